@@ -1,0 +1,184 @@
+"""The one door to outside commands: a deadline, the C locale, bounded output, and an honest answer.
+
+An Answer tells "it said no" (`exit_code` not 0) from "it did not answer" (`silent`: hung, missing, not
+executable). A command that ignores its kill (stuck in the kernel) is left behind, never waited for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+OUTPUT_LIMIT = 64 * 1024 * 1024
+"""Bytes kept of each stream; 64 MiB is a squeue of some 200,000 jobs."""
+_SLURM_PREFIXES = (
+    "SLURM_",
+    "SLURMD_",
+    "SBATCH_",
+    "SRUN_",
+    "SALLOC_",
+    "SQUEUE_",
+    "SACCT_",
+    "SINFO_",
+    "SCANCEL_",
+)
+_GRACE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a command said. `exit_code` is None where it did not answer; then `trouble` is one line why."""
+
+    argv: tuple[str, ...]
+    exit_code: int | None
+    output: str
+    errors: str
+    seconds: float
+    trouble: str = ""
+    truncated: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """It answered, and said yes."""
+        return self.exit_code == 0
+
+    @property
+    def silent(self) -> bool:
+        """It did not answer: nothing is known."""
+        return self.exit_code is None
+
+    def complaint(self) -> str:
+        """One line of why it failed: its last line of stderr, else of stdout, else its exit code."""
+        if self.trouble:
+            return self.trouble
+        lines = (self.errors.strip() or self.output.strip()).splitlines()
+        return lines[-1].strip() if lines else f"{self.argv[0]} ended with exit code {self.exit_code}"
+
+
+def environment(
+    extra: Mapping[str, str] | None = None, *, without: frozenset[str] = frozenset()
+) -> dict[str, str]:
+    """This process's environment as tools get it: C locale, no inherited SLURM_*... but SLURM_CONF.
+
+    Inherited ones make squeue answer empty with exit 0 and srun hang (measured on Slurm 22.05). `without`
+    names secrets that no tool needs.
+    """
+    kept = {
+        key: value
+        for key, value in os.environ.items()
+        if (key == "SLURM_CONF" or not key.startswith(_SLURM_PREFIXES)) and key not in without
+    }
+    return {**kept, "LC_ALL": "C", **(extra or {})}
+
+
+def ask(
+    argv: Sequence[str],
+    *,
+    deadline: float,
+    stdin: str = "",
+    env: Mapping[str, str] | None = None,
+    cwd: str | None = None,
+    output_limit: int = OUTPUT_LIMIT,
+) -> Answer:
+    """Run `argv` without a shell, at most `deadline` seconds, and return what it said.
+
+    Never raises for what the command does. Its whole process group is killed at the deadline.
+    """
+    begin = time.monotonic()
+    words = tuple(argv)
+    try:
+        process = subprocess.Popen(
+            words,
+            stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(env) if env is not None else environment(),
+            cwd=cwd,
+            start_new_session=True,
+        )
+    except OSError as error:
+        trouble = f"{words[0]} cannot be run: {error.strerror or error}"
+        return Answer(words, None, "", "", time.monotonic() - begin, trouble)
+    try:
+        streams, truncated = _read(process, stdin.encode(), begin + deadline, output_limit)
+        answered = _ended(process, begin + deadline)
+    finally:
+        _end_group(process)
+    code = process.returncode if answered else None
+    trouble = "" if answered else f"{words[0]} did not answer within {deadline:g} s"
+    output, errors = (stream.decode("utf-8", "backslashreplace") for stream in streams)
+    return Answer(words, code, output, errors, time.monotonic() - begin, trouble, truncated)
+
+
+def _read(
+    process: subprocess.Popen[bytes], stdin: bytes, until: float, limit: int
+) -> tuple[tuple[bytes, bytes], bool]:
+    """Both streams up to `limit` bytes each, until the process closes them, ends, or time is up."""
+    kept = {"out": bytearray(), "err": bytearray()}
+    truncated = False
+    with selectors.DefaultSelector() as selector:
+        for stream, key in ((process.stdout, "out"), (process.stderr, "err")):
+            if stream is not None:
+                os.set_blocking(stream.fileno(), False)
+                selector.register(stream, selectors.EVENT_READ, key)
+        if process.stdin is not None:
+            os.set_blocking(process.stdin.fileno(), False)
+            selector.register(process.stdin, selectors.EVENT_WRITE, "in")
+        while selector.get_map() and (left := until - time.monotonic()) > 0:
+            ready = selector.select(min(left, 0.2))
+            for event, _ in ready:
+                if event.data == "in":
+                    stdin = _feed(selector, process, stdin)
+                    continue
+                chunk = os.read(event.fd, 65536)
+                if not chunk:
+                    selector.unregister(event.fileobj)
+                    continue
+                room = limit - len(kept[event.data])
+                kept[event.data] += chunk[:room]
+                truncated = truncated or len(chunk) > room
+            if not ready and process.poll() is not None:
+                break  # a grandchild holds the pipes open: what the command itself said is all here
+    return (bytes(kept["out"]), bytes(kept["err"])), truncated
+
+
+def _feed(selector: selectors.BaseSelector, process: subprocess.Popen[bytes], stdin: bytes) -> bytes:
+    """Write what the pipe takes of `stdin`; returns what is left."""
+    pipe = process.stdin
+    assert pipe is not None
+    try:
+        stdin = stdin[os.write(pipe.fileno(), stdin[:65536]) :]
+    except BrokenPipeError:
+        stdin = b""
+    if not stdin:
+        selector.unregister(pipe)
+        pipe.close()
+    return stdin
+
+
+def _ended(process: subprocess.Popen[bytes], until: float) -> bool:
+    """Whether the process itself ended in time."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(max(until - time.monotonic(), 0.05))
+    return process.returncode is not None
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill what is left of the command and its children, and close our ends; a stuck one is left behind."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_GRACE)
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream is not None:
+            with contextlib.suppress(OSError):
+                stream.close()

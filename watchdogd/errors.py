@@ -1,0 +1,77 @@
+"""What can go wrong, as a tree. Every message is one line that says what to do; nobody sees a traceback.
+
+WatchdogError                exit 1
+├── UsageError               exit 64: the command line was wrong
+├── ConfigError              exit 78: config.toml is broken
+├── HomeError                home is missing, unsafe or cannot be used
+├── HistoryError             the history cannot be read or written
+├── UnitError                a duration or a size that cannot be read (also a ValueError)
+├── PluginError              a plugin is misspelt or cannot be loaded
+├── UnreadableError          a tool said something that no reader understands
+├── SlurmError               Slurm refused; SlurmSilentError where it did not answer
+└── DeliveryError            a channel failed; `permanent` says whether trying again is of any use
+"""
+
+from __future__ import annotations
+
+EX_USAGE = 64
+EX_CONFIG = 78
+
+
+class WatchdogError(Exception):
+    """The root: its text is shown as it stands, after `watchdogd: `."""
+
+    exit_code = 1
+
+
+class UsageError(WatchdogError):
+    """The command line was wrong."""
+
+    exit_code = EX_USAGE
+
+
+class ConfigError(WatchdogError):
+    """config.toml, or a file it names, is broken: the text names file, key, what is wrong and the mend."""
+
+    exit_code = EX_CONFIG
+
+
+class HomeError(WatchdogError):
+    """Home is missing, belongs to others, or cannot be read or written."""
+
+
+class HistoryError(WatchdogError):
+    """The history cannot be read or written just now."""
+
+
+class UnitError(WatchdogError, ValueError):
+    """A duration or size that cannot be read."""
+
+
+class PluginError(WatchdogError):
+    """A plugin is misspelt, has a parameter that cannot be configured, or cannot be loaded."""
+
+
+class UnreadableError(WatchdogError):
+    """A tool's output that no reader understands; carries the offending line."""
+
+
+class SlurmError(WatchdogError):
+    """Slurm answered, and said no."""
+
+
+class SlurmSilentError(SlurmError):
+    """Slurm did not answer in time, or its answer made no sense: nothing is known."""
+
+
+class DeliveryError(WatchdogError):
+    """A message could not be handed over.
+
+    `permanent`: trying again is of no use (revoked hook, unknown address). `retry_after`: seconds that
+    the server asked us to wait, or None.
+    """
+
+    def __init__(self, text: str, *, permanent: bool = False, retry_after: float | None = None) -> None:
+        super().__init__(text)
+        self.permanent = permanent
+        self.retry_after = retry_after

@@ -1,0 +1,168 @@
+"""Home: the folder of one watchdogd. Where things lie in it, with which rights, and how a file is replaced.
+
+Light on purpose: the emergency verbs import this, and every file opened at import is a round trip on a
+network file system.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from watchdogd.errors import HomeError
+
+FOLDERS = (
+    "cron.hourly",
+    "cron.daily",
+    "cron.weekly",
+    "plugins",
+    "switches",
+    "evidence",
+    "inbox",
+    "logs",
+)
+_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-~")
+
+
+def file_name(name: str) -> str:
+    """A run's name as part of a file's name: percent-encoded, also a leading dot, so that none escapes."""
+    quoted = "".join(
+        char
+        if char in _PLAIN
+        else "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "surrogateescape"))
+        for char in name
+    )
+    return "%2E" + quoted[1:] if quoted.startswith(".") else quoted
+
+
+def write_atomically(path: Path, text: str, mode: int, group: int | None = None) -> None:
+    """Replace `path` with `text`: readers see the old or the new, never half; never through a symlink.
+
+    Raises OSError. The mode is set whatever the umask.
+    """
+    draft = path.with_name(f".{path.name[:200]}.{os.getpid()}.{secrets.token_hex(4)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
+            if group is not None:
+                with contextlib.suppress(PermissionError):  # a setgid folder has given the group already
+                    os.fchown(descriptor, -1, group)
+            os.fchmod(descriptor, mode)
+            file.write(text)
+            file.flush()
+            os.fsync(descriptor)
+        draft.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+        raise
+
+
+@dataclass(frozen=True)
+class Home:
+    """One home. `path` is absolute; whether a group shares it is read from the folder's own mode."""
+
+    path: Path
+
+    @classmethod
+    def find(cls, option: str | None = None) -> Home:
+        """`--home`, else $WATCHDOGD_HOME, else ~/.watchdogd; it need not exist yet."""
+        chosen = option or os.environ.get("WATCHDOGD_HOME") or "~/.watchdogd"
+        return cls(Path(os.path.abspath(os.path.expanduser(chosen))))
+
+    @classmethod
+    def existing(cls, option: str | None = None) -> Home:
+        """As `find`, but HomeError where there is no home."""
+        home = cls.find(option)
+        if not home.config.exists():
+            raise HomeError(f"no watchdogd home at {home.path}: make one with 'watchdogd init'")
+        return home
+
+    @property
+    def config(self) -> Path:
+        """The configuration."""
+        return self.path / "config.toml"
+
+    @property
+    def history(self) -> Path:
+        """The SQLite file of the default history."""
+        return self.path / "history.db"
+
+    @property
+    def inbox(self) -> Path:
+        """What colleagues and jobs hand in."""
+        return self.path / "inbox"
+
+    @property
+    def switches(self) -> Path:
+        """Default place of the switches, and of the `RUN.json` that say where each run's are."""
+        return self.path / "switches"
+
+    @property
+    def logs(self) -> Path:
+        """The daemon's own logs."""
+        return self.path / "logs"
+
+    @property
+    def evidence(self) -> Path:
+        """What was collected when an incident opened."""
+        return self.path / "evidence"
+
+    @property
+    def plugins(self) -> Path:
+        """Python plugins of the user's own."""
+        return self.path / "plugins"
+
+    @property
+    def status(self) -> Path:
+        """What the daemon last knew, as `watchdogd status --json` prints it; replaced every round."""
+        return self.path / "status.json"
+
+    @property
+    def lease(self) -> Path:
+        """Who acts for this home just now."""
+        return self.path / "lease.json"
+
+    @cached_property
+    def group(self) -> int | None:
+        """The Unix group that shares this home, from the folder itself (2770), or None."""
+        try:
+            found = self.path.stat()
+        except OSError:
+            return None
+        return found.st_gid if found.st_mode & stat.S_ISGID and found.st_mode & stat.S_IWGRP else None
+
+    @property
+    def file_mode(self) -> int:
+        """0660 where a group shares this home, else 0600."""
+        return 0o600 if self.group is None else 0o660
+
+    @cached_property
+    def id(self) -> str:
+        """The mark of this home's own Slurm jobs; made at the first asking, kept in `.id`."""
+        path = self.path / ".id"
+        try:
+            return path.read_text().strip()
+        except FileNotFoundError:
+            self.write(path, secrets.token_hex(6) + "\n")
+            return path.read_text().strip()
+
+    def write(self, path: Path, text: str) -> None:
+        """Replace a file of this home atomically, with this home's rights."""
+        write_atomically(path, text, self.file_mode, self.group)
+
+    def make(self, group: int | None = None) -> None:
+        """Make the folders that are missing, with the contract's rights; touches nothing that is there."""
+        mode = 0o700 if group is None else 0o2770
+        for folder in (self.path, *(self.path / name for name in FOLDERS)):
+            if not folder.is_dir():
+                folder.mkdir(parents=True)
+                if group is not None:
+                    os.chown(folder, -1, group)
+                folder.chmod(mode)
+        self.__dict__.pop("group", None)

@@ -1,0 +1,265 @@
+"""The plugin API: all that a check needs, built-in or yours.
+
+    from watchdogd.plugin import check, critical, ok, warning, Metric
+
+    @check(every="10m", timeout="20s")
+    def queue_length(partition: str = "gpu", warn: int = 50):
+        \"\"\"Jobs waiting in one partition.\"\"\"
+        waiting = ...
+        result = warning if waiting > warn else ok
+        return result(f"{waiting} jobs wait in {partition}", waiting=Metric(waiting, warn=warn))
+
+A check returns one Result, or yields several, each with its own `subject=`. It gets what it names:
+`run` (Run or None), `snapshot` (Snapshot of this round), `memory` (a dict of its own that lasts between
+rounds, JSON values only), `history` (History) and `now` (seconds since the epoch). All other parameters
+are typed and come from the configuration. An exception becomes UNKNOWN with its text.
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+import re
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from watchdogd.errors import PluginError
+from watchdogd.jobs import Ending, Job, Snapshot
+from watchdogd.units import Amount, AmountField, Duration, Rate, Share, Size, parse_duration
+
+__all__ = [
+    "Amount",
+    "AmountField",
+    "Duration",
+    "Ending",
+    "History",
+    "Job",
+    "Metric",
+    "Plugin",
+    "Rate",
+    "Result",
+    "Run",
+    "Share",
+    "Size",
+    "Snapshot",
+    "Status",
+    "check",
+    "critical",
+    "notice",
+    "ok",
+    "unknown",
+    "warning",
+]
+
+INJECTED = frozenset({"run", "snapshot", "memory", "history", "now"})
+"""Parameters that a plugin receives by naming them."""
+
+
+class Status(enum.IntEnum):
+    """What a result says; the numbers are the exit codes of the Nagios plugin API."""
+
+    OK = 0
+    WARNING = 1
+    CRITICAL = 2
+    UNKNOWN = 3
+
+    @property
+    def severity(self) -> int:
+        """For comparing: OK < WARNING < UNKNOWN < CRITICAL."""
+        return (0, 1, 3, 2)[self]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One number with its unit (`s`, `B`, `%`, `c` or none) and the thresholds it was held against."""
+
+    value: float
+    unit: str = ""
+    warn: float | None = None
+    crit: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one execution says of one subject.
+
+    `summary` is one line: what, where, since when, why. `details` are further lines of evidence.
+    `notice`: told once as `[OK]`, never an incident; the plugin itself remembers that it was told.
+    `quiet`: an incident that this result ends is closed without a message.
+    """
+
+    status: Status
+    summary: str
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+    details: str = ""
+    subject: str = ""
+    notice: bool = False
+    quiet: bool = False
+
+
+def _result(
+    status: Status, summary: str, subject: str, details: str, metrics: Mapping[str, Metric | float]
+) -> Result:
+    named = {
+        name: metric if isinstance(metric, Metric) else Metric(metric) for name, metric in metrics.items()
+    }
+    return Result(status, " ".join(summary.split()), named, details, subject)
+
+
+def ok(summary: str, *, subject: str = "", details: str = "", **metrics: Metric | float) -> Result:
+    """All is well."""
+    return _result(Status.OK, summary, subject, details, metrics)
+
+
+def warning(summary: str, *, subject: str = "", details: str = "", **metrics: Metric | float) -> Result:
+    """Somebody should look at it by day."""
+    return _result(Status.WARNING, summary, subject, details, metrics)
+
+
+def critical(summary: str, *, subject: str = "", details: str = "", **metrics: Metric | float) -> Result:
+    """Somebody should look at it now."""
+    return _result(Status.CRITICAL, summary, subject, details, metrics)
+
+
+def unknown(summary: str, *, subject: str = "", details: str = "", **metrics: Metric | float) -> Result:
+    """It could not be found out; never a statement about the thing itself."""
+    return _result(Status.UNKNOWN, summary, subject, details, metrics)
+
+
+def notice(summary: str, *, details: str = "") -> Result:
+    """Something to be told once that is no fault: a restart, the end of a run."""
+    return Result(Status.OK, " ".join(summary.split()), details=details, notice=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The run that a check speaks of: who it is and where its switches lie.
+
+    `finished` is who marked it finished and when (one line), or empty. `users` are those whose jobs count.
+    """
+
+    name: str
+    job_name: str
+    backend: str = "slurm"
+    pid_file: str = ""
+    command: str = ""
+    kill_switch: str = ""
+    save_switch: str = ""
+    finished: str = ""
+    users: frozenset[str] = field(default_factory=frozenset)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What earlier rounds measured for this check: series of (time, value), oldest first."""
+
+    points: Mapping[tuple[str, str], tuple[tuple[float, float], ...]] = field(default_factory=dict)
+
+    def series(self, metric: str, subject: str = "") -> tuple[tuple[float, float], ...]:
+        """One metric of one subject."""
+        return self.points.get((subject, metric), ())
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One thing that the configuration may set: its type, its default (`REQUIRED` where it has none)."""
+
+    name: str
+    type: Any
+    default: Any
+    doc: str = ""
+
+
+REQUIRED = inspect.Parameter.empty
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """A check function with what registration found out about it. Calling it calls the function."""
+
+    name: str
+    function: Callable[..., Any]
+    description: str
+    parameters: Mapping[str, Parameter]
+    wants: frozenset[str]
+    every: float | None = None
+    timeout: float | None = None
+    follows: tuple[str, ...] = ()
+    remembers: float = 0.0
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function as it was written."""
+        return self.function(*args, **kwargs)
+
+    def results(self, parameters: Mapping[str, Any], injected: Mapping[str, Any]) -> list[Result]:
+        """Call the function with `parameters` and of `injected` what it names; always at least one Result."""
+        answer = self.function(**parameters, **{name: injected[name] for name in self.wants})
+        if isinstance(answer, Result):
+            return [answer]
+        results = list(answer) if isinstance(answer, Iterable) and not isinstance(answer, str) else None
+        if not results or not all(isinstance(result, Result) for result in results):
+            return [unknown(f"plugin {self.name} returned no result: return ok(...), warning(...) ...")]
+        return results
+
+
+def check(
+    function: Callable[..., Any] | None = None,
+    *,
+    every: str | float | None = None,
+    timeout: str | float | None = None,
+    follows: tuple[str, ...] = (),
+    remembers: str | float = 0,
+) -> Any:
+    """Make a function a plugin.
+
+    every      cadence where the configuration names none; left out: `[daemon] interval`
+    timeout    deadline of one execution; left out: `[daemon] timeout`
+    follows    plugins whose incident about the same run explains this one's: it is then noted inside
+               theirs, not sent beside it
+    remembers  how far back `history` reaches
+    """
+
+    def register(target: Callable[..., Any]) -> Plugin:
+        name = target.__name__
+        documentation = inspect.getdoc(target) or ""
+        return Plugin(
+            name=name,
+            function=target,
+            description=documentation.partition("\n\n")[0].replace("\n", " "),
+            parameters=_parameters(name, target, documentation),
+            wants=INJECTED & inspect.signature(target).parameters.keys(),
+            every=None if every is None else parse_duration(every),
+            timeout=None if timeout is None else parse_duration(timeout),
+            follows=follows,
+            remembers=parse_duration(remembers),
+        )
+
+    return register if function is None else register(function)
+
+
+def _parameters(name: str, target: Callable[..., Any], documentation: str) -> dict[str, Parameter]:
+    """The configurable parameters of a function; PluginError where one has no type or no name of its own."""
+    try:
+        types = typing.get_type_hints(target, include_extras=True)
+    except (NameError, TypeError) as error:
+        raise PluginError(f"plugin {name}: a parameter's type cannot be found: {error}") from None
+    found = {}
+    for parameter in inspect.signature(target).parameters.values():
+        if parameter.name in INJECTED:
+            continue
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+            raise PluginError(f"plugin {name}: write each parameter by name, not {parameter}")
+        if parameter.name not in types:
+            raise PluginError(
+                f"plugin {name}: parameter '{parameter.name}' has no type: write {parameter.name}: str"
+            )
+        doc = re.search(rf"^\s*{parameter.name}: (.+(?:\n\s{{8,}}.+)*)", documentation, re.MULTILINE)
+        found[parameter.name] = Parameter(
+            parameter.name,
+            types[parameter.name],
+            parameter.default,
+            " ".join(doc[1].split()) if doc else "",
+        )
+    return found
