@@ -9,6 +9,10 @@ from dataclasses import dataclass, field
 
 OWN_MARK = "watchdogd:"
 """Jobs that watchdogd itself submits bear `--comment=watchdogd:HOME-ID` (contract §8)."""
+WAITING_STATES = frozenset(
+    {"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"}
+)
+"""Long words of squeue for a job that has no nodes (yet, or again)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,11 @@ class Job:
     time_limit: float | None = None
     stdout: str = ""
     work_dir: str = ""
+
+    @property
+    def waiting(self) -> bool:
+        """True while it has no nodes: its start is to come."""
+        return self.state in WAITING_STATES
 
     @property
     def own(self) -> bool:

@@ -1,0 +1,62 @@
+"""The pieces that all of Slurm's text outputs are made of: times, durations, states, placeholders."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+FIELD = "\x1f"
+"""ASCII unit separator: between fields, since names may hold spaces, commas, `|` and line breaks."""
+RECORD = "\x1e"
+"""ASCII record separator: before a record, since names and comments may span lines."""
+ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0"}
+"""Makes squeue and sacct print epoch seconds, and array tasks in full (22.05: tried)."""
+
+_NOTHING = frozenset({"", "N/A", "n/a", "None", "(null)", "Unknown", "NOT_SET", "None assigned", "INVALID"})
+_DURATION = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(?:(\d+):)?(\d+)(?:\.\d+)?")
+
+
+def text(field: str) -> str:
+    """The field, or empty where Slurm writes one of its words for nothing."""
+    return "" if field.strip() in _NOTHING else field
+
+
+def time(field: str) -> float | None:
+    """Seconds since the epoch of `1795825721`, or of `2026-11-28T10:00:00` in local time; else None."""
+    if field.isdecimal():
+        return float(field) or None
+    try:
+        return datetime.fromisoformat(field).timestamp()
+    except ValueError:
+        return None
+
+
+def duration(field: str) -> float | None:
+    """Seconds of `[DAYS-][[HOURS:]MINUTES:]SECONDS`; None of UNLIMITED, NOT_SET, Partition_Limit."""
+    match = _DURATION.fullmatch(field.strip())
+    if not match:
+        return None
+    days, first, second, seconds = (int(part or 0) for part in match.groups())
+    hours, minutes = (first, second) if match[3] is not None else (0, first)
+    return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+
+
+def state(field: str) -> str:
+    """The bare word of `RUNNING`, `CANCELLED by 1000`, `CANCELLED+`, `PENDING,REQUEUED`."""
+    return re.split(r"[ +,|*]", field.strip(), maxsplit=1)[0].upper()
+
+
+def tasks(job_id: str) -> int:
+    """How many array tasks `88_[1,4-9:2%1]` stands for; 1 of every other id."""
+    inside = re.search(r"_\[([^\]%]*)", job_id)
+    if not inside:
+        return 1
+    return sum(_span(part) for part in inside[1].split(",") if part) or 1
+
+
+def _span(part: str) -> int:
+    match = re.fullmatch(r"(\d+)(?:-(\d+)(?::(\d+))?)?", part)
+    if not match:
+        return 1  # `...` of a shortened list: at least one more
+    first, last = int(match[1]), int(match[2] or match[1])
+    return (last - first) // int(match[3] or 1) + 1

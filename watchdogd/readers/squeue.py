@@ -1,0 +1,79 @@
+"""squeue's text into Jobs.
+
+Text with separators of our own, not JSON: `squeue --json` differs by version and costs 27 times as much. The
+free text (working folder, comment, name) stands last, so that nothing in it can shift a field. Run it with
+`ENVIRONMENT` on top of command.environment().
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from watchdogd.errors import UnreadableError
+from watchdogd.jobs import WAITING_STATES, Job
+from watchdogd.readers import slurmtext
+from watchdogd.readers.slurmtext import ENVIRONMENT, FIELD, RECORD
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["ENVIRONMENT", "FORMAT", "argv", "read"]
+
+_LETTERS = "iAFTruPaENDVSelZkj"
+FORMAT = RECORD + FIELD.join(f"%{letter}" for letter in _LETTERS)
+"""What to hand to `squeue --format`; `%i` is the id that people see, `%A` the raw one, `%j` the name."""
+
+_START = re.compile(rf"{RECORD}(?=\d[^{RECORD}{FIELD}]*{FIELD}\d+{FIELD}\d+{FIELD}[A-Z_]+)")
+_STATE = re.compile(r"[A-Z_]+")
+
+
+def argv(users: Iterable[str] = ()) -> tuple[str, ...]:
+    """The one squeue of a round: all jobs of `users`, of every partition; no users: everybody's."""
+    chosen = ",".join(sorted(users))
+    who = (f"--user={chosen}",) if chosen else ()
+    return ("squeue", "--noheader", "--all", "--noconvert", *who, f"--format={FORMAT}")
+
+
+def read(text: str) -> tuple[Job, ...]:
+    """The jobs in the order of squeue; UnreadableError with the offending line where one makes no sense."""
+    before, *records = _START.split(text)
+    for line in before.splitlines():
+        if line.strip() and not line.startswith("CLUSTER: "):
+            raise UnreadableError(f"squeue printed a line that is no job: {line!r}")
+    return tuple(_job(record.removesuffix("\n")) for record in records)
+
+
+def _job(record: str) -> Job:
+    fields = record.split(FIELD, len(_LETTERS) - 1)
+    if len(fields) != len(_LETTERS):
+        raise UnreadableError(f"squeue printed a job that breaks off: {record!r}")
+    of = dict(zip(_LETTERS, fields, strict=True))
+    state = slurmtext.state(of["T"])
+    nodes = re.match(r"\d+", of["D"])
+    if not _STATE.fullmatch(state) or not nodes:
+        raise UnreadableError(f"squeue printed a job that makes no sense: {record!r}")
+    array, times = of["i"].partition("_")[1], {key: slurmtext.time(of[key]) for key in "VSe"}
+    waiting = state in WAITING_STATES
+    return Job(
+        id=of["i"],
+        raw_id=of["A"],
+        name=of["j"],
+        user=of["u"],
+        state=state,
+        reason=slurmtext.text(of["r"]),
+        array_id=of["F"] if array else "",
+        tasks=slurmtext.tasks(of["i"]),
+        partition=of["P"],
+        account=slurmtext.text(of["a"]),
+        comment=slurmtext.text(of["k"]),
+        dependency=slurmtext.text(of["E"]),
+        nodes="" if waiting else slurmtext.text(of["N"]),
+        node_count=int(nodes[0]),
+        submitted_at=times["V"],
+        started_at=None if waiting else times["S"],
+        start_estimate=times["S"] if waiting else None,
+        ends_at=None if waiting else times["e"],
+        time_limit=slurmtext.duration(of["l"]),
+        work_dir=slurmtext.text(of["Z"]),
+    )
