@@ -229,7 +229,7 @@ def check(
             function=target,
             description=documentation.partition("\n\n")[0].replace("\n", " "),
             parameters=_parameters(name, target, documentation),
-            wants=INJECTED & inspect.signature(target).parameters.keys(),
+            wants=INJECTED.intersection(inspect.signature(target).parameters),
             every=None if every is None else parse_duration(every),
             timeout=None if timeout is None else parse_duration(timeout),
             follows=follows,

@@ -67,7 +67,9 @@ def format_size(count: float) -> str:
 
 
 def parse_share(text: object) -> float:
-    """0.8 of `80%`."""
+    """0.8 of `80%`; a float from 0 to 1 is one already."""
+    if isinstance(text, float) and 0 <= text <= 1:
+        return text
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", str(text).strip())
     if not match or float(match[1]) > 100:
         raise UnitError(f"'{text}' is no percentage: write it as 80%")
@@ -103,7 +105,9 @@ def parse_amount(text: object) -> Amount:
 
 
 def parse_rate(text: object) -> float:
-    """Bytes per second of `18.4TB/d`."""
+    """Bytes per second of `18.4TB/d`; a float is that already."""
+    if isinstance(text, float) and text >= 0:
+        return text
     match = _RATE.fullmatch(str(text).strip())
     if not match:
         raise UnitError(f"'{text}' is no writing rate: write it as 18.4TB/d or 500MB/s")

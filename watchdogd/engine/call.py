@@ -1,0 +1,42 @@
+"""What travels between the daemon and its workers: a Call out, a Reply back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from watchdogd.engine.catalog import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One function to run in a worker. `key` is its name; no second call of a key runs beside the first.
+
+    `timeout` in seconds. `alone`: in a process of its own (foreign code). `injected` is given to plugins
+    by name; plain functions get `parameters` alone.
+    """
+
+    key: str
+    source: Source
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    injected: Mapping[str, Any] = field(default_factory=dict)
+    timeout: float = 30.0
+    alone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came of a Call: `value` (a plugin's results, a function's return value), or `trouble` in one line.
+
+    `memory` is the plugin's memory where it changed. `stuck`: the worker could not even be killed.
+    """
+
+    key: str
+    value: Any = None
+    memory: dict[str, Any] | None = None
+    trouble: str = ""
+    stuck: bool = False
+    seconds: float = 0.0

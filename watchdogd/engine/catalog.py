@@ -1,0 +1,146 @@
+"""Every plugin that there is: the built-in ones, home's own, and those of installed packages.
+
+Foreign code is never imported into the daemon: a scout process does it, within a deadline, and says what
+it found. What cannot be used is listed with its reason.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import pickle
+import pkgutil
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from watchdogd import command
+from watchdogd.plugin import Parameter, Plugin
+from watchdogd.trust import distrust
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from watchdogd.home import Home
+
+SCOUT_DEADLINE = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a plugin's code lies: a module's name or a file's path, and the function in it."""
+
+    module: str
+    attribute: str
+
+    @property
+    def is_file(self) -> bool:
+        """A file outside any package."""
+        return "/" in self.module
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A plugin in the catalog. `origin` is `built-in`, a file's path, or a package's name."""
+
+    name: str
+    origin: str
+    source: Source
+    description: str = ""
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    wants: frozenset[str] = frozenset()
+    every: float | None = None
+    timeout: float | None = None
+    follows: tuple[str, ...] = ()
+    remembers: float = 0.0
+    skipped: str = ""
+
+    @property
+    def foreign(self) -> bool:
+        """Not ours: it runs in a process of its own."""
+        return self.origin != "built-in"
+
+
+def discover(home: Home) -> dict[str, Entry]:
+    """All plugins by name; unusable ones bear `skipped`. Never raises for what a plugin does."""
+    found = {entry.name: entry for entry in _built_in()}
+    for entry in [*_of_home(home), *_of_packages()]:
+        taken = found.get(entry.name)
+        if taken is None:
+            found[entry.name] = entry
+        else:
+            reason = f"the name '{entry.name}' is taken ({taken.origin}): rename the function"
+            found[f"{entry.name} ({entry.origin})"] = _unusable(entry.name, entry.origin, reason)
+    return found
+
+
+def entries_of(module: Any, source: str, origin: str) -> list[Entry]:
+    """The plugins that a module defines itself, not those that it imports."""
+    return [
+        Entry(
+            name=plugin.name,
+            origin=origin,
+            source=Source(source, attribute),
+            description=plugin.description,
+            parameters=dict(plugin.parameters),
+            wants=plugin.wants,
+            every=plugin.every,
+            timeout=plugin.timeout,
+            follows=plugin.follows,
+            remembers=plugin.remembers,
+        )
+        for attribute, plugin in vars(module).items()
+        if isinstance(plugin, Plugin) and plugin.function.__module__ == module.__name__
+    ]
+
+
+def _built_in() -> list[Entry]:
+    import watchdogd.plugins
+
+    found: list[Entry] = []
+    for item in pkgutil.iter_modules(watchdogd.plugins.__path__):
+        name = f"watchdogd.plugins.{item.name}"
+        found += entries_of(importlib.import_module(name), name, "built-in")
+    return found
+
+
+def _of_home(home: Home) -> list[Entry]:
+    found: list[Entry] = []
+    for path in sorted(home.plugins.glob("*.py")) if home.plugins.is_dir() else []:
+        if path.name.startswith((".", "_")):
+            continue
+        reason = distrust(path, home.group)
+        found += [_unusable(path.stem, str(path), reason)] if reason else scout(str(path), str(path))
+    return found
+
+
+def _of_packages() -> list[Entry]:
+    found: list[Entry] = []
+    for point in importlib.metadata.entry_points(group="watchdogd.plugins"):
+        found += scout(point.module, point.dist.name if point.dist else point.module)
+    return found
+
+
+def scout(module: str, origin: str) -> list[Entry]:
+    """Ask a process of its own what plugins a module or file holds."""
+    answer = command.ask(
+        [sys.executable, "-m", "watchdogd.engine.scout", module, origin], deadline=SCOUT_DEADLINE
+    )
+    name = Path(module).stem
+    if not answer.ok:
+        return [_unusable(name, origin, f"cannot be loaded: {answer.complaint()}")]
+    try:
+        entries: list[Entry] = pickle.loads(bytes.fromhex(answer.output.strip().rpartition("\n")[2]))  # noqa: S301 - our own scout wrote it, of code that this user runs anyhow
+    except (ValueError, pickle.UnpicklingError, AttributeError, ImportError, EOFError) as error:
+        return [_unusable(name, origin, f"cannot be loaded: {error}")]
+    return entries or [_unusable(name, origin, "holds no function with @check")]
+
+
+def skipped(entries: Iterable[Entry]) -> list[Entry]:
+    """Those that cannot be used."""
+    return [entry for entry in entries if entry.skipped]
+
+
+def _unusable(name: str, origin: str, reason: str) -> Entry:
+    return Entry(name, origin, Source(origin, name), skipped=reason)

@@ -1,0 +1,238 @@
+"""From the configuration to the checks: each a plugin with its parameters, its target and its schedule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from watchdogd.config import CheckSection, absolute, nearest
+from watchdogd.errors import ConfigError
+from watchdogd.incident import Policy
+from watchdogd.plugin import REQUIRED, Parameter, Run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from watchdogd.config import Config, DiskSection, RunSection
+    from watchdogd.engine.catalog import Entry
+    from watchdogd.home import Home
+
+RUN_PLUGINS = {
+    "job_liveness": None,
+    "log_staleness": "log",
+    "checkpoint_age": "checkpoints",
+    "gpu_health": "gpus_per_node",
+    "memory_leak": "memory_free",
+}
+"""The checks that a run brings by itself, each with the key that has to be set for it."""
+_PATHS = frozenset({"log", "path", "kill_switch", "save_switch", "pid_file", "checkpoints"})
+_SHARED_KEYS = frozenset(CheckSection.model_fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check, ready to be run: parameters are validated values; times in seconds."""
+
+    name: str
+    entry: Entry
+    parameters: Mapping[str, Any]
+    target: str
+    run: Run | None
+    every: float
+    timeout: float
+    confirm: int
+    channels: tuple[str, ...]
+    runbook: str = ""
+    follows: tuple[str, ...] = ()
+
+    @property
+    def run_name(self) -> str:
+        """The run's name, or empty."""
+        return self.run.name if self.run else ""
+
+
+def build(
+    config: Config, catalog: Mapping[str, Entry], home: Home, default_backend: str
+) -> tuple[Check, ...]:
+    """All checks that are switched on. ConfigError names the key of what does not fit its plugin."""
+    return tuple(_Builder(config, catalog, home, default_backend).all())
+
+
+def policy(check: Check, config: Config) -> Policy:
+    """How the check's results are judged."""
+    alerts = config.alerts
+    return Policy(check.confirm, check.every, alerts.repeat_every, alerts.escalate_after, check.follows)
+
+
+def run_of(name: str, section: RunSection, config: Config, home: Home, default_backend: str) -> Run:
+    """A run as its plugins see it."""
+    process = bool(section.pid_file or section.command)
+    return Run(
+        name=name,
+        job_name=section.job_name or name,
+        backend=section.backend or ("process" if process else default_backend),
+        pid_file=absolute(home, section.pid_file) if section.pid_file else "",
+        command=section.command or "",
+        kill_switch=switch_path(home, name, section.kill_switch, "kill"),
+        save_switch=switch_path(home, name, section.save_switch, "save"),
+        users=frozenset({section.user} if section.user else config.slurm.users),
+    )
+
+
+def switch_path(home: Home, run: str, configured: str | None, kind: str) -> str:
+    """Where a run's switch lies: as configured, else in home's switches/."""
+    from watchdogd.home import file_name
+
+    return absolute(home, configured or f"switches/{file_name(run)}.{kind}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Builder:
+    config: Config
+    catalog: Mapping[str, Entry]
+    home: Home
+    default_backend: str
+
+    def all(self) -> Iterator[Check]:
+        for name, run_section in self.config.runs.items():
+            yield from self._of_run(name, run_section)
+        for name, disk in self.config.disks.items():
+            yield from self._of_disk(name, disk)
+        for name, section in self.config.checks.items():
+            yield from self._other(name, section)
+
+    def _of_run(self, name: str, section: RunSection) -> Iterator[Check]:
+        run = run_of(name, section, self.config, self.home, self.default_backend)
+        for plugin in section.checks:
+            self._entry(plugin, f"runs.{name}.checks.{plugin}")
+        for plugin, key in RUN_PLUGINS.items():
+            wished = key is None or getattr(section, key) is not None
+            if plugin in self.catalog and (wished or plugin in section.checks):
+                yield from self._check(f"{name}/{plugin}", plugin, section, f"runs.{name}", run)
+
+    def _of_disk(self, name: str, section: DiskSection) -> Iterator[Check]:
+        for plugin in section.checks:
+            self._entry(plugin, f"disks.{name}.checks.{plugin}")
+        yield from self._check(f"{name}/disk_quota", "disk_quota", section, f"disks.{name}", None)
+
+    def _other(self, name: str, section: CheckSection) -> Iterator[Check]:
+        where = f"checks.{name}"
+        run = None
+        if section.run is not None:
+            if section.run not in self.config.runs:
+                hint = nearest(section.run, list(self.config.runs))
+                raise ConfigError(f"{self.home.config}: {where}.run: there is no run '{section.run}'{hint}")
+            run = run_of(
+                section.run, self.config.runs[section.run], self.config, self.home, self.default_backend
+            )
+        given = dict(section.__pydantic_extra__ or {})
+        entry = self._entry(section.plugin or name, where)
+        yield from self._made(name, entry, given, section, where, run, name)
+
+    def _check(
+        self, name: str, plugin: str, section: RunSection | DiskSection, where: str, run: Run | None
+    ) -> Iterator[Check]:
+        """A check that a run or a disk brings: the section's keys are its parameters, tuned by `checks`."""
+        entry = self._entry(plugin, where)
+        given = {
+            key: _plain(value)
+            for key, value in section
+            if key in entry.parameters and key in section.model_fields_set
+        }
+        raw = section.checks.get(plugin, {})
+        tuning = self._tuning(raw, f"{where}.checks.{plugin}")
+        given |= {key: value for key, value in raw.items() if key not in _SHARED_KEYS}
+        target = run.name if run else name.partition("/")[0]
+        tuned = tuning.model_copy(
+            update={
+                "channels": tuning.channels or section.channels,
+                "runbook": tuning.runbook or section.runbook,
+            }
+        )
+        yield from self._made(name, entry, given, tuned, f"{where}.checks.{plugin}", run, target)
+
+    def _tuning(self, raw: Mapping[str, Any], where: str) -> CheckSection:
+        try:
+            return CheckSection.model_validate(
+                {key: value for key, value in raw.items() if key in _SHARED_KEYS}
+            )
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            raise ConfigError(f"{self.home.config}: {where}.{first['loc'][0]}: {first['msg']}") from None
+
+    def _made(
+        self,
+        name: str,
+        entry: Entry,
+        given: dict[str, Any],
+        section: CheckSection,
+        where: str,
+        run: Run | None,
+        target: str,
+    ) -> Iterator[Check]:
+        if not section.enabled:
+            return
+        daemon = self.config.daemon
+        run_channels = self.config.runs[run.name].channels if run else None
+        follows = tuple(f"{run.name}/{leader}" for leader in entry.follows) if run else ()
+        yield Check(
+            name=name,
+            entry=entry,
+            parameters=self._parameters(entry, given, where),
+            target=target,
+            run=run,
+            every=section.every or entry.every or daemon.interval,
+            timeout=section.timeout or entry.timeout or daemon.timeout,
+            confirm=section.confirm or daemon.confirm,
+            channels=section.channels or run_channels or self.config.default_channels,
+            runbook=section.runbook or "",
+            follows=follows,
+        )
+
+    def _entry(self, plugin: str, where: str) -> Entry:
+        entry = self.catalog.get(plugin)
+        if entry is None:
+            hint = nearest(plugin, [name for name, known in self.catalog.items() if not known.skipped])
+            raise ConfigError(f"{self.home.config}: {where}: there is no plugin '{plugin}'{hint}")
+        if entry.skipped:
+            raise ConfigError(f"{self.home.config}: {where}: plugin '{plugin}' {entry.skipped}")
+        return entry
+
+    def _parameters(self, entry: Entry, given: Mapping[str, Any], where: str) -> dict[str, Any]:
+        for key in given:
+            if key not in entry.parameters:
+                known = [*entry.parameters, *sorted(_SHARED_KEYS)]
+                raise ConfigError(f"{self.home.config}: {where}.{key}: unknown key{nearest(key, known)}")
+        values = {}
+        for key, parameter in entry.parameters.items():
+            if key not in given and parameter.default is REQUIRED:
+                raise ConfigError(f"{self.home.config}: {where}.{key}: is missing")
+            value = given.get(key, parameter.default)
+            values[key] = self._value(parameter, value, f"{where}.{key}", given=key in given)
+        return values
+
+    def _value(self, parameter: Parameter, value: Any, where: str, *, given: bool) -> Any:
+        if value is None and not given:
+            return None
+        try:
+            checked = _adapter(parameter.type).validate_python(value)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            wrong = str(first.get("ctx", {}).get("error", "")) or first["msg"]
+            raise ConfigError(f"{self.home.config}: {where}: {wrong}") from None
+        return absolute(self.home, checked) if parameter.name in _PATHS and checked else checked
+
+
+@lru_cache(maxsize=512)
+def _adapter(annotation: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(annotation)
+
+
+def _plain(value: Any) -> Any:
+    """A configured value as plugins get it: tables become dicts."""
+    if isinstance(value, BaseModel):
+        return value.model_dump(exclude_none=True)
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value

@@ -1,0 +1,44 @@
+"""What is due now, and when the next thing will be: pure; on the wall clock, since it outlives restarts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from watchdogd.engine.checks import Check
+
+SLACK = 1.0
+"""Seconds that a check may run early, so that checks of one cadence meet in one round."""
+
+
+def due(
+    checks: Iterable[Check], started: Mapping[str, float], outstanding: Collection[str], now: float
+) -> tuple[Check, ...]:
+    """The checks to start now: never started, or one cadence ago; each once, however long overdue.
+
+    `started` are the times of the last starts, by name. One that seems to have started in the future (the
+    clock was set back) is due. `outstanding` are still running, and are not started again on top.
+    """
+    return tuple(
+        check
+        for check in checks
+        if check.name not in outstanding and _next(check, started, now) <= now + _slack(check)
+    )
+
+
+def next_due(checks: Iterable[Check], started: Mapping[str, float], now: float) -> float:
+    """When the next check is due; an hour ahead where there is none."""
+    return min((_next(check, started, now) for check in checks), default=now + 3600.0)
+
+
+def _slack(check: Check) -> float:
+    return min(SLACK, check.every / 20)
+
+
+def _next(check: Check, started: Mapping[str, float], now: float) -> float:
+    last = started.get(check.name)
+    if last is None or last > now + SLACK:
+        return now
+    return last + check.every

@@ -1,0 +1,71 @@
+"""Touching a file system that may hang: on a thread of its own, with a deadline; the caller goes on."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from watchdogd.errors import WatchdogError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Value = TypeVar("Value")
+
+
+class StuckError(WatchdogError):
+    """The file system does not answer; what was asked of it may still happen later."""
+
+
+@dataclass(slots=True)
+class _Task:
+    function: Callable[[], Any]
+    done: threading.Event = field(default_factory=threading.Event)
+    value: Any = None
+    error: BaseException | None = None
+
+
+class Patient:
+    """Runs functions one after another on one thread. While one hangs, every further one is refused at once.
+
+    `place` is named in what it says; `deadline` in seconds.
+    """
+
+    def __init__(self, place: str, deadline: float = 5.0) -> None:
+        self._place = place
+        self._deadline = deadline
+        self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
+        self._late: _Task | None = None
+        self._since = 0.0
+        threading.Thread(target=self._serve, name=f"patient {place}", daemon=True).start()
+
+    def attempt(self, function: Callable[[], Value]) -> Value:
+        """What `function` returns or raises; StuckError where it does not come back in time."""
+        if self._late is not None and not self._late.done.is_set():
+            raise StuckError(f"{self._place} has not answered for {time.monotonic() - self._since:.0f} s")
+        self._late = None
+        task = _Task(function)
+        began = time.monotonic()
+        self._tasks.put(task)
+        if not task.done.wait(self._deadline):
+            self._late, self._since = task, began
+            raise StuckError(f"{self._place} has not answered for {self._deadline:.0f} s")
+        if task.error is not None:
+            raise task.error
+        value: Value = task.value
+        return value
+
+    def close(self) -> None:
+        """Let the thread end once it has nothing left to do."""
+        self._tasks.put(None)
+
+    def _serve(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            try:
+                task.value = task.function()
+            except BaseException as error:  # noqa: BLE001 - it is raised again where it was asked for
+                task.error = error
+            task.done.set()

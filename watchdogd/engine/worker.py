@@ -1,0 +1,100 @@
+"""A worker process: reads Calls from its socket, runs them one after another, answers each with a Reply.
+
+What a plugin does stays in here: output goes nowhere, exceptions become a line of text, texts are bounded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+import os
+import sys
+import time
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.engine.call import Call, Reply
+from watchdogd.engine.loading import load
+from watchdogd.plugin import Plugin, Result
+
+if TYPE_CHECKING:
+    from watchdogd.engine.catalog import Source
+
+SUMMARY_LIMIT = 500
+DETAILS_LIMIT = 20_000
+MEMORY_LIMIT = 1_000_000
+RESULTS_LIMIT = 1_000
+"""Characters of a summary, of details, of a memory as JSON; results of one execution."""
+
+_functions: dict[Source, Any] = {}
+
+
+def main() -> None:
+    """Serve the socket whose number is the first argument, until the daemon closes it."""
+    connection = Connection(int(sys.argv[1]))
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            call: Call = connection.recv()
+            connection.send(answer(call))
+
+
+def answer(call: Call) -> Reply:
+    """Run one Call; never raises for what the function does."""
+    begin = time.perf_counter()
+    try:
+        reply = _run(call)
+    except BaseException as error:  # noqa: BLE001 - a plugin may raise anything, SystemExit included
+        reply = Reply(call.key, trouble=_line(f"{type(error).__name__}: {error}"))
+    return replace(reply, seconds=time.perf_counter() - begin)
+
+
+def _run(call: Call) -> Reply:
+    if call.source not in _functions:
+        _functions[call.source] = getattr(load(call.source.module), call.source.attribute)
+    function = _functions[call.source]
+    if not isinstance(function, Plugin):
+        return Reply(call.key, function(**call.parameters))
+    before = call.injected.get("memory", {})
+    memory = copy.deepcopy(before)
+    results = function.results(call.parameters, {**call.injected, "memory": memory})
+    return Reply(call.key, [bounded(result) for result in results[:RESULTS_LIMIT]], _changed(before, memory))
+
+
+def _changed(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any] | None:
+    """The memory to keep, or None where it is as it was. ValueError where it cannot be kept."""
+    if after == before:
+        return None
+    text = json.dumps(after)
+    if len(text) > MEMORY_LIMIT:
+        raise ValueError(f"the plugin's memory has {len(text)} characters: keep it under {MEMORY_LIMIT}")
+    return after
+
+
+def bounded(result: Result) -> Result:
+    """A result whose texts are of a size that can be kept and sent."""
+    if len(result.summary) <= SUMMARY_LIMIT and len(result.details) <= DETAILS_LIMIT:
+        return result
+    return replace(
+        result,
+        summary=result.summary[:SUMMARY_LIMIT],
+        details=result.details[:DETAILS_LIMIT],
+    )
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())[:SUMMARY_LIMIT]
+
+
+def _mute() -> None:
+    """Standard input and output lead nowhere: what a plugin prints is nobody's message."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nowhere, descriptor)
+
+
+if __name__ == "__main__":
+    _mute()
+    main()
+    os._exit(0)  # threads that a plugin left behind do not hold the process
