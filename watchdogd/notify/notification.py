@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+STATES = ("waiting", "sent", "diverted", "failed", "expired")
+"""`diverted`: handed to a fallback channel. `failed`: the channel takes others, but never this one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing that a message tells. `status` is its word in brackets; a notice has no `incident`."""
+
+    status: str
+    check: str
+    summary: str
+    subject: str = ""
+    incident: int | None = None
+    since: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
     """What is to be said, before anybody words it for a channel.
 
-    `headline` is `[STATUS] TARGET: summary`. `body` are plain lines. `thread` is the same for all messages
-    about one incident (`incident-17`), or unique for a notice. `opens` is True for the first of a thread.
-    `status` is the word in brackets. `at` is when it happened.
+    `headline` is `[STATUS] TARGET: summary`. `body` are plain lines; those that are verbatim (log lines,
+    commands) are indented by four spaces. `thread` is the same for all messages about one incident
+    (`incident-17`), or unique for a notice. `opens` is True for the first of a thread. `status` is the
+    word in brackets. `at` is when it happened. `incidents` are all that it tells of, `items` how each stands.
     """
 
     headline: str
@@ -23,14 +44,22 @@ class Message:
     opens: bool = True
     quiet: bool = False
     incidents: tuple[int, ...] = ()
+    items: tuple[Item, ...] = ()
+
+    @property
+    def threads(self) -> frozenset[str]:
+        """Every thread that this belongs to: its own, and that of each incident."""
+        return frozenset({self.thread, *(incident_thread(number) for number in self.incidents)})
 
 
 @dataclass(frozen=True, slots=True)
 class Notification:
     """One message on its way to one channel. `id` is None until stored.
 
-    `key` names it for ever, so that a crash between sending and marking shows as a repeat of one key.
-    `next_try` and `sent_at` in seconds since the epoch; `failure` is the last error in one line.
+    `key` names it for ever, so that a crash between sending and marking shows as a repeat of one key; it
+    ends with `@CHANNEL`. `next_try` and `sent_at` in seconds since the epoch; `failure` is the last error
+    in one line. `receipt` is what the channel gave for it (a thread's address, the recipients who have it):
+    the channel alone understands it, and it must outlive a restart.
     """
 
     key: str
@@ -42,4 +71,33 @@ class Notification:
     next_try: float = 0.0
     sent_at: float | None = None
     failure: str = ""
+    receipt: str = ""
     id: int | None = None
+
+
+def incident_thread(number: int) -> str:
+    """The thread of an incident."""
+    return f"incident-{number}"
+
+
+def addressed(message: Message, channel: str, now: float, name: str) -> Notification:
+    """`message` to one channel; `name` tells it from all other messages, for ever."""
+    return Notification(f"{name}@{channel}", channel, message, created_at=now)
+
+
+@cache
+def _adapter() -> TypeAdapter[Message]:
+    """How pydantic reads and writes a message; imported late, since values need no pydantic."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Message)
+
+
+def message_json(message: Message) -> str:
+    """A message as JSON text, to be kept."""
+    return _adapter().dump_json(message).decode()
+
+
+def message_from_json(text: str) -> Message:
+    """The message that `message_json` wrote. ValueError where the text is no message."""
+    return _adapter().validate_json(text)
