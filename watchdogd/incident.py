@@ -1,13 +1,13 @@
 """The values of an incident's life: what was observed, what stands, what happened. No decisions here.
 
-`incidents.py` decides on them, `history/` keeps them, `notify/` words them.
+`standing.py`, `cause.py` and `incidents.py` decide on them, `history/` keeps them, `notify/` words them.
 """
 
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from watchdogd.plugin import Status
 
@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 class Policy:
     """How one check's results are judged. Times in seconds.
 
-    `confirm` bad (or good) results in a row open (or close) an incident; `every` is the check's cadence:
-    a bad state that has lasted (confirm - 1) * every is confirmed too, so that slow checks do not wait
-    for ever. `follows` are the full names of checks whose open incident explains this check's.
+    `confirm` bad (or good) results in a row open (or close) an incident; `every` is the check's cadence.
+    A check that is slower than `patience` is confirmed by time too: once its newest results have said the
+    same for `patience` seconds, so that a daily check is not heard a day late. `patience` is meant to be
+    `confirm` times the daemon's interval. `follows` are the full names of checks whose open incident
+    explains this check's. `escalate_after`: None for never.
     """
 
     confirm: int = 2
@@ -31,6 +33,7 @@ class Policy:
     repeat_every: float = 4 * 3600.0
     escalate_after: float | None = None
     follows: tuple[str, ...] = ()
+    patience: float = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +49,15 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """The time during which one check and subject is not OK.
+    """The time during which one check and subject is not OK, from its confirmation to its resolution.
 
-    `summary` and `details` are the latest. `acknowledged_by` and `silent` (a reason such as
-    `silenced by bob`) hold messages back; `explained_by` is the id of the incident that it was noted in.
-    `told` is the status last announced (None: nothing was), `told_at` when something about it was last sent.
+    `summary` and `details` are those of the latest bad result; `doubt` is the summary of an UNKNOWN one
+    that came since: the thing cannot be found out now. `recovery` is the summary of the result that ended it.
+
+    Three things hold its messages back: `acknowledged_by` (somebody works on it; ends with the incident),
+    `silent` (a reason such as `silenced by bob`), and `explained_by` (the id of the incident that it was
+    noted in). `told` is the status last announced (None: nothing was), `announced_at` when it was first
+    told, `told_at` when it was last told or reminded of, `escalated_at` when others were called.
     """
 
     id: int
@@ -67,8 +74,12 @@ class Incident:
     acknowledged_at: float | None = None
     explained_by: int | None = None
     told: Status | None = None
+    announced_at: float | None = None
     told_at: float | None = None
     escalated_at: float | None = None
+    silent: str = ""
+    doubt: str = ""
+    recovery: str = ""
 
     @property
     def state(self) -> str:
@@ -80,10 +91,12 @@ class Incident:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What is known of one check and subject: its last result, and how many in a row were good or bad.
+    """What is known of one check and subject: its last result, and how many said the same in a row.
 
-    `since` is when the present row of good or bad results began, `streak` its length. `flips` are the
-    times of recent turns, for flapping.
+    `settled` is the confirmed status; `since` and `streak` tell when the present row of results began that
+    agree with it, or that differ from it in one way (good, bad, more or less severe, unknown), and how long
+    the row is. `flips` are the times of recent confirmed turns to the bad, for flapping. `run`, `target` and
+    `details` are of the last result; `quiet` is True where one of the present row asked for no message.
     """
 
     check: str
@@ -95,11 +108,19 @@ class Standing:
     streak: int
     flips: tuple[float, ...] = ()
     incident: Incident | None = None
+    settled: Status = Status.OK
+    run: str = ""
+    target: str = ""
+    details: str = ""
+    quiet: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Somebody's word that a target's messages shall wait; `until` in seconds since the epoch."""
+    """Somebody's word that a target's messages shall wait; `until` in seconds since the epoch.
+
+    `target` is a run, a disk, a plugin's name (`log_staleness`) or a check's full name.
+    """
 
     target: str
     until: float
@@ -108,12 +129,32 @@ class Silence:
 
 
 @dataclass(frozen=True, slots=True)
+class Order:
+    """What a person asks for, given at `at`: to `ack` an `incident`, to `silence` or `unsilence` a `target`.
+
+    A silence lasts `until` (seconds since the epoch) and replaces an earlier one of the same target.
+    """
+
+    verb: Literal["ack", "silence", "unsilence"]
+    by: str
+    at: float
+    incident: int | None = None
+    target: str = ""
+    until: float = 0.0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Book:
-    """All that the judge remembers between rounds: standings by (check, subject), silences, next id."""
+    """All that the judge remembers between rounds: standings by (check, subject), silences, next id.
+
+    `owed` are incidents that were told, and ended during a silence: their end is told when it is over.
+    """
 
     standings: Mapping[tuple[str, str], Standing] = field(default_factory=dict)
     silences: tuple[Silence, ...] = ()
     next_id: int = 1
+    owed: tuple[Incident, ...] = ()
 
 
 class Kind(enum.StrEnum):
@@ -133,7 +174,8 @@ class Kind(enum.StrEnum):
 class Event:
     """Something to be told (or, `quiet`, only recorded). `incident` is as it stands after it.
 
-    A notice has none. `notes` are lines about what follows from the same cause and is not told by itself.
+    A notice has none. `summary` goes into the first line. `notes` are further lines: what follows from the
+    same cause and is not told by itself, that it cannot be found out now, how long nobody acknowledged.
     """
 
     kind: Kind
