@@ -1,0 +1,169 @@
+"""The command line: finds the verb, parses, calls, and turns every fault into one line.
+
+A verb lives in a module of this folder with `arguments(parser)` and `run(args) -> int`; only the chosen
+one is imported, since the emergency verbs must not pay for what they do not use. `args` always has
+`verb`, `home` (None: the default one), and what the verb's `arguments` added.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import TYPE_CHECKING
+
+from watchdogd.errors import EX_USAGE, UsageError, WatchdogError
+
+if TYPE_CHECKING:
+    import argparse
+    from types import ModuleType
+    from typing import NoReturn
+
+VERBS: dict[str, tuple[str, str]] = {}
+"""Verb → (module in this folder, one line of help); in the order in which help shows them."""
+_EPILOG = "Home is --home DIR, else $WATCHDOGD_HOME, else ~/.watchdogd. See 'watchdogd VERB --help'."
+_INTERRUPTED = 130
+_BROKEN_PIPE = 141
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one verb; returns the exit code (contract §4). Raises nothing."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    _encode_anything()
+    try:
+        code = _dispatch(words)
+        if sys.stdout:
+            sys.stdout.flush()
+        return code
+    except WatchdogError as error:
+        _complain(str(error))
+        return error.exit_code
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:
+        _silence_stdout()
+        return _BROKEN_PIPE
+    except SystemExit as exit_:  # argparse leaves so after --help
+        return exit_.code if isinstance(exit_.code, int) else 0
+    except OSError as error:
+        _silence_stdout()
+        _complain(_os_sentence(error))
+        return 1
+    except Exception as error:  # noqa: BLE001 - the last net: nobody sees a traceback
+        _complain(_internal(error, words))
+        return 1
+
+
+def _dispatch(words: list[str]) -> int:
+    """Find the verb among the words, import its module, parse the rest, run it."""
+    before, verb, rest = _split(words)
+    if verb is None:
+        return _about(before)
+    if verb not in VERBS:
+        raise UsageError(f"there is no verb '{verb}'{_nearest(verb, list(VERBS))}; see 'watchdogd --help'")
+    module = importlib.import_module(f"watchdogd.cli.{VERBS[verb][0]}")
+    code: int = module.run(_parse(module, verb, before + rest))
+    return code
+
+
+def _split(words: list[str]) -> tuple[list[str], str | None, list[str]]:
+    """Options before the verb (`--home DIR` alone takes a word), the verb, and what follows it."""
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        at += 2 if words[at] == "--home" else 1
+    return words[:at], words[at] if at < len(words) else None, words[at + 1 :]
+
+
+def _about(options: list[str]) -> int:
+    """`watchdogd` without a verb: the version, or what there is."""
+    if "--version" in options:
+        from watchdogd import __version__
+
+        print(f"watchdogd {__version__}")
+        return 0
+    unknown = [option for option in options if option not in ("-h", "--help")]
+    if unknown:
+        raise UsageError(f"'{unknown[0]}' needs a verb after it; see 'watchdogd --help'")
+    print(_overview())
+    return 0 if options else EX_USAGE
+
+
+def _overview() -> str:
+    """The page that `watchdogd --help` prints."""
+    width = max(map(len, VERBS), default=0)
+    lines = [f"  {verb:<{width}}  {help_}" for verb, (_, help_) in VERBS.items()]
+    return "\n".join(["usage: watchdogd [--home DIR] VERB ...", "", *lines, "", _EPILOG])
+
+
+def _parse(module: ModuleType, verb: str, words: list[str]) -> argparse.Namespace:
+    """The words after the verb, as its module wants them. UsageError where they are wrong."""
+    import argparse
+
+    class Parser(argparse.ArgumentParser):
+        """argparse, but its complaint is a UsageError: one line, exit 64."""
+
+        def error(self, message: str) -> NoReturn:
+            raise UsageError(f"{verb}: {message}; see 'watchdogd {verb} --help'")
+
+    parser = Parser(prog=f"watchdogd {verb}", description=VERBS[verb][1], allow_abbrev=False)
+    parser.set_defaults(verb=verb)
+    parser.add_argument("--home", metavar="DIR", help="default: $WATCHDOGD_HOME, else ~/.watchdogd")
+    module.arguments(parser)
+    return parser.parse_args(words)
+
+
+def _nearest(word: str, known: list[str]) -> str:
+    """`; did you mean 'x'?` or nothing."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, known, n=1, cutoff=0.5)
+    return f"; did you mean '{close[0]}'?" if close else ""
+
+
+def _complain(text: str) -> None:
+    """One line on stderr, whatever the text holds; nothing where stderr is closed."""
+    from watchdogd.cli.output import one_line
+
+    try:
+        print(f"watchdogd: {one_line(text)}", file=sys.stderr, flush=True)
+    except OSError:
+        return
+
+
+def _os_sentence(error: OSError) -> str:
+    """What the system refused, and on which file."""
+    reason = error.strerror or str(error) or type(error).__name__
+    return f"{error.filename}: {reason}" if error.filename else reason
+
+
+def _internal(error: Exception, words: list[str]) -> str:
+    """One line for a fault of our own; the traceback goes to home/logs."""
+    from watchdogd.cli.crash import record
+
+    fault = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    before, verb, rest = _split(words)
+    log = record(error, before + rest)
+    where = f"send {log} with the report" if log else "say with the report what you did"
+    return f"internal error in '{verb or 'watchdogd'}': {fault}. This is a bug: {where}"
+
+
+def _silence_stdout() -> None:
+    """Nobody can read stdout any more: what is still buffered goes nowhere."""
+    import os
+
+    if sys.stdout is None:
+        return
+    try:
+        descriptor = sys.stdout.fileno()
+    except (OSError, ValueError):
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)
+
+
+def _encode_anything() -> None:
+    """A name that the terminal's encoding lacks is shown escaped, never an error."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure:
+            reconfigure(errors="backslashreplace")

@@ -1,0 +1,63 @@
+"""`watchdogd check [NAME...]`: run checks now and print them; records and sends nothing."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from watchdogd.cli.output import one_line, print_json, print_line
+from watchdogd.cli.perfdata import nagios, worst
+from watchdogd.config import nearest
+from watchdogd.engine.offline import engine
+from watchdogd.engine.setup import Setup
+from watchdogd.engine.status import observation_json
+from watchdogd.home import Home
+from watchdogd.plugin import Status
+
+if TYPE_CHECKING:
+    import argparse
+
+    from watchdogd.engine.checks import Check
+    from watchdogd.incident import Observation
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What the verb takes."""
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="a check, or a run or disk for all of its checks"
+    )
+    parser.add_argument("--json", action="store_true", help="a list of results")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit with the worst status: 0, 1, 2, 3."""
+    home = Home.existing(args.home)
+    setup = Setup.load(home)
+    chosen = [check for check in setup.checks if _chosen(check, args.names)]
+    missing = [name for name in args.names if not any(_chosen(check, [name]) for check in setup.checks)]
+    if missing:
+        hint = nearest(missing[0], [check.name for check in setup.checks])
+        print(f"watchdogd: there is no check '{one_line(missing[0])}'{hint}", file=sys.stderr)
+        return Status.UNKNOWN
+    with engine(home, replace(setup, checks=tuple(chosen))) as ready:
+        observations = ready.observe()
+    if args.json:
+        print_json([observation_json(seen) for seen in observations])
+    elif len(chosen) == 1:
+        print_line(nagios(chosen[0].name, observations))
+    else:
+        _print_table(observations)
+    return int(worst(observations)) if observations else Status.OK
+
+
+def _chosen(check: Check, names: list[str]) -> bool:
+    return not names or check.name in names or check.target in names
+
+
+def _print_table(observations: tuple[Observation, ...]) -> None:
+    for seen in sorted(observations, key=lambda seen: (seen.check, seen.result.subject)):
+        subject = f" [{seen.result.subject}]" if seen.result.subject else ""
+        print_line(f"{seen.result.status.name:8} {seen.check}{subject}: {one_line(seen.result.summary)}")
+    if not observations:
+        print_line("no checks are configured: add a [runs.NAME] or [disks.NAME] to config.toml")

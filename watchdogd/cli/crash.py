@@ -1,0 +1,38 @@
+"""Where a traceback goes: home/logs/crash.log, never the terminal."""
+
+from __future__ import annotations
+
+import os
+import time
+import traceback
+
+_LIMIT = 1_000_000
+
+
+def record(error: BaseException, words: list[str]) -> str:
+    """Append the traceback to the crash log of the home that `words` name; returns its path, or empty
+    where there is no home or it cannot be written."""
+    path = os.path.join(_home(words), "logs", "crash.log")
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%S%z")
+    text = f"{stamp} pid {os.getpid()}\n{''.join(traceback.format_exception(error))}\n"
+    try:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(path, flags, 0o660)
+        with os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace") as log:
+            if os.fstat(descriptor).st_size > _LIMIT:
+                os.ftruncate(descriptor, 0)
+            log.write(text)
+    except OSError:
+        return ""
+    return path
+
+
+def _home(words: list[str]) -> str:
+    from watchdogd.place import home_folder
+
+    for at, word in enumerate(words):
+        if word.startswith("--home="):
+            return home_folder(word[7:])
+        if word == "--home" and at + 1 < len(words):
+            return home_folder(words[at + 1])
+    return home_folder(None)

@@ -1,0 +1,36 @@
+"""What verbs print: JSON, or plain lines from which the terminal escapes of outside text were removed."""
+
+from __future__ import annotations
+
+import re
+
+_ESCAPE = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
+    r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"  # OSC, DCS, SOS, PM, APC: titles, links, strings
+    r"|\x1b[ -/]*[0-~]"  # two-character escapes
+)
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def clean(text: str) -> str:
+    """Outside text made safe for a terminal: no escapes, no control characters but newline and tab, no
+    direction overrides; surrogates (bytes that are no UTF-8) become `?`."""
+    visible = _CONTROL.sub("", _ESCAPE.sub("", text))
+    return visible.encode("utf-8", "replace").decode("utf-8")
+
+
+def one_line(text: str) -> str:
+    """`clean`, and on one line."""
+    return " ".join(clean(text.replace("\r", "\n")).split())
+
+
+def print_line(text: str) -> None:
+    """One line of outside or own text."""
+    print(clean(text))
+
+
+def print_json(value: object) -> None:
+    """A value as JSON on one document; what cannot be written as UTF-8 is escaped."""
+    import json
+
+    print(json.dumps(value, indent=2, ensure_ascii=True))

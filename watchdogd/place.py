@@ -1,0 +1,31 @@
+"""Places by name alone, for the emergency verbs: plain strings, and no import that opens files."""
+
+from __future__ import annotations
+
+import os
+
+_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-~")
+
+
+def home_folder(option: str | None) -> str:
+    """`--home`, else $WATCHDOGD_HOME, else ~/.watchdogd, absolute; it need not exist."""
+    chosen = option or os.environ.get("WATCHDOGD_HOME") or "~/.watchdogd"
+    return os.path.abspath(os.path.expanduser(chosen))
+
+
+def file_name(name: str) -> str:
+    """A run's name as part of a file's name: percent-encoded, also a leading dot, so that none escapes."""
+    quoted = "".join(
+        char
+        if char in _PLAIN
+        else "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "surrogateescape"))
+        for char in name
+    )
+    return "%2E" + quoted[1:] if quoted.startswith(".") else quoted
+
+
+def run_name(quoted: str) -> str:
+    """The run's name that `file_name` made `quoted` of."""
+    from urllib.parse import unquote
+
+    return unquote(quoted, errors="surrogateescape")
