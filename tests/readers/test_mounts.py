@@ -1,0 +1,23 @@
+"""mountinfo read right: escapes, nested and covered mounts."""
+
+from __future__ import annotations
+
+from watchdogd.readers.mounts import Mount, mount_of, read_mounts
+
+TEXT = r"""22 1 0:21 / / rw,relatime shared:1 - overlay overlay rw
+31 22 0:47 / /data rw,relatime shared:2 master:1 - lustre 10.20.0.5@tcp:10.20.0.6@tcp:/data rw,flock
+32 31 0:48 / /data/my\040set rw - nfs4 filer:/vol\0401 rw,vers=4.2
+33 22 0:49 / /data2 rw - ext4 /dev/sdb1 rw
+34 31 0:50 / /data rw - tmpfs cover rw
+garbage
+"""
+
+
+def test_the_deepest_mount_counts_and_the_last_of_one_point() -> None:
+    mounts = read_mounts(TEXT)
+    assert len(mounts) == 5
+    assert mount_of("/data/my set/x", mounts) == Mount("/data/my set", "nfs4", "filer:/vol 1")
+    assert mount_of("/data/x", mounts) == Mount("/data", "tmpfs", "cover")
+    assert mount_of("/data2", mounts) == Mount("/data2", "ext4", "/dev/sdb1")
+    assert mount_of("/database", mounts) == Mount("/", "overlay", "overlay")
+    assert mount_of("/x", ()) is None

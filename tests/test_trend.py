@@ -1,0 +1,51 @@
+"""The filling rate: a trend is seen, a sawtooth is not one."""
+
+from __future__ import annotations
+
+import pytest
+
+from watchdogd.trend import filling_rate, time_to_full
+
+HOUR = 3600.0
+
+
+def test_a_steady_trend() -> None:
+    assert filling_rate([(n * HOUR, 100.0 + 5 * n) for n in range(48)]) == pytest.approx(5 / HOUR)
+
+
+def test_fewer_than_five_readings_that_differ_say_nothing() -> None:
+    assert filling_rate([(n * HOUR, float(min(n, 3))) for n in range(100)]) is None
+    assert filling_rate([]) is None
+
+
+@pytest.mark.parametrize("phase", range(9))
+def test_checkpoints_written_and_cleaned_up_are_no_trend(phase: int) -> None:
+    points = [(n * HOUR, 50.0 + 2.3 * ((n + phase) % 9)) for n in range(24 * 7)]
+    assert filling_rate(points) == 0.0
+
+
+def test_a_trend_beneath_a_sawtooth_is_seen() -> None:
+    points = [(n * HOUR, 50.0 + 0.1 * n + 2.3 * (n % 9)) for n in range(24 * 7)]
+    assert filling_rate(points) == pytest.approx(0.1 / HOUR, rel=0.1)
+
+
+def test_steps_are_a_trend() -> None:
+    points = [(n * HOUR, 2.3 * (n // 3)) for n in range(24 * 7)]
+    assert filling_rate(points) == pytest.approx(2.3 / 3 / HOUR, rel=0.1)
+
+
+def test_a_single_jump_is_no_trend() -> None:
+    points = [(n * HOUR, 50.0 + (30.0 if n > 100 else 0.0) + 0.001 * (n % 7)) for n in range(24 * 7)]
+    assert (filling_rate(points) or 0.0) < 0.01 / HOUR
+
+
+def test_what_shrinks_does_not_fill() -> None:
+    assert filling_rate([(n * HOUR, 100.0 - n) for n in range(48)]) == 0.0
+
+
+def test_a_forecast_reaches_only_as_far_as_its_readings_carry() -> None:
+    minutes = [(n * 60.0, float(n)) for n in range(6)]
+    rate = filling_rate(minutes)
+    assert time_to_full(60.0, rate, minutes) == pytest.approx(3600.0)
+    assert time_to_full(6000.0, rate, minutes) is None
+    assert time_to_full(60.0, 0.0, minutes) is None

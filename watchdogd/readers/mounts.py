@@ -1,0 +1,45 @@
+"""/proc/self/mountinfo as values: which file system a path lies on. Format: proc(5)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_OCTAL = re.compile(r"\\([0-7]{3})")
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """One mounted file system: where it hangs, its type (`lustre`, `nfs4` ...) and what is mounted."""
+
+    point: str
+    type: str
+    source: str
+
+
+def read_mounts(text: str) -> tuple[Mount, ...]:
+    """The mounts in the kernel's order (a later one at the same point covers the earlier)."""
+    return tuple(mount for line in text.splitlines() if (mount := _mount(line)))
+
+
+def mount_of(path: str, mounts: tuple[Mount, ...]) -> Mount | None:
+    """The mount that an absolute, resolved path lies on: the deepest one, at one point the last."""
+    best = None
+    for mount in mounts:
+        inside = path == mount.point or path.startswith(mount.point.rstrip("/") + "/")
+        if inside and (best is None or len(mount.point) >= len(best.point)):
+            best = mount
+    return best
+
+
+def _mount(line: str) -> Mount | None:
+    before, dash, after = line.partition(" - ")
+    fields, rest = before.split(" "), after.split(" ")
+    if not dash or len(fields) < 6 or len(rest) < 2:
+        return None
+    return Mount(_plain(fields[4]), rest[0], _plain(rest[1]))
+
+
+def _plain(text: str) -> str:
+    """Blanks, tabs and backslashes stand as octal escapes."""
+    return _OCTAL.sub(lambda match: chr(int(match[1], 8)), text)

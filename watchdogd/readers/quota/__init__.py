@@ -1,0 +1,1 @@
+"""Quota tools' output as values, one file a tool."""

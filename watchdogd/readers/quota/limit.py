@@ -1,0 +1,43 @@
+"""What one source allows: the value that all quota readers return."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+BYTES = "bytes"
+INODES = "inodes"
+FILE_SYSTEM = "file system"
+"""Whose limit it is where it is nobody's quota."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One limit on bytes or inodes: of the whole file system, or the quota of a user, group or project.
+
+    `kind` is BYTES or INODES. `of` says whose it is (`file system`, `quota of user alice`). `hard` is where
+    writing ends, `soft` where a grace period begins; None: there is none. `grace` is what the tool prints
+    of a running grace period (`6days`), `expired` says that it ran out. `available` is what can still be
+    written where that is less than `hard - used`.
+    """
+
+    kind: str
+    of: str
+    used: float
+    hard: float | None = None
+    soft: float | None = None
+    grace: str = ""
+    expired: bool = False
+    available: float | None = None
+    path: str = ""
+
+    @property
+    def capacity(self) -> float | None:
+        """What percentages count from: the hard limit, else the soft one, else None (no limit)."""
+        return self.hard if self.hard is not None else self.soft
+
+    def free(self, usable: float = 1.0) -> float:
+        """What is left of the usable share of the capacity: 0 at least, infinite where there is no limit."""
+        if self.capacity is None:
+            return float("inf")
+        left = self.capacity * usable - self.used
+        return max(left if self.available is None else min(left, self.available), 0.0)

@@ -1,0 +1,66 @@
+"""How fast something fills: a slope that neither a sawtooth nor a single jump can fool."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+NEEDED = 5
+"""Readings that differ, before anything is said (contract §8)."""
+REACH = 24
+"""How many times the observed span a forecast may look ahead: an hour of readings carries one day."""
+_LAG = 3600.0
+_KEPT = 120
+
+Point = tuple[float, float]
+
+
+def filling_rate(points: Sequence[Point]) -> float | None:
+    """Units per second by which the level grows (0 where it does not), or None where too little is known.
+
+    `points` are (time, level), oldest first. What is written and cleaned up again does not count: the level
+    is first replaced by the lowest that still comes, then the median of all pairwise slopes is taken
+    (Theil-Sen). Repeats within the hour in which quota figures may lag are left out.
+    """
+    known = _without_repeats(points)
+    if len({level for _, level in known}) < NEEDED:
+        return None
+    kept = _thinned(_lower_envelope(known))
+    slopes = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in itertools.combinations(kept, 2) if b[0] > a[0]]
+    return max(statistics.median(slopes), 0.0) if slopes else None
+
+
+def time_to_full(free: float, rate: float | None, points: Sequence[Point]) -> float | None:
+    """Seconds until `free` is used up, or None: not filling, or further off than `points` can carry."""
+    if not rate:
+        return None
+    left = max(free, 0.0) / rate
+    return left if left <= REACH * (points[-1][0] - points[0][0]) else None
+
+
+def _without_repeats(points: Sequence[Point]) -> list[Point]:
+    known: list[Point] = []
+    for at, level in points:
+        if not known or level != known[-1][1] or at - known[-1][0] >= _LAG:
+            known.append((at, level))
+    return known
+
+
+def _lower_envelope(points: Sequence[Point]) -> list[Point]:
+    """Each level replaced by the lowest from then on."""
+    lowest = float("inf")
+    envelope = []
+    for at, level in reversed(points):
+        lowest = min(lowest, level)
+        envelope.append((at, lowest))
+    return envelope[::-1]
+
+
+def _thinned(points: Sequence[Point]) -> list[Point]:
+    """At most `_KEPT` points, evenly taken, first and last among them."""
+    step = max((len(points) - 1) / (_KEPT - 1), 1.0)
+    return [points[round(index * step)] for index in range(int((len(points) - 1) / step) + 1)]
