@@ -11,7 +11,15 @@ import re
 import tomllib
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+    model_validator,
+)
 
 from watchdogd.errors import ConfigError
 from watchdogd.secret import Secret
@@ -55,7 +63,7 @@ def _expand(value: object) -> object:
     return os.path.expandvars(os.path.expanduser(value)) if isinstance(value, str) else value
 
 
-SecretField = Annotated[Secret, BeforeValidator(_secret)]
+SecretField = Annotated[Secret, BeforeValidator(_secret), PlainSerializer(str)]
 Pattern = Annotated[str, BeforeValidator(_pattern)]
 SendingRate = Annotated[float | None, BeforeValidator(_rate)]
 PathText = Annotated[str, BeforeValidator(_expand), Field(min_length=1)]

@@ -23,7 +23,7 @@ import re
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, overload
 
 from watchdogd.errors import PluginError
 from watchdogd.jobs import Ending, Job, Snapshot
@@ -204,14 +204,25 @@ class Plugin:
         return results
 
 
+@overload
+def check(function: Callable[..., Any], /) -> Plugin: ...
+@overload
 def check(
-    function: Callable[..., Any] | None = None,
     *,
     every: str | float | None = None,
     timeout: str | float | None = None,
     follows: tuple[str, ...] = (),
     remembers: str | float = 0,
-) -> Any:
+) -> Callable[[Callable[..., Any]], Plugin]: ...
+def check(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    every: str | float | None = None,
+    timeout: str | float | None = None,
+    follows: tuple[str, ...] = (),
+    remembers: str | float = 0,
+) -> Plugin | Callable[[Callable[..., Any]], Plugin]:
     """Make a function a plugin.
 
     every      cadence where the configuration names none; left out: `[daemon] interval`
@@ -255,7 +266,7 @@ def _parameters(name: str, target: Callable[..., Any], documentation: str) -> di
             raise PluginError(
                 f"plugin {name}: parameter '{parameter.name}' has no type: write {parameter.name}: str"
             )
-        doc = re.search(rf"^\s*{parameter.name}: (.+(?:\n\s{{8,}}.+)*)", documentation, re.MULTILINE)
+        doc = re.search(rf"^\s*{parameter.name}: (.+(?:\n\s{{4,}}.+)*)", documentation, re.MULTILINE)
         found[parameter.name] = Parameter(
             parameter.name,
             types[parameter.name],

@@ -1,4 +1,4 @@
-"""A check's results as a Nagios plugin prints them (Nagios Plugin Development Guidelines): text | perfdata."""
+"""A check's results as a Nagios plugin prints them (Plugin Development Guidelines): text | perfdata."""
 
 from __future__ import annotations
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import shutil
+import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from watchdogd import config as configuration
+from watchdogd.config import SlackChannel
 from watchdogd.engine import checks as checks_module
 from watchdogd.engine.catalog import discover
+from watchdogd.engine.maintenance import Windows
 from watchdogd.incident import Policy
-from watchdogd.notify.message import Route
+from watchdogd.notify.message import Route, Rules
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,6 +37,8 @@ class Setup:
     checks: tuple[Check, ...]
     policies: Mapping[str, Policy]
     routes: Mapping[str, Route]
+    maintenance: Windows
+    rules: Rules
 
     @classmethod
     def load(cls, home: Home) -> Setup:
@@ -50,6 +55,19 @@ class Setup:
             policies={SELF: own} | {check.name: checks_module.policy(check, config) for check in checks},
             routes={SELF: Route(config.default_channels)}
             | {check.name: Route(check.channels, check.runbook) for check in checks},
+            maintenance=Windows(config.alerts.maintenance),
+            rules=Rules(
+                channels=config.default_channels,
+                escalate_to=config.alerts.escalate_to,
+                digest_above=config.alerts.digest_above,
+                threaded=frozenset(
+                    name
+                    for name, channel in config.channels.items()
+                    if isinstance(channel, SlackChannel) and channel.bot_token
+                ),
+                name=config.daemon.name,
+                host=socket.gethostname(),
+            ),
         )
 
     @property

@@ -1,0 +1,150 @@
+"""Worker processes with real plugins that misbehave."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.waiting import wait_until
+from watchdogd.engine.call import Call, Reply
+from watchdogd.engine.catalog import Source, scout
+from watchdogd.engine.workers import Workers
+
+PLUGINS = """
+import os, signal, sys, time
+from watchdogd.plugin import check, ok
+@check
+def fine(): return ok("fine")
+@check
+def remembers(memory): memory["n"] = memory.get("n", 0) + 1; return ok(str(memory["n"]))
+@check
+def hangs():
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    while True: time.sleep(1)
+@check
+def spins():
+    while True: pass
+@check
+def segfaults(): os.kill(os.getpid(), signal.SIGSEGV)
+@check
+def leaves(): sys.exit(4)
+@check
+def raises(): raise RuntimeError("line one\\nline two")
+@check
+def shouts():
+    for _ in range(2000): print("x" * 10000)
+    return ok("y" * 10**6, details="z" * 10**7)
+@check
+def wrong_memory(memory): memory["x"] = object(); return ok("x")
+@check
+def keeps_child(path: str = ""):
+    if os.fork() == 0: time.sleep(300)
+    return ok("left a child")
+@check
+def secret(): return ok(os.environ.get("TOKEN", "hidden"))
+"""
+
+
+@pytest.fixture
+def plugins(tmp_path: Path) -> str:
+    path = tmp_path / "misbehaving.py"
+    path.write_text(textwrap.dedent(PLUGINS))
+    return str(path)
+
+
+@pytest.fixture
+def workers() -> Iterator[Workers]:
+    pool = Workers(hidden={"TOKEN"})
+    yield pool
+    pool.close()
+    children = psutil.Process().children(recursive=True)
+    assert not [c for c in children if "watchdogd.engine.worker" in " ".join(c.cmdline())]
+
+
+def replies(pool: Workers, patience: float = 120.0) -> dict[str, Reply]:
+    found: dict[str, Reply] = {}
+    end = time.monotonic() + patience
+    while pool.busy and time.monotonic() < end:
+        found |= {reply.key: reply for reply in pool.collect(5)}
+    return found
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_plugin_that_misbehaves_is_one_line_and_the_others_answer(
+    workers: Workers, plugins: str, alone: bool
+) -> None:
+    bad = ["hangs", "spins", "segfaults", "leaves", "raises", "shouts", "wrong_memory", "keeps_child"]
+    calls = [Call(name, Source(plugins, name), timeout=2.0, alone=alone) for name in bad]
+    good = [Call(f"fine {n}", Source(plugins, "fine"), timeout=30.0) for n in range(40)]
+    workers.submit([*calls, *good])
+    found = replies(workers)
+    assert sorted(found) == sorted([*bad, *(call.key for call in good)])
+    assert all(found[call.key].value[0].summary == "fine" for call in good)
+    assert "did not answer within 2 s" in found["hangs"].trouble
+    assert "did not answer within 2 s" in found["spins"].trouble
+    assert "killed by SIGSEGV" in found["segfaults"].trouble
+    assert "SystemExit: 4" in found["leaves"].trouble
+    assert found["raises"].trouble == "RuntimeError: line one line two"
+    assert len(found["shouts"].value[0].summary) == 500
+    assert len(found["shouts"].value[0].details) == 20_000
+    assert "TypeError" in found["wrong_memory"].trouble
+    assert found["keeps_child"].value[0].summary == "left a child"
+
+
+def test_children_of_a_plugin_end_with_its_worker(workers: Workers, plugins: str) -> None:
+    workers.submit([Call("keeps_child", Source(plugins, "keeps_child"), alone=True)])
+    assert replies(workers)["keeps_child"].trouble == ""
+    us = os.getpid()
+    wait_until(
+        lambda: not [p for p in psutil.process_iter(["cmdline", "ppid", "status"]) if _is_ours(p, us)],
+        20,
+        "the child is gone",
+    )
+
+
+def _is_ours(process: psutil.Process, parent: int) -> bool:
+    command = " ".join(process.info["cmdline"] or [])
+    return "watchdogd.engine.worker" in command and process.info["ppid"] in (1, parent)
+
+
+def test_memory_comes_back_only_where_it_changed(workers: Workers, plugins: str) -> None:
+    call = Call("remembers", Source(plugins, "remembers"), injected={"memory": {"n": 4}})
+    workers.submit([call, Call("fine", Source(plugins, "fine"), injected={"memory": {"n": 4}})])
+    found = replies(workers)
+    assert found["remembers"].memory == {"n": 5}
+    assert found["fine"].memory is None
+
+
+def test_secrets_are_hidden_from_workers(
+    workers: Workers, plugins: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOKEN", "verysecret")
+    workers.submit([Call("secret", Source(plugins, "secret"), alone=True)])
+    assert replies(workers)["secret"].value[0].summary == "hidden"
+
+
+def test_a_plain_function_is_run_too(workers: Workers) -> None:
+    workers.submit([Call("size", Source("watchdogd.units", "parse_size"), {"text": "2kB"})])
+    assert replies(workers)["size"].value == 2000
+
+
+def test_a_scout_lists_plugins_and_says_why_a_file_has_none(tmp_path: Path, plugins: str) -> None:
+    assert "remembers" in {entry.name for entry in scout(plugins, plugins)}
+    for text, reason in [
+        ("def (", "SyntaxError"),
+        ("import sys; sys.exit(3)", "SystemExit"),
+        ("x = 1", "holds no function with @check"),
+        ("import nosuchmodule", "nosuchmodule"),
+        ("from watchdogd.plugin import check\n@check\ndef a(n=1): pass", "has no type"),
+    ]:
+        path = tmp_path / "broken.py"
+        path.write_text(text)
+        [entry] = scout(str(path), str(path))
+        assert reason in entry.skipped
+        assert "\n" not in entry.skipped

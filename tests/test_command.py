@@ -1,0 +1,77 @@
+"""The one door to outside commands, with real commands."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.waiting import wait_until
+from watchdogd.command import ask, environment
+
+
+def test_an_answer_tells_no_from_silence() -> None:
+    no = ask(["sh", "-c", "echo out; echo bad thing >&2; exit 3"], deadline=30)
+    assert (no.exit_code, no.ok, no.silent, no.complaint()) == (3, False, False, "bad thing")
+    silent = ask(["sleep", "60"], deadline=0.5)
+    assert (silent.exit_code, silent.silent) == (None, True)
+    assert "did not answer within 0.5 s" in silent.complaint()
+    missing = ask(["no-such-tool-anywhere"], deadline=5)
+    assert missing.silent
+    assert "No such file" in missing.complaint()
+
+
+def test_children_are_killed_with_it(tmp_path: Path) -> None:
+    mark = tmp_path / "pid"
+    ask(["sh", "-c", f"sleep 300 & echo $! > {mark}; wait"], deadline=1)
+    child = int(mark.read_text())
+
+    def gone() -> bool:
+        try:
+            return Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        except FileNotFoundError:
+            return True
+
+    wait_until(gone, 20, "the grandchild is killed")
+
+
+def test_a_grandchild_that_holds_the_pipes_holds_nobody_up() -> None:
+    begin = time.monotonic()
+    answer = ask(["sh", "-c", "sleep 300 & echo done"], deadline=60)
+    assert answer.output == "done\n"
+    assert time.monotonic() - begin < 30
+
+
+def test_output_is_bounded() -> None:
+    answer = ask(["sh", "-c", "yes | head -c 3000000"], deadline=30, output_limit=1000)
+    assert len(answer.output) == 1000
+    assert answer.truncated
+
+
+def test_ignoring_sigterm_does_not_help() -> None:
+    answer = ask(["sh", "-c", f"trap '' {signal.SIGTERM}; sleep 300"], deadline=1)
+    assert answer.silent
+
+
+def test_input_reaches_it_and_bytes_that_are_no_text_are_shown() -> None:
+    assert ask(["cat"], deadline=30, stdin="x" * 500_000).output == "x" * 500_000
+    assert ask(["printf", r"\377"], deadline=30).output == "\\xff"
+
+
+def test_slurms_variables_are_not_inherited(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SLURM_JOB_ID", "SBATCH_ACCOUNT", "SQUEUE_USERS", "SRUN_X", "SACCT_FORMAT"):
+        monkeypatch.setenv(name, "x")
+    monkeypatch.setenv("SLURM_CONF", "/etc/s.conf")
+    monkeypatch.setenv("TOKEN", "secret")
+    found = environment({"A": "1"}, without=frozenset({"TOKEN"}))
+    assert not [name for name in found if name.startswith(("SLURM_J", "SBATCH", "SQUEUE", "SRUN", "SACCT"))]
+    assert (found["SLURM_CONF"], found["LC_ALL"], found["A"], "TOKEN" in found) == (
+        "/etc/s.conf",
+        "C",
+        "1",
+        False,
+    )
+    assert os.environ["SLURM_JOB_ID"] == "x"

@@ -1,0 +1,129 @@
+"""config.toml: what is right is read, and what is wrong names file, key and the nearest right key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from watchdogd.config import Config, EmailChannel, SlackChannel, load, parse
+from watchdogd.errors import ConfigError
+from watchdogd.home import Home
+from watchdogd.units import Amount
+
+PATH = Path("/home/a/.watchdogd/config.toml")
+
+
+def test_an_empty_file_is_a_configuration() -> None:
+    config = parse("", PATH)
+    assert (config.daemon.interval, config.daemon.confirm, config.alerts.repeat_every) == (60.0, 2, 14400.0)
+
+
+def test_units_lists_and_secrets_are_read() -> None:
+    config = parse(
+        """
+        [channels.slack]
+        type = "slack"
+        webhook_url = "env:HOOK"
+        rate = "30/m"
+        [channels.mail]
+        type = "email"
+        smtp = ["smtp://a:25", "smtps://b:465"]
+        from = "w@example.org"
+        to = "team@example.org"
+        [runs.big]
+        stale_after = "auto"
+        memory_free = "5%"
+        quiet = [{ match = "saving", allow = "40m" }]
+        on_gone = [{ resubmit = "train.slurm" }, "stacks"]
+        [disks.scratch]
+        path = "~/x"
+        usable = "80%"
+        growth = "8.64TB/d"
+        """,
+        PATH,
+    )
+    slack, mail = config.channels["slack"], config.channels["mail"]
+    assert isinstance(slack, SlackChannel)
+    assert slack.rate == 0.5
+    assert isinstance(mail, EmailChannel)
+    assert mail.to == ("team@example.org",)
+    assert config.runs["big"].memory_free == Amount(share=0.05)
+    assert config.runs["big"].quiet[0].allow == 2400
+    assert config.disks["scratch"].growth == 10**8
+    assert config.disks["scratch"].path.startswith("/")
+    assert [str(secret) for _, secret in config.secrets()] == ["env:HOOK"]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('[runs.x]\nstale_afer = "3m"', "runs.x.stale_afer: unknown key; did you mean 'stale_after'?"),
+        ("[daemon]\nconfim = 2", "daemon.confim: unknown key; did you mean 'confirm'?"),
+        ("[deamon]\n", "deamon: unknown key; did you mean 'daemon'?"),
+        ('[runs.x]\nstale_after = "3 apples"', "runs.x.stale_after: '3 apples' is no duration"),
+        ('[channels.a]\ntype = "slak"', "channels.a: type must be one of slack, email"),
+        ('[channels.a]\ntype = "slack"\nwebhok_url = "env:A"', "did you mean 'webhook_url'?"),
+        ("[disks.d]\n", "disks.d.path: is missing"),
+        ("[disks.d]\npath = 3", "disks.d.path: "),
+        ('[alerts]\nchannels = ["x"]', "alerts.channels: there is no [channels.x]"),
+        ('[runs.r]\nchannels = ["x"]', "runs.r.channels: there is no [channels.x]"),
+        ("[a]\nb = = 2", "line 2"),
+        ('[runs.x]\nprogress = "("', "runs.x.progress: '(' is no regular expression"),
+        ('[runs.x]\nbackend = "process"', "needs pid_file or command"),
+        ('[channels.m]\ntype="email"\nsmtp="localhost"\nfrom="a"\nto="b"', "write smtp://host:25"),
+        ('[channels.c]\ntype="console"\nrate="fast"', "write it as 1/s, 30/m or none"),
+        ("[daemon]\ninterval = '0s'", "daemon.interval: "),
+        ("runs = 3", "runs: "),
+        ('[alerts]\nmaintenance = [{ cron = "x", fr = "2h" }]', "alerts.maintenance.0"),
+    ],
+)
+def test_an_error_is_one_line_with_file_key_and_mend(text: str, sentence: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(text, PATH)
+    message = str(caught.value)
+    assert message.startswith(f"{PATH}: ")
+    assert sentence in message
+    assert "\n" not in message
+
+
+@given(st.text(max_size=200))
+def test_no_text_brings_the_reader_down(text: str) -> None:
+    try:
+        outcome: object = parse(text, PATH)
+    except ConfigError as error:
+        outcome = str(error)
+    assert isinstance(outcome, Config) or (isinstance(outcome, str) and "\n" not in outcome)
+
+
+def test_a_file_that_is_missing_or_no_utf8_is_told(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    with pytest.raises(ConfigError, match="watchdogd init"):
+        load(home)
+    home.config.write_bytes(b"a = '\xff'")
+    with pytest.raises(ConfigError, match="UTF-8"):
+        load(home)
+
+
+def test_a_secret_never_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOOK", "https://hooks.example.org/T0/B0/verysecret")
+    text = '[channels.s]\ntype="slack"\nwebhook_url="env:HOOK"\n[channels.t]\ntype="webhook"\nurl="https://x/plainsecret"'
+    config = parse(text, PATH)
+    shown = repr(config) + str(config) + config.model_dump_json(fallback=str)
+    assert "verysecret" not in shown
+    assert "plainsecret" not in shown
+    assert dict(config.secrets())["channels.s.webhook_url"].reveal().endswith("verysecret")
+
+
+def test_a_secret_that_is_not_there_names_its_reference(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("NOPE", raising=False)
+    config = parse(
+        f'[channels.s]\ntype="webhook"\nurl="env:NOPE"\n[heartbeat]\nurl="file:{tmp_path}/none"', PATH
+    )
+    for _, secret in config.secrets():
+        with pytest.raises(ConfigError, match=r"NOPE|none"):
+            secret.reveal()

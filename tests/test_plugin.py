@@ -1,0 +1,76 @@
+"""The plugin API: what is right registers, what is misspelt fails at registration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from watchdogd.errors import PluginError
+from watchdogd.plugin import Duration, Metric, Result, Status, check, critical, notice, ok, unknown, warning
+
+
+def test_a_check_is_registered_with_what_it_says_of_itself() -> None:
+    @check(every="10m", timeout="20s", follows=("job_liveness",))
+    def queue_length(memory: dict[str, Any], partition: str = "gpu", wait: Duration = 60.0) -> Result:
+        """Jobs waiting in one partition.
+
+        partition: whose queue is
+            counted
+        wait: seconds
+        """
+        return ok(f"{partition} {wait} {memory}")
+
+    assert (queue_length.name, queue_length.every, queue_length.timeout) == ("queue_length", 600, 20)
+    assert queue_length.description == "Jobs waiting in one partition."
+    assert queue_length.wants == {"memory"}
+    assert list(queue_length.parameters) == ["partition", "wait"]
+    assert queue_length.parameters["partition"].doc == "whose queue is counted"
+    assert queue_length({}, "cpu", 1).summary == "cpu 1 {}"
+    found = queue_length.results({"partition": "a", "wait": 2.0}, {"memory": {}, "now": 0})
+    assert [result.summary for result in found] == ["a 2.0 {}"]
+
+
+def test_misspelt_plugins_fail_at_registration() -> None:
+    with pytest.raises(PluginError, match="'n' has no type"):
+
+        @check
+        def untyped(n=3):  # type: ignore[no-untyped-def] # what this test is about
+            return ok("x")
+
+    with pytest.raises(PluginError, match="write each parameter by name"):
+
+        @check
+        def starred(*args: str) -> Result:
+            return ok("x")
+
+    with pytest.raises(PluginError, match="cannot be found"):
+
+        @check
+        def unheard_of(a: "NoSuchType") -> Result:  # type: ignore[name-defined] # noqa: F821, UP037 - what this test is about
+            return ok("x")
+
+
+def test_several_results_come_from_a_generator_and_nonsense_is_unknown() -> None:
+    @check
+    def two():  # type: ignore[no-untyped-def] # as users write it
+        yield ok("a", subject="one")
+        yield critical("b", subject="two", used=Metric(3, warn=2))
+
+    assert [result.subject for result in two.results({}, {})] == ["one", "two"]
+    for nonsense in (None, [], "text", [3], 7):
+
+        @check
+        def wrong(value: Any = nonsense) -> Any:
+            return value
+
+        [result] = wrong.results({"value": nonsense}, {})
+        assert result.status is Status.UNKNOWN
+
+
+def test_results_are_one_line_and_statuses_are_ordered_by_severity() -> None:
+    assert warning("a\n b\tc").summary == "a b c"
+    assert notice("told").notice
+    assert unknown("?", load=3).metrics["load"] == Metric(3)
+    assert max(Status, key=lambda status: status.severity) is Status.CRITICAL
+    assert [int(status) for status in Status] == [0, 1, 2, 3]

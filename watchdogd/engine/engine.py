@@ -1,0 +1,320 @@
+"""The round: start what is due, take in what came, judge it, store it. One direction, no way back."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from watchdogd import inbox, incidents
+from watchdogd.engine import handout, status
+from watchdogd.engine.call import Call
+from watchdogd.engine.due import due, next_due
+from watchdogd.engine.looks import Looks
+from watchdogd.engine.setup import SELF, SELF_SUBJECTS, Setup
+from watchdogd.errors import ConfigError, WatchdogError
+from watchdogd.history.record import Record
+from watchdogd.incident import Event, Kind, Observation
+from watchdogd.notify.message import compose
+from watchdogd.place import file_name
+from watchdogd.plugin import History, Result, Status, unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from watchdogd.engine.call import Reply
+    from watchdogd.engine.checks import Check
+    from watchdogd.engine.ledger import Ledger
+    from watchdogd.engine.patient import Patient
+    from watchdogd.engine.workers import Workers
+    from watchdogd.history.record import Gap, Past
+    from watchdogd.history.store import Store
+    from watchdogd.home import Home
+    from watchdogd.inbox import Paper
+    from watchdogd.notify.notification import Notification
+
+SETTLE = 5.0
+"""Seconds that a round waits for its checks; what comes later is judged by the next one."""
+LINGER = 1.0
+"""Seconds until the next round where checks are still out."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What one round saw and decided."""
+
+    at: float
+    observations: tuple[Observation, ...]
+    events: tuple[Event, ...]
+    notifications: tuple[Notification, ...]
+
+
+class Engine:
+    """What a daemon knows between rounds. Everything that it decides is decided by pure functions.
+
+    `troubles` are the daemon's own, by subject of SELF_SUBJECTS: whoever finds one writes it here (empty:
+    none), and the next round judges it as it judges any check. `link` and `gaps` are shown by `status`.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        setup: Setup,
+        past: Past,
+        *,
+        workers: Workers,
+        patient: Patient,
+        ledger: Ledger,
+        store: Store | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.home = home
+        self.setup = setup
+        self.book = past.book
+        self.troubles = dict.fromkeys(SELF_SUBJECTS, "")
+        self.link: dict[str, Any] | None = None
+        self.gaps: tuple[Gap, ...] = ()
+        self._memories = dict(past.memories)
+        self._started = dict(past.started)
+        self._workers = workers
+        self._patient = patient
+        self._ledger = ledger
+        self._store = store
+        self._clock = clock
+        self._looks = Looks()
+        self._held: list[Check] = []
+        self._out: dict[str, Check] = {}
+        self._latest: dict[str, tuple[Observation, ...]] = {}
+        self._config_seen: tuple[int, ...] = ()
+        self._new_gaps: tuple[Gap, ...] = ()
+
+    # ------------------------------------------------------------------ the round
+
+    def round(self, *, everything: bool = False) -> Round:
+        """One round: what is due, and what came late. `everything`: wait until all checks have answered."""
+        now = self._clock()
+        papers = self._papers()
+        started = self._start(now)
+        observations, memories = self._gather(None if everything else SETTLE)
+        judged_at = self._clock()
+        observations += self._of_itself(judged_at)
+        self.book, events = incidents.advance(
+            self.book,
+            observations,
+            self.setup.policies,
+            judged_at,
+            orders=tuple(order for paper in papers for order in paper.orders),
+            silent=self.setup.maintenance,
+        )
+        events += tuple(_touch_event(paper, judged_at) for paper in papers if paper.kind == "touch")
+        notifications = tuple(compose(events, self.setup.routes, self.setup.rules, judged_at))
+        self._keep(
+            Record(
+                at=judged_at,
+                observations=observations,
+                book=self.book,
+                events=events,
+                notifications=notifications,
+                memories=memories,
+                started=started,
+                gaps=self._new_gaps,
+                touches=tuple(paper.line for paper in papers),
+            ),
+            papers,
+        )
+        return Round(judged_at, observations, events, notifications)
+
+    def observe(self) -> tuple[Observation, ...]:
+        """Run every check that is due and wait for it; judges, records and sends nothing."""
+        self._start(self._clock())
+        return self._gather(None)[0]
+
+    def next_wake(self) -> float:
+        """When the next round should be (seconds since the epoch)."""
+        now = self._clock()
+        soonest = next_due(self.setup.checks, self._started, now)
+        return min(soonest, now + LINGER) if self._workers.busy else soonest
+
+    def tell_gap(self, gap: Gap) -> None:
+        """Nobody watched for a while: recorded with the next round."""
+        self._new_gaps += (gap,)
+        self.gaps += (gap,)
+
+    # ------------------------------------------------------------------ starting checks
+
+    def _start(self, now: float) -> dict[str, float]:
+        """Submit what is due; returns the times of the starts."""
+        ready = due(self.setup.checks, self._started, self._workers.outstanding | {*self._out}, now)
+        self._workers.submit(self._looks.calls(ready, self.setup.checks, self.setup.config, now))
+        self._out |= {check.name: check for check in ready}
+        waiting = [check for check in ready if self._looks.waits(check)]
+        self._held += waiting
+        self._submit([check for check in ready if check not in waiting])
+        started = {check.name: now for check in ready}
+        self._started |= started
+        return started
+
+    def _submit(self, checks: Sequence[Check]) -> None:
+        if checks:
+            marks = self._finished_marks()
+            self._workers.submit([self._call(check, marks) for check in checks])
+
+    def _call(self, check: Check, marks: dict[str, str]) -> Call:
+        wants = check.entry.wants
+        injected: dict[str, Any] = {}
+        if "run" in wants:
+            run = check.run
+            injected["run"] = run and replace(run, finished=marks.get(file_name(run.name), ""))
+        if "snapshot" in wants:
+            injected["snapshot"] = self._looks.snapshot(check)
+        if "history" in wants:
+            injected["history"] = self._history(check)
+        if "now" in wants:
+            injected["now"] = self._clock()
+        injected["memory"] = self._memories.get(check.name, {})
+        return Call(
+            check.name, check.entry.source, check.parameters, injected, check.timeout, check.entry.foreign
+        )
+
+    def _history(self, check: Check) -> History:
+        store = self._store
+        if store is None or not check.entry.remembers:
+            return History()
+        since = self._clock() - check.entry.remembers
+        try:
+            return History(self._patient.attempt(partial(store.series, check.name, since)))
+        except WatchdogError as error:
+            log.warning("history of %s cannot be read: %s", check.name, error)
+            return History()
+
+    def _finished_marks(self) -> dict[str, str]:
+        try:
+            return self._patient.attempt(partial(handout.finished, self.home))
+        except (WatchdogError, OSError) as error:
+            self.troubles["home"] = f"{self.home.switches} cannot be read: {error}"
+            return {}
+
+    # ------------------------------------------------------------------ taking in what came
+
+    def _gather(self, patience: float | None) -> tuple[tuple[Observation, ...], dict[str, dict[str, Any]]]:
+        """Observations and changed memories of all replies that come within `patience` seconds."""
+        end = time.monotonic() + (patience if patience is not None else float("inf"))
+        observations: list[Observation] = []
+        memories: dict[str, dict[str, Any]] = {}
+        while self._workers.busy and (left := end - time.monotonic()) > 0:
+            for reply in self._workers.collect(min(left, 60.0)):
+                if self._looks.take(reply, self._clock()):
+                    ready = [check for check in self._held if not self._looks.waits(check)]
+                    self._held = [check for check in self._held if check not in ready]
+                    self._submit(ready)
+                else:
+                    observations += self._observed(reply, memories)
+        self._memories |= memories
+        stuck = self._workers.stuck
+        self.troubles["workers"] = (
+            f"{len(stuck)} checks hang in the kernel and cannot be killed: "
+            + ", ".join(sorted({held.key for held in stuck})[:5])
+            if stuck
+            else ""
+        )
+        return tuple(observations), memories
+
+    def _observed(self, reply: Reply, memories: dict[str, dict[str, Any]]) -> list[Observation]:
+        check = self._out.pop(reply.key, None)
+        if check is None:
+            return []
+        if reply.memory is not None:
+            memories[check.name] = reply.memory
+        results: list[Result] = (
+            [unknown(f"the check {reply.trouble}")] if reply.trouble else list(reply.value)
+        )
+        now = self._clock()
+        seen = [Observation(check.name, check.run_name, check.target, result, now) for result in results]
+        self._latest[check.name] = tuple(seen)
+        return seen
+
+    def _of_itself(self, now: float) -> tuple[Observation, ...]:
+        """The daemon's own troubles, as results of a check of its own."""
+        target = self.setup.config.daemon.name
+        results = [
+            Result(Status.CRITICAL if text else Status.OK, text or f"{subject} is fine", subject=subject)
+            for subject, text in self.troubles.items()
+        ]
+        return tuple(Observation(SELF, "", target, result, now) for result in results)
+
+    def _papers(self) -> list[Paper]:
+        """What people handed in since the last round."""
+        try:
+            papers, complaints = self._patient.attempt(partial(inbox.take, self.home))
+        except (WatchdogError, OSError) as error:
+            self.troubles["home"] = f"{self.home.inbox} cannot be read: {error}"
+            return []
+        self.troubles["home"] = "; ".join(complaints)[:500]
+        return papers
+
+    # ------------------------------------------------------------------ leaving it behind
+
+    def _keep(self, record: Record, papers: Sequence[Paper]) -> None:
+        """Store the round; the papers go once they are stored, so that none is lost."""
+        self._ledger.keep(record)
+        self.troubles["history"] = self._ledger.trouble
+        if not self._ledger.trouble:
+            self._new_gaps = ()
+        try:
+            if not self._ledger.trouble:
+                self._patient.attempt(lambda: [inbox.remove(paper) for paper in papers])
+            self._patient.attempt(partial(self._publish, record.at))
+        except (WatchdogError, OSError) as error:
+            self.troubles["home"] = f"home cannot be written: {error}"
+
+    def _publish(self, now: float) -> None:
+        """Replace status.json."""
+        known = {check.name for check in self.setup.checks}
+        picture = status.snapshot(
+            self.book,
+            {name: seen for name, seen in self._latest.items() if name in known},
+            now=now,
+            link=self.link,
+            gaps=self.gaps,
+            every=min((check.every for check in self.setup.checks), default=3600.0),
+            troubles=[text for text in self.troubles.values() if text],
+        )
+        self.home.write(self.home.status, json.dumps(picture) + "\n")
+
+    # ------------------------------------------------------------------ the configuration
+
+    def reload(self) -> bool:
+        """Read config.toml and plugins again where they changed; a broken edit keeps the last good one."""
+        try:
+            seen = self._patient.attempt(partial(_signature, self.home))
+            if seen == self._config_seen:
+                return False
+            first, self._config_seen = not self._config_seen, seen
+            setup = self.setup if first else Setup.load(self.home)
+            self._patient.attempt(partial(handout.lay_out, self.home, setup.config, setup.checks))
+        except ConfigError as error:
+            self.troubles["config"] = f"{error} (the last good configuration is kept)"
+            return False
+        except (WatchdogError, OSError) as error:
+            self.troubles["home"] = f"{self.home.path} cannot be used: {error}"
+            return False
+        self.troubles["config"] = ""
+        self.setup = setup
+        return not first
+
+
+def _signature(home: Home) -> tuple[int, ...]:
+    """What changes when config.toml or a plugin of home's own is edited."""
+    paths = [home.config, *sorted(home.plugins.glob("*.py"))]
+    return tuple(number for path in paths for number in (path.stat().st_mtime_ns, path.stat().st_size))
+
+
+def _touch_event(paper: Paper, now: float) -> Event:
+    """A pressed switch or a mark, told on the run's channels."""
+    run = paper.run
+    return Event(Kind.NOTICE, now, f"{run}/job_liveness", run, run, paper.line)

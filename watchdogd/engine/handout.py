@@ -1,0 +1,59 @@
+"""What the daemon lays out for training loops, and finds there: switches/RUN.json and RUN.finished."""
+
+from __future__ import annotations
+
+import grp
+import json
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.place import file_name
+
+if TYPE_CHECKING:
+    from watchdogd.config import Config
+    from watchdogd.engine.checks import Check
+    from watchdogd.home import Home
+    from watchdogd.plugin import Run
+
+_MARK_LIMIT = 1000
+
+
+def lay_out(home: Home, config: Config, checks: tuple[Check, ...]) -> None:
+    """Write switches/RUN.json of every run where it is not as it should be. OSError where that fails."""
+    runs = {check.run.name: check.run for check in checks if check.run}
+    for run in runs.values():
+        path = home.switches / f"{file_name(run.name)}.json"
+        text = json.dumps(_places(home, config, run), indent=1) + "\n"
+        if not path.exists() or path.read_text(errors="replace") != text:
+            home.write(path, text)
+
+
+def finished(home: Home) -> dict[str, str]:
+    """The runs that are marked finished, by the first part of the mark's name, each with who marked it."""
+    found = {}
+    for path in home.switches.glob("*.finished"):
+        with path.open(errors="replace") as file:
+            found[path.name.removesuffix(".finished")] = _who(file.read(_MARK_LIMIT))
+    return found
+
+
+def _places(home: Home, config: Config, run: Run) -> dict[str, Any]:
+    """What a Guard, `guard` and `probe` need to know of a run."""
+    section = config.runs[run.name]
+    return {
+        "run": run.name,
+        "kill_switch": run.kill_switch,
+        "save_switch": run.save_switch,
+        "inbox": str(home.inbox),
+        "memory_free": None if section.memory_free is None else str(section.memory_free),
+        "group": None if home.group is None else grp.getgrgid(home.group).gr_name,
+        "job_name": run.job_name,
+    }
+
+
+def _who(text: str) -> str:
+    """Who set a mark, in one line: its `by` and `at` where it is JSON, else its first line, or `somebody`."""
+    try:
+        mark = json.loads(text)
+        return f"{mark['by']} at {mark['at']}"
+    except (ValueError, KeyError, TypeError):
+        return " ".join(text.split())[:200] or "somebody"

@@ -1,0 +1,133 @@
+"""One look at each batch system a round, shared by all checks: when to look, and what each check gets."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.engine.call import Call
+from watchdogd.engine.catalog import Source
+from watchdogd.jobs import Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from watchdogd.config import Config
+    from watchdogd.engine.call import Reply
+    from watchdogd.engine.checks import Check
+    from watchdogd.jobs import Ending, Job
+
+SOURCES = {
+    "slurm": Source("watchdogd.slurm.snapshot", "look"),
+    "process": Source("watchdogd.slurm.processes", "look"),
+}
+"""The function that looks at each backend; it runs in a worker, since commands and file systems hang."""
+_KEY = "look at "
+
+
+class Looks:
+    """The latest Snapshot of each backend, indexed by job name."""
+
+    def __init__(self) -> None:
+        self._latest: dict[str, Snapshot] = {}
+        self._asked: set[str] = set()
+        self._jobs: dict[str, dict[str, list[Job]]] = {}
+        self._endings: dict[str, dict[str, list[Ending]]] = {}
+
+    def calls(self, due: Sequence[Check], checks: Iterable[Check], config: Config, now: float) -> list[Call]:
+        """The looks that `due` checks need and that are not fresh enough; asks nothing twice."""
+        wanted = {backend_of(check) for check in due if needs_look(check)} - self._asked
+        stale = {backend for backend in wanted if not self._fresh(backend, config.slurm.min_poll, now)}
+        for backend in stale:
+            self._asked.add(backend)
+        return [self._call(backend, checks, config, now) for backend in sorted(stale)]
+
+    def waits(self, check: Check) -> bool:
+        """Whether the check has to wait for a look that was asked for."""
+        return needs_look(check) and backend_of(check) in self._asked
+
+    def take(self, reply: Reply, now: float) -> bool:
+        """Keep the Snapshot in a reply; False where the reply is none."""
+        if not reply.key.startswith(_KEY):
+            return False
+        backend = reply.key.removeprefix(_KEY)
+        snapshot = reply.value if isinstance(reply.value, Snapshot) else self._silence(backend, reply, now)
+        self._asked.discard(backend)
+        self._latest[backend] = snapshot
+        self._jobs[backend] = _by_name(snapshot.jobs or ())
+        self._endings[backend] = _by_name(snapshot.endings or ())
+        return True
+
+    def snapshot(self, check: Check) -> Snapshot | None:
+        """What the check is given: its run's jobs, the whole queue where it has no run; None without a look."""
+        backend = backend_of(check)
+        whole = self._latest.get(backend)
+        if whole is None or check.run is None:
+            return whole
+        name = check.run.name if backend == "process" else check.run.job_name
+        return replace(
+            whole,
+            jobs=None if whole.jobs is None else _of(self._jobs[backend], name, check.run.users),
+            endings=None if whole.endings is None else _of(self._endings[backend], name, check.run.users),
+            users=check.run.users,
+        )
+
+    def _fresh(self, backend: str, min_poll: float, now: float) -> bool:
+        """Asked so recently that asking again is a burden. Rounds of one cadence just meet `min_poll`."""
+        latest = self._latest.get(backend)
+        age = now - latest.taken_at if latest else min_poll
+        return 0 <= age < min_poll * 0.9
+
+    def _call(self, backend: str, checks: Iterable[Check], config: Config, now: float) -> Call:
+        runs = tuple({c.run_name: c.run for c in checks if c.run and c.run.backend == backend}.values())
+        parameters: dict[str, Any] = {"now": now, "deadline": config.daemon.timeout}
+        if backend == "process":
+            parameters["runs"] = runs
+        else:
+            users = slurm_users(config) | {user for run in runs for user in run.users}
+            latest = self._latest.get(backend)
+            wanted = frozenset(run.job_name for run in runs)
+            known = tuple(job.raw_id for job in (latest.jobs if latest else None) or () if job.name in wanted)
+            parameters |= {"wanted": wanted, "users": users, "known": known}
+        return Call(_KEY + backend, SOURCES[backend], parameters, timeout=config.daemon.timeout * 2)
+
+    def _silence(self, backend: str, reply: Reply, now: float) -> Snapshot:
+        return Snapshot(taken_at=now, trouble=f"the look at the queue {reply.trouble}", backend=backend)
+
+
+def needs_look(check: Check) -> bool:
+    """Whether the check's plugin names `snapshot`, and there is a queue to look at."""
+    return "snapshot" in check.entry.wants and backend_of(check) in SOURCES
+
+
+def backend_of(check: Check) -> str:
+    """The batch system that a check looks at; Slurm where it belongs to no run."""
+    return check.run.backend if check.run else "slurm"
+
+
+def slurm_users(config: Config) -> frozenset[str]:
+    """Whose jobs count: `[slurm] users`, the members of `[slurm] group`, else one's own."""
+    if config.slurm.users:
+        return frozenset(config.slurm.users)
+    if config.slurm.group:
+        try:
+            return frozenset(grp.getgrnam(config.slurm.group).gr_mem)
+        except KeyError:
+            return frozenset()
+    return frozenset({pwd.getpwuid(os.geteuid()).pw_name})
+
+
+def _by_name(items: Iterable[Any]) -> dict[str, list[Any]]:
+    found = defaultdict(list)
+    for item in items:
+        if not item.own:
+            found[item.name].append(item)
+    return found
+
+
+def _of(index: dict[str, list[Any]], name: str, users: frozenset[str]) -> tuple[Any, ...]:
+    return tuple(item for item in index.get(name, ()) if not users or item.user in users)

@@ -1,0 +1,101 @@
+"""What `watchdogd status` shows, as plain JSON values: written into home every round, read by the verbs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.plugin import Status
+from watchdogd.units import iso
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from watchdogd.history.record import Gap
+    from watchdogd.incident import Book, Incident, Observation
+    from watchdogd.plugin import Metric
+
+
+def incident_json(incident: Incident) -> dict[str, Any]:
+    """An incident as the contract has it."""
+    return {
+        "id": incident.id,
+        "run": incident.run,
+        "check": incident.check,
+        "subject": incident.subject,
+        "status": incident.status.name,
+        "state": incident.state,
+        "opened_at": iso(incident.opened_at),
+        "resolved_at": None if incident.resolved_at is None else iso(incident.resolved_at),
+        "summary": incident.summary,
+        "target": incident.target,
+        "acknowledged_by": incident.acknowledged_by or None,
+    }
+
+
+def observation_json(observation: Observation) -> dict[str, Any]:
+    """A result as `check --json` prints it."""
+    result = observation.result
+    return {
+        "check": observation.check,
+        "run": observation.run or None,
+        "subject": result.subject or None,
+        "status": result.status.name,
+        "summary": result.summary,
+        "metrics": {name: metric_json(metric) for name, metric in result.metrics.items()},
+        "details": result.details,
+        "at": iso(observation.at),
+        "target": observation.target,
+    }
+
+
+def metric_json(metric: Metric) -> dict[str, Any]:
+    """A metric with its thresholds."""
+    return {"value": metric.value, "unit": metric.unit, "warn": metric.warn, "crit": metric.crit}
+
+
+def open_incidents(book: Book) -> list[Incident]:
+    """All incidents that are open, worst and oldest first."""
+    found = [standing.incident for standing in book.standings.values() if standing.incident]
+    live = [incident for incident in found if incident.resolved_at is None]
+    return sorted(live, key=lambda incident: (-incident.status.severity, incident.opened_at))
+
+
+def snapshot(
+    book: Book,
+    latest: Mapping[str, Iterable[Observation]],
+    *,
+    now: float,
+    link: dict[str, Any] | None,
+    gaps: Iterable[Gap],
+    every: float,
+    troubles: Iterable[str],
+) -> dict[str, Any]:
+    """The whole picture. `every` is the usual time between two rounds; a much older one is of the dead."""
+    return {
+        "alive": True,
+        "link": link,
+        "last_round": iso(now),
+        "round_every": every,
+        "incidents": [incident_json(incident) for incident in open_incidents(book)],
+        "gaps": [{"begin": iso(gap.begin), "end": iso(gap.end), "reason": gap.reason} for gap in gaps],
+        "checks": [observation_json(seen) for results in latest.values() for seen in results],
+        "silences": [
+            {
+                "target": silence.target,
+                "until": iso(silence.until),
+                "by": silence.by,
+                "reason": silence.reason,
+            }
+            for silence in book.silences
+            if silence.until > now
+        ],
+        "troubles": list(troubles),
+    }
+
+
+def exit_code(statuses: Iterable[Status]) -> int:
+    """What `status` exits with for open incidents: 2 critical, 1 warning or unknown, 0 none."""
+    severities = [status.severity for status in statuses]
+    if not severities or max(severities) == Status.OK.severity:
+        return 0
+    return 2 if max(severities) == Status.CRITICAL.severity else 1

@@ -1,0 +1,115 @@
+"""What this machine has: Slurm and its partitions, quota tools, GPU tools, a mail relay."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import socket
+from dataclasses import dataclass, field
+
+from watchdogd import command
+
+QUOTA_TOOLS = ("lfs", "mmlsquota", "beegfs-ctl", "quota")
+GPU_TOOLS = ("rocm-smi", "amd-smi", "nvidia-smi")
+_DEADLINE = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A Slurm partition: its name, its longest walltime as Slurm writes it, whether its nodes have GPUs."""
+
+    name: str
+    max_time: str
+    nodes: int
+    gpus: bool
+    default: bool
+
+    def __str__(self) -> str:
+        """`small (2 nodes, up to 1-00:00:00)`"""
+        gpus = ", GPUs" if self.gpus else ""
+        return f"{self.name} ({self.nodes} nodes{gpus}, up to {self.max_time})"
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Findings; empty where there is nothing. `slurm_trouble`: why a Slurm that is there does not answer."""
+
+    partitions: tuple[Partition, ...] = ()
+    slurm: bool = False
+    slurm_trouble: str = ""
+    quota_tools: tuple[str, ...] = ()
+    gpu_tools: tuple[str, ...] = ()
+    mail_relay: bool = False
+    accounts: tuple[str, ...] = field(default=())
+
+    @property
+    def cpu_partition(self) -> Partition | None:
+        """Where a chain of links costs least: a partition without GPUs, the default one first."""
+        cheap = [partition for partition in self.partitions if not partition.gpus]
+        return min(cheap, key=lambda partition: (not partition.default, partition.nodes), default=None)
+
+
+def survey() -> Survey:
+    """Look around; takes at most some seconds, and never fails."""
+    slurm = shutil.which("squeue") is not None
+    partitions, trouble = _partitions() if slurm else ((), "")
+    return Survey(
+        partitions=partitions,
+        slurm=slurm,
+        slurm_trouble=trouble,
+        quota_tools=tuple(tool for tool in QUOTA_TOOLS if shutil.which(tool)),
+        gpu_tools=tuple(tool for tool in GPU_TOOLS if shutil.which(tool)),
+        mail_relay=_listens("localhost", 25),
+        accounts=_accounts() if slurm else (),
+    )
+
+
+def read_sinfo(text: str) -> tuple[Partition, ...]:
+    """The partitions in `sinfo -h -o '%P|%l|%D|%G'`: a `*` marks the default one; lines of one add up."""
+    found: dict[str, Partition] = {}
+    for line in text.splitlines():
+        match = re.fullmatch(r"([^|*]+)(\*?)\|([^|]*)\|(\d+)\|(.*)", line.strip())
+        if match:
+            name, star, limit, nodes, gres = match.groups()
+            before = found.get(name)
+            gpus = "gpu" in gres.lower() or bool(before and before.gpus)
+            count = int(nodes) + (before.nodes if before else 0)
+            found[name] = Partition(name, limit, count, gpus, bool(star))
+    return tuple(found.values())
+
+
+def _partitions() -> tuple[tuple[Partition, ...], str]:
+    answer = command.ask(["sinfo", "--noheader", "--format=%P|%l|%D|%G"], deadline=_DEADLINE)
+    return (read_sinfo(answer.output), "") if answer.ok else ((), answer.complaint())
+
+
+def _accounts() -> tuple[str, ...]:
+    answer = command.ask(
+        [
+            "sacctmgr",
+            "--noheader",
+            "--parsable2",
+            "show",
+            "assoc",
+            "where",
+            "user=" + _user(),
+            "format=account",
+        ],
+        deadline=_DEADLINE,
+    )
+    return tuple(dict.fromkeys(answer.output.split())) if answer.ok else ()
+
+
+def _user() -> str:
+    import os
+    import pwd
+
+    return pwd.getpwuid(os.geteuid()).pw_name
+
+
+def _listens(host: str, port: int) -> bool:
+    try:
+        with socket.create_connection((host, port), timeout=1.0):
+            return True
+    except OSError:
+        return False
