@@ -1,0 +1,46 @@
+# make demo: see it work.  make test: everything, on a fresh Debian as root.  make lint: format, lint, types.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+
+.PHONY: demo test lint format bench audit clean
+
+demo: $(VENV)/installed
+	$(BIN)/watchdogd demo
+
+test: $(VENV)/developing
+	scripts/packages
+	$(MAKE) --no-print-directory lint
+	$(BIN)/python -m pytest $(PYTEST)
+
+lint: $(VENV)/developing
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(VENV)/developing
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/developing
+	for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+audit: $(VENV)/developing
+	$(BIN)/python -m pip install --quiet pip-audit
+	$(BIN)/pip-audit --skip-editable
+
+$(VENV)/pip:
+	$(PYTHON) -c 'import ensurepip' 2>/dev/null || { apt-get update -q && apt-get install -yq --no-install-recommends python3-venv; }
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/installed: $(VENV)/pip pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+$(VENV)/developing: $(VENV)/pip pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@ $(VENV)/installed
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache
