@@ -1,0 +1,48 @@
+"""What Guard.poll costs a training step, beside an os.path.exists of the switch at every step.
+
+python benchmarks/guard_poll.py [FOLDER]    FOLDER: where the switches lie; on the file system to be measured.
+
+Prints the median time of one call over many rounds, so that the one look a second stays in the picture.
+"""
+
+import contextlib
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from watchdogd.training import Guard
+
+CALLS, ROUNDS = 10_000, 50
+
+
+def nanoseconds(call: Callable[[], object]) -> list[float]:
+    """The time of one call, once a round."""
+    rounds = []
+    for _ in range(ROUNDS):
+        start = time.perf_counter_ns()
+        for _ in range(CALLS):
+            call()
+        rounds.append((time.perf_counter_ns() - start) / CALLS)
+    return rounds
+
+
+def compare(folder: Path) -> None:
+    (folder / "switches").mkdir()
+    (folder / "inbox").mkdir()
+    switch = str(folder / "switches" / "run-17.kill")
+    with contextlib.closing(Guard("run-17", home=folder, memory_free="1%")) as guard:
+        poll = nanoseconds(lambda: guard.poll(step=7, loss=2.5))
+    exists = nanoseconds(lambda: os.path.exists(switch))  # what training scripts call
+    for name, rounds in (("Guard.poll", poll), ("os.path.exists", exists)):
+        print(f"{name:15} median {statistics.median(rounds):7.0f} ns   worst round {max(rounds):7.0f} ns")
+    ratio = statistics.median(exists) / statistics.median(poll)
+    print(f"a look at the switch at every step costs {ratio:.1f} times a poll")
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory(dir=sys.argv[1] if len(sys.argv) > 1 else None) as made:
+        compare(Path(made))

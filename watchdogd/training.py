@@ -1,0 +1,1034 @@
+"""The Guard: a training loop asks it, after every step, whether to save, to stop, or to go on.
+
+One file of standard library for Python 3.8 and later, which imports nothing else of watchdogd: copy it next
+to a training script where watchdogd itself cannot be installed.
+
+    guard = Guard("run-17")
+    guard.exit_if_stopped()                          # top of main: burns quickly through a queued job array
+    for step, batch in enumerate(loader):
+        loss = train_step(batch)
+        wish = guard.poll(step=step, loss=loss)
+        if wish.save:
+            save_checkpoint(); guard.saved()
+        if wish.stop:
+            save_checkpoint(); sys.exit(0)
+    guard.finished()
+
+What holds:
+
+- `poll` takes about a microsecond; once in `every` seconds it has the switches looked at, one stat each.
+- The looking is done by a thread. Where the file system hangs, poll waits half a second for it, once, says
+  so on stderr and lets the training go on; when the file system is back, so are the switches.
+- Beats and stacks are written by a second thread, so a hung home does not hide switches that lie elsewhere.
+- Nothing that goes wrong in here ends the training: it costs one line on stderr. Only wrong arguments raise.
+- With several ranks, one may see a switch a step before the others. Give `poll` an `agree` function
+  (`torch_agree()`, `mpi_agree(comm)`, or any that reduces an int over all ranks by maximum), on every rank
+  at the same steps, and all decide alike. Each such poll is a collective operation: poll every tenth step
+  where steps are short.
+- Ranks on one node share memory and ranks of one job its end; each judges for itself, `agree` makes it one
+  decision.
+
+Stacks of a hang: when `inbox/RUN.stacks-request` appears or is touched, each process writes the Python stacks
+of its threads to `inbox/RUN.stacks.HOST.PID.txt` within some seconds, from a thread, so that a loop that
+waits in a collective, a lock or a read still answers. What holds the interpreter's lock for ever (a C
+extension that never releases it) stops that thread too. For those, SIGQUIT writes the stacks to stderr from
+a signal handler in C, then does what it did before, which is to end the process: `scancel --signal=QUIT
+JOB` on a job that is lost anyway.
+"""
+
+from __future__ import annotations
+
+import atexit
+import calendar
+import collections
+import contextlib
+import faulthandler
+import functools
+import gc
+import importlib
+import json
+import os
+import pwd
+import re
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+import time
+import urllib.parse
+from typing import Any, Callable, Iterator, NamedTuple, TextIO
+
+__all__ = ["Guard", "Places", "Wish", "file_name", "mpi_agree", "places", "torch_agree"]
+
+Agree = Callable[[int], int]
+
+QUICK = 0.1  # seconds within which a file system that is well answers
+PATIENCE = 0.5  # seconds that poll waits for a file system that does not answer, once
+START_PATIENCE = 10.0  # the same for exit_if_stopped, where nothing is lost by waiting
+BEAT_EVERY = 5.0  # seconds between heartbeats
+CHORES_EVERY = 5.0  # seconds between two looks for a stacks request
+PLACES_EVERY = (
+    30.0  # seconds after which RUN.json is looked at again: a run may be configured while it trains
+)
+GPU_EVERY = 60.0  # seconds between two looks at the GPU's memory
+SLURM_DEADLINE = 10.0  # seconds for one squeue
+SLURM_EVERY = 600.0  # rank 0 reads the end of its job so often
+SLURM_EVERY_NEAR_END = 60.0  # and every rank does when the end that it knows comes near
+UNTIMED_SAVE = 120.0  # seconds that time_left="auto" allows for a save before one was timed
+SWITCH_BYTES = 4096  # of a switch's content are read
+
+# Kinds of stop, the stronger reason last: what `agree` reduces is 2 * kind + save.
+KINDS = ("save switch", "time limit", "memory", "signal", "kill switch")
+TIME, MEMORY, SIGNAL, KILL = 1, 2, 3, 4
+
+
+class Wish(NamedTuple):
+    """What the loop is asked to do; true when it is asked anything.
+
+    stop: save a checkpoint and leave. save: save a checkpoint, call `Guard.saved()`, and go on.
+    reason: one line for the log, such as "kill switch set by bob: wrong learning rate".
+    """
+
+    stop: bool
+    save: bool
+    reason: str
+
+    def __bool__(self) -> bool:
+        return self.stop or self.save
+
+
+HOST = socket.gethostname().split(".", 1)[0]
+NOTHING = Wish(stop=False, save=False, reason="")
+
+
+# Names and places
+
+
+def file_name(run: str) -> str:
+    """The run's name as the start of a file name, such as run-17, a%2Fb or %2Ehidden.
+
+    It is urllib.parse.quote(run, safe="") with a leading dot written as %2E: letters, digits, `.`, `_`, `-`
+    and `~` stay, all else is percent-encoded, so that no run name leads out of its folder or hides its file.
+    Everything that names a file after a run follows this rule.
+    """
+    quoted = urllib.parse.quote(run, safe="", errors="surrogateescape")
+    return "%2E" + quoted[1:] if quoted.startswith(".") else quoted
+
+
+class Places(NamedTuple):
+    """Where the files of one run are, absolute paths, and what the configuration says for its Guard.
+
+    finished: the mark that the run is done. memory_free: a size or a percentage, None for no limit. group:
+    the Unix group that shares home, None where it is the owner's alone.
+    """
+
+    kill_switch: str
+    save_switch: str
+    finished: str
+    inbox: str
+    memory_free: str | None
+    group: str | None
+
+
+def places(run: str, home: str | None = None) -> Places:
+    """The places of a run: as the daemon wrote them to HOME/switches/RUN.json, else the defaults in home.
+
+    home: else $WATCHDOGD_HOME, else ~/.watchdogd. Raises ValueError when RUN.json is no JSON object,
+    OSError when it is there and cannot be read.
+    """
+    home = _home(home)
+    return _places(run, home, _told(_stem(run, home) + ".json"))
+
+
+def _places(run: str, home: str, told: dict[str, str]) -> Places:
+    stem = _stem(run, home)
+    return Places(
+        kill_switch=os.path.join(home, told.get("kill_switch") or stem + ".kill"),
+        save_switch=os.path.join(home, told.get("save_switch") or stem + ".save"),
+        finished=stem + ".finished",
+        inbox=os.path.join(home, told.get("inbox") or "inbox"),
+        memory_free=told.get("memory_free"),
+        group=told.get("group"),
+    )
+
+
+def _stem(run: str, home: str) -> str:
+    return os.path.join(home, "switches", file_name(run))
+
+
+def _home(home: str | None) -> str:
+    return os.path.abspath(os.path.expanduser(home or os.environ.get("WATCHDOGD_HOME") or "~/.watchdogd"))
+
+
+def _told(path: str) -> dict[str, str]:
+    """The strings in RUN.json; keys that later versions may add are left aside."""
+    try:
+        text = _read_head(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    try:
+        told = json.loads(text)
+        return {str(key): value for key, value in told.items() if isinstance(value, str)}
+    except (ValueError, AttributeError):
+        raise ValueError(f"{path} is not a JSON object: the daemon writes it anew when it starts") from None
+
+
+# Amounts
+
+
+class Amount(NamedTuple):
+    """An amount of memory: bytes, or a share of the whole."""
+
+    size: float
+    share: float
+    text: str
+
+    def of(self, total: float) -> float:
+        """In bytes, where `total` bytes are the whole."""
+        return self.size + self.share * total
+
+
+SIZES = {unit + suffix: base**power for power, unit in enumerate("KMGTP", 1)
+         for suffix, base in (("", 1000), ("B", 1000), ("IB", 1024))}  # fmt: skip
+SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def _amount(given: str | float | None) -> Amount | None:
+    if given is None:
+        return None
+    text = str(given).strip()
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(%|[KMGTP]i?B?|B)?", text, re.IGNORECASE)
+    if not found:
+        raise ValueError(f"{text!r} is no amount of memory: write 5%, 20GiB or a number of bytes")
+    number, unit = float(found.group(1)), (found.group(2) or "B").upper()
+    if unit == "%":
+        return Amount(0.0, number / 100, text)
+    return Amount(number * SIZES.get(unit, 1), 0.0, _gib(number * SIZES.get(unit, 1)))
+
+
+def _seconds(given: str | float | None) -> float | None:
+    """Seconds from a number or a duration such as 90s, 15m, 1h30m; None for no limit and for "auto"."""
+    if given is None or given == "auto":
+        return None
+    text = str(given).strip()
+    if re.fullmatch(r"\d+(\.\d+)?", text):
+        return float(text)
+    if not re.fullmatch(r"(\d+[smhd])+", text):
+        raise ValueError(f"time_left = {text!r}: write seconds, a duration such as 10m or 1h30m, or auto")
+    return float(sum(int(number) * SECONDS[unit] for number, unit in re.findall(r"(\d+)([smhd])", text)))
+
+
+def _gib(size: float) -> str:
+    return f"{size / 2**30:.1f} GiB"
+
+
+def _iso(when: float) -> str:
+    local = time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(when))
+    return f"{local[:-2]}:{local[-2:]}"
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a container that does not know its user
+        return str(os.getuid())
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+# Files
+
+
+def _read_head(path: str, size: int = 65536) -> str:
+    """The start of a regular file; a pipe or device at that path reads as empty, and does not block."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            return ""
+        return os.read(handle, size).decode("utf-8", "replace")
+    finally:
+        os.close(handle)
+
+
+def _signature(path: str) -> tuple[int, int, int] | None:
+    """What changes when a file is made, touched or written; None where there is none, or no folder for it."""
+    try:
+        found = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return found.st_mtime_ns, found.st_ino, found.st_size
+
+
+@contextlib.contextmanager
+def _replacing(path: str, mode: int) -> Iterator[TextIO]:
+    """A file that takes its place whole or not at all, in this mode whatever the umask, never through a link.
+
+    Until then it is a hidden file beside it; one that a killed process left is of no harm.
+    """
+    folder, name = os.path.split(path)
+    draft = os.path.join(folder, f".{name}.{HOST}.{os.getpid()}.new")
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(draft)
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            os.fchmod(handle, mode)
+            yield file
+        os.replace(draft, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(draft)
+        raise
+
+
+def _describe(switch: str, content: str) -> str:
+    """A switch's reason from its first line, which its first presser wrote: JSON, other text, or nothing."""
+    line = content.strip().split("\n", 1)[0]
+    try:
+        told = json.loads(line)
+        by, reason = told.get("by"), told.get("reason")
+    except (ValueError, AttributeError):
+        by, reason = None, line
+    text = f"{switch} set" + (f" by {by}" if by else "") + (f": {reason}" if reason else "")
+    return "".join(letter if letter.isprintable() else " " for letter in text)[:300]
+
+
+# Memory
+
+
+class Pool(NamedTuple):
+    """What ends this process when it is used up: a control group with a limit, or the node; in bytes."""
+
+    name: str
+    left: float
+    total: float
+
+
+def pools(proc: str = "/proc") -> list[Pool]:
+    """The control groups above this process that limit its memory (Slurm limits job and step), else the node.
+
+    Page cache counts as left, since the kernel gives it back before it kills. Formats: cgroups(7), proc(5)
+    and the kernel's cgroup-v1/memory.rst and cgroup-v2.rst.
+    """
+    meminfo = _numbers(os.path.join(proc, "meminfo"))
+    node = Pool("node", meminfo["MemAvailable:"] * 1024, meminfo["MemTotal:"] * 1024)
+    groups = [_group(folder, version) for folder, version in _group_folders(proc)]
+    return [group for group in groups if group and group.total < node.total] or [node]
+
+
+@functools.lru_cache(maxsize=8)
+def _group_folders(proc: str) -> tuple[tuple[str, int], ...]:
+    """This process's memory control groups, from its own up to the top, with the version of each."""
+    folders: list[tuple[str, int]] = []
+    mounts = _read_head(os.path.join(proc, "self", "mountinfo"), 2**20).splitlines()
+    for line in _read_head(os.path.join(proc, "self", "cgroup")).splitlines():
+        number, controllers, path = line.split(":", 2)
+        version = 2 if number == "0" else 1
+        mount = _group_mount(mounts, version)
+        if mount and (version == 2 or "memory" in controllers.split(",")):
+            folders += [(folder, version) for folder in _upward(path, *mount)]
+    return tuple(folders)
+
+
+def _group_mount(mounts: list[str], version: int) -> tuple[str, str] | None:
+    """The root and the mount point of the hierarchy that holds memory."""
+    for line in mounts:
+        left, _, right = line.partition(" - ")
+        root, point = left.split()[3:5]
+        kind, _, options = right.split(" ", 2)
+        holds = kind == "cgroup2" if version == 2 else kind == "cgroup" and "memory" in options.split(",")
+        if holds:
+            return root, re.sub(r"\\(\d{3})", lambda octal: chr(int(octal.group(1), 8)), point)
+    return None
+
+
+def _upward(path: str, root: str, point: str) -> list[str]:
+    """From the folder of control group `path` up to the mount point, which shows the tree below `root`."""
+    if path == root or path.startswith(root.rstrip("/") + "/"):
+        path = path[len(root.rstrip("/")) :]
+    # In a container the path may lie outside of what is mounted: only the top is this process's then.
+    parts = [] if ".." in path.split("/") else [part for part in path.split("/") if part]
+    return [os.path.join(point, *parts[:depth]) for depth in range(len(parts), -1, -1)]
+
+
+GROUP_FILES = {
+    1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
+    2: ("memory.max", "memory.current", ""),
+}
+
+
+def _group(folder: str, version: int) -> Pool | None:
+    limit, usage, prefix = GROUP_FILES[version]
+    try:
+        total = float(_read_head(os.path.join(folder, limit)))
+        used = float(_read_head(os.path.join(folder, usage)))
+        counts = _numbers(os.path.join(folder, "memory.stat"))
+    except (OSError, ValueError):  # no limit ("max"), or no such control group in this container
+        return None
+    cache = sum(counts.get(prefix + key, 0) for key in ("inactive_file", "active_file"))
+    cache += counts.get("slab_reclaimable", 0)
+    return Pool("cgroup " + os.path.basename(folder), max(0.0, total - used + cache), total)
+
+
+def _numbers(path: str) -> dict[str, int]:
+    """The lines of `name number` of a file in /proc or a control group."""
+    fields = (line.split() for line in _read_head(path).splitlines())
+    return {field[0]: int(field[1]) for field in fields if len(field) > 1 and field[1].isdigit()}
+
+
+def _short_of_memory(free: Amount) -> str:
+    for pool in pools():
+        if pool.left < free.of(pool.total):
+            return f"memory: {_gib(pool.left)} of {_gib(pool.total)} left ({pool.name}), below {free.text}"
+    return ""
+
+
+def _short_of_gpu_memory(free: Amount) -> str:
+    """What torch caches counts as left; only where even that is short is the cache given back, and looked
+    again."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available() or not torch.cuda.is_initialized():
+        return ""
+    left, total = torch.cuda.mem_get_info()
+    if left + torch.cuda.memory_reserved() - torch.cuda.memory_allocated() >= free.of(total):
+        return ""
+    gc.collect()
+    torch.cuda.empty_cache()
+    left, total = torch.cuda.mem_get_info()
+    if left >= free.of(total):
+        return ""
+    gpu = torch.cuda.current_device()
+    return f"memory: {_gib(left)} of {_gib(total)} left (GPU {gpu}), below {free.text}"
+
+
+# Time
+
+
+def _rank() -> int | None:
+    for name in ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"):
+        if os.environ.get(name, "").isdigit():
+            return int(os.environ[name])
+    return None
+
+
+def _slurm_end(job: str) -> float | None:
+    """When a Slurm job will be ended, seconds since the epoch; infinity without a limit; None if not told.
+
+    Inherited variables of Slurm can change what squeue prints and of which jobs: they are kept from it.
+    """
+    ours = ("SLURM_", "SBATCH_", "SRUN_", "SQUEUE_", "SACCT_")
+    env = {key: value for key, value in os.environ.items() if not key.startswith(ours) or key == "SLURM_CONF"}
+    env.update(TZ="UTC0", LC_ALL="C")
+    try:
+        squeue = subprocess.Popen(
+            ["squeue", "--noheader", "--jobs", job, "--format", "%e"],
+            env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+    except OSError:
+        return None
+    try:
+        output = squeue.communicate(timeout=SLURM_DEADLINE)[0].decode("ascii", "replace").split()
+    except subprocess.TimeoutExpired:
+        squeue.kill()
+        # A squeue that hangs in the kernel survives even this; it is not waited for.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            squeue.communicate(timeout=1)
+        return None
+    return _parse_end(output[0]) if squeue.returncode == 0 and output else None
+
+
+def _parse_end(text: str) -> float | None:
+    if text in ("N/A", "NONE"):
+        return float("inf")
+    try:
+        return float(calendar.timegm(time.strptime(text, "%Y-%m-%dT%H:%M:%S")))
+    except ValueError:
+        return None
+
+
+class JobEnd:
+    """The end of this process's Slurm job, read again from time to time, since limits get extended.
+
+    A controller serves all: rank 0 reads every ten minutes, the others only when the end that they know
+    comes near, not all in the same second.
+    """
+
+    def __init__(self, rank: int) -> None:
+        self._job = os.environ.get("SLURM_JOB_ID")
+        told = os.environ.get("SLURM_JOB_END_TIME", "")
+        self.end = float(told) if told.isdigit() else None
+        self._rank = rank
+        self._born = time.time()
+        self._asked = float("-inf")
+        self._spread = rank * 7 % 120
+
+    def left(self, now: float) -> float:
+        """Seconds to the end, infinity where it is not known; `now` in seconds since the epoch."""
+        return float("inf") if self.end is None else self.end - now
+
+    def due(self, now: float, margin: float) -> bool:
+        """Whether Slurm should be asked again, where the loop is to stop `margin` seconds before the end."""
+        if self._job is None:
+            return False
+        if self.left(now) < margin + 2 * SLURM_EVERY_NEAR_END + self._spread:
+            return now - self._asked >= SLURM_EVERY_NEAR_END
+        return (self._rank == 0 or self.end is None) and now - self._asked >= SLURM_EVERY
+
+    def read(self) -> None:
+        """Asks Slurm; what was known before stays where it does not answer."""
+        end = _slurm_end(str(self._job))
+        self._asked = time.time()
+        self.end = self.end if end is None else end
+
+    def near(self, now: float, margin: float) -> bool:
+        """Whether the end is within margin, by a reading made lately; an old one counts when Slurm is
+        silent."""
+        left = self.left(now)
+        lately = self._job is None or now - self._asked < 2 * SLURM_EVERY_NEAR_END
+        unheard = now - self._born > SLURM_DEADLINE + CHORES_EVERY
+        return left < margin and (lately or (left < margin / 2 and unheard))
+
+
+# Threads
+
+
+class Aside:
+    """Does work in a thread of its own, so that the caller waits no longer than it wants to."""
+
+    def __init__(self) -> None:
+        self._work: Callable[[], None] = lambda: None
+        self._busy = False
+        self._asked = threading.Event()
+        self._done = threading.Event()
+        self._closed = False
+        self._thread: threading.Thread | None = None
+        self.took = 0.0  # seconds, the work that was done last
+
+    def ask(self, work: Callable[[], None], patience: float) -> bool:
+        """Has `work` done; False when that takes more than `patience` seconds, or earlier work still
+        hangs."""
+        if self._busy and not self._done.is_set():
+            return False
+        self._work, self._busy = work, True
+        self._done.clear()
+        if not self._running():
+            work()
+            self._done.set()
+            return True
+        self._asked.set()
+        return self._done.wait(patience)
+
+    def _running(self) -> bool:
+        if self._thread is None and not self._closed:
+            self._thread = threading.Thread(target=self._run, name="watchdogd-look", daemon=True)
+            try:
+                self._thread.start()
+            except RuntimeError:  # no more threads for this user, or the interpreter is going down
+                self._thread = None
+        return self._thread is not None
+
+    def _run(self) -> None:
+        while True:
+            self._asked.wait()
+            self._asked.clear()
+            if self._closed:
+                return
+            start = time.monotonic()
+            self._work()
+            self.took = time.monotonic() - start
+            self._done.set()
+
+    def close(self) -> None:
+        """Ends the thread, unless it hangs."""
+        self._closed = True
+        self._asked.set()
+        if self._thread:
+            self._thread.join(1.0)
+            self._thread = None
+
+
+class Chores:
+    """Does work every few seconds, or at once when woken, in a thread that a hung loop does not stop."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
+        self._woken = threading.Event()
+        self._closed = self._inline = False
+        self._thread = threading.Thread(target=self._run, name="watchdogd-chores", daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError:  # no more threads for this user: the loop does the chores
+            self._inline = True
+
+    def _run(self) -> None:
+        while not self._closed:
+            self._work()
+            self._woken.wait(CHORES_EVERY)
+            self._woken.clear()
+
+    def wake(self) -> None:
+        """Has the work done now."""
+        self._woken.set()
+        if self._inline:
+            self._work()
+
+    def close(self) -> None:
+        """Ends the thread, unless it hangs."""
+        self._closed = True
+        self._woken.set()
+        if self._thread.is_alive():
+            self._thread.join(1.0)
+
+
+# The Guard
+
+
+class Guard:
+    """Tells a training loop when to save and when to stop, and the watchdog that the loop goes on.
+
+    run: the run's name. home: watchdogd's home; else $WATCHDOGD_HOME, else ~/.watchdogd. kill_switch,
+    save_switch: paths, where the daemon has not said them in HOME/switches/RUN.json and they are not
+    HOME/switches/RUN.kill and RUN.save.
+
+    memory_free: stop when less memory is left: "5%" of the limit, "20GiB", or bytes; else as the daemon says.
+    gpu_memory_free: the same for torch's current GPU. time_left: stop so long before the end of the Slurm
+    job: seconds, "10m", or "auto": twice the longest of the last 1000 steps, and a save. signals: SIGUSR1
+    and SIGTERM ask for a stop (call this in the main thread); handlers that were there before are called
+    too. every: seconds between two looks at the switches. heartbeat: rank 0 writes step and loss to the
+    inbox, for the watchdog to see progress.
+
+    Raises ValueError for an empty run name and amounts that it cannot read.
+    """
+
+    def __init__(
+        self,
+        run: str,
+        *,
+        home: str | os.PathLike[str] | None = None,
+        kill_switch: str | os.PathLike[str] | None = None,
+        save_switch: str | os.PathLike[str] | None = None,
+        memory_free: str | float | None = None,
+        gpu_memory_free: str | float | None = None,
+        time_left: str | float | None = None,
+        signals: bool = True,
+        every: float = 1.0,
+        heartbeat: bool = True,
+    ) -> None:
+        if not run:
+            raise ValueError("a Guard needs the name of its run, as in [runs.NAME] of config.toml")
+        self.run = run
+        self._home = None if home is None else os.fspath(home)
+        self._overrides = {
+            key: os.path.abspath(os.fspath(value))
+            for key, value in (("kill_switch", kill_switch), ("save_switch", save_switch))
+            if value is not None
+        }
+        self._memory_free = _amount(memory_free)
+        self._gpu_memory_free = _amount(gpu_memory_free)
+        self._time_left, self._auto = _seconds(time_left), time_left == "auto"
+        self._every = every
+        self._rank = _rank()
+        self._beats = heartbeat and self._rank in (None, 0)
+        self._homeless = not (home or os.environ.get("WATCHDOGD_HOME"))
+        self._said: set[str] = set()
+        self._start_state()
+        if not self._aside.ask(self._begin, START_PATIENCE):
+            self._say("hung", f"{_home(self._home)} does not answer: the default switches count")
+        self._chores = Chores(self._do_chores)
+        if signals:
+            self._catch_signals()
+        atexit.register(self.close)
+
+    def _start_state(self) -> None:
+        self._places = _places(self.run, _home(self._home), {})._replace(**self._overrides)
+        self._places_seen: Any = None
+        self._places_due = 0.0
+        self._stacks_seen: Any = None
+        self._handlers: dict[int, Any] = {}
+        self._watches_quit = False
+        self._due = 0.0  # when to look again, as time.monotonic()
+        self._last = float("inf")  # when poll was called last; no step is timed before the first
+        self._steps: collections.deque[float] = collections.deque([0.0], maxlen=1000)
+        self._save_seconds: float | None = None
+        self._step: Any = None
+        self._loss: Any = None
+        self._beat: dict[str, Any] | None = None
+        self._beat_written: dict[str, Any] | None = None
+        self._beat_due = 0.0
+        self._gpu_due = 0.0
+        self._short_of_gpu = ""
+        self._signal = ""
+        self._kill = self._save = self._short = ""
+        self._finished = False
+        self._save_seen: Any = None
+        self._save_ignored: Any = None
+        self._kind, self._wish = 0, NOTHING
+        self._job_end = JobEnd(self._rank or 0) if self._auto or self._time_left else None
+        self._margin = self._wanted_time()
+        self._pid = os.getpid()
+        self._aside = Aside()
+
+    # What the loop calls
+
+    def poll(self, step: Any = None, loss: Any = None, agree: Agree | None = None) -> Wish:
+        """What the loop should do now. Call it once a step, when the step is done.
+
+        step: the step just done; loss: its loss, a number or a tensor of one (read every five seconds only,
+        since reading one waits for the GPU). agree: makes all ranks decide alike; then call poll with it on
+        every rank at the same steps, and what it raises is raised.
+
+        A wish for a save stays until `saved()`, one for a stop as long as its reason does.
+        """
+        now = time.monotonic()
+        self._steps.append(now - self._last)
+        self._last = now
+        if step is not None:
+            self._step = step
+        if loss is not None:
+            # A tensor would keep its step's graph alive.
+            self._loss = loss.detach() if hasattr(loss, "detach") else loss
+        if now >= self._due:
+            self._refresh(now)
+        return self._wish if agree is None else self._agreed(agree)
+
+    def saved(self) -> None:
+        """Call it when a checkpoint is written, on every rank: it removes the save switch and times the
+        save."""
+        now = time.monotonic()
+        if self._last < now:
+            self._save_seconds = max(self._save_seconds or 0.0, now - self._last)
+            self._last = now
+        try:
+            os.unlink(self._places.save_switch)
+        except (FileNotFoundError, NotADirectoryError):
+            pass  # another rank removed it, or it was no switch that asked
+        except OSError as error:
+            self._save_ignored = self._save_seen
+            self._say("saved", f"{error}: it stays, and counts no more until it is touched again")
+        self._save = ""
+        self._judge(now)
+
+    def exit_if_stopped(self, agree: Agree | None = None) -> None:
+        """Leaves the program, exit code 0, with a line that says why, if the kill switch is set or the run
+        finished.
+
+        For the top of a job: a queue of jobs behind a stopped run burns through in seconds. agree: as for
+        `poll`.
+        """
+        self._adopt()
+        if not self._aside.ask(self._look_at_start, START_PATIENCE):
+            self._say("hung", "the file system of the switches does not answer: starting without them")
+        why = f"{self.run} is marked finished" if self._finished else self._kill
+        stopped = bool(why) if agree is None else bool(agree(int(bool(why))))
+        if stopped:
+            print(f"watchdogd: {self.run} does not start: {why or 'another rank was told so'}", flush=True)
+            raise SystemExit(0)
+
+    def finished(self) -> None:
+        """Marks the run finished: the watchdog expects no more of it, and jobs still queued burn through.
+
+        Any rank may call it, or all.
+        """
+        path = self._places.finished
+        state = self._state("finished")
+        state.update(by=_user(), at=_iso(state["time"]))
+        with self._telling("finished", f"mark the run yourself with: watchdogd finish {self.run}"):
+            if _signature(path) is None:
+                self._write(path, state)
+                self._write(self._inbox("finished", "json"), state)
+
+    def close(self) -> None:
+        """Ends the Guard's threads and gives the signals back; done by itself when the program ends."""
+        atexit.unregister(self.close)
+        self._aside.close()
+        self._chores.close()
+        self._due = float("inf")
+        self._give_signals_back()
+
+    # Deciding
+
+    def _refresh(self, now: float) -> None:
+        self._adopt()
+        self._due = now + self._every
+        # Where looking takes long, waiting for it each time would slow the training: it is seen a look later.
+        patience = PATIENCE if self._aside.took < QUICK else 0.0
+        if not self._aside.ask(self._look, patience) and patience:
+            self._say("hung", "the file system of the switches does not answer: training without them")
+        self._margin = self._wanted_time()
+        if self._gpu_memory_free and now >= self._gpu_due:
+            self._look_at_gpu(now, self._gpu_memory_free)
+        if now >= self._beat_due:
+            self._give_beat(now)
+        self._judge(now)
+
+    def _look_at_gpu(self, now: float, free: Amount) -> None:
+        self._gpu_due = now + GPU_EVERY
+        with self._telling("gpu", "gpu_memory_free is not watched"):
+            self._short_of_gpu = _short_of_gpu_memory(free)
+
+    def _give_beat(self, now: float) -> None:
+        self._beat_due = now + BEAT_EVERY
+        self._beat = self._state("beat") if self._beats else None
+        self._chores.wake()
+
+    def _adopt(self) -> None:
+        """A fork has this object, but not its threads."""
+        if os.getpid() != self._pid:
+            self._pid = os.getpid()
+            self._aside = Aside()
+            self._chores = Chores(self._do_chores)
+
+    def _judge(self, now: float) -> None:
+        stops = (
+            (KILL, self._kill),
+            (SIGNAL, self._signal),
+            (MEMORY, self._short or self._short_of_gpu),
+            (TIME, self._short_of_time()),
+        )
+        self._kind, reason = next((stop for stop in stops if stop[1]), (0, ""))
+        self._wish = Wish(self._kind > 0, bool(self._save), reason or self._save)
+        if self._save:
+            self._due = now  # another rank may have saved and removed the switch: no second save from memory
+
+    def _agreed(self, agree: Agree) -> Wish:
+        own = 2 * self._kind + self._wish.save
+        code = int(agree(own))
+        if code == own:
+            return self._wish
+        kind, save = divmod(code, 2)
+        own_reason = self._wish.reason if kind == self._kind else ""
+        return Wish(kind > 0, bool(save), own_reason or f"{KINDS[kind]} (seen by another rank)")
+
+    def _short_of_time(self) -> str:
+        now = time.time()
+        if self._job_end is None or not self._job_end.near(now, self._margin):
+            return ""
+        left = _span(max(0.0, self._job_end.left(now)))
+        return f"time limit: {left} to the end of the job, less than the {_span(self._margin)} wanted"
+
+    def _wanted_time(self) -> float:
+        if not self._auto:
+            return self._time_left or 0.0
+        return 2 * max(self._steps) + (UNTIMED_SAVE if self._save_seconds is None else self._save_seconds)
+
+    # Looking, in a thread
+
+    def _begin(self) -> None:
+        self._read_places()
+        with self._telling("stacks", "no stacks on request"):
+            self._stacks_seen = _signature(self._stacks_request())  # an old request is no request
+
+    def _look(self) -> None:
+        self._read_places()
+        with self._telling("look", "the switches are not seen until that is mended"):
+            kill = self._places.kill_switch
+            self._kill = self._switch("kill switch", kill, _signature(kill))
+            save = self._places.save_switch
+            self._save_seen = _signature(save)
+            seen = None if self._save_seen == self._save_ignored else self._save_seen
+            self._save = self._switch("save switch", save, seen)
+        with self._telling("memory", "memory_free is not watched"):
+            free = self._memory_free or _amount(self._places.memory_free)
+            self._short = _short_of_memory(free) if free else ""
+
+    def _look_at_start(self) -> None:
+        self._look()
+        with self._telling("finished", "the run is taken as not finished"):
+            self._finished = _signature(self._places.finished) is not None
+
+    def _switch(self, name: str, path: str, seen: Any) -> str:
+        """The reason of a switch that is set, else nothing; one whose content cannot be read is set too."""
+        if seen is None:
+            return ""
+        try:
+            return _describe(name, _read_head(path, SWITCH_BYTES))
+        except OSError:
+            return _describe(name, "")
+
+    def _read_places(self) -> None:
+        now = time.monotonic()
+        if now < self._places_due:
+            return
+        self._places_due = now + PLACES_EVERY
+        home = _home(self._home)
+        with self._telling("places", "what was known before counts, or else the defaults"):
+            seen = _signature(_stem(self.run, home) + ".json")
+            if seen != self._places_seen:
+                self._places = places(self.run, home)._replace(**self._overrides)
+                self._places_seen = seen
+
+    # Chores, in another thread
+
+    def _do_chores(self) -> None:
+        with self._telling("beat", "no heartbeat"):
+            self._write_beat()
+        with self._telling("stacks", "no stacks on request"):
+            self._write_stacks()
+        with self._telling("time", "the end of the job is not read again"):
+            self._read_job_end()
+
+    def _write_beat(self) -> None:
+        beat = self._beat
+        if beat is None or beat is self._beat_written:
+            return
+        if self._homeless and not os.path.isdir(self._places.inbox):
+            return  # nobody named a home: the Guard is used without a watchdog
+        self._beat_written = beat
+        self._write(self._inbox("beat", "json"), beat)
+
+    def _write_stacks(self) -> None:
+        seen = _signature(self._stacks_request())
+        if seen == self._stacks_seen:
+            return
+        self._stacks_seen = seen
+        if seen is None:
+            return
+        with _replacing(self._inbox("stacks", "txt"), self._mode()) as file:
+            file.write(json.dumps(self._who()) + "\n")
+            file.flush()
+            faulthandler.dump_traceback(file=file, all_threads=True)
+
+    def _read_job_end(self) -> None:
+        end = self._job_end
+        if end and end.due(time.time(), self._margin):
+            end.read()
+            if end.end is None:
+                self._say(
+                    "time", "neither SLURM_JOB_END_TIME nor squeue tells when the job ends: no time_left"
+                )
+
+    # Files in the inbox
+
+    def _inbox(self, kind: str, ending: str) -> str:
+        name = f"{file_name(self.run)}.{kind}.{file_name(HOST)}.{os.getpid()}.{ending}"
+        return os.path.join(self._places.inbox, name)
+
+    def _stacks_request(self) -> str:
+        return os.path.join(self._places.inbox, file_name(self.run) + ".stacks-request")
+
+    def _mode(self) -> int:
+        return 0o660 if self._places.group else 0o600
+
+    def _write(self, path: str, content: dict[str, Any]) -> None:
+        with _replacing(path, self._mode()) as file:
+            file.write(json.dumps(content) + "\n")
+
+    def _state(self, kind: str) -> dict[str, Any]:
+        """What a beat and a mark say; a loss may be NaN or Infinity."""
+        step, loss = self._number(int, self._step), self._number(float, self._loss)
+        return {"kind": kind, **self._who(), "step": step, "loss": loss}
+
+    def _who(self) -> dict[str, Any]:
+        """Who writes, and when, in seconds since the epoch by this node's clock; it waits for no GPU."""
+        return {
+            "run": self.run,
+            "time": time.time(),
+            "host": HOST,
+            "pid": os.getpid(),
+            "job": os.environ.get("SLURM_JOB_ID") or os.environ.get("PBS_JOBID"),
+            "rank": self._rank,
+        }
+
+    def _number(self, kind: Callable[[Any], Any], given: Any) -> Any:
+        try:
+            return None if given is None else kind(given)
+        except (TypeError, ValueError, RuntimeError, OverflowError):  # torch: a tensor of several elements
+            self._say("number", f"poll needs one number as step or loss, a {type(given).__name__} is none")
+            return None
+
+    # Signals
+
+    def _catch_signals(self) -> None:
+        try:
+            for number in (signal.SIGUSR1, signal.SIGTERM):
+                self._handlers[number] = signal.signal(number, self._on_signal)
+            if signal.getsignal(signal.SIGQUIT) is signal.SIG_DFL and not _caught(signal.SIGQUIT):
+                self._watches_quit = True
+                faulthandler.register(signal.SIGQUIT, file=sys.__stderr__ or 2, all_threads=True, chain=True)
+        except (ValueError, OSError) as error:  # not in the main thread; a stderr that is no file
+            self._say("signals", f"SIGUSR1, SIGTERM and SIGQUIT are not all watched: {error}")
+
+    def _on_signal(self, number: int, frame: Any) -> None:
+        previous = self._handlers.get(number)
+        if os.getpid() == self._pid:
+            self._signal = f"signal {signal.Signals(number).name}"
+            self._due = 0.0
+        elif previous is signal.SIG_DFL:
+            # A forked worker (a data loader's, a pool's) must die of it as it always did.
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        if callable(previous):
+            previous(number, frame)
+
+    def _give_signals_back(self) -> None:
+        for number, previous in self._handlers.items():
+            if signal.getsignal(number) == self._on_signal and previous is not None:
+                signal.signal(number, previous)
+        self._handlers = {}
+        if self._watches_quit:
+            faulthandler.unregister(signal.SIGQUIT)
+
+    # Telling
+
+    @contextlib.contextmanager
+    def _telling(self, key: str, consequence: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001  whatever goes wrong in here, the training goes on
+            self._say(key, f"{error}: {consequence}")
+
+    def _say(self, key: str, text: str) -> None:
+        """One line on stderr, once for each kind of fault."""
+        if key not in self._said:
+            self._said.add(key)
+            with contextlib.suppress(OSError, ValueError):  # stderr may be closed or full
+                print(f"watchdogd: {self.run}: {text}", file=sys.stderr, flush=True)
+
+
+def _caught(number: int) -> bool:
+    """Whether a handler that Python does not know of, such as faulthandler's own, takes this signal
+    (proc(5))."""
+    mask = re.search(r"^SigCgt:\s*(\w+)", _read_head("/proc/self/status"), re.MULTILINE)
+    return mask is not None and bool(int(mask.group(1), 16) >> (number - 1) & 1)
+
+
+# Agreement of all ranks
+
+
+def torch_agree(group: Any = None) -> Agree:
+    """Reduces by maximum over all ranks of torch.distributed, or of one of its process groups.
+
+    Before that is initialised, a process decides alone. On the device that the group's backend works on:
+    the processor for gloo and MPI, else this process's accelerator, whose all-reduce waits for the step to
+    end.
+    """
+
+    def agree(code: int) -> int:
+        torch = importlib.import_module("torch")
+        dist = importlib.import_module("torch.distributed")
+        if not (dist.is_available() and dist.is_initialized()):
+            return code
+        backend = str(dist.get_backend(group))
+        on_processor = any(name in backend for name in ("gloo", "mpi"))
+        value = torch.tensor([code], device="cpu" if on_processor else _accelerator())
+        dist.all_reduce(value, op=dist.ReduceOp.MAX, group=group)
+        return int(value.item())
+
+    return agree
+
+
+def _accelerator() -> Any:
+    torch = importlib.import_module("torch")
+    if hasattr(torch, "accelerator"):  # torch 2.6 and later know others than CUDA and ROCm too
+        return torch.accelerator.current_accelerator()
+    return "cuda"
+
+
+def mpi_agree(comm: Any) -> Agree:
+    """Reduces by maximum over an mpi4py communicator, such as MPI.COMM_WORLD."""
+    mpi = importlib.import_module("mpi4py.MPI")
+    return lambda code: int(comm.allreduce(code, op=mpi.MAX))
