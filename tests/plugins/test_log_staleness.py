@@ -1,0 +1,420 @@
+"""log_staleness on real files, with a clock that the tests turn."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from watchdogd.plugins.log_staleness import log_staleness
+
+from watchdogd.jobs import Job, Snapshot
+from watchdogd.plugin import Result, Run, Status
+
+MINUTE, HOUR = 60.0, 3600.0
+START = 1_800_000_000.0
+JOB = Job(id="88_1", raw_id="88", name="tr4", user="alice", state="RUNNING", nodes="n[1-2]", started_at=START)
+
+
+@dataclass
+class Training:
+    """A log that is written to, and the check that looks at it, minute by minute."""
+
+    path: Path
+    now: float = START
+    job: Job | None = JOB
+    jobs_known: bool = True
+    wanted: dict[str, Any] = field(default_factory=dict)
+    memory: dict[str, Any] = field(default_factory=dict)
+    file_clock: float = 0.0
+    log: str = ""
+
+    def write(self, text: str, path: Path | None = None) -> None:
+        target = path or self.path
+        with target.open("ab") as file:
+            file.write(text.encode())
+        at = self.now + self.file_clock
+        os.utime(target, (at, at))
+
+    def look(self) -> dict[str, Result]:
+        jobs = (self.job,) if self.job else ()
+        snapshot = Snapshot(
+            self.now,
+            jobs=jobs if self.jobs_known else None,
+            trouble="" if self.jobs_known else "squeue did not answer within 10 s",
+        )
+        injected = {
+            "run": Run("run-4", "tr4"),
+            "snapshot": snapshot,
+            "memory": self.memory,
+            "now": self.now,
+        }
+        parameters = {"log": self.log or str(self.path), **self.wanted}
+        return {result.subject: result for result in log_staleness.results(parameters, injected)}
+
+    def state(self) -> Status:
+        return self.look()[""].status
+
+    def iterate(self, first: int, count: int, every: float = MINUTE) -> list[Status]:
+        """`count` iterations, one each `every`, with a look after each."""
+        seen = []
+        for number in range(first, first + count):
+            self.now += every
+            self.write(f" iteration {number:8d}/  90000 | elapsed time per iteration (ms): 30100.2 | ")
+            self.write("learning rate: 6.0E-05 | lm loss: 2.31E+00 | loss scale: 1.0 |\n")
+            seen.append(self.state())
+        return seen
+
+
+@pytest.fixture
+def training(tmp_path: Path) -> Training:
+    return Training(tmp_path / "main_log.txt", wanted={"stale_after": 20 * MINUTE})
+
+
+def wait(training: Training, seconds: float, every: float = MINUTE) -> list[Status]:
+    """Looks while nothing is written."""
+    seen = []
+    for _ in range(round(seconds / every)):
+        training.now += every
+        seen.append(training.state())
+    return seen
+
+
+def test_a_run_that_iterates_is_fine(training: Training) -> None:
+    assert set(training.iterate(1, 30)) == {Status.OK}
+    result = training.look()[""]
+    assert "iteration 30/90000" in result.summary
+    assert result.metrics["progress"].value == 30
+    assert result.metrics["iteration_time"].value == pytest.approx(30.1002)
+    assert result.metrics["loss"].value == pytest.approx(2.31)
+
+
+def test_silence_is_critical_after_stale_after_and_not_before(training: Training) -> None:
+    training.iterate(1, 5)
+    assert set(wait(training, 19 * MINUTE)) == {Status.OK}
+    training.now += MINUTE
+    result = training.look()[""]
+    assert result.status is Status.CRITICAL
+    assert "silent: nothing was written to" in result.summary
+    assert "(limit 20m: stale_after)" in result.summary
+    assert "last iteration 5/90000" in result.summary
+    assert "job 88_1 runs on n[1-2]" in result.summary
+    assert "iteration        5/  90000" in result.details
+    training.iterate(6, 1)
+    assert training.state() is Status.OK
+
+
+def test_lines_without_progress_are_stuck(training: Training) -> None:
+    training.iterate(1, 5)
+    for minute in range(19):
+        training.now += MINUTE
+        training.write(f"[heartbeat] still here {minute}\n iteration        5/  90000 | again\n")
+        assert training.state() is Status.OK
+    training.now += MINUTE
+    training.write("[heartbeat] still here\n")
+    result = training.look()[""]
+    assert result.status is Status.CRITICAL
+    assert "stuck" in result.summary
+    assert "iteration 5/90000 does not" in result.summary
+
+
+def test_own_pattern_counts_alone(training: Training) -> None:
+    training.wanted["progress"] = r"consumed (\d+) tokens"
+    training.iterate(1, 3)
+    for step in range(25):
+        training.now += MINUTE
+        training.write("consumed 100 tokens\n")
+        training.iterate(4 + step, 1, every=0)
+    assert training.state() is Status.CRITICAL
+    training.write("consumed 101 tokens\n")
+    assert training.state() is Status.OK
+
+
+def test_a_pattern_that_never_fits_is_told(training: Training) -> None:
+    training.wanted["progress"] = r"stp (\d+)"
+    training.iterate(1, 29)
+    assert training.state() is Status.OK
+    training.iterate(30, 3)
+    result = training.look()[""]
+    assert result.status is Status.WARNING
+    assert "no line of" in result.summary
+
+
+def test_a_quiet_phase_has_its_own_allowance_and_the_message_says_so(training: Training) -> None:
+    training.wanted["quiet"] = [{"match": "saving checkpoint", "allow": 40 * MINUTE}]
+    training.iterate(1, 3)
+    training.write("saving checkpoint at iteration       3 to /scratch/ckpt\n")
+    assert set(wait(training, 39 * MINUTE)) == {Status.OK}
+    training.now += MINUTE
+    result = training.look()[""]
+    assert result.status is Status.CRITICAL
+    assert "limit 40m: quiet phase 'saving checkpoint'" in result.summary
+    training.iterate(4, 2)
+    assert wait(training, 21 * MINUTE)[-1] is Status.CRITICAL
+
+
+@pytest.mark.parametrize(
+    ("job", "why"),
+    [
+        (None, "no job runs"),
+        (replace(JOB, state="PENDING", reason="Priority", started_at=None), "job 88_1 waits (Priority)"),
+        (replace(JOB, state="SUSPENDED"), "job 88_1 is suspended"),
+        (replace(JOB, state="COMPLETING"), "job 88_1 is completing"),
+    ],
+)
+def test_not_judged_while_no_job_runs(training: Training, job: Job | None, why: str) -> None:
+    training.iterate(1, 3)
+    training.job = job
+    assert set(wait(training, HOUR)) == {Status.OK}
+    assert training.look()[""].summary == f"not judged: {why}"
+    training.job = JOB
+    assert set(wait(training, 19 * MINUTE)) == {Status.OK}
+    assert wait(training, 2 * MINUTE)[-1] is Status.CRITICAL
+
+
+def test_a_queue_that_does_not_answer_makes_silence_unknown(training: Training) -> None:
+    training.iterate(1, 3)
+    training.jobs_known = False
+    assert training.state() is Status.OK
+    training.now += 30 * MINUTE
+    result = training.look()[""]
+    assert result.status is Status.UNKNOWN
+    assert "squeue did not answer" in result.summary
+
+
+def test_a_log_may_come_after_its_job_but_not_too_late(training: Training) -> None:
+    assert set(wait(training, 19 * MINUTE)) == {Status.OK}
+    assert "no log: no file matches" in training.look()[""].summary
+    training.now += MINUTE
+    assert training.state() is Status.CRITICAL
+    training.write("starting\n")
+    assert training.state() is Status.OK
+
+
+def test_an_old_log_is_no_news_of_a_new_job(training: Training) -> None:
+    training.write("from last week\n")
+    os.utime(training.path, (START - 7 * 86400, START - 7 * 86400))
+    training.now += 5 * MINUTE
+    assert training.state() is Status.OK
+    assert wait(training, 16 * MINUTE)[-1] is Status.CRITICAL
+
+
+def test_a_resume_may_start_lower(training: Training) -> None:
+    training.iterate(4990, 10)
+    training.job = replace(JOB, raw_id="89", id="88_2", started_at=training.now)
+    training.write("one more line of the old job: iteration     5001/  90000 | x\n")
+    assert set(training.iterate(4700, 120)) == {Status.OK}
+
+
+def test_the_same_iterations_over_and_over_are_stuck(training: Training) -> None:
+    training.iterate(100, 30)
+    seen = []
+    for _ in range(4):
+        seen += training.iterate(105, 15)
+    assert seen[-1] is Status.CRITICAL
+
+
+def test_epochs_and_bars_begin_anew(training: Training) -> None:
+    for epoch in range(6):
+        for step in range(0, 40, 2):
+            training.now += MINUTE
+            training.write(f"\rtrain: {step * 2}%|### | {step}/40 [00:{step:02d}<01:00, 1.20s/it]")
+            assert training.state() is Status.OK, (epoch, step)
+        training.write("\rtrain: 100%|#####| 40/40 [00:59<00:00, 1.20s/it]\n")
+
+
+def test_truncated_replaced_and_rotated_logs_are_read_on(training: Training, tmp_path: Path) -> None:
+    training.iterate(1, 3)
+    training.path.write_bytes(b"")
+    training.iterate(4, 2)
+    assert training.look()[""].metrics["progress"].value == 5
+    training.path.rename(tmp_path / "main_log.txt.1")
+    training.iterate(6, 2)
+    assert training.look()[""].metrics["progress"].value == 7
+    fresh = tmp_path / "fresh"
+    training.iterate(8, 1)
+    fresh.write_bytes(b" iteration  9/  90000 | x\n")
+    fresh.rename(training.path)
+    assert training.look()[""].metrics["progress"].value == 9
+
+
+def test_the_newest_of_all_files_counts_through_a_symlink_too(training: Training, tmp_path: Path) -> None:
+    training.log = str(tmp_path / "main_log*.txt")
+    training.iterate(1, 3)
+    real = tmp_path / "elsewhere" / "log"
+    real.parent.mkdir()
+    training.now += 15 * MINUTE
+    training.write(" iteration  4/  90000 | x\n", real)
+    (tmp_path / "main_log_2.txt").symlink_to(real)
+    assert training.state() is Status.OK
+    assert set(wait(training, 19 * MINUTE)) == {Status.OK}
+    result = training.look()[""]
+    assert "main_log_2.txt" in result.summary
+    assert "iteration 4/90000" in result.summary
+
+
+def test_the_pulse_is_no_log(training: Training, tmp_path: Path) -> None:
+    pulse = tmp_path / "pulse.txt"
+    training.log, training.wanted["pulse"] = str(tmp_path / "*.txt"), str(pulse)
+    training.iterate(1, 3)
+    for _ in range(20):
+        training.now += MINUTE
+        training.write("run-4 is well: iteration 99\n", pulse)
+        state = training.state()
+    assert state is Status.CRITICAL
+
+
+@pytest.mark.parametrize("file_clock", [-3 * HOUR, -90.0, 90.0, 3 * HOUR])
+def test_a_file_servers_clock_that_differs_changes_nothing(training: Training, file_clock: float) -> None:
+    training.file_clock = file_clock
+    training.now += MINUTE
+    training.write("starting\n")
+    training.state()
+    assert set(training.iterate(1, 30)) == {Status.OK}
+    states = wait(training, 22 * MINUTE)
+    assert set(states[:18]) == {Status.OK}
+    assert states[-1] is Status.CRITICAL
+
+
+def test_only_new_bytes_are_read(training: Training, monkeypatch: pytest.MonkeyPatch) -> None:
+    from watchdogd.readers import logtail
+
+    asked: list[int] = []
+    real = logtail.read
+
+    def counted(path: str, begin: int, end: int) -> bytes:
+        asked.append(end - begin)
+        return real(path, begin, end)
+
+    monkeypatch.setattr(logtail, "read", counted)
+    with training.path.open("wb") as file:
+        file.seek(5_000_000_000)
+        file.write(b"\n iteration  7/  90000 | x\n")
+    training.iterate(8, 1)
+    assert asked == [logtail.FIRST_LOOK]
+    training.state()
+    assert len(asked) == 1
+    training.write("ten bytes\n")
+    training.state()
+    assert asked[1:] == [10]
+    assert training.look()[""].metrics["progress"].value == 8
+
+
+def test_invalid_bytes_and_half_lines_are_read(training: Training) -> None:
+    training.now += MINUTE
+    with training.path.open("wb") as file:
+        file.write(b"\xff\xfe\x00 garbage \x80\n0: iteration  12/  90000 | lm loss: 2.")
+    training.state()
+    training.write("5E+00 |\nrank 1: iteration  13/  90000 |\n")
+    assert training.look()[""].metrics["progress"].value == 13
+
+
+def test_auto_waits_half_an_hour_until_it_knows_the_rhythm(training: Training) -> None:
+    training.wanted = {}
+    training.iterate(1, 3)
+    assert set(wait(training, 29 * MINUTE)) == {Status.OK}
+    assert wait(training, 2 * MINUTE)[-1] is Status.CRITICAL
+    assert "until the run's rhythm is known" in training.look()[""].summary
+
+
+def test_auto_tells_a_hang_of_a_quick_run_in_minutes(training: Training) -> None:
+    training.wanted = {}
+    training.iterate(1, 120, every=30)
+    states = wait(training, 7 * MINUTE, every=30)
+    assert set(states[:9]) == {Status.OK}
+    assert states[-1] is Status.CRITICAL
+    assert "(limit 5m: learned from the run's own rhythm)" in training.look()[""].summary
+
+
+def test_auto_lives_with_announced_evaluations(training: Training) -> None:
+    training.wanted = {}
+    step = 1
+    for _ in range(5):
+        assert set(training.iterate(step, 60)) == {Status.OK}
+        step += 60
+        training.write("***** Running Evaluation *****\n")
+        assert set(wait(training, 20 * MINUTE)) == {Status.OK}
+    assert set(training.iterate(step, 5)) == {Status.OK}
+    assert wait(training, 7 * MINUTE)[-1] is Status.CRITICAL
+
+
+def test_auto_learns_evaluations_that_nobody_announces(training: Training) -> None:
+    training.wanted = {}
+    training.iterate(1, 60)
+    wait(training, 12 * MINUTE)
+    for hour in range(1, 8):
+        assert set(training.iterate(60 * hour + 1, 60)) == {Status.OK}
+        assert set(wait(training, 12 * MINUTE)) == {Status.OK}
+
+
+def test_auto_gives_a_start_its_time(training: Training) -> None:
+    training.wanted = {}
+    training.iterate(1, 60)
+    training.job = replace(JOB, raw_id="89", started_at=training.now)
+    training.write("loading\n")
+    assert set(wait(training, 25 * MINUTE)) == {Status.OK}
+    assert wait(training, 6 * MINUTE)[-1] is Status.CRITICAL
+
+
+@pytest.mark.parametrize("word", ["nan", "inf", "NaN"])
+def test_a_loss_that_stays_no_number_is_critical(training: Training, word: str) -> None:
+    training.iterate(1, 5)
+    for number in range(6, 9):
+        training.now += MINUTE
+        training.write(f" iteration  {number}/  90000 | lm loss: {word} |\n")
+        result = training.look()["loss"]
+        assert (result.status is Status.CRITICAL) == (number == 8)
+    assert "3 times in a row" in result.summary
+    assert "it was 2.31 before" in result.summary
+    training.iterate(9, 1)
+    assert training.look()["loss"].status is Status.OK
+
+
+def test_lines_that_must_and_must_not_come(training: Training) -> None:
+    training.wanted |= {
+        "must_see": [{"match": "Using aws-ofi-rccl", "within": 10 * MINUTE}],
+        "must_not_see": [r"Using \[0\]nmn0"],
+    }
+    training.state()
+    training.iterate(1, 9)
+    assert training.look()["must_see"].status is Status.OK
+    training.iterate(10, 2)
+    assert training.look()["must_see"].status is Status.CRITICAL
+    assert training.look()["must_not_see"].status is Status.OK
+    training.write("n1: NCCL INFO NET/OFI Using aws-ofi-rccl 1.4\nn1: NCCL INFO Using [0]nmn0:10.0.0.1\n")
+    assert training.look()["must_see"].status is Status.OK
+    assert training.look()["must_not_see"].status is Status.CRITICAL
+    training.job = replace(JOB, raw_id="89", started_at=training.now)
+    assert training.look()["must_not_see"].status is Status.OK
+
+
+def test_the_cause_in_the_tail_is_named(training: Training) -> None:
+    training.iterate(1, 3)
+    training.write(
+        "[rank5]:[E1109 16:13:20 ProcessGroupNCCL.cpp:616] [Rank 5] Watchdog caught collective operation "
+        "timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE) ran for 600089 milliseconds before timing out.\n"
+    )
+    wait(training, 21 * MINUTE)
+    assert "cause: collective timed out on rank 5" in training.look()[""].summary
+
+
+def test_a_log_that_may_not_be_read_is_unknown(training: Training, monkeypatch: pytest.MonkeyPatch) -> None:
+    from watchdogd.readers import logtail
+
+    def refuse(path: str, begin: int, end: int) -> bytes:
+        raise PermissionError(13, "Permission denied", path)
+
+    training.write("x\n")
+    monkeypatch.setattr(logtail, "read", refuse)
+    result = training.look()[""]
+    assert result.status is Status.UNKNOWN
+    assert result.summary == f"{training.path} cannot be read: Permission denied"
+
+
+def test_memory_is_plain_json_and_small(training: Training) -> None:
+    import json
+
+    training.iterate(1, 400)
+    assert len(json.dumps(training.memory)) < 6000

@@ -1,0 +1,102 @@
+"""What was newly written to a log: only new bytes are read, whatever became of the file in between."""
+
+from __future__ import annotations
+
+import glob
+import os
+import stat as modes
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FIRST_LOOK = 256 * 1024
+"""Bytes read of the end of a log that is seen for the first time."""
+AT_MOST = 8 * 1024 * 1024
+"""Bytes read in one round; of more, the last ones."""
+FILES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """How far one file was read, and when bytes last came (`grown_at`, on our own clock)."""
+
+    path: str
+    offset: int
+    size: int
+    mtime: float
+    grown_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One file of the log as it is now."""
+
+    path: str
+    key: str
+    size: int
+    mtime: float
+
+
+def find(pattern: str, without: str = "") -> list[Found]:
+    """The regular files that match, newest first, at most FILES; OSError where there may be some unseen."""
+    paths = glob.glob(pattern, recursive=True) if glob.has_magic(pattern) else (pattern,)
+    found = []
+    for path in paths:
+        try:
+            seen = os.stat(path)
+        except FileNotFoundError:
+            continue
+        if modes.S_ISREG(seen.st_mode) and path != without:
+            found.append(Found(path, str(seen.st_ino), seen.st_size, seen.st_mtime))
+    if len(found) > 1:
+        found.sort(key=lambda file: (file.mtime, file.path), reverse=True)
+    return found[:FILES]
+
+
+def unread(file: Found, place: Place | None, *, first: bool) -> tuple[int, int]:
+    """From which byte to which there is something new: (from, to).
+
+    A file that is shorter than what was read of it was truncated or replaced: it begins anew.
+    """
+    begin = place.offset if place and place.offset <= file.size else 0
+    limit = FIRST_LOOK if first else AT_MOST
+    return max(begin, file.size - limit), file.size
+
+
+def read(path: str, begin: int, end: int) -> bytes:
+    """The bytes of a file from `begin` to `end`; fewer where it was truncated meanwhile."""
+    with open(path, "rb", buffering=0) as file:
+        file.seek(begin)
+        return file.read(end - begin) or b""
+
+
+def grown_at(file: Found, place: Place | None, looked: float | None, now: float, skew: float) -> float:
+    """When bytes last came, on our clock.
+
+    Between two looks of ours the file server's time is believed where it lies between them; where it does
+    not, clocks differ or attributes were cached, and our own look counts. For a file that is new to us only
+    its mtime is there, corrected by the difference of clocks that was last seen (`skew`).
+    """
+    if place and (file.size, file.mtime) == (place.size, place.mtime):
+        return place.grown_at
+    if looked is None or place is None:
+        return min(file.mtime - skew, now)
+    return file.mtime if looked <= file.mtime <= now else now
+
+
+def clock_skew(
+    files: list[Found], places: Mapping[str, Place], looked: float | None, now: float
+) -> float | None:
+    """How far the file server's clock is ahead of ours, as a file that grew since the last look shows it.
+
+    None where nothing grew, or it cannot be told: what was written between two looks bears a time between
+    them, and 0 is taken where that can be true.
+    """
+    for file in files:
+        place = places.get(file.key)
+        if place and looked is not None and file.size > place.size and file.mtime != place.mtime:
+            ahead, behind = file.mtime - now, file.mtime - looked
+            return ahead if ahead > 0 else behind if behind < 0 else 0.0
+    return None

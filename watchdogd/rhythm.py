@@ -1,0 +1,42 @@
+"""How long a run is usually silent between two signs of progress, and so when silence means a hang."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+AT_LEAST, AT_MOST = 300.0, 7200.0
+UNKNOWN = 1800.0
+"""The limit until the rhythm is known."""
+NEEDED = 10
+"""Intervals before the rhythm counts as known."""
+_RECENT, _LONG = 128, 8
+_LONG_KEPT = 3 * 86400.0
+_MULTIPLE, _LONG_MULTIPLE = 3.0, 1.5
+_OUTLIER = 4.0
+
+Rhythm = dict[str, Any]
+"""`recent`: the last intervals in seconds; `long`: [time, interval] of those far above (an evaluation)."""
+
+
+def learn(rhythm: Rhythm, interval: float, now: float) -> Rhythm:
+    """The rhythm with one more interval. One far above the others is kept apart, and for days: an hourly
+    evaluation would otherwise drown among thousands of iterations."""
+    recent, long = list(rhythm.get("recent", ())), list(rhythm.get("long", ()))
+    usual = statistics.median(recent) if len(recent) >= NEEDED else None
+    if usual is not None and interval > max(_OUTLIER * usual, 60.0):
+        long = [*long, [now, interval]][-_LONG:]
+    else:
+        recent = [*recent, round(interval, 3)][-_RECENT:]
+    return {"recent": recent, "long": long}
+
+
+def limit(rhythm: Rhythm, now: float) -> float | None:
+    """Seconds of silence that mean a hang: three times the 95th percentile of the intervals, one and a half
+    times the longest pause of the last days, between 5 minutes and 2 hours; None while it is not known."""
+    recent = rhythm.get("recent", ())
+    if len(recent) < NEEDED:
+        return None
+    high: float = sorted(recent)[int(0.95 * (len(recent) - 1))]
+    longest: float = max((gap for at, gap in rhythm.get("long", ()) if now - at < _LONG_KEPT), default=0.0)
+    return min(max(_MULTIPLE * high, _LONG_MULTIPLE * longest, AT_LEAST), AT_MOST)
