@@ -7,20 +7,29 @@ one is imported, since the emergency verbs must not pay for what they do not use
 
 from __future__ import annotations
 
-import importlib
 import sys
-from typing import TYPE_CHECKING
 
 from watchdogd.errors import EX_USAGE, UsageError, WatchdogError
 
+TYPE_CHECKING = (
+    False  # as type checkers know it: the import of typing would cost emergency verbs a tenth more
+)
 if TYPE_CHECKING:
     import argparse
     from types import ModuleType
     from typing import NoReturn
 
-VERBS: dict[str, tuple[str, str]] = {}
+VERBS: dict[str, tuple[str, str]] = {
+    "kill-switch": ("switch", "tell the training to save and exit"),
+    "save-switch": ("switch", "tell the training to save and go on"),
+    "finish": ("finish", "mark a run finished: nothing more is expected of it"),
+    "ack": ("ack", "say that you look after an incident: no more reminders"),
+    "silence": ("silence", "no messages about a run, disk or check for a while"),
+    "unsilence": ("unsilence", "end a silence; what is still wrong is told"),
+}
 """Verb → (module in this folder, one line of help); in the order in which help shows them."""
 _EPILOG = "Home is --home DIR, else $WATCHDOGD_HOME, else ~/.watchdogd. See 'watchdogd VERB --help'."
+_WIDTH = 100
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141
 
@@ -59,8 +68,12 @@ def _dispatch(words: list[str]) -> int:
     if verb is None:
         return _about(before)
     if verb not in VERBS:
-        raise UsageError(f"there is no verb '{verb}'{_nearest(verb, list(VERBS))}; see 'watchdogd --help'")
-    module = importlib.import_module(f"watchdogd.cli.{VERBS[verb][0]}")
+        from watchdogd.nearest import nearest
+
+        raise UsageError(f"there is no verb '{verb}'{nearest(verb, list(VERBS))}; see 'watchdogd --help'")
+    name = f"watchdogd.cli.{VERBS[verb][0]}"
+    __import__(name)  # importlib would import warnings as well
+    module = sys.modules[name]
     code: int = module.run(_parse(module, verb, before + rest))
     return code
 
@@ -104,19 +117,17 @@ def _parse(module: ModuleType, verb: str, words: list[str]) -> argparse.Namespac
         def error(self, message: str) -> NoReturn:
             raise UsageError(f"{verb}: {message}; see 'watchdogd {verb} --help'")
 
-    parser = Parser(prog=f"watchdogd {verb}", description=VERBS[verb][1], allow_abbrev=False)
+    parser = Parser(
+        prog=f"watchdogd {verb}",
+        description=VERBS[verb][1],
+        allow_abbrev=False,
+        # A width of our own: asking the terminal for its costs argparse the import of shutil.
+        formatter_class=lambda prog: argparse.HelpFormatter(prog, width=_WIDTH),
+    )
     parser.set_defaults(verb=verb)
     parser.add_argument("--home", metavar="DIR", help="default: $WATCHDOGD_HOME, else ~/.watchdogd")
     module.arguments(parser)
     return parser.parse_args(words)
-
-
-def _nearest(word: str, known: list[str]) -> str:
-    """`; did you mean 'x'?` or nothing."""
-    from difflib import get_close_matches
-
-    close = get_close_matches(word, known, n=1, cutoff=0.5)
-    return f"; did you mean '{close[0]}'?" if close else ""
 
 
 def _complain(text: str) -> None:

@@ -1,0 +1,60 @@
+"""ack ID: somebody looks after the incident."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.cli.output import clean, print_json, print_line
+from watchdogd.errors import WatchdogError
+from watchdogd.handin import hand_in
+from watchdogd.home import Home
+from watchdogd.nearest import nearest
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What the verb takes."""
+    parser.add_argument("id", metavar="ID", type=int, nargs="+", help="as 'watchdogd incidents' shows it")
+    parser.add_argument("--reason", default="", metavar="TEXT", help="for the team and the log")
+    parser.add_argument("--json", action="store_true", help="print what was acknowledged as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Hand the acknowledgements in; the daemon takes them in its next round."""
+    home = Home.existing(args.home)
+    known = open_incidents(home)
+    chosen = [_chosen(number, known) for number in args.id]
+    for incident in chosen:
+        hand_in(str(home.inbox), "ack", str(incident["id"]), id=incident["id"], reason=args.reason)
+    if args.json:
+        print_json(chosen)
+        return 0
+    for incident in chosen:
+        print_line(f"incident {incident['id']} is acknowledged{_about(incident)}")
+    return 0
+
+
+def open_incidents(home: Home) -> dict[int, dict[str, Any]] | None:
+    """The incidents of the daemon's last round by number, or None where it left no (readable) word."""
+    try:
+        listed = json.loads(home.status.read_text(encoding="utf-8"))["incidents"]
+        return {int(incident["id"]): incident for incident in listed}
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _chosen(number: int, known: dict[int, dict[str, Any]] | None) -> dict[str, Any]:
+    if known is None:
+        return {"id": number}
+    if number not in known:
+        there_are = nearest(str(number), [str(each) for each in known]) if known else "; none is open"
+        raise WatchdogError(f"there is no open incident {number}{there_are}")
+    return known[number]
+
+
+def _about(incident: dict[str, Any]) -> str:
+    words = [str(incident.get(key) or "") for key in ("check", "summary")]
+    return clean(": ".join(["", *(word for word in words if word)]))

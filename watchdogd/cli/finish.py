@@ -1,0 +1,65 @@
+"""finish RUN: all steps are done; queued jobs burn through, and the watchdog expects no more of it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from typing import TYPE_CHECKING
+
+from watchdogd.actions import switches
+from watchdogd.cli.output import print_json, print_line
+from watchdogd.draft import create
+from watchdogd.handin import hand_in
+from watchdogd.home import Home
+from watchdogd.place import file_name
+
+if TYPE_CHECKING:
+    import argparse
+    from pathlib import Path
+
+    from watchdogd.actions.switches import Touch
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What the verb takes."""
+    parser.add_argument("name", metavar="RUN")
+    parser.add_argument("--clear", action="store_true", help="take the mark away: the run is expected again")
+    parser.add_argument("--reason", default="", metavar="TEXT", help="for the team and the log")
+    parser.add_argument("--json", action="store_true", help="print the state as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Set or take away `switches/RUN.finished`, which every Guard of the run sees, and hand that in."""
+    home = Home.existing(args.home)
+    inbox = switches.find(str(home.path), args.name, "kill").inbox  # also: is there such a run?
+    mark = home.switches / f"{file_name(args.name)}.finished"
+    touch = switches.mine(args.reason)
+    changed = _clear(mark) if args.clear else _set(home, mark, args.name, touch)
+    if changed:
+        action = "cleared" if args.clear else "set"
+        with contextlib.suppress(OSError):  # the mark counts without it
+            hand_in(inbox, "finish", args.name, run=args.name, action=action, **touch._asdict())
+    if args.json:
+        print_json({"run": args.name, "finished": not args.clear, "changed": changed})
+    else:
+        before = "" if changed else " already"
+        print_line(f"{args.name} is{before} {'expected to run' if args.clear else 'marked finished'}")
+    return 0
+
+
+def _set(home: Home, mark: Path, run: str, touch: Touch) -> bool:
+    line = json.dumps({"run": run, **touch._asdict()}) + "\n"
+    try:
+        create(str(mark), line, home.file_mode, home.group)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _clear(mark: Path) -> bool:
+    try:
+        os.unlink(mark)
+    except FileNotFoundError:
+        return False
+    return True

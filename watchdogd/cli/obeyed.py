@@ -1,0 +1,108 @@
+"""Following switches until the runs obeyed: the jobs left the queue, the training removed the save switch."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from watchdogd.actions import switches
+from watchdogd.cli.output import one_line
+from watchdogd.config import load
+from watchdogd.engine.checks import run_of
+from watchdogd.engine.looks import slurm_users
+from watchdogd.home import Home
+from watchdogd.units import format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from watchdogd.actions.switches import Switch
+    from watchdogd.jobs import Snapshot
+    from watchdogd.plugin import Run
+
+_LOOK = 1.0
+_ASK = 10.0
+_DEADLINE = 30.0
+
+
+def wait(home: str, found: list[Switch], patience: float) -> int:
+    """0 once every run obeyed, 1 after `patience` seconds. Progress goes to stderr, a line a change."""
+    begin = time.monotonic()
+    followers = [Follower(Home.find(home), switch) for switch in found]
+    told = ""
+    while True:
+        left = {each.switch.run: text for each in followers if (text := each.left())}
+        passed = time.monotonic() - begin
+        if not left:
+            _tell(f"obeyed after {format_duration(passed)}")
+            return 0
+        news = "; ".join(f"{run}: {text}" for run, text in left.items())
+        if passed >= patience:
+            _tell(f"not obeyed within {format_duration(patience)}: {news}")
+            return 1
+        if news != told:
+            _tell(f"{format_duration(passed)}: {news}")
+            told = news
+        time.sleep(min(_LOOK, patience - passed))
+
+
+class Follower:
+    """What is still to come of one switch. Asks the queue every ten seconds at most, as one person would."""
+
+    def __init__(self, home: Home, switch: Switch) -> None:
+        self.switch = switch
+        self._home = home
+        self._left = "the queue was not asked yet"
+        self._asked = float("-inf")
+        self._looks = 0
+        self._known: Mapping[str, float] = {}
+
+    def left(self) -> str:
+        """What the run still has to do, in words, or empty where it obeyed."""
+        if self.switch.kind == "save":
+            return "" if switches.read(self.switch) is None else "not saved yet"
+        config = load(self._home)
+        if self._left and time.monotonic() - self._asked >= min(config.slurm.min_poll, _ASK):
+            self._asked = time.monotonic()
+            run = run_of(self.switch.run, config.runs[self.switch.run], config, self._home, "slurm")
+            snapshot = self._look(run)
+            self._left = living(snapshot, run.job_name) or self._doubt()
+            self._known = snapshot.known
+            self._looks += 1
+        return self._left
+
+    def _doubt(self) -> str:
+        """A busy controller can answer nothing: a queue that was empty from the start is asked twice."""
+        return "" if self._known or self._looks else "no job is seen; looking once more"
+
+    def _look(self, run: Run) -> Snapshot:
+        if run.backend == "process":
+            from watchdogd.slurm import processes
+
+            return processes.look([run], _DEADLINE, time.time())
+        from watchdogd.slurm import snapshot
+
+        config = load(self._home)
+        users = run.users or slurm_users(config)
+        if not (run.users or config.slurm.users or config.slurm.group):
+            users = frozenset(
+                {switches.user(self._home.path.stat().st_uid)}
+            )  # the daemon's, not the caller's
+        return snapshot.look({run.job_name}, users, self._known, _DEADLINE, time.time())
+
+
+def living(snapshot: Snapshot, name: str) -> str:
+    """The jobs of that name in words, or why they are not known; empty where there are none."""
+    if snapshot.jobs is None:
+        return f"the queue does not answer ({snapshot.trouble})"
+    states: dict[str, int] = {}
+    for job in snapshot.of(name):
+        states[job.state.lower()] = states.get(job.state.lower(), 0) + job.tasks
+    if not states and snapshot.hidden:
+        return f"this site does not show the jobs of {', '.join(sorted(snapshot.hidden))}: ask one of them"
+    return ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+
+
+def _tell(text: str) -> None:
+    print(one_line(text), file=sys.stderr, flush=True)

@@ -1,0 +1,128 @@
+"""kill-switch and save-switch: set, show, clear, and wait until the run obeyed."""
+
+from __future__ import annotations
+
+import sys
+
+from watchdogd.actions import switches
+from watchdogd.cli.output import print_json, print_line
+from watchdogd.errors import UsageError, WatchdogError
+from watchdogd.place import home_folder
+
+TYPE_CHECKING = False  # without the import of typing: see watchdogd/cli/__init__.py
+if TYPE_CHECKING:
+    import argparse
+
+    from watchdogd.actions.switches import Switch, Touch
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What the verb takes."""
+    parser.add_argument("runs", metavar="RUN", nargs="*", help="whose switch; several may be given")
+    parser.add_argument("--all", action="store_true", help="of every run; asks first")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--show", action="store_true", help="who set it and why; exit 0 set, 1 not")
+    what.add_argument("--clear", action="store_true", help="remove it")
+    parser.add_argument("--reason", default="", metavar="TEXT", help="why, for the team and the log")
+    parser.add_argument(
+        "--wait",
+        nargs="?",
+        const="",
+        metavar="DURATION",
+        help="until the run obeyed, for so long at most (30m): its jobs left the queue, or the training "
+        "removed the save switch",
+    )
+    parser.add_argument("--json", action="store_true", help="print the state as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Set, show or clear; 1 where one is not set (--show), failed, or was not obeyed in time."""
+    home = home_folder(args.home)
+    patience = _patience(args)
+    names = _names(args, home)
+    if not names:
+        raise UsageError(f"{args.verb}: name a run, or --all")
+    found = [switches.find(home, name, args.verb.partition("-")[0]) for name in dict.fromkeys(names)]
+    if args.all and not args.show and not args.yes and not _agreed(args, found):
+        return 1
+    code = _act(args, found)
+    if patience is None or code or args.show or args.clear:
+        return code
+    from watchdogd.cli.obeyed import wait
+
+    return wait(home, found, patience)
+
+
+def _patience(args: argparse.Namespace) -> float | None:
+    """Seconds that --wait allows, or None. `--wait run-17` is --wait, and a run."""
+    if not args.wait:
+        return None if args.wait is None else float("inf")
+    from watchdogd.errors import UnitError
+    from watchdogd.units import parse_duration
+
+    try:
+        return parse_duration(args.wait)
+    except UnitError:
+        args.runs.append(args.wait)
+        return float("inf")
+
+
+def _names(args: argparse.Namespace, home: str) -> list[str]:
+    if not args.all:
+        return list(args.runs)
+    if args.runs:
+        raise UsageError(f"{args.verb}: either name runs, or --all")
+    names = switches.runs(home)
+    if not names:
+        raise WatchdogError(f"no run is known in {home}: start the watchdog once, or name the run")
+    return names
+
+
+def _agreed(args: argparse.Namespace, found: list[Switch]) -> bool:
+    """Whether the user wants it for all of them; where nobody can be asked: UsageError."""
+    action = "Clear" if args.clear else "Set"
+    names = ", ".join(switch.run for switch in found)
+    question = f"{action} the {found[0].name} of {len(found)} runs ({names})? [y/N] "
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise UsageError(f"{args.verb}: --all asks first, and there is no terminal to ask on: say --yes too")
+    print(question, end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _act(args: argparse.Namespace, found: list[Switch]) -> int:
+    """Each switch, whatever happens to the one before; the worst exit code."""
+    state, code = [], 0
+    for switch in found:
+        try:
+            touch, line = _one(args, switch)
+        except WatchdogError as error:
+            print(f"watchdogd: {error}", file=sys.stderr)
+            code = 1
+            continue
+        code = max(code, 1 if args.show and touch is None else 0)
+        state.append(_as_json(switch, touch))
+        if not args.json:
+            print_line(line)
+    if args.json:
+        print_json(state)
+    return code
+
+
+def _one(args: argparse.Namespace, switch: Switch) -> tuple[Touch | None, str]:
+    """Who has it set now, and what to tell."""
+    what = f"{switch.name} of {switch.run}"
+    if args.show:
+        touch = switches.read(switch)
+        return touch, f"{what} is set {touch}" if touch else f"{what} is not set"
+    mine = switches.mine(args.reason)
+    if args.clear:
+        before = switches.clear(switch, mine)
+        return None, f"{what} is cleared; it was set {before}" if before else f"{what} was not set"
+    before = switches.press(switch, mine)
+    return before or mine, f"{what} was set already, {before}" if before else f"{what} is set: {switch.path}"
+
+
+def _as_json(switch: Switch, touch: Touch | None) -> dict[str, object]:
+    state = {"run": switch.run, "switch": switch.kind, "path": switch.path, "set": touch is not None}
+    return state | (touch._asdict() if touch else {})

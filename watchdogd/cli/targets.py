@@ -1,0 +1,35 @@
+"""What a silence can speak of."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from watchdogd.config import load
+from watchdogd.errors import WatchdogError
+from watchdogd.nearest import nearest
+
+if TYPE_CHECKING:
+    from watchdogd.home import Home
+
+
+def known_target(home: Home, target: str) -> str:
+    """The target, where a run, disk, check, drop-in or the daemon bears its name. WatchdogError else."""
+    names = _names(home)
+    if target in names or target.startswith("cron."):
+        return target
+    raise WatchdogError(f"there is no run, disk or check '{target}'{nearest(target, sorted(names))}")
+
+
+def _names(home: Home) -> set[str]:
+    config = load(home)
+    names = {config.daemon.name, "watchdogd", *config.runs, *config.disks, *config.checks}
+    try:
+        picture = json.loads(home.status.read_text(encoding="utf-8"))
+        for key in ("checks", "incidents", "silences"):
+            for entry in picture[key]:
+                names |= {str(entry[word]) for word in ("check", "target", "run") if entry.get(word)}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        pass  # the daemon has not written one yet: the configuration alone speaks
+    plugins = {name.rpartition("/")[2] for name in names}
+    return names | plugins

@@ -1,0 +1,31 @@
+"""unsilence TARGET: messages about it come again; what is still wrong is told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from watchdogd.cli.output import print_json, print_line
+from watchdogd.cli.targets import known_target
+from watchdogd.handin import hand_in
+from watchdogd.home import Home
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What the verb takes."""
+    parser.add_argument("target", metavar="TARGET", help="as it was silenced")
+    parser.add_argument("--json", action="store_true", help="print what was done as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Hand it in; the daemon takes it in its next round."""
+    home = Home.existing(args.home)
+    target = known_target(home, args.target)
+    hand_in(str(home.inbox), "unsilence", target, target=target)
+    if args.json:
+        print_json({"target": target, "until": None})
+    else:
+        print_line(f"{target} is no longer silent; what is still wrong is told in the next round")
+    return 0

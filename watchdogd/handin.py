@@ -1,0 +1,26 @@
+"""Handing in: one small file in inbox/, whose owner and time are the author and the date.
+
+Any member of the group can do it, so no verb needs the daemon or the database. The other side: inbox.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+
+from watchdogd.draft import create, host
+from watchdogd.place import file_name
+
+
+def hand_in(inbox: str, kind: str, about: str, **fields: object) -> None:
+    """Write `inbox/ABOUT.KIND.HOST.PID-TIME.json`. OSError where that cannot be done.
+
+    `about` is what it speaks of (a run, a target, an incident's number); `fields` are JSON values.
+    """
+    found = os.stat(inbox)
+    shared = bool(found.st_mode & stat.S_ISGID and found.st_mode & stat.S_IWGRP)
+    name = f"{file_name(about)[:120]}.{kind}.{file_name(host())}.{os.getpid()}-{time.time_ns()}.json"
+    text = json.dumps({"kind": kind, **fields}) + "\n"
+    create(os.path.join(inbox, name), text, 0o660 if shared else 0o600)

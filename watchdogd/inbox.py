@@ -1,0 +1,168 @@
+"""Taking in what colleagues and jobs handed in (`handin` is the other side): papers in inbox/.
+
+A paper's author is the owner of its file, its date the file's time by the file server's clock: neither can be
+forged by what the paper says. Beats, samples and stacks are left: checks read those.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import stat
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.actions.switches import user
+from watchdogd.incident import Order
+from watchdogd.units import format_duration, iso
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from watchdogd.home import Home
+
+KINDS = frozenset({"touch", "ack", "silence", "unsilence", "finish", "finished"})
+"""The kinds that are taken in; `finished` is the Guard's own mark."""
+_SIZE_LIMIT = 65536
+_AT_ONCE = 1000
+_ASIDE = ".aside"
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """One thing that was handed in: by whom, when (seconds since the epoch), what kind, and what it says."""
+
+    path: Path
+    kind: str
+    by: str
+    at: float
+    said: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def run(self) -> str:
+        """The run it speaks of, or empty."""
+        return _text(self.said, "run")
+
+    @property
+    def orders(self) -> tuple[Order, ...]:
+        """What it asks of the incidents: one Order, or none."""
+        reason, target = _text(self.said, "reason"), _text(self.said, "target")
+        match self.kind:
+            case "ack":
+                return (Order("ack", self.by, self.at, incident=self.said["id"], reason=reason),)
+            case "silence":
+                until = self.at + self.said["seconds"]
+                return (Order("silence", self.by, self.at, target=target, until=until, reason=reason),)
+            case "unsilence":
+                return (Order("unsilence", self.by, self.at, target=target),)
+        return ()
+
+    @property
+    def line(self) -> str:
+        """It in one line, for history and messages."""
+        host, reason = _text(self.said, "host"), _text(self.said, "reason")
+        where = f" on {host}" if host else ""
+        return f"{self._deed()} by {self.by}{where} at {iso(self.at)}" + (f": {reason}" if reason else "")
+
+    def _deed(self) -> str:
+        action = _text(self.said, "action") or "set"
+        match self.kind:
+            case "touch":
+                return f"{_text(self.said, 'switch')} switch of {self.run} {action}"
+            case "ack":
+                return f"incident {self.said['id']} acknowledged"
+            case "silence":
+                return f"{_text(self.said, 'target')} silenced for {format_duration(self.said['seconds'])}"
+            case "unsilence":
+                return f"silence of {_text(self.said, 'target')} ended"
+        return f"{self.run} {'expected again' if action == 'cleared' else 'marked finished'}"
+
+
+def take(home: Home) -> tuple[list[Paper], list[str]]:
+    """The papers in the order of their time, a thousand at once at most, and a line for each that is none.
+
+    Those are set aside into `inbox/.aside`. Nothing else is removed: see `remove`. OSError where the inbox
+    cannot be read.
+    """
+    papers: list[Paper] = []
+    complaints: list[str] = []
+    names = sorted(name for name in os.listdir(home.inbox) if kind_of(name) in KINDS)
+    for name in names[:_AT_ONCE]:
+        try:
+            papers.append(_read(home.inbox / name, kind_of(name)))
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            complaints.append(f"{name} in the inbox is set aside: {reason}{_set_aside(home, name)}")
+    return sorted(papers, key=lambda paper: paper.at), complaints
+
+
+def remove(paper: Paper) -> None:
+    """Take it off the inbox: it is recorded. OSError where that fails; gone already is fine."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(paper.path)
+
+
+def kind_of(name: str) -> str:
+    """The kind in `ABOUT.KIND.HOST.PID.json`, or empty: ABOUT may have dots of its own, HOST has none."""
+    parts = name.rsplit(".", 4)
+    return parts[1] if len(parts) == 5 and parts[4] == "json" and not name.startswith(".") else ""
+
+
+def _read(path: Path, kind: str) -> Paper:
+    """ValueError says what is wrong with it."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise ValueError("it is no plain file")
+        if found.st_size > _SIZE_LIMIT:
+            raise ValueError(f"it is larger than {_SIZE_LIMIT} bytes")
+        text = file.read(_SIZE_LIMIT)
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        raise ValueError("it is not JSON") from None
+    _check(kind, said)
+    return Paper(path, kind, user(found.st_uid), found.st_mtime, said)
+
+
+def _check(kind: str, said: Any) -> None:
+    """ValueError where it lacks what its kind needs."""
+    if not isinstance(said, dict):
+        raise ValueError("it is no JSON object")  # noqa: TRY004 - the paper is wrong, not our call
+    needed = {"touch": ("run", "switch"), "silence": ("target",), "unsilence": ("target",), "ack": ()}
+    for key in needed.get(kind, ("run",)):
+        if not _text(said, key):
+            raise ValueError(f"it does not say its {key}")
+    if kind == "ack" and type(said.get("id")) is not int:
+        raise ValueError("it does not say the incident's id")
+    if kind == "silence" and not _is_duration(said.get("seconds")):
+        raise ValueError("it does not say for how many seconds")
+
+
+def _is_duration(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
+
+
+def _text(said: Mapping[str, Any], key: str) -> str:
+    """One line of text, without control characters; empty where it is something else."""
+    value = said.get(key)
+    if not isinstance(value, str):
+        return ""
+    return " ".join("".join(char if char.isprintable() else " " for char in value).split())[:500]
+
+
+def _set_aside(home: Home, name: str) -> str:
+    """Move it out of the way; why that failed, or empty."""
+    aside = home.inbox / _ASIDE
+    try:
+        aside.mkdir(exist_ok=True)
+        os.rename(home.inbox / name, aside / name)
+    except OSError as error:
+        return f" (but stays: {error.strerror})"
+    return ""

@@ -1,0 +1,13 @@
+"""The nearest name to a misspelt one."""
+
+from __future__ import annotations
+
+
+def nearest(word: str, known: list[str]) -> str:
+    """`; did you mean 'x'?`, or what there is where that is little, or nothing."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, known, n=1, cutoff=0.5)
+    if close:
+        return f"; did you mean '{close[0]}'?"
+    return f"; there are {', '.join(known)}" if 0 < len(known) <= 12 else ""
