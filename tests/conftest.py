@@ -1,0 +1,45 @@
+"""Fixtures for all tests: a clean environment, and the servers that watchdogd talks to."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.servers.slack import SlackServer
+from tests.servers.smtp import Mailbox
+from tests.servers.web import WebServer
+
+FOREIGN = ("WATCHDOGD_", "SLURM_", "SLURMD_", "SBATCH_", "SALLOC_", "SRUN_", "SQUEUE_", "SACCT_", "SINFO_")
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No test sees the home, the cluster or the proxies of whoever runs it."""
+    for name in os.environ:
+        if name.startswith(FOREIGN):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "127.0.0.1,localhost")
+
+
+@pytest.fixture
+def mailbox(tmp_path: Path) -> Iterator[Mailbox]:
+    """A real SMTP server and what came in."""
+    with Mailbox(tmp_path) as server:
+        yield server
+
+
+@pytest.fixture
+def slack() -> Iterator[SlackServer]:
+    """A server that speaks as Slack does."""
+    with SlackServer() as server:
+        yield server
+
+
+@pytest.fixture
+def endpoint() -> Iterator[WebServer]:
+    """A plain HTTP server, for webhooks and heartbeats."""
+    with WebServer() as server:
+        yield server

@@ -1,0 +1,1 @@
+"""Real servers on loopback for what watchdogd sends: SMTP, Slack, plain HTTP."""

@@ -1,0 +1,33 @@
+"""Waiting for something to become true: poll with a deadline, then fail in a sentence."""
+
+import time
+from collections.abc import Callable
+from typing import Generic, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+
+class Waited(NamedTuple, Generic[T]):
+    """What came, and how long it took in seconds."""
+
+    value: T
+    seconds: float
+
+
+def wait_until(
+    condition: Callable[[], T | None], timeout: float, what: str, *, every: float = 0.05
+) -> Waited[T]:
+    """Ask `condition` every `every` seconds until its answer is true, for `timeout` seconds at most.
+
+    `what` is the sentence that is waited for ("node5 answers again"). Raises AssertionError with it, the
+    time waited and the last answer; what `condition` raises goes through.
+    """
+    start = time.monotonic()
+    while True:
+        value = condition()
+        seconds = time.monotonic() - start
+        if value:
+            return Waited(value, seconds)
+        if seconds >= timeout:
+            raise AssertionError(f"waited {seconds:.1f} s in vain until {what}; last answer: {value!r}")
+        time.sleep(every)
