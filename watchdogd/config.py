@@ -5,7 +5,6 @@ Durations are seconds, sizes bytes, paths absolute (relative ones hang on home).
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import tomllib
@@ -22,6 +21,7 @@ from pydantic import (
 )
 
 from watchdogd.errors import ConfigError
+from watchdogd.nearest import nearest
 from watchdogd.secret import Secret
 from watchdogd.units import AmountField, Duration, Rate, Share
 
@@ -464,14 +464,6 @@ def _known_keys(where: list[str]) -> list[str]:
 
 def _keys(section: type[Section]) -> list[str]:
     return [field.alias or name for name, field in section.model_fields.items()]
-
-
-def nearest(word: str, known: list[str] | tuple[str, ...]) -> str:
-    """`; did you mean 'x'?`, or what there is, or nothing."""
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    if close:
-        return f"; did you mean '{close[0]}'?"
-    return f"; known are {', '.join(known)}" if 0 < len(known) <= 12 else ""
 
 
 def _known_channels(config: Config, path: Path) -> None:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from watchdogd.cli.output import one_line, print_json, print_line
 from watchdogd.cli.perfdata import nagios, worst
-from watchdogd.config import nearest
-from watchdogd.engine.offline import engine
+from watchdogd.engine.assembly import assembled
 from watchdogd.engine.setup import Setup
 from watchdogd.engine.status import observation_json
 from watchdogd.home import Home
+from watchdogd.nearest import nearest
 from watchdogd.plugin import Status
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ def run(args: argparse.Namespace) -> int:
         hint = nearest(missing[0], [check.name for check in setup.checks])
         print(f"watchdogd: there is no check '{one_line(missing[0])}'{hint}", file=sys.stderr)
         return Status.UNKNOWN
-    with engine(home, replace(setup, checks=tuple(chosen))) as ready:
-        observations = ready.observe()
+    with assembled(home, replace(setup, checks=tuple(chosen)), fresh=True) as engine:
+        observations = engine.observe()
     if args.json:
         print_json([observation_json(seen) for seen in observations])
     elif len(chosen) == 1:

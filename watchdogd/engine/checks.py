@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from watchdogd.config import CheckSection, absolute, nearest
+from watchdogd.config import CheckSection, absolute
 from watchdogd.errors import ConfigError
 from watchdogd.incident import Policy
+from watchdogd.nearest import nearest
 from watchdogd.plugin import REQUIRED, Parameter, Run
 
 if TYPE_CHECKING:

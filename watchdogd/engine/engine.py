@@ -13,6 +13,7 @@ from watchdogd import inbox, incidents
 from watchdogd.engine import handout, status
 from watchdogd.engine.call import Call
 from watchdogd.engine.due import due, next_due
+from watchdogd.engine.ledger import Ledger
 from watchdogd.engine.looks import Looks
 from watchdogd.engine.setup import SELF, SELF_SUBJECTS, Setup
 from watchdogd.errors import ConfigError, WatchdogError
@@ -27,11 +28,10 @@ if TYPE_CHECKING:
 
     from watchdogd.engine.call import Reply
     from watchdogd.engine.checks import Check
-    from watchdogd.engine.ledger import Ledger
     from watchdogd.engine.patient import Patient
+    from watchdogd.engine.storage import Storage
     from watchdogd.engine.workers import Workers
     from watchdogd.history.record import Gap, Past
-    from watchdogd.history.store import Store
     from watchdogd.home import Home
     from watchdogd.inbox import Paper
     from watchdogd.notify.notification import Notification
@@ -69,8 +69,7 @@ class Engine:
         *,
         workers: Workers,
         patient: Patient,
-        ledger: Ledger,
-        store: Store | None = None,
+        storage: Storage,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.home = home
@@ -83,8 +82,8 @@ class Engine:
         self._started = dict(past.started)
         self._workers = workers
         self._patient = patient
-        self._ledger = ledger
-        self._store = store
+        self._ledger = Ledger(storage.record)
+        self._storage = storage
         self._clock = clock
         self._looks = Looks()
         self._held: list[Check] = []
@@ -182,12 +181,10 @@ class Engine:
         )
 
     def _history(self, check: Check) -> History:
-        store = self._store
-        if store is None or not check.entry.remembers:
+        if not check.entry.remembers:
             return History()
-        since = self._clock() - check.entry.remembers
         try:
-            return History(self._patient.attempt(partial(store.series, check.name, since)))
+            return History(self._storage.series(check.name, self._clock() - check.entry.remembers))
         except WatchdogError as error:
             log.warning("history of %s cannot be read: %s", check.name, error)
             return History()
@@ -267,7 +264,7 @@ class Engine:
             self._new_gaps = ()
         try:
             if not self._ledger.trouble:
-                self._patient.attempt(lambda: [inbox.remove(paper) for paper in papers])
+                self._patient.attempt(partial(_clear, papers))
             self._patient.attempt(partial(self._publish, record.at))
         except (WatchdogError, OSError) as error:
             self.troubles["home"] = f"home cannot be written: {error}"
@@ -312,6 +309,11 @@ def _signature(home: Home) -> tuple[int, ...]:
     """What changes when config.toml or a plugin of home's own is edited."""
     paths = [home.config, *sorted(home.plugins.glob("*.py"))]
     return tuple(number for path in paths for number in (path.stat().st_mtime_ns, path.stat().st_size))
+
+
+def _clear(papers: Sequence[Paper]) -> None:
+    for paper in papers:
+        inbox.remove(paper)
 
 
 def _touch_event(paper: Paper, now: float) -> Event:

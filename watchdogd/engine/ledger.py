@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from watchdogd.errors import WatchdogError
@@ -11,7 +10,6 @@ from watchdogd.errors import WatchdogError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from watchdogd.engine.patient import Patient
     from watchdogd.history.record import Record
 
 KEPT = 1000
@@ -21,9 +19,8 @@ KEPT = 1000
 class Ledger:
     """Stores records in order through `store`; those that it refuses wait here, and `trouble` says why."""
 
-    def __init__(self, store: Callable[[Record], None], patient: Patient) -> None:
+    def __init__(self, store: Callable[[Record], None]) -> None:
         self._store = store
-        self._patient = patient
         self._unstored: list[Record] = []
         self.trouble = ""
 
@@ -34,7 +31,7 @@ class Ledger:
             self._unstored[-KEPT] = replace(self._unstored[-KEPT], observations=())
         try:
             while self._unstored:
-                self._patient.attempt(partial(self._store, self._unstored[0]))
+                self._store(self._unstored[0])
                 del self._unstored[0]
             self.trouble = ""
         except WatchdogError as error:

@@ -63,7 +63,7 @@ class Looks:
         return True
 
     def snapshot(self, check: Check) -> Snapshot | None:
-        """What the check is given: its run's jobs, the whole queue where it has no run; None without a look."""
+        """What the check is given: its run's jobs, or all where it has no run; None without a look."""
         backend = backend_of(check)
         whole = self._latest.get(backend)
         if whole is None or check.run is None:
@@ -91,12 +91,13 @@ class Looks:
             users = slurm_users(config) | {user for run in runs for user in run.users}
             latest = self._latest.get(backend)
             wanted = frozenset(run.job_name for run in runs)
-            known = tuple(job.raw_id for job in (latest.jobs if latest else None) or () if job.name in wanted)
-            parameters |= {"wanted": wanted, "users": users, "known": known}
+            parameters |= {"wanted": wanted, "users": users, "known": dict(latest.known) if latest else {}}
         return Call(_KEY + backend, SOURCES[backend], parameters, timeout=config.daemon.timeout * 2)
 
     def _silence(self, backend: str, reply: Reply, now: float) -> Snapshot:
-        return Snapshot(taken_at=now, trouble=f"the look at the queue {reply.trouble}", backend=backend)
+        latest = self._latest.get(backend)
+        trouble = f"the look at the queue {reply.trouble}"
+        return Snapshot(now, trouble=trouble, backend=backend, known=latest.known if latest else {})
 
 
 def needs_look(check: Check) -> bool:

@@ -1,0 +1,84 @@
+"""`watchdogd history [TARGET]`: state changes, incidents and metrics of the past."""
+
+from __future__ import annotations
+
+import csv
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.cli.output import one_line, print_json, print_line
+from watchdogd.cli.past import store_of
+from watchdogd.home import Home
+from watchdogd.units import iso, parse_duration
+
+if TYPE_CHECKING:
+    import argparse
+
+    from watchdogd.history.record import Reading
+    from watchdogd.history.store import Store
+
+COLUMNS = ("time", "run", "check", "subject", "status", "metric", "value", "unit", "summary")
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What the verb takes."""
+    parser.add_argument("target", nargs="?", metavar="TARGET", help="a run, a disk or a check; left out: all")
+    parser.add_argument("--since", default="24h", metavar="TIME", help="how far back (24h)")
+    parser.add_argument("--csv", action="store_true", help="one row a result and metric")
+    parser.add_argument("--json", action="store_true", help="the same rows as a list")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print it, oldest first; always 0."""
+    since = time.time() - parse_duration(args.since)
+    with store_of(Home.existing(args.home)) as store:
+        if args.csv or args.json:
+            rows = [_row(reading) for reading in store.readings(args.target, since)]
+            _print_csv(rows) if args.csv else print_json(rows)
+        else:
+            _print_story(store, args.target, since)
+    return 0
+
+
+def _row(reading: Reading) -> dict[str, Any]:
+    return {
+        "time": iso(reading.at),
+        "run": reading.run,
+        "check": reading.check,
+        "subject": reading.subject,
+        "status": reading.status.name if reading.status is not None else "",
+        "metric": reading.metric,
+        "value": reading.value,
+        "unit": reading.unit,
+        "summary": reading.summary,
+    }
+
+
+def _print_csv(rows: list[dict[str, Any]]) -> None:
+    writer = csv.DictWriter(sys.stdout, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(
+        {key: one_line(value) if isinstance(value, str) else value for key, value in row.items()}
+        for row in rows
+    )
+
+
+def _print_story(store: Store, target: str | None, since: float) -> None:
+    """State changes, what people did and unwatched times, in the order in which they happened."""
+    lines = [
+        (
+            change.at,
+            f"{change.status.name:8} {change.check}{f' [{change.subject}]' if change.subject else ''}: "
+            f"{change.summary}",
+        )
+        for change in store.changes(target, since)
+    ]
+    lines += [(touch.at, f"{'':8} {touch.line}") for touch in store.touches(since) if not target]
+    lines += [
+        (gap.begin, f"{'GAP':8} unwatched until {iso(gap.end)}: {gap.reason}") for gap in store.gaps(since)
+    ]
+    for at, line in sorted(lines):
+        print_line(f"{iso(at)} {line}")
+    if not lines:
+        print_line("nothing is recorded of that time")

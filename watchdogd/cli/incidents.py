@@ -1,0 +1,52 @@
+"""`watchdogd incidents`: what is open, or what was."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from watchdogd.cli.output import one_line, print_json, print_line
+from watchdogd.cli.past import store_of
+from watchdogd.engine.status import incident_json
+from watchdogd.home import Home
+from watchdogd.units import format_duration, parse_duration
+
+if TYPE_CHECKING:
+    import argparse
+
+    from watchdogd.incident import Incident
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What the verb takes."""
+    parser.add_argument("target", nargs="?", metavar="TARGET", help="a run, a disk or a check")
+    parser.add_argument("--all", action="store_true", help="resolved ones too")
+    parser.add_argument("--since", default="30d", metavar="TIME", help="with --all: how far back (30d)")
+    parser.add_argument("--json", action="store_true", help="a list of incidents")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print them, the newest last; always 0."""
+    now = time.time()
+    since = now - parse_duration(args.since) if args.all else None
+    with store_of(Home.existing(args.home)) as store:
+        found = store.incidents(open_only=not args.all, since=since, target=args.target)
+    if args.json:
+        print_json([incident_json(incident) for incident in found])
+        return 0
+    for incident in sorted(found, key=lambda incident: incident.opened_at):
+        print_line(_line(incident, now))
+    if not found:
+        print_line("no incidents" if args.all else "no open incidents")
+    return 0
+
+
+def _line(incident: Incident, now: float) -> str:
+    end = incident.resolved_at if incident.resolved_at is not None else now
+    lasted = format_duration(max(0.0, end - incident.opened_at))
+    subject = f" [{incident.subject}]" if incident.subject else ""
+    who = f" by {incident.acknowledged_by}" if incident.acknowledged_by and not incident.resolved_at else ""
+    return (
+        f"{incident.id:>5} {incident.status.name:8} {incident.state}{who}, {lasted}: "
+        f"{incident.check}{subject}: {one_line(incident.summary)}"
+    )

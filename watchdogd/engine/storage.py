@@ -1,0 +1,89 @@
+"""The history as a daemon uses it: opened when it can be, never waited for, never in the way of an alert."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+from watchdogd.engine.patient import StuckError
+from watchdogd.errors import HistoryError
+from watchdogd.history.record import Past
+from watchdogd.history.store import Store
+from watchdogd.incident import Book
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from watchdogd.engine.patient import Patient
+    from watchdogd.history.record import Record
+    from watchdogd.home import Home
+    from watchdogd.notify.notification import Notification
+
+Value = TypeVar("Value")
+
+
+class Storage:
+    """Opens the store at the first use, and again after a failure to open. Every call has a deadline.
+
+    All methods raise HistoryError where the history cannot be used just now. `owner=False` only looks:
+    it makes, migrates and mends nothing.
+    """
+
+    def __init__(self, url: str, home: Home, patient: Patient, *, owner: bool = True) -> None:
+        self._url = url
+        self._home = home
+        self._patient = patient
+        self._owner = owner
+        self._store: Store | None = None
+        self._unread = ""
+
+    @property
+    def troubles(self) -> tuple[str, ...]:
+        """What was found broken and had to be mended, one line each; it only grows."""
+        mended = self._store.troubles if self._store else ()
+        return (*mended, self._unread) if self._unread else mended
+
+    def past(self) -> Past:
+        """What is known from before; where that cannot be read, a fresh start whose ids collide with none."""
+        try:
+            return self._ask(Store.past)
+        except HistoryError as error:
+            self._unread = f"what was known before cannot be read: {error}"
+            return Past(book=Book(next_id=int(time.time())))
+
+    def record(self, record: Record) -> None:
+        """Store one round."""
+        self._ask(lambda store: store.record(record))
+
+    def settle(self, outcomes: Sequence[Notification]) -> None:
+        """Store what became of notifications."""
+        self._ask(lambda store: store.settle(outcomes))
+
+    def series(self, check: str, since: float) -> Mapping[tuple[str, str], tuple[tuple[float, float], ...]]:
+        """What was measured for a check."""
+        return self._ask(lambda store: store.series(check, since))
+
+    def sent(self, since: float) -> list[Notification]:
+        """Notifications delivered since a time: later ones hang on their threads."""
+        return self._ask(lambda store: store.notifications(state="sent", since=since))
+
+    def tidy(self, keep: float) -> None:
+        """Make the backup, and thin out old numbers."""
+        self._ask(Store.backup)
+        self._ask(lambda store: store.thin(time.time(), keep))
+
+    def close(self) -> None:
+        """Close the store, where it answers."""
+        if self._store is not None:
+            self._ask(Store.close)
+
+    def _ask(self, function: Callable[[Store], Value]) -> Value:
+        try:
+            return self._patient.attempt(lambda: function(self._opened()))
+        except StuckError as error:
+            raise HistoryError(str(error)) from None
+
+    def _opened(self) -> Store:
+        if self._store is None:
+            self._store = Store.open(self._url, self._home, owner=self._owner)
+        return self._store
