@@ -6,6 +6,10 @@ A Snapshot is one look at both. All times are seconds since the epoch; None mean
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 OWN_MARK = "watchdogd:"
 """Jobs that watchdogd itself submits bear `--comment=watchdogd:HOME-ID` (contract §8)."""
@@ -13,6 +17,21 @@ WAITING_STATES = frozenset(
     {"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"}
 )
 """Long words of squeue for a job that has no nodes (yet, or again)."""
+ENDED_STATES = frozenset(
+    {
+        "BOOT_FAIL",
+        "CANCELLED",
+        "COMPLETED",
+        "DEADLINE",
+        "FAILED",
+        "NODE_FAIL",
+        "OUT_OF_MEMORY",
+        "PREEMPTED",
+        "REVOKED",
+        "TIMEOUT",
+    }
+)
+"""Base states of a job that is over; the controller keeps it for MinJobAge (300 s by default)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +70,11 @@ class Job:
         return self.state in WAITING_STATES
 
     @property
+    def ended(self) -> bool:
+        """True where the controller still lists it, though it is over."""
+        return self.state in ENDED_STATES
+
+    @property
     def own(self) -> bool:
         """True for watchdogd's own links and drop-ins: they never count as anybody's run."""
         return self.comment.startswith(OWN_MARK)
@@ -80,6 +104,32 @@ class Ending:
     reason: str = ""
 
     @property
+    def over(self) -> bool:
+        """True for the end of a job; a REQUEUED record is the end of one attempt only."""
+        return self.ended_at is not None and self.state in ENDED_STATES
+
+    @property
+    def well(self) -> bool:
+        """True where it did what it was to do, as far as its exit code tells."""
+        return self.state == "COMPLETED" and not self.exit_code and not self.signal
+
+    @property
+    def how(self) -> str:
+        """The end in words: `FAILED with exit code 3`, `CANCELLED by bob`, `FAILED by signal 9`."""
+        if self.cancelled_by:
+            return f"{self.state} by {self.cancelled_by}"
+        if self.exit_code:
+            return f"{self.state} with exit code {self.exit_code}"
+        return f"{self.state} by signal {self.signal}" if self.signal else self.state
+
+    @property
+    def lasted(self) -> float | None:
+        """Seconds from start to end; None where it never started, or still runs."""
+        if self.started_at is None or self.ended_at is None:
+            return None
+        return max(self.ended_at - self.started_at, 0.0)
+
+    @property
     def own(self) -> bool:
         """True for watchdogd's own links and drop-ins."""
         return self.comment.startswith(OWN_MARK)
@@ -90,8 +140,11 @@ class Snapshot:
     """One look at the batch system, shared by all checks of a round.
 
     `jobs` is what lives now, or None where the system did not answer (`trouble` says why): then nothing
-    may be called gone. `endings` is what accounting says of jobs of the configured names that are no longer
-    in the queue, newest last, or None where it did not answer (`endings_trouble`).
+    may be called gone. `endings` is what controller and accounting say of jobs that are over, newest last
+    (those of the last minutes, and more where a run has no living job), or None where nobody could be asked;
+    `endings_trouble` says why accounting did not answer. `hidden` are users whose jobs the site does not
+    show us (PrivateData). `known` is what the next look wants: raw ids to account for, and when each was
+    last seen living.
     """
 
     taken_at: float
@@ -101,6 +154,8 @@ class Snapshot:
     endings_trouble: str = ""
     backend: str = "slurm"
     users: frozenset[str] = field(default_factory=frozenset)
+    hidden: frozenset[str] = field(default_factory=frozenset)
+    known: Mapping[str, float] = field(default_factory=dict)
 
     def of(self, name: str) -> tuple[Job, ...]:
         """The living jobs of a run by its job name; never watchdogd's own."""

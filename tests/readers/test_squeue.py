@@ -135,6 +135,11 @@ def test_any_names_stay_whole(names: list[str]) -> None:
     assert [job.name for job in squeue.read(text)] == names
 
 
+def test_cancelled_while_waiting_never_started() -> None:
+    (job,) = squeue.read(line(T="CANCELLED", S="1795826078", e="1795826078", N=""))
+    assert (job.started_at, job.ends_at, job.ended, job.waiting) == (None, 1795826078, True, False)
+
+
 def test_comment_over_lines_and_own_mark() -> None:
     (job,) = squeue.read(line(k="watchdogd:ab12\nand more"))
     assert job.own
@@ -171,6 +176,7 @@ def test_argv() -> None:
         "--user=alice,bob",
     )
     assert squeue.argv() == ("squeue", "--noheader", "--all", "--noconvert", f"--format={squeue.FORMAT}")
+    assert "--states=all" in squeue.argv(ended=True)
 
 
 @pytest.mark.parametrize(

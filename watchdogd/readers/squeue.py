@@ -28,11 +28,15 @@ _START = re.compile(rf"{RECORD}(?=\d[^{RECORD}{FIELD}]*{FIELD}\d+{FIELD}\d+{FIEL
 _STATE = re.compile(r"[A-Z_]+")
 
 
-def argv(users: Iterable[str] = ()) -> tuple[str, ...]:
-    """The one squeue of a round: all jobs of `users`, of every partition; no users: everybody's."""
+def argv(users: Iterable[str] = (), *, ended: bool = False) -> tuple[str, ...]:
+    """The one squeue of a round: all jobs of `users`, of every partition; no users: everybody's.
+
+    `ended`: also those that ended within the controller's MinJobAge, in the same question.
+    """
     chosen = ",".join(sorted(users))
     who = (f"--user={chosen}",) if chosen else ()
-    return ("squeue", "--noheader", "--all", "--noconvert", *who, f"--format={FORMAT}")
+    states = ("--states=all",) if ended else ()
+    return ("squeue", "--noheader", "--all", "--noconvert", *states, *who, f"--format={FORMAT}")
 
 
 def read(text: str) -> tuple[Job, ...]:
@@ -55,6 +59,7 @@ def _job(record: str) -> Job:
         raise UnreadableError(f"squeue printed a job that makes no sense: {record!r}")
     array, times = of["i"].partition("_")[1], {key: slurmtext.time(of[key]) for key in "VSe"}
     waiting = state in WAITING_STATES
+    never = state == "CANCELLED" and times["S"] == times["e"]  # so squeue writes what was cancelled waiting
     return Job(
         id=of["i"],
         raw_id=of["A"],
@@ -71,7 +76,7 @@ def _job(record: str) -> Job:
         nodes="" if waiting else slurmtext.text(of["N"]),
         node_count=int(nodes[0]),
         submitted_at=times["V"],
-        started_at=None if waiting else times["S"],
+        started_at=None if waiting or never else times["S"],
         start_estimate=times["S"] if waiting else None,
         ends_at=None if waiting else times["e"],
         time_limit=slurmtext.duration(of["l"]),

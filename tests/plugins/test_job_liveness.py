@@ -1,0 +1,685 @@
+"""job_liveness as its users meet it: rounds of snapshots as values, a memory that goes through JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from watchdogd.plugins.job_liveness import job_liveness
+
+from watchdogd.jobs import Ending, Job, Snapshot
+from watchdogd.plugin import Plugin, Result, Run, Status
+
+LIVENESS: Plugin = job_liveness
+NAME = "tr11-176B-ml"
+START = 1_795_800_000.0
+
+
+def job(raw_id: str = "88", **fields: Any) -> Job:
+    """A running job of the run."""
+    defaults: dict[str, Any] = {
+        "id": raw_id,
+        "raw_id": raw_id,
+        "name": NAME,
+        "user": "alice",
+        "state": "RUNNING",
+        "nodes": "node[2-3]",
+        "node_count": 2,
+        "submitted_at": START - 600,
+        "started_at": START - 300,
+        "ends_at": START + 72000,
+        "time_limit": 72300.0,
+    }
+    return Job(**{**defaults, **fields})
+
+
+def waiting(raw_id: str = "89", reason: str = "Priority", **fields: Any) -> Job:
+    """A waiting job of the run."""
+    defaults: dict[str, Any] = {"state": "PENDING", "nodes": "", "started_at": None, "ends_at": None}
+    return job(raw_id, **{**defaults, "reason": reason, **fields})
+
+
+def end(raw_id: str = "88", at: float = START + 60, **fields: Any) -> Ending:
+    """The end of a job of the run."""
+    defaults: dict[str, Any] = {
+        "id": raw_id,
+        "raw_id": raw_id,
+        "name": NAME,
+        "user": "alice",
+        "state": "FAILED",
+        "exit_code": 3,
+        "signal": 0,
+        "submitted_at": START - 600,
+        "started_at": START - 300,
+        "ended_at": at,
+        "nodes": "node[2-3]",
+    }
+    return Ending(**{**defaults, **fields})
+
+
+class Watch:
+    """Rounds of the check: one memory, one switch file, a clock of its own."""
+
+    def __init__(self, folder: Path, **parameters: Any) -> None:
+        self.switch = folder / "kill-switch"
+        self.run = Run("run-17", NAME, kill_switch=str(self.switch), users=frozenset({"alice", "bob"}))
+        self.parameters = {
+            name: parameter.default for name, parameter in LIVENESS.parameters.items()
+        } | parameters
+        self.memory: dict[str, Any] = {}
+        self.now = START
+
+    def look(
+        self, *jobs: Job, ends: tuple[Ending, ...] | None = (), after: float = 60.0, **fields: Any
+    ) -> list[Result]:
+        """One round, `after` seconds after the one before."""
+        self.now += after
+        snapshot = Snapshot(self.now, jobs=jobs, endings=ends, users=self.run.users)
+        return self.see(dataclasses.replace(snapshot, **fields))
+
+    def see(self, snapshot: Snapshot) -> list[Result]:
+        memory = json.loads(json.dumps(self.memory))
+        injected = {"run": self.run, "snapshot": snapshot, "memory": memory, "now": self.now}
+        results = LIVENESS.results(self.parameters, injected)
+        self.memory = memory
+        return results
+
+    def press(self, *, by: str = "bob", reason: str = "wrong learning rate") -> None:
+        touch = {
+            "run": "run-17",
+            "switch": "kill",
+            "by": by,
+            "host": "login1",
+            "at": self.now,
+            "reason": reason,
+        }
+        with self.switch.open("a") as file:
+            file.write(json.dumps(touch) + "\n")
+
+
+@pytest.fixture
+def watch(tmp_path: Path) -> Watch:
+    return Watch(tmp_path)
+
+
+def the(results: list[Result], subject: str = "") -> Result:
+    """The one result of a subject, notices apart."""
+    (found,) = [result for result in results if result.subject == subject and not result.notice]
+    return found
+
+
+def notices(results: list[Result]) -> list[str]:
+    return [result.summary for result in results if result.notice]
+
+
+# ------------------------------------------------------------------ alive
+
+
+def test_running_says_where_since_when_and_how_long(watch: Watch) -> None:
+    results = watch.look(job(), waiting("88_2", tasks=9))
+    result = the(results)
+    assert result.status is Status.OK
+    for part in ("job 88 runs since", "on node[2-3]", "19h59m left", "9 waiting"):
+        assert part in result.summary
+    assert {name: metric.value for name, metric in result.metrics.items()} == {
+        "running": 1,
+        "waiting": 9,
+        "time_left": 71940,
+    }
+    assert len(results) == 1
+
+
+def test_own_jobs_other_names_and_other_users_do_not_count(watch: Watch) -> None:
+    others = (job("1", comment="watchdogd:ab"), job("2", name=NAME + " x"), job("3", user="carol"))
+    watch.look(*others)
+    assert the(watch.look(*others, after=200)).status is Status.WARNING
+
+
+def test_waiting_normally_is_fine_and_tells_the_estimate(watch: Watch) -> None:
+    result = the(watch.look(waiting(start_estimate=START + 7200)))
+    assert result.status is Status.OK
+    assert "nothing runs; job 89 waits since" in result.summary
+    assert "(Priority), estimated to start at" in result.summary
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "JobArrayTaskLimit",
+        "Dependency",
+        "Resources",
+        "QOSMaxJobsPerUserLimit",
+        "AssocGrpCpuLimit",
+        "AssocGrpCPURunMinutesLimit",
+        "BeginTime",
+        "ReqNodeNotAvail, UnavailableNodes:node4",
+    ],
+)
+def test_reasons_that_pass(watch: Watch, reason: str) -> None:
+    assert the(watch.look(waiting(reason=reason))).status is Status.OK
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "DependencyNeverSatisfied",
+        "JobHeldAdmin",
+        "launch failed requeued held",
+        "(launch failed requeued held)",
+        "BadConstraints",
+        "PartitionTimeLimit",
+        "AssocMaxWallDurationPerJobLimit",
+        "QOSMaxNodePerJobLimit",
+        "QOSMinGRES",
+        "AssocGrpCPUMinutesLimit",
+        "QOSGrpGRESMinutes",
+        "InvalidQOS",
+    ],
+)
+def test_reasons_that_never_pass(watch: Watch, reason: str) -> None:
+    result = the(watch.look(waiting(reason=reason)))
+    assert result.status is Status.CRITICAL
+    assert "nothing runs; job 89 of alice waits for ever:" in result.summary
+    assert reason in result.summary
+
+
+def test_held_by_its_user_is_a_warning_with_the_release_line(watch: Watch) -> None:
+    result = the(watch.look(waiting(reason="JobHeldUser")))
+    assert result.status is Status.WARNING
+    assert "scontrol release 89" in result.summary
+
+
+def test_a_fault_is_told_before_a_hold(watch: Watch) -> None:
+    result = the(watch.look(waiting("89", "JobHeldUser"), waiting("90", "BadConstraints")))
+    assert result.status is Status.CRITICAL
+    assert "job 90" in result.summary
+    assert "scontrol release 89" in result.details
+
+
+def test_special_exit_and_requeue_hold(watch: Watch) -> None:
+    assert the(watch.look(waiting(state="SPECIAL_EXIT", reason="None"))).status is Status.CRITICAL
+    assert the(watch.look(waiting(state="REQUEUE_HOLD", reason="None"))).status is Status.WARNING
+
+
+def test_estimate_long_past(watch: Watch) -> None:
+    result = the(watch.look(waiting(start_estimate=START - 7200)))
+    assert result.status is Status.WARNING
+    assert "though it was to start at" in result.summary
+    assert "2h1m ago" in result.summary
+
+
+def test_suspended_says_since_when_and_how_to_resume(watch: Watch) -> None:
+    watch.look(job())
+    watch.look(job(state="SUSPENDED"))
+    result = the(watch.look(job(state="SUSPENDED")))
+    assert result.status is Status.WARNING
+    assert "job 88 is suspended since" in result.summary
+    assert result.details == "scontrol resume 88"
+
+
+def test_completing_for_too_long(watch: Watch) -> None:
+    assert the(watch.look(job(state="COMPLETING"))).status is Status.OK
+    result = the(watch.look(job(state="COMPLETING"), after=1000))
+    assert result.status is Status.WARNING
+    assert "COMPLETING for 16m40s: it does not leave on node[2-3]" in result.summary
+
+
+# ------------------------------------------------------------------ behind the running one
+
+
+def test_fewer_than_min_queued(tmp_path: Path) -> None:
+    watch = Watch(tmp_path, min_queued=2)
+    result = the(watch.look(job(), waiting()), "queue")
+    assert (result.status, result.summary) == (
+        Status.WARNING,
+        "1 job is waiting behind the running one, 2 wanted",
+    )
+    assert the(watch.look(job(), waiting(tasks=2)), "queue").status is Status.OK
+
+
+def test_what_waits_for_ever_behind_a_running_job(watch: Watch) -> None:
+    results = watch.look(job(), waiting(reason="DependencyNeverSatisfied"))
+    assert the(results).status is Status.OK
+    assert the(results, "queue").status is Status.WARNING
+    assert "DependencyNeverSatisfied" in the(results, "queue").summary
+
+
+def test_end_of_walltime_with_nothing_queued(watch: Watch) -> None:
+    near = job(ends_at=START + 1200)
+    result = the(watch.look(near), "queue")
+    assert result.status is Status.WARNING
+    assert result.summary == "the running job ends in 19m, and nothing waits behind it"
+    assert the(watch.look(near, waiting()), "queue").status is Status.OK
+
+
+def test_a_short_job_is_near_its_end_later(watch: Watch) -> None:
+    short = job(time_limit=3600.0, ends_at=START + 1200)
+    assert len(watch.look(short)) == 1
+    assert the(watch.look(short, after=900), "queue").status is Status.WARNING
+
+
+# ------------------------------------------------------------------ gone
+
+
+def test_gone_with_exit_code_once_two_sources_agree(watch: Watch) -> None:
+    watch.look(job())
+    result = the(watch.look(ends=(end(at=START + 90),)))
+    assert result.status is Status.CRITICAL
+    assert result.summary.startswith(
+        "neither running nor scheduled: job 88 ended FAILED with exit code 3 at "
+    )
+    assert "after 6m30s on node[2-3]" in result.summary
+
+
+def test_never_gone_on_one_source_before_absent_after(watch: Watch) -> None:
+    watch.look(job())
+    assert the(watch.look()).status is Status.OK
+    assert "gone if it stays so for 2m" in the(watch.look()).summary
+    result = the(watch.look())
+    assert result.status is Status.CRITICAL
+    assert "job 88 on node[2-3] was last seen at" in result.summary
+    assert "how it ended is not known" in result.summary
+
+
+def test_silent_accounting_is_named(watch: Watch) -> None:
+    watch.look(job())
+    watch.look(ends=None, endings_trouble="sacct: Slurm accounting storage is disabled")
+    result = the(watch.look(ends=None, endings_trouble="sacct: accounting storage is disabled", after=180))
+    assert result.status is Status.CRITICAL
+    assert "(sacct: accounting storage is disabled)" in result.summary
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"state": "TIMEOUT", "exit_code": 0}, "ended TIMEOUT at"),
+        ({"state": "OUT_OF_MEMORY", "exit_code": 0, "signal": 125}, "ended OUT_OF_MEMORY by signal 125"),
+        ({"state": "CANCELLED", "exit_code": 0, "cancelled_by": "bob"}, "ended CANCELLED by bob"),
+        ({"state": "FAILED", "exit_code": 0, "signal": 9}, "ended FAILED by signal 9"),
+        ({"state": "CANCELLED", "exit_code": None, "signal": None, "started_at": None}, "before it started"),
+    ],
+)
+def test_how_it_ended(watch: Watch, fields: dict[str, Any], words: str) -> None:
+    watch.look(job())
+    result = the(watch.look(ends=(end(at=START + 90, **fields),)))
+    assert result.status is Status.CRITICAL
+    assert words in result.summary
+
+
+@pytest.mark.parametrize("state", ["PREEMPTED", "NODE_FAIL"])
+def test_what_may_be_requeued_is_given_time(watch: Watch, state: str) -> None:
+    watch.look(job())
+    ends = (end(at=START + 90, state=state, exit_code=0),)
+    assert the(watch.look(ends=ends)).status is Status.OK
+    assert the(watch.look(ends=ends, after=130)).status is Status.CRITICAL
+    assert state in the(watch.look(ends=ends)).summary
+
+
+def test_an_end_of_an_earlier_life_of_the_id_is_not_this_one(watch: Watch) -> None:
+    watch.look(job())
+    assert the(watch.look(ends=(end(at=START - 86400, started_at=START - 90000),))).status is Status.OK
+
+
+def test_last_job_ended_well(watch: Watch) -> None:
+    watch.look(job())
+    result = the(watch.look(ends=(end(at=START + 90, state="COMPLETED", exit_code=0),)))
+    assert result.status is Status.WARNING
+    assert "finished, or out of jobs?" in result.summary
+    assert result.details == "If finished: watchdogd finish run-17"
+
+
+def test_the_end_stays_known_when_accounting_forgets(watch: Watch) -> None:
+    watch.look(job())
+    watch.look(ends=(end(at=START + 90),))
+    result = the(watch.look(ends=None, after=5 * 86400))
+    assert result.status is Status.CRITICAL
+    assert "exit code 3" in result.summary
+
+
+def test_the_one_that_ran_is_told_not_those_cancelled_with_it(watch: Watch) -> None:
+    watch.look(job(), waiting(tasks=3))
+    ends = (
+        end(at=START + 90),
+        end("89", at=START + 91, state="CANCELLED", exit_code=0, started_at=None, cancelled_by="alice"),
+    )
+    assert "job 88 ended FAILED" in the(watch.look(ends=ends)).summary
+
+
+def test_a_job_that_squeue_never_saw(watch: Watch) -> None:
+    watch.look(job())
+    watch.look(ends=(end(at=START + 90, state="COMPLETED", exit_code=0),))
+    result = the(watch.look(ends=(end("95", at=START + 150, started_at=START + 149),)))
+    assert result.status is Status.CRITICAL
+    assert "job 95 ended FAILED with exit code 3" in result.summary
+
+
+def test_a_new_job_is_ok_again(watch: Watch) -> None:
+    watch.look(job())
+    watch.look(ends=(end(at=START + 90),))
+    watch.look(ends=(end(at=START + 90),))
+    results = watch.look(job("90", started_at=START + 170), ends=(end(at=START + 90),))
+    assert the(results).status is Status.OK
+    assert notices(results) == []
+
+
+# ------------------------------------------------------------------ never seen, finished, unknown
+
+
+def test_never_seen_alive(watch: Watch) -> None:
+    assert the(watch.look()).status is Status.OK
+    before = end("70", at=START - 9000, exit_code=1)
+    result = the(watch.look(ends=(before,), after=121))
+    assert result.status is Status.WARNING
+    assert f"never seen alive: no job named '{NAME}' of alice, bob since watching began at" in result.summary
+    assert "Before that: job 70 ended FAILED with exit code 1" in result.details
+
+
+def test_finished_is_said_once_and_nothing_is_expected(watch: Watch) -> None:
+    watch.look(job())
+    watch.run = dataclasses.replace(watch.run, finished="alice at 2026-11-28T10:00:00+00:00")
+    results = watch.look(job())
+    assert len(notices(results)) == 1
+    assert "finished: marked by alice" in notices(results)[0]
+    assert "1 job is still in the queue" in notices(results)[0]
+    for _ in range(5):
+        results = watch.look(ends=(end(at=START + 90),), after=100)
+        assert notices(results) == []
+        assert (the(results).status, the(results).quiet) == (Status.OK, True)
+
+
+@pytest.mark.parametrize(
+    "trouble", ["squeue did not answer within 20 s", "squeue: Unable to contact slurm controller"]
+)
+def test_silent_controller_is_unknown(watch: Watch, trouble: str) -> None:
+    watch.look(job())
+    for _ in range(3):
+        (result,) = watch.look(jobs=None, trouble=trouble, after=600)
+        assert result.status is Status.UNKNOWN
+        assert trouble in result.summary
+    assert the(watch.look(job())).status is Status.OK
+
+
+def test_hidden_jobs_are_unknown_until_one_was_seen(watch: Watch) -> None:
+    hidden = frozenset({"alice"})
+    result = the(watch.look(hidden=hidden, after=600))
+    assert result.status is Status.UNKNOWN
+    assert "PrivateData" in result.summary
+    watch.look(job())
+    assert the(watch.look(hidden=hidden, ends=(end(at=watch.now),))).status is Status.CRITICAL
+
+
+def test_a_memory_of_another_version_starts_anew(watch: Watch) -> None:
+    watch.memory = {"lives": {}, "what": 1}
+    assert the(watch.look(job())).status is Status.OK
+
+
+# ------------------------------------------------------------------ restarts
+
+
+def test_restart_is_told_once(watch: Watch) -> None:
+    watch.look(job(), waiting(tasks=7))
+    ends = (end(at=START + 90, state="NODE_FAIL", exit_code=0, reason="NodeDown"),)
+    results = watch.look(job("90", started_at=START + 95), waiting(tasks=6), ends=ends)
+    assert the(results).status is Status.OK
+    (said,) = notices(results)
+    assert said.startswith("restart: job 88 ended NODE_FAIL at ")
+    assert said.endswith("job 90 took over; 6 jobs are waiting")
+    assert notices(watch.look(job("90", started_at=START + 95), ends=ends)) == []
+
+
+def test_restart_after_a_gap_is_told_too(watch: Watch) -> None:
+    watch.look(job())
+    watch.look(ends=(end(at=START + 90),))
+    assert len(notices(watch.look(job("90", started_at=START + 130)))) == 1
+
+
+def test_an_end_that_accounting_tells_late(watch: Watch) -> None:
+    watch.look(job())
+    assert notices(watch.look(job("90"))) == []
+    assert len(notices(watch.look(job("90"), ends=(end(at=START + 90),)))) == 1
+    assert notices(watch.look(job("90"), after=600)) == []
+
+
+def test_an_end_that_nobody_tells(watch: Watch) -> None:
+    watch.look(job())
+    assert notices(watch.look(job("90"))) == []
+    (said,) = notices(watch.look(job("90")))
+    assert "job 88 is gone, how it ended is not known" in said
+    assert notices(watch.look(job("90"))) == []
+
+
+def test_a_task_that_ended_well_is_no_news(watch: Watch) -> None:
+    watch.look(job(), waiting())
+    ends = (end(at=START + 90, state="COMPLETED", exit_code=0),)
+    assert notices(watch.look(job("89", started_at=START + 95), ends=ends)) == []
+
+
+def test_requeue_under_the_same_id(watch: Watch) -> None:
+    watch.look(job())
+    (said,) = notices(watch.look(waiting("88", "BeginTime")))
+    assert said == "restart: job 88 was requeued after 6m on node[2-3], and waits (BeginTime)"
+    assert notices(watch.look(waiting("88", "BeginTime"))) == []
+    assert notices(watch.look(job(started_at=watch.now))) == []
+
+
+def test_crash_loop_before_the_array_is_burnt(watch: Watch) -> None:
+    ends: tuple[Ending, ...] = ()
+    results = watch.look(job("90", started_at=START), waiting(tasks=8))
+    for number in (90, 91, 92):
+        assert the(results).status is Status.OK
+        at = watch.now + 30
+        ends = (*ends, end(str(number), at=at, started_at=at - 20, exit_code=1))
+        results = watch.look(job(str(number + 1), started_at=at + 1), waiting(tasks=7), ends=ends)
+    result = the(results)
+    assert result.status is Status.CRITICAL
+    assert (
+        "crash loop: the last 3 jobs failed within minutes; job 92 ended FAILED with exit code 1"
+        in result.summary
+    )
+    assert "7 jobs are waiting" in result.summary
+    assert "scontrol hold 89" in result.details
+    assert the(watch.look(job("93", started_at=watch.now - 30), ends=ends, after=700)).status is Status.OK
+
+
+# ------------------------------------------------------------------ the kill switch
+
+
+def burnt(*raw_ids: str, at: float) -> tuple[Ending, ...]:
+    return tuple(
+        end(raw_id, at=at + number, started_at=at + number - 1, state="COMPLETED", exit_code=0)
+        for number, raw_id in enumerate(raw_ids)
+    )
+
+
+def test_stopped_on_request_for_as_long_as_the_switch_is_set(watch: Watch) -> None:
+    watch.look(job(), waiting(tasks=2))
+    watch.press()
+    result = the(watch.look(job(), waiting(tasks=2)))
+    assert result.status is Status.OK
+    assert "stop requested by bob: wrong learning rate" in result.summary
+    ends = burnt("88", "89", "90", at=watch.now + 5)
+    for _ in range(3):
+        results = watch.look(ends=ends, after=2000)
+        assert (len(results), notices(results)) == (1, [])
+        assert results[0].status is Status.WARNING
+        assert results[0].summary.startswith("stopped on request by bob: wrong learning rate")
+
+
+def test_the_whole_story(watch: Watch) -> None:
+    watch.look(job(), waiting(tasks=2))
+    watch.press()
+    ends = burnt("88", "89", "90", at=watch.now + 5)
+    assert the(watch.look(ends=ends)).status is Status.WARNING
+    watch.switch.unlink()
+    result = the(watch.look(ends=ends))
+    assert (result.status, result.quiet) == (Status.OK, True)
+    assert the(watch.look(ends=ends, after=900)).status is Status.OK
+    late = end("95", at=watch.now + 31, submitted_at=watch.now + 29, started_at=watch.now + 30)
+    results = watch.look(ends=(*ends, late))
+    assert the(results).status is Status.CRITICAL
+    assert "neither running nor scheduled: job 95 ended FAILED with exit code 3" in the(results).summary
+    watch.look(ends=(*ends, late))
+    results = watch.look(job("96", started_at=watch.now, submitted_at=watch.now), ends=(*ends, late))
+    assert (the(results).status, the(results).quiet, notices(results)) == (Status.OK, False, [])
+
+
+def test_the_job_after_the_clearing_may_fail_before_any_look(watch: Watch) -> None:
+    watch.look(job())
+    watch.press()
+    ends = burnt("88", at=watch.now + 5)
+    watch.look(ends=ends)
+    watch.switch.unlink()
+    late = end("95", at=watch.now + 31, submitted_at=watch.now + 29, started_at=watch.now + 30)
+    assert the(watch.look(ends=(*ends, late))).status is Status.CRITICAL
+
+
+def test_ends_under_the_switch_that_come_late_revive_nothing(watch: Watch) -> None:
+    watch.look(job(), waiting(tasks=2))
+    watch.press()
+    ends = burnt("88", "89", "90", at=watch.now + 5)
+    watch.look(ends=ends[:1])
+    watch.switch.unlink()
+    assert the(watch.look(ends=ends)).status is Status.OK
+    assert the(watch.look(ends=ends, after=900)).quiet
+
+
+def test_obeyed_and_cleared_between_two_looks(watch: Watch) -> None:
+    watch.look(job())
+    watch.press()
+    watch.look(job())
+    watch.switch.unlink()
+    result = the(watch.look(ends=burnt("88", at=watch.now + 5)))
+    assert (result.status, result.quiet) == (Status.OK, True)
+
+
+def test_cleared_before_it_was_obeyed_changes_nothing(watch: Watch) -> None:
+    watch.look(job())
+    watch.press()
+    watch.look(job())
+    watch.switch.unlink()
+    watch.look(job())
+    assert the(watch.look(ends=(end(at=watch.now + 5),))).status is Status.CRITICAL
+
+
+def test_a_fault_before_the_switch_stays_a_fault(watch: Watch) -> None:
+    watch.look(job())
+    ends = (end(at=START + 90),)
+    watch.look(ends=ends)
+    watch.now += 300
+    watch.press()
+    assert "neither running nor scheduled" in the(watch.look(ends=ends)).summary
+    watch.switch.unlink()
+    assert the(watch.look(ends=ends)).status is Status.CRITICAL
+
+
+def test_pressed_again_while_nothing_runs(watch: Watch) -> None:
+    watch.look(job())
+    watch.press()
+    ends = burnt("88", at=watch.now + 5)
+    watch.look(ends=ends)
+    watch.switch.unlink()
+    watch.look(ends=ends, after=900)
+    watch.press(by="carol", reason="")
+    assert the(watch.look(ends=ends)).summary.startswith("stopped on request by carol (kill switch set")
+
+
+def test_burning_through_is_no_crash_loop_and_no_news(watch: Watch) -> None:
+    watch.look(job(), waiting(tasks=9))
+    watch.press()
+    ends: tuple[Ending, ...] = ()
+    for number in range(89, 96):
+        ends = (*ends, end(str(number), at=watch.now + 9, started_at=watch.now + 5, exit_code=1))
+        results = watch.look(job(str(number + 1), started_at=watch.now + 10), waiting(tasks=5), ends=ends)
+        assert (the(results).status, notices(results)) == (Status.OK, [])
+
+
+def test_not_obeyed_in_time_names_owner_and_scancel(watch: Watch) -> None:
+    watch.look(job())
+    watch.press()
+    assert the(watch.look(job(), after=800)).status is Status.OK
+    result = the(watch.look(job(), after=200))
+    assert result.status is Status.CRITICAL
+    assert "job 88 of alice still runs 16m40s after the kill switch was set by bob" in result.summary
+    assert result.summary.endswith("scancel 88")
+
+
+def test_left_set_while_jobs_wait(watch: Watch) -> None:
+    watch.press()
+    assert the(watch.look(waiting(tasks=3))).status is Status.OK
+    result = the(watch.look(waiting(tasks=3), after=1000))
+    assert result.status is Status.WARNING
+    assert "the kill switch is left set while 3 jobs are waiting" in result.summary
+    assert result.details == "watchdogd kill-switch run-17 --clear"
+
+
+def test_stopped_with_jobs_left(watch: Watch) -> None:
+    watch.look(job(), waiting(tasks=3))
+    watch.press()
+    result = the(watch.look(waiting(tasks=3), ends=burnt("88", at=watch.now + 5)))
+    assert result.status is Status.WARNING
+    assert (
+        "stopped on request by bob: wrong learning rate; the kill switch is left set while 3"
+        in result.summary
+    )
+
+
+@pytest.mark.parametrize("content", ["", "touched by hand\n", '{"by": 7', "[1]\n", "\x00\xff"])
+def test_a_plain_touch_is_a_request_of_the_files_owner(watch: Watch, content: str) -> None:
+    watch.look(job())
+    watch.switch.write_text(content, encoding="latin-1")
+    result = the(watch.look(ends=burnt("88", at=watch.switch.stat().st_mtime + 5), after=60))
+    assert result.status is Status.WARNING
+    assert result.summary.startswith(f"stopped on request by {watch.switch.owner()} (kill switch set since")
+
+
+def test_queue_incident_closes_quietly_with_the_stop(tmp_path: Path) -> None:
+    watch = Watch(tmp_path, min_queued=1)
+    assert the(watch.look(job()), "queue").status is Status.WARNING
+    watch.press()
+    closing = the(watch.look(ends=burnt("88", at=watch.now + 5)), "queue")
+    assert (closing.status, closing.quiet) == (Status.OK, True)
+
+
+# ------------------------------------------------------------------ plain processes
+
+
+def process(**fields: Any) -> Job:
+    """A process of the run: its name is the run's."""
+    defaults: dict[str, Any] = {"id": "4711", "raw_id": "4711@99", "name": "run-17", "nodes": "ws1"}
+    return Job(**{**defaults, "user": "alice", "state": "RUNNING", "started_at": START - 60, **fields})
+
+
+def test_a_process_is_gone_at_once(watch: Watch) -> None:
+    trouble = "plain processes have no accounting"
+    assert "process 4711 runs" in the(watch.look(process(), ends=None, backend="process")).summary
+    result = the(watch.look(ends=None, endings_trouble=trouble, backend="process"))
+    assert result.status is Status.CRITICAL
+    assert result.summary.startswith("not running: process 4711 on ws1 was last seen at")
+
+
+def test_a_stopped_process_is_suspended(watch: Watch) -> None:
+    stopped = process(state="SUSPENDED", reason="stopped by a signal")
+    result = the(watch.look(stopped, ends=None, backend="process"))
+    assert result.status is Status.WARNING
+    assert "process 4711 is suspended (stopped by a signal)" in result.summary
+    assert result.details == "kill -CONT 4711"
+
+
+def test_a_process_that_cannot_be_looked_for_is_unknown(watch: Watch) -> None:
+    lost = process(id="", raw_id="", state="UNKNOWN", reason="/x/pid cannot be read: Permission denied")
+    assert the(watch.look(lost, ends=None, backend="process")).status is Status.UNKNOWN
+
+
+# ------------------------------------------------------------------ bounds
+
+
+def test_memory_is_bounded(watch: Watch) -> None:
+    for number in range(0, 4000, 20):
+        at = watch.now + 10
+        ends = tuple(end(str(1000 + number + index), at=at, started_at=at - 1) for index in range(20))
+        jobs = tuple(waiting(str(90000 + number + index)) for index in range(400))
+        watch.look(*jobs, ends=ends)
+    assert len(json.dumps(watch.memory)) < 200_000

@@ -1,0 +1,237 @@
+"""What is remembered of a run's jobs between rounds, and how one look changes it. Pure.
+
+A Past is kept as JSON in the check's memory. `advance` takes a Past and what is seen now, and gives the next
+Past: nothing here judges.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.jobs import WAITING_STATES, Ending
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from watchdogd.jobs import Job
+
+ENDS_KEPT = 12
+LIVES_KEPT = 200
+TAKEN_KEPT = 300
+FORGET = 1800.0
+"""For so long the end of a vanished job is waited for, in seconds."""
+CLOCK_SLACK = 10.0
+"""Seconds by which the clocks of Slurm and of the switch's file server may differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A kill switch that is set: since when, by whom and why (empty: a plain touch)."""
+
+    set_at: float
+    by: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """A job as it was last seen living; `since` is when its present state was first seen."""
+
+    id: str
+    state: str
+    since: float
+    seen_at: float
+    started_at: float | None = None
+    nodes: str = ""
+
+    @property
+    def ran(self) -> bool:
+        """It had nodes when it was last seen."""
+        return self.state not in WAITING_STATES
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """All that lasts between rounds; times in seconds since the epoch.
+
+    `lives` are the jobs of the last look by raw id, `lost` those that left the queue without an end that
+    anybody told. `ends` are the last ends of this run's jobs, oldest first, `untold` the keys of those that
+    nothing was said of. `taken` are the keys of all ends that were taken in, those up to `taken_until` left
+    out. `stop` is the kill switch as it was last seen set, at `stop_seen_at`; `stopped`: the run ended by it;
+    `resting`: that switch is cleared, and no job was seen since. `gone` counts the rounds for which it was
+    judged to be over.
+    """
+
+    taken_until: float
+    watched_since: float
+    seen_at: float | None = None
+    absent_since: float | None = None
+    lives: Mapping[str, Life] = field(default_factory=dict)
+    lost: Mapping[str, Life] = field(default_factory=dict)
+    requeued: Mapping[str, Life] = field(default_factory=dict)
+    ends: tuple[Ending, ...] = ()
+    untold: tuple[str, ...] = ()
+    taken: tuple[str, ...] = ()
+    stop: Switch | None = None
+    stop_seen_at: float = 0.0
+    stopped: bool = False
+    resting: bool = False
+    gone: int = 0
+    finished: str = ""
+    queue_said: bool = False
+
+    @classmethod
+    def load(cls, memory: Mapping[str, Any], now: float) -> Past:
+        """The Past in a check's memory; a fresh one where there is none, or one of another version."""
+        try:
+            return cls._of(memory)
+        except (KeyError, TypeError):
+            return cls(taken_until=now, watched_since=now)
+
+    @classmethod
+    def _of(cls, memory: Mapping[str, Any]) -> Past:
+        lives = {
+            name: {raw_id: Life(**life) for raw_id, life in memory[name].items()}
+            for name in ("lives", "lost", "requeued")
+        }
+        ends = tuple(Ending(**end) for end in memory["ends"])
+        lists = {name: tuple(memory[name]) for name in ("untold", "taken")}
+        stop = Switch(**memory["stop"]) if memory["stop"] else None
+        return cls(**{**memory, **lives, **lists, "ends": ends, "stop": stop})
+
+    def dump(self) -> dict[str, Any]:
+        """JSON values."""
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in dataclasses.asdict(self).items()
+        }
+
+    @property
+    def last(self) -> Ending | None:
+        """The end to speak of: the newest, but rather one that ran than one that was cancelled with it."""
+        if not self.ends:
+            return None
+        newest = self.ends[-1].ended_at or 0.0
+        ran = [end for end in self.ends if end.started_at and (end.ended_at or 0.0) >= newest - 60]
+        return ran[-1] if ran else self.ends[-1]
+
+    @property
+    def news(self) -> tuple[Ending, ...]:
+        """The ends that nothing was said of yet."""
+        return tuple(end for end in self.ends if key(end) in self.untold)
+
+    @property
+    def ended_by_switch(self) -> bool:
+        """Whether the run's last job ended after the kill switch was set, as far as can be told."""
+        if self.stop is None:
+            return False
+        if any(life.ran for life in self.lost.values()):
+            return True
+        end = self.ends[-1].ended_at if self.ends else self.absent_since
+        return end is not None and end + CLOCK_SLACK >= self.stop.set_at
+
+
+def key(end: Ending) -> str:
+    """What tells an end from every other, those of a reused id included."""
+    return f"{end.raw_id}@{end.ended_at or 0:.0f}"
+
+
+def advance(
+    past: Past, jobs: Sequence[Job], endings: Sequence[Ending], switch: Switch | None, now: float
+) -> Past:
+    """The Past after a look: `jobs` live now, `endings` are the ends that controller and accounting tell."""
+    fresh = _fresh(past, endings)
+    if past.stop is not None and switch is None:
+        past = _cleared(past, jobs, fresh)
+    past = _taken_in(past, fresh, silent=switch is not None or past.resting)
+    past = _seen(past, jobs, now)
+    if switch is not None:
+        past = dataclasses.replace(past, stop=switch, stop_seen_at=now, resting=False)
+        stopped = all(job.waiting for job in jobs) and (past.stopped or past.ended_by_switch)
+        past = dataclasses.replace(past, stopped=stopped)
+    return past
+
+
+def _fresh(past: Past, endings: Sequence[Ending]) -> tuple[Ending, ...]:
+    """Ends not yet taken in: of jobs that were seen living, and all since watching began."""
+    lives = {**past.lost, **past.lives}
+    found = []
+    for end in endings:
+        life = lives.get(end.raw_id)
+        new = (end.ended_at or 0.0) > past.taken_until or (
+            life is not None and (end.ended_at or 0.0) >= (life.started_at or 0.0)
+        )
+        if end.over and new and key(end) not in past.taken:
+            found.append(end)
+    return tuple(sorted(found, key=_order))
+
+
+def _order(end: Ending) -> tuple[float, bool]:
+    """By time; of those that ended together the one that ran is the newer."""
+    return end.ended_at or 0.0, end.started_at is not None
+
+
+def _cleared(past: Past, jobs: Sequence[Job], fresh: Sequence[Ending]) -> Past:
+    """The kill switch was set and is not any more: does the run rest, or is it expected to live?"""
+    assert past.stop is not None
+    set_at = past.stop.set_at
+    revived = any(
+        (end.submitted_at or 0.0) > set_at and (end.ended_at or 0.0) > past.stop_seen_at for end in fresh
+    )
+    between = past.lives and all(end.well for end in fresh)  # it obeyed after we looked, and was cleared then
+    if not jobs and not revived and (past.stopped or between):
+        return dataclasses.replace(past, resting=True, stopped=True)
+    return dataclasses.replace(
+        past, stop=None, stopped=False, resting=False, ends=() if past.stopped else past.ends, untold=()
+    )
+
+
+def _taken_in(past: Past, fresh: Sequence[Ending], *, silent: bool) -> Past:
+    keys = tuple(key(end) for end in fresh)
+    taken = (*past.taken, *keys)
+    until = past.taken_until
+    if len(taken) > TAKEN_KEPT:
+        dropped, taken = taken[: -TAKEN_KEPT // 2], taken[-TAKEN_KEPT // 2 :]
+        until = max(until, *(float(old.rpartition("@")[2]) for old in dropped))
+    ends = tuple(sorted((*past.ends, *fresh), key=_order))[-ENDS_KEPT:]
+    untold = () if silent else (*past.untold, *keys)[-ENDS_KEPT:]
+    return dataclasses.replace(past, ends=ends, untold=untold, taken=taken, taken_until=until)
+
+
+def _seen(past: Past, jobs: Sequence[Job], now: float) -> Past:
+    """Who lives, who was requeued, and whose end nobody told yet."""
+    here = {job.raw_id: job for job in jobs[:LIVES_KEPT]}
+    over = {end.raw_id for end in past.ends}
+    vanished = {**past.lost, **past.lives}
+    lost = {
+        raw_id: life
+        for raw_id, life in vanished.items()
+        if raw_id not in here and raw_id not in over and now - life.seen_at < FORGET
+    }
+    return dataclasses.replace(
+        past,
+        lives={raw_id: _life(past.lives.get(raw_id), job, now) for raw_id, job in here.items()},
+        lost=dict(list(lost.items())[-LIVES_KEPT:]),
+        requeued={
+            raw_id: life
+            for raw_id, life in past.lives.items()
+            if raw_id in here and _requeued(life, here[raw_id])
+        },
+        seen_at=now if jobs else past.seen_at,
+        absent_since=None if jobs else now if past.absent_since is None else past.absent_since,
+    )
+
+
+def _life(before: Life | None, job: Job, now: float) -> Life:
+    since = before.since if before is not None and before.state == job.state else now
+    return Life(job.id, job.state, since, now, job.started_at, job.nodes)
+
+
+def _requeued(before: Life, job: Job) -> bool:
+    """It had nodes, and waits, or started again, under the same id."""
+    if not before.ran:
+        return False
+    later = (job.started_at or 0.0) > (before.started_at or 0.0) + 1
+    return job.waiting or (before.started_at is not None and later)

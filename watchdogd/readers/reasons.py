@@ -1,0 +1,84 @@
+"""Why a job waits, in Slurm's words: which of them pass by themselves, and the mend for those that do not.
+
+Words: slurm.h's job_state_reason and what squeue prints for it (22.05 to 24.11).
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass
+
+
+class Wait(enum.Enum):
+    """How a wait ends: by itself, once its user lets it go, or never."""
+
+    PASSES = "passes"
+    HELD = "held"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """A reason judged: `why` in words, `mend` the command that helps (`{id}` stands for the job)."""
+
+    wait: Wait
+    why: str = ""
+    mend: str = ""
+
+    def mend_for(self, job_id: str) -> str:
+        """The mend with the job's id in it."""
+        return self.mend.format(id=job_id)
+
+
+_RELEASE = "scontrol release {id}"
+_AGAIN = "scancel {id}, and submit it anew with what this cluster has"
+_ADMIN = "ask the cluster's administrators to 'scontrol release {id}'"
+_LIMIT = "scancel {id}, and ask for less, or ask the administrators for more"
+
+_KNOWN = {
+    "JobHeldUser": Reason(Wait.HELD, "held by its user", _RELEASE),
+    "job requeued in held state": Reason(Wait.HELD, "requeued and held", _RELEASE),
+    "JobHeldAdmin": Reason(Wait.NEVER, "held by an administrator", _ADMIN),
+    "launch failed requeued held": Reason(Wait.NEVER, "its launch failed and Slurm holds it", _RELEASE),
+    "DependencyNeverSatisfied": Reason(
+        Wait.NEVER, "a job it depends on ended otherwise than it asks", "scancel {id}, and submit it anew"
+    ),
+    "BadConstraints": Reason(Wait.NEVER, "no node has what it asks for", _AGAIN),
+    "PartitionTimeLimit": Reason(
+        Wait.NEVER,
+        "it asks for more time than its partition gives",
+        "scontrol update JobId={id} TimeLimit=<the partition's limit>",
+    ),
+    "PartitionNodeLimit": Reason(Wait.NEVER, "it asks for more nodes than its partition gives", _AGAIN),
+    "InvalidAccount": Reason(Wait.NEVER, "its account is not valid", _AGAIN),
+    "InvalidQOS": Reason(Wait.NEVER, "its QOS is not valid", _AGAIN),
+    "AccountNotAllowed": Reason(Wait.NEVER, "its account may not use this partition", _AGAIN),
+    "QOSNotAllowed": Reason(Wait.NEVER, "its QOS may not use this partition", _AGAIN),
+    "ReservationDeleted": Reason(Wait.NEVER, "its reservation is gone", _AGAIN),
+    "JobHoldMaxRequeue": Reason(Wait.NEVER, "requeued too often, so Slurm holds it", _RELEASE),
+    "MaxRequeue": Reason(Wait.NEVER, "requeued too often, so Slurm holds it", _RELEASE),
+    "DeadLine": Reason(Wait.NEVER, "its deadline cannot be met", _AGAIN),
+    "AssociationResourceLimit": Reason(Wait.NEVER, "its association's limit", _LIMIT),
+}
+_ONE_JOB = re.compile(
+    r"(QOS|Assoc)(Max\w*Per(Job|Node)\w*|MaxWall\w*|Max\w*MinutesPerJob\w*|Min\w+)|QOSUsageThreshold"
+)
+_BUDGET = re.compile(r"(QOS|Assoc)(Grp|Max)(?!\w*Run)\w*(Minutes|Wall)\w*")
+"""Group minutes and group wall time are budgets: used up, they come back only as the usage decays."""
+
+
+def judge(reason: str, state: str = "PENDING") -> Reason:
+    """What a waiting job's reason means; words nobody knows are taken to pass."""
+    bare = reason.strip().strip("()")
+    if state == "SPECIAL_EXIT":
+        return Reason(Wait.NEVER, "it left with the special exit state, so Slurm holds it", _RELEASE)
+    if bare in _KNOWN:
+        return _KNOWN[bare]
+    if state == "REQUEUE_HOLD":
+        return Reason(Wait.HELD, "requeued and held", _RELEASE)
+    if _ONE_JOB.fullmatch(bare):
+        return Reason(Wait.NEVER, "it asks for more than its limit lets one job have", _LIMIT)
+    if _BUDGET.fullmatch(bare):
+        return Reason(Wait.NEVER, "the budget that its limit counts is used up", _LIMIT)
+    return Reason(Wait.PASSES)

@@ -1,0 +1,110 @@
+"""sacct's text into Endings: one a job, steps dropped, of several records of one job the latest.
+
+The free text (comment, submit line, name) stands last; a record may span lines, since names may. The
+comment is in accounting only where the site stores it (AccountingStoreFlags), the submit line since 21.08:
+own jobs are known by either.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from watchdogd.errors import UnreadableError
+from watchdogd.jobs import OWN_MARK, Ending
+from watchdogd.readers import slurmtext
+from watchdogd.readers.slurmtext import ENVIRONMENT, FIELD
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["ENVIRONMENT", "argv", "read"]
+
+_FIELDS = (
+    "JobIDRaw",
+    "JobID",
+    "State",
+    "ExitCode",
+    "Submit",
+    "Start",
+    "End",
+    "User",
+    "UID",
+    "NodeList",
+    "Reason",
+    "Comment",
+    "SubmitLine",
+    "JobName",
+)
+_WORD = rf"[^{FIELD}\n]*{FIELD}"
+_START = re.compile(rf"^(?=\d+{_WORD}\d+{_WORD}[A-Z_]+{_WORD}\d+:\d+{FIELD})", re.MULTILINE)
+_BY = re.compile(r"CANCELLED by (\S+)")
+
+
+def argv(users: Iterable[str], names: Iterable[str] = (), *, since_minutes: int) -> tuple[str, ...]:
+    """The one sacct of a round: jobs of `users` with one of `names` that lived in the last `since_minutes`.
+
+    sacct refuses as a whole where it does not know one of the users (22.05: tried). A name with a comma
+    cannot be asked for: then all names are.
+    """
+    wanted = sorted(names)
+    only = () if any("," in name for name in wanted) or not wanted else (f"--name={','.join(wanted)}",)
+    return (
+        "sacct",
+        "--allocations",
+        "--noheader",
+        "--parsable2",
+        f"--delimiter={FIELD}",
+        f"--user={','.join(sorted(users))}",
+        *only,
+        f"--starttime=now-{since_minutes}minutes",
+        f"--format={','.join(_FIELDS)}",
+    )
+
+
+def read(text: str) -> tuple[Ending, ...]:
+    """One Ending a job, oldest end first, living ones last.
+
+    UnreadableError with the offending line where one makes no sense.
+    """
+    before, *records = _START.split(text)
+    for line in filter(str.strip, before.splitlines()):
+        raise UnreadableError(f"sacct printed a line that is no job: {line!r}")
+    latest: dict[str, Ending] = {}
+    for record in records:
+        ending = _ending(record.removesuffix("\n"))
+        held = latest.get(ending.raw_id)
+        if "." not in ending.raw_id and (held is None or _age(held) <= _age(ending)):
+            latest[ending.raw_id] = ending
+    return tuple(sorted(latest.values(), key=lambda ending: (ending.ended_at is None, ending.ended_at or 0)))
+
+
+def _age(ending: Ending) -> float:
+    """What tells the records of one id apart: each requeue is submitted anew."""
+    return ending.submitted_at or 0
+
+
+def _ending(record: str) -> Ending:
+    fields = record.split(FIELD, len(_FIELDS) - 1)
+    if len(fields) != len(_FIELDS):
+        raise UnreadableError(f"sacct printed a job that breaks off: {record!r}")
+    of = dict(zip(_FIELDS, fields, strict=True))
+    code, signal = of["ExitCode"].split(":")
+    by = _BY.match(of["State"])
+    own = f"--comment={OWN_MARK}" in of["SubmitLine"] and not of["Comment"]
+    return Ending(
+        id=of["JobID"],
+        raw_id=of["JobIDRaw"],
+        name=of["JobName"],
+        user=of["User"] or of["UID"],
+        state=slurmtext.state(of["State"]),
+        exit_code=int(code),
+        signal=int(signal),
+        submitted_at=slurmtext.time(of["Submit"]),
+        started_at=slurmtext.time(of["Start"]),
+        ended_at=slurmtext.time(of["End"]),
+        nodes=slurmtext.text(of["NodeList"]),
+        cancelled_by=by[1] if by else "",
+        comment=OWN_MARK if own else of["Comment"],
+        reason=slurmtext.text(of["Reason"]),
+    )

@@ -1,0 +1,136 @@
+"""What job_liveness judges, as one value, and the words for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from watchdogd.readers import reasons
+from watchdogd.readers.reasons import Wait
+from watchdogd.units import format_duration, iso
+
+if TYPE_CHECKING:
+    from watchdogd.jobs import Ending, Job, Snapshot
+    from watchdogd.past import Switch
+    from watchdogd.plugin import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """job_liveness's parameters, in seconds and jobs; `unseen_after` is for a run that was never seen."""
+
+    absent_after: float = 120.0
+    unseen_after: float = 120.0
+    min_queued: int | None = None
+    obey_within: float = 900.0
+    estimate_late: float = 3600.0
+    completing_for: float = 900.0
+    crash_within: float = 600.0
+    crashes: int = 3
+    walltime_left: float = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A run, what lives of it, whether its kill switch is set, the limits, and `now`."""
+
+    run: Run
+    snapshot: Snapshot
+    jobs: tuple[Job, ...]
+    switch: Switch | None
+    limits: Limits
+    now: float
+
+    @property
+    def process(self) -> bool:
+        """True where the run is a plain process: it waits for nothing, and nobody accounts for it."""
+        return self.snapshot.backend == "process"
+
+    @property
+    def noun(self) -> str:
+        """What one of its jobs is called."""
+        return "process" if self.process else "job"
+
+    @property
+    def running(self) -> tuple[Job, ...]:
+        """The jobs that have nodes."""
+        return tuple(job for job in self.jobs if not job.waiting)
+
+    @property
+    def waiting(self) -> tuple[Job, ...]:
+        """The jobs that wait, for good reasons or bad ones."""
+        return tuple(job for job in self.jobs if job.waiting)
+
+    @property
+    def queued(self) -> int:
+        """How many jobs wait and will start by themselves, array tasks counted."""
+        return sum(job.tasks for job in self.waiting if reason_of(job).wait is Wait.PASSES)
+
+    @property
+    def time_left(self) -> float | None:
+        """Seconds until the last running job meets its time limit; None where none has one."""
+        ends = [job.ends_at for job in self.running if job.ends_at and job.state == "RUNNING"]
+        return max(max(ends) - self.now, 0.0) if ends else None
+
+    @property
+    def newest(self) -> Job:
+        """The job that started last; there has to be one."""
+        return max(self.running, key=lambda job: job.started_at or 0.0)
+
+    def ago(self, time: float) -> str:
+        """How long ago, in words."""
+        return format_duration(max(self.now - time, 0.0))
+
+    def running_line(self) -> str:
+        """The running jobs in a line."""
+        job, left = self.newest, self.time_left
+        state = "runs" if job.state == "RUNNING" else f"is {job.state}"
+        others = f" and {len(self.running) - 1} more" if len(self.running) > 1 else ""
+        since = f" since {iso(job.started_at)}" if job.started_at else ""
+        ends = f", {format_duration(left)} left" if left is not None else ""
+        waits = f", {self.queued} waiting" if self.waiting else ""
+        return f"{self.noun} {job.id}{others} {state}{since}{on(job.nodes)}{ends}{waits}"
+
+    def end_line(self, job: Job) -> str:
+        """The command that ends a job."""
+        return f"kill {job.id}" if self.process else f"scancel {job.raw_id}"
+
+    def resume_line(self, job: Job) -> str:
+        """The command that lets a suspended job go on."""
+        return f"kill -CONT {job.id}" if self.process else f"scontrol resume {job.raw_id}"
+
+
+def reason_of(job: Job) -> reasons.Reason:
+    """Why a waiting job waits, judged."""
+    return reasons.judge(job.reason, job.state)
+
+
+def told(end: Ending) -> str:
+    """An end in a line."""
+    at = f" at {iso(end.ended_at)}" if end.ended_at else ""
+    after = f" after {format_duration(end.lasted)}" if end.lasted is not None else " before it started"
+    return f"job {end.id} ended {end.how}{at}{after}{on(end.nodes)}"
+
+
+def stuck(job: Job) -> str:
+    """A job that will not start by itself, in a line with the mend."""
+    reason = reason_of(job)
+    until = "until it is released" if reason.wait is Wait.HELD else "for ever"
+    why = f"{reason.why} ({job.reason or job.state})"
+    return f"job {job.id} of {job.user} waits {until}: {why}; {reason.mend_for(job.raw_id)}"
+
+
+def jobs_are(count: int) -> str:
+    """`no jobs are`, `1 job is`, `7 jobs are`."""
+    return "1 job is" if count == 1 else f"{count or 'no'} jobs are"
+
+
+def on(nodes: str) -> str:
+    """` on node[2-3]`, or nothing."""
+    return f" on {nodes}" if nodes else ""
+
+
+def by(switch: Switch) -> str:
+    """` by bob: wrong learning rate`, as far as it is known."""
+    who = f" by {switch.by}" if switch.by else ""
+    return f"{who}: {switch.reason}" if switch.reason else who

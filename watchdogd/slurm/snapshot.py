@@ -1,0 +1,224 @@
+"""One look at Slurm a round, for all runs: one squeue, and one sacct where something has to be explained.
+
+squeue also lists what ended within the controller's MinJobAge, so that the end of a job is known even where
+accounting lags, is away, or never heard of it (a job that was cancelled before it could start). Where
+accounting does not know an end, `scontrol show job` still has the exit code.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pwd
+import time
+from typing import TYPE_CHECKING
+
+from watchdogd import command
+from watchdogd.errors import UnreadableError
+from watchdogd.jobs import Ending, Job, Snapshot
+from watchdogd.readers import sacct, scontrol, slurmtext, squeue
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+LOOKBACK = 2 * 86400.0
+"""How far back accounting is asked about a run without a living job, in seconds."""
+FORGET = 1800.0
+"""For so long a job whose end nobody can tell is asked after, in seconds."""
+_EXIT_CODES_A_LOOK = 4
+_CLOCK_SLACK = 60.0
+
+
+def look(
+    wanted: Collection[str], users: Collection[str], known: Mapping[str, float], deadline: float, now: float
+) -> Snapshot:
+    """What lives, and how what is over has ended.
+
+    `wanted` are the job names of the runs that are expected to live, `users` whose jobs count (none: the
+    daemon's own), `known` the `known` of the last Snapshot; all of it takes at most `deadline` seconds.
+    Never raises: trouble stands in the Snapshot.
+    """
+    return _Look(frozenset(wanted), frozenset(users) or frozenset({_myself()}), known, deadline, now).take()
+
+
+class _Look:
+    """The state of one look: what was asked for, and how much time is left."""
+
+    def __init__(
+        self,
+        wanted: frozenset[str],
+        users: frozenset[str],
+        known: Mapping[str, float],
+        deadline: float,
+        now: float,
+    ) -> None:
+        self.wanted, self.users, self.known, self.now = wanted, users, known, now
+        self.until = time.monotonic() + deadline
+        self.people = frozenset(user for user in users if _in_name_service(user))
+
+    def take(self) -> Snapshot:
+        listed, trouble = self._queue()
+        if listed is None:
+            return self._silent(trouble)
+        living = tuple(job for job in listed if not job.ended)
+        over = tuple(job for job in listed if job.ended)
+        vanished = self._vanished(living)
+        absent = self.wanted - {job.name for job in living if not job.own}
+        endings, endings_trouble = self._endings(over, vanished, absent)
+        ended = {ending.raw_id for ending in endings if ending.ended_at}
+        if not listed and self.known and not ended & self.known.keys():
+            doubt = self._doubt()
+            if doubt:
+                return self._silent(doubt)
+        return Snapshot(
+            self.now,
+            jobs=living,
+            endings=endings,
+            endings_trouble=endings_trouble,
+            users=self.users,
+            hidden=self._hidden(listed) if absent else frozenset(),
+            known={
+                **{raw_id: seen for raw_id, seen in vanished.items() if raw_id not in ended},
+                **{job.raw_id: self.now for job in living if job.name in self.wanted and not job.own},
+            },
+        )
+
+    def _silent(self, trouble: str) -> Snapshot:
+        return Snapshot(self.now, trouble=trouble, users=self.users, known=self.known)
+
+    def _ask(self, argv: Sequence[str]) -> command.Answer:
+        left = max(self.until - time.monotonic(), 0.1)
+        return command.ask(argv, deadline=left, env=command.environment(slurmtext.ENVIRONMENT))
+
+    def _queue(self) -> tuple[tuple[Job, ...] | None, str]:
+        """squeue's jobs, or None and one line of why there are none to be had."""
+        if not self.people:
+            return None, f"the name service knows none of the users {', '.join(sorted(self.users))}"
+        answer = self._ask(squeue.argv(self.people, ended=True))
+        if not answer.ok:
+            return None, f"squeue: {answer.complaint()}"
+        if answer.truncated:
+            return None, "squeue printed more than can be kept"
+        try:
+            jobs = squeue.read(answer.output)
+        except UnreadableError as error:
+            return None, str(error)
+        if not jobs and answer.errors.strip():
+            return None, f"squeue listed nothing and said: {answer.complaint()}"
+        return jobs, ""
+
+    def _vanished(self, living: tuple[Job, ...]) -> dict[str, float]:
+        """What lived before and is not listed as living now; what nobody can explain is forgotten in time."""
+        here = {job.raw_id for job in living}
+        return {
+            raw_id: seen
+            for raw_id, seen in self.known.items()
+            if raw_id not in here and self.now - seen < FORGET
+        }
+
+    def _endings(
+        self, over: tuple[Job, ...], vanished: Mapping[str, float], absent: frozenset[str]
+    ) -> tuple[tuple[Ending, ...], str]:
+        """All ends that are known, oldest first, and why accounting did not answer."""
+        last_look = max(self.known.values(), default=0.0)
+        fresh = {
+            job.raw_id
+            for job in over
+            if job.name in self.wanted and (job.ends_at or self.now) >= last_look - _CLOCK_SLACK
+        }
+        known = {job.raw_id: _ending(job) for job in over}
+        trouble = ""
+        if vanished or absent or fresh - self.known.keys():
+            since = self.now - LOOKBACK if absent else min([last_look, *vanished.values()])
+            accounted, trouble = self._accounting(since)
+            for ending in accounted:
+                if ending.ended_at or ending.raw_id not in known:
+                    known[ending.raw_id] = ending
+            self._exit_codes(known, (fresh | vanished.keys()) & known.keys())
+        return tuple(sorted(known.values(), key=_order)), trouble
+
+    def _accounting(self, since: float) -> tuple[tuple[Ending, ...], str]:
+        """sacct's endings, or none and one line of why."""
+        minutes = int((self.now - since) / 60) + 10
+        answer = self._ask(sacct.argv(self.people, self.wanted, since_minutes=minutes))
+        if not answer.ok or answer.truncated:
+            return (), f"sacct: {answer.complaint()}"
+        try:
+            endings = sacct.read(answer.output)
+        except UnreadableError as error:
+            return (), str(error)
+        return tuple(dataclasses.replace(end, cancelled_by=_name(end.cancelled_by)) for end in endings), ""
+
+    def _exit_codes(self, known: dict[str, Ending], fresh: Collection[str]) -> None:
+        """Ask the controller for the exit codes that accounting does not have yet."""
+        missing = [known[raw_id] for raw_id in fresh if known[raw_id].exit_code is None]
+        for ending in sorted(missing, key=_order)[-_EXIT_CODES_A_LOOK:]:
+            answer = self._ask(("scontrol", "show", "job", ending.raw_id))
+            found = scontrol.exit_codes(answer.output).get(ending.raw_id) if answer.ok else None
+            if found:
+                known[ending.raw_id] = dataclasses.replace(ending, exit_code=found[0], signal=found[1])
+
+    def _doubt(self) -> str:
+        """Why a queue that is suddenly empty is not believed; empty where the controller confirms it.
+
+        A busy controller's squeue can time out with exit 0 and no output.
+        """
+        raw_id = max(self.known, key=lambda key: (self.known[key], key))
+        answer = self._ask(("scontrol", "show", "job", raw_id))
+        if not answer.silent and scontrol.unknown_job(answer.errors + answer.output):
+            return ""
+        reason = f"it still knows job {raw_id}" if answer.ok else f"scontrol: {answer.complaint()}"
+        return f"squeue suddenly listed nothing, which the controller does not confirm ({reason})"
+
+    def _hidden(self, listed: tuple[Job, ...]) -> frozenset[str]:
+        """Users whose jobs the site does not show us; never ourselves, nor one whose jobs we see."""
+        others = self.people - {_myself()} - {job.user for job in listed}
+        if not others or os.geteuid() == 0:
+            return frozenset()
+        answer = self._ask(("scontrol", "show", "config"))
+        return others if answer.ok and scontrol.hides_jobs(answer.output) else frozenset()
+
+
+def _ending(job: Job) -> Ending:
+    """The end of a job that the controller still lists; it does not tell the exit code."""
+    exit_code, signal = (0, 0) if job.state == "COMPLETED" else (None, None)
+    return Ending(
+        id=job.id,
+        raw_id=job.raw_id,
+        name=job.name,
+        user=job.user,
+        state=job.state,
+        exit_code=exit_code,
+        signal=signal,
+        submitted_at=job.submitted_at,
+        started_at=job.started_at,
+        ended_at=job.ends_at,
+        nodes=job.nodes,
+        comment=job.comment,
+        reason=job.reason,
+    )
+
+
+def _order(ending: Ending) -> tuple[bool, float, str]:
+    return ending.ended_at is None, ending.ended_at or 0.0, ending.raw_id
+
+
+def _in_name_service(user: str) -> bool:
+    """Whether the name service knows the user: sacct refuses everything where it does not know one."""
+    try:
+        pwd.getpwnam(user)
+    except KeyError:
+        return False
+    return True
+
+
+def _name(uid: str) -> str:
+    """The name of a numeric user id, or what there is."""
+    try:
+        return pwd.getpwuid(int(uid)).pw_name
+    except (KeyError, ValueError):
+        return uid
+
+
+def _myself() -> str:
+    return _name(str(os.geteuid()))
