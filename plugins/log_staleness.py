@@ -33,10 +33,10 @@ SHOWN = 10
 """Last log lines that a message shows."""
 BAD_LOSSES = 3
 """Reports in a row with a loss that is no number, before it counts as staying so."""
+_PHASE_WORDS = ("checkpoint", "evaluat", "validat", "running eval")
 _USUAL_PHASES = re.compile(
-    r"saving (?:the )?(?:model |optimizer )*checkpoint|running (?:evaluation|validation|eval\b)"
-    r"|(?<!\w)(?:evaluat|validat)(?:ing|ion)\b.{0,40}(?:\.\.\.|start|begin|on\b)|loading (?:the )?checkpoint",
-    re.IGNORECASE,
+    r"(?:saving|loading) (?:\w+ ){0,3}checkpoint|running (?:evaluation|validation|eval\b)"
+    r"|(?:evaluat|validat)(?:ing|ion)\b.{0,40}(?:\.\.\.|start|begin|on\b)"
 )
 """Phases that may be silent for as long as an unknown rhythm, where no limit is configured."""
 
@@ -175,7 +175,7 @@ def _follow_job(job: Job, memory: dict[str, Any], now: float) -> None:
     name = f"{job.raw_id}@{job.started_at or 0:.0f}"
     if memory.get("job") == name:
         return
-    for key in ("counter", "report", "phase", "loss", "seen", "forbidden", "causes"):
+    for key in ("counter", "report", "phase", "loss", "seen", "forbidden", "cause"):
         memory.pop(key, None)
     memory["job"] = name
     memory["job_since"] = job.started_at if job.started_at is not None else now
@@ -215,23 +215,18 @@ def _take_in(files: list[logtail.Found], wanted: Wanted, memory: dict[str, Any],
 def _take_lines(lines: list[Line], wanted: Wanted, memory: dict[str, Any], at: float) -> None:
     """What the lines say, in their order: phases, progress, losses, causes, wanted and unwanted lines."""
     counter = memory.setdefault("counter", {})
-    steps = 0
-    for line in lines:
+    steps = last = 0
+    for index, line in enumerate(lines):
         text = line.text
         _note_patterns(text, wanted, memory, at)
         report = trainlog.progress_by(wanted.progress, text) if wanted.progress else trainlog.progress(text)
         if report and advance(counter, report):
-            steps += 1
+            steps, last = steps + 1, index
             _note_progress(report, text, memory, at, steps)
         value = trainlog.loss(text)
         if value is not None:
             _note_loss(value, memory, at)
-        cause = causes.find(line)
-        if cause:
-            memory["causes"] = [
-                *memory.get("causes", ()),
-                [cause.kind, cause.sentence, text[:SHOWN_AT_MOST]],
-            ][-5:]
+    _note_cause(lines[last:], memory)
     shown = [line.text[:SHOWN_AT_MOST] for line in lines[-20 * SHOWN :] if line.final and line.text]
     memory["tail"] = [*memory.get("tail", ()), *shown][-SHOWN:]
 
@@ -240,7 +235,7 @@ def _note_patterns(text: str, wanted: Wanted, memory: dict[str, Any], at: float)
     for pattern, allowed in wanted.quiet:
         if trainlog.compiled(pattern).search(text):
             memory["phase"] = [pattern, allowed, at]
-    if wanted.usual_phases and "phase" not in memory and _USUAL_PHASES.search(text):
+    if wanted.usual_phases and "phase" not in memory and _usual_phase(text):
         memory["phase"] = [text.strip()[:60], UNKNOWN, at]
     for pattern, _ in wanted.must_see:
         if pattern not in memory.setdefault("seen", []) and trainlog.compiled(pattern).search(text):
@@ -250,11 +245,24 @@ def _note_patterns(text: str, wanted: Wanted, memory: dict[str, Any], at: float)
             memory["forbidden"] = [pattern, text[:SHOWN_AT_MOST], at]
 
 
+def _usual_phase(text: str) -> bool:
+    low = text.lower()
+    return any(word in low for word in _PHASE_WORDS) and _USUAL_PHASES.search(low) is not None
+
+
+def _note_cause(lines: list[Line], memory: dict[str, Any]) -> None:
+    """Keep the cause nearest to the root that came since the last progress."""
+    before = [causes.Cause(*memory["cause"])] if "cause" in memory else []
+    cause = causes.root([*before, *causes.find(lines)])
+    if cause:
+        memory["cause"] = [cause.kind, cause.sentence]
+
+
 def _note_progress(report: trainlog.Report, text: str, memory: dict[str, Any], at: float, steps: int) -> None:
     """The number grew: learn the interval since it last did, unless a quiet phase lay between."""
     before = memory.get("report")
     phase = memory.pop("phase", None)
-    memory.pop("causes", None)
+    memory.pop("cause", None)
     if before and steps == 1 and phase is None and at > before["at"]:
         memory["rhythm"] = learn(memory.get("rhythm", {}), at - before["at"], at)
         memory["limit"] = learned_limit(memory["rhythm"], at)
@@ -334,8 +342,8 @@ def _waiting(look: Look, since: float, allowed: Allowance, what: str) -> Result:
     report, job = look.memory.get("report"), look.job
     if report and not what.startswith("stuck"):
         parts.append(f"last {_number(report)}")
-    if look.memory.get("causes"):
-        parts.append(f"cause: {causes.first(look.memory['causes'])}")
+    if "cause" in look.memory:
+        parts.append(f"cause: {look.memory['cause'][1]}")
     if job:
         parts.append(f"job {job.id} runs{f' on {job.nodes}' if job.nodes else ''}")
     if look.blind:

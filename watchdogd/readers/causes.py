@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,103 +22,139 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of cause. Lower `weight` lies nearer to the root: what follows from others has a high one."""
+    """One kind of cause. Lower `weight` lies nearer to the root: what follows from others has a high one.
+
+    One of `needles` (lower case) must stand in the line, and `pattern`, where there is one, must fit it.
+    """
 
     name: str
     weight: int
-    pattern: re.Pattern[str]
+    needles: tuple[str, ...]
+    pattern: re.Pattern[str] | None = None
+
+    def fits(self, text: str, low: str) -> bool:
+        """Whether a line (and the same in lower case) is of this kind."""
+        if not any(needle in low for needle in self.needles):
+            return False
+        return self.pattern is None or self.pattern.search(text) is not None
 
 
-def _kind(name: str, weight: int, pattern: str) -> Kind:
-    return Kind(name, weight, re.compile(pattern, re.IGNORECASE))
+def _kind(name: str, weight: int, *needles: str, only: str = "") -> Kind:
+    return Kind(name, weight, needles, re.compile(only) if only else None)
 
 
 KINDS = (
-    _kind("uncorrectable ECC error", 0, r"uncorrectable ECC|cudaErrorECCUncorrectable|ECC error encountered"),
-    _kind("GPU fault (Xid)", 0, r"NVRM: Xid|\bXid \(PCI|GPU has fallen off the bus"),
-    _kind(
-        "NVLink or peer memory fault", 0, r"Invalid access of peer GPU memory over nvlink|cudaErrorContained"
-    ),
+    _kind("uncorrectable ECC error", 0, "uncorrectable ecc", "cudaerroreccuncorrectable", "ecc error encou"),
+    _kind("GPU fault (Xid)", 0, "nvrm: xid", "xid (pci", "gpu has fallen off the bus"),
+    _kind("NVLink or peer memory fault", 0, "peer gpu memory over nvlink", "cudaerrorcontained"),
     _kind(
         "GPU reset or hang",
         0,
-        r"amdgpu.*(?:GPU reset begin|ring \S+ timeout)|qcm fence wait loop timeout|IP block:\S+ is hung"
-        r"|GPU Hang|Memory access fault by GPU",
+        "gpu reset begin",
+        "gpu hang",
+        "memory access fault by gpu",
+        "qcm fence wait loop timeout",
+        " is hung!",
+        "signaled seq=",
     ),
-    _kind("disk quota exceeded", 1, r"Disk quota exceeded|\bEDQUOT\b|Errno 122"),
-    _kind("no space left on device", 1, r"No space left on device|\bENOSPC\b|Errno 28\b"),
-    _kind("stale file handle", 1, r"Stale (?:NFS )?file handle|\bESTALE\b|Errno 116"),
+    _kind("disk quota exceeded", 1, "disk quota exceeded", "edquot", "errno 122"),
+    _kind("no space left on device", 1, "no space left on device", "enospc", "errno 28]"),
+    _kind("stale file handle", 1, "stale file handle", "stale nfs file handle", "estale", "errno 116"),
     _kind(
         "GPU out of memory",
         1,
-        r"(?:CUDA|HIP) out of memory|OutOfMemoryError|hipErrorOutOfMemory|CUDA_ERROR_OUT_OF_MEMORY",
+        "cuda out of memory",
+        "hip out of memory",
+        "outofmemoryerror",
+        "hiperroroutofmemory",
+        "cuda_error_out_of_memory",
     ),
     _kind(
         "host out of memory (killed by the kernel)",
         1,
-        r"oom[-_ ]kill|Out of memory: Kill|OOM Killed|TERM_MEMLIMIT|Exceeded job memory limit",
+        "oom-kill",
+        "oom_kill",
+        "oom kill",
+        "out of memory: kill",
+        "term_memlimit",
+        "exceeded job memory limit",
     ),
-    _kind("bus error (shared memory)", 1, r"Bus error|\bSIGBUS\b|out of shared memory"),
-    _kind("time limit of the job", 1, r"DUE TO TIME LIMIT|TERM_RUNLIMIT"),
-    _kind("preempted", 1, r"DUE TO PREEMPTION"),
-    _kind("node failure", 1, r"DUE TO NODE FAILURE|Node failure on|NODE_FAIL"),
-    _kind("requeued", 1, r"DUE TO JOB REQUEUE"),
-    _kind("container did not start", 1, r"pyxis: container start failed|couldn't start container"),
-    _kind("too many open files", 1, r"Too many open files|file-max limit \d+ reached"),
-    _kind("segmentation fault", 2, r"Segmentation fault|\bSIGSEGV\b|signal 11\b"),
+    _kind("bus error (shared memory)", 1, "bus error", "sigbus", "out of shared memory"),
+    _kind("time limit of the job", 1, "due to time limit", "term_runlimit"),
+    _kind("preempted", 1, "due to preemption"),
+    _kind("node failure", 1, "due to node failure", "node failure on", "node_fail"),
+    _kind("requeued", 1, "due to job requeue"),
+    _kind("container did not start", 1, "pyxis: container start failed", "couldn't start container"),
+    _kind("too many open files", 1, "too many open files", "file-max limit"),
+    _kind("segmentation fault", 2, "segmentation fault", "sigsegv", "signal 11"),
     _kind(
         "collective timed out",
         3,
-        r"Watchdog caught collective operation timeout|Timeout at collective|NCCL WARN .*Timeout"
-        r"|collective operation .*timed out",
+        "watchdog caught collective operation timeout",
+        "timeout at collective",
+        "some nccl operations have failed or timed out",
     ),
     _kind(
         "no connection between ranks",
         3,
-        r"Connection refused|No route to host|Connection reset by peer|Connection timed out"
-        r"|NCCL.*(?:unhandled system error|remote process exited)",
+        "connection refused",
+        "no route to host",
+        "connection reset by peer",
+        "connection timed out",
+        "remote process exited or there was a network error",
     ),
-    _kind(
-        "killed (SIGKILL)", 4, r"exitcode ?: ?-9|Signal 9 \(SIGKILL\)|exit code 137|Exited with exit code 137"
-    ),
-    _kind("cancelled", 5, r"\*\*\* (?:JOB|STEP) \S+ .*CANCELLED"),
+    _kind("killed (SIGKILL)", 4, "exitcode: -9", "exitcode  : -9", "signal 9 (sigkill)", "exit code 137"),
+    _kind("cancelled", 5, "*** job ", "*** step ", only=r"\*\*\* (?:JOB|STEP) \S+ .*CANCELLED"),
     _kind(
         "error in the program",
         6,
-        r"^Traceback \(most recent call last\)|^\w*(?:Error|Exception): |Fatal Python error",
+        "traceback (most recent call last)",
+        "error: ",
+        "exception: ",
+        "fatal python error",
+        only=r"^Traceback \(|^[\w.]*(?:Error|Exception): |Fatal Python error",
     ),
 )
 """Nearest to the root first; the first that fits a line is its kind."""
-_HINT = re.compile("|".join(f"(?:{kind.pattern.pattern})" for kind in KINDS), re.IGNORECASE)
+_NEEDLES = tuple(needle for kind in KINDS for needle in kind.needles)
+_WEIGHTS = {kind.name: kind.weight for kind in KINDS}
 _RANK = re.compile(r"\[?\brank\s?(\d+)\]?", re.IGNORECASE)
 _NODE = re.compile(r"\bON (\S+?) CANCELLED|srun: error: ([\w.-]+): task")
 _PEER = re.compile(r"\b((?:\d{1,3}\.){3}\d{1,3})(?:<\d+>|:\d+)?")
-_NO_CAUSE = re.compile(r"NCCL INFO|^\s*File \"")
 
 
-def find(line: Line) -> Cause | None:
-    """The cause that a line tells, or None."""
-    text = line.text
-    if not _HINT.search(text) or _NO_CAUSE.search(text):
+def find(lines: Sequence[Line]) -> list[Cause]:
+    """The causes that the lines tell, in their order."""
+    whole = "\n".join(line.text for line in lines).lower()
+    present = [needle for needle in _NEEDLES if needle in whole]
+    if not present:
+        return []
+    return [cause for line in lines if (cause := _of_line(line, present))]
+
+
+def root(causes: Sequence[Cause]) -> Cause | None:
+    """Of several causes the one nearest to the root; of equals the first."""
+    return min(causes, key=lambda cause: _WEIGHTS[cause.kind], default=None)
+
+
+def _of_line(line: Line, present: Sequence[str]) -> Cause | None:
+    low = line.text.lower()
+    if not any(needle in low for needle in present) or "nccl info" in low:
         return None
     for kind in KINDS:
-        if kind.pattern.search(text):
+        if kind.fits(line.text, low):
             return Cause(kind.name, " ".join([kind.name, *_places(kind, line)]))
     return None
-
-
-def first(found: Sequence[Sequence[Any]]) -> str:
-    """Of several causes [kind, sentence, line] the sentence of the one nearest to the root."""
-    weights = {kind.name: kind.weight for kind in KINDS}
-    return str(min(found, key=lambda cause: weights.get(cause[0], 9))[1])
 
 
 def _places(kind: Kind, line: Line) -> list[str]:
     """`on rank 3`, `on node n12`, `with peer 10.0.0.7`, as far as the line says so."""
     found = []
     rank = _RANK.search(line.text)
-    if rank or line.rank:
-        found.append(f"on rank {rank[1] if rank else line.rank.removeprefix('rank')}")
+    if rank:
+        found.append(f"on rank {rank[1]}")
+    elif line.rank:  # `node:rank` and `node:pid` are told as they stand
+        found.append(f"on {line.rank}" if ":" in line.rank else f"on rank {line.rank.removeprefix('rank')}")
     node = _NODE.search(line.text)
     if node:
         found.append(f"on node {node[1] or node[2]}")

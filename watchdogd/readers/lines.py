@@ -59,5 +59,4 @@ def _line(text: str, *, final: bool) -> Line:
     match = _RANK.match(text) if text[:1] in " [0123456789" else None
     if not match:
         return Line(text.rstrip(), "", final)
-    rank = next(group for group in match.groups() if group)
-    return Line(text[match.end() :].rstrip(), rank, final)
+    return Line(text[match.end() :].rstrip(), match[match.lastindex or 0], final)

@@ -16,20 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
-_LOSSES = tuple(
-    re.compile(rf"(?<![\w/]){name}['\"]?\s*[:= ]\s*['\"]?({_NUMBER}|nan|[-+]?inf(?:inity)?)\b", re.IGNORECASE)
-    for name in (
-        r"lm[ -]loss",
-        r"reduced_train_loss",
-        r"(?:train[ _/])?loss(?:_step)?(?:/train/total)?",
-        r"train/(?:CrossEntropyLoss|loss)",
-        r"train loss/train/total",
-    )
+_LOSS = re.compile(
+    rf"[Ll]oss(?:_step|/train/total)?['\"]?\s*[:= ]\s*['\"]?({_NUMBER}|[Nn]a[Nn]|[-+]?[Ii]nf(?:inity)?)\b"
 )
-_NOT_TRAINING = re.compile(r"\b(?:val|valid|validation|eval|test)\w*[ /_-]+(?:\w+[ /_-]+)?$", re.IGNORECASE)
+_LOSS_NAMES = ("lm ", "lm-", "reduced_train_", "train_", "train ", "train/", "train/crossentropy")
+"""What may stand before `loss`; the first ones are the surest."""
+_NOT_TRAINING = re.compile(r"\b(?:val|eval|test)\w*[ /_-]+(?:\w+[ /_-]+)?$")
 _SECONDS = (
-    (re.compile(r"elapsed time per iteration \(ms\): *(" + _NUMBER + ")"), 0.001),
-    (re.compile(r"(?<![\w.])(" + _NUMBER + r")s/it\b"), 1.0),
+    ("per iteration (ms)", re.compile(r"per iteration \(ms\): *(" + _NUMBER + ")"), 0.001),
+    ("s/it", re.compile(r"(?<![\w.])(" + _NUMBER + r")s/it\b"), 1.0),
 )
 
 
@@ -90,15 +85,12 @@ FORMATS = (
     _format("epoch", "Epoch ", r"Epoch (\d+):.*?(?<![\d.])(\d+)(?:/(\d+)|it) \[", _of_epoch),
     _format("epoch", "'epoch'", r"loss'.*'epoch': '?(\d+(?:\.\d+)?)"),
 )
-_BAR = re.compile(r"(?<![\d.])(\d+)/(\d+) \[\d+:\d\d(?::\d\d)?<")
+_BAR = re.compile(r"(\d+)/(\d+) \[\d+:\d\d(?::\d\d)?<")
+_ANY_WORDS = ("step", "iter", "batch", "update")
 _ANY = re.compile(
-    r"(?<![\w-])(?:global[_ ]step|iteration|iter|step|update|batch)[\s:=#\[]{0,4}"
-    r"(\d+)(?:\s*/\s*(\d+))?(?![\d.]*[A-Za-z])",
-    re.IGNORECASE,
+    r"(?:global[_ ]step|iteration|iter|step|update|batch)[\s:=#\[]{0,4}(\d+)(?:\s*/\s*(\d+))?(?![\d.]*[a-z])"
 )
-_NO_PROGRESS = re.compile(
-    r"checkpoint|load|sav(?:e|ing)|resum|restor|skip|error|warn|timeout|valid|eval", re.IGNORECASE
-)
+_NO_PROGRESS = re.compile(r"checkpoint|load|sav(?:e|ing)|resum|restor|skip|error|warn|timeout|valid|eval")
 
 
 def progress(text: str) -> Report | None:
@@ -107,13 +99,20 @@ def progress(text: str) -> Report | None:
         if known.needle in text and (match := known.pattern.search(text)):
             number, total = known.read(match)
             return Report(known.series, number, total)
-    if "/" in text and (bars := _BAR.findall(text)):
+    if "<" in text and (bars := _BAR.findall(text)):
         number, total = bars[-1]
         return Report(f"bar of {total}", float(number), float(total))
+    return _any_counter(text.lower())
+
+
+def _any_counter(text: str) -> Report | None:
+    """`step 12`, `iter: 7/90`, `batch=3`: what a training that somebody wrote himself says."""
+    if not any(word in text for word in _ANY_WORDS):
+        return None
     match = _ANY.search(text)
-    if match and not _NO_PROGRESS.search(text):
-        return Report("step", *_plain(match))
-    return None
+    if not match or text[match.start() - 1 : match.start()].isalnum() or _NO_PROGRESS.search(text):
+        return None
+    return Report("step", *_plain(match))
 
 
 @lru_cache(maxsize=256)
@@ -135,20 +134,30 @@ def progress_by(pattern: str, text: str) -> Report | None:
 
 def loss(text: str) -> float | None:
     """The training loss in this line (may be NaN or infinite), or None. Validation losses do not count."""
-    if "loss" not in text and "Loss" not in text:
+    if "oss" not in text:
         return None
-    for pattern in _LOSSES:
-        match = pattern.search(text)
-        if match and not _NOT_TRAINING.search(text[: match.start()]):
-            return float(match[1])
-    return None
+    best = None
+    for match in _LOSS.finditer(text):
+        rank = _loss_rank(text[max(match.start() - 24, 0) : match.start()].lower())
+        if rank is not None and (best is None or rank < best[0]):
+            best = rank, float(match[1])
+    return best[1] if best else None
+
+
+def _loss_rank(before: str) -> int | None:
+    """How surely a loss is the training's, by what stands before it: 0 is the surest, None: it is not."""
+    for rank, name in enumerate(_LOSS_NAMES):
+        if before.endswith(name):
+            return rank
+    if before[-1:].isalnum() or before[-1:] in ("_", "/") or _NOT_TRAINING.search(before):
+        return None
+    return len(_LOSS_NAMES)
 
 
 def seconds(text: str) -> float | None:
     """How long one iteration takes by this line's own words, or None."""
-    for pattern, unit in _SECONDS:
-        match = pattern.search(text)
-        if match:
+    for needle, pattern, unit in _SECONDS:
+        if needle in text and (match := pattern.search(text)):
             value = float(match[1]) * unit
             return value if math.isfinite(value) and value > 0 else None
     return None

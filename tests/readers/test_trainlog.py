@@ -1,0 +1,165 @@
+"""Training logs of many frameworks, read without configuration."""
+
+# ruff: noqa: E501 - log lines stand as programs write them
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from watchdogd.readers.lines import read_lines
+from watchdogd.readers.trainlog import loss, progress, progress_by, seconds
+
+MEGATRON = (
+    " iteration     7310/  200000 | consumed samples:      7485440 | elapsed time per iteration (ms): 18250.5 |"
+    " learning rate: 1.2E-04 | global batch size:  1024 | lm loss: 2.514821E+00 | loss scale: 65536.0 |"
+    " grad norm: 0.214 | number of skipped iterations:   0 | number of nan iterations:   0 |"
+)
+LINES = [
+    (MEGATRON, "iteration", 7310, 2.514821),
+    (
+        " iteration        3/    1000 | elapsed time per iteration (ms): 9.1 | lm-loss: 9.1E+00 |",
+        "iteration",
+        3,
+        9.1,
+    ),
+    (
+        "[2024-02-03 10:11:12,345] [INFO] [logging.py:96:log_dist] [Rank 0] step=40, skipped=3, lr=[0.0], mom=[(0.9, 0.9)]",
+        "step",
+        40,
+        None,
+    ),
+    (
+        "[titan] 2025-03-04 11:12:13,014 - root - INFO - step: 1,210  loss:  3.8812  grad_norm:  0.4  memory: 40.1GiB(42.2%)",
+        "step",
+        1210,
+        3.8812,
+    ),
+    (
+        "I0707 20:30:40 metric_logger.py:181] completed step: 77, seconds: 5.101, TFLOP/s/device: 301.2, loss: 4.511",
+        "step",
+        77,
+        4.511,
+    ),
+    ("iter 460: loss 2.9130, time 101.50ms, mfu 31.12%", "iter", 460, 2.913),
+    ("step 500: train loss 2.8011, val loss 3.0101", "step", 500, 2.8011),
+    ("[batch=17/4800]:", "batch", 17, None),
+    ("         Train loss/train/total: 8.4410", None, None, 8.441),
+    ("[2025-05-06 07:08:09] INFO     [olmo.train:816, rank=0] [step=91/5000]", "step", 91, None),
+    ("    train/CrossEntropyLoss=2.91", None, None, 2.91),
+    (
+        '2023-04-05 06:07:08 | INFO | train_inner | {"epoch": 2, "update": 1.25, "loss": "4.101", "num_updates": "900"}',
+        "num_updates",
+        900,
+        4.101,
+    ),
+    (
+        '2023-04-05 06:07:08 | INFO | train_inner | {"epoch": 1, "update": 0.31, "loss": "9.5"}',
+        "update",
+        0.31,
+        9.5,
+    ),
+    (
+        "2022-01-02 03:04:05,678 epoch 2 - iter 30/100 - loss 1.25012 - samples/sec: 20.10 - lr: 0.1",
+        "iter",
+        230,
+        1.25012,
+    ),
+    (
+        "Epoch 3:  40%|████      | 20/50 [01:02<01:33, 3.10s/it, v_num=2, train_loss=2.110]",
+        "epoch",
+        170,
+        2.11,
+    ),
+    (
+        "Epoch 0: :  46%|███ | 6/13 [05:19<06:13, reduced_train_loss=9.50, global_step=41.00, consumed_samples=1.0]",
+        "global_step",
+        41,
+        9.5,
+    ),
+    ("{'loss': 2.4512, 'grad_norm': 1.2, 'learning_rate': 4.9e-05, 'epoch': 0.37}", "epoch", 0.37, 2.4512),
+    ("{'loss': '1.9', 'grad_norm': '0.2', 'learning_rate': '1e-05', 'epoch': '1.02'}", "epoch", 1.02, 1.9),
+    (" 37%|███▋      | 370/1000 [1:02:10<1:45:50,  9.95s/it]", "bar of 1000", 370, None),
+    ("Progress on:train 21.0it/90.0it rate:70.1s/it remaining:1:20:00 elapsed:24:10", "train", 21, None),
+    ("step 12 done, loss=0.5", "step", 12, 0.5),
+    ("iteration: 8 / 90  Loss: 3.25", "step", 8, 3.25),
+]
+
+
+@pytest.mark.parametrize(("text", "series", "number", "value"), LINES)
+def test_progress_and_loss_of_known_forms(
+    text: str, series: str | None, number: float | None, value: float | None
+) -> None:
+    report = progress(text)
+    assert (report.series, report.number) == (series, number) if report else series is None
+    assert loss(text) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "saving checkpoint at iteration   33241 to /scratch/ckpt",
+        " > number of parameters on (tensor, pipeline) model parallel rank (3, 13): 805560320",
+        "time (ms) | forward-compute: 148.22 | optimizer: 3.1",
+        "[Rank 7] (after 20 iterations) memory (MB) | allocated: 19494.9",
+        "n1:81:82 [0] NCCL INFO 12 coll channels, 16 p2p channels, 4 p2p channels per peer",
+        "***** Running training *****",
+        "  Total optimization steps = 16",
+    ],
+)
+def test_what_is_no_progress(text: str) -> None:
+    assert progress(text) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["val loss 3.1", "eval_loss: 3", "valid_loss=1.2", "loss scale: 4096.0", "moe_gate_loss: 2"]
+)
+def test_what_is_no_training_loss(text: str) -> None:
+    assert loss(text) is None
+
+
+def test_a_loss_may_be_no_number() -> None:
+    assert math.isnan(loss("lm loss: NaN |") or 0.0)
+    assert loss("{'loss': inf, 'epoch': 0.1}") == math.inf
+
+
+def test_seconds_of_an_iteration() -> None:
+    assert seconds(MEGATRON) == pytest.approx(18.2505)
+    assert seconds("| 7/16 [06:58<08:59, 58.93s/it]") == pytest.approx(58.93)
+    assert seconds("| 7/16 [06:58<08:59, 2.5it/s]") is None
+
+
+def test_the_users_pattern() -> None:
+    report = progress_by(r"consumed (\S+) tokens", "consumed 1,250,000 tokens")
+    assert report
+    assert report.number == 1_250_000
+    assert progress_by(r"consumed (\S+) tokens", "consumed many tokens") is None
+    assert progress_by(r"(?<=at )\d+", "at 77") is not None
+
+
+def test_lines_are_cut_at_carriage_returns_and_rid_of_colours_and_ranks() -> None:
+    data = (
+        b"0: \x1b[36mhello\x1b[0m\r\n"
+        b"[node3:5]: iteration 4/ 9 |\n"
+        b"[rank12]:[E1109 x.cpp:1] [Rank 12] Watchdog\n"
+        b"[1,7]<stdout>: out\n"
+        b"\r  1%| | 1/9 [00:01<00:08]\r  2%| | 2/9 [00:02<00:07]\n"
+    )
+    lines, done = read_lines(data)
+    assert done == len(data)
+    assert [(line.rank, line.text) for line in lines[:4]] == [
+        ("0", "hello"),
+        ("node3:5", "iteration 4/ 9 |"),
+        ("rank12", "[E1109 x.cpp:1] [Rank 12] Watchdog"),
+        ("1,7", "out"),
+    ]
+    assert [line.final for line in lines[4:]] == [False, True]
+
+
+def test_an_unfinished_line_is_read_but_not_done_with() -> None:
+    lines, done = read_lines(b"one\niteration 12")
+    assert [line.text for line in lines] == ["one", "iteration"]
+    assert done == 4
+    assert read_lines(b"") == ([], 0)
+    assert read_lines(b"\xff\xfe\n")[0][0].text == "\ufffd\ufffd"

@@ -1,0 +1,50 @@
+"""Whether the number grows: resumes, epochs and bars are growth, repetition is none."""
+
+from __future__ import annotations
+
+from watchdogd.counter import Counter, advance
+from watchdogd.readers.trainlog import Report
+
+
+def feed(counter: Counter, *numbers: float, series: str = "step", total: float | None = None) -> list[bool]:
+    return [advance(counter, Report(series, number, total)) for number in numbers]
+
+
+def test_only_what_grows_advances() -> None:
+    assert feed({}, 1, 2, 2, 3) == [True, True, False, True]
+
+
+def test_one_resume_is_progress_and_so_is_all_after_it() -> None:
+    assert all(feed({}, 100, 120, 105, 110, 121, 106, 130))
+
+
+def test_a_second_fall_before_the_record_is_repetition() -> None:
+    counter: Counter = {}
+    feed(counter, 100, 120, 105, 115)
+    assert feed(counter, 105, 110, 115, 105, 115) == [False] * 5
+    assert feed(counter, 121) == [True]
+
+
+def test_epochs_begin_near_nought_again_and_again() -> None:
+    counter: Counter = {}
+    for _ in range(5):
+        assert all(feed(counter, 1, 200, 400, 500))
+
+
+def test_a_short_bar_that_was_full_begins_again() -> None:
+    counter: Counter = {}
+    for _ in range(5):
+        assert all(feed(counter, 0, 2, 4, series="bar of 4", total=4))
+
+
+def test_interleaved_ranks_that_stop_do_not_pass_for_progress() -> None:
+    counter: Counter = {}
+    feed(counter, 100, 99, 101, 100, 102, 101)
+    assert feed(counter, *[102, 101] * 10)[3:] == [False] * 17
+
+
+def test_many_series_are_bounded() -> None:
+    counter: Counter = {}
+    for name in range(100):
+        feed(counter, 1, series=f"bar of {name}")
+    assert len(counter) <= 16
