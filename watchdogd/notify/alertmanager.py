@@ -1,0 +1,85 @@
+"""A Prometheus Alertmanager as a channel: POST /api/v2/alerts (its OpenAPI document, v2)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.notify.web import Web
+from watchdogd.units import iso
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from watchdogd.notify.notification import Item, Message, Notification
+
+SEVERITIES = ("critical", "warning", "unknown")
+
+STANDS = 30 * 86_400.0
+"""Seconds that an alert stands unless it is told as resolved; by itself it would end after minutes."""
+
+
+class Alertmanager:
+    """`type = "alertmanager"`: its base URL. What it groups, silences and sends further is its own affair."""
+
+    threaded = False
+
+    def __init__(self, url: str) -> None:
+        self._url = f"{url.rstrip('/')}/api/v2/alerts"
+        self._web = Web(url, "url of the Alertmanager")
+
+    def send(self, notification: Notification, _roots: Sequence[Notification], /) -> str:
+        """Post the alerts that the message tells of."""
+        answer = self._web.post(self._url, list(alerts(notification.message)))
+        if not 200 <= answer.status < 300:
+            raise answer.error(self._web.host)
+        return ""
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._web.close()
+
+
+def alerts(message: Message) -> Iterator[dict[str, Any]]:
+    """An incident is one alert a severity: the present one stands, the others have ended.
+
+    Labels name an alert in Alertmanager, and routes ask for `severity`; so a WARNING that turns CRITICAL is
+    another alert, and the first must be ended. Ending one that never stood does nothing there.
+    """
+    for item in message.items:
+        for severity in SEVERITIES if item.incident is not None else ():
+            yield _alert(message, item, severity, stands=severity == item.status.lower())
+    if all(item.incident is None for item in message.items):
+        yield _notice(message)
+
+
+def _alert(message: Message, item: Item, severity: str, *, stands: bool) -> dict[str, Any]:
+    labels = {
+        "alertname": "watchdogd",
+        "severity": severity,
+        "target": message.target,
+        "check": item.check,
+        "incident": str(item.incident),
+    }
+    if item.subject:
+        labels["subject"] = item.subject
+    return {
+        "labels": labels,
+        "annotations": {"summary": item.summary, "description": message.body},
+        "startsAt": iso(message.at if item.since is None else item.since),
+        "endsAt": iso(message.at + STANDS if stands else message.at),
+    }
+
+
+def _notice(message: Message) -> dict[str, Any]:
+    """What is told once stands for a minute, so that it is sent further."""
+    return {
+        "labels": {
+            "alertname": "watchdogd-notice",
+            "severity": "info" if message.status == "OK" else message.status.lower(),
+            "target": message.target,
+            "notice": message.thread,
+        },
+        "annotations": {"summary": message.headline, "description": message.body},
+        "startsAt": iso(message.at),
+        "endsAt": iso(message.at + 60.0),
+    }

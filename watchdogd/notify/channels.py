@@ -1,0 +1,109 @@
+"""Senders from the configuration. Libraries are imported for the channels that are there alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from watchdogd.config import (
+    AlertmanagerChannel,
+    AppriseChannel,
+    ConsoleChannel,
+    EmailChannel,
+    SlackChannel,
+    StatuslogChannel,
+    WebhookChannel,
+    absolute,
+)
+from watchdogd.errors import ConfigError
+from watchdogd.notify.retry import Policy
+
+if TYPE_CHECKING:
+    from watchdogd.config import Channel, Config
+    from watchdogd.home import Home
+    from watchdogd.notify.sender import Sender
+
+
+def build(config: Config, home: Home, *, dry_run: bool = False) -> dict[str, Sender]:
+    """A sender for each channel; ConfigError, naming the channel, where one cannot be made.
+
+    `dry_run`: senders that print what they would have sent, and need no secrets.
+    """
+    return {name: _build(name, channel, home, dry_run) for name, channel in config.channels.items()}
+
+
+def threaded(config: Config) -> frozenset[str]:
+    """The channels that can take what is quiet: those of a Slack bot, with a thread an incident."""
+    return frozenset(name for name, channel in config.channels.items() if _threaded(channel))
+
+
+def policy(config: Config) -> Policy:
+    """How delivery goes on, as configured."""
+    return Policy(
+        expire=config.alerts.expire,
+        fallback=config.alerts.fallback,
+        tell=config.default_channels + config.alerts.fallback,
+        rates={name: channel.rate for name, channel in config.channels.items()},
+        name=config.daemon.name,
+    )
+
+
+def _threaded(channel: Channel) -> bool:
+    return isinstance(channel, SlackChannel) and channel.bot_token is not None
+
+
+def _build(name: str, channel: Channel, home: Home, dry_run: bool) -> Sender:
+    if dry_run:
+        from watchdogd.notify.console import Rehearsal
+
+        return Rehearsal(name, _threaded(channel))
+    try:
+        return _sender(channel, home)
+    except ConfigError as error:
+        raise ConfigError(f"channels.{name}: {error}") from None
+
+
+def _sender(channel: Channel, home: Home) -> Sender:
+    if isinstance(channel, SlackChannel):
+        return _slack(channel)
+    if isinstance(channel, EmailChannel):
+        return _mail(channel)
+    if isinstance(channel, WebhookChannel):
+        from watchdogd.notify.webhook import JsonWebhook
+
+        return JsonWebhook(channel.url.reveal())
+    if isinstance(channel, AlertmanagerChannel):
+        from watchdogd.notify.alertmanager import Alertmanager
+
+        return Alertmanager(channel.url.reveal())
+    if isinstance(channel, AppriseChannel):
+        from watchdogd.notify.apprise import Apprise
+
+        return Apprise(channel.url.reveal())
+    return _local(channel, home)
+
+
+def _local(channel: ConsoleChannel | StatuslogChannel, home: Home) -> Sender:
+    """What goes nowhere beyond this machine's files."""
+    if isinstance(channel, StatuslogChannel):
+        from watchdogd.notify.statuslog import Statuslog
+
+        return Statuslog(absolute(home, channel.path))
+    from watchdogd.notify.console import Console
+
+    return Console()
+
+
+def _slack(channel: SlackChannel) -> Sender:
+    from watchdogd.notify.slack import Bot, Webhook
+
+    if channel.webhook_url is not None:
+        return Webhook(channel.webhook_url.reveal())
+    assert channel.bot_token is not None
+    return Bot(channel.bot_token.reveal(), channel.channel or "", channel.api)
+
+
+def _mail(channel: EmailChannel) -> Sender:
+    from watchdogd.notify.mail import Account, Mail
+
+    password = channel.password.reveal() if channel.password else ""
+    return Mail(Account(channel.smtp, channel.sender, channel.to, channel.user or "", password))

@@ -1,0 +1,282 @@
+"""One channel's way out: takes from its queue, sends, and notes what came of it, one step at a time."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+from watchdogd.errors import DeliveryError
+from watchdogd.notify.queue import Queue
+from watchdogd.notify.retry import Health, after_failure, after_success, next_step
+from watchdogd.units import format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from watchdogd.notify.notification import Notification
+    from watchdogd.notify.retry import Policy
+    from watchdogd.notify.sender import Sender
+
+log = logging.getLogger(__name__)
+
+BATCH = 50
+"""Outcomes that are marked in one transaction while a storm goes out; else each is marked at once."""
+
+STORM = 20
+"""Messages ready to go from which on it is a storm."""
+
+THREADS = 2000
+"""Threads of which a channel remembers the first message."""
+
+SETTLE_AGAIN = 5.0
+"""Seconds until outcomes that could not be stored are tried again."""
+
+
+class Desk(Protocol):
+    """What lanes need of the outbox."""
+
+    def settle(self, outcomes: Sequence[Notification]) -> bool:
+        """Store outcomes; False where that failed, to be tried again."""
+
+    def divert(self, channel: str, waiting: Sequence[Notification]) -> Sequence[Notification]:
+        """Send `waiting` another way and store that; returns those for which there is one."""
+
+    def tell(self, channel: str, status: str, text: str, details: str, now: float) -> None:
+        """Say something about a channel on the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """A channel that does not deliver: since when (seconds since the epoch), why, and how many wait."""
+
+    channel: str
+    since: float
+    failure: str
+    waiting: int
+    permanent: bool
+
+
+class Lane:
+    """One channel. `step` is for one thread; all else may be called from any."""
+
+    def __init__(
+        self, channel: str, sender: Sender, policy: Policy, desk: Desk, clock: Callable[[], float]
+    ) -> None:
+        self.channel = channel
+        self.sender = sender
+        self._lock = threading.Condition()
+        self._wakened = False
+        self._policy = policy
+        self._desk = desk
+        self._clock = clock
+        self._rate = policy.rates.get(channel)
+        self._queue = Queue()
+        self._health = Health()
+        self._told = False
+        self._told_partly: set[str] = set()
+        self._next_slot = 0.0
+        self._roots: OrderedDict[str, Notification] = OrderedDict()
+        self._outcomes: list[Notification] = []
+        self._settle_at = 0.0
+
+    def add(self, notifications: Iterable[Notification]) -> None:
+        """Take these on."""
+        with self._lock:
+            for notification in notifications:
+                self._queue.add(notification)
+        self.wake()
+
+    def wake(self) -> None:
+        """End its sleep, or let it not begin one."""
+        with self._lock:
+            self._wakened = True
+            self._lock.notify()
+
+    def sleep(self, seconds: float) -> None:
+        """Until that time has passed (infinity: for ever) or something was added since the last step."""
+        with self._lock:
+            self._lock.wait_for(lambda: self._wakened, min(seconds, threading.TIMEOUT_MAX))
+
+    def remember(self, sent: Notification) -> None:
+        """It was delivered in an earlier life: what follows on its incidents hangs on it."""
+        for thread in sent.message.threads:
+            self._roots.setdefault(thread, sent)
+            if len(self._roots) > THREADS:
+                self._roots.popitem(last=False)
+
+    @property
+    def waiting(self) -> int:
+        """How many are not delivered, or not yet marked as delivered."""
+        with self._lock:
+            return len(self._queue) + len(self._outcomes)
+
+    @property
+    def broken(self) -> bool:
+        """Whether messages should go another way."""
+        return self._health.broken(self._clock(), self._policy)
+
+    @property
+    def trouble(self) -> Trouble | None:
+        """What is wrong, or None."""
+        health = self._health
+        if health.since is None:
+            return None
+        return Trouble(self.channel, health.since, health.failure, len(self._queue), health.permanent)
+
+    def step(self) -> float:
+        """Do what is due: at most one try. Returns when to come back; infinity: when something is added."""
+        self._wakened = False
+        now = self._clock()
+        self._give_up_old(now)
+        if max(self._health.rests_until, self._next_slot) <= now:
+            self._try_one(now)
+        now = self._clock()
+        if self._health.broken(now, self._policy):
+            self._tell_broken(now)
+            self._divert(now)
+        self._settle(now)
+        return self._next_time(now)
+
+    def flush(self) -> None:
+        """Mark what is not marked yet, storm or not."""
+        if self._outcomes and self._desk.settle(self._outcomes):
+            self._outcomes = []
+
+    def _try_one(self, now: float) -> None:
+        with self._lock:
+            notification = self._queue.take(now)
+        if notification is None:
+            return
+        self._next_slot = now + 1 / self._rate if self._rate else 0.0
+        try:
+            receipt = self.sender.send(notification, self._roots_of(notification))
+        except DeliveryError as error:
+            self._failed(notification, error, self._clock())
+        except Exception as error:  # a bug in one channel must not end it: it is retried and told
+            log.exception("channel %s", self.channel)
+            failure = DeliveryError(f"channel {self.channel} failed within: {type(error).__name__}")
+            self._failed(notification, failure, self._clock())
+        else:
+            self._sent(notification, receipt, self._clock())
+
+    def _roots_of(self, notification: Notification) -> list[Notification]:
+        """The first messages of its threads, its own thread's first, each once."""
+        message = notification.message
+        threads = [message.thread, *sorted(message.threads - {message.thread})]
+        roots = [self._roots[thread] for thread in threads if thread in self._roots]
+        return list({root.key: root for root in roots}.values())
+
+    def _sent(self, notification: Notification, receipt: str, now: float) -> None:
+        sent = replace(
+            notification,
+            state="sent",
+            attempts=notification.attempts + 1,
+            sent_at=now,
+            failure="",
+            receipt=receipt,
+        )
+        self._health = after_success(now)
+        self._finish([sent])
+        if self._told:
+            self._told = False
+            self._desk.tell(self.channel, "OK", f"channel {self.channel} delivers again", "", now)
+
+    def _failed(self, notification: Notification, error: DeliveryError, now: float) -> None:
+        step = next_step(notification, error, now, self._policy, self._health)
+        self._health = after_failure(self._health, error, step, now)
+        log.warning("channel %s: %s", self.channel, error)
+        if step.state == "waiting":
+            with self._lock:
+                if step.receipt:  # some have it: the others' later messages need not wait for the rest
+                    self._queue.step_aside(step)
+                else:
+                    self._queue.again(step)
+            self._outcomes.append(step)
+            return
+        self._finish([step])
+        if step.state == "sent" and step.failure not in self._told_partly:
+            self._told_partly.add(step.failure)
+            self._say(f"channel {self.channel} delivers to some only: {step.failure}", [], now)
+        elif step.state == "failed":
+            self._desk.divert(self.channel, [step])
+            self._say(f"channel {self.channel} refused a message: {step.failure}", [step], now)
+        elif step.state == "expired":
+            self._say_expired([step], now)
+
+    def _finish(self, outcomes: Sequence[Notification]) -> None:
+        """These leave the queue."""
+        with self._lock:
+            for outcome in outcomes:
+                self._queue.done(outcome)
+        self._outcomes += outcomes
+        for outcome in outcomes:
+            if outcome.state == "sent":
+                self.remember(outcome)
+
+    def _give_up_old(self, now: float) -> None:
+        with self._lock:
+            old = self._queue.created_before(now - self._policy.expire)
+        if old:
+            expired = [replace(each, state="expired") for each in old]
+            self._finish(expired)
+            self._say_expired(expired, now)
+
+    def _say_expired(self, expired: Sequence[Notification], now: float) -> None:
+        """Given up is told, but not of what was itself told about channels: that would never end."""
+        lost = [each for each in expired if not each.message.thread.startswith(ABOUT)]
+        if lost:
+            within = format_duration(self._policy.expire)
+            text = f"channel {self.channel} did not deliver {len(lost)} messages within {within}; given up"
+            self._say(text, lost, now)
+
+    def _tell_broken(self, now: float) -> None:
+        if self._told:
+            return
+        self._told = True
+        with self._lock:
+            waiting = list(self._queue)
+        self._say(f"channel {self.channel} does not deliver: {self._health.failure}", waiting, now)
+
+    def _say(self, text: str, about: Sequence[Notification], now: float) -> None:
+        lines = [each.message.headline for each in about[:20]]
+        if len(about) > len(lines):
+            lines.append(f"… and {len(about) - len(lines)} more: watchdogd outbox")
+        self._desk.tell(self.channel, "WARNING", text, "\n".join(lines), now)
+
+    def _divert(self, now: float) -> None:
+        """While the channel is left in peace, messages go another way where there is one."""
+        with self._lock:
+            waiting = [each for each in self._queue if not each.message.quiet]
+        if waiting and self._health.rests_until > now:
+            diverted = self._desk.divert(self.channel, waiting)
+            with self._lock:
+                for each in diverted:
+                    self._queue.done(each)
+
+    def _settle(self, now: float) -> None:
+        """Mark outcomes: each at once, in a storm many together, after a failure of the store later."""
+        storm = self._queue.ready() >= STORM and len(self._outcomes) < BATCH
+        if not self._outcomes or storm or now < self._settle_at:
+            return
+        self.flush()
+        self._settle_at = now + SETTLE_AGAIN if self._outcomes else 0.0
+
+    def _next_time(self, now: float) -> float:
+        health, policy = self._health, self._policy
+        with self._lock:
+            turn = self._queue.next_time(now)
+            times = [self._queue.oldest + policy.expire]
+        if turn is not None:
+            times.append(max(turn, self._next_slot, health.rests_until))
+        if health.since is not None and now < health.since + policy.patience:
+            times.append(health.since + policy.patience)
+        if self._outcomes:
+            times.append(self._settle_at)
+        return min(times)
+
+
+ABOUT = "outbox-"
+"""How threads begin in which the outbox tells of its own channels."""

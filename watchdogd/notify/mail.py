@@ -1,0 +1,237 @@
+"""E-mail by SMTP: plain text and HTML, threads by References, each recipient answered for."""
+
+from __future__ import annotations
+
+import contextlib
+import email.utils
+import functools
+import hashlib
+import html
+import smtplib
+import socket
+import ssl
+import threading
+from dataclasses import dataclass
+from email.message import EmailMessage
+from email.policy import SMTP
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from watchdogd.errors import ConfigError, DeliveryError
+from watchdogd.notify.sender import TIMEOUT, PartlyDeliveredError
+from watchdogd.notify.text import one_line, paragraphs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from watchdogd.notify.notification import Message, Notification
+
+Refused = dict[str, tuple[int, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Who writes to whom, by which servers (smtp:// with STARTTLS where offered, or smtps://), in order."""
+
+    servers: tuple[str, ...]
+    sender: str
+    to: tuple[str, ...]
+    user: str = ""
+    password: str = ""
+
+
+class Mail:
+    """`type = "email"`. The receipt is who has it: addresses with a space between."""
+
+    threaded = False
+
+    def __init__(self, account: Account, timeout: float = TIMEOUT) -> None:
+        for address in (account.sender, *account.to):
+            if "@" not in _address(address) or not address.isprintable():
+                raise ConfigError(f"'{one_line(address, 100)}' is no mail address: write it as name@host")
+        self._account = account
+        self._timeout = timeout
+
+    def send(self, notification: Notification, roots: Sequence[Notification], /) -> str:
+        """Hand it to the first server that takes it, for all who do not have it yet."""
+        have = notification.receipt.split()
+        lack = [address for address in map(_address, self._account.to) if address not in have]
+        letter = compose(notification, roots, self._account)
+        refused = self._handed_over(letter, lack)
+        have += [address for address in lack if address not in refused]
+        if refused:
+            raise _refusal(refused, have)
+        return " ".join(have)
+
+    def _handed_over(self, letter: EmailMessage, to: Sequence[str]) -> Refused:
+        """Whom the first server that answers refused. DeliveryError where none takes anything."""
+        if not to:
+            return {}
+        failures: list[DeliveryError] = []
+        for server in self._account.servers:
+            try:
+                return self._at(server, letter, to)
+            except DeliveryError as error:
+                failures.append(error)
+        raise DeliveryError(
+            "; ".join(str(error) for error in failures), permanent=all(error.permanent for error in failures)
+        )
+
+    def _at(self, server: str, letter: EmailMessage, to: Sequence[str]) -> Refused:
+        """The same, at one server."""
+        name = urlsplit(server).hostname or server
+        try:
+            with _connected(server, self._timeout) as smtp:
+                self._login(smtp, server)
+                return _transaction(smtp, letter, _address(self._account.sender), to)
+        except smtplib.SMTPResponseException as error:
+            permanent = 500 <= error.smtp_code < 600
+            said = f"{error.smtp_code} {_said(error.smtp_error)}"
+            raise DeliveryError(f"{name} refused: {said}", permanent=permanent) from None
+        except ssl.SSLError:
+            raise DeliveryError(f"{name}: its certificate is not trusted here, or it speaks no TLS") from None
+        except smtplib.SMTPNotSupportedError as error:
+            raise DeliveryError(f"{name}: {one_line(str(error), 200)}", permanent=True) from None
+        except TimeoutError:
+            raise DeliveryError(f"{name}: no answer within {self._timeout:g} s") from None
+        except OSError as error:  # smtplib's own errors are too
+            raise DeliveryError(f"{name}: {one_line(error.strerror or str(error), 200)}") from None
+
+    def _login(self, smtp: smtplib.SMTP, server: str) -> None:
+        """TLS where it is offered, then who we are; a password never travels readable."""
+        smtp.ehlo_or_helo_if_needed()
+        near = urlsplit(server).hostname in ("localhost", "127.0.0.1", "::1")
+        secure = isinstance(smtp, smtplib.SMTP_SSL)
+        if not secure and smtp.has_extn("starttls"):
+            context = ssl.create_default_context()
+            if near or not self._account.user:
+                # As mail servers do (RFC 7435): no worse than no TLS, and many relays signed their own.
+                context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            smtp.starttls(context=context)
+            smtp.ehlo()
+            secure = True
+        if self._account.user:
+            if not secure and not near:
+                raise smtplib.SMTPNotSupportedError("offers no STARTTLS for the password: use smtps://")
+            smtp.login(self._account.user, self._account.password)
+
+    def close(self) -> None:
+        """Nothing is kept open: servers end idle sessions, and mails are rare."""
+
+
+@contextlib.contextmanager
+def _connected(server: str, timeout: float) -> Iterator[smtplib.SMTP]:
+    """A session with one server, ended after `timeout` seconds also where it says a byte now and then."""
+    parts = urlsplit(server)
+    smtp: smtplib.SMTP
+    if parts.scheme == "smtps":
+        context = ssl.create_default_context()
+        smtp = smtplib.SMTP_SSL(local_hostname=_own_name(), timeout=timeout * 2 / 3, context=context)
+    else:
+        smtp = smtplib.SMTP(local_hostname=_own_name(), timeout=timeout * 2 / 3)
+    timer = threading.Timer(timeout, _cut, [smtp])
+    timer.daemon = True
+    timer.start()
+    try:
+        # smtplib asks for a host at construction alone; starttls needs it for the certificate.
+        smtp._host = parts.hostname  # type: ignore[attr-defined]  # has no public name
+        code, said = smtp.connect(parts.hostname or "", parts.port or smtp.default_port)
+        if code != 220:
+            raise smtplib.SMTPConnectError(code, said)
+        yield smtp
+    finally:
+        timer.cancel()
+        smtp.close()
+
+
+@functools.cache
+def _own_name() -> str:
+    """This machine's name for EHLO; looked up once, since that can take seconds."""
+    return socket.getfqdn()
+
+
+def _cut(smtp: smtplib.SMTP) -> None:
+    """End a session from outside."""
+    with contextlib.suppress(OSError):  # it was closed already
+        if smtp.sock is not None:
+            socket.socket.shutdown(
+                smtp.sock, socket.SHUT_RDWR
+            )  # not SSLSocket's own, which is for its thread
+
+
+def _transaction(smtp: smtplib.SMTP, letter: EmailMessage, sender: str, to: Sequence[str]) -> Refused:
+    """Hand one letter over; whom the server refused (RFC 5321, 3.3)."""
+    try:
+        refused = smtp.send_message(letter, sender, list(to))
+    except smtplib.SMTPRecipientsRefused as error:
+        refused = error.recipients
+    with contextlib.suppress(OSError, smtplib.SMTPException):  # it has the letter: its goodbye is no matter
+        smtp.quit()
+    return refused
+
+
+def _refusal(refused: Refused, have: Sequence[str]) -> DeliveryError:
+    """What it means that a server took a letter for some recipients, or for none."""
+    told = "; ".join(f"{address} refused: {code} {_said(text)}" for address, (code, text) in refused.items())
+    permanent = all(500 <= code < 600 for code, _ in refused.values())
+    if have:
+        return PartlyDeliveredError(told, receipt=" ".join(have), permanent=permanent)
+    return DeliveryError(told, permanent=permanent)
+
+
+def _said(answer: bytes | str) -> str:
+    return one_line(answer if isinstance(answer, str) else answer.decode("utf-8", "replace"), 200)
+
+
+def compose(notification: Notification, roots: Sequence[Notification], account: Account) -> EmailMessage:
+    """The letter: headers by RFC 5322, threaded to `roots`. No text from outside can add a header."""
+    message = notification.message
+    letter = EmailMessage(policy=SMTP.clone(max_line_length=78))
+    letter["From"] = account.sender
+    letter["To"] = ", ".join(account.to)
+    letter["Subject"] = one_line(message.headline, 400)
+    letter["Date"] = email.utils.formatdate(message.at, localtime=True)
+    letter["Message-ID"] = _id(notification, account)
+    references = list(dict.fromkeys(_id(root, account) for root in roots if root.key != notification.key))
+    if references:
+        letter["In-Reply-To"] = references[0]
+        letter["References"] = " ".join(references[:10])
+    letter["Auto-Submitted"] = "auto-generated"  # RFC 3834: no holiday answers
+    letter.set_content(f"{message.headline}\n\n{message.body}\n", cte="quoted-printable")
+    letter.add_alternative(_page(message), subtype="html", cte="quoted-printable")
+    return letter
+
+
+def _id(notification: Notification, account: Account) -> str:
+    """The same for the same notification, so that a mail server can see a repeat.
+
+    At most 64 characters: Python's email package mangles In-Reply-To where it does not fit in a line.
+    """
+    domain = _address(account.sender).rpartition("@")[2]
+    while len(domain) > 36 and "." in domain:
+        domain = domain.partition(".")[2]
+    return f"<{hashlib.sha256(notification.key.encode()).hexdigest()[:24]}@{domain[:36]}>"
+
+
+def _address(text: str) -> str:
+    """The bare address of `Name <name@host>`."""
+    return email.utils.parseaddr(text)[1]
+
+
+_COLOURS = {"CRITICAL": "#c62828", "WARNING": "#f9a825", "UNKNOWN": "#757575", "REMINDER": "#ef6c00"}
+
+
+def _page(message: Message) -> str:
+    """The same as HTML, in what all mail programs show."""
+    colour = _COLOURS.get(message.status, "#2e7d32")
+    parts = [
+        f'<h3 style="border-left:6px solid {colour};padding-left:8px">{html.escape(message.headline)}</h3>'
+    ]
+    for verbatim, text in paragraphs(message.body):
+        if verbatim:
+            parts.append(
+                f'<pre style="background:#f5f5f5;padding:8px;overflow-x:auto">{html.escape(text)}</pre>'
+            )
+        else:
+            parts.append(f"<p>{html.escape(text).replace(chr(10), '<br>')}</p>")
+    return '<html><body style="font-family:sans-serif">' + "\n".join(parts) + "</body></html>\n"

@@ -1,0 +1,274 @@
+"""One round's events in words: what somebody half awake reads. Pure.
+
+All events about one target travel in one message a channel, the worst first; a storm becomes a digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from watchdogd.incident import Kind
+from watchdogd.notify.notification import Item, Message, Notification, addressed, incident_thread
+from watchdogd.notify.text import excerpt, one_line, plain, verbatim
+from watchdogd.units import format_duration, iso
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from watchdogd.incident import Event, Incident
+
+ORDER = ("CRITICAL", "UNKNOWN", "WARNING", "REMINDER", "RESOLVED", "OK")
+"""The words in brackets, worst first."""
+
+BODY_LIMIT = 16_000
+"""Characters of a body: far below Slack's 50 blocks of 3,000, and what a phone still shows."""
+
+SHOWN = 6
+"""Events of one message that are told with their evidence; further ones by their first line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where one check's messages go, and what to read when they come."""
+
+    channels: tuple[str, ...] = ()
+    runbook: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What holds for all messages.
+
+    `channels` for checks without a route. `threaded` are those that can take what is quiet without waking
+    anybody. `name` is the daemon's: TARGET of digests. `host` is where it watches from.
+    """
+
+    channels: tuple[str, ...] = ()
+    escalate_to: tuple[str, ...] = ()
+    digest_above: int = 20
+    threaded: frozenset[str] = field(default_factory=frozenset)
+    name: str = "watchdogd"
+    host: str = ""
+
+
+def compose(
+    events: Iterable[Event],
+    routes: Mapping[str, Route],
+    rules: Rules,
+    now: float,
+    done: Mapping[str, Sequence[str]] | None = None,
+) -> list[Notification]:
+    """The notifications of one round. `routes` and `done` (what watchdogd did, in lines) are by check.
+
+    Keys depend on what happened, when and to which channel alone: composing again gives the same.
+    """
+    letters: dict[str, dict[str, list[Event]]] = defaultdict(lambda: defaultdict(list))
+    for event in events:
+        for channel in _channels(event, routes, rules):
+            letters[channel][event.target].append(event)
+    notifications = []
+    for channel, targets in letters.items():
+        groups = [sorted(group, key=_rank) for group in targets.values()]
+        messages = [
+            (_name(group), _message(group, routes, rules, now, done or {}))
+            for group in sorted(groups, key=lambda group: _rank(group[0]))
+        ]
+        if len(messages) > rules.digest_above:
+            messages = [_digest(messages, rules, now)]
+        notifications += [addressed(message, channel, now, name) for name, message in messages]
+    return notifications
+
+
+def test_message(name: str, host: str, now: float) -> Message:
+    """What `notify --test` sends."""
+    return Message(
+        headline=f"[OK] {one_line(name)}: test notification from {one_line(host)}",
+        body=f"Sent {iso(now)} by hand. Alerts will arrive here as this did; nothing needs to be done.",
+        status="OK",
+        target=one_line(name),
+        thread=f"test-{now:.3f}",
+        at=now,
+    )
+
+
+test_message.__test__ = False  # type: ignore[attr-defined]  # so that pytest does not take it for a test
+
+
+def _channels(event: Event, routes: Mapping[str, Route], rules: Rules) -> list[str]:
+    """Where one event goes, each channel once."""
+    route = routes.get(event.check)
+    channels = route.channels if route else rules.channels
+    if event.kind is Kind.ESCALATION:
+        channels = rules.escalate_to
+    elif event.incident and event.incident.escalated_at is not None:
+        channels = (*channels, *rules.escalate_to)
+    return [name for name in dict.fromkeys(channels) if not event.quiet or name in rules.threaded]
+
+
+def _word(event: Event) -> str:
+    """The word in brackets."""
+    if event.kind is Kind.RESOLVED:
+        return "RESOLVED"
+    if event.kind is Kind.REMINDER:
+        return "REMINDER"
+    return event.incident.status.name if event.incident else "OK"
+
+
+def _rank(event: Event) -> tuple[int, float]:
+    return ORDER.index(_word(event)), event.at
+
+
+def _headline(event: Event) -> str:
+    return f"[{_word(event)}] {one_line(event.target, 100)}: {one_line(event.summary)}"
+
+
+def _message(
+    group: Sequence[Event],
+    routes: Mapping[str, Route],
+    rules: Rules,
+    now: float,
+    done: Mapping[str, Sequence[str]],
+) -> Message:
+    """One message about one target; `group` is sorted, the worst first."""
+    worst = group[0]
+    opener = next((event for event in group if event.kind in (Kind.OPENED, Kind.NOTICE)), None)
+    runbooks = dict.fromkeys(routes[event.check].runbook for event in group if event.check in routes)
+    parts = [_account(worst, now, lines=40), *_deeds(worst, done)]
+    for event in group[1:SHOWN]:
+        parts += [_headline(event), _account(event, now, lines=8), *_deeds(event, done)]
+    parts.append("\n".join(map(_headline, group[SHOWN:])))
+    parts += [f"Runbook: {plain(link)}" for link in runbooks if link]
+    parts += [_answers(group), _watcher(rules)]
+    return Message(
+        headline=_headline(worst),
+        body=_body(parts),
+        status=_word(worst),
+        target=one_line(worst.target, 100),
+        thread=_thread(opener or worst),
+        at=worst.at,
+        opens=opener is not None,
+        quiet=all(event.quiet for event in group),
+        incidents=tuple(sorted({event.incident.id for event in group if event.incident})),
+        items=tuple(_item(event) for event in group),
+    )
+
+
+def _body(parts: Iterable[str]) -> str:
+    """Paragraphs with an empty line between them; what is too long loses its middle."""
+    body = "\n\n".join(part for part in parts if part)
+    return body if len(body) <= BODY_LIMIT else excerpt(body, 400, BODY_LIMIT)
+
+
+def _account(event: Event, now: float, lines: int) -> str:
+    """Since when, where, the evidence, and what else there is to know."""
+    facts = [_when(event, now), _where(event)]
+    evidence = event.details or (event.incident.details if event.incident else "")
+    parts = ["\n".join(fact for fact in facts if fact)]
+    if event.details.strip() or (evidence.strip() and event.kind is not Kind.RESOLVED):
+        parts.append(verbatim(excerpt(evidence, lines, lines * 150)))
+    if event.notes:
+        parts.append("\n".join(one_line(note) for note in event.notes[:20]))
+    return "\n\n".join(parts)
+
+
+def _when(event: Event, now: float) -> str:
+    incident = event.incident
+    if incident is None:
+        return f"At {iso(event.at)}."
+    if event.kind is Kind.RESOLVED:
+        lasted = format_duration(event.at - incident.opened_at)
+        return f"Lasted {lasted}, from {iso(incident.opened_at)} to {iso(event.at)}."
+    return f"Since {iso(incident.opened_at)}, for {format_duration(max(now, event.at) - incident.opened_at)}."
+
+
+def _where(event: Event) -> str:
+    named = [("run", event.run), ("check", event.check)]
+    if event.incident and event.incident.subject:
+        named.append(("subject", event.incident.subject))
+    where = ", ".join(f"{what} {one_line(name, 100)}" for what, name in named if name)
+    return f"Where: {where}" if where else ""
+
+
+def _deeds(event: Event, done: Mapping[str, Sequence[str]]) -> list[str]:
+    return ["\n".join(f"watchdogd did: {one_line(deed)}" for deed in done.get(event.check, ()))]
+
+
+def _answers(group: Sequence[Event]) -> str:
+    """The commands to answer with, for what is still open."""
+    still = [event for event in group if event.incident and event.kind is not Kind.RESOLVED]
+    if not still:
+        return ""
+    numbers = _numbers(still)
+    commands = [f"watchdogd ack {number}" for number in numbers[:SHOWN]]
+    if len(numbers) > SHOWN:
+        commands.append("watchdogd incidents")
+    commands.append(f"watchdogd silence {one_line(still[0].target, 100)} --for 2h")
+    runs = dict.fromkeys(event.run for event in still if event.run)
+    commands += [f"watchdogd kill-switch {one_line(run, 100)}" for run in runs]
+    return "Answer with:\n" + verbatim("\n".join(commands))
+
+
+def _numbers(events: Iterable[Event]) -> list[int]:
+    return sorted({event.incident.id for event in events if event.incident})
+
+
+def _watcher(rules: Rules) -> str:
+    return f"Seen by {one_line(rules.name)}" + (f" on {one_line(rules.host)}" if rules.host else "")
+
+
+def _item(event: Event) -> Item:
+    incident: Incident | None = event.incident
+    return Item(
+        status="RESOLVED" if event.kind is Kind.RESOLVED else incident.status.name if incident else "OK",
+        check=one_line(event.check, 200),
+        summary=one_line(event.summary),
+        subject=one_line(incident.subject, 200) if incident else "",
+        incident=incident.id if incident else None,
+        since=incident.opened_at if incident else None,
+    )
+
+
+def _thread(event: Event) -> str:
+    return incident_thread(event.incident.id) if event.incident else f"notice-{_digits([_identity(event)])}"
+
+
+def _identity(event: Event) -> tuple[str, str, float]:
+    """What tells one event from all others."""
+    about = str(event.incident.id) if event.incident else f"{event.check}: {event.summary}"
+    return about, event.kind.value, event.at
+
+
+def _name(group: Sequence[Event]) -> str:
+    """The channel-less half of a key."""
+    return f"{_thread(group[0])}-{group[0].kind.value}-{_digits(sorted(map(_identity, group)))}"
+
+
+def _digits(value: object) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
+
+
+def _digest(messages: Sequence[tuple[str, Message]], rules: Rules, now: float) -> tuple[str, Message]:
+    """Many messages of one round as one: how many of which kind, and their first lines, worst first."""
+    counts = Counter(message.status for _, message in messages)
+    told = ", ".join(f"{counts[word]} {word}" for word in ORDER if counts[word])
+    worst = messages[0][1].status
+    name = f"digest-{_digits(sorted(name for name, _ in messages))}"
+    lines = [message.headline for _, message in messages]
+    shown = excerpt("\n".join(lines), 100, BODY_LIMIT - 500)
+    parts = [f"At {iso(now)}, too many to tell one by one.", verbatim(shown)]
+    parts += ["All that is open:\n" + verbatim("watchdogd incidents"), _watcher(rules)]
+    return name, Message(
+        headline=f"[{worst}] {one_line(rules.name, 100)}: {len(messages)} messages in one round: {told}",
+        body=_body(parts),
+        status=worst,
+        target=one_line(rules.name, 100),
+        thread=name,
+        at=now,
+        quiet=all(message.quiet for _, message in messages),
+        incidents=tuple(sorted({number for _, message in messages for number in message.incidents})),
+        items=tuple(item for _, message in messages for item in message.items),
+    )

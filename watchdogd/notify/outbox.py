@@ -1,0 +1,211 @@
+"""The stored outbox: what was stored with a round is delivered, by a thread a channel, and marked.
+
+Nothing is lost: a notification is stored before it comes here, tried until it is delivered, diverted to a
+fallback channel or expired, and only then marked, through `settle`. After a crash between sending and
+marking it is sent once more, with the same key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+import time
+from collections import OrderedDict
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from watchdogd.errors import HistoryError
+from watchdogd.notify.lane import ABOUT, Lane
+from watchdogd.notify.notification import Message, Notification, addressed
+from watchdogd.notify.text import excerpt, one_line, verbatim
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from watchdogd.notify.lane import Trouble
+    from watchdogd.notify.retry import Policy
+    from watchdogd.notify.sender import Sender
+
+log = logging.getLogger(__name__)
+
+KEYS = 50_000
+"""Keys that are remembered, so that none is sent twice in one process."""
+
+
+class Outbox:
+    """Delivers notifications. Every method may be called from any thread.
+
+    settle   stores what became of notifications: by key, in the order given, new ones too, and never from
+             a finished state back to `waiting`. Called from the channels' threads, one call at a time; may
+             raise HistoryError: the outcome is then kept and stored later.
+    sent     delivered notifications of earlier lives whose incidents may go on: threads hang on them.
+    """
+
+    def __init__(
+        self,
+        senders: Mapping[str, Sender],
+        policy: Policy,
+        settle: Callable[[Sequence[Notification]], None],
+        sent: Iterable[Notification] = (),
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._policy = policy
+        self._store = settle
+        self._clock = clock
+        self._settling = threading.Lock()
+        self._owed: list[Notification] = []
+        self._known: OrderedDict[str, None] = OrderedDict()
+        self._knowing = threading.Lock()
+        self.lanes = {name: Lane(name, sender, policy, self, clock) for name, sender in senders.items()}
+        self._threads: list[threading.Thread] = []
+        self._stop_at: float | None = None
+        for notification in sent:
+            self._new(notification.key)
+            if notification.channel in self.lanes:
+                self.lanes[notification.channel].remember(notification)
+
+    def start(self) -> None:
+        """Begin to deliver."""
+        for name, lane in self.lanes.items():
+            thread = threading.Thread(target=self._run, args=(lane,), name=f"channel {name}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def add(self, notifications: Iterable[Notification]) -> None:
+        """Deliver these, which are stored already; a key that was here before is left alone.
+
+        What is for a channel that is configured no more goes to the fallback, or else to all channels.
+        """
+        fresh = [each for each in notifications if self._new(each.key)]
+        for name, lane in self.lanes.items():
+            lane.add(each for each in fresh if each.channel == name)
+        self._rescue([each for each in fresh if each.channel not in self.lanes])
+
+    @property
+    def waiting(self) -> int:
+        """How many are not delivered, or not marked as delivered."""
+        return sum(lane.waiting for lane in self.lanes.values()) + len(self._owed)
+
+    @property
+    def troubles(self) -> tuple[Trouble, ...]:
+        """The channels that do not deliver."""
+        found = [lane.trouble for lane in self.lanes.values()]
+        return tuple(trouble for trouble in found if trouble)
+
+    def stop(self, timeout: float) -> None:
+        """Deliver what can be delivered within `timeout` seconds, mark it, and end.
+
+        What is left stays `waiting` in the store. Returns in time also where a server hangs.
+        """
+        self._stop_at = deadline = time.monotonic() + timeout
+        for lane in self.lanes.values():
+            lane.wake()
+        for thread in self._threads:
+            thread.join(max(0.0, deadline + 0.5 - time.monotonic()))
+        if self._owed:
+            self.settle(())
+
+    def settle(self, outcomes: Sequence[Notification]) -> bool:
+        """Store outcomes, after those that are still owed; False where that failed."""
+        with self._settling:
+            try:
+                self._store([*self._owed, *outcomes])
+            except HistoryError as error:
+                log.warning("outcomes of %d notifications are not stored yet: %s", len(outcomes), error)
+                return False
+            self._owed = []
+            return True
+
+    def divert(self, channel: str, waiting: Sequence[Notification]) -> Sequence[Notification]:
+        """Hand `waiting` to the fallback channels that work; returns them, or nothing where none does."""
+        ways = [
+            name
+            for name in self._policy.fallback
+            if name != channel and name in self.lanes and not self.lanes[name].broken
+        ]
+        return self._hand_over(waiting, ways) if ways else ()
+
+    def tell(self, channel: str, status: str, text: str, details: str, now: float) -> None:
+        """Say something about a channel on the others that work."""
+        text = one_line(text)
+        name = f"{ABOUT}{hashlib.sha256(f'{channel} {text} {now}'.encode()).hexdigest()[:16]}"
+        target = one_line(self._policy.name, 100)
+        body = f"{verbatim(excerpt(details, 25, 4000))}\n\n" if details else ""
+        message = Message(
+            headline=f"[{status}] {target}: {text}",
+            body=f"{body}Look and try with:\n{verbatim('watchdogd outbox')}\n"
+            f"{verbatim(f'watchdogd notify --test {channel}')}",
+            status=status,
+            target=target,
+            thread=name,
+            at=now,
+        )
+        told = [addressed(message, other, now, name) for other in self._others(channel)]
+        self._store_first(told)
+        self.add(told)
+
+    def _others(self, channel: str) -> list[str]:
+        names = [name for name in self._policy.tell if name in self.lanes] or list(self.lanes)
+        return [name for name in names if name != channel and not self.lanes[name].broken]
+
+    def _hand_over(self, waiting: Sequence[Notification], ways: Sequence[str]) -> Sequence[Notification]:
+        """`waiting` as diverted, and its copies on their way; both stored in one transaction."""
+        done = [each if each.state != "waiting" else replace(each, state="diverted") for each in waiting]
+        copies = [
+            copy for each in waiting for way in ways if (copy := _copy(each, way)).key not in self._known
+        ]
+        self._store_first([*done, *copies])
+        self.add(copies)
+        return done
+
+    def _rescue(self, homeless: Sequence[Notification]) -> None:
+        """What waits for a channel that is no more."""
+        ways = [name for name in self._policy.fallback if name in self.lanes] or self._others("")
+        if homeless and ways:
+            missing = [replace(each, failure=f"there is no channel {each.channel}") for each in homeless]
+            self._hand_over(missing, ways)
+
+    def _store_first(self, notifications: Sequence[Notification]) -> None:
+        """Store before sending; where that fails, send all the same, and store later."""
+        if notifications and not self.settle(notifications):
+            with self._settling:
+                self._owed += notifications
+
+    def _new(self, key: str) -> bool:
+        """Whether this key is here for the first time."""
+        with self._knowing:
+            if key in self._known:
+                return False
+            self._known[key] = None
+            if len(self._known) > KEYS:
+                self._known.popitem(last=False)
+            return True
+
+    def _run(self, lane: Lane) -> None:
+        """A channel's thread: steps until it is told to stop and nothing more can be done in time."""
+        while True:
+            try:
+                wait = lane.step() - self._clock()
+            except Exception:  # a thread that ended would be a channel that is silent for ever
+                log.exception("channel %s", lane.channel)
+                wait = 5.0
+            stop_at = self._stop_at
+            if stop_at is not None and (not lane.waiting or time.monotonic() + max(wait, 0.0) >= stop_at):
+                lane.flush()
+                lane.sender.close()
+                return
+            if wait > 0:
+                lane.sleep(wait)
+
+
+def _copy(notification: Notification, way: str) -> Notification:
+    """The same message on another channel, saying why it comes there."""
+    message = notification.message
+    why = f"Sent here because channel {notification.channel} does not deliver: {notification.failure}"
+    return addressed(
+        replace(message, body=f"{why}\n\n{message.body}"),
+        way,
+        notification.created_at,
+        notification.key.removesuffix(f"@{notification.channel}"),
+    )

@@ -1,0 +1,110 @@
+"""What becomes of a notification and of its channel after a failure. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from watchdogd.notify.sender import PartlyDeliveredError
+
+if TYPE_CHECKING:
+    from watchdogd.errors import DeliveryError
+    from watchdogd.notify.notification import Notification
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How delivery goes on. Times in seconds.
+
+    `first` and `longest` bound the wait between two tries; after a permanent error a channel is left in
+    peace for `pause`. A channel that has failed for `patience` is broken: its messages go to `fallback`.
+    After `expire` a message is given up. `rates` are messages a second by channel (None: as fast as it
+    goes). What is told about channels has the daemon's `name` as TARGET and goes to `tell` (none: to all).
+    """
+
+    expire: float = 86_400.0
+    fallback: tuple[str, ...] = ()
+    tell: tuple[str, ...] = ()
+    rates: Mapping[str, float | None] = field(default_factory=dict)
+    name: str = "watchdogd"
+    first: float = 2.0
+    longest: float = 300.0
+    pause: float = 900.0
+    patience: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How a channel does: failures in a row since when, until when it is left in peace, and why.
+
+    `permanent`: the last failure was such that trying again soon is of no use. `worked_at` is when it
+    last took a message.
+    """
+
+    failures: int = 0
+    since: float | None = None
+    rests_until: float = 0.0
+    permanent: bool = False
+    failure: str = ""
+    worked_at: float | None = None
+
+    def broken(self, now: float, policy: Policy) -> bool:
+        """Whether messages should go another way."""
+        return self.permanent or (self.since is not None and now - self.since >= policy.patience)
+
+
+def next_step(
+    notification: Notification, error: DeliveryError, now: float, policy: Policy, health: Health | None = None
+) -> Notification:
+    """The notification after a failed try: when it is tried again, or that it is given up.
+
+    `health` is the channel's before the failure: where it fails for all, all wait longer; where it took
+    others since this one was refused for good, the fault is in this one.
+    """
+    health = health or Health()
+    failed = replace(notification, attempts=notification.attempts + 1, failure=str(error))
+    if isinstance(error, PartlyDeliveredError):
+        failed = replace(failed, receipt=error.receipt)
+        if error.permanent:
+            return replace(failed, state="sent", sent_at=now)
+    if now - notification.created_at >= policy.expire:
+        return replace(failed, state="expired")
+    if error.permanent and notification.attempts > 0 and (health.worked_at or 0.0) > notification.next_try:
+        return replace(failed, state="failed")
+    return replace(failed, next_try=now + _wait(failed, error, health.failures, policy))
+
+
+def _wait(failed: Notification, error: DeliveryError, failures: int, policy: Policy) -> float:
+    """Seconds until the next try: doubling, between half and whole (by key, so that tests repeat)."""
+    if error.permanent:
+        return policy.pause
+    doublings = min(max(failed.attempts - 1, failures), 30)
+    wait = min(policy.first * 2.0**doublings, policy.longest)
+    seed = hashlib.sha256(f"{failed.key} {failed.attempts}".encode()).digest()[0]
+    return max(wait * (0.5 + seed / 510), min(error.retry_after or 0.0, policy.expire))
+
+
+def after_success(now: float) -> Health:
+    """The channel works."""
+    return Health(worked_at=now)
+
+
+def after_failure(health: Health, error: DeliveryError, step: Notification, now: float) -> Health:
+    """The channel failed, and `step` is what next_step made of it: all wait as long as that one.
+
+    A channel that reaches some, or that refuses one message among others, works.
+    """
+    if isinstance(error, PartlyDeliveredError):
+        return after_success(now)
+    if step.state == "failed":
+        return health
+    return Health(
+        failures=health.failures + 1,
+        since=now if health.since is None else health.since,
+        rests_until=step.next_try,
+        permanent=error.permanent,
+        failure=str(error),
+        worked_at=health.worked_at,
+    )

@@ -1,0 +1,210 @@
+"""Slack: an incoming webhook, or a bot with one thread an incident.
+
+Formats and errors as in Slack's public documentation: incoming webhooks, Block Kit, chat.postMessage,
+chat.update, rate limits (docs.slack.dev).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.errors import DeliveryError
+from watchdogd.notify.text import paragraphs, plain, shortened
+from watchdogd.notify.web import Web
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from watchdogd.notify.notification import Message, Notification
+    from watchdogd.notify.web import Answer
+
+TEXT_LIMIT = 40_000
+BLOCK_LIMIT = 3_000
+BLOCKS = 50
+
+_SIGNS = {
+    "CRITICAL": "\N{LARGE RED CIRCLE}",
+    "WARNING": "\N{LARGE YELLOW CIRCLE}",
+    "UNKNOWN": "\N{MEDIUM WHITE CIRCLE}",
+    "REMINDER": "\N{LARGE ORANGE CIRCLE}",
+    "RESOLVED": "\N{LARGE GREEN CIRCLE}",
+    "OK": "\N{LARGE BLUE CIRCLE}",
+}
+
+_PASSING = frozenset(
+    {"ratelimited", "rate_limited", "internal_error", "fatal_error", "service_unavailable", "request_timeout"}
+)
+"""The Web API's errors after which another try is of use."""
+
+_GONE = frozenset({"thread_not_found", "message_not_found", "cannot_reply_to_message"})
+"""The Web API's errors where somebody deleted the message that a thread hangs on."""
+
+
+class Webhook:
+    """`type = "slack"` with webhook_url."""
+
+    threaded = False
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._web = Web(url, "webhook_url of Slack")
+
+    def send(self, notification: Notification, _roots: Sequence[Notification], /) -> str:
+        """Post it; where Slack dislikes the blocks, as bare text."""
+        message = notification.message
+        answer = self._web.post(self._url, {"text": _text(message), "blocks": blocks(message)})
+        if answer.status == 400 and answer.text.startswith("invalid_"):
+            answer = self._web.post(self._url, {"text": _whole(message)})
+        # A proxy's login page is 200 too: only Slack says ok.
+        if answer.status == 200 and answer.text.strip() != "ok":
+            raise DeliveryError(f"{self._web.host} answered 200, but not as Slack does: is a proxy between?")
+        if answer.status != 200:
+            raise answer.error(self._web.host)
+        return ""
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._web.close()
+
+
+class Bot:
+    """`type = "slack"` with bot_token and channel: the receipt of a message is `CHANNEL-ID TS`.
+
+    What follows in an incident's life is said in its thread and, unless quiet, in the channel too; the
+    thread's first message is updated to show how it stands.
+    """
+
+    threaded = True
+
+    def __init__(self, token: str, channel: str, api: str) -> None:
+        self._channel = channel
+        self._api = api.rstrip("/")
+        self._web = Web(self._api, "api of Slack")
+        self._headers = {"Authorization": f"Bearer {token}"}
+
+    def send(self, notification: Notification, roots: Sequence[Notification], /) -> str:
+        """Update the threads' first messages, then post; in the thread unless something new begins."""
+        message = notification.message
+        known = [root for root in roots if len(root.receipt.split()) == 2]
+        for root in known:
+            self._update(root, message)
+        payload = {"channel": self._channel, "text": _text(message), "blocks": blocks(message)}
+        if known and not message.opens:
+            channel, ts = known[0].receipt.split()
+            answer = self._call(
+                "chat.postMessage",
+                {**payload, "channel": channel, "thread_ts": ts, "reply_broadcast": not message.quiet},
+            )
+            if answer.json().get("error") in _GONE:
+                answer = self._call("chat.postMessage", payload)
+        else:
+            answer = self._call("chat.postMessage", payload)
+        said = self._checked(answer, payload)
+        return f"{said.get('channel', self._channel)} {said.get('ts', '')}"
+
+    def _update(self, root: Notification, message: Message) -> None:
+        """The first message of a thread says how its incident stands; what it told stays readable."""
+        channel, ts = root.receipt.split()
+        now = _standing(root.message, message)
+        text = shortened(f"{_text(root.message)}\nNow: {now}", TEXT_LIMIT)
+        block = {
+            "type": "context",
+            "elements": [{"type": "mrkdwn", "text": shortened(f"*Now:* {now}", 2000)}],
+        }
+        changed = [blocks(root.message)[0], block, *blocks(root.message)[1 : BLOCKS - 1]]
+        answer = self._call("chat.update", {"channel": channel, "ts": ts, "text": text, "blocks": changed})
+        if answer.status != 200 or answer.json().get("error") in _PASSING:
+            raise self._refusal(answer)  # nothing was posted yet: all of it is tried again
+
+    def _checked(self, answer: Answer, payload: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What Slack said of a post that went well; bare text where it dislikes the blocks."""
+        if answer.json().get("error") in ("invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long"):
+            answer = self._call(
+                "chat.postMessage", {name: payload[name] for name in payload if name != "blocks"}
+            )
+        said = answer.json()
+        if answer.status != 200 or said.get("ok") is not True:
+            raise self._refusal(answer)
+        return said
+
+    def _refusal(self, answer: Answer) -> DeliveryError:
+        word = answer.json().get("error")
+        if answer.status != 200 or not isinstance(word, str):
+            return answer.error(self._web.host)
+        return DeliveryError(
+            f"{self._web.host} refused: {plain(word)}",
+            permanent=word not in _PASSING,
+            retry_after=answer.retry_after,
+        )
+
+    def _call(self, method: str, payload: Mapping[str, Any]) -> Answer:
+        return self._web.post(f"{self._api}/{method}", payload, self._headers)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._web.close()
+
+
+def escape(text: str) -> str:
+    """Text as Slack shows it: no mention (`<!channel>`), link or entity of its own."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def blocks(message: Message) -> list[dict[str, Any]]:
+    """Block Kit that a phone shows well: a bold first line, short paragraphs, evidence as code."""
+    sections = [_section(f"{_SIGNS.get(message.status, '')} *{_bold(message.headline)}*")]
+    for verbatim, text in paragraphs(message.body):
+        sections += [_section(piece) for piece in (_code(text) if verbatim else _prose(text))]
+    if len(sections) > BLOCKS:
+        left = len(sections) - BLOCKS + 1
+        sections = [*sections[: BLOCKS - 1], _section(f"… {left} parts left out …")]
+    return sections
+
+
+def _section(text: str) -> dict[str, Any]:
+    return {"type": "section", "text": {"type": "mrkdwn", "text": text, "verbatim": True}}
+
+
+def _text(message: Message) -> str:
+    return shortened(escape(message.headline), TEXT_LIMIT)
+
+
+def _whole(message: Message) -> str:
+    """All of it without blocks; Slack cuts at TEXT_LIMIT, and escaping may have grown it."""
+    return shortened(escape(f"{message.headline}\n\n{message.body}"), TEXT_LIMIT)
+
+
+def _bold(headline: str) -> str:
+    return escape(headline.replace("*", "∗"))  # an asterisk would end the bold
+
+
+def _code(text: str) -> list[str]:
+    """Verbatim text in pieces; three backticks in it would end the code."""
+    return [f"```{piece}```" for piece in _pieces(text.replace("```", "'''"), BLOCK_LIMIT - 6)]
+
+
+def _prose(text: str) -> list[str]:
+    """Sentences in pieces; the runbook can be tapped."""
+    pieces = _pieces(text, BLOCK_LIMIT - 2)
+    return [re.sub(r"^Runbook: (https?://[^\s|]+)$", r"Runbook: <\1>", piece) for piece in pieces]
+
+
+def _pieces(text: str, limit: int) -> list[str]:
+    """Escaped text, cut between lines (or inside one that is too long) so that each piece fits."""
+    pieces: list[str] = []
+    room = limit // 5  # what surely fits: an escaped character has five at most
+    for line in text.split("\n"):
+        for part in [line[at : at + room] for at in range(0, len(line), room)] or [""]:
+            escaped = escape(part)
+            if pieces and len(pieces[-1]) + 1 + len(escaped) <= limit:
+                pieces[-1] += "\n" + escaped
+            else:
+                pieces.append(escaped)
+    return [piece for piece in pieces if piece.strip()]
+
+
+def _standing(root: Message, message: Message) -> str:
+    """How the incidents that `root` told of stand after `message`."""
+    told = [item for item in message.items if item.incident in root.incidents]
+    return escape("; ".join(f"[{item.status}] {item.summary}" for item in told[:5]) or message.headline)

@@ -1,0 +1,76 @@
+"""Text from outside made harmless: log lines and summaries are data, never commands to whoever shows them."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+VERBATIM = "    "
+"""The indentation of lines in a message's body that are shown as they are."""
+
+_ESCAPE = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
+    r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?"  # OSC, DCS and their kin: titles, links
+    r"|\x1b[ -/]*[0-~]?"  # all other two-character escapes, and a lone ESC
+)
+_HARMFUL = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
+_JOINERS = "\u200c\u200d"  # Persian and emoji need them; they harm nobody
+
+
+def plain(text: str) -> str:
+    """`text` without terminal escapes, control and direction characters and lone surrogates.
+
+    Line ends become `\\n`, tabs four spaces; of a line that a progress bar wrote over, the last state stays.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    unescaped = _ESCAPE.sub("", text.replace("\r\n", "\n")).expandtabs(4)
+    lines = [line.rstrip("\r").rpartition("\r")[2] for line in unescaped.split("\n")]
+    return "\n".join("".join(filter(_harmless, line)) for line in lines)
+
+
+def _harmless(character: str) -> bool:
+    return character in _JOINERS or unicodedata.category(character) not in _HARMFUL
+
+
+def one_line(text: str, limit: int = 300) -> str:
+    """`text` as one plain line of at most `limit` characters."""
+    return shortened(" ".join(plain(text).split()), limit)
+
+
+def shortened(text: str, limit: int) -> str:
+    """The beginning of `text`, `limit` characters at most, with `…` where something is missing."""
+    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+
+
+def excerpt(text: str, lines: int, limit: int) -> str:
+    """Plain `text` in so many lines and characters: its beginning and more of its end, where logs say why."""
+    found = [shortened(line.rstrip(), limit // 4) for line in plain(text).strip("\n").split("\n")]
+    left = len(found) - lines
+    if left > 0:
+        head, tail = lines // 3, lines - lines // 3
+        found = [*found[:head], f"… {left} lines left out …", *found[-tail:]]
+    while len(found) > 1 and sum(map(len, found)) + len(found) > limit:
+        del found[len(found) // 3]
+    return "\n".join(found)
+
+
+def verbatim(text: str) -> str:
+    """Lines marked as to be shown as they are."""
+    return "\n".join(VERBATIM + line for line in text.split("\n"))
+
+
+def paragraphs(body: str) -> list[tuple[bool, str]]:
+    """The paragraphs of a message's body in order: (whether it is verbatim, its text without the marks)."""
+    found: list[tuple[bool, str]] = []
+    fresh = True
+    for line in body.split("\n"):
+        marked, text = line.startswith(VERBATIM), line.removeprefix(VERBATIM)
+        if not line:
+            fresh = True
+        elif fresh or found[-1][0] is not marked:
+            found.append((marked, text))
+            fresh = False
+        else:
+            found[-1] = (marked, f"{found[-1][1]}\n{text}")
+    return found

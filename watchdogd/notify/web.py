@@ -1,0 +1,250 @@
+"""HTTP for channels: one session that keeps its connection, a deadline that holds, errors without secrets."""
+
+from __future__ import annotations
+
+import contextlib
+import email.utils
+import json
+import socket
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import requests
+from requests.adapters import HTTPAdapter
+from urllib3 import HTTPConnectionPool
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.exceptions import HTTPError
+
+from watchdogd.errors import ConfigError, DeliveryError
+from watchdogd.notify.sender import TIMEOUT
+from watchdogd.notify.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from urllib3.connectionpool import ConnectionPool
+
+ANSWER_LIMIT = 65_536
+"""Bytes of an answer that are read; no service of ours says more."""
+
+_PASSING = frozenset({408, 425, 429})
+"""Statuses below 500 after which another try is of use (RFC 9110, RFC 8470, RFC 6585)."""
+
+
+class Answer:
+    """What a server said: its status and the beginning of its text."""
+
+    def __init__(self, status: int, text: str, retry_after: float | None) -> None:
+        self.status = status
+        self.text = text
+        self.retry_after = retry_after
+
+    def json(self) -> Mapping[str, Any]:
+        """The text as a JSON object; an empty one where it is none."""
+        try:
+            found = json.loads(self.text)
+        except ValueError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def error(self, host: str) -> DeliveryError:
+        """A failure in one line, with what follows from it."""
+        said = one_line(self.text, 200)
+        return DeliveryError(
+            f"{host} answered {self.status}{': ' if said else ''}{said}",
+            permanent=300 <= self.status < 500 and self.status not in _PASSING,
+            retry_after=self.retry_after,
+        )
+
+
+class Web:
+    """Posts to one URL's server. Proxies and certificates are those of the environment.
+
+    ConfigError, naming no more than `what`, where the URL is none.
+    """
+
+    def __init__(self, url: str, what: str, timeout: float = TIMEOUT) -> None:
+        try:
+            parts = urlsplit(url)
+            self.host = parts.hostname or ""
+        except ValueError:
+            self.host = ""
+        if not self.host or parts.scheme not in ("http", "https"):
+            raise ConfigError(f"{what} is no address: write it as https://host/path")
+        self._timeout = timeout
+        self._session = requests.Session()
+        self._requests: dict[str, requests.PreparedRequest] = {}
+        # Asked for once: requests would read netrc files and the environment anew for each message.
+        settings = self._session.merge_environment_settings(url, {}, None, None, None)
+        self._proxies, self._verify = settings["proxies"], settings["verify"] or True
+        self._deadline = _Deadline()
+        for scheme in ("http://", "https://"):
+            self._session.mount(scheme, _Adapter())
+
+    def post(self, url: str, body: str | object, headers: Mapping[str, str] | None = None) -> Answer:
+        """POST a text, or anything else as JSON; DeliveryError where no whole answer came in time."""
+        kind = "text/plain" if isinstance(body, str) else "application/json"
+        data = body if isinstance(body, str) else json.dumps(body)
+        sent = {"Content-Type": f"{kind}; charset=utf-8", "User-Agent": "watchdogd", **(headers or {})}
+        self._deadline.start(self._timeout)
+        try:
+            return self._exchange(url, data.encode(), sent)
+        except (requests.RequestException, HTTPError, OSError) as error:
+            raise DeliveryError(f"{self.host}: {self._reason(error)}") from None
+        finally:
+            self._deadline.end()
+
+    def _exchange(self, url: str, data: bytes, headers: Mapping[str, str]) -> Answer:
+        # Straight to the adapter: we want neither cookies nor redirects, which cost requests half its time.
+        request = self._prepared(url).copy()
+        request.headers.update({**headers, "Content-Length": str(len(data))})
+        request.body = data
+        with self._session.get_adapter(url).send(
+            request,
+            stream=True,
+            timeout=self._timeout * 2 / 3,  # of one read; the deadline is for all of them
+            verify=self._verify,
+            proxies=self._proxies,
+        ) as response:
+            text = response.raw.read(ANSWER_LIMIT, decode_content=True)
+            after = _retry_after(response.headers.get("Retry-After"), time.time())
+            return Answer(response.status_code, text.decode("utf-8", "replace"), after)
+
+    def _prepared(self, url: str) -> requests.PreparedRequest:
+        if url not in self._requests:
+            self._requests[url] = requests.Request("POST", url).prepare()
+        return self._requests[url]
+
+    def _reason(self, error: Exception) -> str:
+        """Why, without the URL, which requests' own texts carry and which may be a secret."""
+        if self._deadline.passed or isinstance(error, requests.Timeout):
+            return f"no whole answer within {self._timeout:g} s"
+        if isinstance(error, requests.exceptions.ProxyError):
+            return "the proxy of the environment does not connect"
+        if isinstance(error, requests.exceptions.SSLError):
+            return "its certificate is not trusted here, or it speaks no TLS"
+        if isinstance(error, requests.exceptions.InvalidURL | requests.exceptions.InvalidSchema):
+            return "the address cannot be used"
+        return _root(error)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._session.close()
+        self._deadline.forget()
+
+
+def _root(error: BaseException) -> str:
+    """The operating system's word for it, where there is one."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, OSError) and seen.strerror and not isinstance(seen, requests.RequestException):
+            return f"cannot be reached: {seen.strerror}"
+        inner = [cause for cause in seen.args if isinstance(cause, BaseException)]
+        seen = seen.__cause__ or seen.__context__ or (inner[0] if inner else None)
+    return "closed the connection before it had answered"
+
+
+def _retry_after(value: str | None, now: float) -> float | None:
+    """Seconds of a Retry-After header: a number, or a date (RFC 9110, 10.2.3)."""
+    if value is None:
+        return None
+    if value.strip().isdigit():
+        return float(value)
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - now)
+    except (ValueError, OverflowError):
+        return None
+
+
+class _Deadline:
+    """Ends a conversation at a time, also with a server that says one byte now and then.
+
+    Timeouts of sockets are for one read each; so the connection itself is shut down from outside, by a
+    duplicate of its socket, since TLS takes the socket itself away.
+    """
+
+    def __init__(self) -> None:
+        self.passed = False
+        self._timer: threading.Timer | None = None
+        self._connection: HTTPConnection | None = None
+        self._twin: socket.socket | None = None
+
+    def start(self, seconds: float) -> None:
+        """Begin to count; what this thread connects to from now on is ours."""
+        _here.deadline = self
+        self.passed = False
+        self._timer = threading.Timer(seconds, self._cut)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def watch(self, connection: HTTPConnection, opened: socket.socket) -> socket.socket:
+        """This is what is to be ended."""
+        self.forget()
+        self._connection, self._twin = connection, opened.dup()
+        return opened
+
+    def end(self) -> None:
+        """It came to its own end; a connection that is kept is still known."""
+        if self._timer:
+            self._timer.cancel()
+            self._timer.join()
+        if self._connection and self._connection.sock is None:
+            self.forget()
+
+    def forget(self) -> None:
+        """The connection is closed: let go of it too."""
+        if self._twin:
+            self._twin.close()
+        self._connection = self._twin = None
+
+    def _cut(self) -> None:
+        self.passed = True
+        if self._twin:
+            with contextlib.suppress(OSError):  # it was closed already
+                self._twin.shutdown(socket.SHUT_RDWR)
+
+
+class _Here(threading.local):
+    """The deadline under which this thread speaks."""
+
+    deadline: _Deadline
+
+
+_here = _Here()
+
+
+class _Http(HTTPConnection):
+    def _new_conn(self) -> socket.socket:
+        return _here.deadline.watch(self, super()._new_conn())
+
+    def request(self, *args: Any, **options: Any) -> None:
+        super().request(*args, **options)
+        _acknowledge_at_once(self.sock)
+
+
+class _Https(HTTPSConnection):
+    def _new_conn(self) -> socket.socket:
+        return _here.deadline.watch(self, super()._new_conn())
+
+    def request(self, *args: Any, **options: Any) -> None:
+        super().request(*args, **options)
+        _acknowledge_at_once(self.sock)
+
+
+def _acknowledge_at_once(opened: socket.socket | None) -> None:
+    """A server that writes its head and its body apart waits 40 ms between them for our acknowledgement."""
+    if opened is not None:
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+
+
+class _Adapter(HTTPAdapter):
+    """The way of requests, over connections that a deadline can end; by a proxy too."""
+
+    def get_connection_with_tls_context(self, *args: Any, **options: Any) -> ConnectionPool:
+        """The pool that requests would use."""
+        pool = super().get_connection_with_tls_context(*args, **options)
+        if isinstance(pool, HTTPConnectionPool):
+            pool.ConnectionCls = _Https if pool.scheme == "https" else _Http
+        return pool
