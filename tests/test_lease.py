@@ -1,0 +1,382 @@
+"""The lease: one daemon acts for a home, whatever is killed, stopped, continued or raced."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from watchdogd import lease as module
+from watchdogd.home import Home
+from watchdogd.lease import STALE, WATCH, Holder, Lease, Sight, alive, folder_of, is_free, lives, look, myself
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+CONTENDER = """
+import sys
+from pathlib import Path
+from watchdogd.home import Home
+from watchdogd.lease import Lease
+lease = Lease(Home(Path(sys.argv[1])), sys.argv[2])
+print("ready", flush=True)
+for line in sys.stdin:
+    print(eval(line), flush=True)
+"""
+
+
+class Contender:
+    """A process of its own with a Lease, which does what it is told."""
+
+    def __init__(self, home: Home, name: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", CONTENDER, str(home.path), name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+        )
+        assert self.answer() == "ready"
+
+    def answer(self) -> str:
+        assert self.process.stdout
+        ready, _, _ = select.select([self.process.stdout], [], [], 60)
+        assert ready, "no answer within 60 s"
+        return self.process.stdout.readline().strip()
+
+    def tell(self, expression: str) -> None:
+        assert self.process.stdin
+        self.process.stdin.write(expression + "\n")
+
+    def ask(self, expression: str) -> str:
+        self.tell(expression)
+        return self.answer()
+
+    def signal(self, number: int) -> None:
+        os.kill(self.process.pid, number)
+
+    def end(self) -> None:
+        with contextlib.suppress(BrokenPipeError), self.process:
+            self.process.kill()
+
+
+class Contenders:
+    """All contenders of a test; they end with it."""
+
+    def __init__(self, home: Home) -> None:
+        self.home = home
+        self.all: list[Contender] = []
+
+    def new(self, name: str) -> Contender:
+        self.all.append(Contender(self.home, name))
+        return self.all[-1]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    home = Home(tmp_path / "home")
+    home.make()
+    return home
+
+
+@pytest.fixture
+def contenders(home: Home) -> Iterator[Contenders]:
+    made = Contenders(home)
+    yield made
+    for contender in made.all:
+        contender.end()
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same with less patience, for this process."""
+    for name, value in (("STALE", 2.0), ("WATCH", 1.0), ("RENEW", 0.2), ("_LOOK", 0.1)):
+        monkeypatch.setattr(module, name, value)
+
+
+def elsewhere(home: Home) -> None:
+    """Make the present holder one of another node, whose process cannot be seen from here."""
+    folder = folder_of(home)
+    path = max(folder.glob("0*"))
+    said = json.loads(path.read_text())
+    before = path.stat()
+    path.write_text(json.dumps({**said, "node": "another boot", "host": "node9"}).ljust(1023) + "\n")
+    os.utime(path, (before.st_atime, before.st_mtime))
+
+
+HOLDER = Holder("x", "node9", "another boot", 1, "1")
+
+
+@pytest.mark.parametrize(
+    ("sight", "lives", "age", "unchanged", "free"),
+    [
+        (Sight(), None, None, 0.0, True),
+        (Sight(3, HOLDER), None, 0.0, 0.0, False),
+        (Sight(3, HOLDER), False, 0.0, 0.0, True),
+        (Sight(3, HOLDER), True, STALE - 1, WATCH, False),
+        (Sight(3, HOLDER), True, STALE, WATCH, True),
+        (Sight(3, HOLDER), None, STALE, WATCH - 1, False),
+        (Sight(3, HOLDER), None, 1e9, 0.0, False),
+        (Sight(3, HOLDER), None, -1e9, STALE, True),
+        (Sight(3, HOLDER), None, None, STALE - 1, False),
+        (Sight(3, None), None, 0.0, 0.0, False),
+        (Sight(3, Holder("x", "h", "n", 1, "1", released=True)), True, 0.0, 0.0, True),
+    ],
+)
+def test_when_it_is_free(
+    sight: Sight, lives: bool | None, age: float | None, unchanged: float, free: bool
+) -> None:
+    assert is_free(sight, lives=lives, age=age, unchanged=unchanged) is free
+
+
+def test_the_loser_is_told_who_holds_it(home: Home, contenders: Contenders) -> None:
+    first, second = contenders.new("81"), contenders.new("82")
+    assert first.ask("lease.acquire()") == "None"
+    assert second.ask("repr(lease.acquire())") == f"{alive(home)!r}"
+    assert second.ask("str(lease.acquire())") == (
+        f"process {first.process.pid} on {os.uname().nodename.partition('.')[0]} (job 81)"
+    )
+    assert (first.ask("lease.held()"), second.ask("lease.held()")) == ("True", "False")
+    assert first.ask("lease.acquire()") == "None"
+
+
+def test_a_released_lease_is_free_at_once(home: Home, contenders: Contenders) -> None:
+    first, second = contenders.new("1"), contenders.new("2")
+    first.ask("lease.acquire()")
+    assert first.ask("lease.release()") == "None"
+    assert alive(home) is None
+    assert second.ask("lease.acquire()") == "None"
+    assert first.ask("lease.held()") == "False"
+    assert first.ask("lease.renew()") == "False"
+    assert first.ask("lease.release()") == "None"
+    assert second.ask("lease.held()") == "True"
+
+
+def test_a_killed_holder_of_this_node_is_replaced_at_once(home: Home, contenders: Contenders) -> None:
+    first, second = contenders.new("1"), contenders.new("2")
+    first.ask("lease.acquire()")
+    first.signal(signal.SIGKILL)  # not reaped yet: a zombie is dead too
+    begin = time.monotonic()
+    assert second.ask("lease.wait(20)") == "None"
+    assert time.monotonic() - begin < 5
+
+
+def test_a_stopped_and_continued_holder_finds_out(home: Home, contenders: Contenders) -> None:
+    first, second = contenders.new("1"), contenders.new("2")
+    first.ask("lease.acquire()")
+    first.signal(signal.SIGSTOP)
+    assert second.ask("lease.acquire()") != "None"
+    begin = time.monotonic()
+    assert second.ask("lease.wait(50)") == "None"
+    assert STALE - 2 < time.monotonic() - begin < STALE + 10
+    first.tell("lease.held()")
+    first.signal(signal.SIGCONT)
+    assert first.answer() == "False"
+    assert first.ask("lease.renew()") == "False"
+    assert second.ask("lease.held()") == "True"
+
+
+def test_a_dead_holder_of_another_node_is_replaced_in_time(home: Home, quick: None) -> None:
+    first, second = Lease(home), Lease(home)
+    first.acquire()
+    elsewhere(home)
+    assert second.acquire() is not None
+    begin = time.monotonic()
+    assert second.wait(20) is None
+    assert time.monotonic() - begin >= module.STALE - 0.5
+    assert (first.held(), second.held()) == (False, True)
+
+
+def test_one_that_died_long_ago_is_only_watched_for_a_while(home: Home, quick: None) -> None:
+    Lease(home).acquire()
+    elsewhere(home)
+    path = max(folder_of(home).glob("0*"))
+    os.utime(path, (1, 1))
+    begin = time.monotonic()
+    assert Lease(home).wait(20) is None
+    assert time.monotonic() - begin < module.STALE - 0.2
+
+
+@pytest.mark.parametrize("skew", [-86400, 86400])
+def test_clocks_of_nodes_do_not_matter(
+    home: Home, quick: None, monkeypatch: pytest.MonkeyPatch, skew: float
+) -> None:
+    first, second = Lease(home), Lease(home)
+    first.acquire()
+    elsewhere(home)
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + skew)
+    end = time.monotonic() + 3 * module.STALE
+    while time.monotonic() < end:
+        assert first.renew()
+        assert second.acquire() is not None
+        time.sleep(0.1)
+
+
+def test_where_the_file_system_takes_the_clients_clocks(home: Home, quick: None) -> None:
+    """The holder's clock is a day behind ours: its renewals look old, but we see them."""
+    first, second = Lease(home), Lease(home)
+    first.acquire()
+    elsewhere(home)
+    path = max(folder_of(home).glob("0*"))
+    end = time.monotonic() + 3 * module.STALE
+    while time.monotonic() < end:
+        behind = time.time() - 86400
+        os.utime(path, (behind, behind))
+        assert second.acquire() is not None
+        time.sleep(0.2)
+    assert second.wait(10) is None
+
+
+def test_a_successor_asks_and_the_holder_hands_over(home: Home, contenders: Contenders) -> None:
+    first, second = contenders.new("1"), contenders.new("2")
+    first.ask("lease.acquire()")
+    assert first.ask("lease.asked()") == "False"
+    second.tell("lease.wait(50, ask=True)")
+    deadline = time.monotonic() + 30
+    while first.ask("lease.asked()") != "True":
+        assert time.monotonic() < deadline, "no request within 30 s"
+        time.sleep(0.1)
+    first.ask("lease.release()")
+    begin = time.monotonic()
+    assert second.answer() == "None"
+    assert time.monotonic() - begin < 5
+    assert second.ask("lease.asked()") == "False"
+
+
+def test_a_holder_that_does_not_hand_over_loses_it(home: Home) -> None:
+    first, second = Lease(home), Lease(home)
+    first.acquire()
+    assert second.wait(0.5) is not None
+    assert first.held()
+    assert second.wait(0.5, ask=True) is None
+    assert (first.held(), second.held()) == (False, True)
+
+
+def test_a_request_of_one_that_went_away_counts_no_more(home: Home) -> None:
+    lease = Lease(home)
+    lease.acquire()
+    request = folder_of(home) / "request"
+    request.touch()
+    assert lease.asked()
+    past = time.time() - 60
+    os.utime(request, (past, past))
+    assert not lease.asked()
+
+
+def test_of_two_contenders_one_wins_fifty_times(home: Home, contenders: Contenders) -> None:
+    two = [contenders.new("1"), contenders.new("2")]
+    for turn in range(50):
+        at = time.time() + 0.05
+        for contender in two:
+            contender.tell(
+                f"__import__('time').sleep(max({at} - __import__('time').time(), 0)) or lease.acquire()"
+            )
+        answers = [contender.answer() for contender in two]
+        assert answers.count("None") == 1, turn
+        assert sorted(contender.ask("lease.held()") for contender in two) == ["False", "True"]
+        two[answers.index("None")].ask("lease.release()")
+    assert look(folder_of(home)).serial == 50
+    assert len(os.listdir(folder_of(home))) == 1
+
+
+def test_one_that_slept_between_its_look_and_its_claim_does_not_win(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It decides on serial 1; meanwhile others hold 2 and 3, and 2 is tidied away, so its claim succeeds."""
+    sleeper, others = Lease(home), [Lease(home) for _ in range(3)]
+    others[0].acquire()
+    others[0].release()
+    old = look(folder_of(home))
+    others[1].acquire()
+    others[1].release()
+    others[2].acquire()
+    answers = iter([old])
+    monkeypatch.setattr(module, "look", lambda folder: next(answers, None) or look(folder))
+    assert sleeper.acquire() == look(folder_of(home)).holder
+    assert (sleeper.held(), others[2].held()) == (False, True)
+    assert len(os.listdir(folder_of(home))) == 1
+
+
+def test_renewing_is_rare_and_shows(home: Home) -> None:
+    lease = Lease(home)
+    lease.acquire()
+    path = max(folder_of(home).glob("0*"))
+    os.utime(path, (1, 1))
+    assert lease.renew()
+    assert path.stat().st_mtime == 1
+    lease._renewed -= module.RENEW
+    assert lease.renew()
+    assert time.time() - path.stat().st_mtime < 60
+
+
+@pytest.mark.root
+def test_a_full_home_does_not_stop_the_next_one(tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,nr_inodes=20", "tmpfs", small], check=True)
+    try:
+        home = Home(small)
+        first, second = Lease(home), Lease(home)
+        first.acquire()
+        for number in range(20):
+            with contextlib.suppress(OSError):
+                (small / f"filler{number}").write_bytes(b"x" * 4096)
+        with pytest.raises(OSError, match="No space left"):
+            (small / "one more").write_bytes(b"x")
+        assert first.renew()
+        assert second.acquire() is not None
+        assert second.acquire(by_force=True) is None
+        assert (first.held(), second.held()) == (False, True)
+        assert alive(home) == second._me
+        first.release()
+        second.release()
+        assert alive(home) is None
+        assert Lease(home).acquire() is None
+    finally:
+        subprocess.run(["umount", small], check=True)
+
+
+def test_what_is_no_record_is_held_by_nobody_known(home: Home, quick: None) -> None:
+    folder_of(home).mkdir()
+    (folder_of(home) / "0000000004").write_text("garbage")
+    holder = Lease(home).acquire()
+    assert str(holder) == "process 0 on another node"
+    lease = Lease(home)
+    assert lease.wait(10) is None
+    assert lease.serial == 5
+
+
+def test_a_pid_that_is_used_anew_is_not_the_holder() -> None:
+    me = myself("88")
+    assert lives(me) is True
+    assert lives(Holder(me.id, me.host, me.node, me.pid, "1")) is False
+    assert lives(Holder(me.id, me.host, "another boot", me.pid, me.born)) is None
+    assert str(me).endswith("(job 88)")
+
+
+def test_a_lease_that_was_removed_is_lost_and_can_be_taken_anew(home: Home) -> None:
+    lease = Lease(home)
+    assert alive(home) is None
+    lease.acquire()
+    (folder_of(home) / "0000000001").unlink()
+    assert not lease.held()
+    assert lease.acquire() is None
+    assert lease.held()
+
+
+def test_a_shared_home_shares_its_lease(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.make(group=os.getgid())
+    Lease(home).acquire()
+    assert folder_of(home).stat().st_mode & 0o7777 == 0o2770
+    assert max(folder_of(home).glob("0*")).stat().st_mode & 0o777 == 0o660
