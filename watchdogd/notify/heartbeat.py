@@ -1,0 +1,127 @@
+"""Who watches the watchdog: a ping after each round to a URL in the way of healthchecks.io.
+
+A POST to URL says that all went well, one to URL/fail that it did not; the body says why
+(https://healthchecks.io/docs/http_api/). A daemon that ends to hand over to the next link says nothing:
+its successor pings on, and only a chain that is dead stays silent.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit, urlunsplit
+
+from watchdogd.errors import ConfigError, DeliveryError
+from watchdogd.notify.text import plain, shortened
+
+if TYPE_CHECKING:
+    from watchdogd.config import Config
+    from watchdogd.notify.web import Web
+
+log = logging.getLogger(__name__)
+
+BODY_LIMIT = 10_000
+"""Bytes of a ping's body that healthchecks.io keeps at least."""
+
+
+class Heartbeat:
+    """Pings from a thread of its own, so that no round waits for it. Without a URL it does nothing.
+
+    `every`: seconds between two pings that say the same; what turned bad, or good again, is said at once.
+    `trouble` is why the last ping failed, or empty. ConfigError where the URL is none.
+    """
+
+    def __init__(self, url: str, every: float, timeout: float | None = None) -> None:
+        self.trouble = ""
+        self._url = url
+        self._every = every
+        self._web = _web(url, timeout) if url else None
+        self._changed = threading.Condition()
+        self._next: str | None = None
+        self._said: tuple[bool, float] | None = None
+        self._sending = False
+        self._ended = False
+        self._thread: threading.Thread | None = None
+
+    def good(self) -> None:
+        """The round went well."""
+        self._round("")
+
+    def bad(self, reason: str) -> None:
+        """The round did not go well, and why."""
+        self._round(reason or "the round did not go well")
+
+    def stop(self, timeout: float) -> None:
+        """Wait for a ping that is on its way, `timeout` seconds at most, and end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._next is None and not self._sending, timeout)
+            self._ended = True
+            self._changed.notify_all()
+
+    def _round(self, reason: str) -> None:
+        now = time.monotonic()
+        with self._changed:
+            if self._web is None or self._ended or not self._due(not reason, now):
+                return
+            self._said = (not reason, now)
+            self._next = reason  # only the newest counts: one that has not gone yet is replaced
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def _due(self, good: bool, now: float) -> bool:
+        """Whether there is something to say; a round that comes a little early is not left out."""
+        return self._said is None or self._said[0] is not good or now - self._said[1] >= self._every * 0.9
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._next is not None or self._ended)
+                if self._next is None:
+                    return
+                reason, self._next, self._sending = self._next, None, True
+            self._ping(reason)
+            with self._changed:
+                self._sending = False
+                self._changed.notify_all()
+
+    def _ping(self, reason: str) -> None:
+        assert self._web is not None
+        try:
+            body = shortened(plain(reason), BODY_LIMIT // 4)  # a character has four bytes at most
+            answer = self._web.post(_failing(self._url) if reason else self._url, body)
+            if not 200 <= answer.status < 300:
+                raise answer.error(self._web.host)
+            self.trouble = ""
+        except DeliveryError as error:
+            self.trouble = f"heartbeat: {error}"
+            log.warning("%s", self.trouble)
+            with self._changed:
+                self._said = None  # the next round tries again, whatever `every` says
+
+
+def heartbeat_of(config: Config) -> Heartbeat:
+    """The heartbeat as configured, or one that does nothing. ConfigError where the secret is missing."""
+    if config.heartbeat is None:
+        return Heartbeat("", 0.0)
+    try:
+        return Heartbeat(config.heartbeat.url.reveal(), config.heartbeat.every)
+    except ConfigError as error:
+        raise ConfigError(f"heartbeat.url: {error}") from None
+
+
+def _web(url: str, timeout: float | None) -> Web:
+    """The way out; imported late, since requests costs a lot to open on a network file system."""
+    from watchdogd.notify.sender import TIMEOUT
+    from watchdogd.notify.web import Web
+
+    return Web(url, "url of the heartbeat", TIMEOUT if timeout is None else timeout)
+
+
+def _failing(url: str) -> str:
+    """URL/fail; a query stays at the end."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/fail"))
