@@ -417,6 +417,14 @@ def test_a_beat_follows_the_loop(home: Path, make: Make, monkeypatch: pytest.Mon
     assert os.listdir(home / "inbox") == [in_inbox(home, "beat").name]
 
 
+def test_the_last_beat_tells_where_the_loop_ended(home: Path, make: Make) -> None:
+    guard = make(every=3600)
+    for step in range(100):
+        guard.poll(step=step, loss=step / 2)
+    guard.close()
+    assert (beat(home)["step"], beat(home)["loss"]) == (99, 49.5)
+
+
 def test_a_loss_that_is_no_number_any_more_is_told(home: Path, make: Make) -> None:
     make().poll(step=12, loss=math.nan)
     assert math.isnan(beat(home)["loss"])
@@ -428,7 +436,7 @@ def test_a_loss_of_several_elements_is_left_out(
     make().poll(step=12, loss=[1.0, 2.0])
     told = beat(home)
     assert (told["step"], told["loss"]) == (12, None)
-    assert "a list is none" in capsys.readouterr().err
+    assert "no list" in capsys.readouterr().err
 
 
 class Tensor:
@@ -935,8 +943,11 @@ def job_end(monkeypatch: pytest.MonkeyPatch, rank: int, end: int | None) -> trai
     ("rank", "end", "now", "due"),
     [
         (0, 90_000, 10_000, True),  # rank 0 looks at once, for the limit may have been extended before
-        (1, 90_000, 10_000, False),  # the others when it comes near
-        (1, 90_000, 89_500, True),
+        (1, 90_000, 10_000, False),  # the others when it would be time to stop
+        (1, 90_000, 89_400, False),
+        (1, 90_000, 89_408, True),
+        (17, 90_000, 89_518, False),  # but not all in the same second
+        (17, 90_000, 89_520, True),
         (1, None, 10_000, True),  # or when nothing is known
     ],
 )
@@ -946,23 +957,36 @@ def test_who_asks_slurm_and_when(
     assert job_end(monkeypatch, rank, end).due(now, margin=600) is due
 
 
+def asked_at(end: training.JobEnd, now: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slurm was asked then, and did not answer."""
+    monkeypatch.setattr(training, "_slurm_end", lambda job: None)
+    monkeypatch.setattr(time, "time", lambda: now)
+    end.read()
+
+
 def test_slurm_is_not_asked_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     end = job_end(monkeypatch, 0, 90_000)
-    monkeypatch.setattr(training, "_slurm_end", lambda job: None)
-    monkeypatch.setattr(time, "time", lambda: 10_000.0)
-    end.read()
+    asked_at(end, 10_000, monkeypatch)
     assert not end.due(10_000 + 599, margin=600)
     assert end.due(10_000 + 600, margin=600)
-    end.end = 10_100.0
-    assert not end.due(10_059, margin=600)
-    assert end.due(10_060, margin=600)
+    asked_at(end, 89_399, monkeypatch)
+    assert end.due(89_400, margin=600), "it is time to stop, so the end is read once more"
+    asked_at(end, 89_400, monkeypatch)
+    assert not end.due(89_459, margin=600)
+    assert end.due(89_460, margin=600)
 
 
-def test_an_old_reading_is_no_reason_to_stop_while_slurm_may_still_answer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_reading_made_before_it_was_time_is_no_reason_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    end = job_end(monkeypatch, 0, 90_000)
+    asked_at(end, 89_399, monkeypatch)
+    assert not end.near(89_400, margin=600)
+    asked_at(end, 89_400, monkeypatch)
+    assert end.near(89_400, margin=600)
+
+
+def test_without_any_reading_half_of_the_margin_is_waited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time", lambda: 10_000.0)
-    end = job_end(monkeypatch, 1, 10_500)
+    end = job_end(monkeypatch, 0, 10_500)
     assert not end.near(10_001, margin=600)
     assert not end.near(10_014, margin=1200), "squeue has not had its time yet"
     assert end.near(10_016, margin=1200), "no answer, and half of the margin is gone"

@@ -75,7 +75,7 @@ PLACES_EVERY = (
 GPU_EVERY = 60.0  # seconds between two looks at the GPU's memory
 SLURM_DEADLINE = 10.0  # seconds for one squeue
 SLURM_EVERY = 600.0  # rank 0 reads the end of its job so often
-SLURM_EVERY_NEAR_END = 60.0  # and every rank does when the end that it knows comes near
+SLURM_EVERY_NEAR_END = 60.0  # and every rank that is to stop does
 UNTIMED_SAVE = 120.0  # seconds that time_left="auto" allows for a save before one was timed
 SWITCH_BYTES = 4096  # of a switch's content are read
 
@@ -453,8 +453,8 @@ def _parse_end(text: str) -> float | None:
 class JobEnd:
     """The end of this process's Slurm job, read again from time to time, since limits get extended.
 
-    A controller serves all: rank 0 reads every ten minutes, the others only when the end that they know
-    comes near, not all in the same second.
+    One controller serves all. Rank 0 reads every ten minutes, and when it would be time to stop; the others
+    only then, up to two minutes later (a quarter of the margin at most), so as not to ask in one second.
     """
 
     def __init__(self, rank: int) -> None:
@@ -464,7 +464,7 @@ class JobEnd:
         self._rank = rank
         self._born = time.time()
         self._asked = float("-inf")
-        self._spread = rank * 7 % 120
+        self._spread = rank * 7 % 120 / 120
 
     def left(self, now: float) -> float:
         """Seconds to the end, infinity where it is not known; `now` in seconds since the epoch."""
@@ -474,8 +474,8 @@ class JobEnd:
         """Whether Slurm should be asked again, where the loop is to stop `margin` seconds before the end."""
         if self._job is None:
             return False
-        if self.left(now) < margin + 2 * SLURM_EVERY_NEAR_END + self._spread:
-            return now - self._asked >= SLURM_EVERY_NEAR_END
+        if self._turn(now, margin) <= now:
+            return not self._confirmed(now, margin) or now - self._asked >= SLURM_EVERY_NEAR_END
         return (self._rank == 0 or self.end is None) and now - self._asked >= SLURM_EVERY
 
     def read(self) -> None:
@@ -485,12 +485,18 @@ class JobEnd:
         self.end = self.end if end is None else end
 
     def near(self, now: float, margin: float) -> bool:
-        """Whether the end is within margin, by a reading made lately; an old one counts when Slurm is
-        silent."""
-        left = self.left(now)
-        lately = self._job is None or now - self._asked < 2 * SLURM_EVERY_NEAR_END
-        unheard = now - self._born > SLURM_DEADLINE + CHORES_EVERY
-        return left < margin and (lately or (left < margin / 2 and unheard))
+        """Whether to stop: by a reading made when it was time to; without any where Slurm stays silent."""
+        if self._turn(now, margin) > now:
+            return False
+        unheard = now - self._born > SLURM_DEADLINE + CHORES_EVERY and self.left(now) < margin / 2
+        return self._job is None or self._confirmed(now, margin) or unheard
+
+    def _turn(self, now: float, margin: float) -> float:
+        """When this rank is to stop, as far as is known."""
+        return now + self.left(now) - margin + self._spread * min(120.0, margin / 4)
+
+    def _confirmed(self, now: float, margin: float) -> bool:
+        return self._asked >= self._turn(now, margin)
 
 
 # Threads
@@ -565,9 +571,11 @@ class Chores:
             self._inline = True
 
     def _run(self) -> None:
-        while not self._closed:
+        closing = False
+        while not closing:
+            closing = self._closed
             self._work()
-            self._woken.wait(CHORES_EVERY)
+            self._woken.wait(0.0 if closing else CHORES_EVERY)
             self._woken.clear()
 
     def wake(self) -> None:
@@ -577,7 +585,7 @@ class Chores:
             self._work()
 
     def close(self) -> None:
-        """Ends the thread, unless it hangs."""
+        """Has the work done a last time, and ends the thread, unless it hangs."""
         self._closed = True
         self._woken.set()
         if self._thread.is_alive():
@@ -745,9 +753,17 @@ class Guard:
         """Ends the Guard's threads and gives the signals back; done by itself when the program ends."""
         atexit.unregister(self.close)
         self._aside.close()
+        self._give_last_beat()
         self._chores.close()
         self._due = float("inf")
         self._give_signals_back()
+
+    def _give_last_beat(self) -> None:
+        """Where the loop ended; a tensor is not read any more: a GPU that hangs would keep the program."""
+        if self._beat and os.getpid() == self._pid:
+            known = (("step", self._step), ("loss", self._loss), ("time", time.time()))
+            plain = {key: value for key, value in known if isinstance(value, (int, float))}
+            self._beat = {**self._beat, **plain}
 
     # Deciding
 
@@ -805,7 +821,11 @@ class Guard:
 
     def _short_of_time(self) -> str:
         now = time.time()
-        if self._job_end is None or not self._job_end.near(now, self._margin):
+        if self._job_end is None:
+            return ""
+        if not self._job_end.near(now, self._margin):
+            if self._job_end.due(now, self._margin):
+                self._chores.wake()
             return ""
         left = _span(max(0.0, self._job_end.left(now)))
         return f"time limit: {left} to the end of the job, less than the {_span(self._margin)} wanted"
@@ -936,8 +956,8 @@ class Guard:
     def _number(self, kind: Callable[[Any], Any], given: Any) -> Any:
         try:
             return None if given is None else kind(given)
-        except (TypeError, ValueError, RuntimeError, OverflowError):  # torch: a tensor of several elements
-            self._say("number", f"poll needs one number as step or loss, a {type(given).__name__} is none")
+        except (TypeError, ValueError, RuntimeError, OverflowError) as error:  # RuntimeError is torch's
+            self._say("number", f"poll needs one number as step or loss, no {type(given).__name__}: {error}")
             return None
 
     # Signals
