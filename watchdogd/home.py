@@ -7,6 +7,7 @@ network file system.
 from __future__ import annotations
 
 import contextlib
+import grp
 import os
 import secrets
 import stat
@@ -123,11 +124,6 @@ class Home:
         """What the daemon last knew, as `watchdogd status --json` prints it; replaced every round."""
         return self.path / "status.json"
 
-    @property
-    def lease(self) -> Path:
-        """Who acts for this home just now."""
-        return self.path / "lease.json"
-
     @cached_property
     def group(self) -> int | None:
         """The Unix group that shares this home, from the folder itself (2770), or None."""
@@ -155,6 +151,27 @@ class Home:
     def write(self, path: Path, text: str) -> None:
         """Replace a file of this home atomically, with this home's rights."""
         write_atomically(path, text, self.file_mode, self.group)
+
+    def share(self, group: str | None) -> None:
+        """Give home's folders and files to a Unix group, where the configuration names one. HomeError."""
+        if group is None:
+            return
+        try:
+            gid = grp.getgrnam(group).gr_gid
+        except KeyError:
+            raise HomeError(f"[daemon] group: there is no Unix group '{group}' on this machine") from None
+        if self.group == gid:
+            return
+        try:
+            for path in (self.path, *self.path.rglob("*")):
+                if not path.is_symlink():
+                    os.chown(path, -1, gid)
+                    path.chmod(0o2770 if path.is_dir() else 0o660)
+        except OSError as error:
+            raise HomeError(
+                f"{error.filename} cannot be given to group {group}: {error.strerror}: are you a member?"
+            ) from None
+        self.__dict__.pop("group", None)
 
     def make(self, group: int | None = None) -> None:
         """Make the folders that are missing, with the contract's rights; touches nothing that is there."""

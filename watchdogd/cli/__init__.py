@@ -20,12 +20,22 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 VERBS: dict[str, tuple[str, str]] = {
+    "init": ("init", "make home and a commented config.toml for this machine"),
+    "status": ("status", "alive? where? what is open?"),
+    "check": ("check", "run checks now and print them"),
+    "run": ("run", "the daemon in the foreground"),
+    "tick": ("tick", "one round of what is due, for cron"),
     "kill-switch": ("switch", "tell the training to save and exit"),
     "save-switch": ("switch", "tell the training to save and go on"),
     "finish": ("finish", "mark a run finished: nothing more is expected of it"),
     "ack": ("ack", "say that you look after an incident: no more reminders"),
     "silence": ("silence", "no messages about a run, disk or check for a while"),
     "unsilence": ("unsilence", "end a silence; what is still wrong is told"),
+    "incidents": ("incidents", "what is open, or what was"),
+    "history": ("history", "results, incidents and metrics of the past"),
+    "notify": ("notify", "send a test notification"),
+    "config": ("config", "the effective configuration, and what each check came from"),
+    "plugins": ("plugins", "every plugin found, and its parameters"),
 }
 """Verb → (module in this folder, one line of help); in the order in which help shows them."""
 _EPILOG = "Home is --home DIR, else $WATCHDOGD_HOME, else ~/.watchdogd. See 'watchdogd VERB --help'."

@@ -40,8 +40,8 @@ def run(args: argparse.Namespace) -> int:
         hint = nearest(missing[0], [check.name for check in setup.checks])
         print(f"watchdogd: there is no check '{one_line(missing[0])}'{hint}", file=sys.stderr)
         return Status.UNKNOWN
-    with assembled(home, replace(setup, checks=tuple(chosen)), fresh=True) as engine:
-        observations = engine.observe()
+    with assembled(home, replace(setup, checks=tuple(chosen)), looking=True) as parts:
+        observations = parts.engine.observe()
     if args.json:
         print_json([observation_json(seen) for seen in observations])
     elif len(chosen) == 1:

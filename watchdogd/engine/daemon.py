@@ -6,40 +6,51 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from watchdogd.engine.schedule import RECOVERY, Schedule
-from watchdogd.notify.heartbeat import Heartbeat
+from watchdogd.engine.assembly import outbox_of
+from watchdogd.engine.patient import StuckError
+from watchdogd.engine.schedule import Schedule
+from watchdogd.errors import ConfigError, HistoryError
 from watchdogd.units import format_duration
 
 if TYPE_CHECKING:
-    from watchdogd.engine.engine import Engine
+    from watchdogd.engine.assembly import Assembly
     from watchdogd.engine.setup import Setup
-    from watchdogd.home import Home
+    from watchdogd.lease import Lease
+    from watchdogd.notify.heartbeat import Heartbeat
     from watchdogd.notify.outbox import Outbox
 
 FAREWELL = 10.0
 """Seconds that undelivered messages get when the daemon ends; what is left is sent by the next one."""
-GAP = 3
-"""Rounds that may be missing before it is a gap that is told."""
+RECOVERY = 10.0
+"""Seconds until the next round after one that broke off."""
 
 log = logging.getLogger(__name__)
 
 
 class Daemon:
-    """One home's daemon. `run` returns when it was told to end, or lost the lease."""
+    """One home's daemon. `run` returns when it was told to end, or somebody else took the lease."""
 
-    def __init__(
-        self, home: Home, setup: Setup, engine: Engine, outbox: Outbox, heartbeat: Heartbeat
-    ) -> None:
-        self._home = home
-        self._setup = setup
-        self._engine = engine
-        self._outbox = outbox
+    def __init__(self, parts: Assembly, lease: Lease, heartbeat: Heartbeat) -> None:
+        self._parts = parts
+        self._engine = parts.engine
+        self._lease = lease
         self._heartbeat = heartbeat
-        self._schedule = Schedule(self.round, self._chores)
+        self._outbox: Outbox = outbox_of(parts, self.may_act)
+        self._schedule = Schedule(self.round, self._chores, self._watch)
 
     def run(self) -> None:
-        """Rounds until the end."""
+        """Rounds until the end; then what can be delivered is delivered."""
+        self._outbox.start()
+        self._outbox.add(self._parts.past.waiting)
         self._schedule.run()
+        self._outbox.stop(FAREWELL)
+
+    def may_act(self) -> bool:
+        """Whether the lease is still ours. Where home does not answer, its last holder goes on."""
+        try:
+            return self._parts.patient.attempt(self._lease.held)
+        except (StuckError, OSError):
+            return True
 
     def round(self) -> float:
         """One round with all that belongs to it; returns when the next one should be."""
@@ -47,30 +58,61 @@ class Daemon:
             return self._round()
         except Exception as error:  # a fault of ours must neither end the daemon nor stay unseen
             log.exception("the round broke off")
-            self._engine.troubles["engine"] = f"the last round broke off: {type(error).__name__}: {error}"
-            self._heartbeat.bad(f"{type(error).__name__}: {error}")
+            text = f"the last round broke off: {type(error).__name__}: {error}"
+            self._engine.troubles["engine"] = text
+            self._heartbeat.bad(text)
             return time.time() + RECOVERY
 
     def _round(self) -> float:
         engine = self._engine
         if engine.reload():
-            self._outbox = self._exchanged(engine.setup)
-        self._look_at_itself()
-        seen = engine.round()
+            self._exchange(engine.setup)
+        self._see_troubles()
+        seen = engine.round(may_act=self.may_act)
+        if seen is None:
+            self._schedule.end()
+            return time.time()
         self._outbox.add(seen.notifications)
         trouble = "; ".join(text for text in engine.troubles.values() if text)
         if trouble:
             self._heartbeat.bad(trouble)
         else:
             self._heartbeat.good()
-        engine.troubles["engine"] = ""
         return engine.next_wake()
 
-    def _look_at_itself(self) -> None:
-        """The troubles that the engine does not see by itself."""
-        waiting = [
-            f"channel {trouble.channel} delivers nothing for {format_duration(time.time() - trouble.since)}: "
+    def _see_troubles(self) -> None:
+        """The troubles that the engine does not see by itself; the next round judges them."""
+        now = time.time()
+        self._engine.troubles["delivery"] = "; ".join(
+            f"channel {trouble.channel} delivers nothing for {format_duration(now - trouble.since)}: "
             f"{trouble.failure} ({trouble.waiting} waiting)"
             for trouble in self._outbox.troubles
-        ]
-        self._engine.troubles["delivery"] = "; ".join(waiting)
+        )
+
+    def _exchange(self, setup: Setup) -> None:
+        """Deliver through the channels of a new configuration; what waits goes over by way of the history."""
+        try:
+            fresh = outbox_of(self._parts, self.may_act)
+            waiting = self._parts.storage.waiting()
+        except (ConfigError, HistoryError) as error:
+            self._engine.troubles["config"] = f"the old channels go on: {error}"
+            return
+        self._outbox.stop(2.0)
+        self._outbox = fresh
+        fresh.start()
+        fresh.add(waiting)
+        log.info("configuration read again: %d checks", len(setup.checks))
+
+    def _watch(self) -> bool:
+        """Renew the lease; False where it is not ours any more."""
+        try:
+            return self._parts.patient.attempt(self._lease.renew)
+        except (StuckError, OSError):
+            return True
+
+    def _chores(self) -> None:
+        """Once a day: the backup, and the thinning of old numbers."""
+        try:
+            self._parts.storage.tidy(self._engine.setup.config.history.keep)
+        except HistoryError as error:
+            log.warning("the daily backup was not made: %s", error)

@@ -57,8 +57,9 @@ class Round:
 class Engine:
     """What a daemon knows between rounds. Everything that it decides is decided by pure functions.
 
-    `troubles` are the daemon's own, by subject of SELF_SUBJECTS: whoever finds one writes it here (empty:
-    none), and the next round judges it as it judges any check. `link` and `gaps` are shown by `status`.
+    `dry`: it judges, but takes in, records and publishes nothing. `troubles` are the daemon's own, by
+    subject of SELF_SUBJECTS: whoever finds one writes it here (empty: none), and the next round judges it
+    as it judges any check. `link` and `gaps` are shown by `status`.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Engine:
         workers: Workers,
         patient: Patient,
         storage: Storage,
+        dry: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.home = home
@@ -84,6 +86,7 @@ class Engine:
         self._patient = patient
         self._ledger = Ledger(storage.record)
         self._storage = storage
+        self._dry = dry
         self._clock = clock
         self._looks = Looks()
         self._held: list[Check] = []
@@ -94,14 +97,19 @@ class Engine:
 
     # ------------------------------------------------------------------ the round
 
-    def round(self, *, everything: bool = False) -> Round:
-        """One round: what is due, and what came late. `everything`: wait until all checks have answered."""
+    def round(self, *, everything: bool = False, may_act: Callable[[], bool] = lambda: True) -> Round | None:
+        """One round: what is due, and what came late. None, and nothing done, where `may_act` says no.
+
+        `everything`: wait until all checks have answered.
+        """
         now = self._clock()
         papers = self._papers()
         started = self._start(now)
         observations, memories = self._gather(None if everything else SETTLE)
         judged_at = self._clock()
         observations += self._of_itself(judged_at)
+        if not may_act():
+            return None
         self.book, events = incidents.advance(
             self.book,
             observations,
@@ -127,6 +135,16 @@ class Engine:
             papers,
         )
         return Round(judged_at, observations, events, notifications)
+
+    def rehearse(self) -> Round:
+        """A round of everything that confirms at once, and of which nothing stays."""
+        self._start(self._clock())
+        observations, _ = self._gather(None)
+        now = self._clock()
+        hasty = {name: replace(policy, confirm=1) for name, policy in self.setup.policies.items()}
+        _, events = incidents.advance(self.book, observations, hasty, now, silent=self.setup.maintenance)
+        notifications = tuple(compose(events, self.setup.routes, self.setup.rules, now))
+        return Round(now, observations, events, notifications)
 
     def observe(self) -> tuple[Observation, ...]:
         """Run every check that is due and wait for it; judges, records and sends nothing."""
@@ -186,7 +204,7 @@ class Engine:
         try:
             return History(self._storage.series(check.name, self._clock() - check.entry.remembers))
         except WatchdogError as error:
-            log.warning("history of %s cannot be read: %s", check.name, error)
+            log.info("history of %s cannot be read: %s", check.name, error)
             return History()
 
     def _finished_marks(self) -> dict[str, str]:
@@ -246,6 +264,8 @@ class Engine:
 
     def _papers(self) -> list[Paper]:
         """What people handed in since the last round."""
+        if self._dry:
+            return []
         try:
             papers, complaints = self._patient.attempt(partial(inbox.take, self.home))
         except (WatchdogError, OSError) as error:
@@ -258,6 +278,8 @@ class Engine:
 
     def _keep(self, record: Record, papers: Sequence[Paper]) -> None:
         """Store the round; the papers go once they are stored, so that none is lost."""
+        if self._dry:
+            return
         self._ledger.keep(record)
         self.troubles["history"] = self._ledger.trouble
         if not self._ledger.trouble:

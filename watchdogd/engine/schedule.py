@@ -23,8 +23,6 @@ HEARTBEAT = 1.0
 """Seconds between looks at the clock and at whether to end."""
 JUMP = 30.0
 """Seconds by which the wall clock may drift from the monotonic one before a round is brought forward."""
-RECOVERY = 10.0
-"""Seconds until the next round after one that broke off."""
 DAY = 86400.0
 
 
@@ -32,10 +30,14 @@ class Schedule:
     """Runs `round_` whenever the time that it returned has come, and `chores` once a day, on threads.
 
     A round never overlaps another. A clock that is set, forwards or back, brings the next round forward.
+    `watch` is asked every second, and ends it all by False.
     """
 
-    def __init__(self, round_: Callable[[], float], chores: Callable[[], None]) -> None:
+    def __init__(
+        self, round_: Callable[[], float], chores: Callable[[], None], watch: Callable[[], bool]
+    ) -> None:
         self._round = round_
+        self._watch = watch
         self._ended = threading.Event()
         self._scheduler = BackgroundScheduler(
             executors={"default": ThreadPoolExecutor(1), "chores": ThreadPoolExecutor(1)},
@@ -47,7 +49,7 @@ class Schedule:
         )
 
     def run(self) -> None:
-        """Until `end` is called or a signal to end comes."""
+        """Until `end` is called, `watch` says no, or a signal to end comes; a round under way is finished."""
         before = {
             number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)
         }
@@ -55,14 +57,15 @@ class Schedule:
         self._at(time.time())
         drift = time.time() - time.monotonic()
         try:
-            while not self._ended.wait(HEARTBEAT):
+            while not self._ended.wait(HEARTBEAT) and self._watch():
                 now_drift = time.time() - time.monotonic()
                 if abs(now_drift - drift) > JUMP:
                     log.warning("the clock was set by %.0f s", now_drift - drift)
                     self._at(time.time())
                 drift = now_drift
         finally:
-            self._scheduler.shutdown(wait=False)
+            self._ended.set()
+            self._scheduler.shutdown(wait=True)
             for number, handler in before.items():
                 signal.signal(number, handler)
 

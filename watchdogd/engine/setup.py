@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SELF = "watchdogd"
 """The check under which the daemon speaks of itself; its subjects are `SELF_SUBJECTS`."""
-SELF_SUBJECTS = ("history", "config", "delivery", "workers", "chain", "home")
+SELF_SUBJECTS = ("engine", "history", "config", "delivery", "workers", "chain", "home")
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,9 +63,13 @@ class Storage:
         """What was measured for a check."""
         return self._ask(lambda store: store.series(check, since))
 
-    def sent(self, since: float) -> list[Notification]:
-        """Notifications delivered since a time: later ones hang on their threads."""
-        return self._ask(lambda store: store.notifications(state="sent", since=since))
+    def sent(self, seconds: float) -> list[Notification]:
+        """Notifications delivered within the last `seconds`: later ones hang on their threads."""
+        return self._ask(lambda store: store.notifications(state="sent", since=time.time() - seconds))
+
+    def waiting(self) -> list[Notification]:
+        """Notifications that are to be sent."""
+        return self._ask(Store.waiting)
 
     def tidy(self, keep: float) -> None:
         """Make the backup, and thin out old numbers."""

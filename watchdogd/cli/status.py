@@ -1,0 +1,101 @@
+"""`watchdogd status`: alive? where? what is open? Reads what the daemon left in home, no database."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from watchdogd import lease
+from watchdogd.cli.output import one_line, print_json
+from watchdogd.home import Home
+
+if TYPE_CHECKING:
+    import argparse
+
+NOT_ALIVE = 3
+_EMPTY: dict[str, Any] = {"last_round": None, "link": None, "incidents": [], "gaps": [], "checks": []}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What the verb takes."""
+    parser.add_argument("--json", action="store_true", help="alive, link, last_round, incidents, gaps")
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 all OK, 1 a warning is open, 2 something critical is, 3 nobody watches."""
+    home = Home.existing(args.home)
+    picture = read(home)
+    if args.json:
+        print_json(picture)
+    else:
+        _print(home, picture)
+    if not picture["alive"]:
+        return NOT_ALIVE
+    return _worst(picture["incidents"])
+
+
+def read(home: Home) -> dict[str, Any]:
+    """What the daemon last knew, and whether it lives."""
+    try:
+        picture = {**_EMPTY, **json.loads(home.status.read_text())}
+    except (OSError, ValueError):
+        picture = dict(_EMPTY)
+    holder = lease.alive(home)
+    picture["holder"] = str(holder) if holder else None
+    picture["alive"] = holder is not None and not _stale(picture)
+    return picture
+
+
+def _stale(picture: dict[str, Any]) -> bool:
+    """Rounds have stopped though the process is there: three intervals, a minute at most after the last."""
+    if picture["last_round"] is None:
+        return False
+    age = time.time() - datetime.fromisoformat(picture["last_round"]).timestamp()
+    return bool(age > 3 * picture.get("round_every", 60.0) + 60.0)
+
+
+def _worst(incidents: list[dict[str, Any]]) -> int:
+    statuses = {incident["status"] for incident in incidents}
+    if "CRITICAL" in statuses:
+        return 2
+    return 1 if statuses else 0
+
+
+def _print(home: Home, picture: dict[str, Any]) -> None:
+    """Open incidents first, then what is watched."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    alive = f"alive: {picture['holder']}" if picture["alive"] else "[bold red]not alive[/]: watchdogd start"
+    console.print(f"{escape(str(home.path))} {alive}")
+    console.print(f"last round: {picture['last_round'] or 'never'}")
+    for link in [picture["link"]] if picture["link"] else []:
+        console.print(escape(f"link: {one_line(', '.join(f'{key} {value}' for key, value in link.items()))}"))
+    for gap in picture["gaps"]:
+        console.print(escape(f"unwatched: {gap['begin']} to {gap['end']}: {one_line(gap['reason'])}"))
+    for incident in picture["incidents"]:
+        text = f"{incident['id']:>4} {incident['status']} {incident['state']} since {incident['opened_at']}: "
+        subject = f" [{incident['subject']}]" if incident["subject"] else ""
+        console.print(
+            escape(f"{text}{incident['check']}{subject}: {one_line(incident['summary'])}"),
+            style=_STYLES.get(incident["status"], ""),
+        )
+    table = Table("check", "status", "what it says", box=None, pad_edge=False)
+    for seen in picture["checks"]:
+        if seen["check"] != "watchdogd":
+            name = f"{seen['check']} [{seen['subject']}]" if seen["subject"] else seen["check"]
+            style = _STYLES.get(seen["status"], "")
+            table.add_row(
+                escape(one_line(name)), seen["status"], escape(one_line(seen["summary"])), style=style
+            )
+    if picture["checks"]:
+        console.print(table)
+    for trouble in picture.get("troubles", []):
+        console.print(escape(f"trouble: {one_line(trouble)}"), style="yellow")
+
+
+_STYLES = {"CRITICAL": "bold red", "WARNING": "yellow", "UNKNOWN": "magenta"}

@@ -1,0 +1,90 @@
+"""`watchdogd tick`: one round of what is due, for cron."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from watchdogd import lease as leases
+from watchdogd.cli.output import one_line, print_line
+from watchdogd.engine import logs
+from watchdogd.engine.assembly import assembled, outbox_of
+from watchdogd.engine.setup import Setup
+from watchdogd.home import Home
+from watchdogd.notify.heartbeat import heartbeat_of
+
+if TYPE_CHECKING:
+    import argparse
+
+    from watchdogd.engine.assembly import Assembly
+    from watchdogd.engine.engine import Round
+
+FAREWELL = 30.0
+"""Seconds that messages get; what is left is sent by the next tick."""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What the verb takes."""
+    parser.add_argument(
+        "--dry-run", action="store_true", help="judge and print, send, record and touch nothing"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """One round; where a daemon or another tick is at work, nothing, and 0."""
+    home = Home.existing(args.home)
+    setup = Setup.load(home)
+    if args.dry_run:
+        return _rehearse(home, setup)
+    home.share(setup.config.daemon.group)
+    lease = leases.Lease(home)
+    holder = lease.acquire()
+    if holder is not None:
+        print_line(f"nothing done: {holder} watches for {home.path} already")
+        return 0
+    logs.begin(home)
+    try:
+        with assembled(home, setup) as parts:
+            _tick(parts, lease)
+    finally:
+        lease.release()
+    return 0
+
+
+def _tick(parts: Assembly, lease: leases.Lease) -> None:
+    engine = parts.engine
+    outbox = outbox_of(parts, lease.held)
+    outbox.start()
+    outbox.add(parts.past.waiting)
+    engine.reload()
+    seen = engine.round(everything=True, may_act=lease.held)
+    if seen is not None:
+        outbox.add(seen.notifications)
+    outbox.stop(FAREWELL)
+    beat = heartbeat_of(engine.setup.config)
+    trouble = "; ".join(text for text in engine.troubles.values() if text)
+    if trouble:
+        beat.bad(trouble)
+    else:
+        beat.good()
+    beat.stop(FAREWELL)
+
+
+def _rehearse(home: Home, setup: Setup) -> int:
+    """What a tick would see and say now, printed; a first bad result already speaks."""
+    with assembled(home, setup, looking=True) as parts:
+        seen = parts.engine.rehearse()
+    _print(seen)
+    return 0
+
+
+def _print(seen: Round) -> None:
+    for observation in seen.observations:
+        subject = f" [{observation.result.subject}]" if observation.result.subject else ""
+        print_line(
+            f"{observation.result.status.name:8} {observation.check}{subject}: "
+            f"{one_line(observation.result.summary)}"
+        )
+    for notification in seen.notifications:
+        print_line(f"would send to {notification.channel}: {one_line(notification.message.headline)}")
+    if not seen.notifications:
+        print_line("would send nothing")

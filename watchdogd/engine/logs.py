@@ -1,0 +1,50 @@
+"""The daemon's own log: home/logs/daemon.log, rotated; written by a thread, since home may hang."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import logging.handlers
+import queue
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from watchdogd.home import Home
+
+SIZE = 2_000_000
+COUNT = 3
+WAITING = 10_000
+"""Bytes of one log, how many old ones are kept, and lines that may wait for a disk that does not answer."""
+
+
+class _Forgetful(logging.handlers.QueueHandler):
+    """Drops lines where nobody takes them, and never complains on the terminal."""
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        try:
+            self.queue.put_nowait(record)
+        except queue.Full:
+            return
+
+
+class _Rotating(logging.handlers.RotatingFileHandler):
+    """Keeps quiet where the disk is full: what matters is told as an alert."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
+        del record
+
+
+def begin(home: Home) -> None:
+    """Send what the program logs to home/logs/daemon.log, from INFO up."""
+    lines: queue.Queue[logging.LogRecord] = queue.Queue(WAITING)
+    handler = _Rotating(
+        home.logs / "daemon.log", maxBytes=SIZE, backupCount=COUNT, encoding="utf-8", delay=True
+    )
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    listener = logging.handlers.QueueListener(lines, handler)
+    listener.start()
+    atexit.register(listener.stop)
+    root = logging.getLogger()
+    root.addHandler(_Forgetful(lines))
+    root.setLevel(logging.INFO)
+    logging.getLogger("apscheduler").setLevel(logging.WARNING)
