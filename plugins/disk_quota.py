@@ -6,10 +6,11 @@ import errno
 import math
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
+from watchdogd import quotas
 from watchdogd.plugin import (
     Amount,
     AmountField,
@@ -24,13 +25,16 @@ from watchdogd.plugin import (
     critical,
     ok,
     unknown,
+    warning,
 )
 from watchdogd.readers.mounts import Mount, mount_of, read_mounts
 from watchdogd.readers.quota import statvfs
 from watchdogd.readers.quota.limit import BYTES, FILE_SYSTEM, INODES, Limit
+from watchdogd.readers.quota.lustre import Target
 from watchdogd.trend import filling_rate, time_to_full
 from watchdogd.units import format_duration, format_size
 
+Source = Literal["auto", "statvfs", "lustre", "gpfs", "beegfs", "posix", "cephfs", "du"]
 WARN_SHARE, CRIT_SHARE = 0.10, 0.05
 WARN_AT_MOST = {BYTES: 50e12, INODES: 10e6}
 CRIT_AT_MOST = {BYTES: 20e12, INODES: 2e6}
@@ -39,6 +43,8 @@ CRIT_AT_MOST = {BYTES: 20e12, INODES: 2e6}
 RATE_KEPT = 600.0
 """Seconds for which a measured filling rate is good: it comes from days of readings."""
 FEW = 60
+TARGET_WARN, TARGET_CRIT = 0.05, 0.01
+"""Free shares of a single storage target of Lustre."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +79,7 @@ def disk_quota(
     memory: dict[str, Any],
     history: History,
     now: float,
+    quota: Source | dict[str, Any] = "auto",
     warn_free: AmountField | None = None,
     crit_free: AmountField | None = None,
     warn_inodes_free: AmountField | None = None,
@@ -84,6 +91,8 @@ def disk_quota(
     """Room on a file system, in bytes and in inodes, and how long it lasts.
 
     path: a directory on the file system
+    quota: who knows the quotas: a tool by name, a command of the site with a pattern, or auto, by the type
+        of the file system; the file system itself is judged in any case
     warn_free: WARNING below this much free space, a size or a share; left out: 10 %, 50 TB at most
     crit_free: CRITICAL below this; left out: 5 %, 20 TB at most
     warn_inodes_free: the same for inodes, a number or a share; left out: 10 %, ten million at most
@@ -102,6 +111,15 @@ def disk_quota(
     if place and "unmounted" in memory:
         return
     found = statvfs.limits(stat)
+    mount = Mount(*memory["mount"]) if "mount" in memory else Mount("/", "", "")
+    source = quotas.automatic(mount) if quota == "auto" else quota
+    if source != "statvfs":
+        said = quotas.ask_quotas(source, quotas.Place(path, mount, now), memory)
+        found = (*found, *said.limits)
+        if quota != "auto" or source != "posix":
+            yield _source(path, said.trouble)
+        if said.targets:
+            yield _targets(path, said.targets)
     if not found:
         yield unknown(f"{path}: the file system reports no size", subject=BYTES)
         return
@@ -121,7 +139,7 @@ def _unreachable(path: str, error: OSError, memory: dict[str, Any]) -> Result:
     where = f"on {platform.node()}"
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
         was = Mount(*memory["mount"]) if "mount" in memory else None
-        gone = was is not None and was not in _mounts()
+        gone = was is not None and not any((was.point, was.type) == (m.point, m.type) for m in _mounts())
         note = f"; its file system ({was.type} {was.source}) is not mounted any more" if was and gone else ""
         return critical(f"{path} is missing {where}{note}")
     if error.errno in (errno.EACCES, errno.EPERM):
@@ -149,7 +167,7 @@ def _moved(path: str, device: int, memory: dict[str, Any]) -> Result | None:
     memory.pop("unmounted", None)
     memory["device"] = device
     if mount:
-        memory["mount"] = [mount.point, mount.type, mount.source]
+        memory["mount"] = [mount.point, mount.type, mount.source, mount.options]
     return None
 
 
@@ -165,6 +183,32 @@ def _mounts() -> tuple[Mount, ...]:
             return read_mounts(file.read())
     except OSError:
         return ()  # no Linux /proc: then an unmounted path shows only as missing or as another size
+
+
+# What the quota tool says beside the limits.
+
+
+def _source(path: str, trouble: str) -> Result:
+    if trouble:
+        return unknown(f"{path}: its quotas are not known: {trouble}", subject="quota")
+    return ok(f"{path}: its quotas could be read", subject="quota")
+
+
+def _targets(path: str, targets: Sequence[Target]) -> Result:
+    """Single storage targets fill before the whole: what is striped over a full one cannot be written."""
+    shares = {target.name: target.free / (target.used + target.free or 1.0) for target in targets}
+    fullest = min(shares, key=lambda name: shares[name])
+    tight = sorted(name for name, share in shares.items() if share < TARGET_WARN)
+    share = f"{100 * shares[fullest]:.3g} % free"
+    if not tight:
+        return ok(f"{path}: the fullest of {len(targets)} targets is {fullest}, {share}", subject="targets")
+    result = critical if shares[fullest] < TARGET_CRIT else warning
+    return result(
+        f"{path}: {len(tight)} of {len(targets)} targets are nearly full, {fullest} has {share}: files that "
+        "are striped over them cannot grow",
+        subject="targets",
+        details="nearly full: " + ", ".join(tight),
+    )
 
 
 # Judging.

@@ -166,3 +166,119 @@ def test_a_known_writing_rate_needs_no_history(tmp_path: Path) -> None:
     free = look(tmp_path)["bytes"].metrics["free"].value
     result = look(tmp_path, growth=free / 7200, warn_free=Amount(absolute=0))["bytes"]
     assert "full in about 2h" in result.summary or "full in about 1h59m" in result.summary
+
+
+def tool(folder: Path, name: str, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quota tool of our own, first on PATH."""
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    if str(folder) not in os.environ["PATH"].split(":"):
+        monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
+LFS = r"""
+case "$1 $2" in
+"project -d") echo "  77001 P $3" ;;
+"df "*) printf 'UUID 1K-blocks Used Available Use%% Mounted on\n'
+        printf 'ark-OST0000_UUID  1000  500  500  50%% /ark[OST:0]\n'
+        printf 'ark-OST0001_UUID  1000  %s  /ark[OST:1]\n' "$(cat "$STATE/ost")" ;;
+"quota -p") echo "Disk quotas for prj $3 (pid $3):"
+        echo "  Filesystem kbytes quota limit grace files quota limit grace"
+        echo "$4"; cat "$STATE/project" ;;
+"quota "*) echo "Disk quotas for usr $3 (uid 1):"
+        echo "  Filesystem kbytes quota limit grace files quota limit grace"
+        echo "  $4 1000 0 0 - 5 0 0 -" ;;
+esac
+"""
+
+
+@pytest.fixture
+def lustre(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A lfs whose project quota and second OST are as the returned folder says."""
+    tool(tmp_path, "lfs", LFS, monkeypatch)
+    monkeypatch.setenv("STATE", str(tmp_path))
+    (tmp_path / "ost").write_text("500 500 50%")
+    (tmp_path / "project").write_text("   5000 9000 10000 - 10 0 1000 -\n")
+    return tmp_path
+
+
+def test_the_tightest_of_file_system_and_all_quotas_is_judged(lustre: Path) -> None:
+    seen = look(lustre, quota="lustre", warn_free=Amount(share=0.0001))
+    assert {subject: result.status for subject, result in seen.items()} == dict.fromkeys(
+        ("", "quota", "targets", "bytes", "inodes"), Status.OK
+    )
+    (lustre / "project").write_text("   9800* 9000 10000 6d - 10 0 1000 -\n".replace(" - 10", " 10"))
+    result = look(lustre, quota="lustre")["bytes"]
+    assert result.status is Status.CRITICAL
+    assert "quota of project 77001: 205 kB of 10.2 MB free (2 %), critical below 512 kB" in result.summary
+    assert "quota of user" in result.details
+    (lustre / "project").write_text("   100 9000 10000 - 999 0 1000 -\n")
+    assert look(lustre, quota="lustre")["inodes"].status is Status.CRITICAL
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "why"),
+    [
+        ("5000* 4000 100000 6d 10 0 0 -", Status.WARNING, "above the soft limit, grace 6d"),
+        ("5000* 4000 100000 none 10 0 0 -", Status.CRITICAL, "its grace period is over"),
+        ("100000* 0 100000 - 10 0 0 -", Status.CRITICAL, "full"),
+    ],
+)
+def test_soft_limits_and_graces(lustre: Path, line: str, status: Status, why: str) -> None:
+    (lustre / "project").write_text(f"   {line}\n")
+    result = look(lustre, quota="lustre", warn_free=Amount(share=0.0001))["bytes"]
+    assert result.status is status
+    assert why in result.summary
+
+
+def test_a_single_full_target_is_told(lustre: Path) -> None:
+    (lustre / "ost").write_text("970 30 97%")
+    result = look(lustre, quota="lustre")["targets"]
+    assert result.status is Status.WARNING
+    assert "1 of 2 targets are nearly full, ark-OST0001 has 3 % free" in result.summary
+    (lustre / "ost").write_text("1000 0 100%")
+    assert look(lustre, quota="lustre")["targets"].status is Status.CRITICAL
+
+
+def test_a_tool_that_cannot_be_read_is_unknown_and_the_rest_is_judged(lustre: Path) -> None:
+    (lustre / "project").write_text("   gibberish in three\n")
+    seen = look(lustre, quota="lustre")
+    assert seen["quota"].status is Status.UNKNOWN
+    assert "gibberish in three" in seen["quota"].summary
+    assert seen["bytes"].metrics["total"].value > 0
+
+
+def test_a_tool_that_is_missing_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    seen = look(tmp_path, quota="gpfs")
+    assert seen["quota"].status is Status.UNKNOWN
+    assert "mmlsquota cannot be run: No such file or directory" in seen["quota"].summary
+
+
+def test_a_command_of_the_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool(tmp_path, "myquota", """echo '{"used_bytes": 990, "limit_bytes": 1000}'""", monkeypatch)
+    result = look(tmp_path, quota={"command": ["myquota"]})["bytes"]
+    assert result.status is Status.CRITICAL
+    assert "quota by myquota: 10 B of 1 kB free (1 %)" in result.summary
+    tool(tmp_path, "myquota", "echo 'home 4.4G/10G 99K/100K'", monkeypatch)
+    pattern = r"home (?P<used>\S+)/(?P<limit>\S+) (?P<files>\S+)/(?P<files_limit>\S+)"
+    result = look(tmp_path, quota={"command": ["myquota"], "pattern": pattern})["inodes"]
+    assert result.status is Status.CRITICAL
+    assert "1,000 of 100,000 inodes free" in result.summary
+    seen = look(tmp_path, quota={"command": ["myquota"]})
+    assert "printed no JSON" in seen["quota"].summary
+
+
+def test_du_counts_in_the_background(tmp_path: Path) -> None:
+    import time
+
+    (tmp_path / "file").write_bytes(b"x" * 100_000)
+    memory: dict[str, Any] = {}
+    look(tmp_path, memory, quota="du")
+    deadline = time.monotonic() + 30
+    while "du" not in memory and time.monotonic() < deadline:
+        time.sleep(0.05)
+        seen = look(tmp_path, memory, quota="du")
+    assert memory.get("du", {}).get("found", {}).get("inodes") == 2, "du did not end within 30 s"
+    assert "counted by du 0s ago: 10" in seen["bytes"].details

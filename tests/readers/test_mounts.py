@@ -16,8 +16,8 @@ garbage
 def test_the_deepest_mount_counts_and_the_last_of_one_point() -> None:
     mounts = read_mounts(TEXT)
     assert len(mounts) == 5
-    assert mount_of("/data/my set/x", mounts) == Mount("/data/my set", "nfs4", "filer:/vol 1")
-    assert mount_of("/data/x", mounts) == Mount("/data", "tmpfs", "cover")
-    assert mount_of("/data2", mounts) == Mount("/data2", "ext4", "/dev/sdb1")
-    assert mount_of("/database", mounts) == Mount("/", "overlay", "overlay")
+    assert mount_of("/data/my set/x", mounts) == Mount("/data/my set", "nfs4", "filer:/vol 1", "rw,vers=4.2")
+    assert mount_of("/data/x", mounts) == Mount("/data", "tmpfs", "cover", "rw")
+    assert mount_of("/data2", mounts) == Mount("/data2", "ext4", "/dev/sdb1", "rw")
+    assert mount_of("/database", mounts) == Mount("/", "overlay", "overlay", "rw")
     assert mount_of("/x", ()) is None

@@ -10,11 +10,15 @@ _OCTAL = re.compile(r"\\([0-7]{3})")
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """One mounted file system: where it hangs, its type (`lustre`, `nfs4` ...) and what is mounted."""
+    """One mounted file system: where it hangs, its type (`lustre`, `nfs4` ...) and what is mounted.
+
+    `options` are those of the file system itself (`rw,usrquota`).
+    """
 
     point: str
     type: str
     source: str
+    options: str = ""
 
 
 def read_mounts(text: str) -> tuple[Mount, ...]:
@@ -37,7 +41,7 @@ def _mount(line: str) -> Mount | None:
     fields, rest = before.split(" "), after.split(" ")
     if not dash or len(fields) < 6 or len(rest) < 2:
         return None
-    return Mount(_plain(fields[4]), rest[0], _plain(rest[1]))
+    return Mount(_plain(fields[4]), rest[0], _plain(rest[1]), " ".join(rest[2:]))
 
 
 def _plain(text: str) -> str:

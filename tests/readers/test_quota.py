@@ -1,0 +1,245 @@
+"""Quota tools' output, in the forms that they are seen in: wrapped, starred, bracketed, localised, cut."""
+
+from __future__ import annotations
+
+import pytest
+
+from watchdogd.errors import UnreadableError
+from watchdogd.readers.quota import beegfs, ceph, gpfs, lustre, table, tool
+from watchdogd.readers.quota.limit import BYTES, INODES, Limit
+from watchdogd.readers.quota.size import amount, limit
+
+# ruff: noqa: E501 - tools' lines stand as they are printed
+
+KIB, TIB = 1024, 1024**4
+
+
+@pytest.mark.parametrize(
+    ("text", "bare", "base", "value"),
+    [
+        ("12", 1024, 1024, 12 * KIB),
+        ("12k", 1024, 1024, 12 * KIB),
+        ("4.5T", 1024, 1024, 4.5 * TIB),
+        ("[77]", 1024, 1024, 77 * KIB),
+        ("163841*", 1024, 1024, 163841 * KIB),
+        ("1,5G", 1, 1000, 1.5e9),
+        ("2,099 GB", 1, 1000, 2099e9),
+        ("1 036 089", 1, 1000, 1036089),
+        ("4.88 GiB", 1, 1000, 4.88 * 1024**3),
+        ("0 Byte", 1, 1024, 0),
+        (".11k", 1, 1000, 110),
+        ("352k", 1, 1000, 352_000),
+    ],
+)
+def test_amounts(text: str, bare: float, base: int, value: float) -> None:
+    assert amount(text, bare=bare, base=base) == pytest.approx(value)
+
+
+def test_no_limit_and_no_amount() -> None:
+    assert [limit(text) for text in ("0", "-", "none", "unlimited", "0k", "")] == [None] * 6
+    with pytest.raises(UnreadableError, match="'many' is no amount"):
+        amount("many")
+
+
+LFS = """Disk quotas for usr carol (uid 40711):
+     Filesystem  kbytes   quota   limit   grace   files   quota   limit   grace
+       /scratch [2097152] 3145728 4194304       - 9120*   9000   10000  6d23h59m
+Some errors happened when getting quota info. Some devices may be not working or deactivated. The data in "[]" is inaccurate.
+"""
+LFS_WRAPPED = """Project tr4:
+Disk quotas for prj 77001 (pid 77001):
+     Filesystem    used   quota   limit   grace   files   quota   limit   grace
+/gpfsless/project_77001
+                 1.5T*     1T      2T    none  352k       0       0       -
+Disk quotas for prj 77002 (pid 77002):
+     Filesystem    used   bquota  blimit  bgrace   files   iquota  ilimit  igrace
+        /scratch     20k      15T     15T       -       5        0       0       -
+uid 40711 is using default block quota setting
+"""
+QUOTA = """Disk quotas for user carol (uid 40711):
+     Filesystem  blocks   quota   limit   grace   files   quota   limit   grace
+filer:/home 163840* 153600 204800 1800000100 7 0 0 0
+/dev/vdb1 100 0 0 8
+"""
+QUOTA_BLANK = """Disk quotas for user carol (uid 40711):
+     Filesystem   space   quota   limit   grace   files   quota   limit   grace
+     /work        479G   5120G   7168G            352k   5000k  10000k
+     /over        80K*     50K    100K   6days       3       0       0
+"""
+
+
+def test_lfs_quota_with_brackets_stars_and_graces() -> None:
+    (row,) = table.read_rows(LFS)
+    space, files = row.limits
+    assert (row.owner, row.filesystem) == ("user carol", "/scratch")
+    assert space == Limit(
+        BYTES, "quota of user carol", 2 * 1024**3, 4 * 1024**3, 3 * 1024**3, path="/scratch"
+    )
+    assert files == Limit(INODES, "quota of user carol", 9120, 10000, 9000, grace="6d23h59m", path="/scratch")
+
+
+def test_lfs_quota_wrapped_several_reports_and_an_expired_grace() -> None:
+    first, second = table.read_rows(LFS_WRAPPED)
+    assert first.filesystem == "/gpfsless/project_77001"
+    assert first.limits[0].used == pytest.approx(1.5 * TIB)
+    assert first.limits[0].expired
+    assert first.limits[1] == Limit(INODES, "quota of project 77001", 352_000, path=first.filesystem)
+    assert second.limits[0].hard == pytest.approx(15 * TIB)
+    assert second.limits[0].used == 20 * KIB
+
+
+def test_posix_quota_raw_graces() -> None:
+    text = QUOTA.rsplit("\n", 2)[0]
+    (row,) = table.read_rows(text, now=1_800_000_000)
+    assert row.limits[0].used == 163840 * KIB
+    assert (row.limits[0].soft, row.limits[0].hard) == (153600 * KIB, 204800 * KIB)
+    assert not row.limits[0].expired
+    assert row.limits[0].grace == "0.0 days"
+    assert table.read_rows(text, now=1_800_000_200)[0].limits[0].expired
+
+
+def test_posix_quota_with_blank_graces() -> None:
+    work, over = table.read_rows(QUOTA_BLANK)
+    assert work.limits[1] == Limit(
+        INODES, "quota of user carol", 352_000, 10_000_000, 5_000_000, path="/work"
+    )
+    assert over.limits[0].grace == "6days"
+    assert over.limits[1].used == 3
+
+
+def test_no_quota_is_no_row() -> None:
+    assert table.read_rows("Disk quotas for user carol (uid 40711): none\n") == []
+
+
+@pytest.mark.parametrize(
+    "text", ["", "lfs: quota failed for /x: No such device", "no configuration file /etc/mtab"]
+)
+def test_what_is_no_report_is_unreadable(text: str) -> None:
+    with pytest.raises(UnreadableError, match="no quota report"):
+        table.read_rows(text)
+
+
+def test_a_row_that_makes_no_sense_is_named() -> None:
+    with pytest.raises(UnreadableError, match="'/dev/vdb1 100 many'"):
+        table.read_rows("Disk quotas for user carol (uid 1):\n  Filesystem blocks\n  /dev/vdb1 100 many\n")
+
+
+LFS_DF = """UUID                   1K-blocks        Used   Available Use% Mounted on
+ark-MDT0000_UUID     27570664    12825464    14745200  47% /ark[MDT:0]
+ark-OST0000_UUID   7807622500  5787591216  2020022376  74% /ark[OST:0]
+ark-OST000a_UUID   7807622500  7790000000    17622500  99% /ark[OST:10]
+OST000b             : inactive device
+
+filesystem summary:  15615245000 13577591216  2037644876  87% /ark
+"""
+LFS_DF_I = """UUID                      Inodes       IUsed       IFree IUse% Mounted on
+ark-MDT0000_UUID          4.2M       12.3K        4.2M   1% /ark[MDT:0]
+filesystem_summary:      1322469       12280     1310189   1% /ark
+"""
+
+
+def test_lfs_df_targets() -> None:
+    mdt, ost, full = lustre.read_targets(LFS_DF)
+    assert (mdt.kind, ost.kind) == ("MDT", "OST")
+    assert full == lustre.Target("ark-OST000a", "OST", 7807622500 * KIB, 7790000000 * KIB, 17622500 * KIB)
+    assert lustre.read_targets(LFS_DF_I)[0].size == pytest.approx(4.2e6)
+    with pytest.raises(UnreadableError, match="No such file"):
+        lustre.read_targets("lfs df: cannot open /ark: No such file or directory")
+
+
+def test_lfs_project() -> None:
+    assert lustre.read_project("  77001 P /scratch/tr4\n") == 77001
+    assert lustre.read_project("    0 - /scratch/tr4\n") is None
+    assert lustre.read_project("lfs project: failed") is None
+
+
+MMLSQUOTA_Y = """mmlsquota::HEADER:version:reserved:reserved:filesystemName:quotaType:id:name:blockUsage:blockQuota:blockLimit:blockInDoubt:blockGrace:filesUsage:filesQuota:filesLimit:filesInDoubt:filesGrace:remarks:quota:defQuota:fid:filesetname:
+mmlsquota::0:1:::fs1:USR:40711:carol:1048576:2097152:3145728:1024:none:6286:0:0:14:none:i:on:off:2:tr4:
+mmlsquota::0:1:::fs1:USR:40711:carol:5:10:20:0:none:1:0:0:0:none:i:on:off:3:other:
+mmlsquota::0:1:::fs2:FILESET:3:proj%3Ax:2147483648:2147483648:2147483648:0:expired:6286:2000000:2000000:0:7 days:e:on:off:::
+"""
+MMLSQUOTA = """Disk quotas for group six (gid 601):
+                         Block Limits                                               |     File Limits
+Filesystem Fileset    type             TB      quota      limit   in_doubt    grace |    files   quota    limit in_doubt    grace  Remarks
+fs1        tr4        GRP             120        180        196          1  5 days  |       33       0     2000        0     none site
+fs1        home       USR           20.7G        50G        51G     426.2M     none |
+"""
+
+
+def test_mmlsquota_for_machines() -> None:
+    space, files = gpfs.read_quotas(MMLSQUOTA_Y, "fs1", "tr4")
+    assert space.of == "quota of user carol in fileset tr4"
+    assert (space.used, space.hard, space.soft) == (1049600 * KIB, 3 * 1024**3, 2 * 1024**3)
+    assert (files.used, files.hard) == (6300, None)
+    fileset = gpfs.read_quotas(MMLSQUOTA_Y, "fs2")
+    assert fileset[0].of == "quota of fileset proj:x"
+    assert (fileset[0].expired, fileset[1].grace) == (True, "7 days")
+
+
+def test_mmlsquota_for_people_with_a_cut_line() -> None:
+    space, files, home = gpfs.read_quotas(MMLSQUOTA)
+    assert space.of == "quota of group six in fileset tr4"
+    assert (space.used, space.hard, space.grace) == (121 * TIB, 196 * TIB, "5 days")
+    assert files.hard == 2000
+    assert home.used == pytest.approx(20.7 * 1024**3 + 426.2 * 1024**2)
+    with pytest.raises(UnreadableError, match="no answer of mmlsquota"):
+        gpfs.read_quotas("mmlsquota: File system fs9 is not known to the GPFS cluster.")
+
+
+def test_mmlsattr() -> None:
+    assert gpfs.read_fileset("file name:  /fs1/tr4\nfileset name:         tr4\nsnapshot name:\n") == "tr4"
+    assert gpfs.read_fileset("mmlsattr: Permission denied") == ""
+
+
+BEEGFS = """Quota information for storage pool Default (ID: 1):
+
+      user/group      ||           size          ||    chunk files
+     name      |  id  ||    used    |    hard    ||  used   |  hard
+--------------|------||------------|------------||---------|---------
+six           |   601||   2.50 TiB |    4.00 TiB||    12345|unlimited
+"""
+
+
+def test_beegfs_as_table_and_csv() -> None:
+    space, files = beegfs.read_quotas(BEEGFS, "group")
+    assert space == Limit(BYTES, "quota of group six", 2.5 * TIB, 4.0 * TIB)
+    assert files == Limit(INODES, "quota of group six", 12345)
+    csv = "name,id,size,hard,files,hard\ncarol,40711,1000,2000,3,40\n"
+    assert beegfs.read_quotas(csv, "user")[0].hard == 2000
+    with pytest.raises(UnreadableError, match="no answer of beegfs-ctl"):
+        beegfs.read_quotas("Error: quota disabled", "user")
+
+
+def test_cephfs_attributes() -> None:
+    told = {"ceph.quota.max_bytes": b"1000", "ceph.quota.max_files": b"0", "ceph.dir.rbytes": b"999"}
+    assert ceph.limits("/c/tr4", told) == [Limit(BYTES, "quota of /c/tr4", 999, 1000, path="/c/tr4")]
+    assert ceph.limits("/c", {}) == []
+    with pytest.raises(UnreadableError, match="no number"):
+        ceph.limits("/c", {"ceph.quota.max_bytes": b"lots"})
+
+
+def test_a_site_tool_by_json() -> None:
+    text = 'loading modules\n{"used_bytes": 1000, "limit_bytes": "2TB", "used_inodes": 3, "limit_inodes": 0}'
+    assert tool.read_json(text, "myquota") == [
+        Limit(BYTES, "quota by myquota", 1000, 2e12),
+        Limit(INODES, "quota by myquota", 3),
+    ]
+    for wrong, why in (("quota: 3", "printed no JSON"), ('{"a": 1}', "printed none of used_bytes")):
+        with pytest.raises(UnreadableError, match=why):
+            tool.read_json(wrong, "myquota")
+
+
+WORKSPACES = """Disk area               Capacity(used/max)  Files(used/max)  Cleanup
+/projappl/project_77001         24G/50G         36K/100K        n/a
+/scratch/project_77001         7.2T/8.0T       2.7M/5.0M        90d
+"""
+
+
+def test_a_site_tool_by_pattern() -> None:
+    pattern = r"^/scratch/project_77001\s+(?P<used>\S+)/(?P<limit>\S+)\s+(?P<files>\S+)/(?P<files_limit>\S+)"
+    assert tool.read_text(WORKSPACES, pattern, "ws") == [
+        Limit(BYTES, "quota by ws", 7.2e12, 8e12),
+        Limit(INODES, "quota by ws", 2.7e6, 5e6),
+    ]
+    with pytest.raises(UnreadableError, match="matches nothing"):
+        tool.read_text(WORKSPACES, r"(?P<used>\d+) potatoes", "ws")

@@ -1,0 +1,237 @@
+"""Asking the tools that know quotas: which commands, for whom, and what their answers come to.
+
+The readers of the answers are pure and lie in readers/quota/; here is what touches the machine.
+"""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from watchdogd import du
+from watchdogd.command import Answer, ask
+from watchdogd.errors import UnreadableError
+from watchdogd.readers.quota import beegfs, ceph, gpfs, lustre, table, tool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from watchdogd.readers.mounts import Mount
+    from watchdogd.readers.quota.limit import Limit
+
+DEADLINE = 20.0
+"""Seconds that one command may take; all of one source run side by side."""
+_BY_TYPE = {
+    "lustre": "lustre",
+    "gpfs": "gpfs",
+    "beegfs": "beegfs",
+    "beegfs_nodev": "beegfs",
+    "fhgfs": "beegfs",
+    "ceph": "cephfs",
+    "fuse.ceph": "cephfs",
+    "fuse.ceph-fuse": "cephfs",
+    "nfs": "posix",
+    "nfs4": "posix",
+}
+_LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "f2fs"})
+_GPFS_TOOLS = "/usr/lpp/mmfs/bin"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The directory that is asked about, and the mount it lies on."""
+
+    path: str
+    mount: Mount
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class Quotas:
+    """What a source said: the limits it knows, single storage targets, and in one line what went wrong."""
+
+    limits: tuple[Limit, ...] = ()
+    targets: tuple[lustre.Target, ...] = ()
+    trouble: str = ""
+
+
+def automatic(mount: Mount) -> str:
+    """The source for a type of file system; `statvfs` where it has no quota tool, or none can hold."""
+    local = mount.type in _LOCAL and "quota" in mount.options
+    source = _BY_TYPE.get(mount.type, "posix" if local else "statvfs")
+    return "statvfs" if source == "posix" and not shutil.which("quota") else source
+
+
+def ask_quotas(source: str | Mapping[str, Any], place: Place, memory: dict[str, Any]) -> Quotas:
+    """All limits that hold at a place, by one source (a name, or a table with `command` and `pattern`).
+
+    `memory` is the check's own: what is counted in the background is kept there.
+    """
+    if not isinstance(source, str):
+        return _tool(source)
+    if source == "du":
+        limits, trouble = du.usage(place.path, memory, place.now)
+        return Quotas(limits, trouble=trouble)
+    return _SOURCES[source](place) if source in _SOURCES else Quotas()
+
+
+# One function a source.
+
+
+def _lustre(place: Place) -> Quotas:
+    project = lustre.read_project(ask(["lfs", "project", "-d", place.path], deadline=DEADLINE).output)
+    whose = [("-u", _user()), *(("-g", group) for group in _groups(place.path))]
+    if project:
+        whose.append(("-p", str(project)))
+    commands = [["lfs", "quota", flag, name, place.path] for flag, name in whose]
+    answers = _all([*commands, ["lfs", "df", place.path]])
+    quotas = _read(answers[:-1], lambda text: _row_limits(text, place))
+    return replace(quotas, targets=_targets(answers[-1]))
+
+
+def _targets(answer: Answer) -> tuple[lustre.Target, ...]:
+    """An extra that quotas do not depend on: what cannot be read here is left out."""
+    try:
+        return tuple(lustre.read_targets(answer.output))
+    except UnreadableError:
+        return ()
+
+
+def _gpfs(place: Place) -> Quotas:
+    device = os.path.basename(place.mount.source)
+    told = ask([_gpfs_tool("mmlsattr"), "-L", place.path], deadline=DEADLINE)
+    fileset = gpfs.read_fileset(told.output)
+    asked = [[], *(["-g", group] for group in _groups(place.path)), *([["-j", fileset]] if fileset else [])]
+    commands = [[_gpfs_tool("mmlsquota"), *whose, "-Y", device] for whose in asked]
+    return _read(_all(commands), lambda text: gpfs.read_quotas(text, device, fileset))
+
+
+def _gpfs_tool(name: str) -> str:
+    return shutil.which(name) or os.path.join(_GPFS_TOOLS, name)
+
+
+def _beegfs(place: Place) -> Quotas:
+    whose = [("user", "--uid", _user()), *(("group", "--gid", group) for group in _groups(place.path))]
+    mount = f"--mount={place.mount.point}"
+    answers = _all([["beegfs-ctl", "--getquota", flag, name, mount, "--csv"] for _, flag, name in whose])
+    found = [
+        _read([answer], lambda text, kind=kind: beegfs.read_quotas(text, kind))  # type: ignore[misc]  # mypy cannot infer a lambda's default
+        for answer, (kind, _, _) in zip(answers, whose, strict=True)
+    ]
+    return Quotas(
+        tuple(limit for quotas in found for limit in quotas.limits),
+        trouble=next((quotas.trouble for quotas in found if quotas.trouble), ""),
+    )
+
+
+def _posix(place: Place) -> Quotas:
+    answers = _all([["quota", "-w", "-p", "-u"], ["quota", "-w", "-p", "-g"]])
+    quotas = _read(
+        answers, lambda text: _row_limits(text, place) if text.strip() else []
+    )  # prints nothing at all where no file system has quotas
+    here = tuple(limit for limit in quotas.limits if limit.path in (place.mount.source, place.mount.point))
+    return replace(quotas, limits=here)
+
+
+def _cephfs(place: Place) -> Quotas:
+    """The directory's own quota and those of all directories above it."""
+    found: list[Limit] = []
+    path = os.path.realpath(place.path)
+    try:
+        while True:
+            found += ceph.limits(path, _attributes(path))
+            if path in (place.mount.point, "/"):
+                return Quotas(tuple(found))
+            path = os.path.dirname(path)
+    except (OSError, UnreadableError) as error:
+        return Quotas(tuple(found), trouble=f"CephFS attributes of {path} cannot be read: {error}")
+
+
+def _attributes(path: str) -> dict[str, bytes]:
+    found = {}
+    for name in ceph.ATTRIBUTES:
+        try:
+            found[name] = os.getxattr(path, name)
+        except OSError as error:
+            if error.errno != _ENODATA:
+                raise
+    return found
+
+
+_ENODATA = 61
+
+
+def _tool(source: Mapping[str, Any]) -> Quotas:
+    argv, pattern = [str(word) for word in source.get("command", ())], source.get("pattern")
+    if not argv:
+        return Quotas(trouble="write quota = { command = ['tool', 'argument'], pattern = '...' }")
+    name = os.path.basename(argv[0])
+
+    def read(text: str) -> list[Limit]:
+        return tool.read_text(text, pattern, name) if pattern else tool.read_json(text, name)
+
+    return _read(_all([argv]), read)
+
+
+_SOURCES: dict[str, Callable[[Place], Quotas]] = {
+    "lustre": _lustre,
+    "gpfs": _gpfs,
+    "beegfs": _beegfs,
+    "posix": _posix,
+    "cephfs": _cephfs,
+}
+
+
+# What they have in common.
+
+
+def _all(commands: Sequence[Sequence[str]]) -> list[Answer]:
+    with ThreadPoolExecutor(max_workers=4) as pool:
+        return list(pool.map(lambda argv: ask(argv, deadline=DEADLINE), commands))
+
+
+def _read(answers: Sequence[Answer], reader: Callable[[str], Sequence[Limit]]) -> Quotas:
+    """What the answers come to. A tool's exit code alone says little: quota(1) has 1 for "over the limit"."""
+    limits: list[Limit] = []
+    trouble = ""
+    for answer in answers:
+        command = " ".join(answer.argv)
+        if answer.silent:
+            trouble = trouble or answer.trouble
+            continue
+        try:
+            limits += reader(answer.output)
+        except UnreadableError as error:
+            said = error if answer.ok else answer.complaint()
+            trouble = trouble or f"'{command}' cannot be read: {said}"
+    return Quotas(tuple(dict.fromkeys(limits)), trouble=trouble)
+
+
+def _row_limits(text: str, place: Place) -> list[Limit]:
+    return [limit for row in table.read_rows(text, now=place.now) for limit in row.limits]
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
+def _groups(path: str) -> list[str]:
+    """The groups that files there may count for: the directory's, if it is ours, and our own first one."""
+    ours = {os.getgid(), *os.getgroups()}
+    wanted = dict.fromkeys(gid for gid in (os.stat(path).st_gid, os.getgid()) if gid in ours)
+    return [_group(gid) for gid in wanted]
+
+
+def _group(gid: int) -> str:
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return str(gid)

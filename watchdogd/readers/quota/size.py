@@ -1,0 +1,36 @@
+"""Amounts as quota tools print them: `617.5G`, `[1048576]`, `163840*`, `1,7G`, `4.88 GiB`, `0 Byte`."""
+
+from __future__ import annotations
+
+import re
+
+from watchdogd.errors import UnreadableError
+
+_AMOUNT = re.compile(r"(\d*\.?\d+|\d+\.)([KMGTPE]?)(I?)(?:B|BYTES?)?", re.IGNORECASE)
+_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?!\d)")
+_POWERS = " KMGTPE"
+_NOTHING = frozenset({"", "-", "none", "unlimited", "null", "n/a", "unknown", "∞", "inf"})
+
+
+def amount(text: str, *, bare: float = 1.0, base: int = 1024) -> float:
+    """The number that a tool means. `bare` is the unit of one without a suffix, `base` what a `k` is.
+
+    Marks for "over the limit" (`*`) and "inaccurate" (`[]`) are no part of it. A suffix with an `i` always
+    means powers of 1024. UnreadableError for anything else.
+    """
+    plain = text.strip().strip("[]*").replace(" ", "").replace("\u202f", "")
+    plain = plain.replace(",", "") if _GROUPED.match(plain) else plain.replace(",", ".")
+    match = _AMOUNT.fullmatch(plain)
+    if not match:
+        raise UnreadableError(f"'{text.strip()}' is no amount")
+    number, prefix, binary = match.groups()
+    has_unit = prefix or plain[-1:].isalpha()
+    unit = (1024 if binary else base) ** _POWERS.index(prefix.upper() or " ") if has_unit else bare
+    return float(number) * unit
+
+
+def limit(text: str, *, bare: float = 1.0, base: int = 1024) -> float | None:
+    """A limit: 0, `-`, `none` and `unlimited` mean that there is none."""
+    if text.strip().strip("[]*").lower() in _NOTHING:
+        return None
+    return amount(text, bare=bare, base=base) or None

@@ -1,0 +1,130 @@
+"""The table of quota(1) and of `lfs quota`, which share their form.
+
+    Disk quotas for usr alice (uid 1234):
+         Filesystem  kbytes   quota   limit   grace   files   quota   limit   grace
+         /scratch   [1048576] 2097152 4194304       - [1000]   5000   10000       -
+
+Read with wrapped lines (a long file system alone on its line), several reports in one, missing grace columns,
+`*` (over the limit) and `[]` (inaccurate). Blocks without a suffix are KiB; `k` in a file count is 1000.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from watchdogd.errors import UnreadableError
+from watchdogd.readers.quota.limit import BYTES, INODES, Limit
+from watchdogd.readers.quota.size import amount, limit
+
+_OWNER = re.compile(
+    r"Disk quotas for (usr|user|grp|group|prj|project) (.+?)(?: \([ugp]id (\d+)\))?:\s*(none)?"
+)
+_WORDS = {"usr": "user", "grp": "group", "prj": "project"}
+_NUMBER = re.compile(r"\[?[\d.,]+[KMGTPE]?\]?\*?", re.IGNORECASE)
+_KIB = 1024.0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One file system's line in a report: whose it is, which file system, its two limits."""
+
+    owner: str
+    filesystem: str
+    limits: tuple[Limit, Limit]
+
+
+def read_rows(text: str, *, now: float | None = None) -> list[Row]:
+    """All rows of all reports. `now` tells a raw grace time (`quota -p`) that ran out.
+
+    UnreadableError with the offending line where a row cannot be understood, or there is no report at all.
+    """
+    owner, path, rows, reports = "", "", [], 0
+    for line in text.splitlines():
+        match = _OWNER.match(line.strip())
+        words = line.split()
+        if match:
+            reports += 1
+            owner, path = f"{_WORDS.get(match[1], match[1])} {match[2]}", ""
+        elif not owner or not words or words[0] == "Filesystem":
+            continue
+        elif len(words) == 1 and not path:
+            path = words[0]
+        elif row := _row(words, path, owner, now):
+            rows.append(row)
+            path = ""
+        elif line[0] in " \t/" and len(words) > 2:
+            raise UnreadableError(f"a quota line cannot be read: '{line.strip()}'")
+    if not reports:
+        first = next((line.strip() for line in text.splitlines() if line.strip()), "no output")
+        raise UnreadableError(f"no quota report: '{first}'")
+    return rows
+
+
+def _row(words: list[str], path: str, owner: str, now: float | None) -> Row | None:
+    if not path:
+        path, words = words[0], words[1:]
+    cells = _cells(words)
+    if cells is None:
+        return None
+    used, soft, hard, grace, files, files_soft, files_hard, files_grace = cells
+    quota = f"quota of {owner}"
+    return Row(
+        owner,
+        path,
+        (
+            _limit(BYTES, quota, path, (used, soft, hard, grace), _KIB, 1024, now),
+            _limit(INODES, quota, path, (files, files_soft, files_hard, files_grace), 1.0, 1000, now),
+        ),
+    )
+
+
+def _cells(words: list[str]) -> list[str] | None:
+    """The eight cells; graces that are blank (quota(1) without -p) put in as `-`."""
+    if len(words) == 8:
+        cells = list(words)
+    elif len(words) == 7:
+        graced = not _NUMBER.fullmatch(words[3])
+        cells = [*words, "-"] if graced else [*words[:3], "-", *words[3:]]
+    elif len(words) == 6:
+        cells = [*words[:3], "-", *words[3:], "-"]
+    else:
+        return None
+    numbers = cells[:3] + cells[4:7]
+    return cells if all(_NUMBER.fullmatch(cell) or cell == "-" for cell in numbers) else None
+
+
+def _limit(
+    kind: str,
+    of: str,
+    path: str,
+    cells: tuple[str, str, str, str],
+    bare: float,
+    base: int,
+    now: float | None,
+) -> Limit:
+    used, soft, hard, grace = cells
+    return Limit(
+        kind,
+        of,
+        used=amount(used, bare=bare, base=base) if used != "-" else 0.0,
+        hard=limit(hard, bare=bare, base=base),
+        soft=limit(soft, bare=bare, base=base),
+        grace=_grace(grace, now),
+        expired=_expired(grace, now),
+        path=path,
+    )
+
+
+def _expired(grace: str, now: float | None) -> bool:
+    """`none` is what both tools print of a grace period that ran out; `-p` prints when it does."""
+    if grace.isdigit():
+        return now is not None and 0 < int(grace) <= now
+    return grace == "none"
+
+
+def _grace(grace: str, now: float | None) -> str:
+    if not grace.isdigit():
+        return "" if grace in ("-", "none") else grace
+    left = int(grace) - (now or 0.0)
+    return f"{left / 86400:.1f} days" if now is not None and 0 < left < 10 * 365 * 86400 else ""

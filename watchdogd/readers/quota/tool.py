@@ -1,0 +1,60 @@
+"""A site's own quota tool: a JSON object, or text on which a pattern has named groups."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from watchdogd.errors import UnreadableError
+from watchdogd.readers.quota.limit import BYTES, INODES, Limit
+from watchdogd.readers.quota.size import amount, limit
+
+KEYS = ("used_bytes", "limit_bytes", "used_inodes", "limit_inodes")
+
+
+def read_json(text: str, name: str) -> list[Limit]:
+    """Limits of a JSON object with any of KEYS, or of a list of such objects. UnreadableError otherwise."""
+    begin = min((at for at in (text.find("{"), text.find("[")) if at >= 0), default=0)
+    try:
+        answer = json.loads(text[begin:])
+    except json.JSONDecodeError:
+        first = next((line.strip() for line in text.splitlines() if line.strip()), "no output")
+        raise UnreadableError(f"{name} printed no JSON, and there is no pattern: '{first[:200]}'") from None
+    rows = answer if isinstance(answer, list) else [answer]
+    found = [one for row in rows if isinstance(row, dict) for one in _of_row(row, name)]
+    if not found:
+        raise UnreadableError(f"{name} printed none of {', '.join(KEYS)}: '{text.strip()[:200]}'")
+    return found
+
+
+def _of_row(row: dict[str, Any], name: str) -> list[Limit]:
+    """Where only a limit is told, nothing is known of what is used."""
+    found = []
+    for kind, unit in ((BYTES, "bytes"), (INODES, "inodes")):
+        used, hard = row.get(f"used_{unit}"), row.get(f"limit_{unit}")
+        if used is not None:
+            whose = str(row.get("name") or f"quota by {name}")
+            top = None if hard is None else limit(str(hard), base=1000)
+            found.append(Limit(kind, whose, used=amount(str(used), base=1000), hard=top))
+    return found
+
+
+def read_text(text: str, pattern: str, name: str) -> list[Limit]:
+    """Limits of every match of `pattern` with the named groups used, limit, files, files_limit.
+
+    `k` and `T` are powers of 1000, `KiB` and `TiB` of 1024. UnreadableError where nothing matches, or a
+    group is no amount; a group that is blank or unknown says nothing.
+    """
+    found = []
+    for match in re.finditer(pattern, text, re.MULTILINE):
+        groups = {key: (value or "").strip() for key, value in match.groupdict().items()}
+        whose = groups.get("name") or f"quota by {name}"
+        for kind, used, hard in ((BYTES, "used", "limit"), (INODES, "files", "files_limit")):
+            if groups.get(used) and groups[used].lower() not in ("-", "unknown", "none"):
+                top = limit(groups.get(hard, ""), base=1000)
+                found.append(Limit(kind, whose, used=amount(groups[used], base=1000), hard=top))
+    if not found:
+        first = next((line.strip() for line in text.splitlines() if line.strip()), "no output")
+        raise UnreadableError(f"pattern '{pattern}' matches nothing that {name} printed: '{first[:200]}'")
+    return found
