@@ -1,0 +1,271 @@
+"""What becomes of incidents: one pure function from a book, results and orders to the next book and events.
+
+In this order: people's orders; checks that are gone; results, confirmed by `standing.py`; incidents that
+open, change or end; their causes (`cause.py`); and then what has to be told of each that is open
+(`telling.py`), by comparing it with what was told before. Since that comparison is made anew each time, a
+restart with the same book tells nothing twice, and what was held back is told afterwards.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from watchdogd.cause import Causes
+from watchdogd.incident import Book, Event, Incident, Kind, Observation
+from watchdogd.plugin import Result, Status
+from watchdogd.silence import Hush, obey
+from watchdogd.standing import better, calm, forgettable, judge, settle, stands
+from watchdogd.telling import event, notice, tell
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from watchdogd.incident import Order, Policy, Standing
+
+Key = tuple[str, str]
+
+
+def advance(
+    book: Book,
+    observations: Sequence[Observation],
+    policies: Mapping[str, Policy],
+    now: float,
+    *,
+    orders: Sequence[Order] = (),
+    silent: Callable[[str, str, float], str] | None = None,
+) -> tuple[Book, tuple[Event, ...]]:
+    """The book after a round, and what happened, in the order in which it should be told.
+
+    `observations` are all results of the round, `policies` how each existing check is judged, `orders` what
+    people asked for since the last round. `silent(target, check, now)` says why a maintenance window keeps
+    a target silent, or nothing. Without observations only time has passed: reminders, escalations, the end
+    of silences, and the confirmation of slow checks. Results of checks without a policy are left out, but
+    for notices. Of several results about one subject the worst counts. A subject that a check reports no
+    longer, though all that it did report could be found out, is well.
+    """
+    silences = obey(book.silences, orders, now)
+    sitting = _Sitting(book, policies, now, Hush(silences, silent, now))
+    sitting.note(observations)
+    sitting.acknowledge(orders)
+    sitting.strike()
+    sitting.take_in(observations)
+    sitting.pay(book.owed)
+    sitting.turn()
+    sitting.explain()
+    sitting.tell()
+    return Book(sitting.standings, silences, sitting.next_id, tuple(sitting.owed)), tuple(sitting.events)
+
+
+class _Sitting:
+    """The workbench of one round."""
+
+    def __init__(self, book: Book, policies: Mapping[str, Policy], now: float, hush: Hush) -> None:
+        self.standings = dict(book.standings)
+        self.next_id = book.next_id
+        self.owed: list[Incident] = []
+        self.events: list[Event] = []
+        self._policies = policies
+        self._now = now
+        self._hush = hush
+        self._changes: dict[Key, Kind] = {}
+        self._open: list[Key] = []
+        self._held: set[Key] = set()
+        self._followers: Mapping[int, list[Incident]] = {}
+
+    def note(self, observations: Iterable[Observation]) -> None:
+        """Notices are told, and change nothing."""
+        for seen in observations:
+            if seen.result.notice:
+                silent = bool(self._hush.reason(seen.target, seen.run, seen.check))
+                self.events.append(notice(seen, self._now, quiet=silent))
+
+    def acknowledge(self, orders: Iterable[Order]) -> None:
+        """Acks of open incidents; the first one counts."""
+        for order in (order for order in orders if order.verb == "ack"):
+            for key, standing in self.standings.items():
+                incident = standing.incident
+                if incident is None or incident.id != order.incident or incident.acknowledged_by:
+                    continue
+                at = min(order.at, self._now)
+                incident = replace(incident, acknowledged_by=order.by, acknowledged_at=at)
+                self.standings[key] = replace(standing, incident=incident)
+                text = f"acknowledged by {order.by}"
+                self.events.append(
+                    event(
+                        Kind.ACKNOWLEDGED, incident, self._now, summary=text, details=order.reason, quiet=True
+                    )
+                )
+
+    def strike(self) -> None:
+        """Checks that no longer exist: their incidents end without a message."""
+        for key in [key for key in self.standings if key[0] not in self._policies]:
+            standing = self.standings.pop(key)
+            if standing.incident is not None:
+                struck = replace(
+                    standing, summary="the check is no longer configured", details="", quiet=True
+                )
+                self._resolve(standing.incident, struck)
+
+    def take_in(self, observations: Iterable[Observation]) -> None:
+        """Judge the results."""
+        worst: dict[Key, Observation] = {}
+        blind: set[str] = set()
+        for seen in observations:
+            result = seen.result
+            if result.notice or seen.check not in self._policies:
+                continue
+            key = (seen.check, result.subject)
+            other = worst.get(key)
+            if other is None or other.result.status.severity < result.status.severity:
+                worst[key] = seen
+            if result.status is Status.UNKNOWN:
+                blind.add(seen.check)
+        for key, seen in worst.items():
+            self.standings[key] = judge(self.standings.get(key), seen, self._policies[seen.check], self._now)
+        self._miss(worst, {check for check, _ in worst} - blind)
+
+    def _miss(self, seen: Mapping[Key, Observation], checks: Collection[str]) -> None:
+        """Subjects that checks report no longer."""
+        for key in [key for key in self.standings if key[0] in checks and key not in seen]:
+            standing = self.standings[key]
+            policy = self._policies[standing.check]
+            if forgettable(standing, policy, self._now):
+                del self.standings[key]
+            else:
+                result = Result(Status.OK, "no longer reported", subject=standing.subject)
+                missing = Observation(standing.check, standing.run, standing.target, result, self._now)
+                self.standings[key] = judge(standing, missing, policy, self._now)
+
+    def pay(self, owed: Iterable[Incident]) -> None:
+        """What ended during a silence is told when it is over."""
+        for incident in owed:
+            if self._hush.reason(incident.target, incident.run, incident.check):
+                self.owed.append(incident)
+            else:
+                ended = replace(incident, silent="")
+                self.events.append(event(Kind.RESOLVED, ended, self._now, summary=ended.recovery, details=""))
+
+    def turn(self) -> None:
+        """Open, change and end incidents as the settled statuses demand."""
+        for key, standing in self.standings.items():
+            if standing.status is Status.OK and standing.settled is Status.OK and standing.incident is None:
+                continue
+            turned = self._turned(key, standing)
+            if turned is not standing:
+                self.standings[key] = turned
+            if turned.incident is not None:
+                self._open.append(key)
+
+    def _turned(self, key: Key, standing: Standing) -> Standing:
+        policy = self._policies[standing.check]
+        if standing.since > self._now:
+            standing = replace(standing, since=self._now)
+        if standing.status is not standing.settled:
+            standing = settle(standing, policy, self._now)
+        incident = standing.incident
+        if incident is None:
+            return standing if standing.settled is Status.OK else self._opened(key, standing)
+        change = _change(incident, standing, policy, self._now)
+        if change is None:
+            return standing
+        if change is Kind.RESOLVED:
+            self._resolve(incident, standing)
+            return replace(standing, incident=None)
+        self._changes[key] = change
+        told = standing.settled if change is Kind.EASED and incident.told is not None else incident.told
+        return replace(standing, incident=replace(incident, status=standing.settled, told=told))
+
+    def _opened(self, key: Key, standing: Standing) -> Standing:
+        self._changes[key] = Kind.OPENED
+        incident = Incident(
+            id=self.next_id,
+            check=standing.check,
+            run=standing.run,
+            target=standing.target,
+            subject=standing.subject,
+            status=standing.settled,
+            opened_at=self._now,
+            summary=standing.summary,
+            details=standing.details,
+        )
+        self.next_id += 1
+        return replace(standing, incident=incident)
+
+    def _resolve(self, incident: Incident, standing: Standing) -> None:
+        """End an incident: told where it was told of, and later where silence reigns."""
+        silent = self._hush.reason(incident.target, incident.run, incident.check)
+        resolved_at = max(self._now, incident.opened_at)
+        ended = replace(incident, resolved_at=resolved_at, recovery=standing.summary, silent=silent)
+        wanted = incident.told is not None and not standing.quiet
+        if wanted and silent:
+            self.owed.append(ended)
+        self.events.append(
+            event(
+                Kind.RESOLVED,
+                ended,
+                self._now,
+                summary=standing.summary,
+                details=standing.details,
+                quiet=not wanted or bool(silent),
+            )
+        )
+
+    def explain(self) -> None:
+        """Find the causes of what was not told yet, and what has to wait for a cause to be confirmed."""
+        untold = [key for key in self._open if self._incident(key).told is None]
+        if not untold:
+            return
+        causes = Causes(self.standings.values(), self._policies, self._now)
+        for key in untold:
+            incident, follows = self._incident(key), self._policies[key[0]].follows
+            leader = causes.leader(incident, follows)
+            if leader != incident.explained_by:
+                self._rest_on(key, leader)
+                causes.explain(incident, leader)
+            if leader is None and causes.brewing(incident, follows):
+                self._held.add(key)
+        self._followers = causes.followers(self._incident(key) for key in untold)
+
+    def _incident(self, key: Key) -> Incident:
+        incident = self.standings[key].incident
+        assert incident is not None
+        return incident
+
+    def _rest_on(self, key: Key, leader: int | None) -> None:
+        """Set or lift the explanation; what was explained has to be confirmed anew without its cause."""
+        standing = self.standings[key]
+        incident = replace(self._incident(key), explained_by=leader)
+        if leader is None and stands(standing):
+            standing = replace(standing, since=self._now, streak=0)
+        self.standings[key] = replace(standing, incident=incident)
+
+    def tell(self) -> None:
+        """Say of each open incident what has to be said now."""
+        for key in self._open:
+            standing, before = self.standings[key], self._incident(key)
+            silent = self._hush.reason(before.target, before.run, before.check)
+            after, events = tell(
+                standing,
+                self._policies[key[0]],
+                self._now,
+                silent=silent,
+                held=key in self._held,
+                change=self._changes.get(key),
+                followers=self._followers.get(before.id, ()),
+            )
+            self.events += events
+            if after is not before:
+                self.standings[key] = replace(standing, incident=after)
+
+
+def _change(incident: Incident, standing: Standing, policy: Policy, now: float) -> Kind | None:
+    """What the settled status makes of an open incident. UNKNOWN changes nothing about a known fault."""
+    settled = standing.settled
+    if settled is incident.status or settled is Status.UNKNOWN:
+        return None
+    if not better(incident.status, settled):
+        return Kind.WORSE
+    if not calm(standing, policy, now):
+        return None
+    return Kind.RESOLVED if settled is Status.OK else Kind.EASED

@@ -1,0 +1,151 @@
+"""Confirmation: what is known of one check and subject after one more result. Pure.
+
+A result counts for nothing until it is confirmed. Results form rows: those that agree with the settled
+status, and those that differ from it in one way. A row settles its status when it is `confirm` results long;
+a check slower than `patience` (see Policy) need not wait for its next result: there a row also settles once
+it has lasted for `patience`. UNKNOWN settles only where nothing worse is known: it neither ends nor softens
+what was found out before.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from watchdogd.incident import Standing
+from watchdogd.plugin import Status
+
+if TYPE_CHECKING:
+    from watchdogd.incident import Incident, Observation, Policy
+    from watchdogd.plugin import Result
+
+OK, WARNING, CRITICAL, UNKNOWN = Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN
+
+FLAP_TURNS = 3
+"""So many confirmed turns to the bad within the flapping window are flapping."""
+FLAP_ROUNDS = 60
+"""The flapping window in rounds of the check (an hour at one a minute), six hours at most."""
+FLAP_LONGEST = 6 * 3600.0
+FLAP_CALM = 4
+"""What flaps has recovered, or eased, when it stayed so for the window divided by this."""
+
+
+class Row(enum.Enum):
+    """In what way a result differs from the settled status."""
+
+    SAME = enum.auto()
+    GOOD = enum.auto()
+    BAD = enum.auto()
+    LEVEL = enum.auto()
+    DOUBT = enum.auto()
+
+
+def row(settled: Status, status: Status) -> Row:
+    """The row that a result of `status` belongs to."""
+    if status is settled:
+        return Row.SAME
+    if status is OK:
+        return Row.GOOD
+    if settled is OK or settled is UNKNOWN:
+        return Row.BAD
+    return Row.DOUBT if status is UNKNOWN else Row.LEVEL
+
+
+def judge(standing: Standing | None, seen: Observation, policy: Policy, now: float) -> Standing:
+    """The standing after one more result. `now` bounds the result's time, should the clock have jumped."""
+    result = seen.result
+    status = result.status
+    at = min(seen.at, now)
+    settled, since, streak, quiet = OK, at, 1, False
+    flips: tuple[float, ...] = ()
+    incident = None
+    if standing is not None:
+        settled, flips, incident = standing.settled, standing.flips, standing.incident
+        if status is standing.status or row(settled, status) is row(settled, standing.status):
+            since, streak, quiet = min(standing.since, at), standing.streak + 1, standing.quiet
+        if incident is not None and status is not OK:
+            incident = _latest(incident, result)
+    details = result.details if status is not OK or incident is not None else ""
+    after = Standing(
+        seen.check,
+        result.subject,
+        status,
+        result.summary,
+        at,
+        since,
+        streak,
+        flips,
+        incident,
+        settled,
+        seen.run,
+        seen.target,
+        details,
+        status is OK and (quiet or result.quiet),
+    )
+    return after if status is settled else settle(after, policy, now)
+
+
+def _latest(incident: Incident, result: Result) -> Incident:
+    """An open incident with the words of its newest bad result; UNKNOWN is only a doubt about a known one."""
+    if result.status is UNKNOWN and incident.status is not UNKNOWN:
+        return incident if incident.doubt == result.summary else replace(incident, doubt=result.summary)
+    if (incident.summary, incident.details, incident.doubt) == (result.summary, result.details, ""):
+        return incident
+    return replace(incident, summary=result.summary, details=result.details, doubt="")
+
+
+def settle(standing: Standing, policy: Policy, now: float) -> Standing:
+    """The standing with its row's status settled, where the row is confirmed by now."""
+    kind = row(standing.settled, standing.status)
+    if kind is Row.SAME or kind is Row.DOUBT or not confirmed(standing, policy, now):
+        return standing
+    flips = _recent(standing.flips, policy, now)
+    if not better(standing.settled, standing.status):
+        flips = (*flips, now)
+    return replace(standing, settled=standing.status, flips=flips)
+
+
+def confirmed(standing: Standing, policy: Policy, now: float) -> bool:
+    """Whether the present row is long enough, in results or (where the check is slow) in time."""
+    if standing.streak >= policy.confirm:
+        return True
+    return policy.every > policy.patience and now - standing.since >= policy.patience
+
+
+def better(before: Status, after: Status) -> bool:
+    """Whether a turn is for the better. From UNKNOWN to WARNING is not: now there is a known fault."""
+    return after is OK or (before is CRITICAL and after is WARNING)
+
+
+def stands(standing: Standing) -> bool:
+    """Whether the latest result bears out what is settled, or at least does not deny it."""
+    return row(standing.settled, standing.status) in (Row.SAME, Row.DOUBT)
+
+
+def calm(standing: Standing, policy: Policy, now: float) -> bool:
+    """Whether a turn for the better may be believed: at once, or, of what flaps, when it has lasted."""
+    if not flapping(standing, policy, now):
+        return True
+    return now - standing.since >= window(policy) / FLAP_CALM
+
+
+def flapping(standing: Standing, policy: Policy, now: float) -> bool:
+    """Whether the subject turned bad again and again of late."""
+    return len(_recent(standing.flips, policy, now)) >= FLAP_TURNS
+
+
+def forgettable(standing: Standing, policy: Policy, now: float) -> bool:
+    """Whether nothing is lost with a standing whose subject is reported no longer."""
+    well = standing.settled is OK and standing.status is OK and standing.incident is None
+    return well and not _recent(standing.flips, policy, now)
+
+
+def window(policy: Policy) -> float:
+    """How far back turns count as flapping, in seconds."""
+    return min(FLAP_ROUNDS * policy.every, FLAP_LONGEST)
+
+
+def _recent(flips: tuple[float, ...], policy: Policy, now: float) -> tuple[float, ...]:
+    """The turns within the window; those of the future were told by a clock that was wrong."""
+    return tuple(time for time in flips if 0 <= now - time < window(policy)) if flips else ()

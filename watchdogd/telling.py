@@ -1,0 +1,170 @@
+"""What has to be told of an open incident now, found by comparing it with what was told before. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from watchdogd.incident import Event, Kind
+from watchdogd.plugin import Status
+from watchdogd.standing import FLAP_CALM, confirmed, flapping, stands, window
+from watchdogd.units import format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from watchdogd.incident import Incident, Observation, Policy, Standing
+
+
+def tell(
+    standing: Standing,
+    policy: Policy,
+    now: float,
+    *,
+    silent: str = "",
+    held: bool = False,
+    change: Kind | None = None,
+    followers: Sequence[Incident] = (),
+) -> tuple[Incident, list[Event]]:
+    """The open incident of a standing after this round's telling, and the events.
+
+    `silent` is why its target has to be silent, `held` that a cause may be about to show, `change` what
+    became of it in this round (recorded where it is not told), `followers` what it explains.
+    """
+    before = standing.incident
+    assert before is not None
+    after = _reanchored(before, silent, now)
+    kind = _due(standing, after, policy, now, was_silent=before.silent, held=held)
+    events = []
+    if change is not None and change is not kind:
+        events.append(event(change, after, now, quiet=True))
+    if kind is not None:
+        after = _told(after, now)
+        events.append(_worded(kind, after, standing, policy, now, followers))
+    if _escalates(standing, after, policy, now):
+        after = replace(after, escalated_at=now)
+        events.append(_worded(Kind.ESCALATION, after, standing, policy, now, followers))
+    return after, events
+
+
+def event(
+    kind: Kind,
+    incident: Incident,
+    now: float,
+    *,
+    summary: str | None = None,
+    details: str | None = None,
+    quiet: bool = False,
+    notes: tuple[str, ...] = (),
+) -> Event:
+    """What happened to an incident, in its own words where no others are given."""
+    return Event(
+        kind=kind,
+        at=now,
+        check=incident.check,
+        run=incident.run,
+        target=incident.target,
+        summary=incident.summary if summary is None else summary,
+        details=incident.details if details is None else details,
+        incident=incident,
+        quiet=quiet,
+        notes=notes,
+    )
+
+
+def notice(seen: Observation, now: float, *, quiet: bool) -> Event:
+    """A result that is told once and changes nothing."""
+    result = seen.result
+    words = (result.summary, result.details)
+    return Event(Kind.NOTICE, now, seen.check, seen.run, seen.target, *words, quiet=quiet)
+
+
+def _reanchored(incident: Incident, silent: str, now: float) -> Incident:
+    """An incident with its silence, and with no time of telling in the future: the clock may be set back."""
+    announced, told = incident.announced_at, incident.told_at
+    early = (announced is not None and announced > now) or (told is not None and told > now)
+    if early:
+        announced = None if announced is None else min(announced, now)
+        told = None if told is None else min(told, now)
+    elif silent == incident.silent:
+        return incident
+    return replace(incident, silent=silent, announced_at=announced, told_at=told)
+
+
+def _due(
+    standing: Standing, incident: Incident, policy: Policy, now: float, *, was_silent: str, held: bool
+) -> Kind | None:
+    """What has to be told of an open incident now, if anything."""
+    if incident.silent or not _wrong(standing):
+        return None
+    if incident.told is None:
+        free = not (held or incident.acknowledged_by or incident.explained_by is not None)
+        return Kind.OPENED if free and confirmed(standing, policy, now) else None
+    if incident.told is not incident.status:
+        return Kind.WORSE
+    if incident.acknowledged_by or incident.told_at is None:
+        return None
+    late = now - incident.told_at >= policy.repeat_every
+    return Kind.REMINDER if late or was_silent else None
+
+
+def _wrong(standing: Standing) -> bool:
+    """Whether it is still wrong as far as anybody knows: the latest result does not speak against it."""
+    return standing.settled is not Status.OK and stands(standing)
+
+
+def _told(incident: Incident, now: float) -> Incident:
+    announced = now if incident.announced_at is None else incident.announced_at
+    return replace(incident, told=incident.status, told_at=now, announced_at=announced)
+
+
+def _escalates(standing: Standing, incident: Incident, policy: Policy, now: float) -> bool:
+    """Whether others have to be called: once, and only of what was told, stands, and nobody took."""
+    if policy.escalate_after is None or incident.announced_at is None or incident.escalated_at is not None:
+        return False
+    if incident.acknowledged_by or incident.silent or not _wrong(standing):
+        return False
+    return now - incident.announced_at >= policy.escalate_after
+
+
+def _worded(
+    kind: Kind,
+    incident: Incident,
+    standing: Standing,
+    policy: Policy,
+    now: float,
+    followers: Sequence[Incident],
+) -> Event:
+    """An event to be told, with what belongs to it."""
+    notes = []
+    if kind is Kind.ESCALATION:
+        notes.append(f"nobody acknowledged it for {_span(now - (incident.announced_at or now))}")
+    if incident.doubt:
+        notes.append(f"cannot be found out now: {incident.doubt}")
+    if kind in (Kind.OPENED, Kind.WORSE) and flapping(standing, policy, now):
+        notes.append(_flapping_note(standing, policy))
+    notes += [_line(follower) for follower in followers]
+    still = f"still, for {_span(now - incident.opened_at)}: " if kind is Kind.REMINDER else ""
+    return event(kind, incident, now, summary=still + incident.summary, notes=tuple(notes))
+
+
+def _line(incident: Incident) -> str:
+    """What follows from a cause, as one line inside its message."""
+    subject = f" {incident.subject}" if incident.subject else ""
+    return f"[{incident.status.name}] {incident.check}{subject}: {incident.summary}"
+
+
+def _flapping_note(standing: Standing, policy: Policy) -> str:
+    span = window(policy)
+    return (
+        f"it comes and goes: {len(standing.flips)} times within {format_duration(span)}; "
+        f"its end is told when it has lasted for {format_duration(span / FLAP_CALM)}"
+    )
+
+
+def _span(seconds: float) -> str:
+    """A length of time as people say it: `30 s`, `40 min`, `3 h`, `1.5 h`, `2 d`."""
+    for length, unit, digits in ((86400.0, "d", 1), (3600.0, "h", 1), (60.0, "min", 0)):
+        if seconds >= length:
+            return f"{seconds / length:.{digits}f}".removesuffix(".0") + f" {unit}"
+    return f"{max(0.0, seconds):.0f} s"
