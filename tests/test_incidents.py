@@ -726,5 +726,5 @@ def test_a_steady_round_of_two_thousand_checks_is_cheap(result: Result) -> None:
         now += 1
         book, _ = advance(book, seen, policies, now)
         best = min(best, time.process_time() - begin)
-    # About 5 µs (good) and 15 µs (bad, and explained by another) were measured; 150 µs are for all of a check.
+    # Measured: about 5 µs (good), 15 µs (bad, and explained by another); all of a check may cost 150 µs.
     assert best / len(names) < 60e-6, f"{best / len(names) * 1e6:.1f} µs a result"
