@@ -26,7 +26,7 @@ from watchdogd.plugin import (
 )
 from watchdogd.readers import switch
 from watchdogd.readers.reasons import Wait
-from watchdogd.scene import Limits, Scene, by, jobs_are, on, reason_of, stuck, told
+from watchdogd.scene import Limits, Scene, by, handle, jobs_are, on, reason_of, stuck, told
 from watchdogd.units import format_duration, iso
 
 QUEUE = "queue"
@@ -219,7 +219,7 @@ def _waiting(scene: Scene) -> Result:
     estimate, reason = job.start_estimate, f" ({job.reason})" if job.reason else ""
     if estimate is not None and scene.now - estimate > scene.limits.estimate_late:
         line = f"nothing runs; job {job.id} waits{reason}, though it was to start at {iso(estimate)}"
-        return warning(f"{line}, {scene.ago(estimate)} ago", details=f"scontrol show job {job.raw_id}")
+        return warning(f"{line}, {scene.ago(estimate)} ago", details=f"squeue --start --jobs={job.raw_id}")
     soon = f", estimated to start at {iso(estimate)}" if estimate else ", no estimate of its start"
     since = f" since {iso(job.submitted_at)}" if job.submitted_at else ""
     return ok(f"nothing runs; job {job.id} waits{since}{reason}{soon}")
@@ -271,7 +271,7 @@ def _crash_loop(scene: Scene, past: Past) -> Result | None:
     if len(crashed) < scene.limits.crashes or scene.now - oldest > scene.limits.crash_within:
         return None
     line = f"crash loop: the last {len(crashed)} jobs failed within minutes; {told(crashed[0])}"
-    holds = [f"scontrol hold {job.raw_id}" for job in scene.waiting]
+    holds = [f"scontrol hold {handle(job)}" for job in scene.waiting]
     more = [told(end) for end in crashed[1:]]
     return critical(f"{line}; {jobs_are(scene.queued)} waiting", details="\n".join([*more, *holds]))
 
@@ -284,7 +284,7 @@ def _restarts(scene: Scene, past: Past) -> Iterator[Result]:
             ran = f" after {format_duration(life.seen_at - life.started_at)}" if life.started_at else ""
             goes_on = f"waits ({job.reason})" if job.waiting else f"runs again{on(job.nodes)}"
             line = f"restart: job {job.id} was requeued{ran}{on(life.nodes)}, and {goes_on}"
-            yield notice(line, details=f"sacct --duplicates -j {job.raw_id}")
+            yield notice(line, details=f"sacct --duplicates -j {handle(job)}")
     if past.gone >= 2:
         return
     successor = f"{scene.newest.id} took over" if scene.running else f"{scene.waiting[0].id} is next"

@@ -5,6 +5,7 @@ A Snapshot is one look at both. All times are seconds since the epoch; None mean
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -38,8 +39,9 @@ ENDED_STATES = frozenset(
 class Job:
     """One line of the queue: a job, one task of an array, the waiting rest of an array, or one het component.
 
-    `id` is what people see (`88_3`, `88_[4-9%1]`, `123+0`), `raw_id` the number that every Slurm command
-    takes. `state` is Slurm's long word without flags (RUNNING, PENDING ...).
+    `id` is what people see (`88_3`, `88_[4-9%1]`, `123+0`), `raw_id` the number that `srun --jobid` and the
+    records go by; scancel and scontrol want `handle`. `state` is Slurm's long word without flags (RUNNING,
+    PENDING ...).
     """
 
     id: str
@@ -68,6 +70,15 @@ class Job:
     def waiting(self) -> bool:
         """True while it has no nodes: its start is to come."""
         return self.state in WAITING_STATES
+
+    @property
+    def handle(self) -> str:
+        """What scancel and scontrol take for this job alone (a het job as a whole); quote it for a shell.
+
+        Measured on 22.05: scancel of an array task's raw id does nothing, with exit 0, and that of the last
+        task, whose raw id is the array's, cancels the whole array.
+        """
+        return re.sub(r"%\d+(?=\]$)|\+\d+$", "", self.id)
 
     @property
     def ended(self) -> bool:
@@ -120,7 +131,8 @@ class Ending:
             return f"{self.state} by {self.cancelled_by}"
         if self.exit_code:
             return f"{self.state} with exit code {self.exit_code}"
-        return f"{self.state} by signal {self.signal}" if self.signal else self.state
+        real = self.signal is not None and 0 < self.signal <= 64  # 125 is Slurm's own mark: out of memory
+        return f"{self.state} by signal {self.signal}" if real else self.state
 
     @property
     def lasted(self) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -93,16 +94,21 @@ class Scene:
 
     def end_line(self, job: Job) -> str:
         """The command that ends a job."""
-        return f"kill {job.id}" if self.process else f"scancel {job.raw_id}"
+        return f"kill {job.id}" if self.process else f"scancel {handle(job)}"
 
     def resume_line(self, job: Job) -> str:
         """The command that lets a suspended job go on."""
-        return f"kill -CONT {job.id}" if self.process else f"scontrol resume {job.raw_id}"
+        return f"kill -CONT {job.id}" if self.process else f"scontrol resume {handle(job)}"
 
 
 def reason_of(job: Job) -> reasons.Reason:
     """Why a waiting job waits, judged."""
     return reasons.judge(job.reason, job.state)
+
+
+def handle(job: Job) -> str:
+    """The job's id as it is typed after scancel or scontrol."""
+    return shlex.quote(job.handle)
 
 
 def told(end: Ending) -> str:
@@ -117,7 +123,7 @@ def stuck(job: Job) -> str:
     reason = reason_of(job)
     until = "until it is released" if reason.wait is Wait.HELD else "for ever"
     why = f"{reason.why} ({job.reason or job.state})"
-    return f"job {job.id} of {job.user} waits {until}: {why}; {reason.mend_for(job.raw_id)}"
+    return f"job {job.id} of {job.user} waits {until}: {why}; {reason.mend_for(handle(job))}"
 
 
 def jobs_are(count: int) -> str:

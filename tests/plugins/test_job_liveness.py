@@ -169,6 +169,7 @@ def test_reasons_that_pass(watch: Watch, reason: str) -> None:
         "JobHeldAdmin",
         "launch failed requeued held",
         "(launch failed requeued held)",
+        "launch_failed_requeued_held",
         "BadConstraints",
         "PartitionTimeLimit",
         "AssocMaxWallDurationPerJobLimit",
@@ -296,7 +297,7 @@ def test_silent_accounting_is_named(watch: Watch) -> None:
     ("fields", "words"),
     [
         ({"state": "TIMEOUT", "exit_code": 0}, "ended TIMEOUT at"),
-        ({"state": "OUT_OF_MEMORY", "exit_code": 0, "signal": 125}, "ended OUT_OF_MEMORY by signal 125"),
+        ({"state": "OUT_OF_MEMORY", "exit_code": 0, "signal": 125}, "ended OUT_OF_MEMORY at"),
         ({"state": "CANCELLED", "exit_code": 0, "cancelled_by": "bob"}, "ended CANCELLED by bob"),
         ({"state": "FAILED", "exit_code": 0, "signal": 9}, "ended FAILED by signal 9"),
         ({"state": "CANCELLED", "exit_code": None, "signal": None, "started_at": None}, "before it started"),
@@ -604,6 +605,18 @@ def test_not_obeyed_in_time_names_owner_and_scancel(watch: Watch) -> None:
     assert result.status is Status.CRITICAL
     assert "job 88 of alice still runs 16m40s after the kill switch was set by bob" in result.summary
     assert result.summary.endswith("scancel 88")
+
+
+def test_of_an_array_task_the_id_that_scancel_takes(watch: Watch) -> None:
+    watch.look(job("90", id="88_3"))
+    watch.press()
+    result = the(watch.look(job("90", id="88_3"), after=1000))
+    assert result.summary.endswith("scancel 88_3")
+
+
+def test_of_a_held_array_the_id_that_scontrol_takes(watch: Watch) -> None:
+    result = the(watch.look(waiting("88", "JobHeldUser", id="88_[4-9%1]", tasks=6)))
+    assert result.summary.endswith("scontrol release '88_[4-9]'")
 
 
 def test_left_set_while_jobs_wait(watch: Watch) -> None:

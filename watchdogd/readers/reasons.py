@@ -71,6 +71,7 @@ _BUDGET = re.compile(r"(QOS|Assoc)(Grp|Max)(?!\w*Run)\w*(Minutes|Wall)\w*")
 def judge(reason: str, state: str = "PENDING") -> Reason:
     """What a waiting job's reason means; words nobody knows are taken to pass."""
     bare = reason.strip().strip("()")
+    bare = bare.replace("_", " ") if bare.replace("_", " ") in _KNOWN else bare  # scontrol writes no spaces
     if state == "SPECIAL_EXIT":
         return Reason(Wait.NEVER, "it left with the special exit state, so Slurm holds it", _RELEASE)
     if bare in _KNOWN:

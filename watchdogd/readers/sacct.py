@@ -37,16 +37,19 @@ _FIELDS = (
     "JobName",
 )
 _WORD = rf"[^{FIELD}\n]*{FIELD}"
-_START = re.compile(rf"^(?=\d+{_WORD}\d+{_WORD}[A-Z_]+{_WORD}\d+:\d+{FIELD})", re.MULTILINE)
+_START = re.compile(rf"^(?=\d+{_WORD}\d+{_WORD} *[A-Z_]+{_WORD}\d+:\d+{FIELD})", re.MULTILINE)
 _BY = re.compile(r"CANCELLED by (\S+)")
 
 
-def argv(users: Iterable[str], names: Iterable[str] = (), *, since_minutes: int) -> tuple[str, ...]:
+def argv(
+    users: Iterable[str], names: Iterable[str] = (), *, since_minutes: int, submit_line: bool = True
+) -> tuple[str, ...]:
     """The one sacct of a round: jobs of `users` with one of `names` that lived in the last `since_minutes`.
 
     sacct refuses as a whole where it does not know one of the users (22.05: tried). A name with a comma
-    cannot be asked for: then all names are.
+    cannot be asked for: then all names are. `submit_line` is for Slurm from 21.08 on: see `too_old`.
     """
+    fields = _FIELDS if submit_line else ["Comment" if each == "SubmitLine" else each for each in _FIELDS]
     wanted = sorted(names)
     only = () if any("," in name for name in wanted) or not wanted else (f"--name={','.join(wanted)}",)
     return (
@@ -58,8 +61,13 @@ def argv(users: Iterable[str], names: Iterable[str] = (), *, since_minutes: int)
         f"--user={','.join(sorted(users))}",
         *only,
         f"--starttime=now-{since_minutes}minutes",
-        f"--format={','.join(_FIELDS)}",
+        f"--format={','.join(fields)}",
     )
+
+
+def too_old(complaint: str) -> bool:
+    """True where sacct refused because it is older than submit lines."""
+    return "Invalid field requested" in complaint and "SubmitLine" in complaint
 
 
 def read(text: str) -> tuple[Ending, ...]:

@@ -87,7 +87,7 @@ class _Look:
         return Snapshot(self.now, trouble=trouble, users=self.users, known=self.known)
 
     def _ask(self, argv: Sequence[str]) -> command.Answer:
-        left = max(self.until - time.monotonic(), 0.1)
+        left = round(max(self.until - time.monotonic(), 0.1), 1)
         return command.ask(argv, deadline=left, env=command.environment(slurmtext.ENVIRONMENT))
 
     def _queue(self) -> tuple[tuple[Job, ...] | None, str]:
@@ -96,7 +96,7 @@ class _Look:
             return None, f"the name service knows none of the users {', '.join(sorted(self.users))}"
         answer = self._ask(squeue.argv(self.people, ended=True))
         if not answer.ok:
-            return None, f"squeue: {answer.complaint()}"
+            return None, _complaint("squeue", answer)
         if answer.truncated:
             return None, "squeue printed more than can be kept"
         try:
@@ -141,8 +141,10 @@ class _Look:
         """sacct's endings, or none and one line of why."""
         minutes = int((self.now - since) / 60) + 10
         answer = self._ask(sacct.argv(self.people, self.wanted, since_minutes=minutes))
+        if sacct.too_old(answer.errors):
+            answer = self._ask(sacct.argv(self.people, self.wanted, since_minutes=minutes, submit_line=False))
         if not answer.ok or answer.truncated:
-            return (), f"sacct: {answer.complaint()}"
+            return (), _complaint("sacct", answer)
         try:
             endings = sacct.read(answer.output)
         except UnreadableError as error:
@@ -177,6 +179,12 @@ class _Look:
             return frozenset()
         answer = self._ask(("scontrol", "show", "config"))
         return others if answer.ok and scontrol.hides_jobs(answer.output) else frozenset()
+
+
+def _complaint(tool: str, answer: command.Answer) -> str:
+    """Why it failed, with the tool's name once."""
+    line = answer.complaint()
+    return line if line.startswith((f"{tool} ", f"{tool}: ")) else f"{tool}: {line}"
 
 
 def _ending(job: Job) -> Ending:

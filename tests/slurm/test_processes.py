@@ -1,0 +1,177 @@
+"""Runs that are plain processes: found, dead, stopped, reused, and never watchdogd itself."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.waiting import wait_until
+from watchdogd.jobs import Job, Snapshot
+from watchdogd.plugin import Run
+from watchdogd.slurm import processes
+
+SLEEP = "import time; time.sleep(600)"
+Started = subprocess.Popen[bytes]
+
+
+class Trainings:
+    """Processes that a test starts, each with a word of its own in its command line."""
+
+    def __init__(self) -> None:
+        self.word = f"training-{uuid.uuid4().hex}"
+        self._all: list[Started] = []
+
+    def start(self, code: str = SLEEP) -> Started:
+        process = subprocess.Popen([sys.executable, "-c", code, self.word])
+        self._all.append(process)
+        return process
+
+    def end(self) -> None:
+        for process in self._all:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def trainings() -> Iterator[Trainings]:
+    started = Trainings()
+    yield started
+    started.end()
+
+
+def look(run: Run) -> tuple[Job, ...]:
+    snapshot = processes.look([run], 10.0, time.time())
+    assert (snapshot.backend, snapshot.endings) == ("process", None)
+    return snapshot.of(run.name)
+
+
+def by_command(trainings: Trainings) -> Run:
+    return Run("run-17", "run-17", backend="process", command=trainings.word)
+
+
+def by_pid_file(folder: Path, text: str) -> Run:
+    path = folder / "train.pid"
+    path.write_text(text)
+    return Run("run-17", "run-17", backend="process", pid_file=str(path))
+
+
+def test_by_command(trainings: Trainings) -> None:
+    process = trainings.start()
+    (job,) = look(by_command(trainings))
+    assert (job.id, job.name, job.state, job.waiting) == (str(process.pid), "run-17", "RUNNING", False)
+    assert job.user == psutil.Process().username()
+    assert job.started_at == pytest.approx(time.time(), abs=30)
+    assert job.raw_id.startswith(f"{process.pid}@")
+
+
+def test_what_a_match_started_itself_is_no_second_run(trainings: Trainings) -> None:
+    code = f"import os, time; os.fork(); {SLEEP}"
+    process = trainings.start(code)
+    wait_until(lambda: psutil.Process(process.pid).children(), 20, "it forked")
+    child = psutil.Process(process.pid).children()[0]
+    try:
+        assert [job.id for job in look(by_command(trainings))] == [str(process.pid)]
+    finally:
+        child.kill()
+
+
+def test_by_pid_file(trainings: Trainings, tmp_path: Path) -> None:
+    process = trainings.start()
+    (job,) = look(by_pid_file(tmp_path, f"{process.pid}\n"))
+    assert (job.id, job.state) == (str(process.pid), "RUNNING")
+
+
+def test_stopped_is_suspended(trainings: Trainings) -> None:
+    process = trainings.start()
+    process.send_signal(signal.SIGSTOP)
+    run = by_command(trainings)
+    wait_until(lambda: look(run)[0].state == "SUSPENDED", 10, "it is seen as suspended")
+    assert look(run)[0].reason == "stopped by a signal"
+    process.send_signal(signal.SIGCONT)
+    wait_until(lambda: look(run)[0].state == "RUNNING", 10, "it is seen as running")
+
+
+def test_a_zombie_is_dead(trainings: Trainings, tmp_path: Path) -> None:
+    process = trainings.start("")
+    seen = psutil.Process(process.pid)
+    wait_until(lambda: seen.status() == psutil.STATUS_ZOMBIE, 20, "it is a zombie")
+    assert look(by_pid_file(tmp_path, str(process.pid))) == ()
+    assert look(by_command(trainings)) == ()
+
+
+def test_gone(trainings: Trainings, tmp_path: Path) -> None:
+    process = trainings.start()
+    process.kill()
+    process.wait()
+    assert look(by_pid_file(tmp_path, str(process.pid))) == ()
+    assert look(Run("run-17", "run-17", backend="process", pid_file=str(tmp_path / "none"))) == ()
+
+
+def test_a_pid_that_is_used_anew_is_not_the_run(trainings: Trainings, tmp_path: Path) -> None:
+    process = trainings.start()
+    run = by_pid_file(tmp_path, str(process.pid))
+    long_ago = time.time() - 3600
+    os.utime(run.pid_file, (long_ago, long_ago))
+    assert look(run) == ()
+
+
+@pytest.mark.parametrize("text", ["", "soon\n", "-4\n", "12x", "²"])
+def test_a_pid_file_without_a_pid_is_said(tmp_path: Path, text: str) -> None:
+    (job,) = look(by_pid_file(tmp_path, text))
+    assert job.state == processes.UNKNOWN
+    assert "holds no process id" in job.reason
+
+
+def test_a_pid_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+    (job,) = look(Run("run-17", "run-17", backend="process", pid_file=str(tmp_path)))
+    assert job.state == processes.UNKNOWN
+    assert "cannot be read: Is a directory" in job.reason
+
+
+def test_a_huge_pid_is_nobody(tmp_path: Path) -> None:
+    assert look(by_pid_file(tmp_path, "9" * 40)) == ()
+
+
+def test_never_who_looks_nor_who_started_it(tmp_path: Path) -> None:
+    assert look(by_pid_file(tmp_path, str(os.getpid()))) == ()
+    me = psutil.Process()
+    found = look(Run("run-17", "run-17", backend="process", command="."))
+    assert not {str(process.pid) for process in (me, *me.parents())} & {job.id for job in found}
+
+
+DAEMON = """
+import subprocess, sys, time
+from watchdogd.plugin import Run
+from watchdogd.slurm import processes
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", sys.argv[1]])
+run = Run("run-17", "run-17", backend="process", command=sys.argv[1])
+try:
+    print([job.id for job in processes.look([run], 10.0, time.time()).of("run-17")])
+finally:
+    child.kill()
+    child.wait()
+"""
+
+
+def test_what_the_daemon_started_is_not_the_run(trainings: Trainings, tmp_path: Path) -> None:
+    program = tmp_path / "watchdogd"
+    program.write_text(f"#!{sys.executable}\n{DAEMON}")
+    program.chmod(0o755)
+    training = trainings.start()
+    said = subprocess.run([program, trainings.word], capture_output=True, text=True, timeout=60, check=True)
+    assert said.stdout.strip() == f"['{training.pid}']"
+
+
+def test_looking_has_a_deadline(trainings: Trainings) -> None:
+    trainings.start()
+    snapshot: Snapshot = processes.look([by_command(trainings)], -1.0, time.time())
+    assert [job.state for job in snapshot.of("run-17")] == [processes.UNKNOWN]
