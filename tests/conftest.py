@@ -1,4 +1,4 @@
-"""Fixtures for all tests: a clean environment, and the servers that watchdogd talks to."""
+"""Fixtures for all tests: a clean environment, the real Slurm, and the servers that watchdogd talks to."""
 
 import os
 from collections.abc import Iterator
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster import Cluster
 from tests.servers.slack import SlackServer
 from tests.servers.smtp import Mailbox
 from tests.servers.web import WebServer
@@ -22,6 +23,20 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest
     monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.setenv(name, "127.0.0.1,localhost")
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """The one real Slurm of this run, started when first asked for; prefer `slurm`, which tidies up."""
+    with Cluster() as running:
+        yield running
+
+
+@pytest.fixture
+def slurm(cluster: Cluster) -> Iterator[Cluster]:
+    """The real Slurm, brought back to its first state after the test, whatever the test did to it."""
+    yield cluster
+    cluster.restore()
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""The parts of which `tests.cluster` builds its Slurm."""
