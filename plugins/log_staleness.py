@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from watchdogd.counter import advance
 from watchdogd.jobs import Job
+from watchdogd.level import WINDOW, rise
+from watchdogd.logbook import Wanted, follow_job, take_in
 from watchdogd.plugin import (
     Duration,
     Metric,
@@ -23,22 +22,21 @@ from watchdogd.plugin import (
     unknown,
     warning,
 )
-from watchdogd.readers import causes, logtail, trainlog
-from watchdogd.readers.lines import SHOWN_AT_MOST, Line, read_lines
-from watchdogd.rhythm import UNKNOWN, learn
-from watchdogd.rhythm import limit as learned_limit
+from watchdogd.readers import logtail
+from watchdogd.readers.causes import FATAL
+from watchdogd.rhythm import UNKNOWN
 from watchdogd.units import format_duration, iso, parse_duration
 
-SHOWN = 10
-"""Last log lines that a message shows."""
 BAD_LOSSES = 3
 """Reports in a row with a loss that is no number, before it counts as staying so."""
-_PHASE_WORDS = ("checkpoint", "evaluat", "validat", "running eval")
-_USUAL_PHASES = re.compile(
-    r"(?:saving|loading) (?:\w+ ){0,3}checkpoint|running (?:evaluation|validation|eval\b)"
-    r"|(?:evaluat|validat)(?:ing|ion)\b.{0,40}(?:\.\.\.|start|begin|on\b)"
-)
-"""Phases that may be silent for as long as an unknown rhythm, where no limit is configured."""
+AFTER_CRASH = 300.0
+"""Seconds without progress, after a line that no training survives: Slurm may say RUNNING for hours."""
+SLOW = 0.5
+"""An iteration that takes this much longer than at best is told."""
+SKIPPED = 10
+"""Of the last 20 progress reports, with skipped iterations; the first 50 look for the loss scale."""
+SUBJECTS = {"loss": "loss", "pace": "throughput", "skips": "skipped", "forbidden": "must_not_see"}
+"""What is judged beside the silence, by where it is remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +49,6 @@ class Allowance:
     def __str__(self) -> str:
         """As messages say it."""
         return f"limit {format_duration(self.seconds)}: {self.why}"
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What is configured of the lines themselves."""
-
-    progress: str | None
-    quiet: tuple[tuple[str, float], ...]
-    must_see: tuple[tuple[str, float], ...]
-    must_not_see: tuple[str, ...]
-    usual_phases: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +115,11 @@ def log_staleness(
     )
     job, excuse = _job(run, snapshot)
     if job is not None:
-        _follow_job(job, memory, now)
+        follow_job(job, memory, now)
     had = bool(memory.get("files"))
     try:
         files = logtail.find(log, pulse)
-        _take_in(files, wanted, memory, now)
+        take_in(files, wanted, memory, now)
     except OSError as error:
         yield unknown(f"{error.filename or log} cannot be read: {error.strerror}")
         return
@@ -143,12 +130,21 @@ def log_staleness(
         memory.setdefault("missing", now if had or job is None else 0.0)
     if excuse:
         memory["excused"] = now
-        yield ok(f"not judged: {excuse}")
+        yield from _not_judged(excuse, memory)
         return
     blind = snapshot.trouble if snapshot is not None and snapshot.jobs is None else ""
     yield _silence(Look(log, bool(files), job, blind, memory, now), stale_after, grace, wanted)
     yield from _loss(memory)
+    yield from _pace(memory)
     yield from _wanted_lines(wanted, memory, now)
+
+
+def _not_judged(excuse: str, memory: Mapping[str, Any]) -> Iterator[Result]:
+    """OK for all; what was wrong with a job that is over ends without a word of its own."""
+    yield ok(f"not judged: {excuse}")
+    for key, subject in SUBJECTS.items():
+        if key in memory:
+            yield Result(Status.OK, f"not judged: {excuse}", subject=subject, quiet=True)
 
 
 # Which job writes here.
@@ -168,125 +164,6 @@ def _job(run: Run | None, snapshot: Snapshot | None) -> tuple[Job | None, str]:
     if job.waiting:
         return None, f"job {job.id} waits{f' ({job.reason})' if job.reason not in ('', 'None') else ''}"
     return None, f"job {job.id} is {job.state.lower()}"
-
-
-def _follow_job(job: Job, memory: dict[str, Any], now: float) -> None:
-    """Forget what was another job's: numbers, losses, phases and lines that were seen."""
-    name = f"{job.raw_id}@{job.started_at or 0:.0f}"
-    if memory.get("job") == name:
-        return
-    for key in ("counter", "report", "phase", "loss", "seen", "forbidden", "cause"):
-        memory.pop(key, None)
-    memory["job"] = name
-    memory["job_since"] = job.started_at if job.started_at is not None else now
-    memory["whole"] = bool(memory.get("files")) or now - memory["job_since"] < 60.0
-
-
-# Taking in what was written.
-
-
-def _take_in(files: list[logtail.Found], wanted: Wanted, memory: dict[str, Any], now: float) -> None:
-    """Read what is new in all files; note when bytes came, what they said, and how far each was read."""
-    places = {key: logtail.Place(*place) for key, place in memory.get("files", {}).items()}
-    looked = memory.get("looked")
-    first = looked is None
-    skew = logtail.clock_skew(files, places, looked, now)
-    if skew is not None:
-        memory["skew"] = skew
-    kept = {}
-    for index, file in enumerate(files):
-        place = places.get(file.key)
-        if place and (file.size, file.mtime, file.path) == (place.size, place.mtime, place.path):
-            kept[file.key] = memory["files"][file.key]
-            continue
-        grown = logtail.grown_at(file, place, looked, now, memory.get("skew", 0.0))
-        begin, end = logtail.unread(file, place, first=first)
-        if first and index:
-            begin = end  # of many files only the newest one's past is of interest
-        offset = begin
-        if end > begin:
-            lines, done = read_lines(logtail.read(file.path, begin, end))
-            offset = begin + done if done or end - begin < logtail.AT_MOST else end
-            _take_lines(lines, wanted, memory, grown)
-        kept[file.key] = [file.path, offset, file.size, file.mtime, grown]
-    memory["files"] = kept
-
-
-def _take_lines(lines: list[Line], wanted: Wanted, memory: dict[str, Any], at: float) -> None:
-    """What the lines say, in their order: phases, progress, losses, causes, wanted and unwanted lines."""
-    counter = memory.setdefault("counter", {})
-    steps = last = 0
-    for index, line in enumerate(lines):
-        text = line.text
-        _note_patterns(text, wanted, memory, at)
-        report = trainlog.progress_by(wanted.progress, text) if wanted.progress else trainlog.progress(text)
-        if report and advance(counter, report):
-            steps, last = steps + 1, index
-            _note_progress(report, text, memory, at, steps)
-        value = trainlog.loss(text)
-        if value is not None:
-            _note_loss(value, memory, at)
-    _note_cause(lines[last:], memory)
-    shown = [line.text[:SHOWN_AT_MOST] for line in lines[-20 * SHOWN :] if line.final and line.text]
-    memory["tail"] = [*memory.get("tail", ()), *shown][-SHOWN:]
-
-
-def _note_patterns(text: str, wanted: Wanted, memory: dict[str, Any], at: float) -> None:
-    for pattern, allowed in wanted.quiet:
-        if trainlog.compiled(pattern).search(text):
-            memory["phase"] = [pattern, allowed, at]
-    if wanted.usual_phases and "phase" not in memory and _usual_phase(text):
-        memory["phase"] = [text.strip()[:60], UNKNOWN, at]
-    for pattern, _ in wanted.must_see:
-        if pattern not in memory.setdefault("seen", []) and trainlog.compiled(pattern).search(text):
-            memory["seen"].append(pattern)
-    for pattern in wanted.must_not_see:
-        if "forbidden" not in memory and trainlog.compiled(pattern).search(text):
-            memory["forbidden"] = [pattern, text[:SHOWN_AT_MOST], at]
-
-
-def _usual_phase(text: str) -> bool:
-    low = text.lower()
-    return any(word in low for word in _PHASE_WORDS) and _USUAL_PHASES.search(low) is not None
-
-
-def _note_cause(lines: list[Line], memory: dict[str, Any]) -> None:
-    """Keep the cause nearest to the root that came since the last progress."""
-    before = [causes.Cause(*memory["cause"])] if "cause" in memory else []
-    cause = causes.root([*before, *causes.find(lines)])
-    if cause:
-        memory["cause"] = [cause.kind, cause.sentence]
-
-
-def _note_progress(report: trainlog.Report, text: str, memory: dict[str, Any], at: float, steps: int) -> None:
-    """The number grew: learn the interval since it last did, unless a quiet phase lay between."""
-    before = memory.get("report")
-    phase = memory.pop("phase", None)
-    memory.pop("cause", None)
-    if before and steps == 1 and phase is None and at > before["at"]:
-        memory["rhythm"] = learn(memory.get("rhythm", {}), at - before["at"], at)
-        memory["limit"] = learned_limit(memory["rhythm"], at)
-    memory["known"] = True
-    memory["report"] = {
-        "series": report.series,
-        "number": report.number,
-        "total": report.total,
-        "at": at,
-        "seconds": trainlog.seconds(text),
-    }
-
-
-def _note_loss(value: float, memory: dict[str, Any], at: float) -> None:
-    state = memory.get("loss") or {"bad": 0, "good": None, "since": at}
-    if math.isfinite(value):
-        memory["loss"] = {"bad": 0, "good": value, "since": at}
-    else:
-        memory["loss"] = {
-            "bad": state["bad"] + 1,
-            "good": state["good"],
-            "since": state["since"] if state["bad"] else at,
-            "word": str(value),
-        }
 
 
 # Judging.
@@ -326,6 +203,9 @@ def _allowance(stale_after: float | Literal["auto"], grace: float, memory: Mappi
             usual = Allowance(grace, "until a job's first progress line")
     else:
         usual = Allowance(UNKNOWN, "until the run's rhythm is known")
+    kind = memory.get("cause", [""])[0]
+    if kind in FATAL and usual.seconds > AFTER_CRASH:
+        return Allowance(AFTER_CRASH, f"after '{kind}' in the log")
     phase = memory.get("phase")
     if phase and phase[1] > usual.seconds:
         return Allowance(phase[1], f"quiet phase '{phase[0]}'")
@@ -344,12 +224,26 @@ def _waiting(look: Look, since: float, allowed: Allowance, what: str) -> Result:
         parts.append(f"last {_number(report)}")
     if "cause" in look.memory:
         parts.append(f"cause: {look.memory['cause'][1]}")
+    stopped = _first_to_stop(look)
+    if stopped:
+        parts.append(stopped)
     if job:
         parts.append(f"job {job.id} runs{f' on {job.nodes}' if job.nodes else ''}")
     if look.blind:
         parts.append(f"whether its job runs is not known: {look.blind}")
     status = Status.UNKNOWN if look.blind else Status.CRITICAL
     return Result(status, "; ".join(parts), metrics, _evidence(look.memory))
+
+
+def _first_to_stop(look: Look) -> str:
+    """With a log for each node or rank: the one that fell silent before the others, in this job."""
+    places = [place for place in look.memory.get("files", {}).values() if place[4] >= look.begin]
+    if len(places) < 2:
+        return ""
+    first, second = sorted(places, key=lambda place: float(place[4]))[:2]
+    if second[4] - first[4] < 1.0:
+        return ""
+    return f"the first to stop of {len(places)} was {first[0]} at {iso(first[4])}"
 
 
 def _unmatched(look: Look, pattern: str) -> Result:
@@ -375,7 +269,9 @@ def _loss(memory: Mapping[str, Any]) -> Iterator[Result]:
     if not state:
         return
     if state["bad"] < BAD_LOSSES:
-        yield ok(f"loss {state['good']:g}" if state["good"] is not None else "no loss yet", subject="loss")
+        yield _risen(memory) or ok(
+            f"loss {state['good']:g}" if state["good"] is not None else "no loss yet", subject="loss"
+        )
         return
     before = f", it was {state['good']:g} before" if state["good"] is not None else ""
     report = memory.get("report")
@@ -385,6 +281,40 @@ def _loss(memory: Mapping[str, Any]) -> Iterator[Result]:
         subject="loss",
         details=_evidence(memory),
     )
+
+
+def _risen(memory: Mapping[str, Any]) -> Result | None:
+    """A loss that left its band upwards and stays out, or has crept up."""
+    found = rise(memory.get("level", {}))
+    if not found:
+        return None
+    resumed = " since this job resumed" if memory.get("losses", 0) < 2 * WINDOW else ""
+    return warning(
+        f"loss has risen and stays up{resumed}: {found.level:.4g} in the last {WINDOW} reports, "
+        f"it was down at {found.best:.4g}",
+        subject="loss",
+        details=_evidence(memory),
+        loss=Metric(found.level),
+    )
+
+
+def _pace(memory: Mapping[str, Any]) -> Iterator[Result]:
+    """Throughput against the run's own best, and iterations that count for nothing."""
+    if "pace" in memory:
+        found = rise(memory["pace"], SLOW)
+        if found:
+            slower = f"{100 * (found.level / found.best - 1):.0f} % longer than at best"
+            yield warning(f"slow: an iteration takes {slower} for the same work", subject="throughput")
+        else:
+            yield ok("iterations take as long as they did", subject="throughput")
+    if "skips" in memory:
+        skips = memory["skips"]
+        storm = sum(skips["last"])
+        if skips["seen"] >= 50 and storm >= SKIPPED:
+            text = f"{storm} of the last {len(skips['last'])} reports skipped iterations: gradients overflow"
+            yield warning(text, subject="skipped")
+        else:
+            yield ok("few iterations are skipped", subject="skipped")
 
 
 def _wanted_lines(wanted: Wanted, memory: Mapping[str, Any], now: float) -> Iterator[Result]:

@@ -418,3 +418,90 @@ def test_memory_is_plain_json_and_small(training: Training) -> None:
 
     training.iterate(1, 400)
     assert len(json.dumps(training.memory)) < 6000
+
+
+def megatron(
+    number: int, *, loss: float = 2.3, ms: float = 30000, batch: int = 1024, skipped: int = 0
+) -> str:
+    return (
+        f" iteration {number:8d}/  90000 | elapsed time per iteration (ms): {ms} |"
+        f" global batch size: {batch:5d} |"
+        f" lm loss: {loss:E} | number of skipped iterations: {skipped:3d} | number of nan iterations: 0 |\n"
+    )
+
+
+def test_a_loss_that_rises_and_stays_is_a_warning(training: Training) -> None:
+    training.write("".join(megatron(n, loss=5 - 2.7 * min(n, 100) / 100) for n in range(1, 200)))
+    assert training.look()["loss"].status is Status.OK
+    training.write("".join(megatron(n, loss=7.5) for n in range(200, 209)))
+    assert training.look()["loss"].status is Status.OK
+    training.write("".join(megatron(n, loss=6.9) for n in range(209, 240)))
+    result = training.look()["loss"]
+    assert result.status is Status.WARNING
+    assert "loss has risen and stays up: 6.9 in the last 24 reports, it was down at 2.3" in result.summary
+
+
+def test_a_loss_that_jumps_at_a_resume_is_a_warning_and_a_new_beginning_is_none(training: Training) -> None:
+    training.write("".join(megatron(n) for n in range(1000, 1100)))
+    training.state()
+    training.job = replace(JOB, raw_id="89", started_at=training.now)
+    training.state()
+    training.write("".join(megatron(n, loss=2.9) for n in range(1090, 1120)))
+    assert "stays up since this job resumed" in training.look()["loss"].summary
+    training.job = replace(JOB, raw_id="90", started_at=training.now)
+    training.state()
+    training.write("".join(megatron(n, loss=9.9) for n in range(1, 60)))
+    assert training.look()["loss"].status is Status.OK
+
+
+def test_slower_iterations_are_a_warning_and_a_batch_ramp_up_is_none(training: Training) -> None:
+    training.write("".join(megatron(n) for n in range(1, 60)))
+    training.write("".join(megatron(n, ms=60000, batch=2048) for n in range(60, 120)))
+    assert training.look()["throughput"].status is Status.OK
+    training.write("".join(megatron(n, ms=110000, batch=2048) for n in range(120, 150)))
+    result = training.look()["throughput"]
+    assert result.status is Status.WARNING
+    assert "83 % longer than at best" in result.summary
+
+
+def test_a_storm_of_skipped_iterations_is_a_warning_but_not_at_the_start(training: Training) -> None:
+    training.write("".join(megatron(n, skipped=1) for n in range(1, 40)))
+    assert training.look()["skipped"].status is Status.OK
+    training.write("".join(megatron(n) for n in range(40, 80)))
+    assert training.look()["skipped"].status is Status.OK
+    training.write("".join(megatron(n, skipped=n % 2) for n in range(80, 110)))
+    assert training.look()["skipped"].status is Status.WARNING
+
+
+def test_after_a_line_that_no_training_survives_five_minutes_are_enough(training: Training) -> None:
+    training.iterate(1, 3)
+    training.write("3: torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n")
+    assert set(wait(training, 4 * MINUTE)) == {Status.OK}
+    wait(training, MINUTE)
+    result = training.look()[""]
+    assert result.status is Status.CRITICAL
+    assert "limit 5m: after 'GPU out of memory' in the log" in result.summary
+    training.iterate(4, 1)
+    assert set(wait(training, 19 * MINUTE)) == {Status.OK}
+
+
+def test_with_a_log_for_each_node_the_first_to_stop_is_named(training: Training, tmp_path: Path) -> None:
+    training.log = str(tmp_path / "node*.log")
+    for minute in range(10):
+        training.now += MINUTE
+        for node in range(4):
+            if (node, minute > 6) != (2, True):
+                training.write(f"step {minute}\n", tmp_path / f"node{node}.log")
+        training.state()
+    wait(training, 20 * MINUTE)
+    result = training.look()[""]
+    assert result.status is Status.CRITICAL
+    assert f"the first to stop of 4 was {tmp_path}/node2.log" in result.summary
+
+
+def test_what_was_wrong_with_a_job_ends_quietly_with_it(training: Training) -> None:
+    training.write("".join(megatron(n, loss=float("nan")) for n in range(1, 9)))
+    assert training.look()["loss"].status is Status.CRITICAL
+    training.job = None
+    result = training.look()["loss"]
+    assert (result.status, result.quiet) == (Status.OK, True)

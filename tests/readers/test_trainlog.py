@@ -121,6 +121,7 @@ def test_what_is_no_training_loss(text: str) -> None:
 
 def test_a_loss_may_be_no_number() -> None:
     assert math.isnan(loss("lm loss: NaN |") or 0.0)
+    assert math.isnan(loss("loss=-NAN") or 0.0)
     assert loss("{'loss': inf, 'epoch': 0.1}") == math.inf
 
 

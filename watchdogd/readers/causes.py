@@ -116,6 +116,19 @@ KINDS = (
     ),
 )
 """Nearest to the root first; the first that fits a line is its kind."""
+FATAL = frozenset(
+    {
+        "uncorrectable ECC error",
+        "GPU fault (Xid)",
+        "NVLink or peer memory fault",
+        "GPU out of memory",
+        "host out of memory (killed by the kernel)",
+        "bus error (shared memory)",
+        "segmentation fault",
+        "collective timed out",
+    }
+)
+"""Kinds after which no training goes on by itself."""
 _NEEDLES = tuple(needle for kind in KINDS for needle in kind.needles)
 _WEIGHTS = {kind.name: kind.weight for kind in KINDS}
 _RANK = re.compile(r"\[?\brank\s?(\d+)\]?", re.IGNORECASE)

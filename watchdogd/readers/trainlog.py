@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
 _LOSS = re.compile(
-    rf"[Ll]oss(?:_step|/train/total)?['\"]?\s*[:= ]\s*['\"]?({_NUMBER}|[Nn]a[Nn]|[-+]?[Ii]nf(?:inity)?)\b"
+    rf"[Ll]oss(?:_step|/train/total)?['\"]?\s*[:= ]\s*['\"]?({_NUMBER}|[-+]?(?i:nan|inf(?:inity)?))\b"
 )
 _LOSS_NAMES = ("lm ", "lm-", "reduced_train_", "train_", "train ", "train/", "train/crossentropy")
 """What may stand before `loss`; the first ones are the surest."""
@@ -28,6 +28,11 @@ _SECONDS = (
 )
 
 
+_BATCH = re.compile(r"global batch size: *(\d+)")
+_SKIPPED = re.compile(r"skipped iterations: *(\d+)")
+_SKIPPED_RUNNING = re.compile(r"(?<!\w)skipped=(\d+)")
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """One line that says how far the training is. `series` tells different counters apart."""
@@ -35,6 +40,14 @@ class Report:
     series: str
     number: float
     total: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Skipped iterations: since the last report, or all since the start (`running`)."""
+
+    count: int
+    running: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,3 +174,19 @@ def seconds(text: str) -> float | None:
             value = float(match[1]) * unit
             return value if math.isfinite(value) and value > 0 else None
     return None
+
+
+def batch_size(text: str) -> float | None:
+    """Samples in one iteration, as Megatron says it, or None."""
+    match = _BATCH.search(text) if "global batch size" in text else None
+    return float(match[1]) or None if match else None
+
+
+def skipped(text: str) -> Skipped | None:
+    """Iterations skipped for overflowing gradients, as Megatron and DeepSpeed say it, or None."""
+    if "skipped" not in text:
+        return None
+    if match := _SKIPPED.search(text):
+        return Skipped(int(match[1]), running=False)
+    match = _SKIPPED_RUNNING.search(text)
+    return Skipped(int(match[1]), running=True) if match else None
