@@ -1,0 +1,130 @@
+"""job_liveness on a real Slurm: a run that is stopped by its switch, fails, and comes back."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from watchdogd.plugins.job_liveness import job_liveness
+
+from tests.cluster import Cluster
+from tests.waiting import wait_until
+from watchdogd.plugin import Plugin, Result, Run, Status
+from watchdogd.slurm import snapshot
+
+pytestmark = [pytest.mark.slurm, pytest.mark.root]
+
+LIVENESS: Plugin = job_liveness
+NAME = "tr11-176B-ml"
+QUIET = "--output=/dev/null"
+OBEDIENT = "while [ ! -e {switch} ]; do sleep 0.1; done"
+
+
+class Watch:
+    """Rounds of the check, each with a look of its own."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.switch = cluster.new_folder() / "kill-switch"
+        self.run = Run("run-17", NAME, kill_switch=str(self.switch), users=frozenset({"alice", "bob"}))
+        self.memory: dict[str, Any] = {}
+        self.known: Mapping[str, float] = {}
+        self.notices: list[str] = []
+        self.statuses: list[Status] = []
+
+    def look(self) -> Result:
+        """The result about the run itself."""
+        now = time.time()
+        seen = snapshot.look([NAME], self.run.users, self.known, 20.0, now)
+        self.known = seen.known
+        memory = json.loads(json.dumps(self.memory))
+        parameters = {name: each.default for name, each in LIVENESS.parameters.items()}
+        injected = {"run": self.run, "snapshot": seen, "memory": memory, "now": now}
+        first, *others = LIVENESS.results(parameters, injected)
+        self.memory = memory
+        self.notices += [result.summary for result in others if result.notice]
+        self.statuses.append(first.status)
+        return first
+
+    def until(self, *words: str, seconds: float = 60.0) -> Result:
+        """Round after round until the summary holds all `words`."""
+
+        def said() -> Result | None:
+            result = self.look()
+            return result if all(word in result.summary for word in words) else None
+
+        return wait_until(said, seconds, f"job_liveness says {words}", every=0.5).value
+
+
+@pytest.fixture
+def watch(slurm: Cluster, monkeypatch: pytest.MonkeyPatch) -> Watch:
+    for key, value in slurm.env.items():
+        monkeypatch.setenv(key, value)
+    return Watch(slurm)
+
+
+def submit(slurm: Cluster, script: str, *options: str) -> str:
+    return slurm.sbatch("alice", script, QUIET, f"--job-name={NAME}", *options)
+
+
+def test_stopped_by_the_switch_then_failed_then_back(slurm: Cluster, watch: Watch) -> None:
+    array = submit(slurm, OBEDIENT.format(switch=watch.switch), "--array=1-3%1")
+    running = watch.until(f"job {array}_1 runs since", "2 waiting")
+    assert running.status is Status.OK
+    touch = {
+        "run": "run-17",
+        "switch": "kill",
+        "by": "bob",
+        "at": time.time(),
+        "reason": "wrong learning rate",
+    }
+    watch.switch.write_text(json.dumps(touch) + "\n")
+    stopped = watch.until("stopped on request by bob: wrong learning rate (kill switch set since")
+    assert stopped.status is Status.WARNING
+    watch.switch.unlink()
+    cleared = watch.until("the kill switch is cleared")
+    assert (cleared.status, cleared.quiet) == (Status.OK, True)
+    assert Status.CRITICAL not in watch.statuses
+
+    failed = submit(slurm, "exit 3")
+    gone = watch.until(f"neither running nor scheduled: job {failed} ended FAILED with exit code 3")
+    assert gone.status is Status.CRITICAL
+    watch.look()
+
+    back = submit(slurm, "exec sleep 3600")
+    assert watch.until(f"job {back} runs since").status is Status.OK
+    assert watch.notices == []
+
+
+def test_a_task_that_fails_and_the_next_that_takes_over(slurm: Cluster, watch: Watch) -> None:
+    script = "[ $SLURM_ARRAY_TASK_ID = 2 ] && exec sleep 3600; sleep 3; exit 5"
+    array = submit(slurm, script, "--array=1-3%1")
+    watch.until(f"job {array}_1 runs since")
+    watch.until(f"job {array}_2 runs since")
+    wait_until(lambda: watch.look() and watch.notices, 30, "the restart is told")
+    assert len(watch.notices) == 1
+    assert f"restart: job {array}_1 ended FAILED with exit code 5 at" in watch.notices[0]
+    over, between = f"job {array}_2 took over; 1 job is waiting", f"job {array}_[2-3%1] is next; 2 jobs are"
+    assert over in watch.notices[0] or between in watch.notices[0]
+
+
+def test_a_controller_that_goes_away_is_no_gone_run(slurm: Cluster, watch: Watch) -> None:
+    job_id = submit(slurm, "exec sleep 3600")
+    watch.until(f"job {job_id} runs since")
+    slurm.stop_controller()
+    assert watch.look().status is Status.UNKNOWN
+    slurm.start_controller()
+    watch.until(f"job {job_id} runs since")
+    assert Status.CRITICAL not in watch.statuses
+
+
+def test_held_by_its_user_and_released_as_told(slurm: Cluster, watch: Watch) -> None:
+    submit(slurm, "exec sleep 3600", "--hold", "--array=1-4%1")
+    held = watch.until("waits until it is released: held by its user (JobHeldUser)")
+    assert held.status is Status.WARNING
+    mend = held.summary.rpartition("; ")[2]
+    assert mend.startswith("scontrol release ")
+    slurm.run_as("alice", ["bash", "-c", mend])
+    watch.until("runs since", "3 waiting")
