@@ -123,7 +123,7 @@ def judge(
     name = run.name if snapshot.backend == "process" else run.job_name
     jobs = tuple(job for job in snapshot.of(name) if not run.users or job.user in run.users)
     endings = [end for end in snapshot.ended(name) if not run.users or end.user in run.users]
-    past = advance(past, jobs, endings, pressed, now)
+    past = advance(past, jobs, endings, pressed, looked_at=snapshot.taken_at, now=now)
     scene = Scene(run, snapshot, jobs, pressed, limits, now)
     if run.finished:
         past, results = _finished(scene, past)
@@ -345,7 +345,8 @@ def _absence(scene: Scene, past: Past) -> Result:
     if past.resting:
         line = "the kill switch is cleared; the run is expected again once a job of it was seen"
         return Result(Status.OK, line, quiet=True)
-    absent_for = scene.now - (past.absent_since or scene.now)
+    looked_at = scene.snapshot.taken_at
+    absent_for = looked_at - (past.absent_since or looked_at)
     if past.last is None and past.seen_at is None:
         return _never_seen(scene, past, absent_for)
     if not _agreed(past) and absent_for < scene.limits.absent_after:

@@ -139,14 +139,23 @@ def key(end: Ending) -> str:
 
 
 def advance(
-    past: Past, jobs: Sequence[Job], endings: Sequence[Ending], switch: Switch | None, now: float
+    past: Past,
+    jobs: Sequence[Job],
+    endings: Sequence[Ending],
+    switch: Switch | None,
+    *,
+    looked_at: float,
+    now: float,
 ) -> Past:
-    """The Past after a look: `jobs` live now, `endings` are the ends that controller and accounting tell."""
+    """The Past after a look: `jobs` lived and `endings` were told at `looked_at`, `switch` is seen `now`.
+
+    One look may serve several rounds: it is not taken for a newer one.
+    """
     fresh = _fresh(past, endings)
     if past.stop is not None and switch is None:
         past = _cleared(past, jobs, fresh)
     past = _taken_in(past, fresh, silent=switch is not None or past.resting)
-    past = _seen(past, jobs, now)
+    past = _seen(past, jobs, looked_at)
     if switch is not None:
         past = dataclasses.replace(past, stop=switch, stop_seen_at=now, resting=False)
         stopped = all(job.waiting for job in jobs) and (past.stopped or past.ended_by_switch)

@@ -285,6 +285,15 @@ def test_never_gone_on_one_source_before_absent_after(watch: Watch) -> None:
     assert "how it ended is not known" in result.summary
 
 
+def test_one_look_that_serves_many_rounds_is_one_look(watch: Watch) -> None:
+    watch.look(job())
+    watch.look()
+    for _ in range(5):
+        watch.now += 100
+        old = Snapshot(START + 120, jobs=(), endings=(), users=watch.run.users)
+        assert the(watch.see(old)).status is Status.OK
+
+
 def test_silent_accounting_is_named(watch: Watch) -> None:
     watch.look(job())
     watch.look(ends=None, endings_trouble="sacct: Slurm accounting storage is disabled")
