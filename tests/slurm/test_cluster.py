@@ -27,8 +27,8 @@ def runs(slurm: Cluster, user: str, script: str, *options: str) -> str:
 
 
 class TestStart:
-    def test_it_is_up_in_well_under_20_seconds(self, cluster: Cluster) -> None:
-        assert 0 < cluster.seconds_to_start < 20
+    def test_it_is_up_soon(self, cluster: Cluster) -> None:
+        assert 0 < cluster.seconds_to_start < 60  # 5 on an idle machine; others may work here too
 
     def test_nodes_and_partitions(self, slurm: Cluster) -> None:
         lines = slurm.run_as("alice", ["sinfo", "-h", "-o", "%R|%D|%N|%l|%a"]).stdout.splitlines()
