@@ -39,3 +39,11 @@ def test_a_clock_set_back_by_hours_does_not_stop_anything() -> None:
 
 def test_without_checks_the_next_look_is_an_hour_ahead() -> None:
     assert next_due([], {}, 5) == 3605
+
+
+def test_what_wants_confirming_is_looked_at_sooner_than_its_cadence() -> None:
+    slow = made("slow", 86400)
+    assert names(due([slow], {"slow": 1000.0}, (), 1060)) == []
+    assert names(due([slow], {"slow": 1000.0}, (), 1060, {"slow": 60.0})) == ["slow"]
+    quick = made("quick", 10)
+    assert names(due([quick], {"quick": 1000.0}, (), 1011, {"quick": 60.0})) == ["quick"]

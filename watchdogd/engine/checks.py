@@ -65,7 +65,14 @@ def build(
 def policy(check: Check, config: Config) -> Policy:
     """How the check's results are judged."""
     alerts = config.alerts
-    return Policy(check.confirm, check.every, alerts.repeat_every, alerts.escalate_after, check.follows)
+    return Policy(
+        confirm=check.confirm,
+        every=check.every,
+        repeat_every=alerts.repeat_every,
+        escalate_after=alerts.escalate_after,
+        follows=check.follows,
+        patience=check.confirm * config.daemon.interval,
+    )
 
 
 def run_of(name: str, section: RunSection, config: Config, home: Home, default_backend: str) -> Run:

@@ -152,9 +152,10 @@ class Engine:
         return self._gather(None)[0]
 
     def next_wake(self) -> float:
-        """When the next round should be (seconds since the epoch)."""
+        """When the next round should be (seconds since the epoch): reminders want one each interval, too."""
         now = self._clock()
-        soonest = next_due(self.setup.checks, self._started, now)
+        interval = self.setup.config.daemon.interval
+        soonest = min(next_due(self.setup.checks, self._started, now), now + interval)
         return min(soonest, now + LINGER) if self._workers.busy else soonest
 
     def tell_gap(self, gap: Gap) -> None:
@@ -166,20 +167,29 @@ class Engine:
 
     def _start(self, now: float) -> dict[str, float]:
         """Submit what is due; returns the times of the starts."""
-        ready = due(self.setup.checks, self._started, self._workers.outstanding | {*self._out}, now)
-        self._workers.submit(self._looks.calls(ready, self.setup.checks, self.setup.config, now))
+        outstanding = self._workers.outstanding | {*self._out}
+        ready = due(self.setup.checks, self._started, outstanding, now, self._hasty())
+        marks = self._finished_marks()
+        over = {check.run_name for check in self.setup.checks if file_name(check.run_name) in marks}
+        self._workers.submit(self._looks.calls(ready, self.setup.checks, self.setup.config, now, over))
         self._out |= {check.name: check for check in ready}
         waiting = [check for check in ready if self._looks.waits(check)]
         self._held += waiting
-        self._submit([check for check in ready if check not in waiting])
+        self._submit([check for check in ready if check not in waiting], marks)
         started = {check.name: now for check in ready}
         self._started |= started
         return started
 
-    def _submit(self, checks: Sequence[Check]) -> None:
-        if checks:
-            marks = self._finished_marks()
-            self._workers.submit([self._call(check, marks) for check in checks])
+    def _hasty(self) -> dict[str, float]:
+        """Slow checks whose newest result wants confirming: they are looked at each interval."""
+        return {
+            standing.check: self.setup.config.daemon.interval
+            for standing in self.book.standings.values()
+            if standing.status is not standing.settled
+        }
+
+    def _submit(self, checks: Sequence[Check], marks: dict[str, str]) -> None:
+        self._workers.submit([self._call(check, marks) for check in checks])
 
     def _call(self, check: Check, marks: dict[str, str]) -> Call:
         wants = check.entry.wants
@@ -226,7 +236,7 @@ class Engine:
                 if self._looks.take(reply, self._clock()):
                     ready = [check for check in self._held if not self._looks.waits(check)]
                     self._held = [check for check in self._held if check not in ready]
-                    self._submit(ready)
+                    self._submit(ready, self._finished_marks())
                 else:
                     observations += self._observed(reply, memories)
         self._memories |= memories

@@ -14,7 +14,7 @@ from watchdogd.engine.catalog import Source
 from watchdogd.jobs import Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from watchdogd.config import Config
     from watchdogd.engine.call import Reply
@@ -38,13 +38,24 @@ class Looks:
         self._jobs: dict[str, dict[str, list[Job]]] = {}
         self._endings: dict[str, dict[str, list[Ending]]] = {}
 
-    def calls(self, due: Sequence[Check], checks: Iterable[Check], config: Config, now: float) -> list[Call]:
-        """The looks that `due` checks need and that are not fresh enough; asks nothing twice."""
+    def calls(
+        self,
+        due: Sequence[Check],
+        checks: Iterable[Check],
+        config: Config,
+        now: float,
+        finished: Collection[str] = (),
+    ) -> list[Call]:
+        """The looks that `due` checks need and that are not fresh enough; asks nothing twice.
+
+        Runs in `finished` are expected no more, so that nobody is asked how they ended.
+        """
         wanted = {backend_of(check) for check in due if needs_look(check)} - self._asked
         stale = {backend for backend in wanted if not self._fresh(backend, config.slurm.min_poll, now)}
         for backend in stale:
             self._asked.add(backend)
-        return [self._call(backend, checks, config, now) for backend in sorted(stale)]
+        expected = [check for check in checks if check.run_name not in finished]
+        return [self._call(backend, expected, config, now) for backend in sorted(stale)]
 
     def waits(self, check: Check) -> bool:
         """Whether the check has to wait for a look that was asked for."""

@@ -1,4 +1,4 @@
-"""What becomes of incidents: one pure function from a book, results and orders to the next book and events.
+"""The sitting in which a round is judged: from a book, results and orders to the next book and events.
 
 In this order: people's orders; checks that are gone; results, confirmed by `standing.py`; incidents that
 open, change or end; their causes (`cause.py`); and then what has to be told of each that is open
@@ -11,12 +11,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from watchdogd.cause import Causes
 from watchdogd.incident import Book, Event, Incident, Kind, Observation
+from watchdogd.incidents.cause import Causes
+from watchdogd.incidents.silence import Hush, obey
+from watchdogd.incidents.standing import better, calm, forgettable, judge, settle, stands
+from watchdogd.incidents.telling import event, notice, tell
 from watchdogd.plugin import Result, Status
-from watchdogd.silence import Hush, obey
-from watchdogd.standing import better, calm, forgettable, judge, settle, stands
-from watchdogd.telling import event, notice, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

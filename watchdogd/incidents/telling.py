@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from watchdogd.incident import Event, Kind
+from watchdogd.incidents.standing import FLAP_CALM, confirmed, flapping, stands, window
 from watchdogd.plugin import Status
-from watchdogd.standing import FLAP_CALM, confirmed, flapping, stands, window
 from watchdogd.units import format_duration
 
 if TYPE_CHECKING:

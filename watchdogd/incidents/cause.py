@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from watchdogd.standing import Row, row
+from watchdogd.incidents.standing import Row, row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -1,0 +1,258 @@
+"""The verbs as people call them: what they print and how they exit, with a real daemon on a real home."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.waiting import wait_until
+
+CONFIG = """
+[daemon]
+interval = "1s"
+name = "bloom-watch"
+[channels.alerts]
+type = "statuslog"
+path = "alerts.log"
+[runs.run-17]
+pid_file = "train.pid"
+log = "train.log"
+stale_after = "4s"
+absent_after = "2s"
+[runs.run-17.checks.log_staleness]
+grace = "1s"
+[disks.scratch]
+path = "."
+warn_free = "1kB"
+crit_free = "1B"
+"""
+
+
+class Dog:
+    """watchdogd on one home."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.env = {**os.environ, "WATCHDOGD_HOME": str(home)}
+
+    def __call__(self, *words: str) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "watchdogd", *words],
+            env=self.env,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert "Traceback" not in done.stdout + done.stderr
+        return done
+
+    def json(self, *words: str) -> Any:
+        return json.loads(self(*words, "--json").stdout)
+
+    def alerts(self) -> str:
+        path = self.home / "alerts.log"
+        return path.read_text() if path.exists() else ""
+
+
+@pytest.fixture
+def dog(tmp_path: Path) -> Dog:
+    dog = Dog(tmp_path / "home")
+    assert dog("init").returncode == 0
+    (dog.home / "config.toml").write_text(CONFIG)
+    return dog
+
+
+@pytest.fixture
+def daemon(dog: Dog) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "watchdogd", "run"], env=dog.env, stdout=subprocess.PIPE, text=True
+    )
+    wait_until(lambda: dog.json("status")["last_round"], 60, "the first round is over")
+    yield process
+    process.terminate()
+    process.communicate(timeout=60)
+
+
+@pytest.fixture
+def training(dog: Dog) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(["sleep", "600"], text=True, start_new_session=True)
+    (dog.home / "train.pid").write_text(f"{process.pid}\n")
+    (dog.home / "train.log").write_text("iteration 41 | loss 2.0\n")
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_init_never_overwrites_and_its_config_loads(tmp_path: Path) -> None:
+    dog = Dog(tmp_path / "fresh")
+    first = dog("init")
+    assert first.returncode == 0
+    assert dog("config").returncode == 0
+    text = (dog.home / "config.toml").read_text()
+    (dog.home / "config.toml").write_text(text + "# mine\n")
+    again = dog("init")
+    assert again.returncode == 0
+    assert "stays as it is" in again.stdout
+    assert (dog.home / "config.toml").read_text().endswith("# mine\n")
+    assert (dog.home.stat().st_mode & 0o7777, (dog.home / "config.toml").stat().st_mode & 0o777) == (
+        0o700,
+        0o600,
+    )
+
+
+def test_without_a_home_and_with_a_broken_config_one_line_says_what_to_do(dog: Dog, tmp_path: Path) -> None:
+    for verb in ("status", "check", "run", "tick", "incidents", "history", "config"):
+        done = dog(verb, "--home", str(tmp_path / "none"))
+        assert done.returncode == 1, verb
+        assert "watchdogd init" in done.stderr
+        assert done.stderr.count("\n") == 1
+    (dog.home / "config.toml").write_text("[daemon]\nconfim = 2\n")
+    for verb in ("check", "run", "tick", "config"):
+        done = dog(verb)
+        assert done.returncode == 78, verb
+        assert "did you mean 'confirm'?" in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+def test_check_is_a_nagios_plugin_and_exits_with_the_worst(dog: Dog) -> None:
+    one = dog("check", "scratch/disk_quota")
+    assert one.returncode == 0
+    assert one.stdout.startswith("scratch/disk_quota OK - ")
+    assert "| " in one.stdout.splitlines()[0]
+    every = dog.json("check")
+    assert {seen["check"] for seen in every} == {
+        "run-17/job_liveness",
+        "run-17/log_staleness",
+        "scratch/disk_quota",
+    }
+    assert set(every[0]) >= {"check", "run", "subject", "status", "summary", "metrics", "details"}
+    config = (dog.home / "config.toml").read_text()
+    (dog.home / "config.toml").write_text(config.replace('crit_free = "1B"', 'crit_free = "100%"'))
+    assert dog("check", "scratch").returncode == 2
+    assert dog("check").returncode == 2
+    unknown = dog("check", "scratch/disk_quote")
+    assert unknown.returncode == 3
+    assert "did you mean 'scratch/disk_quota'?" in unknown.stderr
+    assert not (dog.home / "history.db").exists()
+
+
+def test_status_without_a_daemon_is_not_alive(dog: Dog) -> None:
+    assert dog("status").returncode == 3
+    assert dog.json("status") == {
+        "last_round": None,
+        "link": None,
+        "incidents": [],
+        "gaps": [],
+        "checks": [],
+        "holder": None,
+        "alive": False,
+    }
+
+
+def test_the_life_of_an_incident(
+    dog: Dog, training: subprocess.Popen[str], daemon: subprocess.Popen[str]
+) -> None:
+    wait_until(lambda: "[CRITICAL] run-17" in dog.alerts(), 60, "the silence is told")
+    assert dog("status").returncode == 2
+    [incident] = dog.json("incidents")
+    assert (incident["run"], incident["status"], incident["state"]) == ("run-17", "CRITICAL", "open")
+    assert dog("ack", str(incident["id"])).returncode == 0
+    wait_until(lambda: dog.json("incidents")[0]["state"] == "acknowledged", 30, "it is acknowledged")
+    with (dog.home / "train.log").open("a") as log:
+        log.write("iteration 42 | loss 2.0\n")
+    wait_until(lambda: "[RESOLVED] run-17" in dog.alerts(), 60, "it is resolved")
+    wait_until(
+        lambda: [seen["state"] for seen in dog.json("incidents", "--all")][:1] == ["resolved"],
+        30,
+        "and recorded",
+    )
+    story = dog("history", "run-17").stdout
+    assert "CRITICAL" in story
+    rows = dog("history", "--csv").stdout.splitlines()
+    assert rows[0] == "time,run,check,subject,status,metric,value,unit,summary"
+    assert any(",scratch/disk_quota,bytes,OK,free," in row for row in rows)
+    training.kill()
+    wait_until(lambda: dog.alerts().count("[CRITICAL] run-17") >= 2, 60, "its end is told")
+
+
+def test_a_second_daemon_says_who_has_the_lease_and_a_tick_does_nothing(
+    dog: Dog, daemon: subprocess.Popen[str]
+) -> None:
+    second = dog("run")
+    assert second.returncode == 1
+    assert f"process {daemon.pid}" in second.stderr
+    tick = dog("tick")
+    assert tick.returncode == 0
+    assert "nothing done" in tick.stdout
+    daemon.terminate()
+    daemon.wait(60)
+    assert dog("status").returncode == 3
+    assert dog("tick").returncode == 0
+
+
+def test_a_restart_announces_nothing_twice_and_ticks_go_on_from_each_other(
+    dog: Dog, training: subprocess.Popen[str]
+) -> None:
+    wait_until(lambda: dog("tick") and "[CRITICAL] run-17" in dog.alerts(), 60, "told by ticks")
+    for _ in range(3):
+        assert dog("tick").returncode == 0
+    assert dog.alerts().count("[CRITICAL] run-17") == 1
+
+
+def test_a_broken_edit_keeps_the_last_good_one_and_is_told(dog: Dog, daemon: subprocess.Popen[str]) -> None:
+    good = (dog.home / "config.toml").read_text()
+    (dog.home / "config.toml").write_text(good + "\n[daemn]\n")
+    wait_until(lambda: "did you mean 'daemon'?" in dog.alerts(), 60, "the broken edit is told")
+    assert dog.json("status")["alive"]
+    (dog.home / "config.toml").write_text(good + '\n[disks.other]\npath = "/"\n')
+    wait_until(lambda: "[RESOLVED] bloom-watch" in dog.alerts(), 60, "the mended one is read")
+    wait_until(
+        lambda: any(seen["check"] == "other/disk_quota" for seen in dog.json("status")["checks"]),
+        60,
+        "and used",
+    )
+
+
+def test_a_dry_tick_prints_and_leaves_nothing(dog: Dog) -> None:
+    done = dog("tick", "--dry-run")
+    assert done.returncode == 0
+    assert "scratch/disk_quota" in done.stdout
+    assert "would send" in done.stdout
+    assert not (dog.home / "history.db").exists()
+    assert dog.alerts() == ""
+
+
+def test_notify_says_what_was_delivered(dog: Dog, tmp_path: Path) -> None:
+    assert dog("notify", "--test").returncode == 0
+    assert "bloom-watch" in dog.alerts()
+    wrong = dog("notify", "--test", "alert")
+    assert wrong.returncode == 1
+    assert "did you mean 'alerts'?" in wrong.stderr
+    with (dog.home / "config.toml").open("a") as config:
+        config.write('[channels.hook]\ntype = "webhook"\nurl = "http://127.0.0.1:1/x"\n')
+    assert dog("notify", "--test").returncode == 2
+
+
+def test_a_switch_pressed_is_told_and_recorded(
+    dog: Dog, training: subprocess.Popen[str], daemon: subprocess.Popen[str]
+) -> None:
+    assert dog("kill-switch", "run-17", "--reason", "wrong learning rate").returncode == 0
+    wait_until(lambda: "wrong learning rate" in dog.alerts(), 60, "the touch is told")
+    wait_until(lambda: "wrong learning rate" in dog("history").stdout, 30, "and recorded")
+    assert list((dog.home / "inbox").glob("*touch*")) == []
+
+
+def test_plugins_lists_parameters_and_what_is_skipped(dog: Dog) -> None:
+    (dog.home / "plugins" / "broken.py").write_text("def (")
+    found = {entry["name"]: entry for entry in dog.json("plugins")}
+    assert found["disk_quota"]["origin"] == "built-in"
+    assert found["log_staleness"]["parameters"]["log"]["type"]
+    assert "SyntaxError" in found["broken"]["skipped"]

@@ -1,0 +1,42 @@
+"""Waiting for a file system that may hang: the caller goes on."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+import pytest
+
+from tests.waiting import wait_until
+from watchdogd.engine.patient import Patient, StuckError
+
+
+def test_values_and_errors_come_through() -> None:
+    patient = Patient("/home", deadline=30)
+    assert patient.attempt(lambda: 3) == 3
+    with pytest.raises(FileNotFoundError):
+        patient.attempt(lambda: os.stat("/no/such/file"))
+    patient.close()
+
+
+def test_while_one_hangs_others_are_refused_at_once_and_afterwards_all_is_well() -> None:
+    patient = Patient("/hung", deadline=0.3)
+    back = threading.Event()
+    with pytest.raises(StuckError, match="/hung has not answered for"):
+        patient.attempt(back.wait)
+    begin = time.monotonic()
+    for _ in range(50):
+        with pytest.raises(StuckError):
+            patient.attempt(lambda: 1)
+    assert time.monotonic() - begin < 5
+    back.set()
+
+    def answers() -> bool:
+        try:
+            return patient.attempt(lambda: 1) == 1
+        except StuckError:
+            return False
+
+    wait_until(answers, 30, "it answers again")
+    patient.close()

@@ -1,0 +1,51 @@
+"""Whose files are run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from watchdogd.trust import distrust
+
+pytestmark = pytest.mark.root
+FOREIGN = 4242
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> Path:
+    folder = tmp_path / "plugins"
+    folder.mkdir(mode=0o700)
+    path = folder / "mine.py"
+    path.write_text("")
+    path.chmod(0o600)
+    return path
+
+
+def test_ones_own_files_are_trusted_also_below_a_sticky_folder(plugin: Path) -> None:
+    assert distrust(plugin) == ""
+    plugin.parent.chmod(0o1777)
+    assert distrust(plugin) == ""
+
+
+def test_what_others_can_write_is_refused_with_the_mend(plugin: Path) -> None:
+    plugin.chmod(0o602)
+    assert f"chmod o-w {plugin}" in distrust(plugin)
+    plugin.chmod(0o600)
+    plugin.parent.chmod(0o777)
+    assert f"chmod o-w {plugin.parent}" in distrust(plugin)
+    plugin.parent.chmod(0o770)
+    os.chown(plugin.parent, 0, FOREIGN)
+    assert f"chmod g-w {plugin.parent}" in distrust(plugin)
+    assert distrust(plugin, group=FOREIGN) == ""
+
+
+def test_files_of_others_are_refused_and_links_are_followed(plugin: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link.py"
+    link.symlink_to(plugin)
+    assert distrust(link) == ""
+    os.chown(plugin, FOREIGN, 0)
+    assert "belongs to uid 4242" in distrust(plugin)
+    assert "belongs to uid 4242" in distrust(link)
+    assert "No such file" in distrust(plugin.with_name("none.py"))
