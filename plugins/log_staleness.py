@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from watchdogd.jobs import Job
 from watchdogd.level import WINDOW, rise
 from watchdogd.logbook import Wanted, follow_job, take_in
 from watchdogd.plugin import (
@@ -26,6 +25,7 @@ from watchdogd.readers import logtail
 from watchdogd.readers.causes import FATAL
 from watchdogd.rhythm import UNKNOWN
 from watchdogd.units import format_duration, iso, parse_duration
+from watchdogd.working import Working, working
 
 BAD_LOSSES = 3
 """Reports in a row with a loss that is no number, before it counts as staying so."""
@@ -53,22 +53,18 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One look at the log: is there one, whose job writes it, and what is known of it by now (`memory`).
-
-    `blind` says why nobody knows whether a job runs, where that is so.
-    """
+    """One look at the log: is there one, whose job writes it, and what is known of it by now (`memory`)."""
 
     log: str
     there: bool
-    job: Job | None
-    blind: str
+    state: Working
     memory: Mapping[str, Any]
     now: float
 
     @property
     def begin(self) -> float:
         """Since when there could be progress: the job's start, or the end of what excused it."""
-        started: float = self.memory.get("job_since", 0.0) if self.job or self.blind else 0.0
+        started: float = self.memory.get("job_since", 0.0) if self.state.job or self.state.blind else 0.0
         excused: float = self.memory.get("excused", 0.0)
         missing: float = self.memory.get("missing", 0.0)
         return max(started, excused, missing)
@@ -108,35 +104,41 @@ def log_staleness(
     """
     wanted = Wanted(
         progress,
-        tuple((phase["match"], parse_duration(phase["allow"])) for phase in quiet),
-        tuple((line["match"], parse_duration(line["within"])) for line in must_see),
+        _pairs("quiet", quiet, "allow"),
+        _pairs("must_see", must_see, "within"),
         tuple(must_not_see),
         stale_after == "auto",
     )
-    job, excuse = _job(run, snapshot)
-    if job is not None:
-        follow_job(job, memory, now)
+    state = working(run, snapshot)
+    if state.job:
+        follow_job(state.job, memory, now)
     had = bool(memory.get("files"))
     try:
-        files = logtail.find(log, pulse)
-        take_in(files, wanted, memory, now)
+        take_in(logtail.find(log, pulse), wanted, memory, now)
     except OSError as error:
         yield unknown(f"{error.filename or log} cannot be read: {error.strerror}")
         return
     memory["looked"] = now
-    if files:
+    if memory["files"]:
         memory.pop("missing", None)
     else:
-        memory.setdefault("missing", now if had or job is None else 0.0)
-    if excuse:
+        memory.setdefault("missing", now if had or not state.job else 0.0)
+    if state.excuse:
         memory["excused"] = now
-        yield from _not_judged(excuse, memory)
+        yield from _not_judged(state.excuse, memory)
         return
-    blind = snapshot.trouble if snapshot is not None and snapshot.jobs is None else ""
-    yield _silence(Look(log, bool(files), job, blind, memory, now), stale_after, grace, wanted)
+    yield _silence(Look(log, bool(memory["files"]), state, memory, now), stale_after, grace, wanted)
     yield from _loss(memory)
     yield from _pace(memory)
     yield from _wanted_lines(wanted, memory, now)
+
+
+def _pairs(key: str, tables: Sequence[Mapping[str, Any]], time: str) -> tuple[tuple[str, float], ...]:
+    """Pattern and seconds of each table. ValueError where one is misspelt."""
+    for table in tables:
+        if table.keys() != {"match", time}:
+            raise ValueError(f"{key}: write {{ match = 'pattern', {time} = '40m' }}, not {dict(table)}")
+    return tuple((table["match"], parse_duration(table[time])) for table in tables)
 
 
 def _not_judged(excuse: str, memory: Mapping[str, Any]) -> Iterator[Result]:
@@ -145,25 +147,6 @@ def _not_judged(excuse: str, memory: Mapping[str, Any]) -> Iterator[Result]:
     for key, subject in SUBJECTS.items():
         if key in memory:
             yield Result(Status.OK, f"not judged: {excuse}", subject=subject, quiet=True)
-
-
-# Which job writes here.
-
-
-def _job(run: Run | None, snapshot: Snapshot | None) -> tuple[Job | None, str]:
-    """The job whose progress is judged, or why none is. Neither: there is no saying (no run, no answer)."""
-    if run is None or snapshot is None or snapshot.jobs is None:
-        return None, ""
-    jobs = [job for job in snapshot.of(run.job_name) if not job.ended]
-    running = [job for job in jobs if job.state == "RUNNING"]
-    if running:
-        return max(running, key=lambda job: (job.started_at or 0.0, job.raw_id)), ""
-    if not jobs:
-        return None, "no job runs"
-    job = jobs[0]
-    if job.waiting:
-        return None, f"job {job.id} waits{f' ({job.reason})' if job.reason not in ('', 'None') else ''}"
-    return None, f"job {job.id} is {job.state.lower()}"
 
 
 # Judging.
@@ -219,7 +202,7 @@ def _waiting(look: Look, since: float, allowed: Allowance, what: str) -> Result:
     if age < allowed.seconds:
         return Result(Status.OK, f"{what} yet, for {format_duration(age)} ({allowed})", metrics)
     parts = [f"{what} since {iso(since)}, {format_duration(age)} ago ({allowed})"]
-    report, job = look.memory.get("report"), look.job
+    report, job = look.memory.get("report"), look.state.job
     if report and not what.startswith("stuck"):
         parts.append(f"last {_number(report)}")
     if "cause" in look.memory:
@@ -229,9 +212,9 @@ def _waiting(look: Look, since: float, allowed: Allowance, what: str) -> Result:
         parts.append(stopped)
     if job:
         parts.append(f"job {job.id} runs{f' on {job.nodes}' if job.nodes else ''}")
-    if look.blind:
-        parts.append(f"whether its job runs is not known: {look.blind}")
-    status = Status.UNKNOWN if look.blind else Status.CRITICAL
+    if look.state.blind:
+        parts.append(f"whether its job runs is not known: {look.state.blind}")
+    status = Status.UNKNOWN if look.state.blind else Status.CRITICAL
     return Result(status, "; ".join(parts), metrics, _evidence(look.memory))
 
 

@@ -505,3 +505,24 @@ def test_what_was_wrong_with_a_job_ends_quietly_with_it(training: Training) -> N
     training.job = None
     result = training.look()["loss"]
     assert (result.status, result.quiet) == (Status.OK, True)
+
+
+def test_a_misspelt_phase_is_told(training: Training) -> None:
+    training.wanted["quiet"] = [{"match": "saving"}]
+    with pytest.raises(ValueError, match=r"quiet: write \{ match = 'pattern', allow = '40m' \}"):
+        training.look()
+
+
+def test_a_file_that_vanishes_while_it_is_read_is_no_trouble(
+    training: Training, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from watchdogd.readers import logtail
+
+    def vanished(path: str, begin: int, end: int) -> bytes:
+        raise FileNotFoundError(2, "No such file or directory", path)
+
+    training.iterate(1, 2)
+    monkeypatch.setattr(logtail, "read", vanished)
+    training.now += MINUTE
+    training.write("more\n")
+    assert training.state() is Status.OK

@@ -1,0 +1,170 @@
+"""checkpoint_age on real files, with a clock that the tests turn."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from watchdogd.plugins.checkpoint_age import checkpoint_age
+
+from watchdogd.jobs import Job, Snapshot
+from watchdogd.plugin import Result, Run, Status
+
+MINUTE, HOUR = 60.0, 3600.0
+START = 1_800_000_000.0
+JOB = Job(id="88_1", raw_id="88", name="tr4", user="alice", state="RUNNING", nodes="n1", started_at=START)
+
+
+@dataclass
+class Saving:
+    """A folder of checkpoints, and the check that looks at it."""
+
+    folder: Path
+    now: float = START
+    job: Job | None = JOB
+    known: bool = True
+    memory: dict[str, Any] = field(default_factory=dict)
+    wanted: dict[str, Any] = field(default_factory=lambda: {"checkpoint_every": 3 * HOUR})
+
+    def save(self, name: str, size: int = 1000, files: int = 4) -> Path:
+        path = self.folder / name
+        path.mkdir()
+        for number in range(files):
+            part = path / f"mp_rank_{number:02d}.pt"
+            part.write_bytes(b"x" * size)
+            os.utime(part, (self.now, self.now))
+        os.utime(path, (self.now, self.now))
+        return path
+
+    def look(self, passed: float = 0.0) -> dict[str, Result]:
+        self.now += passed
+        jobs = ((self.job,) if self.job else ()) if self.known else None
+        injected = {
+            "run": Run("run-4", "tr4"),
+            "snapshot": Snapshot(self.now, jobs=jobs, trouble="" if self.known else "squeue is silent"),
+            "memory": self.memory,
+            "now": self.now,
+        }
+        parameters = {"checkpoints": str(self.folder / "global_step*"), **self.wanted}
+        return {result.subject: result for result in checkpoint_age.results(parameters, injected)}
+
+
+@pytest.fixture
+def saving(tmp_path: Path) -> Saving:
+    return Saving(tmp_path)
+
+
+def test_checkpoints_that_come_in_time_are_fine(saving: Saving) -> None:
+    for step in range(5):
+        saving.now += 3 * HOUR
+        saving.save(f"global_step{step}")
+        saving.look()
+        saving.look(MINUTE)
+        seen = saving.look(3 * MINUTE)
+        assert {result.status for result in seen.values()} == {Status.OK}
+    assert "global_step4, 4m old" in seen[""].summary
+    assert seen["content"].metrics["size"].value == 4000
+    assert "room for" in seen["room"].summary
+
+
+def test_a_late_one_is_a_warning_and_two_missed_are_critical(saving: Saving) -> None:
+    saving.save("global_step1")
+    assert saving.look()[""].status is Status.OK
+    assert saving.look(3.7 * HOUR)[""].status is Status.OK
+    result = saving.look(0.1 * HOUR)[""]
+    assert result.status is Status.WARNING
+    assert "one should come every 3h, 3h48m of work have none" in result.summary
+    assert "job 88_1 runs on n1" in result.summary
+    assert saving.look(3 * HOUR)[""].status is Status.CRITICAL
+    saving.save("global_step2")
+    assert saving.look()[""].status is Status.OK
+
+
+def test_none_at_all_is_told_from_the_jobs_start_on(saving: Saving) -> None:
+    assert saving.look(HOUR)[""].status is Status.OK
+    result = saving.look(3 * HOUR)[""]
+    assert result.status is Status.WARNING
+    assert "no checkpoint matches" in result.summary
+
+
+def test_an_own_allowance(saving: Saving) -> None:
+    saving.wanted |= {"allowance": 60.0}
+    saving.save("global_step1")
+    saving.look()
+    assert saving.look(3 * HOUR + 61)[""].status is Status.WARNING
+
+
+def test_waiting_is_no_work(saving: Saving) -> None:
+    saving.save("global_step1")
+    saving.look()
+    saving.job = replace(JOB, state="PENDING", started_at=None)
+    assert saving.look(10 * HOUR)[""].status is Status.OK
+    saving.job = replace(JOB, raw_id="89", started_at=saving.now)
+    assert saving.look(3.5 * HOUR)[""].status is Status.OK
+    assert saving.look(0.5 * HOUR)[""].status is Status.WARNING
+
+
+def test_a_queue_that_does_not_answer_makes_lateness_unknown(saving: Saving) -> None:
+    saving.save("global_step1")
+    saving.look()
+    saving.known = False
+    assert saving.look(HOUR)[""].status is Status.OK
+    assert saving.look(3 * HOUR)[""].status is Status.UNKNOWN
+
+
+def test_one_that_is_much_smaller_or_empty_is_told_once_it_is_written(saving: Saving) -> None:
+    for step in range(3):
+        saving.save(f"global_step{step}")
+        saving.look(HOUR)
+    saving.now += 3 * HOUR
+    path = saving.save("global_step3", files=1)
+    assert saving.look()["content"].status is Status.OK
+    saving.look(MINUTE)
+    result = saving.look(2 * MINUTE)["content"]
+    assert result.status is Status.WARNING
+    assert "global_step3 has 1 kB, those before it 4 kB" in result.summary
+    (path / "mp_rank_00.pt").unlink()
+    os.utime(path, (saving.now, saving.now))
+    saving.look()
+    assert saving.look(3 * MINUTE)["content"].status is Status.CRITICAL
+
+
+@pytest.mark.parametrize("mark", ["mp_rank_00.pt.tmp", "save-unfinished", "optim.incomplete"])
+def test_one_that_is_given_up_half_way_is_told_and_does_not_count(saving: Saving, mark: str) -> None:
+    saving.save("global_step1")
+    saving.look()
+    saving.now += 3 * HOUR
+    marked = saving.save("global_step2") / mark
+    marked.touch()
+    os.utime(marked, (saving.now, saving.now))
+    os.utime(marked.parent, (saving.now, saving.now))
+    saving.look()
+    assert saving.look(20 * MINUTE)["content"].status is Status.OK
+    seen = saving.look(40 * MINUTE)
+    assert seen["content"].status is Status.WARNING
+    assert mark in seen["content"].summary
+    assert seen[""].status is Status.WARNING
+
+
+def test_no_room_for_the_next_one_is_critical(saving: Saving, monkeypatch: pytest.MonkeyPatch) -> None:
+    saving.save("global_step1")
+    saving.look()
+    assert saving.look(3 * MINUTE)["room"].status is Status.OK
+    real = os.statvfs(saving.folder)
+    fields = list(real)
+    fields[4] = 0  # f_bavail
+    monkeypatch.setattr(os, "statvfs", lambda path: os.statvfs_result(fields))
+    result = saving.look()["room"]
+    assert result.status is Status.CRITICAL
+    assert "room for 0 more checkpoints of 4 kB" in result.summary
+
+
+def test_links_do_not_lead_astray(saving: Saving) -> None:
+    path = saving.save("global_step1")
+    (path / "loop").symlink_to(path)
+    (path / "dangling").symlink_to("nowhere")
+    saving.look()
+    assert saving.look(3 * MINUTE)["content"].metrics["size"].value >= 4000

@@ -1,0 +1,75 @@
+"""Checkpoints on disk as values: files or folders, their size, and whether they are still being written."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FILES = 20_000
+"""Files of one checkpoint that are looked at; where there are more, its size is not judged."""
+_MARK = re.compile(r"^tmp[-_.]|^\.tmp|[-._](?:tmp|part|partial|incomplete|unfinished|writing)(?:[-._\d]*)$")
+"""Names that frameworks give to what is not finished: `tmp-checkpoint-500`, `x.ckpt-unfinished`, `x.tmp`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One match of the pattern; `mtime` is its own, of a folder not that of what lies in it."""
+
+    path: str
+    mtime: float
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a checkpoint holds: bytes, files, the newest mtime, and the first mark of being unfinished."""
+
+    size: int
+    files: int
+    mtime: float
+    mark: str = ""
+
+
+def find(pattern: str) -> list[Entry]:
+    """All matches, newest first. What vanishes meanwhile (a clean-up) is left out."""
+    found = []
+    for path in glob.glob(pattern, recursive=True):
+        try:
+            found.append(Entry(path, os.stat(path).st_mtime))
+        except FileNotFoundError:
+            continue
+    return sorted(found, key=lambda entry: (entry.mtime, entry.path), reverse=True)
+
+
+def content(entry: Entry) -> Content:
+    """Everything that lies in it, down to FILES files; links to folders are not followed."""
+    mark = entry.path if _MARK.search(os.path.basename(entry.path)) else ""
+    size, files, newest = 0, 0, entry.mtime
+    for path, name, seen in _files(entry.path):
+        size, files, newest = size + seen.st_size, files + 1, max(newest, seen.st_mtime)
+        mark = mark or (path if _MARK.search(name) else "")
+        if files >= FILES:
+            break
+    return Content(size, files, newest, mark)
+
+
+def _files(top: str) -> Iterator[tuple[str, str, os.stat_result]]:
+    """Path, name and stat of each file; a clean-up may take any of them away meanwhile."""
+    if not os.path.isdir(top):
+        yield top, os.path.basename(top), os.stat(top)
+        return
+    folders = [top]
+    while folders:
+        with contextlib.suppress(FileNotFoundError), os.scandir(folders.pop()) as inside:
+            for item in inside:
+                if item.is_dir(follow_symlinks=False):
+                    folders.append(item.path)
+                    continue
+                with contextlib.suppress(FileNotFoundError):
+                    yield item.path, item.name, item.stat()
