@@ -1,0 +1,1 @@
+"""What was observed, decided and said: tables, migrations, retention, and SQLite as network disks need it."""

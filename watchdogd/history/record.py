@@ -1,11 +1,12 @@
-"""What one round leaves behind, and what the next daemon finds: values between the engine and the store."""
+"""What one round leaves behind, and what is found again: values between the history and everybody else."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from watchdogd.incident import Book
+from watchdogd.plugin import Status
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,3 +53,68 @@ class Past:
     started: Mapping[str, float] = field(default_factory=dict)
     last_round: float | None = None
     waiting: tuple[Notification, ...] = ()
+
+
+class Change(NamedTuple):
+    """A check and subject turned to another status than it had before."""
+
+    at: float
+    run: str
+    check: str
+    subject: str
+    status: Status
+    summary: str
+
+
+class Reading(NamedTuple):
+    """One number that a check measured, with the status and summary that its subject had taken on by then.
+
+    Of a time that is thinned out, `value` is the mean and `low` and `high` are the extremes of five minutes
+    or of an hour. A value that was not a number is `nan`. A turn to another status is a reading too, without
+    metric and value: so that checks that measure nothing have their lines.
+    """
+
+    at: float
+    run: str
+    check: str
+    subject: str
+    status: Status
+    metric: str
+    value: float | None
+    unit: str
+    summary: str
+    low: float | None
+    high: float | None
+
+
+class Measure(NamedTuple):
+    """All numbers of one metric in a span of time: how many, the extremes, and their mean."""
+
+    run: str
+    check: str
+    subject: str
+    metric: str
+    unit: str
+    readings: int
+    low: float
+    mean: float
+    high: float
+
+
+class Happening(NamedTuple):
+    """An event as it was recorded: what became of an incident (None: a notice), or who pressed what."""
+
+    at: float
+    kind: str
+    run: str
+    check: str
+    incident: int | None
+    summary: str
+    quiet: bool
+
+
+class Touch(NamedTuple):
+    """Somebody pressed something: one line of text."""
+
+    at: float
+    line: str

@@ -1,0 +1,180 @@
+"""The database behind the history: opened, made, migrated, mended; every transaction goes through here."""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError
+
+from watchdogd.errors import HistoryError
+from watchdogd.history import schema
+from watchdogd.history.failure import FAULTS, is_damage, sentence
+from watchdogd.history.file import BUSY, HistoryFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy import URL, Connection, Engine
+
+    from watchdogd.home import Home
+
+DIALECTS = ("sqlite", "postgresql")
+
+
+class Database:
+    """One database. After an error it closes everything, and the next transaction opens it anew.
+
+    `owner` is False for those that only look: they make, migrate and mend nothing. `troubles` are what was
+    found broken and mended, one line each.
+    """
+
+    def __init__(self, url: str, home: Home, *, owner: bool = True) -> None:
+        self._url = _absolute(url, home)
+        self._home = home
+        self._owner = owner
+        self._lock = threading.RLock()
+        self._engine: Engine | None = None
+        self._suspect = owner
+        self._opened_before = False
+        self.troubles: tuple[str, ...] = ()
+        self.file = _file(self._url, home)
+        self.place = str(self.file.path if self.file else self._url.render_as_string(hide_password=True))
+
+    @property
+    def dialect(self) -> str:
+        """`sqlite` or `postgresql`."""
+        return self._url.get_backend_name()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """No other thread uses the database in this block; HistoryError where one hangs in it."""
+        if not self._lock.acquire(timeout=BUSY):
+            raise HistoryError(f"history {self.place}: an earlier use has not come back for {BUSY:.0f} s")
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+    @contextmanager
+    def transaction(self, *, writing: bool = False) -> Iterator[Connection]:
+        """One transaction, committed where the block ends well. HistoryError for all that goes wrong."""
+        with self.alone():
+            try:
+                with self._opened().connect().execution_options(writing=writing) as connection:
+                    yield connection
+                    if writing:
+                        connection.commit()
+            except FAULTS as error:
+                self._suspect = self._suspect or (self._owner and is_damage(error))
+                self.close()
+                raise HistoryError(sentence(error, self.place)) from None
+
+    def close(self) -> None:
+        """Close all connections; the next transaction opens it again."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.dispose()
+
+    def _opened(self) -> Engine:
+        if self._engine is None:
+            if self.file is not None:
+                self._check(self.file)
+            engine = _engine(self._url)
+            try:
+                self._migrate(engine)
+            except BaseException:
+                engine.dispose()
+                raise
+            self._engine, self._opened_before = engine, True
+        return self._engine
+
+    def _check(self, file: HistoryFile) -> None:
+        if not self._owner:
+            if not file.path.exists():
+                raise HistoryError(f"history {self.place}: there is none yet; start with 'watchdogd start'")
+            return
+        gone = not file.path.exists()
+        # A file that was there, in a home that is not, is an unmounted disk: no place to begin anew.
+        if gone and self._opened_before and not self._home.config.exists():
+            raise HistoryError(f"history {self.place}: it is gone with its home: is its file system mounted?")
+        if self._suspect or gone:
+            told = file.mend()
+            self.troubles += (told,) if told else ()
+            self._suspect = False
+
+    def _migrate(self, engine: Engine) -> None:
+        with engine.connect() as connection:
+            present = schema.revision(connection)
+        if present == schema.HEAD:
+            return
+        if not self._owner:
+            raise HistoryError(
+                f"history {self.place}: its schema is {present}, this watchdogd's {schema.HEAD}: "
+                "restart the daemon with this version"
+            )
+        with engine.connect().execution_options(writing=True) as connection:
+            schema.upgrade(connection)
+            connection.commit()
+
+
+def _absolute(url: str, home: Home) -> URL:
+    """The URL with SQLite's path relative to home."""
+    try:
+        parsed = make_url(url)
+        backend = parsed.get_backend_name()
+    except ArgumentError:  # the text itself may hold a password: it is not repeated
+        raise HistoryError("history: [history] url is no URL: write 'sqlite:///history.db'") from None
+    if backend not in DIALECTS:
+        raise HistoryError(f"history: [history] url names {backend}: SQLite and PostgreSQL are supported")
+    if backend == "sqlite":
+        if parsed.database in (None, "", ":memory:"):
+            raise HistoryError("history: [history] url names no file: write 'sqlite:///history.db'")
+        parsed = parsed.set(database=_expanded(home, str(parsed.database)))
+    return parsed
+
+
+def _expanded(home: Home, path: str) -> str:
+    return os.path.normpath(os.path.join(home.path, os.path.expandvars(os.path.expanduser(path))))
+
+
+def _file(url: URL, home: Home) -> HistoryFile | None:
+    if url.get_backend_name() != "sqlite" or not url.database:
+        return None
+    return HistoryFile(Path(url.database), home)
+
+
+def _engine(url: URL) -> Engine:
+    """One connection, no more: there is one writer."""
+    if url.get_backend_name() != "sqlite":
+        return create_engine(url, pool_size=1, max_overflow=0)
+    engine = create_engine(url, pool_size=1, max_overflow=0, connect_args={"timeout": BUSY})
+    event.listen(engine, "connect", _set_up)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _set_up(connection: Any, _record: object) -> None:
+    """SQLite for a disk across a network.
+
+    The journal: WAL needs shared memory, and fails or corrupts on NFS, Lustre and GPFS; the rollback journal
+    needs only locks. TRUNCATE, not DELETE: one file for ever instead of one made and removed a round, which
+    costs the metadata server of a parallel file system much, and needs an inode each time.
+    FULL: the journal is on the disk before the database is touched, and its truncation before the commit
+    returns; so power loss at any instant leaves the old state or the new. (EXTRA adds a sync of the folder
+    after the journal is deleted; with TRUNCATE none is.)
+    Temporary tables in memory: /tmp may be the file system that is full.
+    """
+    connection.isolation_level = None  # transactions are begun by _begin alone
+    for pragma in ("journal_mode=TRUNCATE", "synchronous=FULL", "temp_store=MEMORY"):
+        connection.execute(f"PRAGMA {pragma}").close()
+
+
+def _begin(connection: Connection) -> None:
+    """A writer takes its lock at once: one that read first, and then found another writing, cannot wait."""
+    writing = connection.get_execution_options().get("writing", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")

@@ -1,0 +1,65 @@
+"""Values as JSON text and back. Fields that the text lacks take their defaults; unknown ones are left.
+
+So a history that an older or a newer version wrote can be read as long as no field changed its meaning.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import TypeAdapter
+from pydantic_core import PydanticSerializationError, to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+Value = TypeVar("Value")
+
+
+@cache
+def adapter(form: Any) -> TypeAdapter[Any]:
+    """How pydantic reads and writes one type; made once, since making it takes a millisecond."""
+    return TypeAdapter(form)
+
+
+def packed(form: Any, value: Any, exclude: set[str] | None = None) -> str:
+    """`value` as JSON text. What is no UTF-8 (a byte of a log, say) becomes a question mark."""
+    try:
+        return adapter(form).dump_json(value, exclude=exclude).decode()
+    except PydanticSerializationError:
+        plain = adapter(form).dump_python(value, exclude=exclude)
+        return storable(json.dumps(plain, ensure_ascii=False))
+
+
+def unpacked(form: Callable[..., Value], text: str) -> Value:
+    """The value that `packed` wrote. ValueError where the text cannot be one."""
+    value: Value = adapter(form).validate_json(text)
+    return value
+
+
+def packed_memory(memory: Mapping[str, Any]) -> str:
+    """A plugin's memory as JSON text.
+
+    What is no JSON becomes its text: one plugin's mistake must not keep the round from being stored.
+    """
+    try:
+        return to_json(memory, fallback=str, inf_nan_mode="constants").decode()
+    except PydanticSerializationError:
+        return storable(json.dumps(memory, default=str, ensure_ascii=False))
+
+
+def storable(text: str) -> str:
+    """`text` as every database takes it: no lone surrogates (no UTF-8), no NUL (PostgreSQL refuses it)."""
+    if text.isascii() and "\0" not in text:
+        return text
+    return text.encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+def number(value: Any) -> float | None:
+    """A metric's value as a float; None where a plugin handed in something that is none."""
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None

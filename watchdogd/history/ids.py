@@ -1,0 +1,50 @@
+"""Numbers for things that rows speak of: a number of two bytes instead of a name of fifty."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.history.forms import storable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, KeysView
+
+    from watchdogd.history.statements import Row
+
+
+class Ids:
+    """The ids of one table by what they stand for; new things get the next number. There is one writer."""
+
+    def __init__(self, rows: Iterable[Any]) -> None:
+        """`rows` are the table's: id first, then the key."""
+        self._known: dict[Row, int] = {tuple(key): number for number, *key in rows}
+        self._last = max(self._known.values(), default=0)
+        self._new: list[Row] = []
+
+    def of(self, key: Row) -> int:
+        """The id of `key`."""
+        found = self._known.get(key)
+        return self._found_or_new(key) if found is None else found
+
+    def new_rows(self) -> list[Row]:
+        """Id and key of what has come since the last call."""
+        rows, self._new = self._new, []
+        return rows
+
+    def keys(self) -> KeysView[Row]:
+        """All keys."""
+        return self._known.keys()
+
+    def forget(self, key: Row) -> int:
+        """The id of `key`, which is given up."""
+        return self._known.pop(key)
+
+    def _found_or_new(self, key: Row) -> int:
+        """Names that the database cannot hold as they are stand there changed a little."""
+        clean = tuple(storable(part) if isinstance(part, str) else part for part in key)
+        number = self._known.get(clean)
+        if number is None:
+            number = self._last = self._last + 1
+            self._new.append((number, *clean))
+        self._known[key] = number
+        return number

@@ -1,0 +1,81 @@
+"""What was measured: series for plugins, minima, means and maxima for people."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sqlalchemy import func, select
+
+from watchdogd.history.parts import Series, coarse, folded_parts, raw_part, series_of
+from watchdogd.history.record import Measure
+from watchdogd.history.tables import subjects
+from watchdogd.history.tail import Tail
+from watchdogd.history.target import about
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Select
+
+Points = tuple[tuple[float, float], ...]
+
+
+def points(
+    connection: Connection, tail: Tail | None, check: str, since: float
+) -> tuple[dict[tuple[str, str], Points], Tail]:
+    """Per subject and metric of one check: means of five minutes or an hour, the newest as they came.
+
+    Those are taken from `tail`, which is returned, made where it is None or does not reach back.
+    """
+    kept = coarse(connection)
+    if tail is None or tail.begin > kept.raw:
+        tail = Tail(connection, kept.raw)
+    wanted = (subjects.c.check == check,)
+    known = series_of(connection, wanted)
+    found = {each.id: tail.points(each.id, max(since, kept.raw)) for each in known}
+    for query in folded_parts(kept, since, wanted):
+        for identity, at, _low, mean, _high, count in connection.execute(query):
+            if count:
+                found[identity].add((at / 1000, mean))
+    return {
+        (each.subject, each.metric): tuple(sorted(found[each.id])) for each in known if found[each.id]
+    }, tail
+
+
+class _Total(NamedTuple):
+    """Many values of one series as a few numbers."""
+
+    number: int = 0
+    low: float = inf
+    total: float = 0.0
+    high: float = -inf
+
+    def with_(self, count: int, low: float, total: float, high: float) -> _Total:
+        return _Total(self.number + count, min(self.low, low), self.total + total, max(self.high, high))
+
+    def of(self, each: Series) -> Measure:
+        mean = self.total / self.number
+        return Measure(
+            each.run, each.check, each.subject, each.metric, each.unit, self.number, self.low, mean, self.high
+        )
+
+
+def measures_of(connection: Connection, target: str | None, since: float) -> list[Measure]:
+    """Each metric in one line, by run, check, subject and metric. What was no number does not count."""
+    kept, wanted = coarse(connection), about(subjects, target)
+    totals: dict[int, _Total] = {}
+    for part in (*folded_parts(kept, since, wanted), raw_part(kept, since, wanted)):
+        for identity, count, *numbers in connection.execute(_totals(part)):
+            if count:
+                totals[identity] = totals.get(identity, _Total()).with_(count, *numbers)
+    return sorted(totals[each.id].of(each) for each in series_of(connection, wanted) if each.id in totals)
+
+
+def _totals(query: Select[Any]) -> Select[Any]:
+    part = query.subquery()
+    return select(
+        part.c.series_id,
+        func.sum(part.c.count),
+        func.min(part.c.low),
+        func.sum(part.c.mean * part.c.count),
+        func.max(part.c.high),
+    ).group_by(part.c.series_id)

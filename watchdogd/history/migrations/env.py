@@ -1,0 +1,12 @@
+"""What Alembic runs: the migrations, on the connection and in the transaction that schema.py hands in."""
+
+from alembic import context
+
+from watchdogd.history.tables import metadata
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=metadata,
+    render_as_batch=True,  # SQLite alters a table by copying it
+)
+context.run_migrations()

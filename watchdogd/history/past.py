@@ -1,0 +1,79 @@
+"""What a starting daemon goes on from."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import func, select
+
+from watchdogd.history.decided import notifications_of, unpacked_incidents
+from watchdogd.history.forms import unpacked
+from watchdogd.history.record import Past
+from watchdogd.history.tables import facts, incidents, memories, pulses, standings, starts
+from watchdogd.incident import Book, Incident, Silence, Standing
+
+if TYPE_CHECKING:
+    from sqlalchemy import ColumnElement, Connection
+
+
+def past(connection: Connection) -> tuple[Past, tuple[str, ...]]:
+    """What was known after the last round, and one line for each thing in it that cannot be read."""
+    known = _pairs(connection, facts.c.name, facts.c.value)
+    book, troubles = _book(connection, known)
+    round_at = known.get("last_round")
+    return Past(
+        book=book,
+        memories={
+            check: json.loads(kept)
+            for check, kept in _pairs(connection, memories.c.check, memories.c.value).items()
+        },
+        started=_pairs(connection, starts.c.check, starts.c.at),
+        last_round=float(round_at) if round_at else None,
+        waiting=tuple(notifications_of(connection, state="waiting")),
+    ), troubles
+
+
+def _pairs(connection: Connection, key: ColumnElement[Any], value: ColumnElement[Any]) -> dict[str, Any]:
+    return {row[0]: row[1] for row in connection.execute(select(key, value))}
+
+
+def _book(connection: Connection, known: dict[str, str]) -> tuple[Book, tuple[str, ...]]:
+    opened = {each.id: each for each in unpacked_incidents(connection, _REFERRED)}
+    found: dict[tuple[str, str], Standing] = {}
+    troubles = []
+    for check, subject, incident, value, at, streak, summary in connection.execute(_STANDINGS):
+        try:
+            standing = unpacked(Standing, value)
+        except ValueError:
+            troubles.append(
+                f"what was known of {check} {subject}".rstrip() + " cannot be read: it is judged anew"
+            )
+            continue
+        found[check, subject] = replace(
+            standing, at=at, streak=streak, summary=summary, incident=opened.get(incident)
+        )
+    book = Book(
+        standings=found,
+        silences=unpacked(tuple[Silence, ...], known.get("silences", "[]")),
+        next_id=max(int(known.get("next_id", 1)), _next_free(connection)),
+        owed=unpacked(tuple[Incident, ...], known.get("owed", "[]")),
+    )
+    return book, tuple(troubles)
+
+
+_STANDINGS = select(
+    standings.c.check,
+    standings.c.subject,
+    standings.c.incident,
+    standings.c.value,
+    pulses.c.at,
+    pulses.c.streak,
+    pulses.c.summary,
+).join(pulses, pulses.c.id == standings.c.id)
+_REFERRED = incidents.c.id.in_(select(standings.c.incident).where(standings.c.incident.is_not(None)))
+
+
+def _next_free(connection: Connection) -> int:
+    return (connection.execute(select(func.max(incidents.c.id))).scalar() or 0) + 1

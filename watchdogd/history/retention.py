@@ -1,0 +1,188 @@
+"""What is kept how long: raw for two days, then five minutes, then hours, then nothing.
+
+`plan` decides, and is pure; `execute` does one step of it. All times in whole seconds since the epoch.
+
+Readings are folded into five minutes soon, though the raw ones stay two days: what a plugin is given of its
+past is read from there, by series. State changes, incidents, events, touches and gaps stay for ever.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Integer, Numeric, bindparam, cast, delete, func, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from watchdogd.history.tables import facts, fives, hours, notifications, readings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from sqlalchemy import Connection
+
+FIVE, HOUR, DAY = 300, 3600, 86400
+RAW = 2 * DAY
+"""How long each reading is kept as it came."""
+FIVES = 7 * DAY
+"""How long five minutes are kept apart."""
+_GRACE = 60
+"""A reading may be stored so much later than it was made without the fold being done again."""
+_SPAN = 6 * HOUR
+"""Raw readings folded or dropped in one transaction: short ones, since they hold up the round."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thinned:
+    """How far it got: all before `folded` is in fives too; raw readings begin at `raw`, fives at `fives`."""
+
+    folded: int
+    raw: int
+    fives: int
+
+    def reaching(self, time: int) -> Thinned:
+        """As it is once a reading of `time` was stored, which may lie before all others."""
+        start = _floor(time, HOUR)
+        return Thinned(min(self.folded, start), min(self.raw, start), min(self.fives, start))
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One short transaction: `deed` on what lies from `begin` to before `end`; `after` it is so far."""
+
+    deed: str
+    begin: int
+    end: int
+    after: Thinned
+
+
+def plan(now: float, keep: float, thinned: Thinned) -> tuple[Step, ...]:
+    """The steps that are due. What is dropped is dropped a day at a time, so mostly nothing is."""
+    kept = _floor(now - keep, DAY)
+    steps = []
+    for begin, end in _spans(_floor(thinned.folded, FIVE), _floor(now - _GRACE, FIVE), _SPAN):
+        thinned = replace(thinned, folded=end)
+        steps.append(Step("fold raw", begin, end, thinned))
+    for begin, end in _spans(thinned.raw, max(_floor(now - RAW, DAY), kept), _SPAN):
+        thinned = replace(thinned, raw=end)
+        steps.append(Step("drop raw", begin, end, thinned))
+    for begin, end in _spans(_floor(thinned.fives, HOUR), max(_floor(now - FIVES, DAY), kept), DAY):
+        thinned = replace(thinned, fives=end)
+        steps.append(Step("fold fives", begin, end, thinned))
+    return (*steps, Step("drop old", 0, max(kept, 0), thinned))
+
+
+def execute(connection: Connection, step: Step) -> None:
+    """Do one step, and write down how far it is."""
+    _DEEDS[step.deed](connection, step.begin, step.end)
+    save(connection, step.after)
+
+
+def load(connection: Connection) -> Thinned | None:
+    """How far it is; None before the first reading."""
+    found = connection.execute(select(facts.c.value).where(facts.c.name == "thinned")).scalar()
+    return Thinned(**json.loads(found)) if found else None
+
+
+def save(connection: Connection, thinned: Thinned) -> None:
+    """Write down how far it is."""
+    connection.execute(delete(facts).where(facts.c.name == "thinned"))
+    connection.execute(facts.insert().values(name="thinned", value=json.dumps(asdict(thinned))))
+
+
+def _floor(time: float, unit: int) -> int:
+    return int(time // unit) * unit
+
+
+def _spans(begin: int, end: int, length: int) -> Iterator[tuple[int, int]]:
+    """From `begin` to `end` in pieces that end at multiples of `length`."""
+    while begin < end:
+        stop = min(_floor(begin + length, length), end)
+        yield begin, stop
+        begin = stop
+
+
+@cache
+def _fold_raw(dialect: str) -> Any:
+    slot = readings.c.at // (FIVE * 1000)
+    offset = cast(func.avg(readings.c.at) / 1000.0 - slot * FIVE, Integer)
+    value = readings.c.value
+    folded = (
+        select(
+            readings.c.series_id,
+            slot.label("slot"),
+            offset,
+            func.min(value),
+            func.avg(value),
+            func.max(value),
+            func.count(value),
+        )
+        .where(*_between(readings.c.at))
+        .group_by(readings.c.series_id, slot)
+    )
+    return _replacing(dialect, fives, folded)
+
+
+@cache
+def _fold_fives(dialect: str) -> Any:
+    slot = fives.c.slot // (HOUR // FIVE)
+    count = func.sum(fives.c.count)
+    seconds = func.avg(fives.c.slot * FIVE + fives.c.offset)
+    folded = (
+        select(
+            fives.c.series_id,
+            slot.label("slot"),
+            cast(cast(seconds, Numeric) - slot * HOUR, Integer),
+            func.min(fives.c.low),
+            func.sum(fives.c.mean * fives.c.count) / func.nullif(count, 0),
+            func.max(fives.c.high),
+            count,
+        )
+        .where(*_between(fives.c.slot))
+        .group_by(fives.c.series_id, slot)
+    )
+    return _replacing(dialect, hours, folded)
+
+
+def _between(column: Any) -> tuple[Any, Any]:
+    return column >= bindparam("begin"), column < bindparam("end")
+
+
+def _replacing(dialect: str, table: Any, folded: Any) -> Any:
+    """INSERT of folded rows; a slot that was folded before is folded anew, for a reading that came late."""
+    insert = (sqlite if dialect == "sqlite" else postgresql).insert(table)
+    statement = insert.from_select([column.name for column in table.columns], folded)
+    keys = {column.name for column in table.primary_key}
+    rest = {
+        column.name: statement.excluded[column.name] for column in table.columns if column.name not in keys
+    }
+    return statement.on_conflict_do_update(index_elements=sorted(keys), set_=rest)
+
+
+def _do_fold_raw(connection: Connection, begin: int, end: int) -> None:
+    connection.execute(_fold_raw(connection.dialect.name), {"begin": begin * 1000, "end": end * 1000})
+
+
+def _do_drop_raw(connection: Connection, _begin: int, end: int) -> None:
+    connection.execute(delete(readings).where(readings.c.at < end * 1000))
+
+
+def _do_fold_fives(connection: Connection, begin: int, end: int) -> None:
+    connection.execute(_fold_fives(connection.dialect.name), {"begin": begin // FIVE, "end": end // FIVE})
+    connection.execute(delete(fives).where(fives.c.slot < end // FIVE))
+
+
+def _do_drop_old(connection: Connection, _begin: int, end: int) -> None:
+    connection.execute(delete(hours).where(hours.c.slot < end // HOUR))
+    done = notifications.c.state != "waiting"
+    connection.execute(delete(notifications).where(done, notifications.c.created_at < end))
+
+
+_DEEDS: dict[str, Callable[[Connection, int, int], None]] = {
+    "fold raw": _do_fold_raw,
+    "drop raw": _do_drop_raw,
+    "fold fives": _do_fold_fives,
+    "drop old": _do_drop_old,
+}

@@ -1,0 +1,74 @@
+"""Values as rows, in the order of the columns of their tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from watchdogd.history.forms import packed, storable
+from watchdogd.incident import Incident, Standing
+from watchdogd.notify.notification import Message
+
+if TYPE_CHECKING:
+    from watchdogd.history.statements import Row
+    from watchdogd.incident import Event
+    from watchdogd.notify.notification import Notification
+
+
+def milliseconds(time: float) -> int:
+    """A time as readings and changes have it."""
+    return round(time * 1000)
+
+
+def standing_row(identity: int, standing: Standing) -> Row:
+    """A standing; its incident is a row of its own."""
+    incident = standing.incident.id if standing.incident else None
+    value = packed(Standing, standing, {"incident"})
+    return (identity, storable(standing.check), storable(standing.subject), incident, value)
+
+
+def incident_row(incident: Incident) -> Row:
+    """An incident: what is asked for as columns, and all of it as JSON."""
+    return (
+        incident.id,
+        storable(incident.check),
+        storable(incident.run),
+        storable(incident.target),
+        storable(incident.subject),
+        int(incident.status),
+        incident.state,
+        incident.opened_at,
+        incident.resolved_at,
+        storable(incident.summary),
+        storable(incident.details),
+        packed(Incident, incident),
+    )
+
+
+def event_row(event: Event) -> Row:
+    """An event; what it tells beyond its first line is in the incident and the notification."""
+    return (
+        milliseconds(event.at),
+        event.kind.value,
+        storable(event.check),
+        storable(event.summary),
+        event.incident.id if event.incident else 0,
+        storable(event.run),
+        storable(event.target),
+        event.quiet,
+    )
+
+
+def notification_row(notification: Notification) -> Row:
+    """A notification without its id, which the database gives."""
+    return (
+        storable(notification.key),
+        storable(notification.channel),
+        notification.created_at,
+        notification.state,
+        notification.attempts,
+        notification.next_try,
+        notification.sent_at,
+        storable(notification.failure),
+        storable(notification.receipt),
+        packed(Message, notification.message),
+    )

@@ -1,0 +1,190 @@
+"""The history as everybody else sees it: rounds go in, and what was known comes out."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from watchdogd.errors import HistoryError
+from watchdogd.history import decided, measured, retention
+from watchdogd.history import past as beginning
+from watchdogd.history.database import Database
+from watchdogd.history.failure import FAULTS, sentence
+from watchdogd.history.readings import changes_of, readings_of
+from watchdogd.history.writing import Writer, settle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from sqlalchemy import Connection
+
+    from watchdogd.history.record import Change, Gap, Happening, Measure, Past, Reading, Record, Touch
+    from watchdogd.history.tail import Tail
+    from watchdogd.home import Home
+    from watchdogd.incident import Incident
+    from watchdogd.notify.notification import Notification
+
+
+class Store:
+    """One history. Every method raises HistoryError, one line that says what to do, where it cannot do it.
+
+    After that it is as usable as before: the next call opens the database anew. Methods may be called from
+    any thread; one that finds another hanging in the file system gives up after three seconds.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._writer: Writer | None = None
+        self._tail: Tail | None = None
+        self._unreadable: tuple[str, ...] = ()
+
+    @classmethod
+    def open(cls, url: str, home: Home, *, owner: bool = True) -> Store:
+        """Open the history at `url` (relative SQLite paths hang on home), making or migrating it as needed.
+
+        A damaged SQLite file is set aside and restored from its backup, see `troubles`. `owner=False` is for
+        verbs that look while a daemon may be at work: it makes, migrates and mends nothing.
+        """
+        store = cls(Database(url, home, owner=owner))
+        with store._database.transaction():
+            return store
+
+    @property
+    def troubles(self) -> tuple[str, ...]:
+        """What was found broken and mended since the opening, one line each; it only grows."""
+        return self._database.troubles + self._unreadable
+
+    def close(self) -> None:
+        """Let go of the database."""
+        with self._database.alone():
+            self._forget()
+            self._database.close()
+
+    @contextmanager
+    def _transaction(self, *, writing: bool = False) -> Iterator[Connection]:
+        with self._database.alone():
+            try:
+                with self._database.transaction(writing=writing) as connection:
+                    yield connection
+            except BaseException:
+                self._forget()
+                raise
+
+    def _forget(self) -> None:
+        """What is remembered of the database; after a broken transaction it may be in no table."""
+        self._writer = self._tail = None
+
+    # ------------------------------------------------------------------ the round
+
+    def past(self) -> Past:
+        """What a starting daemon goes on from."""
+        with self._transaction() as connection:
+            past, self._unreadable = beginning.past(connection)
+        return past
+
+    def record(self, record: Record) -> None:
+        """Store one round: all of it or nothing. Storing the same round again changes nothing."""
+        with self._database.alone():
+            with self._transaction(writing=True) as connection:
+                self._writer = self._writer or Writer(connection)
+                measured = self._writer.write(connection, record)
+            if self._tail is not None:
+                self._tail.add(measured)
+
+    def settle(self, outcomes: Sequence[Notification]) -> None:
+        """Store what became of notifications. One that is stored as no longer waiting stays as it is."""
+        with self._transaction(writing=True) as connection:
+            settle(connection, outcomes)
+
+    def waiting(self) -> list[Notification]:
+        """Notifications that are to be sent, in the order in which they were stored."""
+        return self.notifications(state="waiting")
+
+    # ------------------------------------------------------------------ looking back
+
+    def notifications(
+        self, *, state: str | None = None, since: float = 0.0, limit: int | None = None
+    ) -> list[Notification]:
+        """Notifications created since a time, in the order of storing; with `limit`, the last ones."""
+        with self._transaction() as connection:
+            return decided.notifications_of(connection, state=state, since=since, limit=limit)
+
+    def series(self, check: str, since: float) -> dict[tuple[str, str], measured.Points]:
+        """What a check measured: (time, value) by (subject, metric), oldest first.
+
+        The last hour or so as it was measured, before that means of five minutes, and of hours.
+        """
+        with self._transaction() as connection:
+            found, self._tail = measured.points(connection, self._tail, check, since)
+        return found
+
+    def incidents(
+        self, *, open_only: bool = False, since: float | None = None, target: str | None = None
+    ) -> list[Incident]:
+        """Incidents, newest first; `since`: those that were open at some time after it."""
+        with self._transaction() as connection:
+            return decided.incidents_of(connection, open_only=open_only, since=since, target=target)
+
+    def incident(self, identity: int) -> Incident | None:
+        """One incident; None where there is none of that number."""
+        with self._transaction() as connection:
+            return decided.incident_of(connection, identity)
+
+    def events(self, target: str | None = None, since: float = 0.0) -> list[Happening]:
+        """What became of incidents, and notices, oldest first."""
+        with self._transaction() as connection:
+            return decided.events_of(connection, target, since)
+
+    def changes(self, target: str | None = None, since: float = 0.0) -> list[Change]:
+        """Turns of checks to another status, oldest first. A target is a run, a disk, or a check's name."""
+        with self._transaction() as connection:
+            return changes_of(connection, target, since)
+
+    def readings(self, target: str | None = None, since: float = 0.0) -> list[Reading]:
+        """Every number that is kept, and every turn to another status, oldest first."""
+        with self._transaction() as connection:
+            return readings_of(connection, target, since)
+
+    def measures(self, target: str | None = None, since: float = 0.0) -> list[Measure]:
+        """Minimum, mean and maximum of each metric since a time: a day of it takes a tenth of a second."""
+        with self._transaction() as connection:
+            return measured.measures_of(connection, target, since)
+
+    def gaps(self, since: float = 0.0) -> list[Gap]:
+        """Times in which nobody watched, oldest first."""
+        with self._transaction() as connection:
+            return decided.gaps_since(connection, since)
+
+    def touches(self, since: float = 0.0) -> list[Touch]:
+        """Who pressed what, oldest first."""
+        with self._transaction() as connection:
+            return decided.touches_since(connection, since)
+
+    # ------------------------------------------------------------------ keeping house
+
+    def thin(self, now: float, keep: float) -> None:
+        """Thin out what is old; meant to be called every hour or so. `keep` in seconds."""
+        with self._transaction() as connection:
+            thinned = retention.load(connection)
+        if thinned is None:
+            return
+        for step in retention.plan(now, keep, thinned):
+            with self._transaction(writing=True) as connection:
+                if (
+                    retention.load(connection) != thinned
+                ):  # a late reading came between: the next call goes on
+                    return
+                retention.execute(connection, step)
+                if self._tail is not None:
+                    self._tail.trim(step.after.folded)
+            thinned = step.after
+
+    def backup(self) -> None:
+        """Replace `history.backup.db` by a sound copy; for other databases their own tools do it."""
+        file = self._database.file
+        if file is None:
+            return
+        try:
+            file.back_up()
+        except FAULTS as error:
+            raise HistoryError(f"no backup was made: {sentence(error, file.path)}") from None

@@ -1,0 +1,162 @@
+"""A round as rows: what is new, or differs from what was written last; one statement a table."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from operator import attrgetter
+from typing import TYPE_CHECKING, cast
+
+from sqlalchemy import select
+
+from watchdogd.history import retention
+from watchdogd.history.forms import number, packed, packed_memory, storable
+from watchdogd.history.ids import Ids
+from watchdogd.history.rows import event_row, incident_row, milliseconds, notification_row, standing_row
+from watchdogd.history.statements import statements
+from watchdogd.history.tables import series, standings, starts, subjects
+from watchdogd.incident import Incident, Silence, Standing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from sqlalchemy import Connection
+    from sqlalchemy.engine.default import DefaultDialect
+
+    from watchdogd.history.record import Record
+    from watchdogd.history.statements import Row, Statements
+    from watchdogd.incident import Book, Observation
+    from watchdogd.notify.notification import Notification
+
+_PULSE = frozenset({"at", "streak", "summary"})
+_steady = attrgetter(*(field.name for field in fields(Standing) if field.name not in _PULSE))
+"""All of a standing that most results leave as it was."""
+
+
+class Writer:
+    """Knows the ids in the database and what was written last. Good only as long as no transaction failed."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._do = _statements(connection)
+        self._measured = _Measured(connection, self._do)
+        self._ids = Ids(connection.execute(select(standings.c.id, standings.c.check, standings.c.subject)))
+        self._starts = Ids(connection.execute(select(starts.c.id, starts.c.check)))
+        self._standings: Mapping[tuple[str, str], Standing] = {}
+        self._incidents: dict[int, Incident] = {}
+        self._facts: dict[str, str] = {}
+
+    def write(self, connection: Connection, record: Record) -> list[Row]:
+        """Write one round within the transaction at hand; returns the rows of `readings`."""
+        do = self._do
+        measured = self._measured.write(connection, record.observations)
+        self._write_standings(connection, record.book.standings)
+        self._write_incidents(connection, record)
+        do.events.run(connection, [event_row(event) for event in record.events])
+        do.notifications.run(connection, [notification_row(each) for each in record.notifications])
+        do.memories.run(connection, [(storable(k), packed_memory(v)) for k, v in record.memories.items()])
+        started = [(self._starts.of((check,)), storable(check), at) for check, at in record.started.items()]
+        do.starts.run(connection, started)
+        do.gaps.run(connection, [(gap.begin, gap.end, storable(gap.reason)) for gap in record.gaps])
+        do.touches.run(connection, [(milliseconds(record.at), storable(line)) for line in record.touches])
+        self._write_facts(connection, record)
+        return measured
+
+    def _write_standings(self, connection: Connection, book: Mapping[tuple[str, str], Standing]) -> None:
+        written = self._standings
+        changed: list[Row] = []
+        pulses: list[Row] = []
+        for key, standing in book.items():
+            before = written.get(key)
+            if standing is not before:
+                identity = self._ids.of(key)
+                pulses.append((identity, standing.at, standing.streak, storable(standing.summary)))
+                if before is None or _steady(standing) != _steady(before):
+                    changed.append(standing_row(identity, standing))
+        gone = [(self._ids.forget(key),) for key in self._ids.keys() - book.keys()]
+        for statement in self._do.gone:
+            statement.run(connection, gone)
+        self._do.standings.run(connection, changed)
+        self._do.pulses.run(connection, pulses)
+        self._standings = dict(book)
+
+    def _write_incidents(self, connection: Connection, record: Record) -> None:
+        """Those of the events first: the book, which comes after, knows them as they are after the round."""
+        present = {event.incident.id: event.incident for event in record.events if event.incident}
+        present |= {each.id: each for each in _in_book(record.book)}
+        changed = [each for number, each in present.items() if self._incidents.get(number) != each]
+        self._do.incidents.run(connection, [incident_row(each) for each in changed])
+        self._incidents = present
+
+    def _write_facts(self, connection: Connection, record: Record) -> None:
+        book = record.book
+        present = {
+            "last_round": repr(record.at),
+            "next_id": str(book.next_id),
+            "silences": packed(tuple[Silence, ...], book.silences),
+            "owed": packed(tuple[Incident, ...], book.owed),
+        }
+        changed = [(name, value) for name, value in present.items() if self._facts.get(name) != value]
+        self._do.facts.run(connection, changed)
+        self._facts = present
+
+
+class _Measured:
+    """Writes observations: each number, and of statuses the changes."""
+
+    def __init__(self, connection: Connection, do: Statements) -> None:
+        self._do = do
+        key = (subjects.c.check, subjects.c.run, subjects.c.target, subjects.c.subject)
+        self._subjects = Ids(connection.execute(select(subjects.c.id, *key)))
+        self._series = Ids(
+            connection.execute(select(series.c.id, series.c.subject_id, series.c.metric, series.c.unit))
+        )
+        self._statuses = {
+            row[0]: row[1] for row in connection.execute(select(subjects.c.id, subjects.c.status))
+        }
+
+    def write(self, connection: Connection, observations: Sequence[Observation]) -> list[Row]:
+        """Write the observations of one round; returns the rows of `readings`."""
+        numbers: list[Row] = []
+        changed: list[Row] = []
+        for seen in observations:
+            result = seen.result
+            at = milliseconds(seen.at)
+            subject = self._subjects.of((seen.check, seen.run, seen.target, result.subject))
+            if self._statuses.get(subject) != result.status:
+                self._statuses[subject] = result.status
+                changed.append((at, subject, int(result.status), storable(result.summary)))
+            for name, metric in result.metrics.items():
+                numbers.append((at, self._series.of((subject, name, metric.unit)), number(metric.value)))
+        self._do.subjects.run(connection, [(*row, 0) for row in self._subjects.new_rows()])
+        self._do.series.run(connection, self._series.new_rows())
+        self._do.readings.run(connection, numbers)
+        self._do.changes.run(connection, changed)
+        self._do.statuses.run(connection, [(status, subject) for _at, subject, status, _summary in changed])
+        if numbers:
+            _reach_back(connection, min(row[0] for row in numbers) // 1000)
+        return numbers
+
+
+def settle(connection: Connection, outcomes: Iterable[Notification]) -> None:
+    """What became of notifications. Compare and set: one that waits no longer is left as it is.
+
+    One that is not stored yet (it was sent from memory) is stored as it ended.
+    """
+    _statements(connection).outcomes.run(connection, [notification_row(outcome) for outcome in outcomes])
+
+
+def _statements(connection: Connection) -> Statements:
+    return statements(cast("DefaultDialect", connection.dialect))
+
+
+def _reach_back(connection: Connection, first: int) -> None:
+    """Have the next thinning fold again what lies where it has been: a round that waited in memory."""
+    present = retention.load(connection)
+    if present is None:
+        retention.save(connection, retention.Thinned(first, first, first).reaching(first))
+    elif first < present.folded:
+        retention.save(connection, present.reaching(first))
+
+
+def _in_book(book: Book) -> Iterable[Incident]:
+    yield from book.owed
+    yield from (standing.incident for standing in book.standings.values() if standing.incident is not None)
