@@ -37,7 +37,7 @@ CASES = [
     ("0: slurmstepd: error: *** STEP 77.0 CANCELLED AT 2024-05-06T07:08:09 ***", "cancelled on rank 0"),
     (
         "slurmstepd: error: Detected 2 oom_kill events in StepId=77.0. Some of the step tasks have been OOM Killed.",
-        "host out of memory (killed by the kernel)",
+        "host out of memory",
     ),
     ("[nid01:317] Signal: Segmentation fault (11)", "segmentation fault on nid01:317"),
     (
@@ -45,6 +45,18 @@ CASES = [
         "no connection between ranks with peer 10.3.0.7",
     ),
     ("E0325 api.py:869] failed (exitcode: -9) local_rank: 5 (pid: 26)", "killed (SIGKILL)"),
+    (
+        "     [6] finished collective #11, but didn't join collective #12 (count from 1)",
+        "left behind in a collective on rank 6",
+    ),
+    (
+        "[Rank 9] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=2)",
+        "collective timed out on rank 9",
+    ),
+    (
+        "MPICH ERROR [Rank 0] [job id 7.0] - Abort(26) (rank 0 in comm 0): Fatal error in PMPI_Init_thread: Other",
+        "MPI could not start on rank 0",
+    ),
     ("Traceback (most recent call last):", "error in the program"),
     ("ValueError: no such shape", "error in the program"),
 ]

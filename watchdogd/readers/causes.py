@@ -70,7 +70,7 @@ KINDS = (
         "cuda_error_out_of_memory",
     ),
     _kind(
-        "host out of memory (killed by the kernel)",
+        "host out of memory",
         1,
         "oom-kill",
         "oom_kill",
@@ -87,6 +87,8 @@ KINDS = (
     _kind("container did not start", 1, "pyxis: container start failed", "couldn't start container"),
     _kind("too many open files", 1, "too many open files", "file-max limit"),
     _kind("segmentation fault", 2, "segmentation fault", "sigsegv", "signal 11"),
+    _kind("left behind in a collective", 2, "but didn't join collective"),
+    _kind("MPI could not start", 2, "fatal error in pmpi_init", "fatal error in mpi_init"),
     _kind(
         "collective timed out",
         3,
@@ -122,7 +124,7 @@ FATAL = frozenset(
         "GPU fault (Xid)",
         "NVLink or peer memory fault",
         "GPU out of memory",
-        "host out of memory (killed by the kernel)",
+        "host out of memory",
         "bus error (shared memory)",
         "segmentation fault",
         "collective timed out",
@@ -131,7 +133,7 @@ FATAL = frozenset(
 """Kinds after which no training goes on by itself."""
 _NEEDLES = tuple(needle for kind in KINDS for needle in kind.needles)
 _WEIGHTS = {kind.name: kind.weight for kind in KINDS}
-_RANK = re.compile(r"\[?\brank\s?(\d+)\]?", re.IGNORECASE)
+_RANK = re.compile(r"\brank\s?(\d+)|^\s*\[(\d+)\] (?:finished|joined) collective", re.IGNORECASE)
 _NODE = re.compile(r"\bON (\S+?) CANCELLED|srun: error: ([\w.-]+): task")
 _PEER = re.compile(r"\b((?:\d{1,3}\.){3}\d{1,3})(?:<\d+>|:\d+)?")
 
@@ -165,9 +167,13 @@ def _places(kind: Kind, line: Line) -> list[str]:
     found = []
     rank = _RANK.search(line.text)
     if rank:
-        found.append(f"on rank {rank[1]}")
+        found.append(f"on rank {rank[1] or rank[2]}")
     elif line.rank:  # `node:rank` and `node:pid` are told as they stand
-        found.append(f"on {line.rank}" if ":" in line.rank else f"on rank {line.rank.removeprefix('rank')}")
+        found.append(
+            f"on {line.rank}"
+            if ":" in line.rank
+            else f"on rank {line.rank.removeprefix('rank').removeprefix('Rank ')}"
+        )
     node = _NODE.search(line.text)
     if node:
         found.append(f"on node {node[1] or node[2]}")
