@@ -97,7 +97,7 @@ def disk_quota(
     crit_free: CRITICAL below this; left out: 5 %, 20 TB at most
     warn_inodes_free: the same for inodes, a number or a share; left out: 10 %, ten million at most
     crit_inodes_free: CRITICAL below this many; left out: 5 %, two million at most
-    usable: the share of the capacity that this file system reliably gives
+    usable: the share of the space that this file system reliably gives
     full_within: WARNING when the forecast has it full sooner
     growth: known writing rate; left out: measured over 14 days
     """
@@ -107,7 +107,7 @@ def disk_quota(
         yield _unreachable(path, error, memory)
         return
     place = _moved(path, device, memory) or _read_only(path, stat)
-    yield place or ok(f"{path} is there and can be written to")
+    yield place or ok(f"{path} is there and not read-only")
     if place and "unmounted" in memory:
         return
     found = statvfs.limits(stat)
@@ -217,7 +217,7 @@ def _targets(path: str, targets: Sequence[Target]) -> Result:
 def _judge(limit: Limit, warn: Amount | None, crit: Amount | None, usable: float) -> Verdict:
     if limit.capacity is None:
         return Verdict(limit, Status.OK, math.inf, math.inf, Thresholds(0.0, 0.0))
-    share = usable if limit.of == FILE_SYSTEM else 1.0
+    share = usable if (limit.of, limit.kind) == (FILE_SYSTEM, BYTES) else 1.0
     total, free = limit.capacity * share, limit.free(share)
     thresholds = _thresholds(limit.kind, total, warn, crit)
     status, why = _state(limit, free, thresholds)
@@ -307,11 +307,11 @@ def _count(kind: str, amount: float) -> str:
 
 def _metrics(verdict: Verdict, left: float | None) -> dict[str, Metric]:
     unit = "B" if verdict.limit.kind == BYTES else ""
-    found = {"used": Metric(verdict.limit.used, unit)}
+    found = {"used": Metric(round(verdict.limit.used), unit)}
     if verdict.limit.capacity is not None:
         thresholds = verdict.thresholds
-        found["free"] = Metric(verdict.free, unit, thresholds.warn, thresholds.crit)
-        found["total"] = Metric(verdict.total, unit)
+        found["free"] = Metric(round(verdict.free), unit, thresholds.warn, thresholds.crit)
+        found["total"] = Metric(round(verdict.total), unit)
     if left is not None:
         found["full_in"] = Metric(round(left), "s")
     return found

@@ -93,6 +93,7 @@ def test_usable_share_counts_as_the_whole(disk: Path) -> None:
     result = look(disk, usable=0.5)["bytes"]
     assert result.status is Status.CRITICAL
     assert "0 B of 8.39 MB usable free" in result.summary
+    assert look(disk, usable=0.5)["inodes"].metrics["total"].value == 1024
 
 
 @pytest.mark.root
