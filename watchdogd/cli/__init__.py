@@ -23,6 +23,10 @@ VERBS: dict[str, tuple[str, str]] = {
     "init": ("init", "make home and a commented config.toml for this machine"),
     "status": ("status", "alive? where? what is open?"),
     "check": ("check", "run checks now and print them"),
+    "start": ("start", "start the watchdog on Slurm, or here with --local"),
+    "stop": ("stop", "end it"),
+    "restart": ("start", "end it and start it anew"),
+    "ensure": ("start", "start it only where it is not alive; for cron and login scripts"),
     "run": ("run", "the daemon in the foreground"),
     "tick": ("tick", "one round of what is due, for cron"),
     "kill-switch": ("switch", "tell the training to save and exit"),
@@ -36,6 +40,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "notify": ("notify", "send a test notification"),
     "config": ("config", "the effective configuration, and what each check came from"),
     "plugins": ("plugins", "every plugin found, and its parameters"),
+    "demo": ("demo", "a training that hangs and fills its disk, watched in this terminal"),
 }
 """Verb → (module in this folder, one line of help); in the order in which help shows them."""
 _EPILOG = "Home is --home DIR, else $WATCHDOGD_HOME, else ~/.watchdogd. See 'watchdogd VERB --help'."

@@ -1,0 +1,649 @@
+"""The chain without a Slurm: who follows whom, how a link is submitted, what is told, and that stop wins."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from watchdogd import command, config, stopmark
+from watchdogd.command import Answer
+from watchdogd.errors import HomeError, SlurmError, SlurmSilentError, UnitError, WatchdogError
+from watchdogd.home import Home
+from watchdogd.jobs import Job
+from watchdogd.slurm import chain as chain_module
+from watchdogd.slurm import launch, link, links, partition, submit
+from watchdogd.slurm.chain import Chain
+from watchdogd.slurm.link import Form, Wish
+from watchdogd.slurm.succession import SLOW_START, Plan, decide
+from watchdogd.slurm.tenure import Tenure
+from watchdogd.slurm.walltime import format_walltime, margin, parse_walltime
+from watchdogd.survey import Partition
+
+NOW = 1_800_000_000.0
+DAY = 86400.0
+
+
+def running(number: int, since: float = NOW, walltime: float = DAY, **changed: object) -> Job:
+    """A link that runs."""
+    plain = Job(
+        str(number),
+        str(number),
+        "watch",
+        "alice",
+        "RUNNING",
+        nodes="node1",
+        started_at=since,
+        ends_at=since + walltime,
+        time_limit=walltime,
+    )
+    return replace(plain, **changed)  # type: ignore[arg-type]  # the tests name fields of Job
+
+
+def waiting(number: int, after: int = 0, reason: str = "Dependency") -> Job:
+    """A link that waits, for link `after` where there is one."""
+    dependency = f"afterany:{after}(unfulfilled)" if after else ""
+    return Job(str(number), str(number), "watch", "alice", "PENDING", reason, dependency=dependency)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    home = Home(tmp_path / "home")
+    home.make()
+    home.config.write_text('[slurm]\npartition = "small"\naccount = "project"\noptions = ["--qos=normal"]\n')
+    return home
+
+
+# Who follows whom
+
+
+def test_a_link_without_a_successor_submits_one_that_overlaps() -> None:
+    assert decide([running(5)], "5", NOW) == Plan(submit=("--dependency=afterany:5?after:5+1410",))
+    assert decide([running(5, walltime=180)], "5", NOW) == Plan(submit=("--dependency=afterany:5?after:5+2",))
+    assert decide([running(5, walltime=120)], "5", NOW) == Plan(submit=("--dependency=afterany:5?after:5+1",))
+
+
+def test_the_minutes_follow_the_real_end_of_the_link() -> None:
+    """--time-min may have shortened it, an administrator extended it."""
+    mine = running(5, walltime=DAY, ends_at=NOW + 3600)
+    assert decide([mine], "5", NOW) == Plan(submit=("--dependency=afterany:5?after:5+54",))
+
+
+def test_a_link_without_a_limit_is_followed_at_its_end() -> None:
+    mine = running(5, ends_at=None, time_limit=None)
+    assert decide([mine], "5", NOW) == Plan(submit=("--dependency=afterany:5",))
+
+
+def test_one_that_waits_is_the_successor_whoever_submitted_it() -> None:
+    for heir in (waiting(6, after=5), waiting(6), waiting(4, after=3)):
+        assert decide([running(5), heir], "5", NOW) == Plan(successor=heir)
+
+
+def test_of_several_the_one_that_waits_for_me_stays() -> None:
+    links_ = [waiting(3, after=2), running(5), waiting(6), waiting(7, after=5), waiting(8, after=5)]
+    assert decide(links_, "5", NOW) == Plan(successor=links_[3], cancel=("3", "6", "8"))
+    assert decide([running(5), waiting(6), waiting(8)], "5", NOW).cancel == ("8",)
+
+
+def test_a_newer_link_is_left_to_see_to_its_own_successor() -> None:
+    old, new = running(5, since=NOW - 1000), running(6, since=NOW - 10)
+    assert decide([old, new], "5", NOW) == Plan(successor=new)
+    assert decide([old, new], "6", NOW).submit == ("--dependency=afterany:6?after:6+1410",)
+
+
+def test_a_newer_link_that_does_nothing_is_not_waited_for() -> None:
+    old, new = running(5, since=NOW - 1000), running(6, since=NOW - SLOW_START)
+    assert decide([old, new], "5", NOW).submit == ("--dependency=afterany:5?after:5+1410",)
+
+
+def test_links_of_one_second_agree_on_who_is_newer() -> None:
+    two = [running(5), running(6)]
+    assert [decide(two, me, NOW).submit is None for me in ("5", "6")] == [True, False]
+
+
+def test_a_link_that_is_ending_is_nobodys_successor() -> None:
+    old, new = running(5), running(6, since=NOW + 1, state="COMPLETING")
+    assert decide([old, new], "5", NOW + 2).submit is not None
+
+
+def test_nothing_is_done_where_the_queue_does_not_show_ourselves() -> None:
+    assert decide([], "5", NOW) == Plan(unseen=True)
+    assert decide([waiting(6)], "5", NOW) == Plan(unseen=True)
+
+
+def test_a_link_that_the_controller_lost_gets_a_successor_at_once() -> None:
+    assert decide([], "5", NOW, lost=True) == Plan(submit=())
+    assert decide([running(6)], "5", NOW, lost=True) == Plan(successor=running(6))
+
+
+def test_a_requeued_link_that_waits_submits_nothing_for_itself() -> None:
+    me = waiting(5)
+    assert decide([me, waiting(6, after=5)], "5", NOW).submit is None
+
+
+def test_a_tick_is_followed_by_time() -> None:
+    assert decide([running(5)], "5", NOW, every=300) == Plan(submit=("--begin=now+300",))
+
+
+# How a link is submitted
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("12h", 43200), ("90", 5400), ("2:30", 150), ("01:00:00", 3600), ("1-0", DAY), ("1-02:03", 93780),
+        ("1-00:00:30", DAY + 30), ("1d12h", 1.5 * DAY), (" 30m ", 1800),
+    ],
+)  # fmt: skip
+def test_walltimes_are_read_as_people_and_slurm_write_them(text: str, seconds: float) -> None:
+    assert parse_walltime(text) == seconds
+    assert parse_walltime(format_walltime(seconds)) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "1:2:3:4", "-5", "12 hours"])
+def test_what_is_no_walltime(text: str) -> None:
+    with pytest.raises(UnitError, match="is no walltime"):
+        parse_walltime(text)
+
+
+def test_the_margin_is_a_tenth_within_bounds() -> None:
+    assert [margin(seconds) for seconds in (120, 600, 3600, 43200)] == [60, 60, 360, 1800]
+
+
+def test_the_options_of_a_link(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (*link._EXPORTED, "HOOK"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", "/bin")
+    monkeypatch.setenv("HOOK", "https://secret")
+    home.config.write_text(
+        home.config.read_text() + '[channels.s]\ntype = "slack"\nwebhook_url = "env:HOOK"\n'
+    )
+    form = link.form(home, config.load(home), Wish(partition="cpu"), 43200)
+    options = form.sbatch_options("--dependency=afterany:5")
+    assert options == (
+        "--job-name=watchdogd",
+        f"--comment=watchdogd:{home.id}",
+        f"--chdir={home.path}",
+        f"--output={home.logs}/link.log",
+        "--time=12:00:00",
+        "--time-min=00:30:00",
+        "--export=PATH,HOOK",
+        "--partition=cpu",
+        "--account=project",
+        "--qos=normal",
+        "--dependency=afterany:5",
+    )
+    assert "secret" not in " ".join(options) + form.script()
+
+
+def test_a_home_with_signs_of_slurm_and_of_the_shell_in_its_name(tmp_path: Path) -> None:
+    home = Home(tmp_path / "it's 100%j $HOME")
+    home.make()
+    form = Form(home, "w")
+    assert f"--output={str(home.logs).replace('%', '%%')}/link.log" in form.sbatch_options()
+    words = command.ask(["bash", "-n"], deadline=10, stdin=form.script())
+    assert words.ok
+    last = form.script().splitlines()[-1].removeprefix("exec ")
+    said = command.ask(["bash", "-c", f"printf '%s\\n' {last}"], deadline=10).output.splitlines()
+    assert said == [sys.executable, "-P", "-m", "watchdogd", "run", "--home", str(home.path)]
+
+
+def test_the_example_in_deploy_is_what_is_submitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/opt/watchdogd/bin/python")
+    script = Form(Home(Path("/shared/team/watchdogd")), "w").script()
+    example = (Path(__file__).parent.parent / "deploy" / "link.slurm").read_text()
+    assert example.startswith("#!/bin/bash\n")
+    assert example.endswith(script.removeprefix("#!/bin/bash\n"))
+
+
+def test_a_tick_link_ticks(home: Home) -> None:
+    script = Form(home, "w", mode="tick").script()
+    assert "export WATCHDOGD_LINK=tick\n" in script
+    assert " -m watchdogd tick --home " in script
+
+
+def test_how_it_was_started_is_remembered(home: Home) -> None:
+    assert link.remembered(home) == (Wish(), 0.0)
+    link.remember(home, Wish("small", "a", "2h", "tick"), 7200)
+    assert link.remembered(home) == (Wish("small", "a", "2h", "tick"), 7200)
+    (home.path / "link.json").write_text("{")
+    with pytest.raises(HomeError, match=r"link\.json is broken: remove it"):
+        link.remembered(home)
+
+
+def test_a_long_log_is_rotated(home: Home) -> None:
+    log = home.logs / "link.log"
+    link.rotate_log(home)
+    log.write_text("short")
+    link.rotate_log(home)
+    assert log.exists()
+    log.write_bytes(b"x" * (link.LOG_LIMIT + 1))
+    link.rotate_log(home)
+    assert (log.exists(), (home.logs / "link.log.1").exists()) == (False, True)
+
+
+# What Slurm refuses
+
+
+def said(errors: str, code: int | None = 1, trouble: str = "") -> Answer:
+    return Answer(("sbatch",), code, "", errors, 0.1, trouble)
+
+
+@pytest.mark.parametrize(
+    ("errors", "mend"),
+    [
+        ("sbatch: error: invalid partition specified: smal\nsbatch: error: Batch job submission failed: "
+         "Invalid partition name specified", "sbatch was refused: Invalid partition name specified: name "),
+        ("sbatch: error: Batch job submission failed: Invalid account or account/partition combination "
+         "specified", 'name yours: account = "..."'),
+        ("sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit limit, "
+         "user's size and/or time limits)", "as many jobs queued as your limit allows"),
+        ("sbatch: unrecognized option '--qoz=1'\nTry \"sbatch --help\" for more", "correct [slurm]"),
+        ("sbatch: error: Batch job submission failed: Requested time limit is invalid (missing or exceeds "
+         "some limit)", "ask for less"),
+        ("sbatch: error: something new", "sbatch was refused: something new"),
+    ],
+)  # fmt: skip
+def test_a_refusal_names_the_mend(errors: str, mend: str) -> None:
+    error = submit.refusal(said(errors))
+    assert not isinstance(error, SlurmSilentError)
+    assert mend in str(error)
+    assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        said("", None, "sbatch did not answer within 45 s"),
+        said(
+            "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)"
+        ),
+        said("sbatch: error: Batch job submission failed: Socket timed out on send/recv operation"),
+        said("sbatch: error: slurm_receive_msg: Zero Bytes were transmitted or received"),
+    ],
+)
+def test_no_answer_is_no_refusal(answer: Answer) -> None:
+    assert isinstance(submit.refusal(answer), SlurmSilentError)
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> list[tuple[str, ...]]:
+    """Let every command answer so; returns what is asked."""
+    asked: list[tuple[str, ...]] = []
+
+    def ask(argv: tuple[str, ...], **_: object) -> Answer:
+        asked.append(tuple(argv))
+        return answer
+
+    monkeypatch.setattr(command, "ask", ask)
+    return asked
+
+
+@pytest.mark.parametrize(("output", "job"), [("88\n", "88"), ("88;lab\n", "88"), ("note\n88\n", "88")])
+def test_the_id_of_a_submitted_job(monkeypatch: pytest.MonkeyPatch, output: str, job: str) -> None:
+    asked = answering(monkeypatch, Answer(("sbatch",), 0, output, "", 0.1))
+    assert submit.sbatch(["--time=1"], "script") == job
+    assert asked == [("sbatch", "--parsable", "--time=1")]
+
+
+def test_an_sbatch_that_says_nothing_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    answering(monkeypatch, Answer(("sbatch",), 0, "\n", "", 0.1))
+    with pytest.raises(SlurmSilentError, match="printed no job id"):
+        submit.sbatch([], "script")
+
+
+def test_scancel_of_what_is_over_is_fine(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = Answer(
+        ("scancel",), 1, "", "scancel: error: Kill job error on job id 9: Invalid job id specified", 0.1
+    )
+    asked = answering(monkeypatch, gone)
+    submit.scancel(["9"])
+    submit.scancel([])
+    assert len(asked) == 1
+    answering(monkeypatch, replace(gone, errors="scancel: error: Access/permission denied"))
+    with pytest.raises(SlurmError, match="permission denied"):
+        submit.scancel(["9"])
+
+
+def test_an_empty_queue_with_a_complaint_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    answering(monkeypatch, Answer(("squeue",), 0, "", "slurm_load_jobs error: timed out", 0.1))
+    with pytest.raises(SlurmSilentError, match="timed out"):
+        links.queued("watchdogd:abc")
+
+
+# The partition
+
+SITE = partition.Site(
+    (
+        Partition("small", "1-00:00:00", 2, gpus=False, default=True),
+        Partition("gpu", "infinite", 4, gpus=True, default=False),
+        Partition("short", "30:00", 4, gpus=False, default=False),
+    )
+)
+
+
+def test_the_walltime_is_the_smaller_of_a_day_and_the_limit() -> None:
+    assert partition.walltime(SITE.chosen(""), None) == DAY
+    assert partition.walltime(SITE.chosen("gpu"), None) == DAY
+    assert partition.walltime(SITE.chosen("small,short"), None) == 1800
+    assert partition.walltime(SITE.chosen("gpu"), 9 * DAY) == 9 * DAY
+
+
+def test_what_the_partition_does_not_allow_is_refused_beforehand() -> None:
+    with pytest.raises(SlurmError, match="partition short allows 00:30:00 at most: ask for less"):
+        partition.walltime(SITE.chosen("short"), 1801)
+    with pytest.raises(SlurmError, match="two minutes at least"):
+        partition.walltime(SITE.chosen("short"), 60)
+    with pytest.raises(SlurmError, match="there is no partition 'smal'; did you mean 'small'"):
+        SITE.chosen("smal")
+
+
+def test_gpus_are_warned_of() -> None:
+    assert "partition gpu has GPUs: a CPU partition costs less (small, short)" in partition.gpu_warning(
+        SITE.chosen("gpu"), SITE
+    )
+    assert partition.gpu_warning(SITE.chosen("small"), SITE) == ""
+
+
+# A link at work
+
+
+class Queue:
+    """A queue in memory in the place of Slurm: what is submitted waits in it."""
+
+    def __init__(self, *jobs: Job) -> None:
+        self.jobs = list(jobs)
+        self.submitted: list[tuple[str, ...]] = []
+        self.refuses: SlurmError | None = None
+        self.takes_all_the_same = False
+        self.silent = False
+        self.known = True
+        self.looks = 0
+
+    def queued(self, mark: str, users: object = None) -> tuple[Job, ...]:
+        self.looks += 1
+        if self.silent:
+            raise SlurmSilentError("squeue did not answer")
+        return tuple(self.jobs)
+
+    def sbatch(self, options: tuple[str, ...], script: str) -> str:
+        self.submitted.append(tuple(options))
+        number = max((int(job.raw_id) for job in self.jobs), default=9) + 1
+        if self.refuses is None or self.takes_all_the_same:
+            self.jobs.append(waiting(number))
+        if self.refuses:
+            raise self.refuses
+        return str(number)
+
+    def scancel(self, job_ids: list[str]) -> None:
+        self.jobs = [job for job in self.jobs if job.raw_id not in job_ids]
+
+    def use(self, monkeypatch: pytest.MonkeyPatch) -> Queue:
+        monkeypatch.setattr(links, "queued", self.queued)
+        monkeypatch.setattr(links, "forgotten", lambda job_id: not self.known)
+        monkeypatch.setattr(submit, "sbatch", self.sbatch)
+        monkeypatch.setattr(submit, "scancel", self.scancel)
+        return self
+
+
+def drive(chain: Chain, begin: float, seconds: float) -> list[str]:
+    """One step a second; returns the last troubles."""
+    troubles: list[str] = []
+    for second in range(int(seconds)):
+        troubles = chain.step(begin + second)
+    return troubles
+
+
+def test_one_successor_and_never_a_second(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = Queue(running(5)).use(monkeypatch)
+    assert drive(Chain(home, config.load(home), "5"), NOW, 3600) == []
+    assert len(queue.submitted) == 1
+    assert queue.submitted[0][-1] == "--dependency=afterany:5?after:5+1410"
+
+
+def test_a_restarted_daemon_knows_its_successor_again(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = Queue(running(5)).use(monkeypatch)
+    for _ in range(3):
+        chain = Chain(home, config.load(home), "5")
+        drive(chain, NOW, 60)
+    assert len(queue.submitted) == 1
+    assert chain.successor == "6"
+    assert chain.as_json()["successor"]["job_id"] == "6"
+    assert json.dumps(chain.as_json())
+
+
+def test_slurm_is_asked_rarely(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = Queue(running(5)).use(monkeypatch)
+    drive(Chain(home, config.load(home), "5"), NOW, 3600)
+    assert 10 < queue.looks <= 3600 / 300 + 3
+
+
+def test_a_cancelled_successor_is_replaced(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = Queue(running(5)).use(monkeypatch)
+    chain = Chain(home, config.load(home), "5")
+    drive(chain, NOW, 60)
+    queue.scancel(["6"])
+    assert drive(chain, NOW + 60, 400) == []
+    assert [job.state for job in queue.jobs] == ["RUNNING", "PENDING"]
+
+
+def test_a_refused_sbatch_is_tried_again_and_told(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = Queue(running(5)).use(monkeypatch)
+    queue.refuses = SlurmError("sbatch was refused: job submit limit")
+    chain = Chain(home, config.load(home), "5")
+    assert drive(chain, NOW, 100) == []
+    (trouble,) = drive(chain, NOW + 100, 100)
+    assert trouble.startswith("no successor waits: sbatch was refused: job submit limit; this link ends at ")
+    drive(chain, NOW + 200, 3400)
+    assert 8 < len(queue.submitted) < 20
+    queue.refuses = None
+    assert drive(chain, NOW + 3600, 400) == []
+    assert chain.successor
+
+
+def test_near_the_end_a_missing_successor_is_told_at_once(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = Queue(running(5, since=NOW - DAY + 600)).use(monkeypatch)
+    queue.refuses = SlurmError("sbatch was refused")
+    assert len(Chain(home, config.load(home), "5").step(NOW)) == 1
+
+
+def test_an_sbatch_that_failed_though_the_job_was_taken(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = Queue(running(5)).use(monkeypatch)
+    queue.refuses, queue.takes_all_the_same = SlurmSilentError("sbatch got no answer"), True
+    assert drive(Chain(home, config.load(home), "5"), NOW, 1000) == []
+    assert len(queue.submitted) == 1
+
+
+def test_a_silent_slurm_leads_to_no_second_successor(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = Queue(running(5)).use(monkeypatch)
+    chain = Chain(home, config.load(home), "5")
+    drive(chain, NOW, 60)
+    queue.silent = True
+    assert drive(chain, NOW + 60, 3600) == []
+    queue.silent = False
+    drive(chain, NOW + 3660, 600)
+    assert len(queue.submitted) == 1
+
+
+def test_a_queue_that_does_not_show_ourselves_is_not_believed(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = Queue().use(monkeypatch)
+    chain = Chain(home, config.load(home), "5")
+    (trouble,) = drive(chain, NOW, 400)
+    assert "squeue does not show this link, job 5" in trouble
+    assert queue.submitted == []
+    queue.known = False
+    drive(chain, NOW + 400, 400)
+    assert len(queue.submitted) == 1
+    assert not [word for word in queue.submitted[0] if word.startswith("--dependency")]
+
+
+def test_successors_that_end_at_once_are_not_submitted_for_ever(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = Queue(running(5)).use(monkeypatch)
+    chain = Chain(home, config.load(home), "5")
+    troubles: list[str] = []
+    for second in range(3600):
+        troubles = chain.step(NOW + second)
+        queue.jobs = [running(5)]
+    assert 5 < len(queue.submitted) < 20
+    assert troubles[0].startswith("no successor waits: it was submitted, but is not in the queue; ")
+
+
+def test_a_successor_that_will_never_start_is_told_with_the_mend(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Queue(running(5), waiting(6, after=5, reason="JobHeldUser")).use(monkeypatch)
+    (trouble,) = Chain(home, config.load(home), "5").step(NOW)
+    assert "link 6 will not start (JobHeldUser)" in trouble
+    assert "scontrol release 6" in trouble
+
+
+def test_a_gap_that_is_near_is_told(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    Queue(running(5, since=NOW - DAY + 500), waiting(6, after=5, reason="Priority")).use(monkeypatch)
+    (trouble,) = Chain(home, config.load(home), "5").step(NOW)
+    assert trouble.startswith("the successor, job 6, still waits (Priority); this link ends at ")
+
+
+def test_a_stopped_chain_submits_nothing(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = Queue(running(5)).use(monkeypatch)
+    stopmark.put(home)
+    chain = Chain(home, config.load(home), "5")
+    assert chain.stopped()
+    assert drive(chain, NOW, 60) == []
+    assert queue.submitted == []
+
+
+def test_a_stop_while_sbatch_is_under_way_wins(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = Queue(running(5)).use(monkeypatch)
+    real = queue.sbatch
+
+    def slow(options: tuple[str, ...], script: str) -> str:
+        stopmark.put(home)
+        return real(options, script)
+
+    monkeypatch.setattr(submit, "sbatch", slow)
+    Chain(home, config.load(home), "5").step(NOW)
+    assert [job.raw_id for job in queue.jobs] == ["5"]
+
+
+def test_a_link_that_slurm_cannot_reach_takes_the_others_with_it(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = Queue(running(5), waiting(6, after=5)).use(monkeypatch)
+    chain = Chain(home, config.load(home), "5")
+    chain.wind_up()
+    assert len(queue.jobs) == 2
+    stopmark.put(home, "maintenance")
+    assert ": maintenance" in stopmark.words(home)
+    chain.wind_up()
+    assert [job.raw_id for job in queue.jobs] == ["5"]
+
+
+def test_a_broken_home_does_not_end_the_link(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    Queue(running(5)).use(monkeypatch)
+    chain = Chain(home, config.load(home), "5")
+    (home.path / "link.json").write_text("{")
+    (trouble,) = drive(chain, NOW, 200)
+    assert "link.json is broken" in trouble
+
+
+def test_a_link_knows_itself_by_its_environment(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = config.load(home)
+    monkeypatch.setenv("SLURM_JOB_ID", "5")
+    assert Chain.of_this_job(home, settings) is None
+    for said_, mode in (("1", "daemon"), ("daemon", "daemon"), ("tick", "tick")):
+        monkeypatch.setenv(chain_module.ENVIRONMENT, said_)
+        chain = Chain.of_this_job(home, settings)
+        assert chain is not None
+        assert (chain.job_id, chain.mode) == ("5", mode)
+
+
+# A tenure
+
+
+def test_a_link_submits_first_and_then_asks_for_the_lease(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = Queue(running(5)).use(monkeypatch)
+    monkeypatch.setenv(chain_module.ENVIRONMENT, "daemon")
+    monkeypatch.setenv("SLURM_JOB_ID", "5")
+    tenure = Tenure(home, config.load(home))
+    tenure.begin()
+    assert len(queue.submitted) == 1
+    assert tenure.watch()
+    assert tenure.troubles() == []
+    stopmark.put(home)
+    assert not tenure.watch()
+    tenure.end()
+    assert not tenure.lease.held()
+    assert [job.raw_id for job in queue.jobs] == ["5"]
+    with pytest.raises(HomeError, match=r"the watchdog was stopped by .*: this link ends"):
+        Tenure(home, config.load(home)).begin()
+
+
+def test_a_plain_process_that_is_run_by_hand_lifts_the_stop(home: Home) -> None:
+    stopmark.put(home)
+    tenure = Tenure(home, config.load(home))
+    tenure.begin()
+    assert tenure.watch()
+    with pytest.raises(HomeError, match=f"process {os.getpid()} on .* watches for .* already"):
+        Tenure(home, config.load(home)).begin()
+    tenure.end()
+
+
+def test_a_tick_link_waits_until_its_successor_is_seen(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = Queue(running(5)).use(monkeypatch)
+    monkeypatch.setattr(chain_module, "_QUICK", 0.1)
+    monkeypatch.setenv(chain_module.ENVIRONMENT, "tick")
+    monkeypatch.setenv("SLURM_JOB_ID", "5")
+    tenure = Tenure(home, config.load(home))
+    tenure.begin()
+    begin = time.monotonic()
+    assert tenure.settle(30) == []
+    assert time.monotonic() - begin < 20
+    assert tenure.chain is not None
+    assert tenure.chain.successor == "6"
+    assert queue.submitted[0][-1] == "--begin=now+300"
+    tenure.end()
+
+
+# Starting
+
+
+def test_start_refuses_where_a_secret_is_not_set(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOOK", raising=False)
+    home.config.write_text('[channels.s]\ntype = "slack"\nwebhook_url = "env:HOOK"\n')
+    with pytest.raises(WatchdogError, match="environment variable HOOK is not set") as caught:
+        launch.start(home, config.load(home), Wish())
+    assert caught.value.exit_code == 1
+
+
+def test_users_that_nobody_knows_are_warned_of(home: Home) -> None:
+    home.config.write_text('[slurm]\nusers = ["root", "no-such-user"]\n')
+    (warning,) = launch.unknown_users(config.load(home))
+    assert "'no-such-user'" in warning
+
+
+def test_ensure_respects_a_stop(home: Home) -> None:
+    stopmark.put(home, "maintenance")
+    outcome = launch.ensure(home, config.load(home), Wish())
+    assert not outcome.changed
+    assert "'watchdogd start' starts it again" in outcome.lines[0]
+    assert stopmark.is_set(home)
+    stopmark.path_of(home).write_text("garbage")
+    assert stopmark.words(home) == "stopped by somebody"
+
+
+def test_without_slurm_the_way_out_is_named(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(SlurmError, match="start it where Slurm is, or with --local"):
+        launch.start(home, config.load(home), Wish())

@@ -1,0 +1,71 @@
+"""start, restart, ensure: the watchdog on Slurm, or as a background process."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from typing import TYPE_CHECKING
+
+from watchdogd.cli.output import one_line, print_json, print_line
+from watchdogd.config import load
+from watchdogd.errors import UnitError, UsageError
+from watchdogd.home import Home
+from watchdogd.slurm import launch, link, links
+from watchdogd.slurm.walltime import parse_walltime
+
+if TYPE_CHECKING:
+    import argparse
+
+    from watchdogd.slurm.launch import Outcome
+    from watchdogd.slurm.link import Wish
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What the verbs take; what is left out stays as configured, or as it was at the last start."""
+    parser.add_argument("--partition", metavar="P", help="a CPU partition is enough")
+    parser.add_argument("--account", metavar="A")
+    parser.add_argument("--time", metavar="T", help="walltime of one link: 12h, 30m, 1-00:00:00")
+    parser.add_argument(
+        "--mode", choices=("daemon", "tick"), help="tick: short links, where minutes are billed"
+    )
+    parser.add_argument("--local", action="store_true", help="a background process of this machine, no Slurm")
+    parser.add_argument("--json", action="store_true", help="print what came of it as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Start, start anew, or start where it is not alive. 0; 1 refused; 78 a broken configuration."""
+    home = Home.existing(args.home)
+    config = load(home)
+    wish = _wish(args, home)
+    if args.verb == "restart":
+        _say(launch.stop(home, "restart"), quiet=args.json)
+    act = launch.ensure if args.verb == "ensure" else launch.start
+    outcome = act(home, config, wish)
+    _say(outcome, quiet=args.json)
+    if args.json:
+        found = links.as_json(outcome.link) if outcome.link else None
+        print_json({"started": outcome.changed, "message": "; ".join(outcome.lines), "link": found})
+    return 0
+
+
+def _wish(args: argparse.Namespace, home: Home) -> Wish:
+    """What the command line says; `restart` and `ensure` go on from how it was started last."""
+    if args.time:
+        try:
+            parse_walltime(args.time)
+        except UnitError as error:
+            raise UsageError(f"{args.verb}: --time {error}") from None
+    if args.local and (args.mode or args.partition or args.account or args.time):
+        raise UsageError(f"{args.verb}: --local takes no option of Slurm")
+    before = link.Wish() if args.verb == "start" else link.remembered(home)[0]
+    said = {"partition": args.partition, "account": args.account, "time": args.time}
+    said["mode"] = "local" if args.local else args.mode
+    return dataclasses.replace(before, **{key: value for key, value in said.items() if value})
+
+
+def _say(outcome: Outcome, *, quiet: bool) -> None:
+    for warning in outcome.warnings:
+        print(f"watchdogd: warning: {one_line(warning)}", file=sys.stderr)
+    if not quiet:
+        for line in outcome.lines:
+            print_line(line)

@@ -1,0 +1,177 @@
+"""The chain from inside a link: its successor is always there, exactly once, and known by its mark."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from typing import TYPE_CHECKING, Any
+
+from watchdogd import stopmark
+from watchdogd.errors import SlurmError, SlurmSilentError, WatchdogError
+from watchdogd.slurm import link, links, submit
+from watchdogd.slurm.succession import Plan, decide
+from watchdogd.slurm.walltime import margin
+from watchdogd.units import format_duration, iso
+
+if TYPE_CHECKING:
+    from watchdogd.config import Config
+    from watchdogd.home import Home
+    from watchdogd.jobs import Job
+
+ENVIRONMENT = "WATCHDOGD_LINK"
+"""Set by a link's script: the mode (`daemon` or `tick`) in which it runs."""
+TELL_AFTER = 120.0
+"""Seconds without a successor after which that is told; at once where the link ends soon."""
+SOON = 900.0
+_CALM, _QUICK = 300.0, 15.0
+
+log = logging.getLogger(__name__)
+
+
+class Chain:
+    """The link in which this process runs. Only the one who holds the lease, or is about to, calls `step`."""
+
+    def __init__(self, home: Home, config: Config, job_id: str, mode: str = "daemon") -> None:
+        self.job_id = job_id
+        self.mode = mode
+        self._home = home
+        self._config = config
+        self._me: Job | None = None
+        self._successor: Job | None = None
+        self._submissions = 0
+        self._next_look = 0.0
+        self._bare_since: float | None = None
+        self._trouble = ""
+        self._failures = 0
+
+    @classmethod
+    def of_this_job(cls, home: Home, config: Config) -> Chain | None:
+        """The chain, where this process is a link of it."""
+        mode, job_id = os.environ.get(ENVIRONMENT, ""), os.environ.get("SLURM_JOB_ID", "")
+        if not mode or not job_id:
+            return None
+        return cls(home, config, job_id, "tick" if mode == "tick" else "daemon")
+
+    @property
+    def successor(self) -> str:
+        """The job id of the successor that the last look at the queue showed, or empty."""
+        return self._successor.raw_id if self._successor else ""
+
+    def step(self, now: float) -> list[str]:
+        """See to it that there is one successor; returns what is wrong with that, a line each.
+
+        Cheap most of the time: it asks Slurm every five minutes, or sooner where something is to be done.
+        Takes some 90 seconds at most where Slurm hangs, and never raises for what Slurm does.
+        """
+        if now < self._next_look or self.stopped():
+            return self._troubles(now)
+        try:
+            plan = self._plan(now)
+            self._act(plan)
+            self._failures, self._trouble = 0, ""
+            calm = plan.submit is None
+            self._next_look = now + (self._interval(now) if calm else _later(self._submissions))
+        except (WatchdogError, OSError) as error:
+            self._failures += 1
+            self._trouble = str(error)
+            self._next_look = now + min(_later(self._failures), self._interval(now))
+            log.warning("the chain: %s", error)
+        if self._successor:
+            self._bare_since = None
+        elif self._bare_since is None:
+            self._bare_since = now
+        return self._troubles(now)
+
+    def stopped(self) -> bool:
+        """Whether somebody ended the watchdog for good: then this link has to end; no, where home is away."""
+        try:
+            return stopmark.is_set(self._home)
+        except OSError:
+            return False
+
+    def wind_up(self) -> None:
+        """Called at the end of a link: where the watchdog was stopped, its other links go as well."""
+        if not self.stopped():
+            return
+        try:
+            others = [each.raw_id for each in links.queued(self._mark()) if each.raw_id != self.job_id]
+            submit.scancel(others)
+        except SlurmError as error:
+            log.warning("the chain is stopped, but its other links may be queued still: %s", error)
+
+    def as_json(self) -> dict[str, Any]:
+        """The link for `status --json`."""
+        mine = links.as_json(self._me) if self._me else {"job_id": self.job_id}
+        successor = links.as_json(self._successor) if self._successor else None
+        return {**mine, "mode": self.mode, "successor": successor}
+
+    def _mark(self) -> str:
+        return link.mark_of(self._home)
+
+    def _plan(self, now: float) -> Plan:
+        """Look at the queue, and decide."""
+        living = links.queued(self._mark())
+        self._me = next((each for each in living if each.raw_id == self.job_id), self._me)
+        every = link.tick_every(self._config) if self.mode == "tick" else 0.0
+        plan = decide(living, self.job_id, now, every=every)
+        if plan.unseen and links.forgotten(self.job_id):
+            plan = decide(living, self.job_id, now, lost=True, every=every)
+        if plan.unseen:
+            raise SlurmSilentError(f"squeue does not show this link, job {self.job_id}")
+        self._successor = plan.successor
+        return plan
+
+    def _act(self, plan: Plan) -> None:
+        if plan.cancel:
+            log.info("links too many: cancelling %s", ", ".join(plan.cancel))
+            submit.scancel(plan.cancel)
+        if plan.submit is not None and not self.stopped():
+            with contextlib.suppress(OSError):
+                link.rotate_log(self._home)
+            form = self._form()
+            job_id = submit.sbatch(form.sbatch_options(*plan.submit), form.script())
+            self._submissions += 1
+            log.info("successor submitted: job %s", job_id)
+            if self.stopped():  # it was set meanwhile: `stop` wins every race
+                submit.scancel([job_id])
+
+    def _form(self) -> link.Form:
+        wish, walltime = link.remembered(self._home)
+        return link.form(self._home, self._config, wish, walltime)
+
+    def _left(self, now: float) -> float:
+        """Seconds until this link ends, as far as is known."""
+        return self._me.ends_at - now if self._me and self._me.ends_at else float("inf")
+
+    def _interval(self, now: float) -> float:
+        """Seconds until the next look where all is well: closer together towards the end of the link."""
+        walltime = (self._me.time_limit if self._me else None) or 86400.0
+        near = self._left(now) < 2 * margin(walltime)
+        return max(min(_CALM, walltime / 20, 60.0 if near else _CALM), _QUICK)
+
+    def _troubles(self, now: float) -> list[str]:
+        left = self._left(now)
+        ends = f"this link ends at {iso(now + left)}, in {format_duration(left)}" if left < 1e9 else ""
+        if self._successor is None and self._bare_since is not None:
+            if now - self._bare_since >= TELL_AFTER or left < SOON:
+                why = self._trouble or "it was submitted, but is not in the queue"
+                return ["; ".join(filter(None, [f"no successor waits: {why}", ends]))]
+            return []
+        if self._successor is None or not self._successor.waiting:
+            return []
+        never = links.blocked(self._successor)
+        if never:
+            return ["; ".join(filter(None, [never, ends]))]
+        walltime = (self._me.time_limit if self._me else None) or 86400.0
+        if left < margin(walltime) / 3:
+            reason = self._successor.reason or "no reason given"
+            return [
+                f"the successor, job {self._successor.raw_id}, still waits ({reason}); {ends}: a gap is near"
+            ]
+        return []
+
+
+def _later(times: int) -> float:
+    """Seconds to wait after so many tries: 15, 30, 60 ... 300."""
+    return min(_QUICK * 2.0 ** min(max(times - 1, 0), 8), _CALM)

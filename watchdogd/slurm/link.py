@@ -1,0 +1,161 @@
+"""One link: the Slurm job in which the daemon lives, as sbatch's options and script."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from dataclasses import asdict, dataclass
+from string import Template
+from typing import TYPE_CHECKING
+
+from watchdogd.errors import HomeError
+from watchdogd.jobs import OWN_MARK
+from watchdogd.slurm.walltime import format_walltime
+
+if TYPE_CHECKING:
+    from watchdogd.config import Config
+    from watchdogd.home import Home
+
+SCRIPT = Template("""\
+#!/bin/bash
+#SBATCH --nodes=1
+#SBATCH --ntasks=1
+#SBATCH --cpus-per-task=1
+#SBATCH --mem=512M
+# A link that is requeued would hold the whole chain up.
+#SBATCH --no-requeue
+# One log for all links; the daemon rotates it.
+#SBATCH --open-mode=append
+# Sent to the daemon itself, because of the exec below: it ends in order before Slurm ends it.
+#SBATCH --signal=B:USR1@60
+
+export WATCHDOGD_LINK=$mode
+exec $python -P -m watchdogd $verb --home $home
+""")
+"""What a link runs. sbatch's options come before it, so the configuration's `options` win over its lines."""
+LOG_LIMIT = 1_000_000
+"""Bytes after which the links' log is rotated when a link starts."""
+_EXPORTED = (
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV",
+    "CONDA_PREFIX", "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",
+    "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE",
+)  # fmt: skip
+"""What a link gets of the environment beside SLURM_CONF and its secrets: what its tools need to be found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How links are submitted, as `start` was asked; empty: as configured. Kept in home for the next ones."""
+
+    partition: str = ""
+    account: str = ""
+    time: str = ""
+    mode: str = "daemon"
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """All that makes a link of this home. `walltime` in seconds; `secrets` are names of variables."""
+
+    home: Home
+    name: str
+    partition: str = ""
+    account: str = ""
+    walltime: float = 86400.0
+    options: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+    mode: str = "daemon"
+
+    @property
+    def mark(self) -> str:
+        """The comment by which the links of this home are known; a drop-in's comment goes on after it."""
+        return mark_of(self.home)
+
+    def sbatch_options(self, *more: str) -> tuple[str, ...]:
+        """The options of sbatch; `more` are the dependency or the begin of a successor."""
+        log = str(log_of(self.home)).replace("%", "%%")
+        shortest = (f"--time-min={format_walltime(1800)}",) if self.walltime > 3600 else ()
+        return (
+            f"--job-name={self.name}",
+            f"--comment={self.mark}",
+            f"--chdir={self.home.path}",
+            f"--output={log}",
+            f"--time={format_walltime(self.walltime)}",
+            *shortest,
+            f"--export={','.join(self.exported())}",
+            *((f"--partition={self.partition}",) if self.partition else ()),
+            *((f"--account={self.account}",) if self.account else ()),
+            *self.options,
+            *more,
+        )
+
+    def exported(self) -> tuple[str, ...]:
+        """The names of variables that a link gets: never their values, which would show in `ps`."""
+        names = dict.fromkeys((*_EXPORTED, *self.secrets))
+        return tuple(name for name in names if name in os.environ) or ("NONE",)
+
+    def script(self) -> str:
+        """The job script."""
+        return SCRIPT.substitute(
+            mode=self.mode,
+            verb="tick" if self.mode == "tick" else "run",
+            python=shlex.quote(sys.executable),
+            home=shlex.quote(str(self.home.path)),
+        )
+
+
+def form(home: Home, config: Config, wish: Wish, walltime: float) -> Form:
+    """A link as configured and wished."""
+    return Form(
+        home=home,
+        name=config.daemon.name,
+        partition=wish.partition or config.slurm.partition or "",
+        account=wish.account or config.slurm.account or "",
+        walltime=walltime,
+        options=config.slurm.options,
+        secrets=tuple(secret.variable for _, secret in config.secrets() if secret.variable),
+        mode=wish.mode,
+    )
+
+
+def mark_of(home: Home) -> str:
+    """The comment of this home's links. OSError where home cannot be read."""
+    return OWN_MARK + home.id
+
+
+def tick_every(config: Config) -> float:
+    """Seconds from one tick to the next in tick mode: five minutes at least (contract §8)."""
+    return max(300.0, config.daemon.interval)
+
+
+def log_of(home: Home) -> os.PathLike[str]:
+    """Where all links write what they print."""
+    return home.logs / "link.log"
+
+
+def rotate_log(home: Home) -> None:
+    """Put a long log aside; the one before goes. OSError where that fails."""
+    log = home.logs / "link.log"
+    if log.exists() and log.stat().st_size > LOG_LIMIT:
+        log.replace(home.logs / "link.log.1")
+
+
+def remember(home: Home, wish: Wish, walltime: float) -> None:
+    """Keep how links are submitted. OSError."""
+    home.write(home.path / "link.json", json.dumps({**asdict(wish), "walltime": walltime}) + "\n")
+
+
+def remembered(home: Home) -> tuple[Wish, float]:
+    """The wish and walltime (seconds) of the last start; the plain ones where there was none. HomeError."""
+    path = home.path / "link.json"
+    try:
+        said = json.loads(path.read_text(encoding="utf-8"))
+        return Wish(*(str(said[key]) for key in ("partition", "account", "time", "mode"))), float(
+            said["walltime"]
+        )
+    except FileNotFoundError:
+        return Wish(), 0.0
+    except (ValueError, KeyError, TypeError):
+        raise HomeError(f"{path} is broken: remove it, and start the watchdog anew") from None

@@ -1,0 +1,69 @@
+"""The links of a home, found in the queue by their mark: whatever was lost, they are known again."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from watchdogd import command
+from watchdogd.actions.switches import user
+from watchdogd.errors import SlurmSilentError, UnreadableError
+from watchdogd.readers import reasons, scontrol, squeue
+from watchdogd.units import iso
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from watchdogd.jobs import Job
+
+DEADLINE = 20.0
+"""Seconds for one question to Slurm."""
+
+
+def queued(mark: str, users: Iterable[str] | None = None) -> tuple[Job, ...]:
+    """The links that wait or run, oldest first; `users`: whose, one's own where not given, all where empty.
+
+    SlurmSilentError where squeue did not answer, or answered nonsense.
+    """
+    whose = (user(os.geteuid()),) if users is None else users
+    env = command.environment(squeue.ENVIRONMENT)
+    answer = command.ask(squeue.argv(whose), deadline=DEADLINE, env=env)
+    if not answer.ok or answer.truncated or (not answer.output.strip() and answer.errors.strip()):
+        raise SlurmSilentError(f"squeue did not answer: {answer.complaint()}")
+    try:
+        jobs = squeue.read(answer.output)
+    except UnreadableError as error:
+        raise SlurmSilentError(str(error)) from None
+    found = [job for job in jobs if job.comment == mark and not job.ended]
+    return tuple(sorted(found, key=lambda job: int(job.raw_id)))
+
+
+def forgotten(job_id: str) -> bool:
+    """Whether the controller, asked for this one job, says that it does not know it."""
+    answer = command.ask(("scontrol", "show", "job", job_id), deadline=DEADLINE)
+    return not answer.ok and not answer.silent and scontrol.unknown_job(answer.errors + answer.output)
+
+
+def blocked(job: Job) -> str:
+    """Why a waiting link will never start by itself, with the mend, or empty."""
+    if not job.waiting:
+        return ""
+    reason = reasons.judge(job.reason, job.state)
+    if reason.wait is reasons.Wait.PASSES:
+        return ""
+    return f"link {job.raw_id} will not start ({job.reason}): {reason.why}: {reason.mend_for(job.raw_id)}"
+
+
+def as_json(job: Job) -> dict[str, object]:
+    """A link as `status --json` shows it."""
+    return {
+        "job_id": job.raw_id,
+        "state": job.state,
+        "reason": job.reason,
+        "node": job.nodes or None,
+        "partition": job.partition,
+        "user": job.user,
+        "started_at": None if job.started_at is None else iso(job.started_at),
+        "ends_at": None if job.ends_at is None else iso(job.ends_at),
+        "starts_about": None if job.start_estimate is None else iso(job.start_estimate),
+    }

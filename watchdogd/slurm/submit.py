@@ -1,0 +1,85 @@
+"""Telling Slurm: sbatch and scancel with deadlines. What it refuses comes back with the mend.
+
+SlurmError: it said no, and why. SlurmSilentError: it did not answer; a job may have been taken all the same,
+so look at squeue before trying again.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from watchdogd import command
+from watchdogd.errors import SlurmError, SlurmSilentError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from watchdogd.command import Answer
+
+SBATCH_DEADLINE = 45.0
+SCANCEL_DEADLINE = 20.0
+"""Seconds. Slurm's own MessageTimeout is 10 s, and sbatch tries again by itself where it makes sense."""
+
+_SILENT = re.compile(
+    r"Unable to contact slurm controller|Socket timed out|Connection refused|Connection timed out"
+    r"|Communication connection failure|Zero Bytes were transmitted|in standby mode|Resource temporarily"
+    r"|Unexpected message received|Transport endpoint is not connected|Slurm temporarily unable",
+    re.IGNORECASE,
+)
+_MENDS = (
+    ("Invalid account", "name yours: account = \"...\" under [slurm], or --account"),
+    ("Invalid qos", "correct --qos under [slurm] options"),
+    ("invalid partition", "name one that sinfo shows: partition under [slurm], or --partition"),
+    ("time limit is invalid", "ask for less: time under [slurm], or --time"),
+    ("job submit limit", "you have as many jobs queued as your limit allows: wait, or have it raised"),
+    ("Access/permission denied", "you may not use this partition or account: name another"),
+    ("Node count specification invalid", "remove node counts from [slurm] options"),
+    ("Memory specification can not be satisfied", "set --mem under [slurm] options to what it has"),
+    ("Requested node configuration is not available", "no node there offers that: see [slurm] options"),
+    ("unrecognized option", "correct [slurm] options: sbatch does not know it"),
+    ("Invalid feature", "correct --constraint under [slurm] options"),
+    ("down/drained|is down|not available|inactive", "the partition takes no jobs just now: name another"),
+)  # fmt: skip
+
+
+def sbatch(options: Sequence[str], script: str, env: Mapping[str, str] | None = None) -> str:
+    """Submit a script and return the job's id. SlurmError or SlurmSilentError."""
+    argv = ("sbatch", "--parsable", *options)
+    answer = command.ask(argv, deadline=SBATCH_DEADLINE, stdin=script, env=env)
+    if answer.ok:
+        match = re.search(
+            r"^(\d+)(?:;|$)", answer.output.strip().splitlines()[-1] if answer.output.strip() else ""
+        )
+        if match:
+            return match[1]
+        raise SlurmSilentError(f"sbatch printed no job id: {answer.output.strip()[:200]!r}")
+    raise refusal(answer)
+
+
+def scancel(job_ids: Sequence[str]) -> None:
+    """End jobs, waiting or running; those that are over already are fine. SlurmError or SlurmSilentError."""
+    if not job_ids:
+        return
+    answer = command.ask(("scancel", "--quiet", *job_ids), deadline=SCANCEL_DEADLINE)
+    if not answer.ok and "Invalid job id" not in answer.errors:
+        raise refusal(answer)
+
+
+def refusal(answer: Answer) -> SlurmError:
+    """The error that a command's answer means, in one line with the mend."""
+    tool, said = answer.argv[0], _said(answer)
+    if answer.silent or _SILENT.search(answer.errors):
+        return SlurmSilentError(f"{tool} got no answer from Slurm: {said}")
+    mend = next((mend for words, mend in _MENDS if re.search(words, answer.errors, re.IGNORECASE)), "")
+    return SlurmError(f"{tool} was refused: {said}" + (f": {mend}" if mend else ""))
+
+
+def _said(answer: Answer) -> str:
+    """The line that tells: not `sbatch: error: Batch job submission failed`, but what follows it."""
+    if answer.trouble:
+        return answer.trouble
+    lines = [line.strip() for line in answer.errors.splitlines() if line.strip()]
+    telling = [line for line in lines if "error" in line.lower()] or lines
+    last = telling[-1] if telling else answer.complaint()
+    return re.sub(r"^(?:\w+: )?(?:error|fatal): (?:Batch job submission failed: )?", "", last)

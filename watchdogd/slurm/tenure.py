@@ -1,0 +1,85 @@
+"""The tenure of one daemon, be it a link or a plain process: how it comes to act, goes on, and hands over."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from watchdogd import stopmark
+from watchdogd.errors import HomeError
+from watchdogd.lease import STALE, WATCH, Lease, alive
+from watchdogd.slurm.chain import ENVIRONMENT, Chain
+
+if TYPE_CHECKING:
+    from watchdogd.config import Config
+    from watchdogd.home import Home
+
+HAND_OVER = 60.0
+"""Seconds that the last link gets to hand over before its successor takes the lease by force."""
+_LAST_STEP = 20.0
+
+
+class Tenure:
+    """`begin`; then `watch` every second and `troubles` once a round; `end`."""
+
+    def __init__(self, home: Home, config: Config) -> None:
+        self._home = home
+        self.chain = Chain.of_this_job(home, config)
+        self.lease = Lease(home, self.chain.job_id if self.chain else os.environ.get("SLURM_JOB_ID", ""))
+        self._troubles: list[str] = []
+        self._stepping: threading.Thread | None = None
+
+    @staticmethod
+    def in_chain() -> bool:
+        """Whether this process is a link of a chain."""
+        return bool(os.environ.get(ENVIRONMENT))
+
+    def begin(self) -> None:
+        """Submit the successor, then take the lease. HomeError: somebody else acts, or it was stopped."""
+        if self.chain is None:
+            holder = alive(self._home) or self.lease.wait(STALE + WATCH)
+        elif self.chain.stopped():
+            self.chain.wind_up()
+            raise HomeError(f"the watchdog was {stopmark.words(self._home)}: this link ends")
+        else:
+            self._troubles = self.chain.step(time.time())
+            holder = self.lease.wait(HAND_OVER, ask=self.chain.mode == "daemon")
+        if holder is not None:
+            raise HomeError(f"{holder} watches for {self._home.path} already: see 'watchdogd status'")
+        if self.chain is None:
+            stopmark.remove(self._home)  # who runs it by hand wants it again
+
+    def watch(self) -> bool:
+        """Renew the lease; False: it is time to end. OSError where home cannot be asked."""
+        if stopmark.is_set(self._home) or self.lease.asked():
+            return False
+        return self.lease.renew()
+
+    def troubles(self) -> list[str]:
+        """What is wrong with the chain as of the last look; the next one is on a thread: Slurm may hang."""
+        if self.chain is not None and (self._stepping is None or not self._stepping.is_alive()):
+            self._stepping = threading.Thread(target=self._step, name="chain", daemon=True)
+            self._stepping.start()
+        return self._troubles
+
+    def settle(self, patience: float) -> list[str]:
+        """For a link that ends after one round: until its successor is in the queue; what is wrong else."""
+        until = time.monotonic() + patience
+        while self.chain is not None and not self.chain.successor and time.monotonic() < until:
+            self._troubles = self.chain.step(time.time())
+            time.sleep(1.0)
+        return self._troubles
+
+    def end(self) -> None:
+        """Give the lease up; where it was stopped, the other links go as well."""
+        if self._stepping is not None:
+            self._stepping.join(_LAST_STEP)  # a successor that is just being submitted is known then
+        self.lease.release()
+        if self.chain is not None:
+            self.chain.wind_up()
+
+    def _step(self) -> None:
+        assert self.chain is not None
+        self._troubles = self.chain.step(time.time())
