@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import Cluster
-from tests.lab.site import check_requirements
+from tests.lab.site import missing_requirements
 from tests.servers.slack import SlackServer
 from tests.servers.smtp import Mailbox
 from tests.servers.web import WebServer
@@ -29,10 +29,9 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     """The one real Slurm of this run, started when first asked for; prefer `slurm`, which tidies up."""
-    try:
-        check_requirements()
-    except AssertionError as missing:
-        pytest.fail(str(missing), pytrace=False)  # never skipped: without it the daemon is not tested
+    missing = missing_requirements()
+    if missing:
+        pytest.fail(missing, pytrace=False)  # never skipped: without it the daemon is not tested
     with Cluster() as running:
         yield running
 

@@ -29,7 +29,9 @@ class Site:
     """Takes a folder and ports when it is made; `tear_down` gives all of it back, in whatever state it is."""
 
     def __init__(self, nodes: Sequence[str], settings: Mapping[str, str], lines: Sequence[str]) -> None:
-        check_requirements()
+        missing = missing_requirements()
+        if missing:
+            raise AssertionError(missing)
         with folders.one_at_a_time():
             folders.sweep()
             self.folder, self._lock = folders.create()
@@ -92,11 +94,10 @@ def usual_umask() -> Iterator[None]:
         os.umask(before)
 
 
-def check_requirements() -> None:
-    """Raises AssertionError with the line that helps, when this machine cannot run a cluster."""
+def missing_requirements() -> str:
+    """The line that helps, when this machine cannot run a cluster; else nothing."""
     if os.geteuid():
-        raise AssertionError("the real Slurm needs root (users, munge): run these tests as root")
+        return "the real Slurm needs root (users, munge): run these tests as root"
     missing = [program for program in PROGRAMS if not shutil.which(program)]
-    if missing:
-        mend = f"apt-get install -y --no-install-recommends {PACKAGES}"
-        raise AssertionError(f"the real Slurm needs {', '.join(missing)}: {mend}")
+    mend = f"apt-get install -y --no-install-recommends {PACKAGES}"
+    return f"the real Slurm needs {', '.join(missing)}: {mend}" if missing else ""
