@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.waiting import wait_until
 from watchdogd import command, config, stopmark
 from watchdogd.command import Answer
 from watchdogd.errors import HomeError, SlurmError, SlurmSilentError, UnitError, WatchdogError
@@ -24,6 +27,9 @@ from watchdogd.slurm.succession import SLOW_START, Plan, decide
 from watchdogd.slurm.tenure import Tenure
 from watchdogd.slurm.walltime import format_walltime, margin, parse_walltime
 from watchdogd.survey import Partition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 NOW = 1_800_000_000.0
 DAY = 86400.0
@@ -49,6 +55,14 @@ def waiting(number: int, after: int = 0, reason: str = "Dependency") -> Job:
     """A link that waits, for link `after` where there is one."""
     dependency = f"afterany:{after}(unfulfilled)" if after else ""
     return Job(str(number), str(number), "watch", "alice", "PENDING", reason, dependency=dependency)
+
+
+@pytest.fixture(autouse=True)
+def _usual_signals() -> Iterator[None]:
+    """A link's handler of Slurm's signal goes with its test."""
+    usual = signal.getsignal(signal.SIGUSR1)
+    yield
+    signal.signal(signal.SIGUSR1, usual)
 
 
 @pytest.fixture
@@ -580,6 +594,9 @@ def test_a_link_submits_first_and_then_asks_for_the_lease(
     tenure.begin()
     assert len(queue.submitted) == 1
     assert tenure.watch()
+    os.kill(os.getpid(), signal.SIGUSR1)
+    assert tenure.watch()
+    wait_until(lambda: tenure.chain and tenure.chain.successor, 30, "the successor is seen")
     assert tenure.troubles() == []
     stopmark.put(home)
     assert not tenure.watch()

@@ -64,7 +64,7 @@ class Chain:
         Cheap most of the time: it asks Slurm every five minutes, or sooner where something is to be done.
         Takes some 90 seconds at most where Slurm hangs, and never raises for what Slurm does.
         """
-        if now < self._next_look or self.stopped():
+        if not self.due(now) or self.stopped():
             return self._troubles(now)
         try:
             plan = self._plan(now)
@@ -82,6 +82,14 @@ class Chain:
         elif self._bare_since is None:
             self._bare_since = now
         return self._troubles(now)
+
+    def due(self, now: float) -> bool:
+        """Whether `step` has something to look at."""
+        return now >= self._next_look
+
+    def hurry(self) -> None:
+        """Look at the next step: the end of the link is near (Slurm's signal)."""
+        self._next_look = 0.0
 
     def stopped(self) -> bool:
         """Whether somebody ended the watchdog for good: then this link has to end; no, where home is away."""

@@ -28,7 +28,7 @@ SCRIPT = Template("""\
 #SBATCH --no-requeue
 # One log for all links; the daemon rotates it.
 #SBATCH --open-mode=append
-# Sent to the daemon itself, because of the exec below: it ends in order before Slurm ends it.
+# Sent to the daemon itself, because of the exec below: it makes sure once more that it has a successor.
 #SBATCH --signal=B:USR1@60
 
 export WATCHDOGD_LINK=$mode

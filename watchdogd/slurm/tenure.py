@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from watchdogd.slurm.chain import ENVIRONMENT, Chain
 if TYPE_CHECKING:
     from watchdogd.config import Config
     from watchdogd.home import Home
+    from watchdogd.lease import Holder
 
 HAND_OVER = 60.0
 """Seconds that the last link gets to hand over before its successor takes the lease by force."""
@@ -22,7 +24,7 @@ _LAST_STEP = 20.0
 
 
 class Tenure:
-    """`begin`; then `watch` every second and `troubles` once a round; `end`."""
+    """`begin`; then `watch` every second, which also looks after the chain; `end`."""
 
     def __init__(self, home: Home, config: Config) -> None:
         self._home = home
@@ -40,12 +42,8 @@ class Tenure:
         """Submit the successor, then take the lease. HomeError: somebody else acts, or it was stopped."""
         if self.chain is None:
             holder = alive(self._home) or self.lease.wait(STALE + WATCH)
-        elif self.chain.stopped():
-            self.chain.wind_up()
-            raise HomeError(f"the watchdog was {stopmark.words(self._home)}: this link ends")
         else:
-            self._troubles = self.chain.step(time.time())
-            holder = self.lease.wait(HAND_OVER, ask=self.chain.mode == "daemon")
+            holder = self._begin_link(self.chain)
         if holder is not None:
             raise HomeError(f"{holder} watches for {self._home.path} already: see 'watchdogd status'")
         if self.chain is None:
@@ -55,31 +53,44 @@ class Tenure:
         """Renew the lease; False: it is time to end. OSError where home cannot be asked."""
         if stopmark.is_set(self._home) or self.lease.asked():
             return False
+        self._look_after()
         return self.lease.renew()
 
     def troubles(self) -> list[str]:
-        """What is wrong with the chain as of the last look; the next one is on a thread: Slurm may hang."""
-        if self.chain is not None and (self._stepping is None or not self._stepping.is_alive()):
-            self._stepping = threading.Thread(target=self._step, name="chain", daemon=True)
-            self._stepping.start()
+        """What is wrong with the chain, a line each."""
         return self._troubles
 
     def settle(self, patience: float) -> list[str]:
         """For a link that ends after one round: until its successor is in the queue; what is wrong else."""
         until = time.monotonic() + patience
         while self.chain is not None and not self.chain.successor and time.monotonic() < until:
-            self._troubles = self.chain.step(time.time())
+            self._step(self.chain)
             time.sleep(1.0)
         return self._troubles
 
     def end(self) -> None:
         """Give the lease up; where it was stopped, the other links go as well."""
-        if self._stepping is not None:
-            self._stepping.join(_LAST_STEP)  # a successor that is just being submitted is known then
         self.lease.release()
-        if self.chain is not None:
+        if self.chain is not None and self.chain.stopped():
+            if self._stepping is not None:
+                self._stepping.join(_LAST_STEP)  # a successor that is just being submitted is known then
             self.chain.wind_up()
 
-    def _step(self) -> None:
-        assert self.chain is not None
-        self._troubles = self.chain.step(time.time())
+    def _begin_link(self, chain: Chain) -> Holder | None:
+        if chain.stopped():
+            chain.wind_up()
+            raise HomeError(f"the watchdog was {stopmark.words(self._home)}: this link ends")
+        signal.signal(signal.SIGUSR1, lambda *_: chain.hurry())
+        self._step(chain)
+        return self.lease.wait(HAND_OVER, ask=chain.mode == "daemon")
+
+    def _look_after(self) -> None:
+        """One look at the chain where it is due, on a thread: Slurm may hang."""
+        if self.chain is None or not self.chain.due(time.time()):
+            return
+        if self._stepping is None or not self._stepping.is_alive():
+            self._stepping = threading.Thread(target=self._step, args=[self.chain], name="chain", daemon=True)
+            self._stepping.start()
+
+    def _step(self, chain: Chain) -> None:
+        self._troubles = chain.step(time.time())
