@@ -200,7 +200,7 @@ def test_the_story_of_a_run(team: Team) -> None:
     assert team.count("[RESOLVED] run-17") == 1
 
     # 5. the disk fills by bytes, then by inodes; each is named
-    (team.disk / "big").write_bytes(b"x" * 15_900_000)
+    (team.disk / "big").write_bytes(b"x" * 16_700_000)
     assert "inode" not in team.wait_told("[CRITICAL] scratch", within=fault).splitlines()[0]
     (team.disk / "big").unlink()
     team.wait_told("[RESOLVED] scratch", within=fault)

@@ -1,26 +1,23 @@
-"""`watchdogd run`: the daemon in the foreground."""
+"""`watchdogd run`: the daemon in the foreground, also as a link of the chain."""
 
 from __future__ import annotations
 
-import os
 import time
 from typing import TYPE_CHECKING
 
-from watchdogd import lease as leases
+from watchdogd import stopmark
 from watchdogd.cli.output import print_line
-from watchdogd.engine import logs
+from watchdogd.engine import goodconfig, logs
 from watchdogd.engine.assembly import assembled
 from watchdogd.engine.daemon import Daemon
 from watchdogd.engine.setup import Setup
-from watchdogd.errors import HomeError
+from watchdogd.errors import ConfigError
 from watchdogd.home import Home
 from watchdogd.notify.heartbeat import heartbeat_of
+from watchdogd.slurm.tenure import Tenure
 
 if TYPE_CHECKING:
     import argparse
-
-PATIENCE = leases.STALE + leases.WATCH
-"""Seconds that a new daemon waits for the lease of one that seems to be dead."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,22 +26,35 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Until it is told to end (Ctrl-C, SIGTERM, 'watchdogd stop')."""
+    """Until it is told to end (Ctrl-C, SIGTERM, 'watchdogd stop'), or a successor takes over."""
     home = Home.existing(args.home)
-    setup = Setup.load(home)
+    setup, broken = _setup(home)
     if args.dry_run:
         return _rehearse(home, setup)
     home.share(setup.config.daemon.group)
-    lease = leases.Lease(home, os.environ.get("SLURM_JOB_ID", ""))
-    _acquire(home, lease)
+    tenure = Tenure(home, setup.config)
+    stopped = stopmark.words(home)
+    tenure.begin()
     logs.begin(home)
     print_line(f"watching {home.path}: {len(setup.checks)} checks; end with Ctrl-C")
     try:
         with assembled(home, setup) as parts:
-            Daemon(parts, lease, heartbeat_of(setup.config)).run()
+            parts.engine.troubles["config"] = broken
+            Daemon(parts, tenure, heartbeat_of(setup.config), stopped).run()
     finally:
-        lease.release()
+        tenure.end()
     return 0
+
+
+def _setup(home: Home) -> tuple[Setup, str]:
+    """The configuration and what is wrong with it: a link goes on with the last good one, to tell it."""
+    try:
+        return Setup.load(home), ""
+    except ConfigError as error:
+        config = goodconfig.last(home) if Tenure.in_chain() else None
+        if config is None:
+            raise
+        return Setup.of(config, home), f"{error} (the last good configuration is kept)"
 
 
 def _rehearse(home: Home, setup: Setup) -> int:
@@ -55,10 +65,3 @@ def _rehearse(home: Home, setup: Setup) -> int:
             for notification in seen.notifications if seen else ():
                 print_line(f"would send to {notification.channel}: {notification.message.headline}")
             time.sleep(max(0.05, parts.engine.next_wake() - time.time()))
-
-
-def _acquire(home: Home, lease: leases.Lease) -> None:
-    """Take the lease; HomeError says who has it."""
-    holder = leases.alive(home) or lease.wait(PATIENCE)
-    if holder is not None:
-        raise HomeError(f"{holder} watches for {home.path} already: see 'watchdogd status'")

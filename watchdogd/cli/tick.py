@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from watchdogd import lease as leases
+from watchdogd import lease
 from watchdogd.cli.output import one_line, print_line
 from watchdogd.engine import logs
 from watchdogd.engine.assembly import assembled, outbox_of
 from watchdogd.engine.setup import Setup
 from watchdogd.home import Home
 from watchdogd.notify.heartbeat import heartbeat_of
+from watchdogd.slurm.tenure import Tenure
 
 if TYPE_CHECKING:
     import argparse
 
     from watchdogd.engine.assembly import Assembly
     from watchdogd.engine.engine import Round
+    from watchdogd.lease import Lease
 
 FAREWELL = 30.0
 """Seconds that messages get; what is left is sent by the next tick."""
@@ -36,21 +38,24 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run:
         return _rehearse(home, setup)
     home.share(setup.config.daemon.group)
-    lease = leases.Lease(home)
-    holder = lease.acquire()
+    tenure = Tenure(home, setup.config)
+    holder = None if tenure.chain else lease.alive(home)
     if holder is not None:
         print_line(f"nothing done: {holder} watches for {home.path} already")
         return 0
+    tenure.begin()
     logs.begin(home)
     try:
         with assembled(home, setup) as parts:
-            _tick(parts, lease)
+            parts.engine.troubles["chain"] = "; ".join(tenure.troubles())
+            _tick(parts, tenure.lease)
+            tenure.settle(FAREWELL)
     finally:
-        lease.release()
+        tenure.end()
     return 0
 
 
-def _tick(parts: Assembly, lease: leases.Lease) -> None:
+def _tick(parts: Assembly, lease: Lease) -> None:
     engine = parts.engine
     outbox = outbox_of(parts, lease.held)
     outbox.start()

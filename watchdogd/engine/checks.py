@@ -29,7 +29,7 @@ RUN_PLUGINS = {
     "memory_leak": "memory_free",
 }
 """The checks that a run brings by itself, each with the key that has to be set for it."""
-_PATHS = frozenset({"log", "path", "kill_switch", "save_switch", "pid_file", "checkpoints"})
+_PATHS = frozenset({"log", "path", "kill_switch", "save_switch", "pid_file", "checkpoints", "pulse"})
 _SHARED_KEYS = frozenset(CheckSection.model_fields)
 
 

@@ -10,17 +10,20 @@ from watchdogd.engine.assembly import outbox_of
 from watchdogd.engine.patient import StuckError
 from watchdogd.engine.schedule import Schedule
 from watchdogd.errors import ConfigError, HistoryError
+from watchdogd.history.record import Gap
 from watchdogd.units import format_duration
 
 if TYPE_CHECKING:
     from watchdogd.engine.assembly import Assembly
     from watchdogd.engine.setup import Setup
-    from watchdogd.lease import Lease
     from watchdogd.notify.heartbeat import Heartbeat
     from watchdogd.notify.outbox import Outbox
+    from watchdogd.slurm.tenure import Tenure
 
 FAREWELL = 10.0
 """Seconds that undelivered messages get when the daemon ends; what is left is sent by the next one."""
+GAP, GAP_LEAST = 3, 60.0
+"""Intervals, and seconds at least, without a round that make a gap which is told."""
 RECOVERY = 10.0
 """Seconds until the next round after one that broke off."""
 
@@ -30,11 +33,13 @@ log = logging.getLogger(__name__)
 class Daemon:
     """One home's daemon. `run` returns when it was told to end, or somebody else took the lease."""
 
-    def __init__(self, parts: Assembly, lease: Lease, heartbeat: Heartbeat) -> None:
+    def __init__(self, parts: Assembly, tenure: Tenure, heartbeat: Heartbeat, stopped: str = "") -> None:
         self._parts = parts
         self._engine = parts.engine
-        self._lease = lease
+        self._tenure = tenure
+        self._lease = tenure.lease
         self._heartbeat = heartbeat
+        self._tell_gap(stopped)
         self._outbox: Outbox = outbox_of(parts, self.may_act)
         self._schedule = Schedule(self.round, self._chores, self._watch)
 
@@ -44,6 +49,13 @@ class Daemon:
         self._outbox.add(self._parts.past.waiting)
         self._schedule.run()
         self._outbox.stop(FAREWELL)
+
+    def _tell_gap(self, stopped: str) -> None:
+        """The time since the last round of the daemon before us, where that is too long."""
+        now, last = time.time(), self._parts.past.last_round
+        if last is None or now - last < max(GAP * self._engine.setup.config.daemon.interval, GAP_LEAST):
+            return
+        self._engine.tell_gap(Gap(last, now, stopped or "no daemon ran"), told=not stopped)
 
     def may_act(self) -> bool:
         """Whether the lease is still ours. Where home does not answer, its last holder goes on."""
@@ -82,6 +94,8 @@ class Daemon:
 
     def _see_troubles(self) -> None:
         """The troubles that the engine does not see by itself; the next round judges them."""
+        self._engine.troubles["chain"] = "; ".join(self._tenure.troubles())
+        self._engine.link = self._tenure.chain.as_json() if self._tenure.chain else None
         now = time.time()
         self._engine.troubles["delivery"] = "; ".join(
             f"channel {trouble.channel} delivers nothing for {format_duration(now - trouble.since)}: "
@@ -104,9 +118,9 @@ class Daemon:
         log.info("configuration read again: %d checks", len(setup.checks))
 
     def _watch(self) -> bool:
-        """Renew the lease; False where it is not ours any more."""
+        """Renew the lease; False where it is time to end."""
         try:
-            return self._parts.patient.attempt(self._lease.renew)
+            return self._parts.patient.attempt(self._tenure.watch)
         except (StuckError, OSError):
             return True
 

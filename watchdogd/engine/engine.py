@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from watchdogd import inbox, incidents
-from watchdogd.engine import handout, status
+from watchdogd.engine import goodconfig, handout, status
 from watchdogd.engine.call import Call
 from watchdogd.engine.due import due, next_due
 from watchdogd.engine.ledger import Ledger
@@ -21,7 +21,8 @@ from watchdogd.history.record import Record
 from watchdogd.incident import Event, Kind, Observation
 from watchdogd.notify.message import compose
 from watchdogd.place import file_name
-from watchdogd.plugin import History, Result, Status, unknown
+from watchdogd.plugin import History, Result, Status, notice, unknown
+from watchdogd.units import format_duration, iso
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -94,6 +95,7 @@ class Engine:
         self._latest: dict[str, tuple[Observation, ...]] = {}
         self._config_seen: tuple[int, ...] = ()
         self._new_gaps: tuple[Gap, ...] = ()
+        self._untold: tuple[Result, ...] = ()
 
     # ------------------------------------------------------------------ the round
 
@@ -158,10 +160,14 @@ class Engine:
         soonest = min(next_due(self.setup.checks, self._started, now), now + interval)
         return min(soonest, now + LINGER) if self._workers.busy else soonest
 
-    def tell_gap(self, gap: Gap) -> None:
-        """Nobody watched for a while: recorded with the next round."""
+    def tell_gap(self, gap: Gap, *, told: bool) -> None:
+        """Nobody watched for a while: recorded with the next round, and told where `told`."""
         self._new_gaps += (gap,)
         self.gaps += (gap,)
+        if told:
+            lasted = format_duration(gap.end - gap.begin)
+            text = f"nobody watched for {lasted}, from {iso(gap.begin)} to {iso(gap.end)}: {gap.reason}"
+            self._untold += (notice(text),)
 
     # ------------------------------------------------------------------ starting checks
 
@@ -270,6 +276,8 @@ class Engine:
             Result(Status.CRITICAL if text else Status.OK, text or f"{subject} is fine", subject=subject)
             for subject, text in self.troubles.items()
         ]
+        results += self._untold
+        self._untold = ()
         return tuple(Observation(SELF, "", target, result, now) for result in results)
 
     def _papers(self) -> list[Paper]:
@@ -324,16 +332,18 @@ class Engine:
             if seen == self._config_seen:
                 return False
             first, self._config_seen = not self._config_seen, seen
-            setup = self.setup if first else Setup.load(self.home)
-            self._patient.attempt(partial(handout.lay_out, self.home, setup.config, setup.checks))
+            if not first:
+                self.setup = Setup.load(self.home)
+                self.troubles["config"] = ""
+            self._patient.attempt(partial(handout.lay_out, self.home, self.setup.config, self.setup.checks))
+            if not self.troubles["config"]:
+                self._patient.attempt(partial(goodconfig.keep, self.home))
         except ConfigError as error:
             self.troubles["config"] = f"{error} (the last good configuration is kept)"
             return False
         except (WatchdogError, OSError) as error:
             self.troubles["home"] = f"{self.home.path} cannot be used: {error}"
             return False
-        self.troubles["config"] = ""
-        self.setup = setup
         return not first
 
 

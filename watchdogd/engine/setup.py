@@ -43,7 +43,11 @@ class Setup:
     @classmethod
     def load(cls, home: Home) -> Setup:
         """Read everything. ConfigError, one line, where something does not fit."""
-        config = configuration.load(home)
+        return cls.of(configuration.load(home), home)
+
+    @classmethod
+    def of(cls, config: Config, home: Home) -> Setup:
+        """What follows from a configuration that was read."""
         catalog = discover(home)
         backend = "slurm" if shutil.which("squeue") else "none"
         checks = checks_module.build(config, catalog, home, backend)
