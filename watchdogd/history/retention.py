@@ -1,6 +1,6 @@
 """What is kept how long: raw for two days, then five minutes, then hours, then nothing.
 
-`plan` decides, and is pure; `execute` does one step of it. All times in whole seconds since the epoch.
+`plan` decides, and is pure; `execute` does some steps of it. All times in whole seconds since the epoch.
 
 Readings are folded into five minutes soon, though the raw ones stay two days: what a plugin is given of its
 past is read from there, by series. State changes, incidents, events, touches and gaps stay for ever.
@@ -9,6 +9,7 @@ past is read from there, by series. State changes, incidents, events, touches an
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from watchdogd.history.tables import facts, fives, hours, notifications, readings
 
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import Callable, Iterator
 
     from sqlalchemy import Connection
@@ -31,7 +33,9 @@ FIVES = 7 * DAY
 _GRACE = 60
 """A reading may be stored so much later than it was made without the fold being done again."""
 _SPAN = 6 * HOUR
-"""Raw readings folded or dropped in one transaction: short ones, since they hold up the round."""
+"""Raw readings folded or dropped at a time."""
+_PATIENCE = 0.5
+"""Seconds after which a transaction does not begin another step: the round waits for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,7 @@ class Thinned:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One short transaction: `deed` on what lies from `begin` to before `end`; `after` it is so far."""
+    """`deed` on what lies from `begin` to before `end`; `after` is how far it is then."""
 
     deed: str
     begin: int
@@ -74,10 +78,16 @@ def plan(now: float, keep: float, thinned: Thinned) -> tuple[Step, ...]:
     return (*steps, Step("drop old", 0, max(kept, 0), thinned))
 
 
-def execute(connection: Connection, step: Step) -> None:
-    """Do one step, and write down how far it is."""
-    _DEEDS[step.deed](connection, step.begin, step.end)
+def execute(connection: Connection, steps: deque[Step]) -> Thinned:
+    """Do the next steps, for half a second or one at least; how far it is then is written down too."""
+    end = time.monotonic() + _PATIENCE
+    while True:
+        step = steps.popleft()
+        _DEEDS[step.deed](connection, step.begin, step.end)
+        if not steps or time.monotonic() > end:
+            break
     save(connection, step.after)
+    return step.after
 
 
 def load(connection: Connection) -> Thinned | None:

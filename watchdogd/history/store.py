@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -168,16 +169,14 @@ class Store:
             thinned = retention.load(connection)
         if thinned is None:
             return
-        for step in retention.plan(now, keep, thinned):
+        steps = deque(retention.plan(now, keep, thinned))
+        while steps:
             with self._transaction(writing=True) as connection:
-                if (
-                    retention.load(connection) != thinned
-                ):  # a late reading came between: the next call goes on
+                if retention.load(connection) != thinned:  # a late reading came: the next call goes on
                     return
-                retention.execute(connection, step)
+                thinned = retention.execute(connection, steps)
                 if self._tail is not None:
-                    self._tail.trim(step.after.folded)
-            thinned = step.after
+                    self._tail.trim(thinned.folded)
 
     def backup(self) -> None:
         """Replace `history.backup.db` by a sound copy; for other databases their own tools do it."""
