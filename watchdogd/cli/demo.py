@@ -1,0 +1,63 @@
+"""`watchdogd demo`: a training that hangs and fills its disk, watched in this terminal."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from watchdogd.cli.output import print_line
+from watchdogd.demo.disk import BYTES, INODES
+from watchdogd.demo.ending import Ended, Ending
+from watchdogd.demo.screen import Screen
+from watchdogd.demo.stage import Stage
+from watchdogd.demo.story import STEPS, play
+from watchdogd.units import format_size
+
+if TYPE_CHECKING:
+    import argparse
+
+_WELCOME = (
+    "A small training, a disk of {bytes} and {inodes} inodes, and a real daemon, in {home}. Each alert is "
+    "waited for, none is played. It takes about a minute; Ctrl-C ends it."
+)
+
+
+def arguments(_parser: argparse.ArgumentParser) -> None:
+    """What the verb takes: nothing. It makes a home of its own."""
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 where every step was seen, 1 where one was not; 128 and the signal's number where one ended it."""
+    del args
+    ending, begin = Ending(), time.monotonic()
+    console = Console(highlight=False, markup=False, emoji=False)
+    try:
+        with Stage() as stage, Screen(console, str(stage.home.path)) as screen:
+            screen.say(_WELCOME.format(bytes=format_size(BYTES), inodes=INODES, home=stage.home.path))
+            play(stage, screen, ending.pause)
+    except Ended:
+        print_line("\nended early; no process and no file is left")
+        return 128 + ending.number
+    took = time.monotonic() - begin
+    print_line(f"\nAll {len(STEPS)} steps were seen in {took:.0f} s; no process and no file is left.")
+    print_line(f"For your own training:\n\n{_commands()}\n")
+    return 0
+
+
+def _commands() -> str:
+    """What to type next, with the program as it can be called from here."""
+    beside = os.path.join(os.path.dirname(sys.executable), "watchdogd")
+    program = "watchdogd" if shutil.which("watchdogd") else min(beside, os.path.relpath(beside), key=len)
+    start = "start --partition small" if shutil.which("squeue") else "start --local"
+    does = {
+        "init": "makes ~/.watchdogd/config.toml",
+        "check": "what it sees now",
+        start: "from now on it watches",
+    }
+    width = max(map(len, does))
+    return "\n".join(f"  {program} {verb:<{width}}  # {text}" for verb, text in does.items())

@@ -1,0 +1,211 @@
+"""Where the demo plays: a temporary home with a training, a little disk and a real daemon.
+
+Leaving the stage ends every process and removes every file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from watchdogd import command
+from watchdogd.cli.status import read as read_status
+from watchdogd.demo import disk, lifeline
+from watchdogd.demo.alerts import Alert, read_alerts
+from watchdogd.demo.training import RUN
+from watchdogd.errors import WatchdogError
+from watchdogd.home import Home
+
+CONFIG = """\
+[daemon]
+name = "demo-watch"
+interval = "1s"
+
+[slurm]
+min_poll = "1s"
+
+[channels.alerts]
+type = "statuslog"
+path = "alerts.log"
+rate = "none"
+
+[channels.console]
+type = "console"
+rate = "none"
+
+[runs.{run}]
+backend = "process"
+pid_file = "train/train.pid"
+log = "train/train.log"
+stale_after = "5s"
+
+[disks.scratch]
+path = "scratch"
+quota = {{ command = {quota} }}
+warn_free = "2MB"
+crit_free = "1MB"
+warn_inodes_free = "20"
+crit_inodes_free = "10"
+"""
+GONE = 15.0
+"""Seconds that the kernel gets to end what was killed."""
+_VERB = 60.0
+"""Seconds that one verb may take on a machine that is busy."""
+
+
+class BrokenError(WatchdogError):
+    """Something on the stage ended that should not have: the text says what, and its last words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """All that can be seen at one moment.
+
+    `picture` is what `watchdogd status --json` prints. `fine_for`: seconds for which every check has been
+    OK. `exit_code` is the training's, None while it lives. `log`: the last lines of its log.
+    """
+
+    picture: dict[str, Any] = field(default_factory=dict)
+    alerts: tuple[Alert, ...] = ()
+    fine_for: float = 0.0
+    exit_code: int | None = None
+    log: tuple[str, ...] = ()
+
+
+class Stage:
+    """The home and what runs in it; `with` makes all of it, and takes it away."""
+
+    def __init__(self) -> None:
+        self._children: list[subprocess.Popen[bytes]] = []
+        self._fine_since: float | None = None
+
+    def __enter__(self) -> Stage:
+        self.home = Home(Path(tempfile.mkdtemp(prefix="watchdogd-demo-")).resolve())
+        try:
+            self._build()
+        except BaseException:
+            self._clear()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._clear()
+
+    @property
+    def scratch(self) -> Path:
+        """The little disk."""
+        return self.home.path / "scratch"
+
+    @property
+    def worker(self) -> psutil.Process:
+        """The process that trains, below its launcher."""
+        return psutil.Process(self._training.pid).children()[0]
+
+    def verb(self, *words: str) -> str:
+        """What a verb of watchdogd prints, called as anybody would. BrokenError where it fails."""
+        argv = [sys.executable, "-m", "watchdogd", *words]
+        answer = command.ask(argv, deadline=_VERB, env=self._environment(), cwd=str(self.home.path))
+        if not answer.ok:
+            raise BrokenError(f"'watchdogd {' '.join(words)}' failed: {answer.complaint()}")
+        return answer.output.strip()
+
+    def look(self) -> Sight:
+        """What is to be seen now. BrokenError where the daemon or the training has died."""
+        if self._daemon.poll() is not None:
+            raise BrokenError(f"the daemon ended by itself: {self._last_words('daemon.err')}")
+        code = self._training.poll()
+        if code:
+            raise BrokenError(f"the training ended with {code}: {self._last_words('train.err')}")
+        picture = read_status(self.home)
+        return Sight(
+            picture,
+            read_alerts(self._text("alerts.log"), self._text("daemon.out")),
+            self._fine_for(picture),
+            code,
+            tuple(self._text("train/train.log").splitlines()[-10:]),
+        )
+
+    def _build(self) -> None:
+        self.home.make()
+        quota = json.dumps([sys.executable, "-m", "watchdogd.demo.disk", str(self.scratch)])
+        self.home.write(self.home.config, CONFIG.format(run=RUN, quota=quota))
+        disk.prepare(self.scratch)
+        (self.home.path / "train").mkdir()
+        words = [str(self.home.path / "train"), str(self.scratch)]
+        self._training = self._start("train", signal.SIGKILL, "watchdogd.demo.training", *words)
+        self._daemon = self._start("daemon", signal.SIGTERM, "watchdogd", "run")
+
+    def _start(self, name: str, end: signal.Signals, *words: str) -> subprocess.Popen[bytes]:
+        """A Python module in a session of its own, so that Ctrl-C reaches the demo alone.
+
+        What it prints (the daemon: its console channel) goes to NAME.out, complaints to NAME.err.
+        """
+        path = self.home.path
+        with (path / f"{name}.out").open("ab") as output, (path / f"{name}.err").open("ab") as errors:
+            child = subprocess.Popen(
+                [sys.executable, "-m", *words],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=errors,
+                cwd=path,
+                env=self._environment(),
+                start_new_session=True,
+                preexec_fn=partial(lifeline.tie, end),
+            )
+        self._children.append(child)
+        return child
+
+    def _environment(self) -> dict[str, str]:
+        return command.environment({"WATCHDOGD_HOME": str(self.home.path)})
+
+    def _fine_for(self, picture: dict[str, Any]) -> float:
+        checks = picture["checks"]
+        fine = picture["alive"] and checks and all(check["status"] == "OK" for check in checks)
+        if not fine:
+            self._fine_since = None
+            return 0.0
+        self._fine_since = self._fine_since or time.monotonic()
+        return time.monotonic() - self._fine_since
+
+    def _text(self, name: str) -> str:
+        try:
+            return (self.home.path / name).read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return ""
+
+    def _last_words(self, name: str) -> str:
+        lines = self._text(name).strip().splitlines()
+        return lines[-1] if lines else "it said nothing"
+
+    def _clear(self) -> None:
+        """Nothing here has to end well, so all of it ends at once."""
+        doomed = [each for child in self._children if child.poll() is None for each in _frozen(child.pid)]
+        for process in doomed:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(doomed, timeout=GONE)
+        for child in self._children:
+            child.poll()
+        shutil.rmtree(self.home.path)
+
+
+def _frozen(pid: int) -> list[psutil.Process]:
+    """A process and all below it, each stopped before its children are listed, so that none is missed."""
+    try:
+        process = psutil.Process(pid)
+        process.suspend()
+        return [process, *(below for child in process.children() for below in _frozen(child.pid))]
+    except psutil.NoSuchProcess:
+        return []

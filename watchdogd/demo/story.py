@@ -1,0 +1,201 @@
+"""The story: what is done to the stage, step by step, and the alert that each step waits for."""
+
+from __future__ import annotations
+
+import signal
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from watchdogd.demo import disk
+from watchdogd.demo.stage import BrokenError
+from watchdogd.demo.training import RUN
+from watchdogd.errors import WatchdogError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from watchdogd.demo.alerts import Alert
+    from watchdogd.demo.screen import Screen
+    from watchdogd.demo.stage import Sight, Stage
+
+QUIET = 4.0
+"""Seconds without any fault or message that count as healthy."""
+PATIENCE = 60.0
+"""Seconds that a step waits: it takes ten at most on an idle machine."""
+READING = 3.0
+"""Seconds between two steps, for whoever watches."""
+LOOK = 0.2
+
+
+class UnseenError(WatchdogError):
+    """A step did not come about: the text says which, and what was waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step: `act` does it and returns what to show of that; then `seen` is asked until it is true.
+
+    `awaited` says in words what `seen` looks for. `seen` gets the alerts since the step began, and what is
+    to be seen now. `proof` picks lines to show once it was seen.
+    """
+
+    caption: str
+    awaited: str
+    act: Callable[[Stage], Sequence[str]]
+    seen: Callable[[Sequence[Alert], Sight], bool]
+    proof: Callable[[Sequence[Alert], Sight], Sequence[str]] = lambda _alerts, _sight: ()
+
+
+def told(status: str, target: str, *words: str) -> Callable[[Sequence[Alert], Sight], bool]:
+    """Whether an alert of this status and target came that has all the words in its first line."""
+    return lambda alerts, _sight: any(_is(alert, status, target, *words) for alert in alerts)
+
+
+def healthy(alerts: Sequence[Alert], sight: Sight) -> bool:
+    """All checks are OK for a while, and nobody was told anything."""
+    return not alerts and sight.fine_for >= QUIET
+
+
+def hung(alerts: Sequence[Alert], _sight: Sight) -> bool:
+    """The hang is told, with the last lines of the log."""
+    return any(_is(alert, "CRITICAL", RUN, "silent") and "iteration" in alert.body for alert in alerts)
+
+
+def stopped(alerts: Sequence[Alert], sight: Sight) -> bool:
+    """The training has saved and left well, and that is told as a stop on request."""
+    saved = any(line.startswith("saved ") for line in sight.log)
+    return saved and sight.exit_code == 0 and told("WARNING", RUN, "stopped on request")(alerts, sight)
+
+
+def evidence(alerts: Sequence[Alert], _sight: Sight) -> Sequence[str]:
+    """The end of the log as the message brings it."""
+    critical = next(alert for alert in alerts if alert.status == "CRITICAL")
+    return critical.evidence[-4:]
+
+
+def last_words(_alerts: Sequence[Alert], sight: Sight) -> Sequence[str]:
+    """What the training wrote last."""
+    return sight.log[-1:]
+
+
+def _is(alert: Alert, status: str, target: str, *words: str) -> bool:
+    return (alert.status, alert.target) == (status, target) and all(word in alert.summary for word in words)
+
+
+def _hang(stage: Stage) -> Sequence[str]:
+    worker = stage.worker
+    worker.suspend()
+    return [f"kill -STOP {worker.pid}"]
+
+
+def _go_on(stage: Stage) -> Sequence[str]:
+    worker = stage.worker
+    worker.send_signal(signal.SIGCONT)
+    return [f"kill -CONT {worker.pid}"]
+
+
+def _on_disk(act: Callable[..., None], shown: str) -> Callable[[Stage], Sequence[str]]:
+    def do(stage: Stage) -> Sequence[str]:
+        act(stage.scratch)
+        return [shown]
+
+    return do
+
+
+def _switch(stage: Stage) -> Sequence[str]:
+    reason = "wrong learning rate"
+    answer = stage.verb("kill-switch", RUN, "--reason", reason)
+    return [f'watchdogd kill-switch {RUN} --reason "{reason}"', answer]
+
+
+STEPS = (
+    Step(
+        "All is well: the training trains, the disk has room.",
+        "every check OK, and no message at all",
+        lambda _stage: (),
+        healthy,
+    ),
+    Step(
+        "The training hangs: its process lives, but its worker stands still.",
+        f"[CRITICAL] {RUN}, with the last lines of its log",
+        _hang,
+        hung,
+        evidence,
+    ),
+    Step("It goes on.", f"[RESOLVED] {RUN}", _go_on, told("RESOLVED", RUN)),
+    Step(
+        "The disk fills up: a core dump takes what room there was.",
+        "[CRITICAL] scratch, naming the bytes",
+        _on_disk(disk.fill_bytes, "a core dump is written to scratch/"),
+        told("CRITICAL", "scratch", "B free"),
+    ),
+    Step(
+        "It is removed.",
+        "[RESOLVED] scratch",
+        _on_disk(disk.free_bytes, "rm scratch/core.4711"),
+        told("RESOLVED", "scratch"),
+    ),
+    Step(
+        "Now small files use up its inodes, though there is room in bytes.",
+        "[CRITICAL] scratch, naming the inodes",
+        _on_disk(disk.fill_inodes, "a package cache is unpacked in scratch/"),
+        told("CRITICAL", "scratch", "inodes free"),
+    ),
+    Step(
+        "They are removed.",
+        "[RESOLVED] scratch",
+        _on_disk(disk.free_inodes, "rm -r scratch/cache"),
+        told("RESOLVED", "scratch"),
+    ),
+    Step(
+        "A colleague, who may not cancel the job, stops it with the kill switch.",
+        f"its last checkpoint, its end, and [WARNING] {RUN}: stopped on request",
+        _switch,
+        stopped,
+        last_words,
+    ),
+)
+
+
+def play(stage: Stage, screen: Screen, pause: Callable[[float], None]) -> None:
+    """All steps, in order. UnseenError where one does not come about.
+
+    `pause` waits for so many seconds, and may raise to end it all.
+    """
+    for number, step in enumerate(STEPS, 1):
+        screen.begin(number, len(STEPS), step.caption, step.awaited)
+        try:
+            _play(stage, step, screen, pause)
+        except (BrokenError, TimeoutError) as error:
+            raise _unseen(number, step, str(error)) from None
+
+
+def _play(stage: Stage, step: Step, screen: Screen, pause: Callable[[float], None]) -> None:
+    """One step. TimeoutError where what it waits for does not come."""
+    begin = time.monotonic()
+    before = len(stage.look().alerts)
+    screen.done(step.act(stage))
+    while True:
+        sight = stage.look()
+        screen.show(sight)
+        alerts = sight.alerts[before:]
+        if step.seen(alerts, sight):
+            break
+        if time.monotonic() - begin > PATIENCE:
+            raise TimeoutError(f"waited {PATIENCE:g} s in vain")
+        pause(LOOK)
+    screen.seen(time.monotonic() - begin, step.proof(alerts, sight))
+    _rest(stage, screen, pause)
+
+
+def _rest(stage: Stage, screen: Screen, pause: Callable[[float], None]) -> None:
+    """Time to read; the screen lives on."""
+    end = time.monotonic() + READING
+    while time.monotonic() < end:
+        pause(LOOK)
+        screen.show(stage.look())
+
+
+def _unseen(number: int, step: Step, why: str) -> UnseenError:
+    return UnseenError(f"step {number} of {len(STEPS)} was not seen ({step.awaited}): {why}")

@@ -1,0 +1,94 @@
+"""The training of the demo: `python -m watchdogd.demo.training FOLDER DISK`.
+
+Real, if small: it fits a line to noisy points, a batch an iteration, writes its log to FOLDER/train.log and
+saves its weights on DISK. As under torchrun, the process in FOLDER/train.pid is a launcher, which lives on
+while its worker hangs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from watchdogd.demo import lifeline
+from watchdogd.training import Guard
+
+if TYPE_CHECKING:
+    from typing import TextIO
+
+RUN = "run-17"
+PACE = 0.25
+"""Seconds that an iteration takes."""
+ITERATIONS = 4000
+RATE = 0.05
+BATCH = 8
+SLOPE, OFFSET, NOISE = 3.0, -1.0, 0.1
+"""What there is to learn."""
+
+
+class Line:
+    """The model: a line, fitted by gradient descent on its mean squared error."""
+
+    def __init__(self) -> None:
+        self.slope = 0.0
+        self.offset = 0.0
+
+    def learn(self, points: list[tuple[float, float]]) -> float:
+        """One step of descent; returns the loss before it."""
+        errors = [(x, self.slope * x + self.offset - y) for x, y in points]
+        self.slope -= RATE * sum(2 * error * x for x, error in errors) / len(points)
+        self.offset -= RATE * sum(2 * error for _, error in errors) / len(points)
+        return sum(error * error for _, error in errors) / len(points)
+
+    def save(self, path: Path) -> None:
+        """Write the weights, whole or not at all."""
+        draft = path.with_suffix(".new")
+        draft.write_text(json.dumps({"slope": self.slope, "offset": self.offset}) + "\n")
+        draft.replace(path)
+
+
+def batch() -> list[tuple[float, float]]:
+    """Points near the line, drawn anew."""
+    xs = [random.uniform(-1.0, 1.0) for _ in range(BATCH)]  # noqa: S311 - data, no secret
+    return [(x, SLOPE * x + OFFSET + random.gauss(0.0, NOISE)) for x in xs]
+
+
+def train(log: TextIO, disk: Path) -> None:
+    """The loop, as README shows it; returns when all is done or the Guard said stop."""
+    guard = Guard(RUN)
+    guard.exit_if_stopped()
+    model = Line()
+    for iteration in range(1, ITERATIONS + 1):
+        loss = model.learn(batch())
+        time.sleep(PACE)
+        print(f" iteration {iteration:8d}/{ITERATIONS:8d} | lm loss: {loss:.4E} |", file=log)
+        wish = guard.poll(step=iteration, loss=loss)
+        if wish:
+            checkpoint = disk / f"iter_{iteration:07d}.json"
+            model.save(checkpoint)
+            guard.saved()
+            print(f"saved {checkpoint.name} at iteration {iteration}: {wish.reason}", file=log)
+        if wish.stop:
+            return
+    guard.finished()
+
+
+def main(folder: Path, disk: Path) -> int:
+    """Start the worker and wait for it; returns its exit code."""
+    worker = os.fork()
+    if worker == 0:
+        lifeline.tie()
+        with (folder / "train.log").open("a", buffering=1) as log:
+            train(log, disk)
+        return 0
+    (folder / "train.pid").write_text(f"{os.getpid()}\n")
+    return os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2])))
