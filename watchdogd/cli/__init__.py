@@ -37,6 +37,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "unsilence": ("unsilence", "end a silence; what is still wrong is told"),
     "incidents": ("incidents", "what is open, or what was"),
     "history": ("history", "results, incidents and metrics of the past"),
+    "guard": ("guard", "run a program under the switches of its run: -- CMD ..."),
     "notify": ("notify", "send a test notification"),
     "config": ("config", "the effective configuration, and what each check came from"),
     "plugins": ("plugins", "every plugin found, and its parameters"),

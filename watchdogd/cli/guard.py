@@ -1,0 +1,252 @@
+"""guard --run RUN -- CMD: runs a program that cannot be changed under the switches of its run.
+
+Signals are taken by waiting for them, not by handlers, and CMD is started without a fork of ours: it keeps
+every open file (PMI's socket under srun), the terminal, and the signal mask that guard was started with.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from argparse import REMAINDER
+
+from watchdogd.errors import UsageError
+from watchdogd.training import Guard
+
+TYPE_CHECKING = False  # without the import of typing: see watchdogd/cli/__init__.py
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Collection
+
+PASSED_ON = frozenset(
+    {
+        signal.SIGHUP,
+        signal.SIGINT,
+        signal.SIGQUIT,
+        signal.SIGTERM,
+        signal.SIGUSR1,
+        signal.SIGUSR2,
+        signal.SIGALRM,
+        signal.SIGCONT,
+        signal.SIGWINCH,
+    }
+)
+_FROM_KERNEL = 0x80
+"""si_code of what a terminal sends: to all of its foreground, so CMD has it already (sigaction(2))."""
+_LOOK = 0.5
+_SAVE_TIME = 10.0
+"""Seconds for which a save switch stays, so that the guard of every rank sees it."""
+_NOT_FOUND, _NOT_EXECUTABLE, _SIGNALLED = 127, 126, 128  # as shells have it
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What the verb takes."""
+    parser.usage = "watchdogd guard --run RUN [options] -- CMD ..."
+    parser.add_argument("--run", required=True, dest="name", metavar="RUN")
+    parser.add_argument(
+        "--signal", default="USR1", metavar="SIG", help="asks CMD to save and exit (default: USR1)"
+    )
+    parser.add_argument(
+        "--grace", default="60s", metavar="DURATION", help="after it CMD gets SIGTERM (default: 60s)"
+    )
+    parser.add_argument(
+        "--kill-after", metavar="DURATION", help="so long after SIGTERM, SIGKILL; left out: never"
+    )
+    parser.add_argument(
+        "--save-signal", metavar="SIG", help="asks CMD to save and go on, for the save switch; left out: none"
+    )
+    parser.add_argument("--time-left", metavar="DURATION", help="ask so long before the job's end, too")
+    parser.add_argument(
+        "--memory-free", metavar="AMOUNT", help="ask when less is left: 5%%, 20GiB (default: as configured)"
+    )
+    parser.add_argument("command", nargs=REMAINDER, metavar="-- CMD ...")
+
+
+def run(args: argparse.Namespace) -> int:
+    """CMD's exit code, 128 and its number where a signal ended it; 0 where CMD was not started."""
+    command = args.command[1:] if args.command[:1] == ["--"] else args.command
+    if not command:
+        raise UsageError("guard: say what to run: watchdogd guard --run RUN -- CMD ...")
+    plan = Plan(args)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {*PASSED_ON, signal.SIGCHLD})
+    guard = _guard(args)
+    try:
+        guard.exit_if_stopped()
+        _warn_of_a_stranger(args)
+        return _supervise(guard, command, plan, before)
+    finally:
+        guard.close()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class Plan:
+    """Which signal CMD gets when. UsageError where an option cannot be read. Times are seconds."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.ask = _signal(args.signal)
+        self.save = _signal(args.save_signal) if args.save_signal else None
+        self.steps = [(0.0, self.ask)]
+        grace = _seconds("--grace", args.grace)
+        if self.ask != signal.SIGTERM:
+            self.steps.append((grace, signal.SIGTERM))
+        if args.kill_after is not None:
+            last = self.steps[-1][0]
+            self.steps.append((last + _seconds("--kill-after", args.kill_after), signal.SIGKILL))
+
+
+class Stop:
+    """The signals that are still to come once CMD is to stop; a reason that goes away stops nothing back."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._steps = list(plan.steps)
+        self._begun: float | None = None
+
+    def begin(self, now: float) -> bool:
+        """True the first time."""
+        first = self._begun is None
+        self._begun = now if first else self._begun
+        return first
+
+    def due(self, now: float) -> list[signal.Signals]:
+        """What CMD gets now."""
+        found = []
+        while self._begun is not None and self._steps and now >= self._begun + self._steps[0][0]:
+            found.append(self._steps.pop(0)[1])
+        return found
+
+
+def _supervise(guard: Guard, command: list[str], plan: Plan, mask: Collection[int]) -> int:
+    """Start CMD, and stay with it until it has ended."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, no exit code can be had
+    pid = _start(command, mask)
+    if pid < 0:
+        return -pid
+    stop, saver = Stop(plan), Saver(guard, plan.save)
+    while True:
+        _pass_on(pid)
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            code = os.waitstatus_to_exitcode(status)
+            return code if code >= 0 else _SIGNALLED - code
+        now, wish = time.monotonic(), guard.poll()
+        if wish.stop and stop.begin(now):
+            _say(f"{guard.run}: {wish.reason}: {plan.ask.name} to '{command[0]}'")
+        for number in stop.due(now):
+            if number != plan.ask:
+                _say(f"{guard.run}: '{command[0]}' goes on: {number.name}")
+            _send(pid, number)
+        if saver.wanted(wish.save and not wish.stop, now) and plan.save is not None:
+            _send(pid, plan.save)
+
+
+def _pass_on(pid: int) -> None:
+    """Wait for a signal, half a second at most, and give it to CMD, but what it has already."""
+    told = signal.sigtimedwait({*PASSED_ON, signal.SIGCHLD}, _LOOK)
+    if told is None or told.si_signo == signal.SIGCHLD or told.si_code == _FROM_KERNEL:
+        return
+    _send(pid, told.si_signo)
+
+
+def _send(pid: int, number: int) -> None:
+    """CMD may have ended, but nobody reaps it before us: the process id is still its own."""
+    try:
+        os.kill(pid, number)
+    except PermissionError:
+        _say(f"{signal.Signals(number).name} is not allowed: CMD runs as another user")
+
+
+class Saver:
+    """The save switch: one signal for each time that it is set, then it is removed."""
+
+    def __init__(self, guard: Guard, number: signal.Signals | None) -> None:
+        self._guard = guard
+        self._number = number
+        self._since: float | None = None
+        self._told = False
+
+    def wanted(self, is_set: bool, now: float) -> bool:
+        """Whether CMD is to save now."""
+        if not is_set:
+            self._since = None
+        elif self._number is None:
+            self._complain()
+        elif self._since is None:
+            self._since = now
+            return True
+        elif now - self._since >= _SAVE_TIME:
+            self._guard.saved()
+            self._since = None
+        return False
+
+    def _complain(self) -> None:
+        if not self._told:
+            self._told = True
+            _say(
+                f"{self._guard.run}: the save switch is set, but no --save-signal says how to ask for a save"
+            )
+
+
+def _start(command: list[str], mask: Collection[int]) -> int:
+    """CMD's process id, or minus the exit code where it cannot be started."""
+    ignored_by_python = [signal.SIGPIPE, signal.SIGXFSZ]
+    try:
+        return os.posix_spawnp(command[0], command, os.environ, setsigmask=mask, setsigdef=ignored_by_python)
+    except OSError as error:
+        _say(f"'{command[0]}' cannot be run: {error.strerror or error}")
+        return -(_NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE)
+
+
+def _guard(args: argparse.Namespace) -> Guard:
+    """One that takes no signals itself, and sends no beats: that guard lives says nothing of CMD."""
+    try:
+        return Guard(
+            args.name,
+            home=args.home,
+            memory_free=args.memory_free,
+            time_left=args.time_left,
+            signals=False,
+            heartbeat=False,
+        )
+    except ValueError as error:
+        raise UsageError(f"guard: {error}") from None
+
+
+def _warn_of_a_stranger(args: argparse.Namespace) -> None:
+    """A misspelt run would never be stopped: say so, and run CMD all the same."""
+    from watchdogd.actions.switches import runs
+    from watchdogd.place import home_folder
+
+    home = home_folder(args.home)
+    known = runs(home)
+    if known and args.name not in known:
+        from watchdogd.nearest import nearest
+
+        _say(
+            f"no run '{args.name}' is known in {home}{nearest(args.name, known)}: its default switches count"
+        )
+
+
+def _signal(text: str) -> signal.Signals:
+    """USR1, SIGUSR1 or 10."""
+    try:
+        if text.isdecimal():
+            return signal.Signals(int(text))
+        return signal.Signals["SIG" + text.upper().removeprefix("SIG")]
+    except (KeyError, ValueError):
+        raise UsageError(f"guard: there is no signal '{text}': write USR1, TERM or INT") from None
+
+
+def _seconds(option: str, text: str) -> float:
+    from watchdogd.errors import UnitError
+    from watchdogd.units import parse_duration
+
+    try:
+        return parse_duration(text)
+    except UnitError as error:
+        raise UsageError(f"guard: {option}: {error}") from None
+
+
+def _say(text: str) -> None:
+    print(f"watchdogd: {text}", file=sys.stderr, flush=True)
