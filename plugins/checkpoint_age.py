@@ -7,7 +7,8 @@ import statistics
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from watchdogd.checkpoint import FILES, Content, Entry, content, find
+from watchdogd.checks.checkpoint import FILES, Content, Entry, content, find
+from watchdogd.checks.working import Working, working
 from watchdogd.plugin import (
     Duration,
     Metric,
@@ -22,7 +23,6 @@ from watchdogd.plugin import (
     warning,
 )
 from watchdogd.units import format_duration, format_size, iso
-from watchdogd.working import Working, working
 
 LEAST_ALLOWANCE, ALLOWANCE = 600.0, 0.25
 """How late one may be where nothing is configured: a quarter of its interval, ten minutes at least."""

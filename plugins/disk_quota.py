@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from watchdogd import quotas
+from watchdogd.checks import quotas
+from watchdogd.checks.trend import filling_rate, time_to_full
 from watchdogd.plugin import (
     Amount,
     AmountField,
@@ -31,7 +32,6 @@ from watchdogd.readers.mounts import Mount, mount_of, read_mounts
 from watchdogd.readers.quota import statvfs
 from watchdogd.readers.quota.limit import BYTES, FILE_SYSTEM, INODES, Limit
 from watchdogd.readers.quota.lustre import Target
-from watchdogd.trend import filling_rate, time_to_full
 from watchdogd.units import format_duration, format_size
 
 Source = Literal["auto", "statvfs", "lustre", "gpfs", "beegfs", "posix", "cephfs", "du"]

@@ -8,8 +8,9 @@ import pwd
 from collections.abc import Iterator
 from typing import Any
 
+from watchdogd.checks.past import Past, Switch, advance
+from watchdogd.checks.scene import Limits, Scene, by, handle, jobs_are, on, reason_of, stuck, told
 from watchdogd.jobs import Ending, Job
-from watchdogd.past import Past, Switch, advance
 from watchdogd.plugin import (
     Duration,
     Metric,
@@ -26,7 +27,6 @@ from watchdogd.plugin import (
 )
 from watchdogd.readers import switch
 from watchdogd.readers.reasons import Wait
-from watchdogd.scene import Limits, Scene, by, handle, jobs_are, on, reason_of, stuck, told
 from watchdogd.units import format_duration, iso
 
 QUEUE = "queue"

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from watchdogd.level import WINDOW, rise
-from watchdogd.logbook import Wanted, follow_job, take_in
+from watchdogd.checks.level import WINDOW, rise
+from watchdogd.checks.logbook import Wanted, follow_job, take_in
+from watchdogd.checks.rhythm import UNKNOWN
+from watchdogd.checks.working import Working, working
 from watchdogd.plugin import (
     Duration,
     Metric,
@@ -23,9 +25,7 @@ from watchdogd.plugin import (
 )
 from watchdogd.readers import logtail
 from watchdogd.readers.causes import FATAL
-from watchdogd.rhythm import UNKNOWN
 from watchdogd.units import format_duration, iso, parse_duration
-from watchdogd.working import Working, working
 
 BAD_LOSSES = 3
 """Reports in a row with a loss that is no number, before it counts as staying so."""
@@ -211,7 +211,8 @@ def _waiting(look: Look, since: float, allowed: Allowance, what: str) -> Result:
     if stopped:
         parts.append(stopped)
     if job:
-        parts.append(f"job {job.id} runs{f' on {job.nodes}' if job.nodes else ''}")
+        doing = "runs" if job.state == "RUNNING" else f"is {job.state.lower()}"
+        parts.append(f"job {job.id} {doing}{f' on {job.nodes}' if job.nodes else ''}")
     if look.state.blind:
         parts.append(f"whether its job runs is not known: {look.state.blind}")
     status = Status.UNKNOWN if look.state.blind else Status.CRITICAL

@@ -62,6 +62,17 @@ def build(
     return tuple(_Builder(config, catalog, home, default_backend).all())
 
 
+def with_defaults(
+    name: str, entry: Entry, section: CheckSection, target: str, config: Config, home: Home
+) -> Check:
+    """A check whose plugin gets the defaults of its parameters. ConfigError where one has none."""
+    for parameter in entry.parameters.values():
+        if parameter.default is REQUIRED:
+            raise ConfigError(f"{entry.name}: parameter '{parameter.name}' has no default: give it one")
+    [made] = _Builder(config, {}, home, "none").made(name, entry, {}, section, name, None, target)
+    return made
+
+
 def policy(check: Check, config: Config) -> Policy:
     """How the check's results are judged."""
     alerts = config.alerts
@@ -78,15 +89,17 @@ def policy(check: Check, config: Config) -> Policy:
 def run_of(name: str, section: RunSection, config: Config, home: Home, default_backend: str) -> Run:
     """A run as its plugins see it."""
     process = bool(section.pid_file or section.command)
+    backend = section.backend or ("process" if process else default_backend)
+    users = () if backend == "process" else config.slurm.users
     return Run(
         name=name,
         job_name=section.job_name or name,
-        backend=section.backend or ("process" if process else default_backend),
+        backend=backend,
         pid_file=absolute(home, section.pid_file) if section.pid_file else "",
         command=section.command or "",
         kill_switch=switch_path(home, name, section.kill_switch, "kill"),
         save_switch=switch_path(home, name, section.save_switch, "save"),
-        users=frozenset({section.user} if section.user else config.slurm.users),
+        users=frozenset({section.user} if section.user else users),
     )
 
 
@@ -138,7 +151,7 @@ class _Builder:
             )
         given = dict(section.__pydantic_extra__ or {})
         entry = self._entry(section.plugin or name, where)
-        yield from self._made(name, entry, given, section, where, run, name)
+        yield from self.made(name, entry, given, section, where, run, name)
 
     def _check(
         self, name: str, plugin: str, section: RunSection | DiskSection, where: str, run: Run | None
@@ -160,7 +173,7 @@ class _Builder:
                 "runbook": tuning.runbook or section.runbook,
             }
         )
-        yield from self._made(name, entry, given, tuned, f"{where}.checks.{plugin}", run, target)
+        yield from self.made(name, entry, given, tuned, f"{where}.checks.{plugin}", run, target)
 
     def _tuning(self, raw: Mapping[str, Any], where: str) -> CheckSection:
         try:
@@ -171,7 +184,7 @@ class _Builder:
             first = error.errors(include_url=False)[0]
             raise ConfigError(f"{self.home.config}: {where}.{first['loc'][0]}: {first['msg']}") from None
 
-    def _made(
+    def made(
         self,
         name: str,
         entry: Entry,

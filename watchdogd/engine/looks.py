@@ -88,7 +88,12 @@ class Looks:
         )
 
     def _fresh(self, backend: str, min_poll: float, now: float) -> bool:
-        """Asked so recently that asking again is a burden. Rounds of one cadence just meet `min_poll`."""
+        """Asked so recently that asking again is a burden; processes are nobody's burden.
+
+        Rounds of one cadence just meet `min_poll`.
+        """
+        if backend == "process":
+            return False
         latest = self._latest.get(backend)
         age = now - latest.taken_at if latest else min_poll
         return 0 <= age < min_poll * 0.9

@@ -35,6 +35,7 @@ def main() -> None:
     """Serve the socket whose number is the first argument, until the daemon closes it."""
     connection = Connection(int(sys.argv[1]))
     with contextlib.suppress(EOFError, OSError):
+        connection.send(None)  # ready: deadlines count from now on
         while True:
             call: Call = connection.recv()
             connection.send(answer(call))

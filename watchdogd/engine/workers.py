@@ -34,7 +34,7 @@ AHEAD_BYTES = 32_768
 IMPATIENCE = 1.0
 """Seconds that a call may wait behind another before a further worker is started."""
 STARTING = 15.0
-"""Seconds that a new process may take to import what it needs; added to its first deadline."""
+"""Seconds that a new process may take until it says that it is ready; deadlines count from then on."""
 
 
 @dataclass(slots=True)
@@ -50,8 +50,8 @@ class _Worker:
 
     @property
     def until(self) -> float:
-        """When the call that it works on has to be answered (monotonic)."""
-        return self.since + self.calls[0][0].timeout + (STARTING if self.fresh else 0.0)
+        """When the call that it works on has to be answered (monotonic); before that it has to be ready."""
+        return self.since + (STARTING if self.fresh else self.calls[0][0].timeout)
 
     def takes(self, size: int) -> bool:
         """Whether a call of `size` bytes can be sent without waiting for the worker."""
@@ -195,13 +195,15 @@ class Workers:
         for connection in wait(list(by_connection), patience):
             worker = by_connection[connection]  # type: ignore[index] # wait returns what it was given
             try:
-                reply: Reply = worker.connection.recv()
+                reply: Reply | None = worker.connection.recv()
             except (EOFError, OSError, pickle.UnpicklingError, AttributeError):
                 self._died(worker)
                 continue
+            worker.since, worker.fresh = time.monotonic(), False
+            if reply is None:
+                continue
             self._replies.append(reply)
             worker.calls.popleft()
-            worker.since, worker.fresh = time.monotonic(), False
             if worker.alone or (not worker.calls and self._superfluous(worker)):
                 self._drop(worker)
 
@@ -228,7 +230,7 @@ class Workers:
             stuck = not self._drop(worker)
             if stuck:
                 self._stuck.append(_Stuck(worker.process, call.key, time.time()))
-            trouble = f"did not answer within {call.timeout:g} s"
+            trouble = f"did not answer within {STARTING if worker.fresh else call.timeout:g} s"
             trouble += (
                 ", and cannot be killed: it is stuck in the kernel (a hung file system?)" if stuck else ""
             )

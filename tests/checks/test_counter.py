@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from watchdogd.counter import Counter, advance
+from watchdogd.checks.counter import Counter, advance
 from watchdogd.readers.trainlog import Report
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from watchdogd.rhythm import AT_LEAST, AT_MOST, Rhythm, learn, limit
+from watchdogd.checks.rhythm import AT_LEAST, AT_MOST, Rhythm, learn, limit
 
 
 def learned(*intervals: float, now: float = 0.0) -> Rhythm:

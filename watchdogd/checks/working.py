@@ -22,13 +22,17 @@ class Working:
 
 
 def working(run: Run | None, snapshot: Snapshot | None) -> Working:
-    """Of several running jobs the one that started last."""
+    """Of several running jobs the one that started last.
+
+    A plain process that is stopped counts as running: nobody pauses one on purpose, and its silence is a hang.
+    """
     if run is None or snapshot is None:
         return Working()
     if snapshot.jobs is None:
         return Working(blind=snapshot.trouble or "the queue did not answer")
-    jobs = [job for job in snapshot.of(run.job_name) if not job.ended]
-    running = [job for job in jobs if job.state == "RUNNING"]
+    process = snapshot.backend == "process"
+    jobs = [job for job in snapshot.of(run.name if process else run.job_name) if not job.ended]
+    running = [job for job in jobs if job.state == "RUNNING" or (process and job.state == "SUSPENDED")]
     if running:
         return Working(max(running, key=lambda job: (job.started_at or 0.0, job.raw_id)))
     if not jobs:

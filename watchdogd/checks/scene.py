@@ -11,8 +11,8 @@ from watchdogd.readers.reasons import Wait
 from watchdogd.units import format_duration, iso
 
 if TYPE_CHECKING:
+    from watchdogd.checks.past import Switch
     from watchdogd.jobs import Ending, Job, Snapshot
-    from watchdogd.past import Switch
     from watchdogd.plugin import Run
 
 

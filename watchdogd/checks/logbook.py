@@ -12,12 +12,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from watchdogd import level
-from watchdogd.counter import advance
+from watchdogd.checks import level
+from watchdogd.checks.counter import advance
+from watchdogd.checks.rhythm import UNKNOWN, learn
+from watchdogd.checks.rhythm import limit as learned_limit
 from watchdogd.readers import causes, logtail, trainlog
 from watchdogd.readers.lines import SHOWN_AT_MOST, Line, read_lines
-from watchdogd.rhythm import UNKNOWN, learn
-from watchdogd.rhythm import limit as learned_limit
 
 if TYPE_CHECKING:
     from watchdogd.jobs import Job

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from watchdogd.level import WINDOW, State, renew, rise, take
+from watchdogd.checks.level import WINDOW, State, renew, rise, take
 
 
 def fed(*values: float, state: State | None = None) -> State:

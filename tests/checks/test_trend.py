@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from watchdogd.trend import filling_rate, time_to_full
+from watchdogd.checks.trend import filling_rate, time_to_full
 
 HOUR = 3600.0
 

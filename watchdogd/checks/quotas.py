@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from watchdogd import du
+from watchdogd.checks import du
 from watchdogd.command import Answer, ask
 from watchdogd.errors import UnreadableError
 from watchdogd.readers.quota import beegfs, ceph, gpfs, lustre, table, tool
