@@ -23,17 +23,9 @@ if TYPE_CHECKING:
     from watchdogd.notify.sender import Sender
 
 
-def build(config: Config, home: Home, *, dry_run: bool = False) -> dict[str, Sender]:
-    """A sender for each channel; ConfigError, naming the channel, where one cannot be made.
-
-    `dry_run`: senders that print what they would have sent, and need no secrets.
-    """
-    return {name: _build(name, channel, home, dry_run) for name, channel in config.channels.items()}
-
-
-def threaded(config: Config) -> frozenset[str]:
-    """The channels that can take what is quiet: those of a Slack bot, with a thread an incident."""
-    return frozenset(name for name, channel in config.channels.items() if _threaded(channel))
+def build(config: Config, home: Home) -> dict[str, Sender]:
+    """A sender for each channel; ConfigError, naming the channel, where one cannot be made."""
+    return {name: _build(name, channel, home) for name, channel in config.channels.items()}
 
 
 def policy(config: Config) -> Policy:
@@ -47,15 +39,7 @@ def policy(config: Config) -> Policy:
     )
 
 
-def _threaded(channel: Channel) -> bool:
-    return isinstance(channel, SlackChannel) and channel.bot_token is not None
-
-
-def _build(name: str, channel: Channel, home: Home, dry_run: bool) -> Sender:
-    if dry_run:
-        from watchdogd.notify.console import Rehearsal
-
-        return Rehearsal(name, _threaded(channel))
+def _build(name: str, channel: Channel, home: Home) -> Sender:
     try:
         return _sender(channel, home)
     except ConfigError as error:

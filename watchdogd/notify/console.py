@@ -34,23 +34,6 @@ class Console:
         """Standard output is not ours."""
 
 
-class Rehearsal:
-    """What a channel is in a dry run: it says what would have gone where."""
-
-    def __init__(self, channel: str, threaded: bool, stream: TextIO | None = None) -> None:
-        self.threaded = threaded
-        self._channel = channel
-        self._stream = stream
-
-    def send(self, notification: Notification, _roots: Sequence[Notification], /) -> str:
-        """Print its first line."""
-        _write(self._stream, f"would send to {self._channel}: {plain(notification.message.headline)}\n")
-        return ""
-
-    def close(self) -> None:
-        """Standard output is not ours."""
-
-
 def _write(stream: TextIO | None, text: str) -> None:
     stream = stream or sys.stdout
     try:

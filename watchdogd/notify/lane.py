@@ -76,7 +76,7 @@ class Lane:
         self._queue = Queue()
         self._health = Health()
         self._told = False
-        self._told_partly: set[str] = set()
+        self._tell_partly_at = 0.0
         self._next_slot = 0.0
         self._roots: OrderedDict[str, Notification] = OrderedDict()
         self._outcomes: list[Notification] = []
@@ -131,7 +131,7 @@ class Lane:
         self._wakened = False
         now = self._clock()
         self._give_up_old(now)
-        if max(self._health.rests_until, self._next_slot) <= now:
+        if self._opens_at <= now:
             self._try_one(now)
         now = self._clock()
         if self._health.broken(now, self._policy):
@@ -144,6 +144,11 @@ class Lane:
         """Mark what is not marked yet, storm or not."""
         if self._outcomes and self._desk.settle(self._outcomes):
             self._outcomes = []
+
+    @property
+    def _opens_at(self) -> float:
+        """From when on the next may be sent, as far as the channel goes."""
+        return max(self._next_slot, self._health.rests_until)
 
     def _try_one(self, now: float) -> None:
         with self._lock:
@@ -197,8 +202,8 @@ class Lane:
             self._outcomes.append(step)
             return
         self._finish([step])
-        if step.state == "sent" and step.failure not in self._told_partly:
-            self._told_partly.add(step.failure)
+        if step.state == "sent" and now >= self._tell_partly_at:
+            self._tell_partly_at = now + self._policy.expire
             self._say(f"channel {self.channel} delivers to some only: {step.failure}", [], now)
         elif step.state == "failed":
             self._desk.divert(self.channel, [step])
@@ -252,13 +257,15 @@ class Lane:
             waiting = [each for each in self._queue if not each.message.quiet]
         if waiting and self._health.rests_until > now:
             diverted = self._desk.divert(self.channel, waiting)
+            gone = {each.key for each in diverted}
+            self._outcomes = [each for each in self._outcomes if each.key not in gone]
             with self._lock:
                 for each in diverted:
                     self._queue.done(each)
 
     def _settle(self, now: float) -> None:
         """Mark outcomes: each at once, in a storm many together, after a failure of the store later."""
-        storm = self._queue.ready() >= STORM and len(self._outcomes) < BATCH
+        storm = self._opens_at <= now and self._queue.ready() >= STORM and len(self._outcomes) < BATCH
         if not self._outcomes or storm or now < self._settle_at:
             return
         self.flush()
@@ -270,7 +277,7 @@ class Lane:
             turn = self._queue.next_time(now)
             times = [self._queue.oldest + policy.expire]
         if turn is not None:
-            times.append(max(turn, self._next_slot, health.rests_until))
+            times.append(max(turn, self._opens_at))
         if health.since is not None and now < health.since + policy.patience:
             times.append(health.since + policy.patience)
         if self._outcomes:

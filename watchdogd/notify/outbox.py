@@ -36,9 +36,9 @@ KEYS = 50_000
 class Outbox:
     """Delivers notifications. Every method may be called from any thread.
 
-    settle   stores what became of notifications: by key, in the order given, new ones too, and never from
-             a finished state back to `waiting`. Called from the channels' threads, one call at a time; may
-             raise HistoryError: the outcome is then kept and stored later.
+    settle   stores what became of notifications: by key, in the order given, new ones too. What is `sent`,
+             `failed` or `expired` stays so; what was `diverted` may come back. Called from the channels'
+             threads, one call at a time; may raise HistoryError: the outcome is then kept and stored later.
     sent     delivered notifications of earlier lives whose incidents may go on: threads hang on them.
     """
 
@@ -55,6 +55,7 @@ class Outbox:
         self._clock = clock
         self._settling = threading.Lock()
         self._owed: list[Notification] = []
+        self._stored = True
         self._known: OrderedDict[str, None] = OrderedDict()
         self._knowing = threading.Lock()
         self.lanes = {name: Lane(name, sender, policy, self, clock) for name, sender in senders.items()}
@@ -112,9 +113,12 @@ class Outbox:
             try:
                 self._store([*self._owed, *outcomes])
             except HistoryError as error:
-                log.warning("outcomes of %d notifications are not stored yet: %s", len(outcomes), error)
+                if self._stored:
+                    log.warning("what becomes of messages cannot be stored now, and is kept: %s", error)
+                self._stored = False
                 return False
             self._owed = []
+            self._stored = True
             return True
 
     def divert(self, channel: str, waiting: Sequence[Notification]) -> Sequence[Notification]:
@@ -150,12 +154,16 @@ class Outbox:
         return [name for name in names if name != channel and not self.lanes[name].broken]
 
     def _hand_over(self, waiting: Sequence[Notification], ways: Sequence[str]) -> Sequence[Notification]:
-        """`waiting` as diverted, and its copies on their way; both stored in one transaction."""
+        """`waiting` as diverted, and its copies on their way; both stored in one transaction.
+
+        Where the same message is on its way there anyway, or was sent there, it needs no copy.
+        """
         done = [each if each.state != "waiting" else replace(each, state="diverted") for each in waiting]
         copies = [
             copy for each in waiting for way in ways if (copy := _copy(each, way)).key not in self._known
         ]
         self._store_first([*done, *copies])
+        self._forget(each.key for each in done if each.state == "diverted")
         self.add(copies)
         return done
 
@@ -181,6 +189,12 @@ class Outbox:
             if len(self._known) > KEYS:
                 self._known.popitem(last=False)
             return True
+
+    def _forget(self, keys: Iterable[str]) -> None:
+        """What went another way may come back, where the other way breaks before it is delivered."""
+        with self._knowing:
+            for key in keys:
+                self._known.pop(key, None)
 
     def _run(self, lane: Lane) -> None:
         """A channel's thread: steps until it is told to stop and nothing more can be done in time."""

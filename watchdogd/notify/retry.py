@@ -71,7 +71,8 @@ def next_step(
             return replace(failed, state="sent", sent_at=now)
     if now - notification.created_at >= policy.expire:
         return replace(failed, state="expired")
-    if error.permanent and notification.attempts > 0 and (health.worked_at or 0.0) > notification.next_try:
+    took_others = health.worked_at is not None and health.worked_at >= notification.next_try
+    if error.permanent and notification.attempts > 0 and took_others:
         return replace(failed, state="failed")
     return replace(failed, next_try=now + _wait(failed, error, health.failures, policy))
 

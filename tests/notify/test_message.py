@@ -1,0 +1,201 @@
+"""What one round's events say, to whom, and under which keys."""
+
+import dataclasses
+from datetime import datetime
+
+from tests.notify.values import NOON, event, incident
+from watchdogd.incident import Event, Kind
+from watchdogd.notify.message import BODY_LIMIT, Route, Rules, compose, test_message
+from watchdogd.notify.notification import message_from_json, message_json
+from watchdogd.notify.slack import blocks
+from watchdogd.plugin import Status
+
+CHECK = "run-17/log_staleness"
+ROUTES = {CHECK: Route(("slack", "mail"), "https://example.org/run-17")}
+RULES = Rules(channels=("slack",), escalate_to=("pager",), name="bloom-watch", host="login1")
+
+
+def _one(*events: Event, rules: Rules = RULES, done: dict[str, list[str]] | None = None) -> str:
+    """The only message of these events, as text."""
+    messages = {note.message for note in compose(events, ROUTES, rules, NOON, done)}
+    assert len(messages) == 1
+    message = messages.pop()
+    return f"{message.headline}\n{message.body}"
+
+
+def test_an_opening_says_what_since_when_where_why_and_what_to_type() -> None:
+    text = _one(
+        event(notes=("[WARNING] run-17/gpu_health: no data",)), done={CHECK: ["took stacks of 8 ranks"]}
+    )
+    assert text.startswith("[CRITICAL] run-17: no new line for 25m\nSince 20")
+    assert ", for 25m." in text
+    assert f"check {CHECK}" in text
+    assert "\n    iteration 811\n    iteration 812\n" in text
+    assert "[WARNING] run-17/gpu_health: no data" in text
+    assert "watchdogd did: took stacks of 8 ranks" in text
+    assert "Runbook: https://example.org/run-17" in text
+    assert "\n    watchdogd ack 17\n" in text
+    assert "\n    watchdogd silence run-17 --for 2h\n" in text
+    assert "\n    watchdogd kill-switch run-17" in text
+    assert text.endswith("Seen by bloom-watch on login1")
+
+
+def test_since_when_is_iso_8601_with_an_offset() -> None:
+    told = _one(event()).split("Since ")[1].split(",")[0]
+    assert datetime.fromisoformat(told).timestamp() == NOON - 1500
+    assert datetime.fromisoformat(told).utcoffset() is not None
+
+
+def test_a_disk_has_no_kill_switch() -> None:
+    disk = incident(run="", target="scratch", check="scratch/disk_quota", subject="inodes")
+    text = _one(event(about=disk))
+    assert "kill-switch" not in text
+    assert "subject inodes" in text
+
+
+def test_a_resolution_says_how_long_it_lasted_and_asks_for_nothing() -> None:
+    ended = incident(resolved_at=NOON)
+    text = _one(event(Kind.RESOLVED, ended, summary="the log grows again", details=""))
+    assert text.startswith("[RESOLVED] run-17: the log grows again\nLasted 25m, from ")
+    assert "ack" not in text
+    assert "iteration 812" not in text
+
+
+def test_the_words_of_each_kind() -> None:
+    warning = incident(status=Status.WARNING)
+    words = {
+        Kind.OPENED: "[WARNING]",
+        Kind.WORSE: "[WARNING]",
+        Kind.EASED: "[WARNING]",
+        Kind.ESCALATION: "[WARNING]",
+        Kind.REMINDER: "[REMINDER]",
+        Kind.RESOLVED: "[RESOLVED]",
+    }
+    for kind, word in words.items():
+        assert _one(event(kind, warning)).startswith(f"{word} run-17: ")
+    notice = Event(Kind.NOTICE, NOON, CHECK, "run-17", "run-17", "restarted")
+    assert _one(notice).startswith("[OK] run-17: restarted")
+
+
+def test_events_about_one_target_travel_in_one_message_the_worst_first() -> None:
+    gpu = incident(18, Status.WARNING, check="run-17/gpu_health", subject="node5/gpu3", summary="hot")
+    notes = compose(
+        [event(about=gpu), event()], ROUTES | {"run-17/gpu_health": Route(("slack",))}, RULES, NOON
+    )
+    slack = next(note for note in notes if note.channel == "slack").message
+    assert slack.headline == "[CRITICAL] run-17: no new line for 25m"
+    assert "[WARNING] run-17: hot" in slack.body
+    assert "watchdogd ack 17" in slack.body
+    assert "watchdogd ack 18" in slack.body
+    assert slack.incidents == (17, 18)
+    assert slack.thread == "incident-17"
+    mail = next(note for note in notes if note.channel == "mail").message
+    assert "hot" not in mail.body
+    assert len(notes) == 2
+
+
+def test_something_new_opens_a_thread_though_something_old_is_worse() -> None:
+    new = incident(18, Status.WARNING, check="run-17/gpu_health")
+    message = compose([event(Kind.REMINDER), event(about=new)], {}, RULES, NOON)[0].message
+    assert message.opens
+    assert message.thread == "incident-18"
+    assert not compose([event(Kind.REMINDER)], {}, RULES, NOON)[0].message.opens
+
+
+def test_an_escalation_goes_to_those_who_are_called_then_all_goes_to_them_too() -> None:
+    called = incident(escalated_at=NOON)
+    notes = compose(
+        [event(Kind.ESCALATION, called, notes=("nobody acknowledged it for 30 min",))], ROUTES, RULES, NOON
+    )
+    assert [note.channel for note in notes] == ["pager"]
+    assert notes[0].message.headline == "[CRITICAL] run-17: no new line for 25m"
+    assert "nobody acknowledged it for 30 min" in notes[0].message.body
+    later = compose([event(Kind.RESOLVED, called)], ROUTES, RULES, NOON + 60)
+    assert [note.channel for note in later] == ["slack", "mail", "pager"]
+
+
+def test_what_is_quiet_goes_only_where_there_are_threads() -> None:
+    quiet = event(Kind.EASED, quiet=True)
+    assert compose([quiet], ROUTES, RULES, NOON) == []
+    threaded = dataclasses.replace(RULES, threaded=frozenset({"slack"}))
+    notes = compose([quiet], ROUTES, threaded, NOON)
+    assert [note.channel for note in notes] == ["slack"]
+    assert notes[0].message.quiet
+
+
+def test_a_check_without_a_route_goes_to_the_default_channels() -> None:
+    assert [note.channel for note in compose([event()], {}, RULES, NOON)] == ["slack"]
+
+
+def test_keys_are_the_same_when_composed_again_and_differ_else() -> None:
+    first = compose([event()], ROUTES, RULES, NOON)
+    again = compose([event()], ROUTES, RULES, NOON + 5)
+    assert [note.key for note in first] == [note.key for note in again]
+    assert all(note.key.endswith(f"@{note.channel}") for note in first)
+    others = [
+        event(at=NOON + 1),
+        event(Kind.REMINDER),
+        event(about=incident(18)),
+        event(check="run-17/other", about=incident(19)),
+    ]
+    keys = {note.key for each in others for note in compose([each], ROUTES, RULES, NOON)}
+    assert keys.isdisjoint(note.key for note in first)
+    assert len(keys) == 7  # the check without a route goes to one channel
+
+
+def test_five_hundred_at_once_become_a_digest_within_the_limits() -> None:
+    events = [
+        event(
+            about=incident(n, Status.CRITICAL if n % 3 else Status.WARNING, target=f"run-{n}", run=f"run-{n}")
+        )
+        for n in range(500)
+    ]
+    notes = compose(events, ROUTES, RULES, NOON)
+    assert [note.channel for note in notes] == ["slack", "mail"]
+    message = notes[0].message
+    assert message.headline == (
+        "[CRITICAL] bloom-watch: 500 messages in one round: 333 CRITICAL, 167 WARNING"
+    )
+    assert len(message.incidents) == 500
+    assert len(message.body) <= BODY_LIMIT
+    assert len(blocks(message)) <= 50
+    assert all(len(block["text"]["text"]) <= 3000 for block in blocks(message))
+    assert notes[0].key == compose(events, ROUTES, RULES, NOON + 1)[0].key
+
+
+def test_as_many_as_allowed_are_no_digest() -> None:
+    events = [event(about=incident(n, target=f"run-{n}")) for n in range(20)]
+    assert len(compose(events, {}, RULES, NOON)) == 20
+    events.append(event(about=incident(20, target="run-20")))
+    assert len(compose(events, {}, RULES, NOON)) == 1
+
+
+def test_many_subjects_of_one_target_stay_one_bounded_message() -> None:
+    events = [event(about=incident(n, subject=f"node{n}/gpu0", details="x" * 9000)) for n in range(300)]
+    notes = compose(events, {}, RULES, NOON)
+    assert len(notes) == 1
+    assert len(notes[0].message.body) <= BODY_LIMIT
+    assert "watchdogd silence run-17 --for 2h" in notes[0].message.body
+
+
+def test_text_from_outside_cannot_change_the_shape() -> None:
+    evil = incident(
+        target="run\r\nBcc: x@example.org",
+        summary="\x1b[31mred\x1b[0m\n[RESOLVED] run-17: all well",
+        details="\x1b]0;title\x07log\u202e line",
+    )
+    message = compose([event(about=evil)], {}, RULES, NOON)[0].message
+    assert message.headline == "[CRITICAL] run Bcc: x@example.org: red [RESOLVED] run-17: all well"
+    assert "\x1b" not in message.body
+    assert "    log line" in message.body
+
+
+def test_a_message_survives_being_kept() -> None:
+    message = compose([event()], ROUTES, RULES, NOON)[0].message
+    assert message_from_json(message_json(message)) == message
+
+
+def test_a_test_message_says_that_it_is_one() -> None:
+    message = test_message("bloom-watch", "login1", NOON)
+    assert message.headline == "[OK] bloom-watch: test notification from login1"
+    assert message.thread != test_message("bloom-watch", "login1", NOON + 1).thread

@@ -1,0 +1,378 @@
+"""The outbox, with real threads where it matters and a clock of its own where it does not."""
+
+import time
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from tests.notify.values import NOON, Ledger, Script, letter
+from tests.servers.web import WebServer
+from tests.waiting import wait_until
+from watchdogd.errors import DeliveryError
+from watchdogd.notify.notification import Notification
+from watchdogd.notify.outbox import Outbox
+from watchdogd.notify.retry import Policy
+from watchdogd.notify.sender import PartlyDeliveredError
+from watchdogd.notify.webhook import JsonWebhook
+
+PASSING = DeliveryError("slack answered 500")
+GONE = DeliveryError("slack answered 404: no_service", permanent=True)
+POLICY = Policy(name="bloom-watch")
+
+
+@dataclass
+class Desk:
+    """An outbox whose time is moved by hand."""
+
+    senders: dict[str, Script]
+    policy: Policy = POLICY
+    now: float = NOON
+    ledger: Ledger = field(default_factory=Ledger)
+    sent: tuple[Notification, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.outbox = Outbox(self.senders, self.policy, self.ledger.settle, self.sent, lambda: self.now)
+
+    def add(self, *notifications: Notification) -> None:
+        """As the engine does it: stored with the round, then handed over."""
+        self.ledger.record(notifications)
+        self.outbox.add(notifications)
+
+    def work(self, seconds: float = 0.0) -> None:
+        """Let that much time pass, and every channel do what is due in it."""
+        end = self.now + seconds
+        while True:
+            wake = min(lane.step() for lane in self.outbox.lanes.values())
+            again = min(lane.step() for lane in self.outbox.lanes.values())
+            if min(wake, again) > end:
+                self.now = end
+                return
+            self.now = max(self.now, min(wake, again))
+
+
+def test_a_message_is_sent_then_marked() -> None:
+    desk = Desk({"slack": Script()})
+    desk.add(letter())
+    desk.work()
+    row = desk.ledger.rows["incident-17-opened@slack"]
+    assert (row.state, row.sent_at, row.attempts) == ("sent", NOON, 1)
+    assert row.receipt == "receipt of incident-17-opened@slack"
+    assert desk.outbox.waiting == 0
+
+
+def test_a_key_is_sent_once_in_one_process() -> None:
+    slack = Script()
+    desk = Desk({"slack": slack})
+    for _ in range(3):
+        desk.add(letter())
+        desk.work(10)
+    assert len(slack.taken) == 1
+
+
+def test_a_failure_is_noted_and_tried_again() -> None:
+    slack = Script(faults=[PASSING, PASSING])
+    desk = Desk({"slack": slack})
+    desk.add(letter())
+    desk.work()
+    row = desk.ledger.rows["incident-17-opened@slack"]
+    assert (row.state, row.attempts, row.failure) == ("waiting", 1, "slack answered 500")
+    assert desk.outbox.troubles[0].failure == "slack answered 500"
+    desk.work(30)
+    assert desk.ledger.states() == {"incident-17-opened@slack": "sent"}
+    assert desk.ledger.rows["incident-17-opened@slack"].failure == ""
+    assert desk.outbox.troubles == ()
+
+
+def test_while_a_channel_fails_it_is_tried_seldom_however_many_wait() -> None:
+    slack = Script(always=PASSING)
+    desk = Desk({"slack": slack})
+    desk.add(*(letter(n, name=f"n{n}") for n in range(500)))
+    desk.work(600)
+    assert 5 <= len(slack.tried) <= 20
+
+
+def test_retry_after_holds_all_messages_of_the_channel() -> None:
+    slack = Script(faults=[DeliveryError("slack answered 429", retry_after=30)])
+    desk = Desk({"slack": slack})
+    desk.add(letter(1), letter(2, name="other"))
+    desk.work(29.9)
+    assert len(slack.tried) == 1
+    desk.work(10)
+    assert len(slack.taken) == 2
+
+
+def test_a_later_message_of_an_incident_never_overtakes_an_earlier_one() -> None:
+    slack = Script(faults=[PASSING])
+    desk = Desk({"slack": slack})
+    desk.add(letter(1, name="opened"), letter(1, name="resolved"))
+    desk.work(60)
+    assert slack.keys == ["opened@slack", "resolved@slack"]
+
+
+def test_the_rate_is_kept() -> None:
+    times: list[float] = []
+    slack = Script()
+    desk = Desk({"slack": slack}, replace(POLICY, rates={"slack": 0.5}))
+    slack.before = lambda _each: times.append(desk.now)
+    desk.add(*(letter(n, name=f"n{n}") for n in range(10)))
+    desk.work(17.9)
+    assert times == [NOON + 2 * n for n in range(9)]
+
+
+def test_a_permanent_error_pauses_the_channel_and_is_told_on_the_others() -> None:
+    slack, mail = Script(always=GONE), Script()
+    desk = Desk({"slack": slack, "mail": mail})
+    desk.add(letter())
+    desk.work(POLICY.pause - 1)
+    assert len(slack.tried) == 1
+    assert mail.headlines == [
+        "[WARNING] bloom-watch: channel slack does not deliver: slack answered 404: no_service"
+    ]
+    assert "run-17: no new line" in mail.taken[0].message.body
+    assert "watchdogd notify --test slack" in mail.taken[0].message.body
+    assert desk.outbox.troubles[0].permanent
+    slack.always = None
+    desk.work(10)
+    assert slack.keys == ["incident-17-opened@slack"]
+    assert mail.headlines[1:] == ["[OK] bloom-watch: channel slack delivers again"]
+    assert all(state == "sent" for state in desk.ledger.states().values())
+
+
+def test_a_channel_that_stays_broken_hands_its_messages_to_the_fallback() -> None:
+    slack, mail = Script(always=PASSING), Script()
+    desk = Desk({"slack": slack, "mail": mail}, replace(POLICY, fallback=("mail",)))
+    desk.add(letter(1, name="first"))
+    desk.work(POLICY.patience - 1)
+    assert mail.taken == []
+    desk.work(2)
+    assert "first@mail" in mail.keys
+    copy = next(each for each in mail.taken if each.key == "first@mail")
+    assert copy.message.body.startswith(
+        "Sent here because channel slack does not deliver: slack answered 500"
+    )
+    assert desk.ledger.states()["first@slack"] == "diverted"
+    desk.add(letter(2, name="second"))
+    desk.work(POLICY.longest)
+    assert "second@mail" in mail.keys
+    assert sum("does not deliver" in headline for headline in mail.headlines) == 1
+    slack.always = None
+    desk.work(POLICY.longest)
+    desk.add(letter(3, name="third"))
+    desk.work(POLICY.longest)
+    assert slack.keys == ["third@slack"]
+
+
+def test_a_message_that_goes_to_the_fallback_anyway_goes_there_once() -> None:
+    slack, mail = Script(always=GONE), Script()
+    desk = Desk({"slack": slack, "mail": mail}, replace(POLICY, fallback=("mail",)))
+    desk.add(letter(), letter(channel="mail"))
+    desk.work(60)
+    assert mail.keys.count("incident-17-opened@mail") == 1
+    assert desk.ledger.states()["incident-17-opened@slack"] == "diverted"
+
+
+def test_where_the_fallback_is_broken_too_messages_wait() -> None:
+    slack, mail = Script(always=GONE), Script(always=GONE)
+    desk = Desk({"slack": slack, "mail": mail}, replace(POLICY, fallback=("mail", "slack")))
+    desk.add(letter(), letter(channel="mail"))
+    desk.work(60)
+    assert desk.ledger.states()["incident-17-opened@mail"] == "waiting"
+    slack.always = mail.always = None
+    desk.work(POLICY.pause)
+    assert desk.ledger.states()["incident-17-opened@mail"] == "sent"
+    assert desk.outbox.waiting == 0
+
+
+def test_what_was_diverted_comes_back_where_the_other_way_breaks_too() -> None:
+    slack, mail = Script(faults=[GONE]), Script(always=PASSING)
+    desk = Desk({"slack": slack, "mail": mail}, replace(POLICY, fallback=("mail", "slack")))
+    desk.add(letter(), letter(channel="mail"))
+    desk.work(POLICY.pause + 1)
+    desk.add(letter(2, name="other"))
+    desk.work(POLICY.longest)
+    assert mail.taken == []
+    assert slack.keys.count("incident-17-opened@slack") == 1
+    assert desk.ledger.states()["incident-17-opened@slack"] == "sent"
+
+
+def test_a_message_that_one_channel_never_takes_holds_no_other_up() -> None:
+    slack, mail = Script(), Script()
+
+    def refuse_one(notification: Notification) -> None:
+        if notification.key == "poison@slack":
+            raise GONE
+
+    slack.before = refuse_one
+    desk = Desk({"slack": slack, "mail": mail})
+    desk.add(letter(1, name="poison"), *(letter(n, name=f"n{n}") for n in range(2, 12)))
+    desk.work(2 * POLICY.pause)
+    assert len(slack.taken) == 10
+    assert desk.ledger.states()["poison@slack"] == "failed"
+    assert any("refused a message" in headline for headline in mail.headlines)
+
+
+def test_what_nobody_took_in_time_is_given_up_and_that_is_told() -> None:
+    slack, mail = Script(always=PASSING), Script()
+    desk = Desk({"slack": slack, "mail": mail})
+    desk.add(*(letter(n, name=f"n{n}") for n in range(30)))
+    desk.work(POLICY.expire + 1)
+    told = [headline for headline in mail.headlines if "given up" in headline]
+    assert told == ["[WARNING] bloom-watch: channel slack did not deliver 30 messages within 1d; given up"]
+    assert "… and 10 more" in next(
+        each.message.body for each in mail.taken if "given up" in each.message.headline
+    )
+    states = [state for key, state in desk.ledger.states().items() if key.endswith("@slack")]
+    assert set(states) == {"expired"}
+
+
+def test_what_is_told_about_channels_is_not_told_about_again() -> None:
+    slack, mail = Script(always=PASSING), Script(always=PASSING)
+    desk = Desk({"slack": slack, "mail": mail})
+    desk.add(letter())
+    desk.work(5 * POLICY.expire)
+    assert desk.outbox.waiting == 0
+    assert len(desk.ledger.rows) <= 6
+
+
+def test_one_recipient_who_is_refused_holds_nobody_up() -> None:
+    some = PartlyDeliveredError("b@x.org refused: 452 mailbox full", receipt="a@x.org")
+    mail, slack = Script(faults=[some, None, some]), Script()
+    desk = Desk({"mail": mail, "slack": slack})
+    desk.add(letter(1, "mail", "opened"), letter(1, "mail", "resolved"))
+    desk.work()
+    assert mail.keys == ["resolved@mail"]
+    assert desk.ledger.rows["opened@mail"].receipt == "a@x.org"
+    desk.work(60)
+    assert mail.keys == ["resolved@mail", "opened@mail"]
+    assert mail.taken[-1].receipt == "a@x.org"
+    assert slack.headlines == []
+
+
+def test_one_recipient_who_is_refused_for_good_is_told_once() -> None:
+    some = PartlyDeliveredError("b@x.org refused: 550 unknown", receipt="a@x.org", permanent=True)
+    mail, slack = Script(always=some), Script()
+    desk = Desk({"mail": mail, "slack": slack})
+    desk.add(*(letter(n, "mail", f"n{n}") for n in range(5)))
+    desk.work(60)
+    assert set(desk.ledger.states().values()) == {"sent"}
+    assert slack.headlines == [
+        "[WARNING] bloom-watch: channel mail delivers to some only: b@x.org refused: 550 unknown"
+    ]
+
+
+def test_a_full_disk_stops_no_message_and_repeats_none() -> None:
+    slack = Script()
+    desk = Desk({"slack": slack})
+    desk.ledger.full = True
+    desk.add(*(letter(n, name=f"n{n}") for n in range(5)))
+    desk.work(60)
+    assert len(slack.taken) == 5
+    assert set(desk.ledger.states().values()) == {"waiting"}
+    desk.add(*(letter(n, name=f"n{n}") for n in range(5)))
+    desk.ledger.full = False
+    desk.work(10)
+    assert len(slack.taken) == 5
+    assert set(desk.ledger.states().values()) == {"sent"}
+
+
+def test_on_a_full_disk_messages_still_go_to_the_fallback_and_are_stored_later() -> None:
+    slack, mail = Script(always=GONE), Script()
+    desk = Desk({"slack": slack, "mail": mail}, replace(POLICY, fallback=("mail",)))
+    desk.ledger.full = True
+    desk.add(letter())
+    desk.work(30)
+    assert "incident-17-opened@mail" in mail.keys
+    desk.ledger.full = False
+    desk.work(30)
+    states = desk.ledger.states()
+    assert states["incident-17-opened@slack"] == "diverted"
+    assert states["incident-17-opened@mail"] == "sent"
+
+
+def test_later_messages_know_the_first_of_their_threads_also_after_a_restart() -> None:
+    slack = Script()
+    desk = Desk({"slack": slack})
+    desk.add(letter(1, name="one", incidents=(1, 2)))
+    desk.work()
+    desk.add(letter(2, name="two", opens=False))
+    desk.work()
+    assert slack.roots == [(), ("receipt of one@slack",)]
+    again = Script()
+    after = Desk({"slack": again}, sent=(desk.ledger.rows["one@slack"],), ledger=desk.ledger)
+    after.add(letter(2, name="three", opens=False))
+    after.work()
+    assert again.roots == [("receipt of one@slack",)]
+
+
+def test_what_waits_for_a_channel_that_is_no_more_goes_elsewhere() -> None:
+    mail = Script()
+    desk = Desk({"mail": mail})
+    desk.add(letter(channel="slack"))
+    desk.work()
+    assert mail.keys == ["incident-17-opened@mail"]
+    assert mail.taken[0].message.body.startswith(
+        "Sent here because channel slack does not deliver: there is no channel slack"
+    )
+    assert desk.ledger.states()["incident-17-opened@slack"] == "diverted"
+
+
+def test_a_bug_in_a_channel_is_a_failure_like_any_other() -> None:
+    def trip(_notification: Notification) -> None:
+        raise KeyError("secret-token")
+
+    slack, mail = Script(before=trip), Script()
+    desk = Desk({"slack": slack, "mail": mail})
+    desk.add(letter(), letter(channel="mail"))
+    desk.work(POLICY.patience + 1)
+    assert "incident-17-opened@mail" in mail.keys
+    assert desk.outbox.troubles[0].failure == "channel slack failed within: KeyError"
+
+
+def test_a_storm_is_marked_in_batches_and_a_single_message_at_once() -> None:
+    desk = Desk({"slack": Script()})
+    desk.add(*(letter(n, name=f"n{n}") for n in range(1000)))
+    desk.work()
+    assert sum(desk.ledger.calls) == 1000
+    assert max(desk.ledger.calls) == 50
+    assert len(desk.ledger.calls) <= 60
+
+
+@pytest.fixture
+def hook(endpoint: WebServer) -> JsonWebhook:
+    """A webhook on a real server."""
+    return JsonWebhook(f"{endpoint.url}/hook")
+
+
+def test_a_real_webhook_takes_them_in_order_and_stop_returns(endpoint: WebServer, hook: JsonWebhook) -> None:
+    ledger = Ledger()
+    outbox = Outbox({"hook": hook}, Policy(), ledger.settle)
+    outbox.start()
+    try:
+        outbox.add(letter(1, "hook", f"n{n}", time.time()) for n in range(50))
+        wait_until(lambda: not outbox.waiting, 20, "all messages are delivered and marked")
+    finally:
+        outbox.stop(5)
+    assert [request.json()["key"] for request in endpoint.requests] == [f"n{n}@hook" for n in range(50)]
+    assert set(ledger.states().values()) == {"sent"}
+
+
+def test_stop_delivers_what_it_can(endpoint: WebServer, hook: JsonWebhook) -> None:
+    ledger = Ledger()
+    outbox = Outbox({"hook": hook}, Policy(), ledger.settle)
+    outbox.add(letter(n, "hook", f"n{n}", time.time()) for n in range(30))
+    outbox.start()
+    outbox.stop(20)
+    assert len(endpoint.requests) == 30
+    assert len(ledger.states()) == 30
+
+
+def test_stop_returns_in_time_where_a_sender_hangs() -> None:
+    held = Script(before=lambda _each: time.sleep(3))
+    outbox = Outbox({"slack": held}, Policy(), Ledger().settle)
+    outbox.start()
+    outbox.add([letter(now=time.time())])
+    wait_until(lambda: held.tried, 5, "the message is on its way")
+    began = time.monotonic()
+    outbox.stop(0.2)
+    assert time.monotonic() - began < 2
+    wait_until(lambda: held.closed, 10, "the sender is let go in the end")

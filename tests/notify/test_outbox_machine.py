@@ -1,0 +1,166 @@
+"""The outbox under random failures, clocks, full disks and crashes: nothing lost, in order, nothing twice."""
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from tests.notify.values import NOON, Ledger, Script, letter
+from watchdogd.errors import DeliveryError
+from watchdogd.notify.notification import Notification
+from watchdogd.notify.outbox import Outbox
+from watchdogd.notify.retry import Policy
+
+POLICY = Policy(
+    expire=3000,
+    fallback=("mail",),
+    rates={"slack": 1.0, "mail": 0.5},
+    first=2,
+    longest=60,
+    pause=150,
+    patience=100,
+)
+FAULTS = (
+    None,
+    DeliveryError("answered 500"),
+    DeliveryError("answered 429", retry_after=45),
+    DeliveryError("answered 404", permanent=True),
+)
+
+
+class CrashError(BaseException):
+    """kill -9, between sending and marking."""
+
+
+class Delivery(RuleBasedStateMachine):
+    """One home's store and two channels, through several lives of the daemon."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = NOON
+        self.ledger = Ledger()
+        self.slack = Script(before=lambda each: self._tried("slack", each))
+        self.mail = Script(before=lambda each: self._tried("mail", each))
+        self.tries: dict[str, list[float]] = {"slack": [], "mail": []}
+        self.crashing = self.was_full = self.forgot = False
+        self.allowed: Counter[str] = Counter()
+        self.count = 0
+        self._begin()
+
+    @rule(incident=st.integers(1, 3), to=st.sampled_from([("slack",), ("mail",), ("slack", "mail")]))
+    def something_happens(self, incident: int, to: tuple[str, ...]) -> None:
+        self.count += 1
+        new = [letter(incident, channel, f"n{self.count}", self.now) for channel in to]
+        self.ledger.record(new)
+        self.outbox.add(new)
+
+    @rule(seconds=st.sampled_from([0.0, 0.5, 3.0, 20.0, 120.0, 700.0, 3100.0]))
+    def time_passes(self, seconds: float) -> None:
+        end = self.now + seconds
+        try:
+            while (wake := self._step_all()) <= end:
+                self.now = max(self.now, wake)
+            self.now = end
+        except CrashError:
+            self._end_in_a_crash()
+
+    @rule(slack=st.sampled_from(FAULTS), mail=st.sampled_from(FAULTS))
+    def the_servers_change(self, slack: DeliveryError | None, mail: DeliveryError | None) -> None:
+        self.slack.always, self.mail.always = slack, mail
+
+    @rule(full=st.booleans())
+    def the_disk_fills_or_is_freed(self, full: bool) -> None:
+        self.ledger.full = full
+        self.was_full |= full
+
+    @rule()
+    def the_next_marking_is_killed(self) -> None:
+        self.crashing = not self.ledger.full
+
+    @rule()
+    def the_daemon_is_killed(self) -> None:
+        self._end_in_a_crash()
+
+    @invariant()
+    def nothing_comes_twice_unless_a_crash_fell_between(self) -> None:
+        taken = Counter(self.slack.keys + self.mail.keys)
+        assert all(count <= 1 + self.allowed[key] for key, count in taken.items())
+
+    @invariant()
+    def the_order_of_an_incident_is_kept(self) -> None:
+        for incident in () if self.forgot else (1, 2, 3):
+            numbers = [
+                int(each.key.partition("@")[0][1:])
+                for each in self.slack.taken
+                if each.message.thread == f"incident-{incident}"
+            ]
+            firsts = list(dict.fromkeys(numbers))
+            assert firsts == sorted(firsts)
+
+    @invariant()
+    def no_channel_is_tried_faster_than_its_rate(self) -> None:
+        for channel, times in self.tries.items():
+            gaps = (after - before for before, after in pairwise(times))
+            assert all(gap >= 1 / (POLICY.rates[channel] or 1) - 1e-6 for gap in gaps)
+
+    @invariant()
+    def what_is_marked_as_sent_was_sent(self) -> None:
+        taken = set(self.slack.keys + self.mail.keys)
+        assert all(key in taken for key, state in self.ledger.states().items() if state == "sent")
+
+    def teardown(self) -> None:
+        """Once all is well again, every message was delivered, or it was too old, which was told."""
+        self.ledger.full = self.crashing = False
+        self.slack.always = self.mail.always = None
+        self.time_passes(POLICY.pause + POLICY.longest + 2.0 * self.count + 60)
+        self.nothing_comes_twice_unless_a_crash_fell_between()
+        self.the_order_of_an_incident_is_kept()
+        assert self.outbox.waiting == 0
+        reached = {key.partition("@")[0] for key in self.slack.keys + self.mail.keys}
+        for number in range(1, self.count + 1):
+            rows = [row for key, row in self.ledger.rows.items() if key.partition("@")[0] == f"n{number}"]
+            assert all(row.state != "waiting" for row in rows)
+            assert f"n{number}" in reached or any(row.state in ("expired", "failed") for row in rows)
+
+    def _begin(self) -> None:
+        self.begun = {"slack": len(self.slack.taken), "mail": len(self.mail.taken)}
+        rows = list(self.ledger.rows.values())
+        sent = [row for row in rows if row.state == "sent"]
+        senders = {"slack": self.slack, "mail": self.mail}
+        self.outbox = Outbox(senders, POLICY, self._settle, sent, lambda: self.now)
+        self.outbox.add(row for row in rows if row.state == "waiting")
+
+    def _step_all(self) -> float:
+        lanes = self.outbox.lanes.values()
+        for lane in lanes:
+            lane.step()
+        return min(lane.step() for lane in lanes)
+
+    def _settle(self, outcomes: Sequence[Notification]) -> None:
+        if self.crashing:
+            raise CrashError
+        self.ledger.settle(outcomes)
+
+    def _end_in_a_crash(self) -> None:
+        """A new life: what was sent and is not marked may come once more; one at most a channel."""
+        taken = [*self.slack.keys[self.begun["slack"] :], *self.mail.keys[self.begun["mail"] :]]
+        lost = {key for key in taken if self.ledger.states().get(key, "waiting") == "waiting"}
+        if not self.was_full:
+            assert len(lost) <= 1
+        self.allowed.update(lost)
+        self.forgot |= self.was_full  # what went another way could not be stored, and comes again, late
+        self.crashing = False
+        self.was_full = self.ledger.full
+        self.tries = {"slack": [], "mail": []}
+        self.now += 2.0
+        self._begin()
+
+    def _tried(self, channel: str, _notification: Notification) -> None:
+        self.tries[channel].append(self.now)
+
+
+Delivery.TestCase.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+TestDelivery = Delivery.TestCase
