@@ -38,6 +38,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "incidents": ("incidents", "what is open, or what was"),
     "history": ("history", "results, incidents and metrics of the past"),
     "guard": ("guard", "run a program under the switches of its run: -- CMD ..."),
+    "env": ("env", 'shell exports of the run\'s live job: eval "$(watchdogd env RUN)"'),
     "notify": ("notify", "send a test notification"),
     "config": ("config", "the effective configuration, and what each check came from"),
     "plugins": ("plugins", "every plugin found, and its parameters"),

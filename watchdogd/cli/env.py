@@ -1,0 +1,81 @@
+"""env RUN: the run's live job as shell exports, so that a new shell can work with it at once."""
+
+from __future__ import annotations
+
+import shlex
+import socket
+from typing import TYPE_CHECKING
+
+from watchdogd.cli.output import print_json
+from watchdogd.home import Home
+from watchdogd.slurm import livejob
+from watchdogd.units import iso
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+
+    from watchdogd.slurm.livejob import LiveJob
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What the verb takes."""
+    parser.add_argument("name", metavar="RUN", help='use it as: eval "$(watchdogd env RUN)"')
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument(
+        "--hostfile", action="store_true", help="a line a host for mpirun and deepspeed: node1 slots=8"
+    )
+    form.add_argument("--json", action="store_true", help="the same as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print it; WatchdogError, and nothing on stdout, where no job of the run lives."""
+    live = livejob.find(Home.existing(args.home), args.name)
+    gpus = livejob.gpus(live)
+    if args.hostfile:
+        print("\n".join(f"{host} slots={count}" if count else host for host, count in gpus.items()))
+    elif args.json:
+        print_json({"run": args.name, **exports(live, gpus)})
+    else:
+        print("\n".join(f"export {name}={shlex.quote(value)}" for name, value in exports(live, gpus).items()))
+    return 0
+
+
+def exports(live: LiveJob, gpus: Mapping[str, int]) -> dict[str, str]:
+    """Names and values. Those of Slurm are the ones that srun goes by: a bare `srun` starts in the job."""
+    job, hosts = live.job, live.hosts
+    told = {
+        "WATCHDOGD_RUN": live.run.name,
+        "JOB_ID": job.raw_id if live.run.backend == "slurm" else job.id,
+        "JOB_END": iso(job.ends_at) if job.ends_at else "",
+        "HOSTS": " ".join(hosts),
+        "NUM_HOSTS": str(len(hosts)),
+        "GPUS_PER_HOST": _per_host(gpus),
+        "NUM_GPUS": str(sum(gpus.values())),
+        "MASTER_ADDR": hosts[0] if hosts else socket.gethostname(),
+    }
+    return told | (_slurms(live) if live.run.backend == "slurm" else {})
+
+
+def _slurms(live: LiveJob) -> dict[str, str]:
+    job = live.job
+    told = {
+        "SLURM_JOB_ID": job.raw_id,
+        "SLURM_JOB_NAME": job.name,
+        "SLURM_JOB_USER": job.user,
+        "SLURM_JOB_PARTITION": job.partition,
+        "SLURM_JOB_NODELIST": job.nodes,
+        "SLURM_JOB_NUM_NODES": str(len(live.hosts)),
+        "SLURM_NNODES": str(len(live.hosts)),
+    }
+    if job.array_id:
+        told |= {"SLURM_ARRAY_JOB_ID": job.array_id, "SLURM_ARRAY_TASK_ID": job.id.rpartition("_")[2]}
+    if job.ends_at:
+        told["SLURM_JOB_END_TIME"] = str(int(job.ends_at))
+    return told
+
+
+def _per_host(gpus: Mapping[str, int]) -> str:
+    """One number where all hosts have as many, else one a host, in the order of HOSTS."""
+    counts = list(gpus.values())
+    return str(counts[0]) if len(set(counts)) == 1 else " ".join(map(str, counts))

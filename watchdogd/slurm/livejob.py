@@ -1,0 +1,100 @@
+"""The job in which a run lives just now, and where."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from watchdogd import command
+from watchdogd.config import load
+from watchdogd.engine.checks import run_of
+from watchdogd.engine.looks import slurm_users
+from watchdogd.errors import SlurmError, SlurmSilentError, WatchdogError
+from watchdogd.nearest import nearest
+from watchdogd.readers import allocation, hostlist
+from watchdogd.slurm import processes, snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from watchdogd.home import Home
+    from watchdogd.jobs import Job, Snapshot
+    from watchdogd.plugin import Run
+
+DEADLINE = 20.0
+_NODES_HELD = frozenset({"RUNNING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT"})
+
+
+@dataclass(frozen=True, slots=True)
+class LiveJob:
+    """A run and its running jobs, newest first; more than one where it runs several at once.
+
+    `gpus_configured` is the run's `gpus_per_node`, None where it names none.
+    """
+
+    run: Run
+    jobs: tuple[Job, ...]
+    gpus_configured: int | None = None
+
+    @property
+    def job(self) -> Job:
+        """The one that started last."""
+        return self.jobs[0]
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The names of its nodes, in Slurm's order."""
+        return hostlist.expand(self.job.nodes)
+
+
+def find(home: Home, name: str) -> LiveJob:
+    """WatchdogError where there is no such run or no living job of it, SlurmSilentError without an answer."""
+    config = load(home)
+    if name not in config.runs:
+        raise WatchdogError(f"there is no run '{name}'{nearest(name, sorted(config.runs))}")
+    section = config.runs[name]
+    run = run_of(name, section, config, home, "slurm")
+    users = run.users or slurm_users(config)
+    seen = _look(run, users)
+    if seen.jobs is None:
+        raise SlurmSilentError(f"the queue does not tell where {name} runs: {seen.trouble}")
+    wanted = name if run.backend == "process" else run.job_name
+    jobs = [job for job in seen.jobs if job.name == wanted and not job.own and job.state in _NODES_HELD]
+    if not jobs:
+        raise WatchdogError(f"no job of {name} runs: {_waiting(seen, wanted, users, run.backend)}")
+    jobs.sort(key=lambda job: job.started_at or 0.0, reverse=True)
+    return LiveJob(run, tuple(jobs), section.gpus_per_node)
+
+
+def gpus(live: LiveJob) -> Mapping[str, int]:
+    """GPUs of each host: as Slurm allocated them, else as the run's configuration says. SlurmError."""
+    configured = dict.fromkeys(live.hosts, live.gpus_configured or 0)
+    if live.run.backend != "slurm":
+        return configured
+    argv = ("scontrol", "--details", "show", "job", live.job.raw_id)
+    answer = command.ask(argv, deadline=DEADLINE)
+    if not answer.ok:
+        raise SlurmError(f"scontrol does not show job {live.job.raw_id}: {answer.complaint()}")
+    allocated = allocation.gpus(answer.output)
+    return {host: allocated.get(host) or configured[host] for host in live.hosts}
+
+
+def _look(run: Run, users: frozenset[str]) -> Snapshot:
+    """What lives; nothing is wanted by name, so that accounting is left alone."""
+    now = time.time()
+    if run.backend == "process":
+        return processes.look([run], DEADLINE, now)
+    if run.backend == "pbs":
+        raise WatchdogError(f"{run.name} runs under PBS, which this verb cannot ask yet: use qstat -f")
+    return snapshot.look((), users, {}, DEADLINE, now)
+
+
+def _waiting(seen: Snapshot, name: str, users: frozenset[str], backend: str) -> str:
+    """What there is in its place."""
+    if backend == "process":
+        return "no process matches its pid_file or command"
+    waiting = sum(job.tasks for job in seen.jobs or () if job.name == name and job.waiting and not job.own)
+    if waiting:
+        return f"{waiting} of its jobs wait in the queue"
+    return f"{', '.join(sorted(users))} has no job named '{name}' in the queue"
