@@ -27,7 +27,7 @@ from typing import Any, overload
 
 from watchdogd.errors import PluginError
 from watchdogd.jobs import Ending, Job, Snapshot
-from watchdogd.units import Amount, AmountField, Duration, Rate, Share, Size, parse_duration
+from watchdogd.units import Amount, AmountField, Duration, Percent, Rate, Share, Size, parse_duration
 
 __all__ = [
     "Amount",
@@ -37,6 +37,7 @@ __all__ = [
     "History",
     "Job",
     "Metric",
+    "Percent",
     "Plugin",
     "Rate",
     "Result",
@@ -138,6 +139,7 @@ class Run:
     """The run that a check speaks of: who it is and where its switches lie.
 
     `finished` is who marked it finished and when (one line), or empty. `users` are those whose jobs count.
+    `inbox` is home's folder for what colleagues and jobs hand in, probe samples among it; empty: no home.
     """
 
     name: str
@@ -149,6 +151,7 @@ class Run:
     save_switch: str = ""
     finished: str = ""
     users: frozenset[str] = field(default_factory=frozenset)
+    inbox: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,6 +76,14 @@ def parse_share(text: object) -> float:
     return float(match[1]) / 100
 
 
+def parse_percent(text: object) -> float:
+    """90.0 of `90%`, `90` and 90."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%?", str(text).strip())
+    if not match or float(match[1]) > 100:
+        raise UnitError(f"'{text}' is no percentage: write it as 90 or 90%")
+    return float(match[1])
+
+
 @dataclass(frozen=True, slots=True)
 class Amount:
     """A threshold that may be absolute or a share of the whole: `10TB`, `10%`, for inodes also `500000`."""
@@ -135,5 +143,6 @@ class Parsed:
 Duration = Annotated[float, Parsed(parse_duration)]
 Size = Annotated[int, Parsed(parse_size)]
 Share = Annotated[float, Parsed(parse_share)]
+Percent = Annotated[float, Parsed(parse_percent)]
 AmountField = Annotated[Amount, Parsed(parse_amount)]
 Rate = Annotated[float, Parsed(parse_rate)]
