@@ -128,3 +128,9 @@ def opening(number: int = 17) -> Event:
 def round_of(at: float, **values: float) -> Record:
     """A round that measured some things."""
     return Record(at, (seen(at, **values),))  # type: ignore[arg-type]  # metrics alone
+
+
+def big(at: float, notes: int = 60) -> Record:
+    """A round that surely needs new pages."""
+    said = tuple(notification(f"{at}-{number}@mail", failure="x" * 2000) for number in range(notes))
+    return Record(at, round_of(at, lag=at - NOW).observations, notifications=said)

@@ -22,7 +22,7 @@ _SQLITE = {
     "SQLITE_BUSY": "another process holds it: is a second watchdogd running on this home?",
     "SQLITE_LOCKED": "another process holds it: is a second watchdogd running on this home?",
     "SQLITE_PROTOCOL": "its file system cannot lock files: set [history] url to a file on one that can",
-    "SQLITE_IOERR": "its file system fails: is it over quota, full, or gone?",
+    "SQLITE_IOERR": "its file system fails: is it over quota, full, read-only or gone?",
     "SQLITE_CORRUPT": "it is damaged: it is set aside and restored from its backup at the next use",
     "SQLITE_NOTADB": "it is damaged: it is set aside and restored from its backup at the next use",
 }
