@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from tests.notify.conftest import Keep
 from tests.notify.values import NOON, Ledger, Script, letter
 from tests.servers.web import WebServer
 from tests.waiting import wait_until
@@ -338,9 +339,10 @@ def test_a_storm_is_marked_in_batches_and_a_single_message_at_once() -> None:
 
 
 @pytest.fixture
-def hook(endpoint: WebServer) -> JsonWebhook:
+def hook(endpoint: WebServer, keep: Keep) -> JsonWebhook:
     """A webhook on a real server."""
-    return JsonWebhook(f"{endpoint.url}/hook")
+    made: JsonWebhook = keep(JsonWebhook(f"{endpoint.url}/hook"))
+    return made
 
 
 def test_a_real_webhook_takes_them_in_order_and_stop_returns(endpoint: WebServer, hook: JsonWebhook) -> None:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
     from watchdogd.notify.notification import Message, Notification
 
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+"""Servers to which nothing travels over a network."""
+
 Refused = dict[str, tuple[int, bytes]]
 
 
@@ -47,7 +50,8 @@ class Mail:
 
     def __init__(self, account: Account, timeout: float = TIMEOUT) -> None:
         for address in (account.sender, *account.to):
-            if "@" not in _address(address) or not address.isprintable():
+            bare = _address(address)
+            if "@" not in bare or not bare.isascii() or not address.isprintable():
                 raise ConfigError(f"'{one_line(address, 100)}' is no mail address: write it as name@host")
         self._account = account
         self._timeout = timeout
@@ -100,7 +104,7 @@ class Mail:
     def _login(self, smtp: smtplib.SMTP, server: str) -> None:
         """TLS where it is offered, then who we are; a password never travels readable."""
         smtp.ehlo_or_helo_if_needed()
-        near = urlsplit(server).hostname in ("localhost", "127.0.0.1", "::1")
+        near = urlsplit(server).hostname in LOOPBACK
         secure = isinstance(smtp, smtplib.SMTP_SSL)
         if not secure and smtp.has_extn("starttls"):
             context = ssl.create_default_context()
@@ -162,7 +166,7 @@ def _cut(smtp: smtplib.SMTP) -> None:
 def _transaction(smtp: smtplib.SMTP, letter: EmailMessage, sender: str, to: Sequence[str]) -> Refused:
     """Hand one letter over; whom the server refused (RFC 5321, 3.3)."""
     try:
-        refused = smtp.send_message(letter, sender, list(to))
+        refused = smtp.sendmail(sender, list(to), letter.as_bytes())
     except smtplib.SMTPRecipientsRefused as error:
         refused = error.recipients
     with contextlib.suppress(OSError, smtplib.SMTPException):  # it has the letter: its goodbye is no matter

@@ -90,11 +90,14 @@ class Web:
         sent = {"Content-Type": f"{kind}; charset=utf-8", "User-Agent": "watchdogd", **(headers or {})}
         self._deadline.start(self._timeout)
         try:
-            return self._exchange(url, data.encode(), sent)
+            answer = self._exchange(url, data.encode(), sent)
         except (requests.RequestException, HTTPError, OSError) as error:
             raise DeliveryError(f"{self.host}: {self._reason(error)}") from None
         finally:
             self._deadline.end()
+        if self._deadline.passed:  # what was cut off may look like an answer that ended
+            raise DeliveryError(f"{self.host}: {self._reason(TimeoutError())}")
+        return answer
 
     def _exchange(self, url: str, data: bytes, headers: Mapping[str, str]) -> Answer:
         # Straight to the adapter: we want neither cookies nor redirects, which cost requests half its time.

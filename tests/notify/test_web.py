@@ -1,0 +1,194 @@
+"""HTTP under every misbehaviour: a deadline that holds, errors that show no secret, bounded answers."""
+
+import email.utils
+import time
+
+import pytest
+
+from tests.notify.conftest import Keep
+from tests.notify.drip import dripping
+from tests.notify.values import NOON, letter
+from tests.servers.web import Answer, Fault, WebServer
+from watchdogd.errors import DeliveryError
+from watchdogd.notify.web import ANSWER_LIMIT, Web
+from watchdogd.notify.webhook import JsonWebhook
+from watchdogd.units import iso
+
+
+def _refused(web: Web, url: str) -> DeliveryError:
+    with pytest.raises(DeliveryError) as caught:
+        web.post(url, {})
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "beginning",
+    [
+        b"HTTP/1.1 200 OK\r\nX-Drip: ",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n",
+        b"HTTP/1.0 200 OK\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\nFFFF\r\n",
+        b"",
+    ],
+)
+def test_a_server_that_drips_is_cut_off_in_time(keep: Keep, beginning: bytes) -> None:
+    with dripping(beginning, b"x") as port:
+        url = f"http://127.0.0.1:{port}/secret"
+        web = keep(Web(url, "url", timeout=0.6))
+        began = time.monotonic()
+        error = _refused(web, url)
+        assert time.monotonic() - began < 3
+    assert str(error) == "127.0.0.1: no whole answer within 0.6 s"
+    assert not error.permanent
+
+
+def test_a_server_that_hangs_is_left_in_time_and_the_next_message_goes(
+    endpoint: WebServer, keep: Keep
+) -> None:
+    endpoint.behave([Fault.HANG])
+    web = keep(Web(endpoint.url, "url", timeout=0.6))
+    began = time.monotonic()
+    assert not _refused(web, endpoint.url).permanent
+    assert time.monotonic() - began < 3
+    endpoint.release()
+    assert web.post(endpoint.url, {}).status == 200
+
+
+def test_an_endless_answer_fills_no_memory(keep: Keep) -> None:
+    with dripping(b"HTTP/1.0 200 OK\r\n\r\n" + b"x" * 3 * ANSWER_LIMIT, b"x") as port:
+        url = f"http://127.0.0.1:{port}"
+        assert len(keep(Web(url, "url")).post(url, {}).text) == ANSWER_LIMIT
+
+
+def test_an_answer_that_is_no_http_is_a_failure(keep: Keep) -> None:
+    with dripping(b"220 mail.example.org ESMTP\r\n", b"") as port:
+        url = f"http://127.0.0.1:{port}/secret"
+        error = _refused(keep(Web(url, "url", timeout=0.6)), url)
+    assert "secret" not in str(error)
+
+
+def test_a_name_that_nobody_knows_shows_no_path(keep: Keep) -> None:
+    url = "http://nowhere.invalid/services/secret"
+    error = _refused(keep(Web(url, "url")), url)
+    assert str(error).startswith("nowhere.invalid: cannot be reached: ")
+    assert "secret" not in str(error)
+    assert not error.permanent
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 400, 401, 403, 404, 410, 413])
+def test_a_no_is_permanent_and_redirects_are_not_followed(
+    endpoint: WebServer, keep: Keep, status: int
+) -> None:
+    endpoint.behave(Answer(status, "no", (("Location", f"{endpoint.url}/elsewhere"),)))
+    hook = keep(JsonWebhook(f"{endpoint.url}/hook"))
+    with pytest.raises(DeliveryError) as caught:
+        hook.send(letter(), ())
+    assert caught.value.permanent
+    assert str(caught.value) == f"127.0.0.1 answered {status}: no"
+    assert [request.path for request in endpoint.requests] == ["/hook"]
+
+
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
+def test_a_not_now_is_tried_again(endpoint: WebServer, keep: Keep, status: int) -> None:
+    endpoint.behave(Answer(status, "later", (("Retry-After", "17"),)))
+    with pytest.raises(DeliveryError) as caught:
+        keep(JsonWebhook(endpoint.url)).send(letter(), ())
+    assert not caught.value.permanent
+    assert caught.value.retry_after == 17
+
+
+@pytest.mark.parametrize(
+    ("header", "low", "high"),
+    [
+        (email.utils.formatdate(time.time() + 120, usegmt=True), 60, 121),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 0, 0),
+        ("0", 0, 0),
+    ],
+)
+def test_retry_after_may_be_a_date(
+    endpoint: WebServer, keep: Keep, header: str, low: float, high: float
+) -> None:
+    endpoint.behave(Answer(503, "", (("Retry-After", header),)))
+    after = keep(Web(endpoint.url, "url")).post(endpoint.url, {}).retry_after
+    assert low <= after <= high
+
+
+@pytest.mark.parametrize("header", ["soon", "-5", "inf", "nan", "", "Wed, 99 Foo 2015"])
+def test_a_retry_after_that_makes_no_sense_is_none(endpoint: WebServer, keep: Keep, header: str) -> None:
+    endpoint.behave(Answer(503, "", (("Retry-After", header),)))
+    assert keep(Web(endpoint.url, "url")).post(endpoint.url, {}).retry_after is None
+
+
+def test_an_error_page_becomes_one_short_line(endpoint: WebServer, keep: Keep) -> None:
+    endpoint.behave(Answer(500, "<html>\n\x1b[31m" + "x" * 5000))
+    error = keep(Web(endpoint.url, "url")).post(endpoint.url, {}).error("host")
+    assert "\n" not in str(error)
+    assert "\x1b" not in str(error)
+    assert len(str(error)) < 250
+
+
+def test_the_proxy_of_the_environment_is_used(
+    endpoint: WebServer, keep: Keep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", endpoint.url)
+    url = "http://hooks.example.org/services/x"
+    assert keep(Web(url, "url")).post(url, {}).status == 200
+    assert endpoint.requests[0].path == url
+
+
+def test_a_proxy_that_is_down_is_named_as_such(
+    endpoint: WebServer, keep: Keep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", endpoint.url)
+    endpoint.down()
+    url = "http://hooks.example.org/services/secret"
+    error = _refused(keep(Web(url, "url")), url)
+    assert "proxy" in str(error)
+    assert "secret" not in str(error)
+
+
+def test_one_connection_is_kept_for_many_messages(endpoint: WebServer, keep: Keep) -> None:
+    web = keep(Web(endpoint.url, "url"))
+    began = time.monotonic()
+    for _ in range(50):
+        web.post(endpoint.url, {})
+    # A connection that waits for acknowledgements takes 40 ms a message, a new one each no less than 1 ms.
+    assert time.monotonic() - began < 1.5
+
+
+def test_a_kept_connection_that_the_server_closed_is_no_failure_for_ever(
+    endpoint: WebServer, keep: Keep
+) -> None:
+    web = keep(Web(endpoint.url, "url"))
+    web.post(endpoint.url, {})
+    endpoint.down()
+    endpoint.up()
+    assert web.post(endpoint.url, {}).status == 200
+
+
+def test_the_json_body_is_as_documented(endpoint: WebServer, keep: Keep) -> None:
+    keep(JsonWebhook(endpoint.url)).send(letter(), ())
+    request = endpoint.requests[0]
+    assert request.headers["content-type"] == "application/json; charset=utf-8"
+    assert request.headers["idempotency-key"] == "incident-17-opened@slack"
+    assert request.json() == {
+        "version": 1,
+        "key": "incident-17-opened@slack",
+        "status": "CRITICAL",
+        "target": "run-17",
+        "headline": "[CRITICAL] run-17: no new line for 25m",
+        "body": "Since noon.\n\n    iteration 812\n\nAnswer with:\n    watchdogd ack 17",
+        "at": iso(NOON),
+        "thread": "incident-17",
+        "quiet": False,
+        "items": [
+            {
+                "incident": 17,
+                "status": "CRITICAL",
+                "check": "run/log_staleness",
+                "subject": "",
+                "summary": "no new line",
+                "since": iso(NOON - 1500),
+            }
+        ],
+    }
