@@ -20,7 +20,7 @@ from watchdogd.errors import HomeError, SlurmError, SlurmSilentError, UnitError,
 from watchdogd.home import Home
 from watchdogd.jobs import Job
 from watchdogd.slurm import chain as chain_module
-from watchdogd.slurm import launch, link, links, partition, submit
+from watchdogd.slurm import launch, link, links, maintenance, partition, submit
 from watchdogd.slurm.chain import Chain
 from watchdogd.slurm.link import Form, Wish
 from watchdogd.slurm.succession import SLOW_START, Plan, decide
@@ -177,7 +177,7 @@ def test_the_options_of_a_link(home: Home, monkeypatch: pytest.MonkeyPatch) -> N
     home.config.write_text(
         home.config.read_text() + '[channels.s]\ntype = "slack"\nwebhook_url = "env:HOOK"\n'
     )
-    form = link.form(home, config.load(home), Wish(partition="cpu"), 43200)
+    form = link.form(home, config.load(home), Wish(partition="cpu"), 43200, 21600)
     options = form.sbatch_options("--dependency=afterany:5")
     assert options == (
         "--job-name=watchdogd",
@@ -185,7 +185,7 @@ def test_the_options_of_a_link(home: Home, monkeypatch: pytest.MonkeyPatch) -> N
         f"--chdir={home.path}",
         f"--output={home.logs}/link.log",
         "--time=12:00:00",
-        "--time-min=00:30:00",
+        "--time-min=06:00:00",
         "--export=PATH,HOOK",
         "--partition=cpu",
         "--account=project",
@@ -363,6 +363,45 @@ def test_gpus_are_warned_of() -> None:
     assert partition.gpu_warning(SITE.chosen("small"), SITE) == ""
 
 
+# A maintenance ahead
+
+RESERVATIONS = (
+    "ReservationName=weekly StartTime=2027-01-15T09:00:00 EndTime=2027-01-15T12:00:00 Duration=03:00:00 "
+    "Nodes=node[1-5] NodeCnt=5 CoreCnt=20 Features=(null) PartitionName=(null) "
+    "Flags=MAINT,IGNORE_JOBS,SPEC_NODES "
+    "TRES=cpu=20 Users=root Groups=(null) Accounts=(null) Licenses=(null) State=INACTIVE BurstBuffer=(null)\n"
+    "ReservationName=course StartTime=2027-01-15T08:30:00 EndTime=2027-01-15T12:00:00 Duration=03:30:00 "
+    "Nodes=node2 NodeCnt=1 CoreCnt=4 Features=(null) PartitionName=gpu Flags=SPEC_NODES TRES=cpu=4\n"
+)
+
+
+def test_only_a_maintenance_makes_links_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    (begin,) = maintenance.begins_of(RESERVATIONS)
+    assert time.strftime("%F %T", time.localtime(begin)) == "2027-01-15 09:00:00"
+    assert maintenance.begins_of("No reservations in the system\n") == []
+    answering(monkeypatch, Answer(("scontrol",), 0, RESERVATIONS, "", 0.1))
+    assert maintenance.shortest(DAY, begin - DAY / 2) == 1800
+    assert maintenance.shortest(DAY, begin - 2 * DAY) == DAY / 2
+    assert maintenance.shortest(DAY, begin + 1) == DAY / 2
+    assert maintenance.shortest(600, begin - 300) == 0
+    answering(monkeypatch, Answer(("scontrol",), None, "", "", 20.0, "no answer"))
+    assert maintenance.shortest(DAY, begin - 300) == DAY / 2
+
+
+def test_a_successor_that_a_maintenance_holds_up_is_replaced_once(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reason = "ReqNodeNotAvail, Reserved for maintenance"
+    queue = Queue(running(5), waiting(6, after=5, reason=reason)).use(monkeypatch)
+    chain = Chain(home, config.load(home), "5")
+    drive(chain, NOW, 60)
+    assert [job.raw_id for job in queue.jobs] == ["5", "6"]
+    assert len(queue.submitted) == 1
+    queue.jobs[1] = waiting(6, after=5, reason=reason)
+    drive(chain, NOW + 60, 1000)
+    assert len(queue.submitted) == 1
+
+
 # A link at work
 
 
@@ -399,6 +438,7 @@ class Queue:
     def use(self, monkeypatch: pytest.MonkeyPatch) -> Queue:
         monkeypatch.setattr(links, "queued", self.queued)
         monkeypatch.setattr(links, "forgotten", lambda job_id: not self.known)
+        monkeypatch.setattr(maintenance, "shortest", lambda walltime, now: 0.0)
         monkeypatch.setattr(submit, "sbatch", self.sbatch)
         monkeypatch.setattr(submit, "scancel", self.scancel)
         return self

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from watchdogd import stopmark
 from watchdogd.errors import SlurmError, SlurmSilentError, WatchdogError
-from watchdogd.slurm import link, links, submit
+from watchdogd.slurm import link, links, maintenance, submit
 from watchdogd.slurm.succession import Plan, decide
-from watchdogd.slurm.walltime import margin
+from watchdogd.slurm.walltime import LONGEST, margin
 from watchdogd.units import format_duration, iso
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class Chain:
         self._bare_since: float | None = None
         self._trouble = ""
         self._failures = 0
+        self._shortened = False
 
     @classmethod
     def of_this_job(cls, home: Home, config: Config) -> Chain | None:
@@ -68,9 +69,9 @@ class Chain:
             return self._troubles(now)
         try:
             plan = self._plan(now)
-            self._act(plan)
+            self._act(plan, now)
             self._failures, self._trouble = 0, ""
-            calm = plan.submit is None
+            calm = plan.submit is None and not plan.cancel
             self._next_look = now + (self._interval(now) if calm else _later(self._submissions))
         except (WatchdogError, OSError) as error:
             self._failures += 1
@@ -127,26 +128,30 @@ class Chain:
             plan = decide(living, self.job_id, now, lost=True, every=every)
         if plan.unseen:
             raise SlurmSilentError(f"squeue does not show this link, job {self.job_id}")
+        if plan.successor and not self._shortened and maintenance.is_in_the_way(plan.successor):
+            self._shortened = True  # the next one fits: it knows of the maintenance
+            plan = Plan(cancel=(*plan.cancel, plan.successor.raw_id))
         self._successor = plan.successor
         return plan
 
-    def _act(self, plan: Plan) -> None:
+    def _act(self, plan: Plan, now: float) -> None:
         if plan.cancel:
             log.info("links too many: cancelling %s", ", ".join(plan.cancel))
             submit.scancel(plan.cancel)
         if plan.submit is not None and not self.stopped():
             with contextlib.suppress(OSError):
                 link.rotate_log(self._home)
-            form = self._form()
+            form = self._form(now)
             job_id = submit.sbatch(form.sbatch_options(*plan.submit), form.script())
             self._submissions += 1
             log.info("successor submitted: job %s", job_id)
             if self.stopped():  # it was set meanwhile: `stop` wins every race
                 submit.scancel([job_id])
 
-    def _form(self) -> link.Form:
+    def _form(self, now: float) -> link.Form:
         wish, walltime = link.remembered(self._home)
-        return link.form(self._home, self._config, wish, walltime)
+        walltime = walltime or (self._me.time_limit if self._me else None) or LONGEST
+        return link.form(self._home, self._config, wish, walltime, maintenance.shortest(walltime, now))
 
     def _left(self, now: float) -> float:
         """Seconds until this link ends, as far as is known."""

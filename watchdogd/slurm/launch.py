@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import shutil
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from watchdogd import lease, stopmark
 from watchdogd.errors import ConfigError, HomeError, SlurmError, SlurmSilentError, WatchdogError
-from watchdogd.slurm import link, links, partition, submit
+from watchdogd.slurm import link, links, maintenance, partition, submit
 from watchdogd.slurm.local import launch
 from watchdogd.slurm.walltime import parse_walltime
 
@@ -65,6 +66,7 @@ def stop(home: Home, reason: str = "") -> Outcome:
     stopmark.put(home, reason)
     until = time.monotonic() + _GONE
     ended: dict[str, str] = {}
+    _end_process(home, ended)
     while True:
         left = _end_links(home, ended) + _end_process(home, ended)
         if not left:
@@ -121,7 +123,7 @@ def _submit(home: Home, config: Config, wish: Wish, warnings: tuple[str, ...]) -
     text = wish.time or config.slurm.time
     wished = parse_walltime(text) if text else _TICK_WALLTIME if wish.mode == "tick" else None
     walltime = partition.walltime(chosen, wished)
-    form = link.form(home, config, wish, walltime)
+    form = link.form(home, config, wish, walltime, maintenance.shortest(walltime, time.time()))
     link.remember(home, wish, walltime)
     job_id = submit.sbatch(form.sbatch_options(), form.script())
     job = _settled(home, job_id)
@@ -176,12 +178,13 @@ def _end_process(home: Home, ended: dict[str, str]) -> list[str]:
         raise HomeError(f"{home.path} cannot be read: {error.strerror}") from None
     if holder is None:
         return []
-    if not holder.job_id and holder.id not in ended and lease.lives(holder):
-        try:
-            os.kill(holder.pid, signal.SIGTERM)
-            ended[holder.id] = str(holder)
-        except (ProcessLookupError, PermissionError):
-            pass  # gone since, or another user's: the stop mark ends it
+    if holder.job_id:
+        ended.setdefault(holder.job_id, f"job {holder.job_id}")
+    elif holder.id not in ended:
+        ended[holder.id] = str(holder)
+        if lease.lives(holder):
+            with contextlib.suppress(ProcessLookupError, PermissionError):  # gone, or another user's
+                os.kill(holder.pid, signal.SIGTERM)
     return [str(holder)]
 
 

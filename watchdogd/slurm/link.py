@@ -57,13 +57,15 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """All that makes a link of this home. `walltime` in seconds; `secrets` are names of variables."""
+    """All that makes a link of this home. Times in seconds; `shortest`: what it may be cut to, 0: not at all;
+    `secrets` are names of variables."""
 
     home: Home
     name: str
     partition: str = ""
     account: str = ""
     walltime: float = 86400.0
+    shortest: float = 0.0
     options: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
     mode: str = "daemon"
@@ -76,7 +78,7 @@ class Form:
     def sbatch_options(self, *more: str) -> tuple[str, ...]:
         """The options of sbatch; `more` are the dependency or the begin of a successor."""
         log = str(log_of(self.home)).replace("%", "%%")
-        shortest = (f"--time-min={format_walltime(1800)}",) if self.walltime > 3600 else ()
+        shortest = (f"--time-min={format_walltime(self.shortest)}",) if self.shortest else ()
         return (
             f"--job-name={self.name}",
             f"--comment={self.mark}",
@@ -106,7 +108,7 @@ class Form:
         )
 
 
-def form(home: Home, config: Config, wish: Wish, walltime: float) -> Form:
+def form(home: Home, config: Config, wish: Wish, walltime: float, shortest: float) -> Form:
     """A link as configured and wished."""
     return Form(
         home=home,
@@ -114,6 +116,7 @@ def form(home: Home, config: Config, wish: Wish, walltime: float) -> Form:
         partition=wish.partition or config.slurm.partition or "",
         account=wish.account or config.slurm.account or "",
         walltime=walltime,
+        shortest=shortest,
         options=config.slurm.options,
         secrets=tuple(secret.variable for _, secret in config.secrets() if secret.variable),
         mode=wish.mode,
