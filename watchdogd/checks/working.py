@@ -24,7 +24,7 @@ class Working:
 def working(run: Run | None, snapshot: Snapshot | None) -> Working:
     """Of several running jobs the one that started last.
 
-    A plain process that is stopped counts as running: nobody pauses one on purpose, and its silence is a hang.
+    A plain process that is stopped counts as running: nobody pauses one on purpose; its silence is a hang.
     """
     if run is None or snapshot is None:
         return Working()
