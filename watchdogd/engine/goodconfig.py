@@ -1,4 +1,4 @@
-"""The last configuration that was good: a link of the chain goes on with it where an edit broke config.toml."""
+"""The last configuration that was good: a link of the chain goes on with it where an edit broke the file."""
 
 from __future__ import annotations
 
