@@ -1,0 +1,188 @@
+"""nvidia-smi's output: the table, -q, CSV, -L, and the lines with which it gives up."""
+
+from __future__ import annotations
+
+# ruff: noqa: E501 - tools' lines stand as they are printed
+import pytest
+
+from tests.readers.gpu_samples import sample
+from watchdogd.errors import UnreadableError
+from watchdogd.readers.gpu import nvidia
+from watchdogd.readers.gpu.gpu import Gpu, Readout
+
+MIB = 1 << 20
+UUIDS = [f"GPU-0c5e77aa-1111-4222-8333-00000000000{number}" for number in range(4)]
+
+
+def test_table_with_lost_and_half_dead_gpus() -> None:
+    waiting, stale, dead, fan = nvidia.read(sample("nvidia-table.txt")).gpus
+    assert waiting == Gpu(
+        0,
+        name="NVIDIA H100 80GB HBM3",
+        bus="00000000:1B:00.0",
+        utilisation=100.0,
+        power_w=122.0,
+        power_cap_w=700.0,
+        temperature_c=38.0,
+        vram_used=60123 * MIB,
+        vram_total=81559 * MIB,
+        ecc_volatile=0,
+    )
+    assert (stale.trouble, stale.temperature_c) == ("ERR!", 51.0), "its temperature is an old one"
+    assert dead.trouble == "ERR!"
+    assert (fan.trouble, fan.doubts, fan.utilisation, fan.ecc_volatile) == ("", ("fan: ERR!",), 77.0, 4)
+
+
+def test_table_of_mig_devices() -> None:
+    readout = nvidia.read(sample("nvidia-table-mig.txt"))
+    whole, first, second = readout.gpus
+    assert readout.counts == (1, 2)
+    assert (whole.utilisation, whole.trouble, whole.ecc_volatile) == (None, "", None)
+    assert (first.label, first.vram_used) == ("gpu0:0", 14366 * MIB)
+    assert (second.label, second.ecc_volatile) == ("gpu0:1", 1)
+
+
+def test_q() -> None:
+    readout = nvidia.read(sample("nvidia-q.txt"))
+    assert not readout.complete, "three are attached, two are told of"
+    first, lost = readout.gpus
+    assert first == Gpu(
+        0,
+        uuid="GPU-0c5e77aa-1111-4222-8333-444455556666",
+        name="NVIDIA A100-SXM4-80GB",
+        bus="00000000:1B:00.0",
+        utilisation=83.0,
+        power_w=318.77,
+        power_cap_w=400.0,
+        temperature_c=78.0,
+        memory_temperature_c=81.0,
+        slowdown_c=92.0,
+        vram_used=40960 * MIB,
+        vram_total=81920 * MIB,
+        ecc_correctable=203,
+        ecc_uncorrectable=7,
+        ecc_volatile=2,
+        remap_pending=True,
+        remap_failed=False,
+        throttled=("hw slowdown", "hw thermal slowdown"),
+    )
+    assert lost.trouble == "GPU is lost"
+    assert (lost.ecc_uncorrectable, lost.remap_pending, lost.uuid[-4:]) == (2, True, "9999")
+
+
+def test_csv_with_header_and_units() -> None:
+    text = (
+        "uuid, name, utilization.gpu [%], memory.used [MiB], pci.bus_id, serial, index, remapped_rows.pending,"
+        " clocks_event_reasons.hw_slowdown\n"
+        f"{UUIDS[1]}, NVIDIA L4, 38 %, 575 MiB, 00000000:01:00.0, [N/A], 1, Yes, Active\n"
+        f"{UUIDS[0]}, NVIDIA L4, [N/A], 12 MiB, 00000000:02:00.0, [N/A], 0, No, Not Active\n"
+    )
+    first, second = nvidia.read(text).gpus
+    assert (first.index, first.uuid, first.utilisation, first.vram_used) == (1, UUIDS[1], 38.0, 575 * MIB)
+    assert (first.remap_pending, first.throttled) == (True, ("hw slowdown",))
+    assert (second.index, second.utilisation, second.remap_pending, second.throttled) == (0, None, False, ())
+
+
+def test_csv_without_header_by_the_fields_asked_for() -> None:
+    asked = ("name", "uuid", "power.draw", "temperature.gpu", "utilization.gpu", "memory.used", "memory.free")
+    text = (
+        f"Tesla V100, {UUIDS[0]}, 66.92, 33, 13, 445, 32055\nTesla V100, {UUIDS[1]}, 48.1, 31, 0, 5, 32495\n"
+    )
+    first, second = nvidia.read(text, asked).gpus
+    assert (first.power_w, first.temperature_c, first.utilisation) == (66.92, 33.0, 13.0)
+    assert (first.vram_total, second.index) == (32500 * MIB, 1)
+
+
+def test_csv_without_header_by_the_looks_of_its_cells() -> None:
+    text = (
+        f"0, RTX A6000, {UUIDS[0]}, [Unknown Error], [Unknown Error], [Unknown Error], 300.00 W, 6 MiB, 49140 MiB\n"
+        f"1, RTX A6000, {UUIDS[1]}, 32, [Unknown Error], 25.02 W, 300.00 W, 7 MiB, 49140 MiB\n"
+        f"2, RTX A6000, {UUIDS[2]}, 34, 55 %,[Unknown Error], 300.00 W, 8 MiB, 49140 MiB\n"
+    )
+    dead, doubtful, other = nvidia.read(text, ("index", "uuid")).gpus
+    assert dead.trouble == "Unknown Error"
+    assert (doubtful.trouble, doubtful.doubts) == ("", ("utilization.gpu: Unknown Error",))
+    assert (doubtful.temperature_c, doubtful.power_w, doubtful.power_cap_w) == (32.0, 25.02, 300.0)
+    assert (other.utilisation, other.vram_used, other.vram_total) == (55.0, 8 * MIB, 49140 * MIB)
+
+
+def test_of_several_samples_the_last_counts() -> None:
+    text = (
+        "timestamp, index, temperature.gpu, utilization.gpu [%], fan.speed [%]\n"
+        "2026/11/28 08:09:00.110, 0, 65, 97 %, 75 %\n"
+        "2026/11/28 08:09:15.114, 0, [GPU is lost], [GPU is lost], [GPU is lost]\n"
+    )
+    (gpu,) = nvidia.read(text).gpus
+    assert (gpu.trouble, gpu.utilisation) == ("GPU is lost", None)
+    asked = ("utilization.gpu", "utilization.encoder")
+    (gpu,) = nvidia.read("12, 0\n[Unknown Error], [Unknown Error]\n", asked).gpus
+    assert gpu.trouble == "Unknown Error"
+
+
+@pytest.mark.parametrize("cell", ["N/A", "[N/A]", "[Not Supported]"])
+def test_one_column_that_is_not_told(cell: str) -> None:
+    assert nvidia.read(f"{cell}\n", ("temperature.memory",)).gpus == (Gpu(0),)
+
+
+def test_list_with_mig_devices() -> None:
+    readout = nvidia.read(sample("nvidia-list-mig.txt"))
+    assert readout.counts == (2, 3)
+    assert [gpu.label for gpu in readout.gpus] == ["gpu0", "gpu0:0", "gpu0:1", "gpu1"]
+
+
+@pytest.mark.parametrize(
+    ("line", "gpu"),
+    [
+        (
+            "Unable to determine the device handle for GPU 0000:91:00.0: GPU is lost.  Reboot the system",
+            Gpu(bus="0000:91:00.0", trouble="GPU is lost.  Reboot the system"),
+        ),
+        ("Unable to determine the device handle for GPU1: Unknown Error", Gpu(1, trouble="Unknown Error")),
+        (
+            "Unable to determine the device handle for GPU2: 0000:34:00.0: Unknown Error",
+            Gpu(2, bus="0000:34:00.0", trouble="Unknown Error"),
+        ),
+        (
+            "Unable to determine the device handle for GPU0000:C1:00.0: Unknown Error",
+            Gpu(bus="0000:C1:00.0", trouble="Unknown Error"),
+        ),
+    ],
+)
+def test_a_gpu_off_the_bus_may_hide_others(line: str, gpu: Gpu) -> None:
+    assert nvidia.read(line + "\n") == Readout((gpu,), complete=False)
+
+
+def test_a_gpu_off_the_bus_before_the_table() -> None:
+    line = "Unable to determine the device handle for GPU7: 0000:34:00.0: Unknown Error\n"
+    readout = nvidia.read(line + sample("nvidia-table.txt"))
+    assert [gpu.index for gpu in readout.gpus] == [7, 0, 1, 2, 3]
+    assert not readout.complete
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that it runs.",
+        "No devices were found",
+    ],
+)
+def test_no_driver_is_said_in_the_tools_words(line: str) -> None:
+    assert nvidia.read(line + "\n\n") == Readout(absent=line)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("Failed to initialize NVML: Driver/library version mismatch\n", "version mismatch"),
+        ("Failed to initialize NVML: Unknown Error\n", "NVML: Unknown Error"),
+        ('Field "memory.junk" is not a valid field to query.\n\n', "memory.junk"),
+        (f"gpu_uuid, pid, process_name, used_gpu_memory [MiB]\n{UUIDS[0]}, 4, /a, b, 8 MiB\n", "processes"),
+        ("index, utilization.gpu [%]\n0, 5 %, 7\n", "0, 5 %, 7"),
+        ("Segmentation fault\n", "Segmentation fault"),
+        ("", "nothing"),
+    ],
+)
+def test_what_cannot_be_read_is_named(text: str, line: str) -> None:
+    with pytest.raises(UnreadableError, match="nvidia-smi") as raised:
+        nvidia.read(text)
+    assert line in str(raised.value)

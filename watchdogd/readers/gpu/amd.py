@@ -1,0 +1,216 @@
+"""amd-smi, all versions: `metric`, `static` and `list` as text or JSON, and the table of `monitor`.
+
+Forms as printed by amd-smi 24 to 27. Warnings and watch's banner may stand before the JSON, several documents
+may follow one another (the last one counts), ROCm 7 wraps the list in `gpu_data`, a value is a number, a
+`{"value", "unit"}` or "N/A". The exit code may be 2 with valid JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.errors import UnreadableError
+from watchdogd.readers.gpu import rules, value
+from watchdogd.readers.gpu.gpu import CARVE_OUT, Gpu, Readout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_ABSENT = re.compile(
+    r"driver not initialized|not found in modules|unable to detect any gpu|driver_not_loaded"
+    r"|no gpus? (?:found|detected)",
+    re.IGNORECASE,
+)
+_OPENING = re.compile(r"^\s*[\[{]", re.MULTILINE)
+_HEADER = re.compile(r"\s*GPU(?:\s+[A-Z0-9_%]+)+")
+_ROW = re.compile(r"\s*\d+\s")
+_UNIT = r"(?:%|°?C|[KMG]?Hz|m?[WVJ]|[KMGT]?i?B(?:/s)?|[KMG]b/s|ns)(?=\s|$)"
+_CELL = re.compile(rf"N/A(?:\s{_UNIT})?|[\d.]+/\s*[\d.]+(?:\s?{_UNIT})?|-?[\d.]+(?:\s?{_UNIT})?|\S+")
+_VIOLATION = re.compile(r"throttle/((?:prochot|socket_thermal|vr_thermal|hbm_thermal))_violation_status")
+_VIOLATION_COLUMNS = {
+    "tviol": "thermal",
+    "phot_tviol": "prochot",
+    "vr_tviol": "vr thermal",
+    "hbm_tviol": "hbm thermal",
+}
+_RULES = (
+    rules.rule("uuid", value.text, r"uuid", r"asic/asic_serial"),
+    rules.rule("name", value.text, r"asic/market_name"),
+    rules.rule("bus", value.text, r"bdf", r"bus/bdf"),
+    rules.rule("partition", value.count, r"partition_id", r"partition/partition_id", r"xcp"),
+    rules.rule("utilisation", value.number, r"usage/gfx_activity", r"gfx", r"gfx%", r"gfx_util(?:ization)?"),
+    rules.rule(
+        "power_w",
+        value.number,
+        r"power/(?:current_)?socket_power",
+        r"power/average_socket_power",
+        r"power(?:_usage)?",
+    ),
+    rules.rule(
+        "power_cap_w",
+        value.number,
+        r"limit/(?:.*/)?(?:socket_)?power_limit",
+        r"limit/max_power",
+        r"max_power",
+        r"power_cap",
+    ),
+    rules.rule(
+        "temperature_c",
+        value.number,
+        r"temperature/hotspot",
+        r"temperature/edge",
+        r"gpu_t(?:emp)?",
+        r"hotspot_temperature",
+    ),
+    rules.rule(
+        "memory_temperature_c", value.number, r"temperature/mem", r"mem_t(?:emp)?", r"memory_temperature"
+    ),
+    rules.rule(
+        "slowdown_c",
+        value.number,
+        r"limit/slowdown_hotspot_temperature",
+        r"limit/slowdown_(?:edge_)?temperature",
+    ),
+    rules.rule("vram_used", value.mebibytes, r"mem_usage/used_vram", r"vram_used"),
+    rules.rule("vram_total", value.mebibytes, r"mem_usage/total_vram", r"vram_total"),
+    rules.rule(
+        "ecc_correctable",
+        value.count,
+        r"ecc/total_correctable_count",
+        r"single_(?:bit_)?ecc",
+        r"blocks correctable",
+    ),
+    rules.rule(
+        "ecc_uncorrectable",
+        value.count,
+        r"ecc/total_uncorrectable_count",
+        r"double_(?:bit_)?ecc",
+        r"blocks uncorrectable",
+    ),
+)
+
+
+def read(text: str) -> Readout:
+    """The GPUs in one output. UnreadableError, with the line, where it is none of this tool's."""
+    lines = value.lines(text)
+    cards: dict[int, rules.Facts] = defaultdict(dict)
+    for source in (_json(text), _text(lines), _monitor(lines)):
+        for index, facts in source.items():
+            cards[index].update(facts)
+    if cards:
+        return Readout(tuple(_gpu(index, facts) for index, facts in sorted(cards.items())))
+    missing = next((line.strip() for line in lines if _ABSENT.search(line)), "")
+    if missing:
+        return Readout(absent=missing)
+    raise UnreadableError(f"amd-smi says nothing of GPUs: '{value.first_line(text)}'")
+
+
+def _gpu(index: int, facts: rules.Facts) -> Gpu:
+    facts = {**_usage(facts), **_blocks(facts), **facts}
+    active = rules.throttling(facts, _VIOLATION) + tuple(
+        reason for name, reason in _VIOLATION_COLUMNS.items() if (value.number(facts.get(name, "")) or 0) > 0
+    )
+    if facts.get("power/throttle_status", "").upper() == "THROTTLED":
+        active = (*active, "throttled")
+    return _shared(rules.gpu(facts, _RULES, index=index, throttled=active), facts)
+
+
+def _usage(facts: rules.Facts) -> rules.Facts:
+    """monitor's newer column: `3.0/191.7 GB`, the unit for both."""
+    match = re.fullmatch(r"([\d.]+)/\s*([\d.]+)\s*(\w+)", facts.get("vram_usage", ""))
+    return {"vram_used": f"{match[1]} {match[3]}", "vram_total": f"{match[2]} {match[3]}"} if match else {}
+
+
+def _blocks(facts: rules.Facts) -> rules.Facts:
+    """The counters of `--ecc-blocks`, summed; used where the totals are not told."""
+    sums = {}
+    for kind in ("correctable", "uncorrectable"):
+        cells = [cell for name, cell in facts.items() if re.fullmatch(rf"ecc_blocks/.*/{kind}_count", name)]
+        counts = [count for cell in cells if (count := value.count(cell)) is not None]
+        if counts:
+            sums[f"blocks {kind}"] = str(sum(counts))
+    return sums
+
+
+def _shared(gpu: Gpu, facts: rules.Facts) -> Gpu:
+    """An APU works in the machine's memory (GTT); its own is a carve-out of it."""
+    total = value.mebibytes(facts.get("mem_usage/total_gtt", ""))
+    used = value.mebibytes(facts.get("mem_usage/used_gtt", ""))
+    if gpu.vram_total is None or gpu.vram_total >= CARVE_OUT or not total or total < gpu.vram_total:
+        return gpu
+    return replace(gpu, vram_used=used, vram_total=total)
+
+
+def _json(text: str) -> dict[int, rules.Facts]:
+    """All documents, the later over the earlier."""
+    found: dict[int, rules.Facts] = {}
+    position = 0
+    while begin := _OPENING.search(text, position):
+        try:
+            document, position = json.JSONDecoder().raw_decode(text, begin.end() - 1)
+        except json.JSONDecodeError as error:
+            raise value.broken_json("amd-smi", text, error) from None
+        for entry in _entries(document):
+            found[entry["gpu"]] = dict(_flat(entry))
+    return found
+
+
+def _entries(document: Any) -> Iterator[dict[str, Any]]:
+    """The objects that speak of a GPU's state."""
+    if isinstance(document, dict):
+        document = document.get("gpu_data", [document])
+    for entry in document if isinstance(document, list) else ():
+        if isinstance(entry, dict) and isinstance(entry.get("gpu"), int):
+            if "process_list" in entry:
+                raise UnreadableError("amd-smi lists processes here, not the state of GPUs")
+            yield entry
+
+
+def _flat(entry: dict[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
+    """`usage/gfx_activity`, `47 %`; lists are engines of a GPU, of which nothing is judged."""
+    for name, inner in entry.items():
+        if isinstance(inner, dict) and inner.keys() == {"value", "unit"}:
+            yield above + name, "N/A" if inner["value"] == "N/A" else f"{inner['value']} {inner['unit']}"
+        elif isinstance(inner, dict):
+            yield from _flat(inner, f"{above}{name}/")
+        elif not isinstance(inner, list):
+            yield above + name, str(inner)
+
+
+def _text(lines: Sequence[str]) -> dict[int, rules.Facts]:
+    """Indented `NAME: value` below `GPU: 0`; wrapped lists go on in lines without a name."""
+    found: dict[int, rules.Facts] = {}
+    index: int | None = None
+    path: list[str] = []
+    for line in lines:
+        name, colon, cell = line.strip().partition(":")
+        depth = (len(line) - len(line.lstrip())) // 4
+        if line.startswith("GPU:") and cell.strip().isdigit():
+            index, path = int(cell), []
+            found.setdefault(index, {})
+        elif index is not None and colon and depth and re.fullmatch(r"\w+", name):
+            path = [*path[: depth - 1], name.lower()]
+            if cell.strip():
+                found[index]["/".join(path)] = cell.strip()
+    return found
+
+
+def _monitor(lines: Sequence[str]) -> dict[int, rules.Facts]:
+    """`GPU  POWER  GPU_TEMP ...`: as many cells a row as the header has names; processes follow below."""
+    found: dict[int, rules.Facts] = {}
+    header: list[str] = []
+    for line in lines:
+        if line.startswith("PROCESS INFO"):
+            break
+        if _HEADER.fullmatch(line):
+            header = line.lower().split()
+        elif header and _ROW.match(line):
+            cells = _CELL.findall(line)
+            if len(cells) != len(header):
+                raise UnreadableError(f"a line of amd-smi monitor does not fit its header: '{line.strip()}'")
+            found[int(cells[0])] = dict(zip(header[1:], cells[1:], strict=True))
+    return found

@@ -1,0 +1,133 @@
+"""`nvidia-smi --query-gpu=... --format=csv`, with header or without, units or none, once or as samples (-l).
+
+Columns go by the header, else by the fields that were asked for, else by what their cells look like. N/A
+stands with brackets and without, an error word in single cells, and some separators lack their blank.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from watchdogd.errors import UnreadableError
+from watchdogd.readers.gpu import rules, value
+from watchdogd.readers.gpu.gpu import Gpu, Readout
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FIELDS = (
+    "index",
+    "uuid",
+    "name",
+    "pci.bus_id",
+    "utilization.gpu",
+    "power.draw",
+    "power.limit",
+    "temperature.gpu",
+    "memory.used",
+    "memory.total",
+    "ecc.errors.uncorrected.aggregate.total",
+    "ecc.errors.uncorrected.volatile.total",
+)
+"""What to ask for. All drivers since 2016 know them: one that is not known fails the whole question."""
+_FIELD = re.compile(r"([a-z_]+(?:\.[a-z_]+)*)(?: \[[^\]]+\])?")
+_KNOWN = re.compile(
+    r"index|uuid|gpu_uuid|name|gpu_name|timestamp|(?:utilization|memory|power|temperature|ecc|clocks|pci|fan)\..+"
+)
+_REASON = re.compile(
+    r"clocks_(?:throttle|event)_reasons\.((?:hw|sw)_(?:thermal_|power_brake_)?slowdown)", re.IGNORECASE
+)
+_RULES = (
+    rules.rule("index", value.count, r"index"),
+    rules.rule("uuid", value.text, r"(?:gpu_)?uuid"),
+    rules.rule("name", value.text, r"(?:gpu_)?name"),
+    rules.rule("bus", value.text, r"(?:pci|gpu)[._]bus_id"),
+    rules.rule("utilisation", value.number, r"utilization\.gpu"),
+    rules.rule("power_w", value.number, r"power\.draw(?:\.instant)?", r"power\.draw\.average"),
+    rules.rule("power_cap_w", value.number, r"enforced\.power\.limit", r"power\.limit"),
+    rules.rule("temperature_c", value.number, r"temperature\.gpu"),
+    rules.rule("memory_temperature_c", value.number, r"temperature\.memory"),
+    rules.rule("vram_used", value.mebibytes, r"memory\.used"),
+    rules.rule("vram_total", value.mebibytes, r"memory\.total"),
+    rules.rule("ecc_uncorrectable", value.count, r"ecc\.errors\.uncorrected\.aggregate\.total"),
+    rules.rule("ecc_volatile", value.count, r"ecc\.errors\.uncorrected\.volatile\.total"),
+    rules.rule("ecc_correctable", value.count, r"ecc\.errors\.corrected\.aggregate\.total"),
+    rules.rule("remap_pending", value.yes, r"remapped_rows\.pending", r"retired_pages\.pending"),
+    rules.rule("remap_failed", value.yes, r"remapped_rows\.failure"),
+)
+_LOOKS = (
+    (r"GPU-[0-9a-f-]{8,}", ("uuid",)),
+    (r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d", ("pci.bus_id",)),
+    (r"[\d.]+ %", ("utilization.gpu", "utilization.memory")),
+    (r"[\d.]+ W", ("power.draw", "power.limit")),
+    (r"\d+ MiB", ("memory.used", "memory.total", "memory.free")),
+    (r"\d+", ("index", "temperature.gpu")),
+    (r".*[A-Za-z]{3}.*", ("name",)),
+)
+"""What cells look like, and the fields that do, in the order in which they are mostly asked for."""
+
+
+def read(lines: Sequence[str], asked: Sequence[str] = ()) -> Readout | None:
+    """Its GPUs, the last sample of each; None where no line of it is such a table.
+
+    UnreadableError where it lists processes. Without a column that tells GPUs apart, all rows are one's.
+    """
+    header: list[str] = []
+    rows: list[list[str]] = []
+    for line in lines:
+        cells = [cell.strip() for cell in line.split(",")]
+        if named := _header(cells):
+            header = named
+        elif line.strip() and (len(cells) > 1 or len(header or asked) == 1):
+            rows.append(cells)
+    if "process_name" in header:
+        raise UnreadableError("nvidia-smi lists processes here, not GPUs")
+    names = header or (list(asked) if rows and len(rows[0]) == len(asked) else _guess(rows))
+    if not rows or not names:
+        return None
+    return Readout(_gpus(names, rows))
+
+
+def _header(cells: Sequence[str]) -> list[str]:
+    """The fields of a header line, without their units; empty where it is none."""
+    matches = [_FIELD.fullmatch(cell) for cell in cells]
+    names = [match[1] for match in matches if match]
+    return names if len(names) == len(cells) and any(_KNOWN.fullmatch(name) for name in names) else []
+
+
+def _guess(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The fields of a table without header, by their cells; empty where it is no such table."""
+    if not rows or len({len(row) for row in rows}) != 1:
+        return []
+    names: list[str] = []
+    for column in zip(*rows, strict=True):
+        cells = [cell for cell in column if not value.absent(cell) and not value.error(cell)]
+        fields = next((fields for looks, fields in _LOOKS if _all(looks, cells)), ())
+        names.append(next((field for field in fields if field not in names), f"column {len(names)}"))
+    return names if "utilization.gpu" in names or "memory.used" in names or "uuid" in names else []
+
+
+def _all(looks: str, cells: Sequence[str]) -> bool:
+    return bool(cells) and all(re.fullmatch(looks, cell) for cell in cells)
+
+
+def _gpus(names: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[Gpu, ...]:
+    found: dict[object, Gpu] = {}
+    for row in rows:
+        if len(row) != len(names):
+            raise UnreadableError(f"a line of nvidia-smi's CSV does not fit its columns: '{', '.join(row)}'")
+        gpu = _gpu(dict(zip(names, row, strict=True)))
+        key = gpu.uuid or gpu.bus or gpu.index
+        number = list(found).index(key) if key in found else len(found)
+        found[key] = gpu if gpu.index is not None else replace(gpu, index=number)
+    return tuple(found.values())
+
+
+def _gpu(facts: rules.Facts) -> Gpu:
+    gpu = rules.gpu(facts, _RULES, throttled=rules.throttling(facts, _REASON))
+    free = value.mebibytes(facts.get("memory.free", ""))
+    if gpu.vram_total is None and gpu.vram_used is not None and free is not None:
+        return replace(gpu, vram_total=gpu.vram_used + free)
+    return gpu

@@ -1,0 +1,139 @@
+"""What the probe of one node (`SCRIPT`, plain sh) prints: each tool's answer, in a frame, as a Node."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from watchdogd.errors import UnreadableError
+from watchdogd.readers.gpu import amd, kernel, nvidia, rocm
+from watchdogd.readers.gpu.gpu import Readout, merged
+from watchdogd.readers.gpu.nvidiacsv import FIELDS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from watchdogd.readers.gpu.kernel import Event
+
+SCRIPT = r"""
+PATH=$PATH:/usr/local/bin:/usr/bin:/bin:/opt/rocm/bin
+echo "@@ node ${SLURMD_NODENAME:-$(uname -n | cut -d. -f1)}"
+ask() { echo "@@ run $*"; timeout -k 1 "$SECONDS_EACH" "$@" 2>&1; code=$?; echo; echo "@@ exit $code"; }
+has() { command -v "$1" >/dev/null 2>&1; }
+failed() { [ $code != 0 ] && [ $code != 124 ] && [ $code != 137 ]; }
+SECONDS_EACH=$1
+if has nvidia-smi; then
+    ask nvidia-smi -q
+    failed && ask nvidia-smi --query-gpu="$2" --format=csv
+    failed && ask nvidia-smi
+    ask sh -c 'dmesg --time-format iso 2>/dev/null | grep -E "NVRM.*(Xid|fallen off)" | tail -n 50'
+fi
+code=1
+if has amd-smi; then
+    ask amd-smi metric --json
+    failed && ask amd-smi monitor
+    [ $code = 0 ] && ask amd-smi static --json
+fi
+if has rocm-smi && [ $code != 0 ]; then
+    ask rocm-smi --showuniqueid --showproductname --showbus --showuse --showmeminfo vram --showtemp \
+        --showpower --showmaxpower --showperflevel --json
+    failed && ask rocm-smi
+    ask rocm-smi --showrasinfo
+fi
+echo "@@ end"
+"""
+"""Its arguments: seconds for each question, and the fields of nvidia-smi's --query-gpu. Tools that fail in
+one form are asked for a simpler one, those that hang for nothing more. It needs sh and coreutils alone."""
+ARGUMENTS = (",".join(FIELDS),)
+_FRAME = re.compile(r"@@ (node|run|exit|end)\b ?(.*)")
+_HUNG = frozenset({124, 137})
+_READERS = {"nvidia-smi": nvidia, "amd-smi": amd, "rocm-smi": rocm}
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """The GPUs of one node. `trouble`: why they could not be found out; else `readout` says what there is."""
+
+    name: str
+    readout: Readout = field(default_factory=Readout)
+    trouble: str = ""
+    events: tuple[Event, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """One question of the probe: its words, what came, the exit code (None: it was still running)."""
+
+    asked: str
+    text: str
+    code: int | None
+
+    @property
+    def tool(self) -> str:
+        return self.asked.partition(" ")[0]
+
+
+def argv(seconds_each: float) -> tuple[str, ...]:
+    """The probe's command line."""
+    return ("sh", "-c", SCRIPT, "watchdogd-probe", f"{seconds_each:g}", *ARGUMENTS)
+
+
+def read(text: str) -> Node:
+    """The node that `text` speaks of; of several tools the first that tells of GPUs."""
+    name, answers = _answers(text)
+    events = tuple(event for answer in answers if answer.tool == "sh" for event in kernel.read(answer.text))
+    troubles: list[str] = []
+    missing = ""
+    for tool in _READERS:
+        readout, trouble = _tool([answer for answer in answers if answer.tool == tool])
+        if readout.gpus:
+            return Node(name, readout, events=events)
+        missing = missing or readout.absent
+        troubles += [trouble] if trouble else []
+    if not troubles and not missing:
+        troubles.append("there is no nvidia-smi, amd-smi or rocm-smi on its PATH")
+    return Node(name, Readout(absent=missing), "; ".join(troubles), events)
+
+
+def _answers(text: str) -> tuple[str, list[_Answer]]:
+    """The node's name, and what each question brought."""
+    name, asked, kept, answers = "", "", [], []
+    for line in text.splitlines():
+        match = _FRAME.match(line)
+        if not match:
+            kept.append(line)
+            continue
+        word, rest = match.groups()
+        if word == "node":
+            name = rest.strip()
+        elif word == "run":
+            asked, kept = rest, []
+        elif word == "exit":
+            answers.append(_Answer(asked, "\n".join(kept), int(rest)))
+            asked = ""
+    if asked:
+        answers.append(_Answer(asked, "\n".join(kept), None))
+    return name, answers
+
+
+def _tool(answers: Sequence[_Answer]) -> tuple[Readout, str]:
+    """All that one tool said, put together; and the first reason why it did not."""
+    found, troubles = Readout(), []
+    for answer in answers:
+        if answer.code is None or answer.code in _HUNG:
+            troubles.append(f"{answer.tool} hangs: `{answer.asked[:60]}` did not answer in time")
+            continue
+        try:
+            readout = _read(answer)
+        except UnreadableError as error:
+            troubles.append(str(error))
+        else:
+            found = merged(found, readout) if found != Readout() else readout
+    return found, "" if found.gpus or not troubles else troubles[0]
+
+
+def _read(answer: _Answer) -> Readout:
+    if answer.tool == "nvidia-smi":
+        return nvidia.read(answer.text, FIELDS if "--query-gpu" in answer.asked else ())
+    return amd.read(answer.text) if answer.tool == "amd-smi" else rocm.read(answer.text)

@@ -1,0 +1,160 @@
+"""rocm-smi, all versions: the concise table, `--show...` blocks, --showhw, --showrasinfo, JSON and CSV.
+
+Forms as printed by rocm-smi 1.4 to 7.2. All come down to named cells by card; which option gave them does not
+matter. Its exit code means nothing: 0 without a driver, 2 with good data.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.errors import UnreadableError
+from watchdogd.readers.gpu import rules, value
+from watchdogd.readers.gpu.gpu import Gpu, Readout
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_ABSENT = re.compile(
+    r"driver not initialized|not found in modules|no (?:amd )?gpus? (?:devices? )?(?:found|detected)",
+    re.IGNORECASE,
+)
+_BLOCK = re.compile(r"GPU\[(\d+)\]\s*:\s*(.+?)\s*:\s+(.*)")
+_RAS_TITLE = re.compile(r"GPU\[(\d+)\]\s*:\s*RAS INFO", re.IGNORECASE)
+_RAS_ROW = re.compile(r"\s*(\w+)\s+[A-Z]+\s+(\d+)\s+(\d+)")
+_CARD = re.compile(r"card(\d+)")
+_NUMA = re.compile(r",\s+")
+_GAP = re.compile(r"\s{2,}")
+_RULES = (
+    rules.rule("uuid", value.text, r"unique id", r"gpu uuid"),
+    rules.rule("name", value.text, r"card series", r"device name"),
+    rules.rule("bus", value.text, r"pci bus", r"bus"),
+    rules.rule("partition", value.count, r"partition id"),
+    rules.rule("utilisation", value.number, r"gpu use \(%\)", r"gpu%"),
+    rules.rule("power_w", value.number, r"(?:current socket|average).* power \(w\)", r"avgpwr", r"power"),
+    rules.rule("power_cap_w", value.number, r"max graphics package power \(w\)", r"pwrcap"),
+    rules.rule(
+        "temperature_c",
+        value.number,
+        r"temperature \(sensor junction\) \(c\)",
+        r"temperature \(sensor edge\) \(c\)",
+        r"temp(?: \(.*\))?",
+    ),
+    rules.rule("memory_temperature_c", value.number, r"temperature \(sensor memory\) \(c\)"),
+    rules.rule("vram_used", value.size, r"vram total used memory \(b\)"),
+    rules.rule("vram_total", value.size, r"vram total memory \(b\)"),
+    rules.rule("vram_percent", value.number, r"vram%", r"gpu memory allocated \(vram%\)"),
+    rules.rule("ecc_correctable", value.count, r"ras correctable"),
+    rules.rule("ecc_uncorrectable", value.count, r"ras uncorrectable"),
+)
+
+
+def read(text: str) -> Readout:
+    """The GPUs in one output. UnreadableError, with the line, where it is none of this tool's."""
+    lines = value.lines(text)
+    cards: dict[int, rules.Facts] = defaultdict(dict)
+    for source in (_json(text), _csv(lines), _table(lines), _blocks(lines), _ras(lines)):
+        for index, facts in source.items():
+            cards[index].update(facts)
+    if cards:
+        gpus = tuple(_gpu(index, facts) for index, facts in sorted(cards.items()))
+        return Readout(gpus, complete=_complete(text))
+    missing = next((line.strip() for line in lines if _ABSENT.search(line)), "")
+    if missing:
+        return Readout(absent=missing)
+    raise UnreadableError(f"rocm-smi says nothing of GPUs: '{value.first_line(text)}'")
+
+
+def _complete(text: str) -> bool:
+    """False where the opening banner has no closing one: the tool was killed, or a pipe cut."""
+    return "ROCm System Management Interface" not in text or "End of ROCm SMI Log" in text
+
+
+def _gpu(index: int, facts: rules.Facts) -> Gpu:
+    """A card whose driver no longer answers shows `unknown` and no sensors, and 0 % that mean nothing."""
+    partition = facts.get("Partitions", "").split(",")
+    if len(partition) == 3 and partition[1] not in ("N/A", "SPX"):
+        facts = {**facts, "partition id": partition[2]}
+    gpu = rules.gpu(facts, _RULES, index=index)
+    level = (facts.get("Perf") or facts.get("Performance Level") or "").lower()
+    if level == "unknown" and gpu.temperature_c is None and gpu.power_w is None and not gpu.partition:
+        trouble = "its driver no longer answers: no sensor, performance level unknown"
+        return Gpu(index, uuid=gpu.uuid, name=gpu.name, bus=gpu.bus, trouble=trouble)
+    return gpu
+
+
+def _json(text: str) -> dict[int, rules.Facts]:
+    """`{"card0": {...}, "system": {...}}`, whatever stands before it."""
+    begin = re.search(r"^\s*\{", text, re.MULTILINE)
+    if not begin:
+        return {}
+    try:
+        document: Any = json.JSONDecoder().raw_decode(text[begin.end() - 1 :])[0]
+    except json.JSONDecodeError as error:
+        raise value.broken_json("rocm-smi", text, error) from None
+    return {
+        int(match[1]): {str(name): str(cell) for name, cell in facts.items()}
+        for card, facts in document.items()
+        if (match := _CARD.fullmatch(card)) and isinstance(facts, dict)
+    }
+
+
+def _csv(lines: Sequence[str]) -> dict[int, rules.Facts]:
+    """`device,...` and a line a card; several such tables may follow one another."""
+    found: dict[int, rules.Facts] = defaultdict(dict)
+    header: list[str] = []
+    for line in lines:
+        cells = [cell.strip() for cell in line.split(",")]
+        if cells[0] == "device":
+            header = cells[1:]
+        elif header and (match := _CARD.fullmatch(cells[0])):
+            if len(cells) - 1 > len(header):
+                raise UnreadableError(f"a line of rocm-smi --csv has too many cells: '{line[:200]}'")
+            found[int(match[1])].update(zip(header, cells[1:], strict=False))
+    return found
+
+
+def _table(lines: Sequence[str]) -> dict[int, rules.Facts]:
+    """The concise table and --showhw: columns by the names of their header; cells are two blanks apart."""
+    found: dict[int, rules.Facts] = defaultdict(dict)
+    header: list[str] = []
+    for line in lines:
+        cells = _GAP.split(_NUMA.sub(",", line.strip()))
+        if cells[0] in ("GPU", "Device") and len(cells) > 3:
+            header = cells
+        elif header and cells[0].isdigit() and line[:1].isdigit():
+            if len(cells) != len(header):
+                raise UnreadableError(f"a line of rocm-smi's table does not fit its header: '{line[:200]}'")
+            found[int(cells[0])].update(zip(header[1:], cells[1:], strict=True))
+    return found
+
+
+def _blocks(lines: Sequence[str]) -> dict[int, rules.Facts]:
+    """`GPU[0]  : Name: value`, of all --show options; values may hold colons of their own."""
+    found: dict[int, rules.Facts] = defaultdict(dict)
+    for line in lines:
+        if (match := _BLOCK.match(line)) and not line.startswith("ERROR"):
+            facts = found[int(match[1])]
+            if value.absent(facts.get(match[2], "")):
+                facts[match[2]] = match[3].strip()
+    return found
+
+
+def _ras(lines: Sequence[str]) -> dict[int, rules.Facts]:
+    """`--showrasinfo`, a table a GPU: `UMC  ENABLED  0  0`, correctable and uncorrectable errors."""
+    counts: dict[int, list[int]] = {}
+    index = None
+    for line in lines:
+        if title := _RAS_TITLE.match(line):
+            index = int(title[1])
+        elif index is not None and (row := _RAS_ROW.fullmatch(line)):
+            count = counts.setdefault(index, [0, 0])
+            count[0] += int(row[2])
+            count[1] += int(row[3])
+    return {
+        number: {"ras correctable": str(correctable), "ras uncorrectable": str(uncorrectable)}
+        for number, (correctable, uncorrectable) in counts.items()
+    }
