@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from watchdogd.units import iso, parse_duration
 if TYPE_CHECKING:
     import argparse
 
-    from watchdogd.history.record import Reading
+    from watchdogd.history.record import Measure, Reading
     from watchdogd.history.store import Store
 
 COLUMNS = ("time", "run", "check", "subject", "status", "metric", "value", "unit", "summary")
@@ -49,7 +50,7 @@ def _row(reading: Reading) -> dict[str, Any]:
         "subject": reading.subject,
         "status": reading.status.name if reading.status is not None else "",
         "metric": reading.metric,
-        "value": reading.value,
+        "value": None if reading.value is None or math.isnan(reading.value) else reading.value,
         "unit": reading.unit,
         "summary": reading.summary,
     }
@@ -62,6 +63,12 @@ def _print_csv(rows: list[dict[str, Any]]) -> None:
         {key: one_line(value) if isinstance(value, str) else value for key, value in row.items()}
         for row in rows
     )
+
+
+def _range(measure: Measure) -> str:
+    subject = f" [{measure.subject}]" if measure.subject else ""
+    numbers = f"{measure.low:.6g} to {measure.high:.6g}, mean {measure.mean:.6g} {measure.unit}".rstrip()
+    return f"{'':8} {measure.check}{subject} {measure.metric}: {numbers} ({measure.readings} readings)"
 
 
 def _print_story(store: Store, target: str | None, since: float) -> None:
@@ -78,6 +85,8 @@ def _print_story(store: Store, target: str | None, since: float) -> None:
     lines += [
         (gap.begin, f"{'GAP':8} unwatched until {iso(gap.end)}: {gap.reason}") for gap in store.gaps(since)
     ]
+    if target:
+        lines += [(time.time(), _range(measure)) for measure in store.measures(target, since)]
     for at, line in sorted(lines):
         print_line(f"{iso(at)} {line}")
     if not lines:

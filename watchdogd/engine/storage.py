@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, TypeVar
 
-from watchdogd.engine.patient import StuckError
+from watchdogd.engine.patient import Patient, StuckError
 from watchdogd.errors import HistoryError
 from watchdogd.history.record import Past
 from watchdogd.history.store import Store
@@ -14,12 +14,13 @@ from watchdogd.incident import Book
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from watchdogd.engine.patient import Patient
     from watchdogd.history.record import Record
     from watchdogd.home import Home
     from watchdogd.notify.notification import Notification
 
 Value = TypeVar("Value")
+CHORES = 120.0
+"""Seconds that a backup or a thinning may take."""
 
 
 class Storage:
@@ -34,6 +35,7 @@ class Storage:
         self._home = home
         self._patient = patient
         self._owner = owner
+        self._chores = Patient(str(home.path), deadline=CHORES)
         self._store: Store | None = None
         self._unread = ""
 
@@ -72,18 +74,19 @@ class Storage:
         return self._ask(Store.waiting)
 
     def tidy(self, keep: float) -> None:
-        """Make the backup, and thin out old numbers."""
-        self._ask(Store.backup)
-        self._ask(lambda store: store.thin(time.time(), keep))
+        """Make the backup, and thin out old numbers; on a thread of its own, since it takes its time."""
+        self._ask(Store.backup, self._chores)
+        self._ask(lambda store: store.thin(time.time(), keep), self._chores)
 
     def close(self) -> None:
         """Close the store, where it answers."""
         if self._store is not None:
             self._ask(Store.close)
+        self._chores.close()
 
-    def _ask(self, function: Callable[[Store], Value]) -> Value:
+    def _ask(self, function: Callable[[Store], Value], patient: Patient | None = None) -> Value:
         try:
-            return self._patient.attempt(lambda: function(self._opened()))
+            return (patient or self._patient).attempt(lambda: function(self._opened()))
         except StuckError as error:
             raise HistoryError(str(error)) from None
 
