@@ -73,9 +73,12 @@ class Storage:
         """Notifications that are to be sent."""
         return self._ask(Store.waiting)
 
-    def tidy(self, keep: float) -> None:
-        """Make the backup, and thin out old numbers; on a thread of its own, since it takes its time."""
+    def back_up(self) -> None:
+        """Make the daily backup; on the chores' own thread, since it takes its time."""
         self._ask(Store.backup, self._chores)
+
+    def thin(self, keep: float) -> None:
+        """Thin out old numbers; likewise."""
         self._ask(lambda store: store.thin(time.time(), keep), self._chores)
 
     def close(self) -> None:
