@@ -31,6 +31,20 @@ def create(path: str, text: str, mode: int, group: int | None = None) -> None:
             os.unlink(draft)
 
 
+def replace(path: str, text: str, mode: int, group: int | None = None) -> None:
+    """Put `text` in the place of whatever is at `path`: readers see the old or the new, never half.
+
+    A symbolic link there is replaced, never followed. OSError; no draft stays behind.
+    """
+    draft = write_draft(path, text, mode, group)
+    try:
+        os.replace(draft, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(draft)
+        raise
+
+
 def write_draft(path: str, text: str, mode: int, group: int | None = None) -> str:
     """A hidden file beside `path` that holds `text`; returns its path, to link, rename or unlink."""
     folder, name = os.path.split(path)

@@ -6,7 +6,6 @@ network file system.
 
 from __future__ import annotations
 
-import contextlib
 import grp
 import os
 import secrets
@@ -15,7 +14,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from watchdogd.draft import replace
 from watchdogd.errors import HomeError
+from watchdogd.place import home_folder
 
 FOLDERS = (
     "cron.hourly",
@@ -27,41 +28,6 @@ FOLDERS = (
     "inbox",
     "logs",
 )
-_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-~")
-
-
-def file_name(name: str) -> str:
-    """A run's name as part of a file's name: percent-encoded, also a leading dot, so that none escapes."""
-    quoted = "".join(
-        char
-        if char in _PLAIN
-        else "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "surrogateescape"))
-        for char in name
-    )
-    return "%2E" + quoted[1:] if quoted.startswith(".") else quoted
-
-
-def write_atomically(path: Path, text: str, mode: int, group: int | None = None) -> None:
-    """Replace `path` with `text`: readers see the old or the new, never half; never through a symlink.
-
-    Raises OSError. The mode is set whatever the umask.
-    """
-    draft = path.with_name(f".{path.name[:200]}.{os.getpid()}.{secrets.token_hex(4)}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
-            if group is not None:
-                with contextlib.suppress(PermissionError):  # a setgid folder has given the group already
-                    os.fchown(descriptor, -1, group)
-            os.fchmod(descriptor, mode)
-            file.write(text)
-            file.flush()
-            os.fsync(descriptor)
-        draft.replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            draft.unlink()
-        raise
 
 
 @dataclass(frozen=True)
@@ -73,8 +39,7 @@ class Home:
     @classmethod
     def find(cls, option: str | None = None) -> Home:
         """`--home`, else $WATCHDOGD_HOME, else ~/.watchdogd; it need not exist yet."""
-        chosen = option or os.environ.get("WATCHDOGD_HOME") or "~/.watchdogd"
-        return cls(Path(os.path.abspath(os.path.expanduser(chosen))))
+        return cls(Path(home_folder(option)))
 
     @classmethod
     def existing(cls, option: str | None = None) -> Home:
@@ -150,7 +115,7 @@ class Home:
 
     def write(self, path: Path, text: str) -> None:
         """Replace a file of this home atomically, with this home's rights."""
-        write_atomically(path, text, self.file_mode, self.group)
+        replace(str(path), text, self.file_mode, self.group)
 
     def share(self, group: str | None) -> None:
         """Give home's folders and files to a Unix group, where the configuration names one. HomeError."""

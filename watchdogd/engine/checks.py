@@ -12,6 +12,7 @@ from watchdogd.config import CheckSection, absolute
 from watchdogd.errors import ConfigError
 from watchdogd.incident import Policy
 from watchdogd.nearest import nearest
+from watchdogd.place import file_name
 from watchdogd.plugin import REQUIRED, Parameter, Run
 
 if TYPE_CHECKING:
@@ -106,8 +107,6 @@ def run_of(name: str, section: RunSection, config: Config, home: Home, default_b
 
 def switch_path(home: Home, run: str, configured: str | None, kind: str) -> str:
     """Where a run's switch lies: as configured, else in home's switches/."""
-    from watchdogd.home import file_name
-
     return absolute(home, configured or f"switches/{file_name(run)}.{kind}")
 
 

@@ -1,0 +1,77 @@
+"""Home: where it is, with which rights, and how its files are replaced."""
+
+from __future__ import annotations
+
+import grp
+import os
+from pathlib import Path
+
+import pytest
+
+from watchdogd.errors import HomeError
+from watchdogd.home import FOLDERS, Home
+
+
+def test_home_is_the_option_else_the_variable_else_in_ones_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("WATCHDOGD_HOME", raising=False)
+    assert Home.find().path == tmp_path / ".watchdogd"
+    monkeypatch.setenv("WATCHDOGD_HOME", str(tmp_path / "b"))
+    assert Home.find().path == tmp_path / "b"
+    assert Home.find(str(tmp_path / "c")).path == tmp_path / "c"
+    monkeypatch.chdir(tmp_path)
+    assert Home.find("d/../e").path == tmp_path / "e"
+    with pytest.raises(HomeError, match="watchdogd init"):
+        Home.existing(str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o077, 0o000])
+def test_rights_do_not_depend_on_the_umask(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        home = Home(tmp_path / "home")
+        home.make()
+        home.write(home.config, "a = 1\n")
+    finally:
+        os.umask(before)
+    assert {(home.path / name).stat().st_mode & 0o7777 for name in FOLDERS} == {0o700}
+    assert home.config.stat().st_mode & 0o7777 == 0o600
+    assert home.group is None
+
+
+@pytest.mark.root
+def test_a_home_of_a_group_is_open_to_it_alone(tmp_path: Path) -> None:
+    gid = grp.getgrnam("games").gr_gid
+    home = Home(tmp_path / "home")
+    home.make(gid)
+    home.write(home.config, "")
+    assert (home.path.stat().st_mode & 0o7777, home.path.stat().st_gid) == (0o2770, gid)
+    assert (home.config.stat().st_mode & 0o7777, home.config.stat().st_gid) == (0o660, gid)
+    private = Home(tmp_path / "private")
+    private.make()
+    private.write(private.config, "")
+    private.share("games")
+    assert (private.path.stat().st_mode & 0o7777, private.group) == (0o2770, gid)
+    assert private.config.stat().st_mode & 0o7777 == 0o660
+    with pytest.raises(HomeError, match="no Unix group"):
+        private.share("no-such-group")
+
+
+def test_a_file_is_replaced_whole_and_a_link_is_not_followed(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (tmp_path / "status.json").symlink_to(victim)
+    home.write(home.status, "new")
+    assert (victim.read_text(), home.status.read_text(), home.status.is_symlink()) == ("mine", "new", False)
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match="folder"):
+        home.write(tmp_path / "folder", "x")
+    assert {path.name for path in tmp_path.iterdir()} == {"victim", "status.json", "folder"}
+
+
+def test_the_mark_of_a_home_stays(tmp_path: Path) -> None:
+    assert Home(tmp_path).id == Home(tmp_path).id
+    assert len(Home(tmp_path).id) == 12
