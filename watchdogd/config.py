@@ -85,6 +85,8 @@ class DaemonSection(Section):
     interval: Positive = 60.0
     confirm: int = Field(2, ge=1)
     timeout: Positive = 30.0
+    dropin_timeout: Positive = 600.0
+    keep_logs: Positive = 7 * 86400.0
     group: str | None = None
 
 

@@ -213,5 +213,6 @@ def test_what_watchdogd_prints_it_reads_again(measured: dict[str, Metric]) -> No
     again = read(0, written("c", [seen])).metrics
     assert again.keys() == measured.keys()
     for name, metric in measured.items():
-        assert (again[name].value, again[name].unit) == (pytest.approx(metric.value), metric.unit)
+        assert again[name].value == pytest.approx(metric.value)
+        assert again[name].unit == metric.unit
         assert again[name].warn == (None if metric.warn is None else pytest.approx(metric.warn))

@@ -1,4 +1,4 @@
-"""`watchdogd plugins`: every plugin found, where it comes from, its parameters."""
+"""`watchdogd plugins`: every plugin and drop-in found, where it comes from, its parameters."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ import typing
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.cli.output import print_json, print_line
-from watchdogd.engine.catalog import discover
+from watchdogd.engine import dropins
+from watchdogd.engine.catalog import Entry, Source, discover
+from watchdogd.errors import HomeError
 from watchdogd.home import Home
 from watchdogd.plugin import REQUIRED
+from watchdogd.units import format_duration
 
 if TYPE_CHECKING:
     import argparse
 
-    from watchdogd.engine.catalog import Entry
+    from watchdogd.engine.dropins import DropIn
     from watchdogd.plugin import Parameter
 
 
@@ -26,7 +29,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print them; always 0."""
-    entries = sorted(discover(Home.find(args.home)).values(), key=lambda entry: (entry.origin, entry.name))
+    home = Home.find(args.home)
+    found = [*discover(home).values(), *(_entry(dropin) for dropin in _dropins(home))]
+    entries = sorted(found, key=lambda entry: (entry.origin, entry.name))
     if args.json:
         print_json([entry_json(entry) for entry in entries])
         return 0
@@ -35,6 +40,23 @@ def run(args: argparse.Namespace) -> int:
         for parameter in entry.parameters.values():
             print_line(f"    {_written(parameter)}")
     return 0
+
+
+def _dropins(home: Home) -> tuple[DropIn, ...]:
+    try:
+        return dropins.look(home) if home.path.is_dir() else ()
+    except OSError as error:
+        raise HomeError(f"{error.filename} cannot be looked at: {error.strerror}") from None
+
+
+def _entry(dropin: DropIn) -> Entry:
+    """A drop-in as one of the list."""
+    kind = dropin.kind.value if dropin.kind else "drop-in"
+    skipped = dropin.skipped or (f"refused: {dropin.refused}" if dropin.refused else "")
+    source = Source(dropin.path, "")
+    return Entry(
+        dropin.name, dropin.path, source, f"{kind}, every {format_duration(dropin.every)}", skipped=skipped
+    )
 
 
 def entry_json(entry: Entry) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def _setup(home: Home) -> tuple[Setup, str]:
 
 def _rehearse(home: Home, setup: Setup) -> int:
     """Rounds like the daemon's, whose messages are printed, until Ctrl-C."""
-    with assembled(home, setup, looking=True) as parts:
+    with assembled(home, setup.harmless(), looking=True) as parts:
         while True:
             seen = parts.engine.round()
             for notification in seen.notifications if seen else ():

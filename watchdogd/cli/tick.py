@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from watchdogd import lease
 from watchdogd.cli.output import one_line, print_line
 from watchdogd.engine import logs
 from watchdogd.engine.assembly import assembled, outbox_of
+from watchdogd.engine.chores import do_chores
 from watchdogd.engine.setup import Setup
 from watchdogd.home import Home
 from watchdogd.notify.heartbeat import heartbeat_of
@@ -65,6 +67,7 @@ def _tick(parts: Assembly, lease: Lease) -> None:
     if seen is not None:
         outbox.add(seen.notifications)
     outbox.stop(FAREWELL)
+    do_chores(parts, time.time())
     beat = heartbeat_of(engine.setup.config)
     trouble = "; ".join(text for text in engine.troubles.values() if text)
     if trouble:
@@ -76,7 +79,7 @@ def _tick(parts: Assembly, lease: Lease) -> None:
 
 def _rehearse(home: Home, setup: Setup) -> int:
     """What a tick would see and say now, printed; a first bad result already speaks."""
-    with assembled(home, setup, looking=True) as parts:
+    with assembled(home, setup.harmless(), looking=True) as parts:
         seen = parts.engine.rehearse()
     _print(seen)
     return 0

@@ -6,6 +6,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from watchdogd.engine.crontab import submitting_nothing
 from watchdogd.engine.engine import Engine
 from watchdogd.engine.patient import Patient
 from watchdogd.engine.storage import Storage
@@ -41,9 +42,11 @@ class Assembly:
 def assembled(home: Home, setup: Setup, *, looking: bool = False) -> Iterator[Assembly]:
     """An engine with its workers and its history, taken apart at the end.
 
-    `looking`: as if no check had run before, so that all are due; what they remembered is there, and
-    nothing is made in home.
+    `looking`: as if no check had run before, so that all are due; what they remembered is there, nothing is
+    made in home, and no drop-in is submitted to Slurm.
     """
+    if looking:
+        setup = replace(setup, checks=tuple(submitting_nothing(check) for check in setup.checks))
     patient = Patient(str(home.path))
     storage = Storage(setup.config.history.url, home, patient, owner=not looking)
     workers = Workers(hidden=setup.hidden)

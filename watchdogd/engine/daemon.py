@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from watchdogd.engine.assembly import outbox_of
+from watchdogd.engine.chores import do_chores
 from watchdogd.engine.patient import StuckError
 from watchdogd.engine.schedule import Schedule
 from watchdogd.errors import ConfigError, HistoryError
@@ -125,8 +126,4 @@ class Daemon:
             return True
 
     def _chores(self) -> None:
-        """Once a day: the backup, and the thinning of old numbers."""
-        try:
-            self._parts.storage.tidy(self._engine.setup.config.history.keep)
-        except HistoryError as error:
-            log.warning("the daily backup was not made: %s", error)
+        do_chores(self._parts, time.time())

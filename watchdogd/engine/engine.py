@@ -10,8 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from watchdogd import inbox, incidents
-from watchdogd.engine import goodconfig, handout, status
+from watchdogd.engine import dropins, goodconfig, handout, status
 from watchdogd.engine.call import Call
+from watchdogd.engine.crontab import is_dropin
 from watchdogd.engine.due import due, next_due
 from watchdogd.engine.ledger import Ledger
 from watchdogd.engine.looks import Looks
@@ -94,6 +95,8 @@ class Engine:
         self._out: dict[str, Check] = {}
         self._latest: dict[str, tuple[Observation, ...]] = {}
         self._config_seen: tuple[int, ...] = ()
+        self._dropins_seen: tuple[tuple[str, dropins.Stamp], ...] = ()
+        self._forgotten: dict[str, float] = {}
         self._new_gaps: tuple[Gap, ...] = ()
         self._untold: tuple[Result, ...] = ()
 
@@ -106,8 +109,10 @@ class Engine:
         """
         now = self._clock()
         papers = self._papers()
-        started = self._start(now)
+        forgotten, self._forgotten = self._forgotten, {}
+        started = forgotten | self._start(now)
         observations, memories = self._gather(None if everything else SETTLE)
+        memories = {name: self._memories[name] for name in forgotten if name in self._memories} | memories
         judged_at = self._clock()
         observations += self._of_itself(judged_at)
         if not may_act():
@@ -326,7 +331,40 @@ class Engine:
     # ------------------------------------------------------------------ the configuration
 
     def reload(self) -> bool:
-        """Read config.toml and plugins again where they changed; a broken edit keeps the last good one."""
+        """Read config.toml and plugins again where they changed; a broken edit keeps the last good one.
+
+        True where channels may have changed. The drop-in folders are looked at as well.
+        """
+        changed = self._reload_config()
+        self._look_for_dropins()
+        return changed
+
+    def _look_for_dropins(self) -> None:
+        """What was dropped in runs from now on, what was taken out no more; what is new is due at once."""
+        try:
+            seen = self._patient.attempt(partial(dropins.stamps, self.home))
+            if seen == self._dropins_seen:
+                return
+            found = self._patient.attempt(partial(dropins.look, self.home))
+        except (WatchdogError, OSError) as error:
+            self.troubles["home"] = f"the drop-in folders cannot be looked at: {error}"
+            return
+        self._dropins_seen = seen
+        for dropin in found:
+            if not dropin.runs:
+                log.info("drop-in %s does not run: %s", dropin.name, dropin.skipped or dropin.refused)
+        before = {check.name: check.entry.source for check in self.setup.dropped}
+        self.setup = self.setup.with_dropins(found, self.home)
+        after = {check.name: check.entry.source for check in self.setup.dropped}
+        for name, at in self._started.items():
+            if at and is_dropin(name) and name not in after:
+                self._forgotten[name] = 0.0
+                self._memories[name] = {}
+            elif name in before and before[name] != after.get(name):
+                self._forgotten[name] = 0.0
+        self._started |= self._forgotten
+
+    def _reload_config(self) -> bool:
         try:
             seen = self._patient.attempt(partial(_signature, self.home))
             if seen == self._config_seen:

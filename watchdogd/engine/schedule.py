@@ -23,11 +23,13 @@ HEARTBEAT = 1.0
 """Seconds between looks at the clock and at whether to end."""
 JUMP = 30.0
 """Seconds by which the wall clock may drift from the monotonic one before a round is brought forward."""
-DAY = 86400.0
+CHORES_AFTER = 60.0
+CHORES_EVERY = 3600.0
+"""Seconds until the daily chores are first asked whether they are due, and between two such questions."""
 
 
 class Schedule:
-    """Runs `round_` whenever the time that it returned has come, and `chores` once a day, on threads.
+    """Runs `round_` whenever the time that it returned has come, and `chores` every hour, on threads.
 
     A round never overlaps another. A clock that is set, forwards or back, brings the next round forward.
     `watch` is asked every second, and ends it all by False.
@@ -44,8 +46,12 @@ class Schedule:
             job_defaults={"misfire_grace_time": None, "coalesce": True, "max_instances": 1},
             timezone=UTC,
         )
+        first = datetime.fromtimestamp(time.time() + CHORES_AFTER, UTC)
         self._scheduler.add_job(
-            chores, IntervalTrigger(seconds=int(DAY), timezone=UTC), executor="chores", id="chores"
+            chores,
+            IntervalTrigger(seconds=int(CHORES_EVERY), start_date=first, timezone=UTC),
+            executor="chores",
+            id="chores",
         )
 
     def run(self) -> None:

@@ -2,35 +2,46 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import socket
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeVar
 
 from watchdogd import config as configuration
 from watchdogd.config import SlackChannel
 from watchdogd.engine import checks as checks_module
+from watchdogd.engine import crontab, dropins
 from watchdogd.engine.catalog import discover
 from watchdogd.engine.maintenance import Windows
 from watchdogd.incident import Policy
 from watchdogd.notify.message import Route, Rules
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from watchdogd.config import Config
     from watchdogd.engine.catalog import Entry
     from watchdogd.engine.checks import Check
+    from watchdogd.engine.dropins import DropIn
     from watchdogd.home import Home
+
+Value = TypeVar("Value")
 
 SELF = "watchdogd"
 """The check under which the daemon speaks of itself; its subjects are `SELF_SUBJECTS`."""
 SELF_SUBJECTS = ("engine", "history", "config", "delivery", "workers", "chain", "home")
 
 
+log = logging.getLogger(__name__)
+
+
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """Configuration, plugins, checks, and how each check's results are judged and sent."""
+    """Configuration, plugins, checks, and how each check's results are judged and sent.
+
+    `dropped` are those of `checks` that come from home's drop-in folders.
+    """
 
     config: Config
     catalog: Mapping[str, Entry]
@@ -39,6 +50,8 @@ class Setup:
     routes: Mapping[str, Route]
     maintenance: Windows
     rules: Rules
+    dropped: tuple[Check, ...] = ()
+    scouts: crontab.Scouts = field(default_factory=crontab.Scouts)
 
     @classmethod
     def load(cls, home: Home) -> Setup:
@@ -47,7 +60,16 @@ class Setup:
 
     @classmethod
     def of(cls, config: Config, home: Home) -> Setup:
-        """What follows from a configuration that was read."""
+        """What follows from a configuration that was read, with what lies in the drop-in folders."""
+        configured = cls._of(config, home)
+        try:
+            return configured.with_dropins(dropins.look(home), home)
+        except OSError as error:
+            log.warning("the drop-in folders cannot be looked at: %s", error)
+            return configured
+
+    @classmethod
+    def _of(cls, config: Config, home: Home) -> Setup:
         catalog = discover(home)
         backend = "slurm" if shutil.which("squeue") else "none"
         checks = checks_module.build(config, catalog, home, backend)
@@ -74,7 +96,32 @@ class Setup:
             ),
         )
 
+    def with_dropins(self, found: Iterable[DropIn], home: Home) -> Setup:
+        """The same with the checks of these drop-ins instead of those before."""
+        own = tuple(check for check in self.checks if check not in self.dropped)
+        taken = {check.name for check in own}
+        built = crontab.build(found, self.config, home, self.scouts)
+        fresh = tuple(check for check in built if check.name not in taken)
+        return replace(
+            self,
+            checks=own + fresh,
+            dropped=fresh,
+            policies=_but(self.policies, self.dropped)
+            | {check.name: checks_module.policy(check, self.config) for check in fresh},
+            routes=_but(self.routes, self.dropped)
+            | {check.name: Route(check.channels, check.runbook) for check in fresh},
+        )
+
+    def harmless(self) -> Setup:
+        """The same for a rehearsal: programs in drop-in folders are not run, no script is submitted."""
+        return replace(self, checks=tuple(crontab.harmless(check) for check in self.checks))
+
     @property
     def hidden(self) -> frozenset[str]:
         """Environment variables that hold secrets: no worker and no tool gets them."""
         return frozenset(secret.variable for _, secret in self.config.secrets() if secret.variable)
+
+
+def _but(by_name: Mapping[str, Value], checks: tuple[Check, ...]) -> dict[str, Value]:
+    gone = {check.name for check in checks}
+    return {name: value for name, value in by_name.items() if name not in gone}

@@ -1,0 +1,187 @@
+"""The drop-in folders of home: what lies in them, what each thing is, and why some are not run.
+
+Only looks: names, modes, and the text of a `*.py`. Nothing is executed or imported.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import re
+import stat
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from watchdogd.errors import UnitError
+from watchdogd.trust import distrust
+from watchdogd.units import parse_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from watchdogd.home import Home
+
+CADENCES = {"cron.hourly": 3600.0, "cron.daily": 86400.0, "cron.weekly": 7 * 86400.0}
+"""Seconds between two runs, by folder; `cron.every-<duration>` says its own."""
+_EVERY = "cron.every-"
+_DEFINES_CHECKS = re.compile(rb"^\s*(?:from|import)\s+watchdogd(?:\.plugin\b|\s+import\s+.*\bplugin\b)", re.M)
+_TEXT_LIMIT = 1_000_000
+
+Stamp = tuple[int, ...]
+"""What changes when a file is edited, given other rights, or replaced."""
+
+
+class Kind(enum.Enum):
+    """What a drop-in is, and so how it is run."""
+
+    SLURM = "Slurm script"
+    EXECUTABLE = "executable"
+    PYTHON = "Python plugin"
+
+
+@dataclass(frozen=True, slots=True)
+class DropIn:
+    """One thing in a drop-in folder, or (where `name` has no `/`) a folder that is not used itself.
+
+    `name` is `cron.hourly/FILE`, `every` its folder's cadence in seconds. `skipped` says why it is passed
+    over, `refused` why it may not run; both are empty where it runs.
+    """
+
+    name: str
+    path: str
+    every: float = 0.0
+    kind: Kind | None = None
+    skipped: str = ""
+    refused: str = ""
+    stamp: Stamp = ()
+
+    @property
+    def runs(self) -> bool:
+        """Whether it is used."""
+        return self.kind is not None and not self.refused
+
+
+def look(home: Home) -> tuple[DropIn, ...]:
+    """All that lies in the drop-in folders, by name. OSError where home cannot be looked at."""
+    found: list[DropIn] = []
+    for folder in _folders(home):
+        found += _in_folder(folder, home.group)
+    return tuple(found)
+
+
+def stamps(home: Home) -> tuple[tuple[str, Stamp], ...]:
+    """What `look` depends on, cheaply: equal stamps mean that nothing was dropped in, edited or taken out."""
+    found = []
+    for folder in _folders(home):
+        found.append((folder.name, _stamp(folder.stat())))
+        try:
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except PermissionError:
+            continue
+        found += [(f"{folder.name}/{entry.name}", _stamp_of(entry)) for entry in entries]
+    return tuple(found)
+
+
+def _folders(home: Home) -> list[Path]:
+    """In the order of their names."""
+    names = sorted(name for name in os.listdir(home.path) if name.startswith("cron."))
+    return [home.path / name for name in names if (home.path / name).is_dir()]
+
+
+def _in_folder(folder: Path, group: int | None) -> Iterator[DropIn]:
+    try:
+        every = _cadence(folder.name)
+    except UnitError as error:
+        yield DropIn(folder.name, str(folder), skipped=str(error))
+        return
+    refused = distrust(folder, group)
+    if refused:
+        yield DropIn(folder.name, str(folder), every, refused=refused)
+        return
+    try:
+        names = sorted(os.listdir(folder))
+    except PermissionError as error:
+        yield DropIn(folder.name, str(folder), every, refused=f"{folder} cannot be read: {error.strerror}")
+        return
+    for name in names:
+        yield _classified(folder / name, f"{folder.name}/{_shown(name)}", every, group)
+
+
+def _cadence(folder: str) -> float:
+    """UnitError says what is wrong with the folder's name."""
+    if folder in CADENCES:
+        return CADENCES[folder]
+    if not folder.startswith(_EVERY):
+        raise UnitError(
+            f"{folder} is no cadence: name it cron.hourly, cron.daily, cron.weekly, cron.every-2h"
+        )
+    every = parse_duration(folder.removeprefix(_EVERY))
+    if every < 1.0:
+        raise UnitError(f"{folder} would never rest: name it cron.every-1s at least")
+    return every
+
+
+def _classified(path: Path, name: str, every: float, group: int | None) -> DropIn:
+    """A file, with what it is; by name and mode alone, but for `*.py`."""
+    reason = _passed_over(path.name)
+    if reason:
+        return DropIn(name, str(path), every, skipped=reason)
+    try:
+        found = path.stat()
+        kind, reason = _kind(path, found)
+    except OSError as error:
+        return DropIn(name, str(path), every, skipped=f"cannot be read: {error.strerror}")
+    if kind is None:
+        return DropIn(name, str(path), every, skipped=reason)
+    return DropIn(name, str(path), every, kind, refused=distrust(path, group), stamp=_stamp(found))
+
+
+def _passed_over(name: str) -> str:
+    """Why a name is none of a drop-in, or empty."""
+    if name.startswith("."):
+        return "hidden: its name begins with a dot"
+    for ending in ("~", ".bak", ".disabled"):
+        if name.endswith(ending):
+            return f"its name ends in {ending}"
+    if not name.isprintable() or _shown(name) != name:
+        return "its name has characters that cannot be shown: rename it"
+    return ""
+
+
+def _kind(path: Path, found: os.stat_result) -> tuple[Kind | None, str]:
+    """What it is, or why it is nothing that can be run. OSError where it cannot be read."""
+    if stat.S_ISDIR(found.st_mode):
+        return None, "a folder"
+    if not stat.S_ISREG(found.st_mode):
+        return None, "no plain file"
+    if not found.st_size:
+        return None, "empty"
+    if path.suffix in (".slurm", ".sbatch"):
+        return Kind.SLURM, ""
+    if path.suffix == ".py" and _DEFINES_CHECKS.search(_text(path)):
+        return Kind.PYTHON, ""
+    if os.access(path, os.X_OK):
+        return Kind.EXECUTABLE, ""
+    no_checks = "defines no checks and is " if path.suffix == ".py" else ""
+    return None, f"{no_checks}not executable: chmod +x {path}"
+
+
+def _text(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_TEXT_LIMIT)
+
+
+def _shown(name: str) -> str:
+    return "".join(char if char.isprintable() else "?" for char in name)
+
+
+def _stamp(found: os.stat_result) -> Stamp:
+    return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_mode, found.st_ino)
+
+
+def _stamp_of(entry: os.DirEntry[str]) -> Stamp:
+    try:
+        return _stamp(entry.stat())
+    except OSError:  # gone since, or a link that leads nowhere
+        return ()

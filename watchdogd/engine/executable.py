@@ -1,0 +1,66 @@
+"""What a worker does for a drop-in that is a program of its own, and for one that cannot be run."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from watchdogd import command
+from watchdogd.plugin import Result, Status, check, critical, unknown
+from watchdogd.readers import nagios
+from watchdogd.trust import distrust
+from watchdogd.units import format_duration
+
+OUTPUT_LIMIT = 1_000_000
+"""Bytes of each stream of a drop-in that are kept."""
+_BUSY = 3.0
+"""Seconds for which a program is tried again that somebody still writes."""
+_NOT_FOR_DROPINS = frozenset({"WATCHDOGD_LINK"})
+
+
+def environment(home: str) -> dict[str, str]:
+    """What drop-ins get: WATCHDOGD_HOME, and nothing that would make them take themselves for a link.
+
+    Secrets are gone already: no worker has them.
+    """
+    return command.environment({"WATCHDOGD_HOME": home}, without=_NOT_FOR_DROPINS)
+
+
+@check
+def executable(path: str, home: str, group: int | None, deadline: float) -> Result:
+    """A program that speaks the Nagios plugin API, run in home for at most `deadline` seconds."""
+    reason = distrust(Path(path), group)
+    if reason:
+        return critical(f"is refused: {reason}")
+    answer = _ask(path, home, deadline)
+    if answer.exit_code is not None:
+        return nagios.read(answer.exit_code, answer.output, answer.errors)
+    if answer.seconds < deadline:
+        return unknown(f"{answer.trouble}{_mend(answer.trouble)}")
+    details = "\n".join(filter(None, [answer.output.strip(), answer.errors.strip()]))
+    return unknown(f"did not end within {format_duration(deadline)} and was killed", details=details)
+
+
+@check
+def stated(status: int, summary: str) -> Result:
+    """What the daemon knows of a drop-in without running it: that it is refused, or cannot be loaded."""
+    return Result(Status(status), summary)
+
+
+def _ask(path: str, home: str, deadline: float) -> command.Answer:
+    until = time.monotonic() + _BUSY
+    while True:
+        answer = command.ask(
+            [path], deadline=deadline, env=environment(home), cwd=home, output_limit=OUTPUT_LIMIT
+        )
+        if "Text file busy" not in answer.trouble or time.monotonic() > until:
+            return answer
+        time.sleep(0.2)
+
+
+def _mend(trouble: str) -> str:
+    if "Exec format error" in trouble:
+        return ": begin it with a line such as #!/bin/bash"
+    if "No such file" in trouble:
+        return ": is the interpreter that its first line names installed?"
+    return ""
