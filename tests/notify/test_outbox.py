@@ -378,3 +378,22 @@ def test_stop_returns_in_time_where_a_sender_hangs() -> None:
     outbox.stop(0.2)
     assert time.monotonic() - began < 2
     wait_until(lambda: held.closed, 10, "the sender is let go in the end")
+
+
+def test_a_thousand_messages_leave_quickly_and_one_at_once(endpoint: WebServer, hook: JsonWebhook) -> None:
+    ledger = Ledger()
+    outbox = Outbox({"hook": hook}, Policy(), ledger.settle)
+    outbox.start()
+    try:
+        outbox.add([letter(0, "hook", "warm", time.time())])
+        wait_until(lambda: not outbox.waiting, 10, "the first message is delivered")
+        asked = time.time()
+        outbox.add([letter(0, "hook", "single", asked)])
+        wait_until(lambda: not outbox.waiting, 10, "the single message is delivered", every=0.001)
+        assert endpoint.requests[-1].arrived - asked < 0.2  # 2 ms on an idle machine
+        outbox.add(letter(n, "hook", f"n{n}", time.time()) for n in range(1, 1001))
+        took = wait_until(lambda: not outbox.waiting, 60, "a thousand messages are delivered").seconds
+    finally:
+        outbox.stop(5)
+    assert len(ledger.states()) == 1002
+    assert took < 20  # 1.4 s on an idle machine of two cores

@@ -59,6 +59,8 @@ class Heartbeat:
             self._changed.wait_for(lambda: self._next is None and not self._sending, timeout)
             self._ended = True
             self._changed.notify_all()
+        if self._thread:
+            self._thread.join(1.0)
 
     def _round(self, reason: str) -> None:
         now = time.monotonic()
@@ -68,7 +70,9 @@ class Heartbeat:
             self._said = (not reason, now)
             self._next = reason  # only the newest counts: one that has not gone yet is replaced
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._run, args=(self._web,), name="heartbeat", daemon=True
+                )
                 self._thread.start()
             self._changed.notify_all()
 
@@ -76,25 +80,25 @@ class Heartbeat:
         """Whether there is something to say; a round that comes a little early is not left out."""
         return self._said is None or self._said[0] is not good or now - self._said[1] >= self._every * 0.9
 
-    def _run(self) -> None:
+    def _run(self, web: Web) -> None:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._next is not None or self._ended)
                 if self._next is None:
+                    web.close()
                     return
                 reason, self._next, self._sending = self._next, None, True
-            self._ping(reason)
+            self._ping(web, reason)
             with self._changed:
                 self._sending = False
                 self._changed.notify_all()
 
-    def _ping(self, reason: str) -> None:
-        assert self._web is not None
+    def _ping(self, web: Web, reason: str) -> None:
         try:
             body = shortened(plain(reason), BODY_LIMIT // 4)  # a character has four bytes at most
-            answer = self._web.post(_failing(self._url) if reason else self._url, body)
+            answer = web.post(_failing(self._url) if reason else self._url, body)
             if not 200 <= answer.status < 300:
-                raise answer.error(self._web.host)
+                raise answer.error(web.host)
             self.trouble = ""
         except DeliveryError as error:
             self.trouble = f"heartbeat: {error}"

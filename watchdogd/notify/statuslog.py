@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from watchdogd.notify.notification import Notification
 
 
+FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+"""Not blocking: a pipe without a reader would wait for one for ever."""
+
+
 class Statuslog:
     """`type = "statuslog"`: `TIME [STATUS] TARGET: summary`."""
 
@@ -28,7 +32,7 @@ class Statuslog:
         message = notification.message
         line = f"{iso(message.at)} {one_line(message.headline, 500)}\n"
         try:
-            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o660)
+            descriptor = os.open(self._path, FLAGS, 0o660)
             try:
                 whole = os.write(descriptor, line.encode("utf-8", "replace")) >= len(line)
             finally:
