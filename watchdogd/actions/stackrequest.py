@@ -1,0 +1,103 @@
+"""Stacks from the Guards of a run: each writes them when `inbox/RUN.stacks-request` appears or is touched.
+
+The way in where Slurm starts no step for us, and where py-spy is missing or may attach to nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from watchdogd.actions import switches
+from watchdogd.actions.stacks import Process
+from watchdogd.draft import write_draft
+from watchdogd.place import file_name
+from watchdogd.readers import faulthandler
+
+_QUIET = 7.0
+"""Seconds without a new file after which all Guards are taken as heard: each looks every five."""
+_LOOK = 0.2
+_FILE_LIMIT = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The processes whose Guards wrote, and one line on how that went."""
+
+    processes: tuple[Process, ...]
+    note: str
+
+
+def ask(home: str, run: str, patience: float) -> Answers:
+    """Ask, and wait for what is written within `patience` seconds. Never raises for what files do."""
+    inbox = switches.find(home, run, "kill").inbox
+    request = os.path.join(inbox, f"{file_name(run)}.stacks-request")
+    try:
+        asked_at = _touch(request)
+    except OSError as error:
+        return Answers((), f"its Guards cannot be asked: {request}: {error.strerror or error}")
+    try:
+        found, refused = _gather(inbox, run, asked_at, patience)
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(request)
+    processes = tuple(
+        Process(each.host, each.dump.pid or 0, each.rank, samples=(each.dump,)) for each in found
+    )
+    return Answers(processes, _note(run, bool(processes), refused, patience))
+
+
+def _note(run: str, read: bool, refused: dict[str, str], patience: float) -> str:
+    if refused:
+        name, why = next(iter(refused.items()))
+        more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+        return f"{name} of its Guards{more} cannot be read: {why}: a home that a team shares has a group"
+    if read:
+        return "the stacks are from the Guards of the run"
+    return f"no Guard of {run} wrote its stacks within {patience:.0f} s"
+
+
+def _touch(request: str) -> float:
+    """Replace the request, which every Guard sees; its time by the file server's clock."""
+    shared = os.stat(os.path.dirname(request)).st_mode & stat.S_IWGRP
+    draft = write_draft(request, f"{switches.user(os.getuid())}\n", 0o660 if shared else 0o600)
+    os.replace(draft, request)
+    return os.stat(request).st_mtime
+
+
+def _gather(
+    inbox: str, run: str, since: float, patience: float
+) -> tuple[list[faulthandler.Handed], dict[str, str]]:
+    """All files of this request, and those that cannot be read with why. What was read is removed."""
+    until, last = time.monotonic() + patience, float("inf")
+    found: dict[str, faulthandler.Handed] = {}
+    refused: dict[str, str] = {}
+    while time.monotonic() < min(until, last + _QUIET):
+        for path in Path(inbox).glob(f"{file_name(run)}.stacks.*.txt"):
+            if path.name in found or path.name in refused:
+                continue
+            try:
+                handed = _handed(path, since)
+            except OSError as error:
+                refused[path.name], last = error.strerror or str(error), time.monotonic()
+                continue
+            if handed and handed.run == run:
+                found[path.name], last = handed, time.monotonic()
+                with contextlib.suppress(OSError):
+                    path.unlink()
+        time.sleep(_LOOK)
+    return list(found.values()), refused
+
+
+def _handed(path: Path, since: float) -> faulthandler.Handed | None:
+    """None where it is of an earlier request, or no Guard's. OSError where it cannot be read."""
+    if path.lstat().st_mtime < since:
+        return None
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, encoding="utf-8", errors="replace") as file:
+        regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
+        return faulthandler.handed(file.read(_FILE_LIMIT)) if regular else None

@@ -1,0 +1,91 @@
+"""stacks RUN: the Python stacks of all its processes, equal ones folded, the suspects first."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.actions import stacktaking, stackwords
+from watchdogd.actions.stacktaking import Wish
+from watchdogd.cli.output import one_line, print_json, print_line
+from watchdogd.errors import UnitError, UsageError
+from watchdogd.home import Home
+from watchdogd.slurm import livejob
+from watchdogd.units import parse_duration
+
+if TYPE_CHECKING:
+    import argparse
+
+    from watchdogd.actions.stacks import Group, Picture
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What the verb takes."""
+    parser.add_argument("name", metavar="RUN")
+    parser.add_argument(
+        "--samples", type=int, default=3, metavar="N", help="looks, to tell what moves (default: 3)"
+    )
+    parser.add_argument("--every", default="2s", metavar="DURATION", help="between two looks (default: 2s)")
+    parser.add_argument("--deadline", default="30s", metavar="DURATION", help="for all of it (default: 30s)")
+    parser.add_argument("--native", action="store_true", help="C and C++ frames too, where py-spy can")
+    parser.add_argument("--json", action="store_true", help="print it as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 where at least one stack was read, else 1."""
+    home = Home.existing(args.home)
+    wish = _wish(args)
+    live = livejob.find(home, args.name)
+    if live.run.backend == "slurm" and len(live.jobs) > 1:
+        _note(f"{args.name} runs in {len(live.jobs)} jobs; this is the newest, {live.job.id}")
+    taken = stacktaking.take(str(home.path), live, wish)
+    for note in taken.notes:
+        _note(note)
+    if args.json:
+        print_json({"run": args.name, "job": live.job.id, **as_json(taken.picture)})
+    else:
+        for line in stackwords.lines(taken.picture):
+            print_line(line)
+    return 0 if taken.picture.ranks or taken.picture.helpers else 1
+
+
+def as_json(picture: Picture) -> dict[str, Any]:
+    """The picture; `suspect` are the odd ones out."""
+    groups = [(group, group in picture.odd) for group in picture.groups]
+    return {
+        "summary": stackwords.summary(picture),
+        "groups": [{"suspect": odd, **_group(group)} for group, odd in groups],
+        "helpers": [_group(group) for group in picture.helpers],
+        "unread": [
+            {"node": each.node, "pid": each.pid, "rank": each.rank, "why": each.trouble, "state": each.state}
+            for each in picture.unread
+        ],
+    }
+
+
+def _group(group: Group) -> dict[str, Any]:
+    return {
+        "members": [
+            {"node": each.node, "pid": each.pid, "rank": each.rank, "moves": each in group.moving}
+            for each in group.members
+        ],
+        "waits_in": group.waits_in or None,
+        "frames": [str(frame) for frame in group.frames],
+    }
+
+
+def _wish(args: argparse.Namespace) -> Wish:
+    try:
+        every, deadline = parse_duration(args.every), parse_duration(args.deadline)
+    except UnitError as error:
+        raise UsageError(f"stacks: {error}") from None
+    if not 1 <= args.samples <= 20:
+        raise UsageError("stacks: --samples is a number from 1 to 20")
+    needed = (args.samples - 1) * every + 10
+    if deadline < needed:
+        raise UsageError(f"stacks: so many looks need --deadline {needed:.0f}s at least")
+    return Wish(args.samples, every, deadline, args.native)
+
+
+def _note(text: str) -> None:
+    print(f"watchdogd: {one_line(text)}", file=sys.stderr, flush=True)
