@@ -43,7 +43,8 @@ def test_partitions_of_a_board_are_devices_of_one_board() -> None:
 
 def test_blocks_take_the_number_where_another_key_says_na() -> None:
     first, second, third = rocm.read(sample("rocm-blocks.txt")).gpus
-    assert (first.power_w, first.vram, first.bus) == (341.0, pytest.approx(75.02, abs=0.01), "0000:C1:00.0")
+    assert (first.power_w, first.bus) == (341.0, "0000:C1:00.0")
+    assert first.vram == pytest.approx(75.02, abs=0.01)
     assert (second.power_w, second.vram, second.trouble) == (None, 0.0, "")
     assert third.power_w == 96.5
 
@@ -75,7 +76,8 @@ def test_json_after_a_warning() -> None:
 def test_csv_by_the_names_of_its_columns() -> None:
     apu, card = rocm.read(sample("rocm.csv")).gpus
     assert (apu.power_w, apu.vram_used, apu.vram) == (17.0, 511442944, None), "a carve-out is no memory"
-    assert (card.power_w, card.utilisation, card.vram) == (288.5, 97.0, pytest.approx(50.0, abs=0.01))
+    assert (card.power_w, card.utilisation) == (288.5, 97.0)
+    assert card.vram == pytest.approx(50.0, abs=0.01)
 
 
 @pytest.mark.parametrize(

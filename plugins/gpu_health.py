@@ -1,0 +1,304 @@
+"""gpu_health: are the GPUs of the run's job all there, sound, cool, and at work?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from watchdogd.gpus import faults, together
+from watchdogd.gpus.faults import Fault, Limits
+from watchdogd.gpus.look import Look, look
+from watchdogd.gpus.memory import Memory
+from watchdogd.gpus.together import Moment, Named
+from watchdogd.plugin import (
+    Duration,
+    Job,
+    Metric,
+    Percent,
+    Result,
+    Run,
+    Snapshot,
+    Status,
+    check,
+    notice,
+    ok,
+    unknown,
+    warning,
+)
+from watchdogd.readers.gpu.probe import Node
+from watchdogd.units import format_duration, iso
+
+HUNG = "collective"
+"""Subject of a job whose GPUs wait for one another."""
+IDLE = "idle"
+"""Subject of GPUs that do nothing."""
+_SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Seconds: until a hang is CRITICAL, until idle GPUs are told, for which once bad GPUs are recalled."""
+
+    hang_after: float
+    idle_after: float
+    recalled_for: float
+
+
+@check(every="2m", timeout="60s", follows=("job_liveness",))
+def gpu_health(
+    run: Run,
+    snapshot: Snapshot,
+    memory: dict[str, Any],
+    now: float,
+    gpus_per_node: int | None = None,
+    vram_warn: Percent | None = None,
+    vram_crit: Percent | None = None,
+    temperature_warn: float | None = None,
+    temperature_crit: float | None = None,
+    hang_after: Duration = 600.0,
+    idle_after: Duration = 900.0,
+    recalled_for: Duration = 3600.0,
+    deadline: Duration = 45.0,
+) -> Iterator[Result]:
+    """Are the GPUs of the run's job all there, sound, cool, and at work?
+
+    gpus_per_node: GPUs that each node of the job should have
+    vram_warn: per cent of a GPU's memory in use; left out: not judged, since trainings fill it
+    vram_crit: the same, for CRITICAL
+    temperature_warn: degrees Celsius; left out: where the card itself says that it slows down
+    temperature_crit: the same, for CRITICAL
+    hang_after: how long the signature of a hung collective may last before it is CRITICAL
+    idle_after: how long GPUs may do nothing while the job runs
+    recalled_for: how long a GPU that was bad in an earlier job is told of at the start of a new one
+    deadline: seconds for asking all nodes
+    """
+    limits = Limits(gpus_per_node, vram_warn, vram_crit, temperature_warn, temperature_crit)
+    book = Memory.load(memory)
+    yield from _judged(
+        run, snapshot, book, limits, Patience(hang_after, idle_after, recalled_for), now, deadline
+    )
+    memory.clear()
+    memory.update(book.dump())
+
+
+def _judged(
+    run: Run,
+    snapshot: Snapshot,
+    book: Memory,
+    limits: Limits,
+    patience: Patience,
+    now: float,
+    deadline: float,
+) -> Iterator[Result]:
+    if snapshot.jobs is None:
+        yield unknown(f"whether the run's job lives cannot be found out: {snapshot.trouble}")
+        return
+    job = _newest(run, snapshot)
+    if job is None:
+        yield ok("not judged: no job runs")
+        yield from (Result(Status.OK, "no job runs", subject=said, quiet=True) for said in book.said)
+        book.said = []
+        return
+    book.begin(job.raw_id, now)
+    seen = look(run, job, deadline=deadline, now=now, skip=book.resting(now))
+    if seen.closed:
+        yield ok(f"not judged: {seen.closed}")
+        if not book.told:
+            yield notice(f"the GPUs of {run.name} cannot be watched: {seen.closed}")
+        book.told = True
+        return
+    book.heard(seen.nodes, now)
+    yield from judge(seen, book, limits, patience, job, run, now)
+
+
+def _newest(run: Run, snapshot: Snapshot) -> Job | None:
+    """The job that runs now; of several the one that started last."""
+    name = run.name if snapshot.backend == "process" else run.job_name
+    running = [job for job in snapshot.of(name) if job.state == "RUNNING"]
+    return max(running, key=lambda job: (job.started_at or 0.0, job.raw_id), default=None)
+
+
+def judge(
+    seen: Look, book: Memory, limits: Limits, patience: Patience, job: Job, run: Run, now: float
+) -> Iterator[Result]:
+    """All that is to be said of one look; the job as a whole first. Changes `book` alone."""
+    silent = {node.name for node in seen.nodes if node.trouble} | set(book.silent)
+    nodes = [node for node in seen.nodes if not node.trouble]
+    if not nodes:
+        told = [f"{node.name}: {node.trouble}" for node in (*seen.nodes, *book.unheard(seen.nodes))]
+        yield unknown(f"the GPUs of job {job.id} cannot be told of: {seen.trouble or '; '.join(told[:3])}")
+        return
+    for node in nodes:
+        book.seen(node)
+    gpus = [Named(f"{node.name}/{gpu.label}", gpu) for node in nodes for gpu in node.readout.gpus]
+    moment = together.judge(gpus, frozenset(book.used), book.busy_w)
+    book.worked([each.name for each in (*moment.busy, *moment.waiting)], moment.busy_w)
+    results = [
+        *_of_nodes([*nodes, *book.unheard(seen.nodes)], seen, book, limits),
+        *(result for node in nodes for result in _of_gpus(node, book, limits, patience, job, now)),
+        *_hang(moment, book, patience, run, now),
+        *_idle(moment, gpus, book, patience, now),
+    ]
+    yield _whole(gpus, moment, len(nodes), silent, limits)
+    yield from results
+    yield from _well_again({result.subject for result in results}, silent, book)
+
+
+def _well_again(bad: set[str], silent: set[str], book: Memory) -> Iterator[Result]:
+    """OK for what was told of before and is not now; nothing of nodes that did not answer."""
+    for subject in book.said:
+        if subject not in bad and subject.partition("/")[0] not in silent:
+            yield ok(f"{subject} is well again", subject=subject)
+    book.said = list(dict.fromkeys([*book.said, *sorted(bad)]))[-Memory.SAID :]
+
+
+# ------------------------------------------------------------------ the whole job
+
+
+def _whole(gpus: Sequence[Named], moment: Moment, nodes: int, silent: set[str], limits: Limits) -> Result:
+    """One line and the figures of all GPUs; what is wrong with single ones stands in results of their own."""
+    parts = [f"{len(gpus)} GPUs on {nodes} node{'s' if nodes > 1 else ''}"]
+    metrics = {"gpus": Metric(len(gpus))}
+    figures = (
+        ("utilisation", "%", [each.gpu.utilisation for each in gpus], None, None),
+        ("power", "W", [each.gpu.power_w for each in gpus], None, None),
+        (
+            "temperature",
+            "C",
+            [each.gpu.temperature_c for each in gpus],
+            limits.temperature_warn,
+            limits.temperature_crit,
+        ),
+        ("vram", "%", [each.gpu.vram for each in gpus], limits.vram_warn, limits.vram_crit),
+    )
+    for name, unit, cells, warn, crit in figures:
+        known = [cell for cell in cells if cell is not None]
+        if not known:
+            continue
+        mean = sum(known) / len(known)
+        judged = (
+            max(known) if warn is not None or crit is not None or name in ("temperature", "vram") else mean
+        )
+        metrics[name] = Metric(round(judged, 1), unit, warn, crit)
+        spread = f"{min(known):.0f} to {max(known):.0f}" if max(known) - min(known) >= 1 else f"{mean:.0f}"
+        parts.append(f"{name} {spread} {'°C' if unit == 'C' else unit}")
+    if moment.hung:
+        parts.append(f"{len(moment.waiting)} wait for the others")
+    if silent:
+        parts.append(f"{len(silent)} node{'s' if len(silent) > 1 else ''} did not answer")
+    return Result(Status.OK, ", ".join(parts), metrics, details=_lines(gpus))
+
+
+def _lines(gpus: Sequence[Named]) -> str:
+    """A line a GPU, as evidence."""
+    return "\n".join(f"{each.name} {_figures(each)}" for each in gpus[:64])
+
+
+def _figures(each: Named) -> str:
+    gpu = each.gpu
+    cells = (
+        f"{gpu.utilisation:.0f} %" if gpu.utilisation is not None else "",
+        f"{gpu.power_w:.0f} W" if gpu.power_w is not None else "",
+        f"{gpu.temperature_c:.0f} °C" if gpu.temperature_c is not None else "",
+        f"memory {gpu.vram:.0f} %" if gpu.vram is not None else "",
+        gpu.uuid,
+        gpu.trouble,
+    )
+    return " ".join(cell for cell in cells if cell)
+
+
+# ------------------------------------------------------------------ nodes and GPUs
+
+
+def _of_nodes(nodes: Sequence[Node], seen: Look, book: Memory, limits: Limits) -> Iterator[Result]:
+    told = [*nodes, *(node for node in seen.nodes if node.trouble and node not in nodes)]
+    for node in told:
+        fault = faults.of_node(node, limits, tuple(book.labels.get(node.name, ())))
+        if fault:
+            details = "\n".join(event.text for event in node.events)
+            yield Result(fault.status, f"{node.name}: {fault.text}", subject=node.name, details=details)
+
+
+def _of_gpus(
+    node: Node, book: Memory, limits: Limits, patience: Patience, job: Job, now: float
+) -> Iterator[Result]:
+    since = (job.started_at or now) - 60.0
+    news = tuple(event for event in node.events if event.at is not None and event.at >= since)
+    for gpu in node.readout.gpus:
+        name = f"{node.name}/{gpu.label}"
+        events = tuple(event for event in news if event.speaks_of(gpu.bus))
+        key = book.key(node.name, gpu)
+        found = faults.of_gpu(gpu, limits, book.rises.get(key, 0), events)
+        lasting = [fault.text for fault in found if fault.lasting]
+        if lasting:
+            book.remember(key, name, lasting[0], now)
+        recalled = book.recall(key, name, now, patience.recalled_for)
+        if recalled:
+            found.append(Fault(Status.WARNING, f"{recalled}; keep the job off it: --exclude={node.name}"))
+        if found:
+            yield _fault(name, found, Named(name, gpu))
+    heard = {gpu.bus for gpu in node.readout.gpus}
+    for event in news:
+        if event.fatal and not any(event.speaks_of(bus) for bus in heard):
+            subject = f"{node.name}/gpu-{event.bus}"
+            text = f"{subject}: its driver reports: {event.text}"
+            yield Result(Status.CRITICAL, text, subject=subject)
+
+
+def _fault(name: str, found: Sequence[Fault], gpu: Named) -> Result:
+    texts = "; ".join(fault.text for fault in found)
+    return Result(found[0].status, f"{name}: {texts}", subject=name, details=_figures(gpu))
+
+
+# ------------------------------------------------------------------ hangs and idleness
+
+
+def _hang(moment: Moment, book: Memory, patience: Patience, run: Run, now: float) -> Iterator[Result]:
+    """The signature of a hung collective: WARNING at once, CRITICAL when it stays."""
+    if not moment.hung:
+        book.hung_since = None
+        return
+    book.hung_since = book.hung_since or now
+    lasted = now - book.hung_since
+    line = (
+        f"hung in a collective? {_busy_at(moment.waiting)}, near idle, since {iso(book.hung_since)}"
+        f" ({format_duration(lasted)})"
+    )
+    suspects = ", ".join(each.shown for each in moment.quiet[:_SHOWN])
+    more = f" and {len(moment.quiet) - _SHOWN} more" if len(moment.quiet) > _SHOWN else ""
+    who = f"suspects, at 0 %: {suspects}{more}" if suspects else "none stands out: the network?"
+    status = Status.CRITICAL if lasted >= patience.hang_after else Status.WARNING
+    waiting = "\n".join(f"waits: {each.name} {_figures(each)}" for each in moment.waiting[:32])
+    blamed = "\n".join(f"suspect: {each.name} {_figures(each)}" for each in moment.quiet[:32])
+    details = f"{blamed}\n{waiting}\nwatchdogd stacks {run.name}".strip()
+    yield Result(status, f"{line}; {who}", subject=HUNG, details=details)
+
+
+def _busy_at(waiting: Sequence[Named]) -> str:
+    powers = sorted(round(each.gpu.power_w) for each in waiting if each.gpu.power_w is not None)
+    count = len(waiting)
+    draw = f"{powers[0]} W" if powers[0] == powers[-1] else f"{powers[0]} to {powers[-1]} W"
+    return f"{count} GPU{' shows' if count == 1 else 's show'} full utilisation at {draw}"
+
+
+def _idle(
+    moment: Moment, gpus: Sequence[Named], book: Memory, patience: Patience, now: float
+) -> Iterator[Result]:
+    """GPUs at 0 % in every look for a while; those of a hang are told there."""
+    if moment.hung:
+        return
+    since = book.idle([each.name for each in moment.quiet], now)
+    late = [name for name, begin in since.items() if now - begin >= patience.idle_after]
+    if not late:
+        return
+    telling = sum(each.gpu.utilisation is not None for each in gpus)
+    begin = max(since[name] for name in late)
+    count = "all" if len(late) == telling else f"{len(late)} of"
+    who = f"{count} {telling} GPUs {'does' if len(late) == 1 < telling else 'do'}"
+    names = "" if len(late) == telling else f": {', '.join(late[:_SHOWN])}{' ...' * (len(late) > _SHOWN)}"
+    yield warning(
+        f"{who} nothing for {format_duration(now - begin)} while the job runs{names}",
+        subject=IDLE,
+        details="\n".join(late),
+    )

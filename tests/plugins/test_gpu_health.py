@@ -1,0 +1,482 @@
+"""gpu_health with smi tools that print real forms, lie with their exit codes, and hang."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from watchdogd.plugins.gpu_health import gpu_health
+
+from tests.readers.gpu_samples import sample
+from watchdogd.jobs import Job, Snapshot
+from watchdogd.plugin import Plugin, Result, Run, Status
+from watchdogd.readers import sample as samples
+from watchdogd.readers.gpu.gpu import Gpu, Readout
+from watchdogd.readers.gpu.probe import Node
+from watchdogd.readers.sample import Sample
+
+HEALTH: Plugin = gpu_health
+START = 1_795_800_000.0
+HEADER = (
+    "index, uuid, utilization.gpu [%], power.draw [W], power.limit [W], temperature.gpu, memory.used [MiB], "
+    "memory.total [MiB], ecc.errors.uncorrected.aggregate.total, ecc.errors.uncorrected.volatile.total"
+)
+WORKS, STALLED, WAITS, UNUSED = (100, 650, 60000), (0, 125, 60000), (100, 124, 60000), (0, 71, 4)
+"""Utilisation, watts and MiB of a GPU in each state, as measured on H100."""
+HERE = os.uname().nodename.partition(".")[0]
+
+
+def uuid(number: int) -> str:
+    return f"GPU-0c5e77aa-1111-4222-8333-{number:012d}"
+
+
+def csv(
+    *states: tuple[int, int, int], first: int = 0, heat: int = 60, ecc: dict[int, int] | None = None
+) -> str:
+    """What nvidia-smi prints of GPUs in these states; `ecc`: their uncorrectable errors by number."""
+    rows = [
+        f"{number}, {uuid(number)}, {use} %, {power}.10 W, 700.00 W, {heat}, {used} MiB, 81559 MiB, "
+        f"{(ecc or {}).get(number, 0)}, 0"
+        for number, (use, power, used) in enumerate(states, first)
+    ]
+    return "\n".join([HEADER, *rows]) + "\n"
+
+
+@dataclass
+class Machine:
+    """A machine with fake tools on its PATH, and the check that looks at it minute by minute."""
+
+    folder: Path
+    now: float = START
+    job: Job | None = field(
+        default_factory=lambda: Job("88", "88", "run-17", "alice", "RUNNING", started_at=START - 60)
+    )
+    wanted: dict[str, Any] = field(default_factory=dict)
+    memory: dict[str, Any] = field(default_factory=dict)
+    backend: str = "process"
+    notices: list[str] = field(default_factory=list)
+
+    def tool(self, name: str, text: str, code: int = 0, before: str = "") -> None:
+        """A tool that prints `text`, whatever it is asked for."""
+        (self.folder / f"{name}.txt").write_text(text)
+        script = self.folder / name
+        script.write_text(f"#!/bin/sh\n{before}\ncat '{self.folder}/{name}.txt'\nexit {code}\n")
+        script.chmod(0o755)
+
+    def look(self, minutes: float = 2.0) -> dict[str, Result]:
+        """The results by subject, `minutes` after the last look; the memory goes through JSON."""
+        self.now += 60 * minutes
+        run = Run("run-17", "run-17", backend=self.backend, inbox=str(self.folder / "inbox"))
+        jobs = (self.job,) if self.job else ()
+        memory = json.loads(json.dumps(self.memory))
+        injected = {
+            "run": run,
+            "snapshot": Snapshot(self.now, jobs=jobs, backend=self.backend),
+            "memory": memory,
+            "now": self.now,
+        }
+        defaults = {name: each.default for name, each in HEALTH.parameters.items()}
+        results = HEALTH.results({**defaults, **self.wanted}, injected)
+        self.memory = memory
+        self.notices += [result.summary for result in results if result.notice]
+        return {result.subject: result for result in results if not result.notice}
+
+    def bad(self, minutes: float = 2.0) -> dict[str, Status]:
+        """What is not OK."""
+        found = self.look(minutes)
+        return {subject: each.status for subject, each in found.items() if each.status is not Status.OK}
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    (tmp_path / "inbox").mkdir()
+    return Machine(tmp_path)
+
+
+def test_working_gpus_are_well_and_measured(machine: Machine) -> None:
+    machine.wanted = {"gpus_per_node": 2}
+    machine.tool("nvidia-smi", csv(WORKS, (97, 612, 60000)))
+    found = machine.look()
+    assert set(found) == {""}
+    whole = found[""]
+    assert whole.status is Status.OK
+    assert "2 GPUs on 1 node" in whole.summary
+    assert whole.metrics["utilisation"].value == 98.5
+    assert whole.metrics["power"].unit == "W"
+    assert uuid(1) in whole.details
+
+
+def test_fewer_gpus_than_wanted_says_which_is_gone(machine: Machine) -> None:
+    machine.wanted = {"gpus_per_node": 3}
+    machine.tool("nvidia-smi", csv(WORKS, WORKS, WORKS))
+    assert machine.bad() == {}
+    machine.tool("nvidia-smi", csv(WORKS, WORKS))
+    lost = machine.look()[HERE]
+    assert lost.status is Status.CRITICAL
+    assert "2 of 3 GPUs are there (gpu2 is gone)" in lost.summary
+    machine.tool("nvidia-smi", csv(WORKS, WORKS, WORKS))
+    assert machine.look()[HERE].status is Status.OK
+
+
+def test_partitions_count_as_devices_or_as_boards(machine: Machine) -> None:
+    for wanted in (2, 4):
+        machine.wanted = {"gpus_per_node": wanted}
+        machine.tool("amd-smi", sample("amd-monitor-xcp.txt"))
+        assert machine.bad() == {}
+    machine.wanted = {"gpus_per_node": 3}
+    assert machine.bad() == {HERE: Status.CRITICAL}
+
+
+@pytest.mark.parametrize("tool", ["rocm-smi", "amd-smi"])
+def test_no_driver_though_the_tool_exits_0(machine: Machine, tool: str) -> None:
+    line = "ERROR:root:Driver not initialized (amdgpu not found in modules)"
+    machine.tool(tool, line + "\n")
+    found = machine.look()
+    assert found[HERE].status is Status.UNKNOWN, "nobody said that it should have GPUs"
+    machine.wanted = {"gpus_per_node": 8}
+    found = machine.look()
+    assert found[HERE].status is Status.CRITICAL
+    assert line in found[HERE].summary
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Failed to initialize NVML: Driver/library version mismatch\n", "version mismatch"),
+        ("gibberish\n", "'gibberish'"),
+        ("", "nothing"),
+    ],
+)
+def test_what_cannot_be_read_is_unknown_with_the_line(machine: Machine, text: str, said: str) -> None:
+    machine.wanted = {"gpus_per_node": 8}
+    machine.tool("nvidia-smi", text, code=9)
+    found = machine.look()
+    assert {subject: each.status for subject, each in found.items()} == {"": Status.UNKNOWN}
+    assert said in found[""].summary
+
+
+def test_no_tool_at_all_is_unknown(machine: Machine) -> None:
+    machine.wanted = {"gpus_per_node": 8}
+    assert "no nvidia-smi, amd-smi or rocm-smi" in machine.look()[""].summary
+    assert machine.bad() == {"": Status.UNKNOWN}
+
+
+def test_a_tool_that_hangs_is_unknown_in_time(machine: Machine) -> None:
+    machine.wanted = {"gpus_per_node": 8, "deadline": 6.0}
+    machine.tool("nvidia-smi", csv(WORKS), before="trap '' TERM; sleep 600 & wait; sleep 600")
+    began = time.monotonic()
+    found = machine.look()
+    assert time.monotonic() - began < 9.0
+    assert found[""].status is Status.UNKNOWN
+    assert "nvidia-smi hangs" in found[""].summary
+
+
+def test_another_tool_tells_where_one_hangs(machine: Machine) -> None:
+    machine.wanted = {"gpus_per_node": 3, "deadline": 12.0}
+    machine.tool("amd-smi", "", before="sleep 600")
+    machine.tool("rocm-smi", sample("rocm-concise-node.txt"), code=2)
+    assert machine.bad() == {f"{HERE}/gpu2": Status.CRITICAL}
+
+
+def test_exit_codes_lie(machine: Machine) -> None:
+    machine.wanted = {"gpus_per_node": 3}
+    machine.tool("amd-smi", sample("amd-metric.json"), code=2)
+    assert machine.bad() == {f"{HERE}/gpu0": Status.WARNING, f"{HERE}/gpu2": Status.UNKNOWN}
+
+
+def test_lost_and_half_dead_gpus_of_the_table(machine: Machine) -> None:
+    machine.wanted = {"gpus_per_node": 4}
+    machine.tool("nvidia-smi", sample("nvidia-table.txt"))
+    found = machine.look()
+    assert {subject: each.status for subject, each in found.items() if subject.startswith(HERE)} == {
+        f"{HERE}/gpu1": Status.CRITICAL,
+        f"{HERE}/gpu2": Status.CRITICAL,
+        f"{HERE}/gpu3": Status.WARNING,
+    }
+    assert "fan: ERR!" in found[f"{HERE}/gpu3"].summary
+
+
+def test_a_gpu_off_the_bus_that_hides_the_others(machine: Machine) -> None:
+    machine.wanted = {"gpus_per_node": 8}
+    line = "Unable to determine the device handle for GPU 0000:91:00.0: GPU is lost.  Reboot the system"
+    machine.tool("nvidia-smi", line + "\n", code=15)
+    found = machine.look()
+    assert found[f"{HERE}/gpu-0000:91:00.0"].status is Status.CRITICAL
+    assert found[HERE].status is Status.UNKNOWN, "seven others may be there: they are not called gone"
+
+
+def test_uncorrectable_errors_alarm_when_they_rise_and_are_known_in_the_next_job(machine: Machine) -> None:
+    subject = f"{HERE}/gpu1"
+    machine.tool("nvidia-smi", csv(WORKS, WORKS, ecc={1: 5}))
+    assert machine.bad() == {}, "what the card counted in its life is no alarm"
+    machine.tool("nvidia-smi", csv(WORKS, WORKS, ecc={1: 7}))
+    risen = machine.look()[subject]
+    assert risen.status is Status.CRITICAL
+    assert "2 uncorrectable ECC errors" in risen.summary
+    assert machine.bad() == {subject: Status.CRITICAL}, "it stays so for this job"
+
+    machine.job = Job("89", "89", "run-17", "alice", "RUNNING", started_at=machine.now)
+    recalled = machine.look()[subject]
+    assert recalled.status is Status.WARNING
+    assert "was bad in job 88" in recalled.summary
+    assert f"--exclude={HERE}" in recalled.summary
+    assert machine.bad(minutes=90) == {}, "an hour of work, and it is trusted again"
+
+    machine.job = Job("90", "90", "run-17", "alice", "RUNNING", started_at=machine.now)
+    assert machine.bad() == {}
+
+
+def test_a_bad_gpu_is_known_by_its_uuid_under_another_number(machine: Machine) -> None:
+    machine.tool("nvidia-smi", csv(WORKS, WORKS))
+    machine.look()
+    machine.tool("nvidia-smi", csv(WORKS, WORKS, ecc={1: 1}))
+    machine.look()
+    machine.job = Job("89", "89", "run-17", "alice", "RUNNING", started_at=machine.now)
+    machine.tool("nvidia-smi", csv(WORKS, first=1, ecc={1: 1}).replace(f"1, {uuid(1)}", f"0, {uuid(1)}"))
+    recalled = machine.look()[f"{HERE}/gpu0"]
+    assert f"then {HERE}/gpu1, was bad in job 88" in recalled.summary
+
+
+def test_errors_that_came_between_two_jobs_are_seen(machine: Machine) -> None:
+    machine.tool("nvidia-smi", csv(WORKS))
+    machine.look()
+    machine.job = Job("89", "89", "run-17", "alice", "RUNNING", started_at=machine.now)
+    machine.tool("nvidia-smi", csv(WORKS, ecc={0: 3}))
+    assert machine.bad() == {f"{HERE}/gpu0": Status.CRITICAL}
+
+
+def test_remaps_throttling_and_the_cards_own_limit(machine: Machine) -> None:
+    text = sample("nvidia-q.txt").replace("Attached GPUs                                          : 3", "")
+    machine.tool("nvidia-smi", text)
+    first = machine.look()[f"{HERE}/gpu0"]
+    assert first.status is Status.WARNING
+    assert "needs a reset" in first.summary
+    assert "hw thermal slowdown" in first.summary
+    failed = text.replace(
+        "Remapping Failure Occurred                     : No", "Remapping Failure Occurred : Yes"
+    )
+    machine.tool("nvidia-smi", failed.replace(": 78 C", ": 93 C"))
+    first = machine.look()[f"{HERE}/gpu0"]
+    assert first.status is Status.CRITICAL
+    assert "93 °C hot, slows down at 92 °C" in first.summary
+
+
+def test_thresholds(machine: Machine) -> None:
+    machine.wanted = {
+        "vram_warn": 70.0,
+        "vram_crit": 90.0,
+        "temperature_warn": 80.0,
+        "temperature_crit": 90.0,
+    }
+    machine.tool("nvidia-smi", csv(WORKS, heat=79))
+    assert machine.bad() == {f"{HERE}/gpu0": Status.WARNING}
+    machine.tool("nvidia-smi", csv((100, 650, 76000), heat=79))
+    assert machine.bad() == {f"{HERE}/gpu0": Status.CRITICAL}
+    machine.tool("nvidia-smi", csv((100, 650, 6000), heat=90))
+    hot = machine.look()[f"{HERE}/gpu0"]
+    assert (hot.status, "90 °C hot, limit 90 °C" in hot.summary) == (Status.CRITICAL, True)
+    machine.tool("nvidia-smi", csv((100, 650, 6000), heat=50))
+    assert machine.bad() == {}
+
+
+def test_a_hung_collective_names_its_suspects(machine: Machine) -> None:
+    machine.wanted = {"gpus_per_node": 4}
+    machine.tool("nvidia-smi", csv(WORKS, WORKS, WORKS, WORKS))
+    assert machine.bad() == {}
+    machine.tool("nvidia-smi", csv(WAITS, WAITS, STALLED, WAITS))
+    hung = machine.look()["collective"]
+    assert hung.status is Status.WARNING
+    assert "3 GPUs show full utilisation at 124 W" in hung.summary
+    assert f"suspects, at 0 %: {HERE}/gpu2 (125 W)" in hung.summary
+    assert "watchdogd stacks run-17" in hung.details
+    assert machine.bad(minutes=11) == {"collective": Status.CRITICAL}
+    assert machine.bad(minutes=30) == {"collective": Status.CRITICAL}, "the suspect's idleness is told there"
+    machine.tool("nvidia-smi", csv(WORKS, WORKS, WORKS, WORKS))
+    assert machine.look()["collective"].status is Status.OK
+
+
+def test_all_wait_and_none_stands_out(machine: Machine) -> None:
+    machine.tool("nvidia-smi", csv(WAITS, WAITS))
+    assert machine.bad() == {}, "nobody knows yet that these GPUs can draw more"
+    machine.tool("nvidia-smi", csv(WORKS, WORKS))
+    assert machine.bad() == {}
+    machine.tool("nvidia-smi", csv(WAITS, WAITS))
+    assert "none stands out" in machine.look()["collective"].summary
+
+
+@pytest.mark.parametrize(
+    "states",
+    [
+        (WORKS, WORKS, STALLED),  # one between two batches
+        (STALLED, STALLED, STALLED),  # the data loader is slow
+        (WORKS, WAITS, STALLED),  # a pipeline's bubble
+        ((100, 240, 60000), (100, 250, 60000), UNUSED),  # light work, and a GPU that nobody holds
+        ((55, 180, 60000), (40, 150, 60000), STALLED),
+    ],
+)
+def test_what_is_no_hang(machine: Machine, states: tuple[tuple[int, int, int], ...]) -> None:
+    machine.wanted = {"gpus_per_node": 3}
+    machine.tool("nvidia-smi", csv(*states))
+    assert machine.bad() == {}
+    assert machine.bad() == {}
+
+
+def test_idle_gpus_while_the_job_runs(machine: Machine) -> None:
+    machine.tool("nvidia-smi", csv(STALLED, STALLED))
+    assert machine.bad() == {}
+    assert machine.bad(minutes=10) == {}
+    idle = machine.look(minutes=6)["idle"]
+    assert (idle.status, "all 2 GPUs do nothing for 16m" in idle.summary) == (Status.WARNING, True)
+    machine.tool("nvidia-smi", csv(WORKS, STALLED))
+    idle = machine.look()["idle"]
+    assert f"1 of 2 GPUs does nothing for 18m while the job runs: {HERE}/gpu1" in idle.summary
+    machine.tool("nvidia-smi", csv(WORKS, WORKS))
+    assert machine.look()["idle"].status is Status.OK
+    assert machine.bad(minutes=60) == {}
+
+
+def test_the_drivers_reports_of_this_job(machine: Machine) -> None:
+    table = csv(WORKS).replace("uuid,", "uuid, pci.bus_id,")
+    machine.tool("nvidia-smi", table.replace(uuid(0), f"{uuid(0)}, 00000000:1B:00.0"))
+    report = "kern  :warn  : {date} NVRM: Xid (PCI:0000:{bus}:00): {xid}, pid=88, x\n"
+    old = report.format(date="2020-01-01T00:00:00,000000+00:00", bus="1b", xid=79)
+    machine.tool("dmesg", old)
+    assert machine.bad() == {}, "it came long before this job"
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%S,000000+00:00", time.gmtime(START))
+    machine.tool(
+        "dmesg",
+        old + report.format(date=stamp, bus="1b", xid=119) + report.format(date=stamp, bus="c1", xid=79),
+    )
+    assert machine.bad() == {f"{HERE}/gpu0": Status.CRITICAL, f"{HERE}/gpu-0000:c1:00": Status.CRITICAL}
+
+
+def test_nothing_is_judged_without_a_job(machine: Machine) -> None:
+    machine.tool("nvidia-smi", sample("nvidia-table.txt"))
+    assert machine.bad()
+    machine.job = None
+    found = machine.look()
+    assert {each.status for each in found.values()} == {Status.OK}
+    assert all(each.quiet for subject, each in found.items() if subject)
+    assert set(machine.look()) == {""}
+
+
+# ------------------------------------------------------------------ samples that the job's own probe left
+
+OTHER = "nobody"
+
+
+def leave(
+    machine: Machine, name: str, *gpus: Gpu, job: str = "88", age: float = 0.0, user: str = OTHER
+) -> None:
+    """A sample of node `name`, `age` seconds old."""
+    path = machine.folder / "inbox" / f"run-17.sample.{name}.77.json"
+    path.write_text(samples.dump(Sample("run-17", job, Node(name, Readout(gpus)))))
+    entry = pwd.getpwnam(user)
+    os.chown(path, entry.pw_uid, entry.pw_gid)
+    os.utime(path, (machine.now + 120 - age,) * 2)
+
+
+@pytest.fixture
+def foreign(machine: Machine) -> Machine:
+    """A job of somebody else on two nodes."""
+    machine.backend = "slurm"
+    machine.job = Job("88", "88", "run-17", OTHER, "RUNNING", nodes="node[5-6]", started_at=START)
+    machine.wanted = {"gpus_per_node": 1}
+    return machine
+
+
+@pytest.mark.root
+def test_samples_in_the_inbox_are_judged(foreign: Machine) -> None:
+    work = Gpu(0, utilisation=97.0, power_w=600.0)
+    leave(foreign, "node5", work)
+    leave(foreign, "node6", Gpu(0, trouble="GPU is lost"))
+    assert foreign.bad() == {"node6/gpu0": Status.CRITICAL}
+    leave(foreign, "node5", work)
+    leave(foreign, "node6", work, age=900)
+    found = foreign.look()
+    assert (found["node6"].status, "silent for 15m" in found["node6"].summary) == (Status.UNKNOWN, True)
+    leave(foreign, "node5", work)
+    leave(foreign, "node6", work, job="87")
+    assert "left no sample" in foreign.look()["node6"].summary
+
+
+@pytest.mark.root
+def test_only_the_jobs_owner_is_believed(foreign: Machine) -> None:
+    leave(foreign, "node5", Gpu(0, trouble="GPU is lost"), user="daemon")
+    assert foreign.bad() == {}
+    assert len(foreign.notices) == 1
+
+
+def test_no_way_in_is_told_once_and_is_no_standing_unknown(foreign: Machine) -> None:
+    for _ in range(3):
+        assert foreign.bad() == {}
+    (notice,) = foreign.notices
+    assert "watchdogd probe --run run-17 &" in notice
+
+
+# ------------------------------------------------------------------ an own job, through srun
+
+
+@pytest.fixture
+def own(machine: Machine) -> Machine:
+    """An own job on two nodes; srun answers for node5, and for node6 as `node6` in the folder says."""
+    machine.backend = "slurm"
+    me = pwd.getpwuid(os.geteuid()).pw_name
+    machine.job = Job("88", "88", "run-17", me, "RUNNING", nodes="node[5-6]", started_at=START)
+    machine.wanted = {"gpus_per_node": 1, "deadline": 2.0}
+    (machine.folder / "node5").write_text(answer("node5"))
+    script = (
+        f'echo "$@" >> {machine.folder}/calls; n=0\n'
+        f"for node in node5 node6; do case $* in *nodelist=*$node*) "
+        f'sed "s/^/$n: /" {machine.folder}/$node; n=$((n+1));; esac; done\n'
+    )
+    machine.tool("srun", "", before=script)
+    return machine
+
+
+def answer(node: str) -> str:
+    """A probe's whole output."""
+    return f"@@ node {node}\n@@ run nvidia-smi -q\n{csv(WORKS)}@@ exit 0\n@@ end\n"
+
+
+def test_a_node_that_stays_silent_is_left_in_peace_for_a_while(own: Machine) -> None:
+    (own.folder / "node6").write_text("")
+    for _ in range(4):
+        assert own.bad(minutes=1) == {"node6": Status.UNKNOWN}
+    calls = (own.folder / "calls").read_text().split("--nodelist=")[1:]
+    asked = [call.split()[0] for call in calls]
+    assert asked == ["node5,node6", "node5,node6", "node5", "node5"]
+    (own.folder / "node6").write_text(answer("node6"))
+    found = own.look(minutes=5)
+    assert found["node6"].status is Status.OK
+    assert found[""].summary.startswith("2 GPUs on 2 nodes")
+
+
+def test_a_step_that_slurm_refuses_is_told_once(own: Machine) -> None:
+    own.tool("srun", "", before="echo 'srun: error: Access/permission denied' >&2; exit 1")
+    assert own.bad() == {}
+    assert own.bad() == {}
+    assert len(own.notices) == 1
+
+
+def test_no_node_answers_is_one_unknown(own: Machine) -> None:
+    (own.folder / "node5").write_text("")
+    (own.folder / "node6").write_text("")
+    for _ in range(3):
+        assert own.bad(minutes=1) == {"": Status.UNKNOWN}
+
+
+@pytest.mark.root
+def test_fresh_samples_of_an_own_job_save_the_step(own: Machine) -> None:
+    assert own.job is not None
+    for name in ("node5", "node6"):
+        leave(own, name, Gpu(0, utilisation=97.0), user=own.job.user)
+    assert own.bad() == {}
+    assert not (own.folder / "calls").exists()

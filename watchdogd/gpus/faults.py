@@ -1,0 +1,117 @@
+"""What is wrong with one GPU, or with one node's GPUs: pure judgements, worst first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from watchdogd.plugin import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from watchdogd.readers.gpu.gpu import Gpu
+    from watchdogd.readers.gpu.kernel import Event
+    from watchdogd.readers.gpu.probe import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Thresholds: per cent of memory, degrees Celsius; GPUs that each node should have. None: not judged.
+
+    Without `temperature_warn` the temperature at which a card says that it slows itself down counts.
+    """
+
+    gpus_per_node: int | None = None
+    vram_warn: float | None = None
+    vram_crit: float | None = None
+    temperature_warn: float | None = None
+    temperature_crit: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong, in a few words. `lasting`: the card itself is bad, in other jobs too."""
+
+    status: Status
+    text: str
+    lasting: bool = False
+
+
+def of_gpu(gpu: Gpu, limits: Limits, risen: int = 0, events: tuple[Event, ...] = ()) -> list[Fault]:
+    """Of one GPU: `risen` uncorrectable errors more than when it was first seen in this job."""
+    found = [*_broken(gpu, events), *_memory(gpu, risen), *_hot(gpu, limits), *_full(gpu, limits)]
+    if gpu.blank and not gpu.partition and gpu.vram_total is None:
+        found.append(Fault(Status.UNKNOWN, "its tool tells nothing of it"))
+    return sorted(found, key=lambda fault: -fault.status.severity)
+
+
+def _broken(gpu: Gpu, events: tuple[Event, ...]) -> Iterator[Fault]:
+    if gpu.trouble:
+        yield Fault(Status.CRITICAL, f"it cannot be used: {gpu.trouble}", lasting=True)
+    for event in events:
+        status = Status.CRITICAL if event.fatal else Status.WARNING
+        yield Fault(status, f"its driver reports: {event.text}", lasting=event.fatal)
+    for doubt in gpu.doubts:
+        yield Fault(Status.WARNING, f"a reading fails ({doubt})")
+    if gpu.throttled:
+        yield Fault(Status.WARNING, f"it slows itself down: {', '.join(gpu.throttled)}")
+
+
+def _memory(gpu: Gpu, risen: int) -> Iterator[Fault]:
+    """Correctable errors are harmless; what counts the card's life alarms only when it rises."""
+    if gpu.remap_failed:
+        yield Fault(Status.CRITICAL, "a memory row could not be remapped: the card is worn out", lasting=True)
+    if risen:
+        errors = "error" if risen == 1 else "errors"
+        yield Fault(Status.CRITICAL, f"{risen} uncorrectable ECC {errors} in this job", lasting=True)
+    elif gpu.ecc_volatile:
+        yield Fault(
+            Status.WARNING, f"{gpu.ecc_volatile} uncorrectable ECC errors since its driver was loaded"
+        )
+    if gpu.remap_pending:
+        yield Fault(Status.WARNING, "memory is to be remapped: the GPU needs a reset after this job")
+
+
+def _hot(gpu: Gpu, limits: Limits) -> Iterator[Fault]:
+    now = gpu.temperature_c
+    own = limits.temperature_warn is None and gpu.slowdown_c is not None
+    warn = gpu.slowdown_c if own else limits.temperature_warn
+    if now is None:
+        return
+    if limits.temperature_crit is not None and now >= limits.temperature_crit:
+        yield Fault(Status.CRITICAL, f"{now:g} °C hot, limit {limits.temperature_crit:g} °C")
+    elif warn is not None and now >= warn:
+        yield Fault(Status.WARNING, f"{now:g} °C hot, {'slows down at' if own else 'limit'} {warn:g} °C")
+
+
+def _full(gpu: Gpu, limits: Limits) -> Iterator[Fault]:
+    now = gpu.vram
+    if now is None:
+        return
+    if limits.vram_crit is not None and now >= limits.vram_crit:
+        yield Fault(Status.CRITICAL, f"memory {now:.0f} % full, limit {limits.vram_crit:g} %")
+    elif limits.vram_warn is not None and now >= limits.vram_warn:
+        yield Fault(Status.WARNING, f"memory {now:.0f} % full, limit {limits.vram_warn:g} %")
+
+
+def of_node(node: Node, limits: Limits, known: tuple[str, ...] = ()) -> Fault | None:
+    """Of a whole node; `known` are the labels of the GPUs that it had before in this job."""
+    if node.trouble:
+        return Fault(Status.UNKNOWN, f"its GPUs cannot be told of: {node.trouble}")
+    wanted = limits.gpus_per_node
+    if node.readout.absent:
+        line = f"no GPU is usable on it: {node.readout.absent}"
+        return Fault(Status.CRITICAL if wanted else Status.UNKNOWN, line)
+    labels = {gpu.label for gpu in node.readout.gpus}
+    gone = [label for label in known if label not in labels]
+    named = f" ({', '.join(gone[:8])} {'is' if len(gone) == 1 else 'are'} gone)" if gone else ""
+    found = set(node.readout.counts)
+    if wanted is None or wanted in found or min(found) > wanted:
+        lost = bool(gone) and node.readout.complete and wanted is None
+        return Fault(Status.CRITICAL, f"GPUs were lost{named}") if lost else None
+    if not node.readout.complete:
+        return Fault(
+            Status.UNKNOWN, f"its tool's answer ends after {max(found)} of {wanted} GPUs: there may be more"
+        )
+    return Fault(Status.CRITICAL, f"{max(found)} of {wanted} GPUs are there{named}")

@@ -1,0 +1,143 @@
+"""What gpu_health remembers between rounds: counters and faults by GPU, and how long a state lasts."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from watchdogd.readers.gpu.probe import Node
+from watchdogd.units import iso
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from watchdogd.readers.gpu.gpu import Gpu
+
+_KEPT = 4000
+"""GPUs whose counters are kept."""
+_BAD_FOR = 30 * 86400.0
+"""Seconds for which a GPU's fault is remembered."""
+_REST = 300.0
+"""Seconds until a node that was silent twice running is asked again: what hangs there would pile up."""
+
+
+@dataclass(slots=True)
+class Memory:
+    """JSON values.
+
+    By key (the UUID where it is known): the last `counters`, their `rises` in this job, `bad` ones.
+    `said` are subjects that were not OK in this job, `labels` the GPUs of each node, `used` those that
+    worked.
+    """
+
+    SAID: ClassVar[int] = 200
+
+    job: str = ""
+    since: float = 0.0
+    told: bool = False
+    said: list[str] = field(default_factory=list)
+    labels: dict[str, list[str]] = field(default_factory=dict)
+    keys: dict[str, str] = field(default_factory=dict)
+    counters: dict[str, list[int | None]] = field(default_factory=dict)
+    rises: dict[str, int] = field(default_factory=dict)
+    bad: dict[str, dict[str, Any]] = field(default_factory=dict)
+    used: list[str] = field(default_factory=list)
+    busy_w: float | None = None
+    hung_since: float | None = None
+    idle_since: dict[str, float] = field(default_factory=dict)
+    silent: dict[str, list[Any]] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, memory: Mapping[str, Any]) -> Memory:
+        """As `dump` left it; what another version of watchdogd kept beside it is passed over."""
+        return cls(**{name: memory[name] for name in cls.__dataclass_fields__ if name in memory})
+
+    def dump(self) -> dict[str, Any]:
+        """To be kept."""
+        self.counters = dict(list(self.counters.items())[-_KEPT:])
+        return asdict(self)
+
+    def begin(self, job: str, now: float) -> None:
+        """Forget what belonged to another job; counters and faults stay, since GPUs do."""
+        self.bad = {key: entry for key, entry in self.bad.items() if now - entry["at"] < _BAD_FOR}
+        if job != self.job:
+            self.job, self.since, self.busy_w, self.hung_since = job, now, None, None
+            for kept in (self.labels, self.keys, self.rises, self.used, self.idle_since, self.silent):
+                kept.clear()
+
+    # Nodes that do not answer
+
+    def heard(self, nodes: Sequence[Node], now: float) -> None:
+        """Count for each node how often running it was silent."""
+        for node in nodes:
+            if node.trouble:
+                times = self.silent.get(node.name, [0])[0] + 1
+                self.silent[node.name] = [times, now, node.trouble]
+            else:
+                self.silent.pop(node.name, None)
+
+    def resting(self, now: float) -> frozenset[str]:
+        """Nodes that are not asked now."""
+        return frozenset(
+            name for name, (times, at, _) in self.silent.items() if times >= 2 and now - at < _REST
+        )
+
+    def unheard(self, nodes: Iterable[Node]) -> list[Node]:
+        """Silent nodes that were not asked this time, as they were."""
+        asked = {node.name for node in nodes}
+        return [
+            Node(name, trouble=f"{why} (last asked {iso(at)})")
+            for name, (_, at, why) in self.silent.items()
+            if name not in asked
+        ]
+
+    # GPUs
+
+    def key(self, node: str, gpu: Gpu) -> str:
+        """What a GPU is known by: its UUID, now or before; else its place."""
+        place = f"{node}/{gpu.label}"
+        if gpu.uuid:
+            self.keys[place] = gpu.uuid
+        return self.keys.get(place, place)
+
+    def seen(self, node: Node) -> None:
+        """Keep which GPUs the node has, and their counters, which may have risen since the last look."""
+        labels = [gpu.label for gpu in node.readout.gpus if gpu.index is not None]
+        self.labels[node.name] = list(dict.fromkeys([*self.labels.get(node.name, []), *labels]))
+        for gpu in node.readout.gpus:
+            key, now = self.key(node.name, gpu), (gpu.ecc_uncorrectable, gpu.ecc_volatile)
+            pairs = list(zip(self.counters.pop(key, [None, None]), now, strict=True))
+            rise = max(
+                (last - first for first, last in pairs if first is not None and last is not None), default=0
+            )
+            if rise > 0:
+                self.rises[key] = self.rises.get(key, 0) + rise
+            self.counters[key] = [first if last is None else last for first, last in pairs]
+
+    def remember(self, key: str, name: str, what: str, now: float) -> None:
+        """This GPU is bad, and will be known again in other jobs."""
+        self.bad[key] = {"name": name, "what": what, "at": now, "job": self.job}
+
+    def recall(self, key: str, name: str, now: float, until: float) -> str:
+        """That it was bad in an earlier job, where it is so; what worked for `until` is bad no more."""
+        entry = self.bad.get(key)
+        if entry is None or entry["job"] == self.job:
+            return ""
+        if now - self.since > until:
+            del self.bad[key]
+            return ""
+        where = f", then {entry['name']}," if entry["name"] != name else ""
+        return f"this GPU{where} was bad in job {entry['job']} at {iso(entry['at'])}: {entry['what']}"
+
+    # How long
+
+    def worked(self, names: Iterable[str], busy_w: float | None) -> None:
+        """These GPUs work, and draw so much."""
+        self.used = sorted({*self.used, *names})
+        if busy_w is not None:
+            self.busy_w = max(self.busy_w or 0.0, busy_w)
+
+    def idle(self, names: Sequence[str], now: float) -> dict[str, float]:
+        """Since when each of these does nothing."""
+        self.idle_since = {name: self.idle_since.get(name, now) for name in names}
+        return self.idle_since
