@@ -191,6 +191,20 @@ def test_exit_codes_lie(machine: Machine) -> None:
     assert machine.bad() == {f"{HERE}/gpu0": Status.WARNING, f"{HERE}/gpu2": Status.UNKNOWN}
 
 
+def test_a_tool_that_knows_only_one_form_is_asked_for_it(machine: Machine) -> None:
+    machine.wanted = {"gpus_per_node": 2}
+    only = 'case "$*" in *--query-gpu*) ;; *) exit {code} ;; esac'
+    for code in (0, 1):
+        machine.tool("nvidia-smi", csv(WORKS, WORKS), before=only.format(code=code))
+        assert machine.bad() == {}
+    machine.wanted = {"gpus_per_node": 3}
+    (machine.folder / "nvidia-smi").unlink()
+    machine.tool(
+        "rocm-smi", sample("rocm-concise-node.txt"), before='test $# = 0 || { echo "usage:"; exit 2; }'
+    )
+    assert machine.bad() == {f"{HERE}/gpu2": Status.CRITICAL}
+
+
 def test_lost_and_half_dead_gpus_of_the_table(machine: Machine) -> None:
     machine.wanted = {"gpus_per_node": 4}
     machine.tool("nvidia-smi", sample("nvidia-table.txt"))

@@ -178,6 +178,7 @@ def test_no_driver_is_said_in_the_tools_words(line: str) -> None:
         ('Field "memory.junk" is not a valid field to query.\n\n', "memory.junk"),
         (f"gpu_uuid, pid, process_name, used_gpu_memory [MiB]\n{UUIDS[0]}, 4, /a, b, 8 MiB\n", "processes"),
         ("index, utilization.gpu [%]\n0, 5 %, 7\n", "0, 5 %, 7"),
+        (f"0, {UUIDS[0]}, NVIDIA L4, 100, 0, 1947, 124.09, 38\n", "124.09, 38"),
         ("Segmentation fault\n", "Segmentation fault"),
         ("", "nothing"),
     ],

@@ -66,7 +66,10 @@ _LOOKS = (
     (r"\d+", ("index", "temperature.gpu")),
     (r".*[A-Za-z]{3}.*", ("name",)),
 )
-"""What cells look like, and the fields that do, in the order in which they are mostly asked for."""
+"""What cells look like, and the fields that do, in the order in which they are mostly asked for.
+
+Where no column has a unit, bare numbers could be anything: then nothing is guessed.
+"""
 
 
 def read(lines: Sequence[str], asked: Sequence[str] = ()) -> Readout | None:
@@ -106,7 +109,7 @@ def _guess(rows: Sequence[Sequence[str]]) -> list[str]:
         cells = [cell for cell in column if not value.absent(cell) and not value.error(cell)]
         fields = next((fields for looks, fields in _LOOKS if _all(looks, cells)), ())
         names.append(next((field for field in fields if field not in names), f"column {len(names)}"))
-    return names if "utilization.gpu" in names or "memory.used" in names or "uuid" in names else []
+    return names if "utilization.gpu" in names or "memory.used" in names else []
 
 
 def _all(looks: str, cells: Sequence[str]) -> bool:

@@ -18,28 +18,35 @@ if TYPE_CHECKING:
 
 SCRIPT = r"""
 PATH=$PATH:/usr/local/bin:/usr/bin:/bin:/opt/rocm/bin
+seconds=$1
 echo "@@ node ${SLURMD_NODENAME:-$(uname -n | cut -d. -f1)}"
-ask() { echo "@@ run $*"; timeout -k 1 "$SECONDS_EACH" "$@" 2>&1; code=$?; echo; echo "@@ exit $code"; }
+ask() {
+    echo "@@ run $*"
+    said=$(timeout -k 1 "$seconds" "$@" 2>&1)
+    code=$?
+    printf '%s\n@@ exit %s\n' "$said" "$code"
+}
 has() { command -v "$1" >/dev/null 2>&1; }
-failed() { [ $code != 0 ] && [ $code != 124 ] && [ $code != 137 ]; }
-SECONDS_EACH=$1
+hung() { [ "$code" = 124 ] || [ "$code" = 137 ]; }
+told() { case $code:$said in 0:*GPU*|0:*gpu*|0:*card*) return 0 ;; esac; return 1; }
+failed() { ! told && ! hung; }
 if has nvidia-smi; then
     ask nvidia-smi -q
     failed && ask nvidia-smi --query-gpu="$2" --format=csv
     failed && ask nvidia-smi
     ask sh -c 'dmesg --time-format iso 2>/dev/null | grep -E "NVRM.*(Xid|fallen off)" | tail -n 50'
 fi
-code=1
+amd=no
 if has amd-smi; then
     ask amd-smi metric --json
     failed && ask amd-smi monitor
-    [ $code = 0 ] && ask amd-smi static --json
+    told && amd=yes && ask amd-smi static --json
 fi
-if has rocm-smi && [ $code != 0 ]; then
+if has rocm-smi && [ $amd = no ]; then
     ask rocm-smi --showuniqueid --showproductname --showbus --showuse --showmeminfo vram --showtemp \
         --showpower --showmaxpower --showperflevel --json
     failed && ask rocm-smi
-    ask rocm-smi --showrasinfo
+    hung || ask rocm-smi --showrasinfo
 fi
 echo "@@ end"
 """
