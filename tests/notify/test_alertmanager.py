@@ -65,7 +65,7 @@ def test_it_posts_to_the_version_2_api(endpoint: WebServer, keep: Keep) -> None:
 def alertmanager(tmp_path: Path) -> Iterator[str]:
     """The base URL of a real Alertmanager."""
     if SERVER is None:
-        pytest.skip("prometheus-alertmanager is not installed: apt install prometheus-alertmanager")
+        pytest.fail("prometheus-alertmanager is not installed: scripts/packages installs it")
     config = tmp_path / "alertmanager.yml"
     config.write_text("route: {receiver: nobody}\nreceivers: [{name: nobody}]\n")
     with reserve_port() as holder:

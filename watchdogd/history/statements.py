@@ -101,5 +101,5 @@ def _settling(dialect: DefaultDialect) -> Any:
     return statement.on_conflict_do_update(
         index_elements=["key"],
         set_={name: statement.excluded[name] for name in fields},
-        where=tables.notifications.c.state == literal_column("'waiting'"),
+        where=tables.notifications.c.state.in_([literal_column("'waiting'"), literal_column("'diverted'")]),
     )

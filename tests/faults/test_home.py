@@ -1,0 +1,144 @@
+"""Home fails under a running daemon: alerts about everything else still go out, and this fault is told."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.servers.web import WebServer
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.root
+
+
+class Watched:
+    """A daemon whose home lies on a small file system of its own, and a run outside of it."""
+
+    def __init__(self, mount: Path, place: Path, endpoint: WebServer) -> None:
+        self.mount, self.home, self.log = mount, mount / "home", place / "train.log"
+        self.endpoint = endpoint
+        self.steps = itertools.count(8)
+        self.env = {**os.environ, "WATCHDOGD_HOME": str(self.home)}
+        self.training = subprocess.Popen(["sleep", "900"], start_new_session=True)
+        (place / "train.pid").write_text(f"{self.training.pid}\n")
+        self.log.write_text("iteration 7\n")
+        self.verb("init")
+        (self.home / "config.toml").write_text(
+            f"""
+            [daemon]
+            interval = "1s"
+            [channels.hook]
+            type = "webhook"
+            url = "{endpoint.url}"
+            rate = "none"
+            [runs.run-17]
+            pid_file = "{place}/train.pid"
+            log = "{self.log}"
+            stale_after = "4s"
+            """
+        )
+        self.daemon = subprocess.Popen(
+            [sys.executable, "-m", "watchdogd", "run"], env=self.env, stdout=subprocess.DEVNULL
+        )
+        self.keep_alive()
+        wait_until(lambda: (self.home / "history.db").exists(), 60, "the first round is stored")
+
+    def verb(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "watchdogd", *words],
+            env=self.env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def keep_alive(self) -> None:
+        with self.log.open("a") as log:
+            log.write(f"iteration {next(self.steps)}\n")
+
+    def told(self, *parts: str) -> bool:
+        bodies = [request.body.decode() for request in self.endpoint.requests]
+        return any(all(part in body for part in parts) for body in bodies)
+
+    def wait_told(self, *parts: str) -> None:
+        waited = wait_until(lambda: self.told(*parts), 90, f"{parts} is told")
+        print(f"{parts} told after {waited.seconds:.1f} s")
+
+    def wait_resolved(self, target: str) -> None:
+        """The training writes on, and that is told."""
+
+        def resolved() -> bool:
+            self.keep_alive()
+            return self.told("RESOLVED", target)
+
+        wait_until(resolved, 90, f"{target} is resolved", every=0.5)
+
+    def end(self) -> None:
+        for process in (self.daemon, self.training):
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+
+
+@pytest.fixture
+def mount(tmp_path: Path) -> Iterator[Path]:
+    place = Path(f"/tmp/watchdogd-home-{os.getpid()}")
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m,mode=755", "tmpfs", str(place)], check=True)
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+    place.rmdir()
+
+
+@pytest.fixture
+def watched(mount: Path, tmp_path: Path, endpoint: WebServer) -> Iterator[Watched]:
+    watched = Watched(mount, tmp_path, endpoint)
+    yield watched
+    watched.end()
+
+
+def test_home_is_full_by_bytes(watched: Watched) -> None:
+    ballast = watched.mount / "ballast"
+    with pytest.raises(OSError, match="No space left"):
+        ballast.write_bytes(b"x" * 5_000_000)
+    watched.wait_told("CRITICAL", "run-17", "silent")
+    watched.wait_told("CRITICAL", "history")
+    ballast.unlink()
+    watched.wait_resolved("run-17")
+    watched.wait_told("RESOLVED", "history")
+    wait_until(lambda: "silent" in watched.verb("history", "run-17").stdout, 60, "what happened is recorded")
+    incidents = watched.verb("incidents", "--all").stdout
+    assert "run-17/log_staleness" in incidents
+
+
+def test_the_database_is_taken_away(watched: Watched) -> None:
+    for path in watched.home.glob("history.db*"):
+        path.unlink()
+    watched.wait_told("CRITICAL", "run-17", "silent")
+    wait_until(lambda: "silent" in watched.verb("history", "run-17").stdout, 60, "what happened is recorded")
+
+
+def test_the_database_is_overwritten(watched: Watched) -> None:
+    (watched.home / "history.db").write_bytes(b"this is no database " * 500)
+    watched.wait_told("CRITICAL", "run-17", "silent")
+    wait_until(lambda: list(watched.home.glob("history.db.corrupt-*")), 60, "it is set aside")
+    wait_until(lambda: "silent" in watched.verb("history", "run-17").stdout, 60, "what happened is recorded")
+
+
+def test_kill_9_forgets_nothing_and_tells_nothing_twice(watched: Watched) -> None:
+    watched.wait_told("CRITICAL", "run-17", "silent")
+    watched.daemon.kill()
+    watched.daemon.wait()
+    watched.daemon = subprocess.Popen(
+        [sys.executable, "-m", "watchdogd", "run"], env=watched.env, stdout=subprocess.DEVNULL
+    )
+    wait_until(lambda: watched.verb("status").returncode == 2, 90, "the next daemon knows of the incident")
+    watched.wait_resolved("run-17")
+    bodies = [request.body.decode() for request in watched.endpoint.requests]
+    assert sum("[CRITICAL] run-17" in body for body in bodies) == 1
