@@ -1,0 +1,108 @@
+"""preflight --run RUN: a smoke test at the start of a job script, before it wastes its allocation."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from watchdogd.actions import preflight, preflightlook, ranges
+from watchdogd.actions.preflight import Believed
+from watchdogd.cli.output import print_json, print_line
+from watchdogd.config import absolute, load
+from watchdogd.engine.checks import run_of
+from watchdogd.errors import UsageError, WatchdogError
+from watchdogd.home import Home
+from watchdogd.nearest import nearest
+from watchdogd.plugin import Status
+from watchdogd.units import parse_duration
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from watchdogd.actions.preflight import Finding
+
+GO, NO_GO = 0, 2
+_WORDS = {Status.OK: "fine", Status.WARNING: "warning", Status.CRITICAL: "broken", Status.UNKNOWN: "unknown"}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What the verb takes."""
+    parser.add_argument("--run", required=True, dest="name", metavar="RUN")
+    parser.add_argument("--nodes", type=int, metavar="N", help="that the script goes by (default: $NNODES)")
+    parser.add_argument("--tasks", type=int, metavar="N", help="that the script goes by")
+    parser.add_argument("--cpus", type=int, metavar="N", help="cores that must be usable here")
+    parser.add_argument(
+        "--gpus", type=int, metavar="N", help="of each node (default: as configured, else as Slurm gave)"
+    )
+    parser.add_argument("--deadline", default="60s", metavar="DURATION", help="for all nodes (default: 60s)")
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """0: go. 2: do not waste the allocation; the last line names the nodes to leave out."""
+    home = Home.existing(args.home)
+    findings = _findings(home, args)
+    broken = [finding for finding in findings if finding.status is Status.CRITICAL]
+    exclude = ranges.names(preflight.bad_nodes(findings))
+    if args.json:
+        print_json({"go": not broken, "exclude": exclude, "findings": [_json(each) for each in findings]})
+    else:
+        _print(findings, len(broken), exclude)
+    return NO_GO if broken else GO
+
+
+def _findings(home: Home, args: argparse.Namespace) -> tuple[Finding, ...]:
+    config = load(home)
+    if args.name not in config.runs:
+        raise WatchdogError(f"there is no run '{args.name}'{nearest(args.name, sorted(config.runs))}")
+    section = config.runs[args.name]
+    believed = _believed(args, section.gpus_per_node)
+    facts = preflightlook.facts(
+        home,
+        run_of(args.name, section, config, home, "slurm"),
+        node_disks=section.node_disks,
+        checkpoints=absolute(home, section.checkpoints) if section.checkpoints else None,
+        gpus=bool(believed.gpus),
+        deadline=parse_duration(args.deadline),
+    )
+    return preflight.judge(facts, believed)
+
+
+def _believed(args: argparse.Namespace, configured: int | None) -> Believed:
+    """Options first, then what job scripts export by custom, the configuration, and Slurm."""
+    nodes = args.nodes if args.nodes is not None else _exported("NNODES")
+    cpus = args.cpus if args.cpus is not None else preflightlook.given_cpus()
+    for gpus in (args.gpus, _exported("GPUS_PER_NODE"), configured, _exported("SLURM_GPUS_ON_NODE")):
+        if gpus is not None:
+            return Believed(nodes, args.tasks, cpus, gpus)
+    return Believed(nodes, args.tasks, cpus)
+
+
+def _exported(name: str) -> int | None:
+    """A number that the script exports. UsageError where it is none: the script would go wrong with it."""
+    text = os.environ.get(name)
+    if text is None or text == "":
+        return None
+    if not text.isdecimal():
+        raise UsageError(f"preflight: {name}='{text}' in the environment is no number")
+    return int(text)
+
+
+def _print(findings: Sequence[Finding], broken: int, exclude: str) -> None:
+    for finding in findings:
+        print_line(f"{_WORDS[finding.status]:<8} {finding.topic:<12} {finding.text}")
+    if not broken:
+        print_line("go")
+        return
+    what = "1 thing is broken" if broken == 1 else f"{broken} things are broken"
+    print_line(f"do not start: {what}" + (f"; leave out --exclude={exclude}" if exclude else ""))
+
+
+def _json(finding: Finding) -> dict[str, object]:
+    return {
+        "status": _WORDS[finding.status],
+        "topic": finding.topic,
+        "text": finding.text,
+        "nodes": list(finding.nodes),
+    }
