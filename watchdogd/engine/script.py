@@ -27,6 +27,8 @@ DEADLINE = 150.0
 LOOK = 30.0
 PATIENCE = 1800.0
 """Seconds for which a Slurm that does not answer, or does not know how a job ended, is no news."""
+LAG = 60.0
+"""Seconds for which accounting may lag behind before an end is told without what only it knows."""
 SLACK = 1.0
 SHOWN = 20
 _RETRY, _RETRY_MOST = 60.0, 3600.0
@@ -149,6 +151,8 @@ def _follow(wish: Wish, memory: dict[str, Any], seen: Snapshot, now: float) -> W
         memory.update(seen=now, name=jobs[0].name)
         return fate.alive(jobs, job_id, wish.every, now)
     endings = _endings(wish, memory, seen, now)
+    if endings and now - memory["seen"] < LAG and not all(fate.told(each) for each in endings):
+        return Word(Status.OK, f"job {job_id} is over; how it ended is being found out")
     if endings:
         word = fate.over(endings, job_id)
         tail = "" if word.status is Status.OK else _tail(wish, endings)
@@ -165,9 +169,10 @@ def _follow(wish: Wish, memory: dict[str, Any], seen: Snapshot, now: float) -> W
 def _endings(wish: Wish, memory: dict[str, Any], seen: Snapshot, now: float) -> list[Ending]:
     """How the followed job's tasks ended; accounting is asked by name where the first look does not know."""
     found = [each for each in seen.endings or () if each.over and fate.belongs(each, memory["job"])]
-    if found or not memory["name"]:
+    if found:
         return found
-    again = snapshot.look((memory["name"],), wish.users, {}, LOOK, now)
+    name = memory["name"] or ","  # one with a comma makes the look ask accounting for all names
+    again = snapshot.look((name,), wish.users, {}, LOOK, now)
     return [each for each in again.endings or () if each.over and fate.belongs(each, memory["job"])]
 
 

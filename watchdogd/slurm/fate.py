@@ -62,6 +62,11 @@ def alive(jobs: Sequence[Job], job_id: str, every: float, now: float) -> Word:
     return Word(Status.OK, waits)
 
 
+def told(ending: Ending) -> bool:
+    """Whether all is known of an end that there is to know: its exit code, and who cancelled it."""
+    return bool(ending.cancelled_by) if ending.state == "CANCELLED" else ending.exit_code is not None
+
+
 def over(endings: Sequence[Ending], job_id: str) -> Word:
     """How a job has ended; `endings` are those of all its tasks."""
     failed = [ending for ending in endings if not ending.well]

@@ -1,0 +1,26 @@
+"""Which options a batch script names itself, as sbatch reads its lines."""
+
+import pytest
+
+from watchdogd.readers.sbatchlines import named
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["#SBATCH --partition=gpu"], {"partition"}),
+        (["#SBATCH -p gpu -A project_1"], {"partition", "account"}),
+        (["#SBATCH -pgpu"], {"partition"}),
+        (["#SBATCH --part gpu --acco x --out=log"], {"partition", "account", "output"}),
+        (["#SBATCH -o 'my log.txt' # -p gpu"], {"output"}),
+        (["#SBATCH -D /tmp", "", "  # a word", "#SBATCH -J night"], {"chdir"}),
+        (["#SBATCH -D /tmp", "", "# a word", "#SBATCH -J night"], {"chdir", "job-name"}),
+        (["#SBATCH --output='open"], {"output"}),
+        (["## SBATCH -p gpu", "#sbatch -p gpu", "# SBATCH -p gpu"], set()),
+        (["module load x", "#SBATCH -p gpu"], set()),
+        (["#SBATCH --parsable --priority=3 --acctg-freq=5 --open-mode=append"], set()),
+        ([], set()),
+    ],
+)
+def test_what_the_lines_name(lines: list[str], expected: set[str]) -> None:
+    assert named("\n".join(["#!/bin/bash", *lines, "srun train"])) == expected

@@ -1,0 +1,321 @@
+"""Slurm scripts in drop-in folders on a real Slurm: submitted as they are, once, and followed to the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster import Cluster
+from tests.waiting import wait_until
+from watchdogd.config import parse
+from watchdogd.engine import crontab, dropins
+from watchdogd.engine import script as module
+from watchdogd.engine.dropins import Kind
+from watchdogd.home import Home
+from watchdogd.plugin import Plugin, Result, Status
+
+pytestmark = [pytest.mark.slurm, pytest.mark.root]
+
+SCRIPT: Plugin = module.script
+DAY = 86400.0
+
+
+class Follower:
+    """The rounds of one drop-in script: its memory goes through JSON, as in the history."""
+
+    def __init__(self, cluster: Cluster, home: Home, name: str, text: str) -> None:
+        self.cluster, self.home = cluster, home
+        self.path = home.path / name
+        self.path.parent.mkdir(exist_ok=True)
+        self.path.write_text(text)
+        self.name = name
+        self.memory: dict[str, Any] = {}
+        self.changed: dict[str, Any] = {}
+
+    def look(self, later: float = 0.0) -> Result:
+        """One execution, `later` seconds from now by its clock."""
+        config = parse('[slurm]\npartition = "gpu"\n', self.home.config)
+        [dropin] = [each for each in dropins.look(self.home) if each.name == self.name]
+        assert dropin.kind is Kind.SLURM
+        [check] = crontab.build([dropin], config, self.home, crontab.Scouts())
+        memory = json.loads(json.dumps(self.memory))
+        injected = {"memory": memory, "now": time.time() + later}
+        [result] = SCRIPT.results({**check.parameters, **self.changed}, injected)
+        self.memory = memory
+        return result
+
+    def until(self, *words: str, seconds: float = 90.0, later: float = 0.0) -> Result:
+        """Look after look until the summary holds all words."""
+
+        def said() -> Result | None:
+            result = self.look(later)
+            return result if all(word in result.summary for word in words) else None
+
+        return wait_until(said, seconds, f"the drop-in says {words}", every=0.5).value
+
+    def jobs(self) -> list[str]:
+        """The ids of all jobs of it that Slurm knows of, by accounting (which lags) and the controller."""
+        mark = f"watchdogd:{self.home.id} {self.name}"
+        fields = ["--noheader", "--allocations", "--parsable2", "--format=JobIDRaw,SubmitLine"]
+        past = self.cluster.run_as("root", ["sacct", *fields, "--starttime=now-1hours"]).stdout
+        present = self.cluster.run_as("root", ["squeue", "--noheader", "--states=all", "--format=%A|%k"])
+        lines = (past + present.stdout).splitlines()
+        return sorted({line.partition("|")[0] for line in lines if mark in line}, key=int)
+
+
+@pytest.fixture
+def home(slurm: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    for key, value in slurm.env.items():
+        monkeypatch.setenv(key, value)
+    home = Home(tmp_path / "home")
+    home.make()
+    return home
+
+
+def job(text: str, *lines: str) -> str:
+    return "\n".join(["#!/bin/bash", *(f"#SBATCH {line}" for line in lines), text, ""])
+
+
+def shown(slurm: Cluster, job_id: str) -> str:
+    return slurm.run_as("root", ["scontrol", "show", "job", job_id]).stdout
+
+
+def test_submitted_once_followed_to_its_good_end_and_again_when_it_is_due(slurm: Cluster, home: Home) -> None:
+    text = job("echo $WATCHDOGD_HOME $SLURM_MEM_PER_NODE.; sleep 2")
+    script = Follower(slurm, home, "cron.daily/tidy.slurm", text)
+    first = script.look()
+    assert (first.status, first.summary) == (Status.OK, f"job {script.memory['job']} is submitted")
+    job_id = script.memory["job"]
+    details = shown(slurm, job_id)
+    assert f"Comment=watchdogd:{home.id} cron.daily/tidy.slurm" in details
+    assert "Partition=gpu" in details
+    assert "JobName=tidy.slurm" in details
+    assert f"WorkDir={home.path}" in details
+    end = script.until("ended well after")
+    assert end.status is Status.OK
+    assert (home.logs / f"cron.daily.tidy.slurm-{job_id}.out").read_text() == f"{home.path} .\n"
+    for _ in range(3):
+        assert script.look().summary == end.summary
+    again = script.look(later=DAY)
+    assert "is submitted" in again.summary
+    assert script.memory["job"] != job_id
+
+
+def test_its_own_lines_hold(slurm: Cluster, home: Home, tmp_path: Path) -> None:
+    lines = ["--partition=small # the small one", "-J nightly", f"-o {tmp_path}/mine-%j", "-t 7", "-D /tmp"]
+    script = Follower(slurm, home, "cron.daily/own.sbatch", job("sleep 60", *lines))
+    script.look()
+    details = shown(slurm, script.memory["job"])
+    for words in ("Partition=small", "JobName=nightly", "TimeLimit=00:07:00", "WorkDir=/tmp"):
+        assert words in details
+    assert f"StdOut={tmp_path}/mine-" in details
+    running = script.until("runs on node")
+    assert running.status is Status.OK
+
+
+def test_a_failed_one_is_critical_with_its_last_lines_until_the_next_ends_well(
+    slurm: Cluster, home: Home
+) -> None:
+    script = Follower(slurm, home, "cron.hourly/copy.slurm", job("echo no room left; exit 3"))
+    failed = script.until("FAILED with exit code 3 on node")
+    assert (failed.status, failed.details) == (Status.CRITICAL, "no room left")
+    bad_id = script.memory["last"]
+    script.path.write_text(job("sleep 3"))
+    again = script.look(later=3600.0)
+    assert again.status is Status.CRITICAL
+    assert f"job {bad_id} FAILED" in again.summary
+    assert f"now job {script.memory['job']} is submitted" in again.summary
+    good = script.until("ended well", later=3600.0)
+    assert good.status is Status.OK
+
+
+def test_a_cancelled_one_is_told_with_who_did_it(slurm: Cluster, home: Home) -> None:
+    script = Follower(slurm, home, "cron.daily/long.slurm", job("sleep 600"))
+    script.until("runs on node")
+    slurm.run_as("root", ["scancel", script.memory["job"]])
+    ended = script.until("CANCELLED by root")
+    assert ended.status is Status.CRITICAL
+
+
+def test_one_that_never_starts_is_told_and_none_is_submitted_beside_it(slurm: Cluster, home: Home) -> None:
+    script = Follower(slurm, home, "cron.every-5s/never.slurm", job("true", "-p small", "--time=9-00:00:00"))
+    never = script.until("will not start (PartitionTimeLimit)")
+    assert never.status is Status.WARNING
+    assert f"scontrol update JobId={script.memory['job']}" in never.summary
+    for later in (10.0, 20.0, 30.0):
+        assert "will not start" in script.look(later=later).summary
+    assert len(slurm.squeue()) == 1
+
+
+def test_one_that_waits_for_longer_than_its_cadence_is_told(slurm: Cluster, home: Home) -> None:
+    for node in slurm.nodes:
+        slurm.drain(node)
+    script = Follower(slurm, home, "cron.hourly/wait.slurm", job("true"))
+    assert script.until("waits (").status is Status.OK
+    late = script.look(later=3700.0)
+    assert late.status is Status.WARNING
+    assert "none is submitted beside it" in late.summary
+    assert len(slurm.squeue()) == 1
+
+
+def test_what_was_submitted_and_not_remembered_is_found_by_its_mark(slurm: Cluster, home: Home) -> None:
+    script = Follower(slurm, home, "cron.daily/crash.slurm", job("sleep 8"))
+    other = Follower(slurm, home, "cron.daily/other.slurm", job("sleep 60"))
+    script.look()
+    other.look()
+    job_id = script.memory["job"]
+    script.memory = {}  # the daemon was killed before it could store the round
+    script.look()
+    assert script.memory["job"] == job_id
+    script.until("ended well")
+    script.memory = {}  # and once more, when the job is over
+    assert f"job {job_id} ended well" in script.look().summary
+    assert script.jobs() == [job_id]
+    assert other.memory["job"] in other.jobs()
+
+
+def test_sbatch_that_reports_failure_though_the_job_was_taken(
+    slurm: Cluster, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lying = tmp_path / "bin" / "sbatch"
+    lying.parent.mkdir()
+    said = "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation"
+    lying.write_text(f"#!/bin/sh\n{shutil.which('sbatch')} \"$@\" >/dev/null\necho '{said}' >&2\nexit 1\n")
+    lying.chmod(0o755)
+    script = Follower(slurm, home, "cron.daily/taken.slurm", job("sleep 30"))
+    with monkeypatch.context() as patched:
+        patched.setenv("PATH", f"{lying.parent}:{os.environ['PATH']}")
+        first = script.look()
+    assert first.status is Status.OK
+    assert "Slurm does not answer now" in first.summary
+    assert "job" not in script.memory
+    script.until("runs on node")
+    assert script.jobs() == [script.memory["job"]]
+
+
+def test_a_controller_that_is_away_delays_and_loses_nothing(slurm: Cluster, home: Home) -> None:
+    script = Follower(slurm, home, "cron.daily/later.slurm", job("sleep 1"))
+    slurm.stop_controller()
+    away = script.look()
+    assert away.status is Status.OK
+    assert "Slurm does not answer now" in away.summary
+    assert script.look(later=1900.0).status is Status.UNKNOWN
+    slurm.start_controller()
+    script.until("ended well")
+    assert len(script.jobs()) == 1
+
+
+def test_what_slurm_refuses_is_told_and_tried_again_after_an_edit(slurm: Cluster, home: Home) -> None:
+    script = Follower(slurm, home, "cron.daily/wrong.slurm", job("true", "--partition=smal"))
+    refused = script.look()
+    assert refused.status is Status.CRITICAL
+    assert "Invalid partition" in refused.summary
+    assert script.look() == refused
+    assert script.memory["tries"] == 1
+    script.look(later=120.0)
+    assert script.memory["tries"] == 2
+    script.path.write_text(job("true", "--partition=small"))
+    script.until("ended well")
+
+
+def test_an_array_is_judged_by_all_its_tasks(slurm: Cluster, home: Home) -> None:
+    text = job("[ $SLURM_ARRAY_TASK_ID != 2 ]", "--array=1-3")
+    script = Follower(slurm, home, "cron.daily/many.slurm", text)
+    script.look()
+    array = script.memory["job"]
+    end = script.until("of 3 tasks of job")
+    assert end.status is Status.CRITICAL
+    assert f"1 of 3 tasks of job {array} did not end well: {array}_2 FAILED with exit code 1" in end.summary
+
+
+def test_an_end_during_a_long_downtime_is_known_from_accounting(slurm: Cluster, home: Home) -> None:
+    script = Follower(slurm, home, "cron.daily/past.slurm", job("exit 4"))
+    script.look()
+    job_id = script.memory["job"]
+    forgotten = ["scontrol", "show", "job", job_id]
+    wait_until(
+        lambda: slurm.run_as("root", forgotten, check=False).returncode, 180, f"job {job_id} is forgotten"
+    )
+    script.memory["seen"] -= 7200.0
+    end = script.look()
+    assert end.status is Status.CRITICAL
+    assert f"job {job_id} FAILED with exit code 4" in end.summary
+
+
+def test_looking_only_submits_nothing(slurm: Cluster, home: Home) -> None:
+    script = Follower(slurm, home, "cron.daily/dry.slurm", job("true"))
+    script.changed = {"dry": True}
+    assert "would be submitted" in script.look().summary
+    assert script.jobs() == []
+
+
+def test_what_others_can_write_is_not_submitted(
+    slurm: Cluster, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = Follower(slurm, home, "cron.daily/open.slurm", job("true"))
+    original = dropins.look(home)
+    os.chmod(script.path, 0o666)  # between the look at the folder and the submission
+    monkeypatch.setattr(dropins, "look", lambda _: original)
+    refused = script.look()
+    assert refused.status is Status.CRITICAL
+    assert "chmod o-w" in refused.summary
+    assert script.jobs() == []
+
+
+CONFIG = """
+[daemon]
+name = "bloom-watch"
+interval = "1s"
+[slurm]
+partition = "small"
+min_poll = "1s"
+[channels.alerts]
+type = "statuslog"
+path = "alerts.log"
+"""
+
+
+def test_a_daemon_inside_of_a_job_submits_follows_and_tells(slurm: Cluster) -> None:
+    folder = slurm.new_folder() / "watch"
+    env = {"WATCHDOGD_HOME": str(folder)}
+
+    def dog(*words: str) -> subprocess.CompletedProcess[str]:
+        return slurm.run_as("alice", [str(slurm.watchdogd), *words], env=env, check=False)
+
+    assert dog("init").returncode == 0
+    (folder / "config.toml").write_text(CONFIG)
+    for name, text in {
+        "cron.daily/fails.slurm": job("srun hostname; echo the reason; exit 5"),
+        "cron.daily/works.slurm": job("srun true"),
+    }.items():
+        (folder / name).write_text(text)
+        shutil.chown(folder / name, "alice", "alice")
+    alerts = folder / "alerts.log"
+    link = slurm.sbatch("alice", f"exec {slurm.watchdogd} run --home {folder}", "--mem=256M", "--time=5")
+    headline = re.compile(r"\[CRITICAL\] cron\.daily/fails\.slurm: job (\d+) FAILED with exit code 5")
+    told = wait_until(
+        lambda: headline.search(alerts.read_text()) if alerts.exists() else None,
+        120,
+        "the failed job is told",
+    ).value
+    wait_until(
+        lambda: any(
+            seen["check"] == "cron.daily/works.slurm" and "ended well" in seen["summary"]
+            for seen in json.loads(dog("status", "--json").stdout)["checks"]
+        ),
+        60,
+        "the other one ended well",
+    )
+    assert "works.slurm" not in alerts.read_text()
+    shown_lines = (folder / "logs" / f"cron.daily.fails.slurm-{told[1]}.out").read_text()
+    assert "the reason" in shown_lines
+    assert slurm.state(link) == "RUNNING"
+    assert "bloom-watch" not in " ".join(slurm.squeue())
