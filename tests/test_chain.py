@@ -552,6 +552,32 @@ def test_successors_that_end_at_once_are_not_submitted_for_ever(
     assert troubles[0].startswith("no successor waits: it was submitted, but is not in the queue; ")
 
 
+def test_a_link_that_ends_soon_does_not_complain_of_the_successor_it_has_just_submitted(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each tick of tick mode is such a link: its walltime is a quarter of an hour."""
+    Queue(running(5, walltime=900)).use(monkeypatch)
+    chain = Chain(home, config.load(home), "5", "tick")
+    assert chain.step(NOW) == []
+    assert drive(chain, NOW + 1, 300) == []
+    assert chain.successor == "6"
+
+
+def test_a_link_that_ends_soon_tells_at_once_what_was_refused_and_soon_what_is_missing(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = Queue(running(5, walltime=900)).use(monkeypatch)
+    queue.refuses = SlurmError("sbatch was refused: no")
+    (trouble,) = Chain(home, config.load(home), "5", "tick").step(NOW)
+    assert trouble.startswith("no successor waits: sbatch was refused: no; this link ends at ")
+    queue.refuses = None
+    chain = Chain(home, config.load(home), "5", "tick")
+    for second in range(60):
+        troubles = chain.step(NOW + second)
+        queue.jobs = [running(5, walltime=900)]
+    assert troubles[0].startswith("no successor waits: it was submitted, but is not in the queue; ")
+
+
 def test_a_successor_that_will_never_start_is_told_with_the_mend(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:

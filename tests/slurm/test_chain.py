@@ -349,8 +349,42 @@ def test_tick_mode_is_alive_in_the_queue(site: Site) -> None:
     assert "Reason=BeginTime" in site.show(successor)
     assert site.home.status.exists()
     assert site.say("start").stdout.startswith("it runs already: job ")
+    picture = site.status()
+    assert (picture["alive"], alive(site.home)) == (True, None)
+    assert (picture["link"]["job_id"], picture["link"]["reason"]) == (successor, "BeginTime")
+    assert picture["link"]["mode"] == "tick"
+    assert picture["incidents"] == []  # a tick that has just submitted its successor is in no trouble
+    assert f"alive: job {successor} PENDING (BeginTime)" in site.say("status").stdout
     site.say("stop")
     assert site.links() == []
+    assert site.say("status", check=False).returncode == 3
+
+
+def test_status_in_tick_mode_says_when_slurm_is_away_or_holds_the_tick(site: Site) -> None:
+    site.say("start", "--mode", "tick")
+
+    def waits() -> str:
+        links = site.links()
+        return (
+            links[0][0]
+            if len(links) == 1 and links[0][1] == "PENDING" and site.status()["last_round"]
+            else ""
+        )
+
+    successor = wait_until(waits, 2 * UP, "the first tick is over and the next one waits").value
+    site.slurm.run_as("root", ["scontrol", "hold", successor])
+    held = site.status()
+    assert held["alive"] is True
+    assert f"scontrol release {successor}" in "".join(held["troubles"])
+    site.slurm.stop_controller()
+    away = site.status()
+    assert away["alive"] is True  # the last tick is not long ago
+    assert "squeue did not answer" in "".join(away["troubles"])
+    long_ago = json.loads(site.home.status.read_text()) | {"last_round": "2026-01-01T00:00:00+00:00"}
+    site.home.write(site.home.status, json.dumps(long_ago))
+    assert site.say("status", check=False).returncode == 3
+    site.slurm.start_controller()
+    assert site.status()["alive"] is True
 
 
 def test_a_link_fits_before_a_maintenance(site: Site) -> None:

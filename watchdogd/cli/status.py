@@ -1,4 +1,7 @@
-"""`watchdogd status`: alive? where? what is open? Reads what the daemon left in home, no database."""
+"""`watchdogd status`: alive? where? what is open? Reads what the daemon left in home, no database.
+
+Slurm is asked in tick mode alone: between two ticks nothing but the queue shows that it goes on.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from watchdogd import lease
 from watchdogd.cli.output import one_line, print_json
+from watchdogd.errors import HomeError, SlurmSilentError
 from watchdogd.home import Home
 
 if TYPE_CHECKING:
     import argparse
+
+    from watchdogd.jobs import Job
 
 NOT_ALIVE = 3
 _EMPTY: dict[str, Any] = {"last_round": None, "link": None, "incidents": [], "gaps": [], "checks": []}
@@ -45,15 +51,50 @@ def read(home: Home) -> dict[str, Any]:
     holder = lease.alive(home)
     picture["holder"] = str(holder) if holder else None
     picture["alive"] = holder is not None and not _stale(picture)
-    return picture
+    return picture if picture["alive"] else _between_ticks(home, picture)
 
 
-def _stale(picture: dict[str, Any]) -> bool:
-    """Rounds have stopped though the process is there: three intervals, a minute at most after the last."""
+def _stale(picture: dict[str, Any], least: float = 0.0) -> bool:
+    """Rounds have stopped: three intervals (of `least` seconds or more), a minute at most after the last."""
     if picture["last_round"] is None:
         return False
     age = time.time() - datetime.fromisoformat(picture["last_round"]).timestamp()
-    return bool(age > 3 * picture.get("round_every", 60.0) + 60.0)
+    return bool(age > 3 * max(picture.get("round_every", 60.0), least) + 60.0)
+
+
+def _between_ticks(home: Home, picture: dict[str, Any]) -> dict[str, Any]:
+    """In tick mode alive means that a link is queued (contract §8); where Slurm does not answer, that the
+    last tick is not long ago."""
+    from watchdogd.slurm import link, links
+
+    try:
+        if link.remembered(home)[0].mode != "tick":
+            return picture
+        found = links.everybodys(home)
+    except HomeError as error:
+        return _troubled(picture, str(error))
+    except SlurmSilentError as error:
+        ticked = picture["last_round"] is not None and not _stale(picture, link.SHORTEST_TICK)
+        return {**_troubled(picture, str(error)), "alive": ticked, "holder": "by its last tick"}
+    return _queued(picture, found) if found else picture
+
+
+def _queued(picture: dict[str, Any], found: tuple[Job, ...]) -> dict[str, Any]:
+    """The links as the queue shows them: the one that runs, else the next one, and what comes after it."""
+    from watchdogd.slurm import links
+
+    first, *more = sorted(found, key=lambda job: job.waiting)
+    successor = links.as_json(more[0]) if more else None
+    return {
+        **_troubled(picture, *filter(None, map(links.blocked, found))),
+        "alive": True,
+        "holder": links.describe(first),
+        "link": {**links.as_json(first), "mode": "tick", "successor": successor},
+    }
+
+
+def _troubled(picture: dict[str, Any], *troubles: str) -> dict[str, Any]:
+    return {**picture, "troubles": [*picture.get("troubles", []), *troubles]}
 
 
 def _worst(incidents: list[dict[str, Any]]) -> int:

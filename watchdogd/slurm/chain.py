@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ENVIRONMENT = "WATCHDOGD_LINK"
 """Set by a link's script: the mode (`daemon` or `tick`) in which it runs."""
 TELL_AFTER = 120.0
-"""Seconds without a successor after which that is told; at once where the link ends soon."""
+"""Seconds without a successor after which that is told; sooner where the link ends soon."""
 SOON = 900.0
 _CALM, _QUICK = 300.0, 15.0
 
@@ -167,7 +167,7 @@ class Chain:
         left = self._left(now)
         ends = f"this link ends at {iso(now + left)}, in {format_duration(left)}" if left < 1e9 else ""
         if self._successor is None and self._bare_since is not None:
-            if now - self._bare_since >= TELL_AFTER or left < SOON:
+            if now - self._bare_since >= self._patience(left):
                 why = self._trouble or "it was submitted, but is not in the queue"
                 return ["; ".join(filter(None, [f"no successor waits: {why}", ends]))]
             return []
@@ -183,6 +183,13 @@ class Chain:
                 f"the successor, job {self._successor.raw_id}, still waits ({reason}); {ends}: a gap is near"
             ]
         return []
+
+    def _patience(self, left: float) -> float:
+        """Seconds for which it is no trouble that no successor is seen: one that was just submitted shows at
+        the next look; a tick, whose link is short, would else complain of each."""
+        if left > SOON:
+            return TELL_AFTER
+        return 0.0 if self._trouble else 2 * _QUICK
 
 
 def _later(times: int) -> float:

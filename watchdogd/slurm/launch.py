@@ -82,18 +82,12 @@ def stop(home: Home, reason: str = "") -> Outcome:
 
 def whereabouts(home: Home) -> Outcome | None:
     """Where it lives, in words, or None where it does not. SlurmSilentError where nobody can tell."""
-    found = _links(home)
+    found = links.everybodys(home)
     if found:
         never = tuple(filter(None, map(links.blocked, found)))
-        return Outcome((f"it runs already: {'; '.join(map(describe, found))}",), False, found[0], never)
+        return Outcome((f"it runs already: {'; '.join(map(links.describe, found))}",), False, found[0], never)
     holder = lease.alive(home)
     return Outcome((f"it runs already: {holder}",), changed=False) if holder else None
-
-
-def describe(job: Job) -> str:
-    """`job 88 RUNNING on node1`, `job 89 PENDING (Dependency)`."""
-    where = f"({job.reason or 'no reason given'})" if job.waiting else f"on {job.nodes}"
-    return f"job {job.raw_id} {job.state} {where}"
 
 
 def check_secrets(config: Config) -> None:
@@ -132,7 +126,7 @@ def _submit(home: Home, config: Config, wish: Wish, warnings: tuple[str, ...]) -
         submit.scancel([job_id])
         raise SlurmError(f"Slurm took the link, but {never.removeprefix('link ')}; it was cancelled again")
     warning = partition.gpu_warning(chosen, site)
-    state = describe(job) if job else f"job {job_id}"
+    state = links.describe(job) if job else f"job {job_id}"
     return Outcome((f"started: {state}",), True, job, (*warnings, *filter(None, [warning])))
 
 
@@ -141,7 +135,7 @@ def _settled(home: Home, job_id: str) -> Job | None:
     until = time.monotonic() + _SETTLE
     while True:
         try:
-            found = next((each for each in _links(home) if each.raw_id == job_id), None)
+            found = next((each for each in links.everybodys(home) if each.raw_id == job_id), None)
         except SlurmSilentError:
             found = None
         settled = found is not None and (not found.waiting or found.reason not in ("", "None"))
@@ -150,24 +144,15 @@ def _settled(home: Home, job_id: str) -> Job | None:
         time.sleep(_LOOK)
 
 
-def _links(home: Home) -> tuple[Job, ...]:
-    """Everybody's links of this home; none where there is no Slurm. An empty answer is asked for twice,
-    since a busy controller can time out with one (facts)."""
-    if not shutil.which("squeue"):
-        return ()
-    mark = link.mark_of(home)
-    return links.queued(mark, ()) or links.queued(mark, ())
-
-
 def _end_links(home: Home, ended: dict[str, str]) -> list[str]:
     """Cancel what is queued, the waiting ones first so that none takes over; returns what is left."""
-    found = _links(home)
+    found = links.everybodys(home)
     mine = [each for each in found if each.user == _name(os.geteuid()) or os.geteuid() == 0]
     for each in mine:
         ended[each.raw_id] = f"job {each.raw_id}"
     submit.scancel([each.raw_id for each in mine if each.waiting])
     submit.scancel([each.raw_id for each in mine if not each.waiting and each.state != "COMPLETING"])
-    return [f"{describe(each)} of {each.user}" for each in found]
+    return [f"{links.describe(each)} of {each.user}" for each in found]
 
 
 def _end_process(home: Home, ended: dict[str, str]) -> list[str]:

@@ -35,6 +35,8 @@ export WATCHDOGD_LINK=$mode
 exec $python -P -m watchdogd $verb --home $home
 """)
 """What a link runs. sbatch's options come before it, so the configuration's `options` win over its lines."""
+SHORTEST_TICK = 300.0
+"""Seconds from one tick to the next in tick mode, at least (contract §8)."""
 LOG_LIMIT = 1_000_000
 """Bytes after which the links' log is rotated when a link starts."""
 _EXPORTED = (
@@ -129,8 +131,8 @@ def mark_of(home: Home) -> str:
 
 
 def tick_every(config: Config) -> float:
-    """Seconds from one tick to the next in tick mode: five minutes at least (contract §8)."""
-    return max(300.0, config.daemon.interval)
+    """Seconds from one tick to the next in tick mode."""
+    return max(SHORTEST_TICK, config.daemon.interval)
 
 
 def log_of(home: Home) -> os.PathLike[str]:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import shutil
 from typing import TYPE_CHECKING
 
 from watchdogd import command
 from watchdogd.actions.switches import user
 from watchdogd.errors import SlurmSilentError, UnreadableError
 from watchdogd.readers import reasons, scontrol, squeue
+from watchdogd.slurm import link
 from watchdogd.units import iso
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from watchdogd.home import Home
     from watchdogd.jobs import Job
 
 DEADLINE = 20.0
@@ -38,6 +41,17 @@ def queued(mark: str, users: Iterable[str] | None = None) -> tuple[Job, ...]:
     return tuple(sorted(found, key=lambda job: int(job.raw_id)))
 
 
+def everybodys(home: Home) -> tuple[Job, ...]:
+    """The links of this home, whoever submitted them; none where there is no Slurm. SlurmSilentError.
+
+    An empty answer is asked for twice, since a busy controller can time out with one.
+    """
+    if not shutil.which("squeue"):
+        return ()
+    mark = link.mark_of(home)
+    return queued(mark, ()) or queued(mark, ())
+
+
 def forgotten(job_id: str) -> bool:
     """Whether the controller, asked for this one job, says that it does not know it."""
     answer = command.ask(("scontrol", "show", "job", job_id), deadline=DEADLINE)
@@ -52,6 +66,12 @@ def blocked(job: Job) -> str:
     if reason.wait is reasons.Wait.PASSES:
         return ""
     return f"link {job.raw_id} will not start ({job.reason}): {reason.why}: {reason.mend_for(job.raw_id)}"
+
+
+def describe(job: Job) -> str:
+    """`job 88 RUNNING on node1`, `job 89 PENDING (Dependency)`."""
+    where = f"({job.reason or 'no reason given'})" if job.waiting else f"on {job.nodes}"
+    return f"job {job.raw_id} {job.state} {where}"
 
 
 def as_json(job: Job) -> dict[str, object]:
