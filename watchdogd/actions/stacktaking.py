@@ -104,6 +104,8 @@ def _helps(
 def _by_py_spy(live: LiveJob, wish: Wish, tool: str) -> tuple[list[Process], list[str]]:
     if live.run.backend == "process":
         return _here(live, wish, tool)
+    if live.run.backend != "slurm":
+        return [], [f"nothing can be started in job {live.job.id} of {live.run.backend.upper()}"]
     heard = fanout.ask(
         live.job.raw_id, live.hosts, _probe(wish, tool, "--job", live.job.raw_id), deadline=wish.deadline
     )

@@ -46,7 +46,7 @@ def exports(live: LiveJob, gpus: Mapping[str, int]) -> dict[str, str]:
     job, hosts = live.job, live.hosts
     told = {
         "WATCHDOGD_RUN": live.run.name,
-        "JOB_ID": job.raw_id if live.run.backend == "slurm" else job.id,
+        "JOB_ID": job.id if live.run.backend == "process" else job.raw_id,
         "JOB_END": iso(job.ends_at) if job.ends_at else "",
         "HOSTS": " ".join(hosts),
         "NUM_HOSTS": str(len(hosts)),
@@ -54,6 +54,8 @@ def exports(live: LiveJob, gpus: Mapping[str, int]) -> dict[str, str]:
         "NUM_GPUS": str(sum(gpus.values())),
         "MASTER_ADDR": hosts[0] if hosts else socket.gethostname(),
     }
+    if live.run.backend == "pbs":
+        return told | {"PBS_JOBID": job.raw_id, "PBS_JOBNAME": job.name, "PBS_QUEUE": job.partition}
     return told | (_slurms(live) if live.run.backend == "slurm" else {})
 
 

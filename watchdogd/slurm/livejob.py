@@ -11,15 +11,16 @@ from watchdogd.config import load
 from watchdogd.engine.checks import run_of
 from watchdogd.engine.looks import slurm_users
 from watchdogd.errors import SlurmError, SlurmSilentError, WatchdogError
+from watchdogd.jobs import Snapshot
 from watchdogd.nearest import nearest
-from watchdogd.readers import allocation, hostlist
+from watchdogd.readers import allocation, hostlist, qstat
 from watchdogd.slurm import processes, snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from watchdogd.home import Home
-    from watchdogd.jobs import Job, Snapshot
+    from watchdogd.jobs import Job
     from watchdogd.plugin import Run
 
 DEADLINE = 20.0
@@ -68,16 +69,17 @@ def find(home: Home, name: str) -> LiveJob:
 
 
 def gpus(live: LiveJob) -> Mapping[str, int]:
-    """GPUs of each host: as Slurm allocated them, else as the run's configuration says. SlurmError."""
-    configured = dict.fromkeys(live.hosts, live.gpus_configured or 0)
-    if live.run.backend != "slurm":
-        return configured
-    argv = ("scontrol", "--details", "show", "job", live.job.raw_id)
+    """GPUs of each host: as they were allocated, else as the run's configuration says. SlurmError."""
+    configured = live.gpus_configured or 0
+    if live.run.backend == "process":
+        return dict.fromkeys(live.hosts, configured)
+    slurm, raw_id = live.run.backend == "slurm", live.job.raw_id
+    argv = ("scontrol", "--details", "show", "job", raw_id) if slurm else ("qstat", "-f", raw_id)
     answer = command.ask(argv, deadline=DEADLINE)
     if not answer.ok:
-        raise SlurmError(f"scontrol does not show job {live.job.raw_id}: {answer.complaint()}")
-    allocated = allocation.gpus(answer.output)
-    return {host: allocated.get(host) or configured[host] for host in live.hosts}
+        raise SlurmError(f"{argv[0]} does not show job {raw_id}: {answer.complaint()}")
+    allocated = allocation.gpus(answer.output) if slurm else qstat.gpus(answer.output, raw_id)
+    return {host: allocated.get(host) or configured for host in live.hosts}
 
 
 def _look(run: Run, users: frozenset[str]) -> Snapshot:
@@ -86,8 +88,16 @@ def _look(run: Run, users: frozenset[str]) -> Snapshot:
     if run.backend == "process":
         return processes.look([run], DEADLINE, now)
     if run.backend == "pbs":
-        raise WatchdogError(f"{run.name} runs under PBS, which this verb cannot ask yet: use qstat -f")
+        return _look_at_pbs(users, now)
     return snapshot.look((), users, {}, DEADLINE, now)
+
+
+def _look_at_pbs(users: frozenset[str], now: float) -> Snapshot:
+    answer = command.ask(("qstat", "-f"), deadline=DEADLINE)
+    if not answer.ok:
+        return Snapshot(now, trouble=answer.complaint(), backend="pbs")
+    jobs = tuple(job for job in qstat.read(answer.output) if job.user in users)
+    return Snapshot(now, jobs=jobs, backend="pbs", users=users)
 
 
 def _waiting(seen: Snapshot, name: str, users: frozenset[str], backend: str) -> str:
