@@ -150,7 +150,8 @@ def test_a_process_that_has_ended_and_a_zombie(capsys: Says) -> None:
 
 
 def test_what_proc_says(start: Start) -> None:
-    assert stackprobe.state(start(TRAINING)).startswith("S (sleeping)")
+    pid = start(TRAINING)
+    wait_until(lambda: stackprobe.state(pid).startswith("S (sleeping)"), 30, "it sleeps")
 
 
 @pytest.mark.root
@@ -182,7 +183,9 @@ def test_what_cannot_be_read_comes_with_its_state(
     strange = tmp_path / "py-spy"
     strange.write_text(f"#!/bin/sh\n{does}\n")
     strange.chmod(0o755)
-    stackprobe.main(["--py-spy", str(strange), "--below", str(start(TRAINING)), "--deadline", "2"])
+    pid = start(TRAINING)
+    wait_until(lambda: stackprobe.state(pid).startswith("S (sleeping)"), 30, "it sleeps")
+    stackprobe.main(["--py-spy", str(strange), "--below", str(pid), "--deadline", "2"])
     (parcel,) = stackprobe.parcels(capsys.readouterr().out)
     assert trouble in parcel.trouble
     assert parcel.state.startswith("S (sleeping)")
