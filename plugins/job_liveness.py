@@ -40,7 +40,7 @@ _NO_CRASH = frozenset({"COMPLETED", "CANCELLED", "PREEMPTED", "NODE_FAIL", "TIME
 @check
 def job_liveness(
     run: Run,
-    snapshot: Snapshot,
+    snapshot: Snapshot | None,
     memory: dict[str, Any],
     now: float,
     absent_after: Duration | None = None,
@@ -65,6 +65,10 @@ def job_liveness(
     walltime_left: with less time than this left, a further job should be queued; at most a tenth of the
         job's own time limit
     """
+    if snapshot is None:
+        where = "no Slurm is here" if run.backend == "none" else f"{run.backend} cannot be asked from here"
+        yield unknown(f"nobody can say whether it lives: {where}; set pid_file or command")
+        return
     limits = Limits(
         absent_after=_absent_after(absent_after, snapshot),
         unseen_after=120.0 if absent_after is None else absent_after,

@@ -64,6 +64,12 @@ def test_a_run_brings_the_checks_whose_keys_are_set(home: Home) -> None:
     assert job.run.kill_switch == str(home.switches / "a.kill")
 
 
+def test_without_slurm_a_run_with_a_log_is_judged_by_its_log_alone(home: Home) -> None:
+    config = parse('[runs.a]\nlog = "x.log"\n[runs.b]\n[runs.c]\npid_file = "c.pid"', home.config)
+    found = {check.name for check in build(config, discover(home), home, "none")}
+    assert found == {"a/log_staleness", "b/job_liveness", "c/job_liveness"}
+
+
 def test_a_run_named_to_escape_stays_in_home(home: Home) -> None:
     found = checks(home, '[runs."../../etc/x"]')
     run = found["../../etc/x/job_liveness"].run

@@ -705,3 +705,9 @@ def test_memory_is_bounded(watch: Watch) -> None:
         jobs = tuple(waiting(str(90000 + number + index)) for index in range(400))
         watch.look(*jobs, ends=ends)
     assert len(json.dumps(watch.memory)) < 200_000
+
+
+def test_where_nobody_can_be_asked_that_is_said_with_the_mend() -> None:
+    [result] = job_liveness(Run("r", "r", backend="none"), None, {}, 100.0)
+    assert (result.status, "no Slurm is here" in result.summary) == (Status.UNKNOWN, True)
+    assert "pid_file" in result.summary

@@ -130,7 +130,7 @@ class _Builder:
         for plugin in section.checks:
             self._entry(plugin, f"runs.{name}.checks.{plugin}")
         for plugin, key in RUN_PLUGINS.items():
-            wished = key is None or getattr(section, key) is not None
+            wished = getattr(section, key) is not None if key else run.backend != "none" or not section.log
             if plugin in self.catalog and (wished or plugin in section.checks):
                 yield from self._check(f"{name}/{plugin}", plugin, section, f"runs.{name}", run)
 
