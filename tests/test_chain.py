@@ -702,6 +702,18 @@ def test_a_tick_link_waits_until_its_successor_is_seen(home: Home, monkeypatch: 
 # Starting
 
 
+@pytest.mark.parametrize("variable", ["APPTAINER_CONTAINER", "SINGULARITY_CONTAINER"])
+def test_start_refuses_inside_a_container_image(
+    home: Home, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    queue = Queue().use(monkeypatch)
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setenv(variable, "/scratch/watchdogd.sif")
+    with pytest.raises(SlurmError, match="from an installation that the nodes see, or use 'watchdogd run'"):
+        launch.start(home, config.load(home), Wish())
+    assert queue.submitted == []
+
+
 def test_start_refuses_where_a_secret_is_not_set(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HOOK", raising=False)
     home.config.write_text('[channels.s]\ntype = "slack"\nwebhook_url = "env:HOOK"\n')

@@ -27,6 +27,8 @@ _SETTLE = 6.0
 _GONE = 90.0
 _TICK_WALLTIME = 900.0
 _LOOK = 0.5
+_IMAGES = ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER")
+"""Variables that Apptainer sets inside an image; the image's Python is not there on a bare node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,11 @@ def unknown_users(config: Config) -> tuple[str, ...]:
 def _submit(home: Home, config: Config, wish: Wish, warnings: tuple[str, ...]) -> Outcome:
     if not shutil.which("sbatch"):
         raise SlurmError("there is no sbatch on this machine: start it where Slurm is, or with --local")
+    if any(name in os.environ for name in _IMAGES):
+        raise SlurmError(
+            "a link cannot run from inside a container image: start it from an installation that the nodes "
+            "see, or use 'watchdogd run' or 'tick' in the image"
+        )
     site = partition.ask()
     chosen = site.chosen(wish.partition or config.slurm.partition or "")
     text = wish.time or config.slurm.time
