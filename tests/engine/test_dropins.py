@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import subprocess
@@ -435,6 +436,32 @@ def test_secrets_stay_out_of_their_environment(dog: Dog) -> None:
     [seen] = [seen for seen in dog.json("check") if seen["check"] == "cron.daily/env"]
     assert f"WATCHDOGD_HOME={dog.home}" in seen["details"]
     assert "hush" not in json.dumps(seen)
+
+
+@pytest.fixture
+def hung(tmp_path: Path) -> Iterator[Path]:
+    """A FUSE file system whose server never answers: whoever looks into it waits."""
+    place = tmp_path / "hung"
+    place.mkdir()
+    server = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
+    options = f"fd={server},rootmode=40000,user_id=0,group_id=0".encode()
+    mount = ctypes.CDLL(None, use_errno=True).mount
+    assert mount(b"fuse", os.fsencode(place), b"fuse", 0, options) == 0, os.strerror(ctypes.get_errno())
+    yield place
+    os.close(server)
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+@pytest.mark.root
+def test_a_drop_in_on_a_hung_file_system_holds_up_nothing_else_and_is_told(
+    dog: Dog, daemon: subprocess.Popen[str], hung: Path
+) -> None:
+    drop(dog.home, "cron.every-1s/quick", "#!/bin/sh\necho ran >> quick\necho fine\n")
+    wait_until(lambda: counted(dog, "quick") >= 1, 60, "the other one runs")
+    (dog.home / "cron.daily" / "stuck").symlink_to(hung / "script")
+    wait_until(lambda: "the drop-in folders cannot be looked at" in dog.alerts(), 60, "it is told")
+    before = counted(dog, "quick")
+    wait_until(lambda: counted(dog, "quick") >= before + 3, 60, "the other one goes on")
 
 
 def test_the_daily_chores_are_done_once_a_day_by_ticks_too(dog: Dog) -> None:

@@ -53,11 +53,12 @@ def assembled(home: Home, setup: Setup, *, looking: bool = False) -> Iterator[As
     past = storage.past()
     if looking:
         past = replace(past, started={})
+    engine = Engine(home, setup, past, workers=workers, patient=patient, storage=storage, dry=looking)
     try:
-        engine = Engine(home, setup, past, workers=workers, patient=patient, storage=storage, dry=looking)
         yield Assembly(home, engine, patient, storage, past)
     finally:
         workers.close()
+        engine.close()
         with suppress(HistoryError):  # it hangs: it is left behind
             storage.close()
         patient.close()

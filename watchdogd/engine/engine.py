@@ -9,15 +9,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from watchdogd import inbox, incidents
-from watchdogd.engine import dropins, goodconfig, handout, status
+from watchdogd import incidents
+from watchdogd.engine import handout, status
 from watchdogd.engine.call import Call
+from watchdogd.engine.changes import Changes
 from watchdogd.engine.crontab import is_dropin
 from watchdogd.engine.due import due, next_due
+from watchdogd.engine.intake import Intake
 from watchdogd.engine.ledger import Ledger
 from watchdogd.engine.looks import Looks
-from watchdogd.engine.setup import SELF, SELF_SUBJECTS, Setup
-from watchdogd.errors import ConfigError, WatchdogError
+from watchdogd.engine.setup import SELF, SELF_SUBJECTS
+from watchdogd.errors import WatchdogError
 from watchdogd.history.record import Record
 from watchdogd.incident import Event, Kind, Observation
 from watchdogd.notify.message import compose
@@ -29,8 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from watchdogd.engine.call import Reply
+    from watchdogd.engine.catalog import Source
     from watchdogd.engine.checks import Check
     from watchdogd.engine.patient import Patient
+    from watchdogd.engine.setup import Setup
     from watchdogd.engine.storage import Storage
     from watchdogd.engine.workers import Workers
     from watchdogd.history.record import Gap, Past
@@ -94,8 +98,8 @@ class Engine:
         self._held: list[Check] = []
         self._out: dict[str, Check] = {}
         self._latest: dict[str, tuple[Observation, ...]] = {}
-        self._config_seen: tuple[int, ...] = ()
-        self._dropins_seen: tuple[tuple[str, dropins.Stamp], ...] = ()
+        self._intake = Intake(home, patient)
+        self._changes = Changes(home, patient, self.troubles)
         self._forgotten: dict[str, float] = {}
         self._new_gaps: tuple[Gap, ...] = ()
         self._untold: tuple[Result, ...] = ()
@@ -108,7 +112,8 @@ class Engine:
         `everything`: wait until all checks have answered.
         """
         now = self._clock()
-        papers = self._papers()
+        papers = [] if self._dry else self._intake.take()
+        self.troubles["inbox"] = self._intake.trouble
         forgotten, self._forgotten = self._forgotten, {}
         started = forgotten | self._start(now)
         observations, memories = self._gather(None if everything else SETTLE)
@@ -139,7 +144,6 @@ class Engine:
                 gaps=self._new_gaps,
                 touches=tuple(paper.line for paper in papers),
             ),
-            papers,
         )
         return Round(judged_at, observations, events, notifications)
 
@@ -173,6 +177,10 @@ class Engine:
             lasted = format_duration(gap.end - gap.begin)
             text = f"nobody watched for {lasted}, from {iso(gap.begin)} to {iso(gap.end)}: {gap.reason}"
             self._untold += (notice(text),)
+
+    def close(self) -> None:
+        """Let go of what only the engine itself uses."""
+        self._changes.close()
 
     # ------------------------------------------------------------------ starting checks
 
@@ -285,22 +293,10 @@ class Engine:
         self._untold = ()
         return tuple(Observation(SELF, "", target, result, now) for result in results)
 
-    def _papers(self) -> list[Paper]:
-        """What people handed in since the last round."""
-        if self._dry:
-            return []
-        try:
-            papers, complaints = self._patient.attempt(partial(inbox.take, self.home))
-        except (WatchdogError, OSError) as error:
-            self.troubles["home"] = f"{self.home.inbox} cannot be read: {error}"
-            return []
-        self.troubles["home"] = "; ".join(complaints)[:500]
-        return papers
-
     # ------------------------------------------------------------------ leaving it behind
 
-    def _keep(self, record: Record, papers: Sequence[Paper]) -> None:
-        """Store the round; the papers go once they are stored, so that none is lost."""
+    def _keep(self, record: Record) -> None:
+        """Store the round; papers go once what came of them is stored, so that none is lost."""
         if self._dry:
             return
         self._ledger.keep(record)
@@ -309,7 +305,7 @@ class Engine:
             self._new_gaps = ()
         try:
             if not self._ledger.trouble:
-                self._patient.attempt(partial(_clear, papers))
+                self._intake.settle()
             self._patient.attempt(partial(self._publish, record.at))
         except (WatchdogError, OSError) as error:
             self.troubles["home"] = f"home cannot be written: {error}"
@@ -328,33 +324,20 @@ class Engine:
         )
         self.home.write(self.home.status, json.dumps(picture) + "\n")
 
-    # ------------------------------------------------------------------ the configuration
+    # ------------------------------------------------------------------ what people change
 
     def reload(self) -> bool:
-        """Read config.toml and plugins again where they changed; a broken edit keeps the last good one.
-
-        True where channels may have changed. The drop-in folders are looked at as well.
-        """
-        changed = self._reload_config()
-        self._look_for_dropins()
+        """Take up what people changed; True where config.toml did, so that channels may be others."""
+        self.troubles["home"] = ""
+        before, self.setup = self.setup, self._changes.config(self.setup)
+        changed = self.setup is not before
+        dropped = {check.name: check.entry.source for check in self.setup.dropped}
+        self.setup = self._changes.dropins(self.setup)
+        self._forget(dropped)
         return changed
 
-    def _look_for_dropins(self) -> None:
-        """What was dropped in runs from now on, what was taken out no more; what is new is due at once."""
-        try:
-            seen = self._patient.attempt(partial(dropins.stamps, self.home))
-            if seen == self._dropins_seen:
-                return
-            found = self._patient.attempt(partial(dropins.look, self.home))
-        except (WatchdogError, OSError) as error:
-            self.troubles["home"] = f"the drop-in folders cannot be looked at: {error}"
-            return
-        self._dropins_seen = seen
-        for dropin in found:
-            if not dropin.runs:
-                log.info("drop-in %s does not run: %s", dropin.name, dropin.skipped or dropin.refused)
-        before = {check.name: check.entry.source for check in self.setup.dropped}
-        self.setup = self.setup.with_dropins(found, self.home)
+    def _forget(self, before: dict[str, Source]) -> None:
+        """Drop-ins that are gone, or run otherwise now, count as new when they are seen again."""
         after = {check.name: check.entry.source for check in self.setup.dropped}
         for name, at in self._started.items():
             if at and is_dropin(name) and name not in after:
@@ -363,37 +346,6 @@ class Engine:
             elif name in before and before[name] != after.get(name):
                 self._forgotten[name] = 0.0
         self._started |= self._forgotten
-
-    def _reload_config(self) -> bool:
-        try:
-            seen = self._patient.attempt(partial(_signature, self.home))
-            if seen == self._config_seen:
-                return False
-            first, self._config_seen = not self._config_seen, seen
-            if not first:
-                self.setup = Setup.load(self.home)
-                self.troubles["config"] = ""
-            self._patient.attempt(partial(handout.lay_out, self.home, self.setup.config, self.setup.checks))
-            if not self.troubles["config"]:
-                self._patient.attempt(partial(goodconfig.keep, self.home))
-        except ConfigError as error:
-            self.troubles["config"] = f"{error} (the last good configuration is kept)"
-            return False
-        except (WatchdogError, OSError) as error:
-            self.troubles["home"] = f"{self.home.path} cannot be used: {error}"
-            return False
-        return not first
-
-
-def _signature(home: Home) -> tuple[int, ...]:
-    """What changes when config.toml or a plugin of home's own is edited."""
-    paths = [home.config, *sorted(home.plugins.glob("*.py"))]
-    return tuple(number for path in paths for number in (path.stat().st_mtime_ns, path.stat().st_size))
-
-
-def _clear(papers: Sequence[Paper]) -> None:
-    for paper in papers:
-        inbox.remove(paper)
 
 
 def _touch_event(paper: Paper, now: float) -> Event:

@@ -6,6 +6,7 @@ import logging
 import shutil
 import socket
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from watchdogd import config as configuration
@@ -14,6 +15,7 @@ from watchdogd.engine import checks as checks_module
 from watchdogd.engine import crontab, dropins
 from watchdogd.engine.catalog import discover
 from watchdogd.engine.maintenance import Windows
+from watchdogd.engine.patient import Patient, StuckError
 from watchdogd.incident import Policy
 from watchdogd.notify.message import Route, Rules
 
@@ -30,7 +32,7 @@ Value = TypeVar("Value")
 
 SELF = "watchdogd"
 """The check under which the daemon speaks of itself; its subjects are `SELF_SUBJECTS`."""
-SELF_SUBJECTS = ("engine", "history", "config", "delivery", "workers", "chain", "home")
+SELF_SUBJECTS = ("engine", "history", "config", "delivery", "workers", "chain", "home", "drop-ins")
 
 
 log = logging.getLogger(__name__)
@@ -62,11 +64,14 @@ class Setup:
     def of(cls, config: Config, home: Home) -> Setup:
         """What follows from a configuration that was read, with what lies in the drop-in folders."""
         configured = cls._of(config, home)
+        patient = Patient(str(home.path))
         try:
-            return configured.with_dropins(dropins.look(home), home)
-        except OSError as error:
-            log.warning("the drop-in folders cannot be looked at: %s", error)
+            return configured.with_dropins(patient.attempt(partial(dropins.look, home)), home)
+        except (StuckError, OSError) as error:
+            log.info("the drop-in folders cannot be looked at: %s", error)
             return configured
+        finally:
+            patient.close()
 
     @classmethod
     def _of(cls, config: Config, home: Home) -> Setup:
