@@ -337,6 +337,14 @@ def test_stop_wins_while_links_come_and_go(site: Site) -> None:
     assert site.links() == []
 
 
+def file_system_calls(site: Site, verb: str) -> int:
+    """How many a verb makes, with its commands: each is a round trip on a network file system."""
+    trace = site.slurm.new_folder() / "trace"
+    argv: list[str | Path] = ["strace", "-f", "-e", "trace=%file", "-o", trace, site.slurm.watchdogd, verb]
+    site.slurm.run_as("alice", argv, env=site.env)
+    return sum("(" in line for line in trace.read_text().splitlines())
+
+
 def test_tick_mode_is_alive_in_the_queue(site: Site) -> None:
     site.say("start", "--mode", "tick")
 
@@ -355,6 +363,7 @@ def test_tick_mode_is_alive_in_the_queue(site: Site) -> None:
     assert picture["link"]["mode"] == "tick"
     assert picture["incidents"] == []  # a tick that has just submitted its successor is in no trouble
     assert f"alive: job {successor} PENDING (BeginTime)" in site.say("status").stdout
+    assert file_system_calls(site, "status") <= 3000
     site.say("stop")
     assert site.links() == []
     assert site.say("status", check=False).returncode == 3
