@@ -32,7 +32,7 @@ Value = TypeVar("Value")
 
 SELF = "watchdogd"
 """The check under which the daemon speaks of itself; its subjects are `SELF_SUBJECTS`."""
-SELF_SUBJECTS = ("engine", "history", "config", "delivery", "workers", "chain", "home", "drop-ins")
+SELF_SUBJECTS = ("engine", "history", "config", "delivery", "workers", "chain", "home", "inbox", "drop-ins")
 
 
 log = logging.getLogger(__name__)
