@@ -1,0 +1,33 @@
+"""config.toml as values. Durations are seconds, sizes bytes, paths absolute (relative ones hang on home)."""
+
+from watchdogd.config.channels import (
+    AlertmanagerChannel,
+    AppriseChannel,
+    Channel,
+    ConsoleChannel,
+    EmailChannel,
+    SlackChannel,
+    StatuslogChannel,
+    WebhookChannel,
+)
+from watchdogd.config.reading import absolute, load, parse
+from watchdogd.config.sections import CheckSection, Config, DiskSection, Maintenance, RunSection
+
+__all__ = [
+    "AlertmanagerChannel",
+    "AppriseChannel",
+    "Channel",
+    "CheckSection",
+    "Config",
+    "ConsoleChannel",
+    "DiskSection",
+    "EmailChannel",
+    "Maintenance",
+    "RunSection",
+    "SlackChannel",
+    "StatuslogChannel",
+    "WebhookChannel",
+    "absolute",
+    "load",
+    "parse",
+]
