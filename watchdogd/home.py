@@ -131,7 +131,7 @@ class Home:
             for path in (self.path, *self.path.rglob("*")):
                 if not path.is_symlink():
                     os.chown(path, -1, gid)
-                    path.chmod(0o2770 if path.is_dir() else 0o660)
+                    path.chmod(0o2770 if path.is_dir() else 0o660 | (path.stat().st_mode & 0o110))
         except OSError as error:
             raise HomeError(
                 f"{error.filename} cannot be given to group {group}: {error.strerror}: are you a member?"

@@ -51,7 +51,8 @@ class Range:
 def read(exit_code: int, output: str, errors: str = "") -> Result:
     """The result of an execution: `exit_code` as subprocess has it (negative: killed by that signal).
 
-    What is no plugin's answer (another exit code, a signal, no output) is UNKNOWN in a sentence.
+    What is no plugin's answer (another exit code, a signal) is UNKNOWN in a sentence. One that prints
+    nothing, as scripts made for cron do, is judged by its exit code, as Nagios does.
     """
     text, long_text, perfdata = _parts(output)
     details = "\n".join(filter(None, [long_text, errors.strip()]))
@@ -64,7 +65,7 @@ def read(exit_code: int, output: str, errors: str = "") -> Result:
     measured = metrics(perfdata)
     if not said and not measured:
         told = f"printed nothing and ended with exit code {exit_code}"
-        return unknown(told + _quoted("", errors) + _hint(errors), details=details)
+        return Result(Status(exit_code), told + _quoted("", errors), {}, details)
     summary = said or f"{len(measured)} numbers and no words"
     return Result(Status(exit_code), summary, measured, details)
 
@@ -154,10 +155,6 @@ def _quoted(said: str, errors: str) -> str:
     lines = [line for line in errors.splitlines() if line.strip()]
     words = said or (_one_line(lines[-1]) if lines else "")
     return f": {words}" if words else ""
-
-
-def _hint(errors: str) -> str:
-    return "" if errors.strip() else ": print one line, such as OK"
 
 
 def _one_line(text: str) -> str:
