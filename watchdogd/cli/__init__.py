@@ -39,6 +39,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "history": ("history", "results, incidents and metrics of the past"),
     "guard": ("guard", "run a program under the switches of its run: -- CMD ..."),
     "preflight": ("preflight", "smoke test at the start of a job script"),
+    "probe": ("probe", "in the background of a job script: samples of its nodes in home"),
     "stacks": ("stacks", "where all processes of a run stand: equal stacks folded, suspects first"),
     "env": ("env", 'shell exports of the run\'s live job: eval "$(watchdogd env RUN)"'),
     "gpus": ("gpus", "one table of all GPUs of a run's nodes"),

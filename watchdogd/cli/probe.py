@@ -1,0 +1,76 @@
+"""probe --run RUN: in the background of a job script, leaves samples of all its nodes in home."""
+
+from __future__ import annotations
+
+import os
+from argparse import SUPPRESS
+
+from watchdogd.errors import UsageError
+
+TYPE_CHECKING = False  # without the import of typing: see watchdogd/cli/__init__.py
+if TYPE_CHECKING:
+    import argparse
+
+_SHORTEST = 5.0
+_DISKS = ("/tmp", "/dev/shm")  # noqa: S108 - what fills on compute nodes; nothing is written there
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What the verb takes."""
+    parser.usage = "watchdogd probe --run RUN [--every 30s] [--disk DIR ...] &"
+    parser.add_argument("--run", required=True, dest="name", metavar="RUN")
+    parser.add_argument("--every", default="30s", metavar="DURATION", help="between two looks (default: 30s)")
+    parser.add_argument(
+        "--disk",
+        action="append",
+        metavar="DIR",
+        dest="disks",
+        help="a disk of each node; may be given several times (default: /tmp and /dev/shm)",
+    )
+    parser.add_argument("--job", help=SUPPRESS)  # given by the probe to its samplers, one a node
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 when the job's work is over."""
+    every = _seconds(args.every)
+    inbox = _inbox(args)
+    if args.job is not None:
+        from watchdogd.probe import node
+
+        disks = tuple(args.disks or _DISKS)
+        node.serve(node.Task(args.name, args.job, inbox, disks, every))
+        return 0
+    from watchdogd.place import home_folder
+    from watchdogd.probe import job
+
+    place = job.Place.here()
+    words = [f"--run={args.name}", f"--every={args.every}", f"--job={place.job}"]
+    words += [f"--home={home_folder(args.home)}"]
+    words += [f"--disk={disk}" for disk in args.disks or ()]
+    job.accompany(place, args.name, inbox, words)
+    return 0
+
+
+def _inbox(args: argparse.Namespace) -> str:
+    """Where samples go, as the daemon told in switches/RUN.json, else in home. UsageError: not possible."""
+    from watchdogd.training import places
+
+    try:
+        inbox = places(args.name, args.home).inbox
+    except ValueError as error:
+        raise UsageError(f"probe: {error}") from None
+    if not os.path.isdir(inbox):
+        raise UsageError(f"probe: there is no {inbox}: give the watchdog's home by --home or WATCHDOGD_HOME")
+    if not os.access(inbox, os.W_OK | os.X_OK):
+        raise UsageError(f"probe: {inbox} cannot be written: a home that a team shares has a group")
+    return inbox
+
+
+def _seconds(text: str) -> float:
+    from watchdogd.errors import UnitError
+    from watchdogd.units import parse_duration
+
+    try:
+        return max(parse_duration(text), _SHORTEST)
+    except UnitError as error:
+        raise UsageError(f"probe: --every: {error}") from None

@@ -1,0 +1,53 @@
+"""The samples in home's inbox: where one lies, and clearing away what a killed probe of ours left."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from typing import TYPE_CHECKING
+
+from watchdogd.errors import UnreadableError
+from watchdogd.place import file_name
+from watchdogd.readers import usage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_OLD = 3600.0
+"""Seconds after which a sample that nobody renewed is of no use to anybody."""
+_SIZE_LIMIT = 1 << 20
+
+
+def path(inbox: str, run: str, node: str) -> str:
+    """Where this process's sample of `node` lies."""
+    host = file_name(node.partition(".")[0])
+    return os.path.join(inbox, f"{file_name(run)}.sample.{host}.{os.getpid()}.json")
+
+
+def mode(inbox: str) -> int:
+    """The rights of a sample: the group's too where a group shares the inbox. OSError."""
+    found = os.stat(inbox).st_mode
+    return 0o660 if found & stat.S_ISGID and found & stat.S_IWGRP else 0o600
+
+
+def sweep(inbox: str, run: str, job: str, now: float) -> None:
+    """Remove our own samples of this job, and those of any that are an hour old. OSError: no inbox."""
+    for each in _own(inbox, run):
+        with contextlib.suppress(OSError, UnreadableError):
+            if now - os.stat(each).st_mtime > _OLD or _job(each) == job:
+                os.unlink(each)
+
+
+def _own(inbox: str, run: str) -> Iterator[str]:
+    prefix = f"{file_name(run)}.sample."
+    for entry in os.scandir(inbox):
+        if entry.name.startswith(prefix) and entry.is_file(follow_symlinks=False):
+            with contextlib.suppress(FileNotFoundError):
+                if entry.stat(follow_symlinks=False).st_uid == os.geteuid():
+                    yield entry.path
+
+
+def _job(sample: str) -> str:
+    with open(sample, encoding="utf-8", errors="replace") as file:
+        return usage.read(file.read(_SIZE_LIMIT)).job

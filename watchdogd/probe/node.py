@@ -1,0 +1,150 @@
+"""On one node of the job: looks every so often, and leaves what it sees in home, until its input ends.
+
+It is as light as it can be: nice 19, one look every half minute, one small file that is replaced. Anonymous
+memory is resident less shared (statm): the exact share of each page (PSS) would hold the training up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import select
+import signal
+import sys
+import time
+from dataclasses import dataclass
+
+import psutil
+
+from watchdogd import command, training
+from watchdogd.draft import host, replace
+from watchdogd.probe import files
+from watchdogd.readers import sample, usage
+from watchdogd.readers.gpu import probe
+from watchdogd.readers.gpu.probe import Node
+from watchdogd.readers.sample import Sample
+from watchdogd.readers.usage import Disk, Memory, Process
+
+_ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_PASSED_OVER = (signal.SIGUSR1, signal.SIGUSR2)
+"""Signals that Slurm sends to all steps of a job when the training is to save."""
+_SHOWN = 5
+_DISKS_DEADLINE = 5.0
+
+
+class Ended(BaseException):
+    """A signal says that the job ends; it passes by whoever handles errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What to look at, where to leave it, and how often (seconds)."""
+
+    run: str
+    job: str
+    inbox: str
+    disks: tuple[str, ...]
+    every: float
+
+
+def serve(task: Task) -> None:
+    """Look until standard input ends or a signal comes; the sample is then removed."""
+    for number in _PASSED_OVER:
+        signal.signal(number, signal.SIG_IGN)
+    for number in _ENDS:
+        signal.signal(number, _end)
+    os.nice(19)
+    name = os.environ.get("SLURMD_NODENAME") or host()
+    path = files.path(task.inbox, task.run, name)
+    try:
+        _look_again_and_again(task, name, path)
+    except Ended:
+        pass
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+
+
+def _look_again_and_again(task: Task, name: str, path: str) -> None:
+    told = ""
+    wait = random.uniform(0.3, 1.0) * task.every  # noqa: S311 - so that a thousand nodes do not write at once
+    while True:
+        text = look(task, name)
+        trouble = _leave(path, text)
+        if trouble and trouble != told:
+            print(f"watchdogd: probe on {name}: {path}: {trouble}", file=sys.stderr, flush=True)
+        told = trouble
+        if _input_ends(wait):
+            return
+        wait = task.every
+
+
+def look(task: Task, name: str) -> str:
+    """The sample's text."""
+    seconds = max(task.every / 6, 2.0)
+    env = command.environment({"SLURMD_NODENAME": name})  # as the same script has it in a step
+    answer = command.ask(probe.argv(seconds), deadline=min(task.every, 6 * seconds), env=env)
+    seen = probe.read(answer.output)
+    node = Node(name, seen.readout, seen.trouble if answer.output else answer.complaint())
+    told = json.loads(sample.dump(Sample(task.run, task.job, node)))
+    return json.dumps(told | usage.as_json(memory(task.job), disks(task.disks))) + "\n"
+
+
+def memory(job: str) -> Memory:
+    """What is left of the tightest of the control groups above us, or of the node, and who holds how much."""
+    pool = min(training.pools(), key=lambda each: each.left)
+    held = sorted(_processes(job), key=lambda each: -each.anonymous)
+    total = sum(each.anonymous for each in held)
+    return Memory(pool.name, pool.left, pool.total, total, tuple(held[:_SHOWN]))
+
+
+def disks(paths: tuple[str, ...]) -> dict[str, Disk]:
+    """Those that answer in time."""
+    words = ["stat", "--file-system", "--format=%b %f %S %c %d %n", "--", *paths]
+    return usage.read_stat(command.ask(words, deadline=_DISKS_DEADLINE).output) if paths else {}
+
+
+def _processes(job: str) -> list[Process]:
+    """Our own user's processes of the job on this node."""
+    node = os.environ.get("SLURMD_NODENAME", "")
+    found = []
+    for each in psutil.process_iter(["uids"]):
+        uids = each.info["uids"]
+        if uids is None or uids.real != os.getuid():
+            continue
+        with contextlib.suppress(psutil.Error):
+            env = each.environ()
+            if env.get("SLURM_JOB_ID", "") == job and env.get("SLURMD_NODENAME", node) == node:
+                held = each.memory_info()
+                found.append(Process(each.pid, each.name(), float(max(held.rss - held.shared, 0))))
+    return found
+
+
+def _leave(path: str, text: str) -> str:
+    """Replace the sample; why that failed, or empty. A signal waits until the file is whole."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)
+    try:
+        replace(path, text, files.mode(os.path.dirname(path)))
+    except OSError as error:
+        return error.strerror or str(error)
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDS)
+    return ""
+
+
+def _input_ends(seconds: float) -> bool:
+    """Wait so long, or until nobody holds the other end of standard input."""
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0:
+        ready, _, _ = select.select([sys.stdin], [], [], left)
+        if ready and not os.read(sys.stdin.fileno(), 4096):
+            return True
+    return False
+
+
+def _end(number: int, frame: object) -> None:  # noqa: ARG001 - the form that signal wants
+    for each in _ENDS:
+        signal.signal(each, signal.SIG_IGN)
+    raise Ended

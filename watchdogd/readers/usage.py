@@ -1,0 +1,104 @@
+"""What a node has left, as the probe writes it beside the GPUs into inbox/RUN.sample.HOST.PID.json.
+
+    "memory": {"pool": "cgroup job_4711", "left": 5.1e9, "total": 6.4e10, "anonymous": 4.2e10,
+               "processes": [{"pid": 812, "command": "python", "anonymous": 2.1e10}, ...]},
+    "disks": {"/tmp": {"free": 9.0e9, "total": 1.0e10, "free_inodes": 600000, "inodes": 655360}}
+
+Bytes and numbers of inodes. `pool` is what ends the job when it is used up: a control group, or the node.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.errors import UnreadableError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process of the job and its anonymous memory: not page cache, file mappings or shared segments."""
+
+    pid: int
+    command: str
+    anonymous: float
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What is left on one node, what the job's processes hold, and those that hold most."""
+
+    pool: str
+    left: float
+    total: float
+    anonymous: float = 0.0
+    processes: tuple[Process, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """One file system of a node; it counts no inodes where `inodes` is 0."""
+
+    free: float
+    total: float
+    free_inodes: float = 0.0
+    inodes: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """One node of one job. `memory` is None where the sample does not tell."""
+
+    run: str
+    job: str
+    node: str
+    memory: Memory | None = None
+    disks: Mapping[str, Disk] = field(default_factory=dict)
+
+
+def as_json(memory: Memory | None, disks: Mapping[str, Disk]) -> dict[str, Any]:
+    """The keys that stand beside the GPUs."""
+    told = {} if memory is None else {"memory": asdict(memory)}
+    return {**told, "disks": {path: asdict(disk) for path, disk in disks.items()}}
+
+
+def read(text: str) -> Usage:
+    """The sample. UnreadableError where it is none."""
+    try:
+        told = json.loads(text)
+        memory = None if told.get("memory") is None else _memory(told["memory"])
+        disks = {str(path): _disk(disk) for path, disk in told.get("disks", {}).items()}
+        return Usage(str(told["run"]), str(told["job"]), str(told["node"]), memory, disks)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise UnreadableError(f"no sample of a probe ({type(error).__name__}: {error})") from None
+
+
+def read_stat(text: str) -> dict[str, Disk]:
+    """What `stat -f -c '%b %f %S %c %d %n'` prints: blocks, free ones, their size, inodes, free ones, path.
+
+    Lines of another form are complaints about single paths, and passed over.
+    """
+    found = {}
+    for line in text.splitlines():
+        *numbers, path = line.split(" ", 5)
+        if len(numbers) == 5 and all(number.isdecimal() for number in numbers):
+            blocks, free, size, inodes, free_inodes = map(int, numbers)
+            found[path] = Disk(free * size, blocks * size, free_inodes, inodes)
+    return found
+
+
+def _memory(told: dict[str, Any]) -> Memory:
+    processes = tuple(
+        Process(int(each["pid"]), str(each["command"]), float(each["anonymous"]))
+        for each in told["processes"]
+    )
+    left, total, held = (float(told[key]) for key in ("left", "total", "anonymous"))
+    return Memory(str(told["pool"]), left, total, held, processes)
+
+
+def _disk(told: dict[str, Any]) -> Disk:
+    return Disk(*(float(told[key]) for key in ("free", "total", "free_inodes", "inodes")))
