@@ -1,0 +1,133 @@
+"""node_health: do the nodes of the run stay in service, and are there spare ones in the partition?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from watchdogd import command
+from watchdogd.errors import UnreadableError
+from watchdogd.nearest import nearest
+from watchdogd.plugin import (
+    AmountField,
+    Duration,
+    Metric,
+    Result,
+    Run,
+    Snapshot,
+    Status,
+    check,
+    ok,
+    unknown,
+    warning,
+)
+from watchdogd.readers import hostlist, sinfo, slurmtext
+from watchdogd.readers.sinfo import Node
+from watchdogd.units import iso
+
+_SAID = 200
+
+
+@check(every="10m", timeout="45s")
+def node_health(
+    run: Run | None,
+    snapshot: Snapshot,
+    memory: dict[str, Any],
+    partition: str = "",
+    min_idle: AmountField | None = None,
+    deadline: Duration = 30.0,
+) -> Iterator[Result]:
+    """Do the nodes of the run stay in service, and are there spare ones in the partition?
+
+    partition: whose idle nodes count; left out: those of all
+    min_idle: WARNING where fewer nodes are idle: a number, or per cent of the partition; left out: not judged
+    deadline: seconds for asking Slurm
+    """
+    env = command.environment(slurmtext.ENVIRONMENT)
+    words = ("sinfo", "--noheader", "--all", "--Node", f"--format={sinfo.FORMAT}")
+    answer = command.ask(words, deadline=deadline, env=env)
+    if not answer.ok:
+        yield unknown(f"the nodes cannot be asked for: {answer.complaint()}")
+        return
+    try:
+        nodes = sinfo.read(answer.output)
+    except UnreadableError as error:
+        yield unknown(str(error))
+        return
+    if not nodes:
+        yield unknown("sinfo printed no node")
+        return
+    yield spares(nodes, partition, min_idle)
+    yield from _remembered(of_jobs(nodes, run, snapshot), memory, snapshot.jobs is not None)
+
+
+def spares(nodes: Sequence[Node], partition: str, wanted: AmountField | None) -> Result:
+    """How many nodes are idle, and which administrators could give back."""
+    known = sorted({node.partition for node in nodes})
+    if partition and partition not in known:
+        return unknown(f"there is no partition '{partition}'{nearest(partition, known)}")
+    inside = {node.name: node for node in nodes if not partition or node.partition == partition}
+    idle = [node for node in inside.values() if node.spare]
+    out = [node for node in inside.values() if node.drained or node.down]
+    where = f" of {len(inside)} nodes{f' in {partition}' if partition else ''}"
+    line = f"{len(idle)}{where} {'is' if len(idle) == 1 else 'are'} idle"
+    line += f", {len(out)} out of service" if out else ""
+    limit = None if wanted is None else wanted.of(len(inside))
+    short = limit is not None and len(idle) < limit
+    line += f": below {limit:g}" if short else ""
+    details = "\n".join([*map(_words, out[:50]), *_give_back(out)])
+    result = warning if short else ok
+    return result(line, details=details, idle=Metric(len(idle), warn=limit), out_of_service=len(out))
+
+
+def of_jobs(nodes: Sequence[Node], run: Run | None, snapshot: Snapshot) -> Iterator[Result]:
+    """What is wrong with nodes on which jobs of the run, or else of all watched users, run now."""
+    jobs = (snapshot.jobs or ()) if run is None else snapshot.of(run.job_name)
+    users = {
+        name: job
+        for job in jobs
+        if job.state == "RUNNING" and not job.own and (not snapshot.users or job.user in snapshot.users)
+        for name in hostlist.expand(job.nodes)
+    }
+    for name, node in {node.name: node for node in nodes if node.name in users}.items():
+        job = users[name]
+        details = "\n".join(_give_back([node]))
+        if node.down:
+            line = f"{_words(node)}; job {job.id} ({job.name}) runs on it"
+            yield Result(Status.CRITICAL, line, subject=name, details=details)
+        elif node.drained or node.silent:
+            line = f"{_words(node)}; job {job.id} ({job.name}) runs on, no other starts there"
+            yield Result(Status.WARNING, line, subject=name, details=details)
+
+
+def _words(node: Node) -> str:
+    """`node5: drained since 2026-11-28T03:00:00+01:00 by root: bad DIMM`."""
+    state = f"{node.state}, does not answer" if node.silent else node.state
+    since = f" since {iso(node.since)}" if node.since is not None else ""
+    by = f" by {node.by}" if node.by and node.reason else ""
+    why = f": {node.reason}" if node.reason else ""
+    mild = " (mostly a healthy node: a process was slow to die)" if node.kill_failed else ""
+    return f"{node.name}: {state}{since}{by}{why}{mild}"
+
+
+def _give_back(nodes: Sequence[Node]) -> list[str]:
+    """The command for an administrator, for nodes that are drained for a process that was slow to die."""
+    names = [node.name for node in nodes if node.kill_failed]
+    if not names:
+        return []
+    return [
+        "where no process of the job is left there, an administrator can take it back:",
+        f"scontrol update NodeName={','.join(names)} State=RESUME",
+    ]
+
+
+def _remembered(found: Iterator[Result], memory: dict[str, Any], certain: bool) -> Iterator[Result]:
+    """Those, and OK for what was told of before; nothing where the queue could not be seen."""
+    bad = {result.subject: result for result in found}
+    yield from bad.values()
+    said = [str(name) for name in memory.get("said", [])]
+    if certain:
+        yield from (
+            ok(f"{name} is in service, or left behind", subject=name) for name in said if name not in bad
+        )
+    memory["said"] = list(dict.fromkeys([*said, *bad]))[-_SAID:]

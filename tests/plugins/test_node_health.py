@@ -1,0 +1,137 @@
+"""node_health: spare nodes, nodes of jobs that leave service, and what an administrator can do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from watchdogd.plugins.node_health import node_health, of_jobs, spares
+
+from watchdogd.jobs import Job, Snapshot
+from watchdogd.plugin import Plugin, Result, Run, Status
+from watchdogd.readers.sinfo import Node
+from watchdogd.units import Amount, parse_amount
+
+HEALTH: Plugin = node_health
+GPUS = (
+    Node("cn01", "gpu", "allocated"),
+    Node("cn02", "gpu", "draining", "", 1795825721.0, "slurm", "Kill task failed"),
+    Node("cn03", "gpu", "idle"),
+    Node("cn04", "gpu", "drained", "", None, "root", "bad DIMM"),
+    Node("cn05", "small", "idle"),
+)
+JOB = Job("88_1", "89", "tr11", "bob", "RUNNING", nodes="cn[01-02]")
+SEEN = Snapshot(0.0, (JOB,), users=frozenset({"bob"}))
+RUN = Run("run-17", "tr11")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "status"),
+    [
+        (None, Status.OK),
+        (Amount(absolute=1), Status.OK),
+        (parse_amount(2), Status.WARNING),
+        (parse_amount("25%"), Status.OK),
+        (parse_amount("50%"), Status.WARNING),
+    ],
+)
+def test_spare_nodes_by_number_and_by_share_of_the_partition(wanted: Amount | None, status: Status) -> None:
+    result = spares(GPUS, "gpu", wanted)
+    assert result.status is status
+    assert result.summary.startswith("1 of 4 nodes in gpu is idle, 2 out of service")
+    assert result.metrics["idle"].value == 1
+
+
+def test_drained_nodes_are_named_and_the_healthy_among_them_can_be_had_back() -> None:
+    details = spares(GPUS, "gpu", None).details.splitlines()
+    assert details[1] == "cn04: drained by root: bad DIMM"
+    assert details[-1] == "scontrol update NodeName=cn02 State=RESUME"
+
+
+def test_a_node_in_two_partitions_counts_once() -> None:
+    twice = (*GPUS, Node("cn03", "all", "idle"))
+    assert spares(twice, "", None).summary.startswith("2 of 5 nodes are idle")
+
+
+def test_a_partition_that_is_not_there_is_unknown_with_the_nearest() -> None:
+    result = spares(GPUS, "gpus", Amount(absolute=1))
+    assert result.status is Status.UNKNOWN
+    assert "did you mean 'gpu'" in result.summary
+
+
+@pytest.mark.parametrize("run", [RUN, None])
+def test_a_node_of_the_run_that_drains(run: Run | None) -> None:
+    [result] = of_jobs(GPUS, run, SEEN)
+    assert (result.status, result.subject) == (Status.WARNING, "cn02")
+    assert "by slurm: Kill task failed (mostly a healthy node" in result.summary
+    assert "job 88_1 (tr11)" in result.summary
+    assert "State=RESUME" in result.details
+
+
+@pytest.mark.parametrize(
+    ("state", "flags", "status"),
+    [
+        ("down", "*", Status.CRITICAL),
+        ("fail", "", Status.CRITICAL),
+        ("allocated", "*", Status.WARNING),
+        ("drained", "", Status.WARNING),
+    ],
+)
+def test_how_bad_a_state_of_the_runs_node_is(state: str, flags: str, status: Status) -> None:
+    assert [each.status for each in of_jobs([Node("cn01", "gpu", state, flags)], RUN, SEEN)] == [status]
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        Job("7", "7", "tr11", "carol", "RUNNING", nodes="cn02"),
+        Job("7", "7", "tr11", "bob", "PENDING", nodes="cn02"),
+        Job("7", "7", "tr11", "bob", "RUNNING", nodes="cn03"),
+        Job("7", "7", "tr11", "bob", "RUNNING", nodes="cn02", comment="watchdogd:4f"),
+    ],
+)
+def test_nodes_of_others_and_jobs_that_do_not_run_are_no_matter(job: Job) -> None:
+    seen = Snapshot(0.0, (job,), users=frozenset({"bob"}))
+    assert [*of_jobs(GPUS, RUN, seen), *of_jobs(GPUS, None, seen)] == []
+
+
+def rounds(folder: Path, memory: dict[str, Any], script: str, seen: Snapshot = SEEN) -> dict[str, Result]:
+    """One round with a sinfo that does what `script` says."""
+    tool = folder / "sinfo"
+    tool.write_text(f"#!/bin/sh\n{script}\n")
+    tool.chmod(0o755)
+    results = HEALTH.results({"deadline": 10.0}, {"run": RUN, "snapshot": seen, "memory": memory})
+    return {result.subject: result for result in results}
+
+
+def said(state: str) -> str:
+    return rf"printf 'cn02\037gpu\037{state}\037Unknown\037Unknown\037none\n'"
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    return tmp_path
+
+
+def test_a_node_that_is_back_is_told_and_not_while_the_queue_is_unseen(path: Path) -> None:
+    memory: dict[str, Any] = {}
+    assert rounds(path, memory, said("draining"))["cn02"].status is Status.WARNING
+    assert "cn02" not in rounds(path, memory, said("allocated"), Snapshot(0.0, None, "no answer"))
+    assert rounds(path, memory, said("allocated"))["cn02"].status is Status.OK
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("echo 'sinfo: error: no controller' >&2; exit 1", "no controller"),
+        ("echo what is this", "what is this"),
+        ("true", "no node"),
+    ],
+)
+def test_what_cannot_be_found_out_is_unknown(path: Path, script: str, why: str) -> None:
+    found = rounds(path, {"said": ["cn02"]}, script)
+    assert list(found) == [""]
+    assert found[""].status is Status.UNKNOWN
+    assert why in found[""].summary

@@ -1,0 +1,62 @@
+"""node_health on a real Slurm: a node of bob's job is drained, and spare nodes run out."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster import Cluster
+
+pytestmark = [pytest.mark.slurm, pytest.mark.root]
+
+CONFIG = """
+[slurm]
+users = ["alice", "bob"]
+[channels.screen]
+type = "console"
+[runs.run-17]
+job_name = "tr11"
+[checks.spare-nodes]
+plugin = "node_health"
+partition = "gpu"
+min_idle = 2
+"""
+
+
+def check(slurm: Cluster, home: Path) -> dict[str, dict[str, Any]]:
+    """Results by subject."""
+    words: list[str | Path] = [slurm.watchdogd, "--home", home, "check", "spare-nodes", "--json"]
+    told = json.loads(slurm.run_as("alice", words, check=False).stdout)
+    return {each["subject"] or "": each for each in told}
+
+
+def test_a_drained_node_of_a_colleagues_job_and_too_few_spare_ones(slurm: Cluster) -> None:
+    home = slurm.new_folder() / "home"
+    slurm.run_as("alice", [slurm.watchdogd, "--home", home, "init"])
+    (home / "config.toml").write_text(CONFIG)
+    found = check(slurm, home)
+    assert {subject: each["status"] for subject, each in found.items()} == {"": "OK"}
+    assert found[""]["summary"] == "3 of 3 nodes in gpu are idle"
+    options = ("--job-name=tr11", "--partition=gpu", "--nodelist=node2", "--exclusive", "--output=/dev/null")
+    job = slurm.sbatch("bob", "exec sleep 600", *options)
+    slurm.wait_for_state(job, "RUNNING")
+    slurm.drain("node2", "Kill task failed")
+    slurm.drain("node3", "bad | DIMM")
+    found = check(slurm, home)
+    assert {subject: each["status"] for subject, each in found.items()} == {"": "WARNING", "node2": "WARNING"}
+    assert found[""]["summary"] == "1 of 3 nodes in gpu is idle, 2 out of service: below 2"
+    assert "by root: bad | DIMM" in found[""]["details"]
+    since = re.match(r"node2: draining since (\S+) by root: Kill", found["node2"]["summary"])
+    assert since
+    assert abs(datetime.fromisoformat(since[1]).timestamp() - time.time()) < 120
+    assert (
+        f"Kill task failed (mostly a healthy node: a process was slow to die); job {job} (tr11)"
+        in (found["node2"]["summary"])
+    )
+    assert "scontrol update NodeName=node2 State=RESUME" in found["node2"]["details"]
