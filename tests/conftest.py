@@ -16,10 +16,11 @@ FOREIGN = ("WATCHDOGD_", "SLURM_", "SLURMD_", "SBATCH_", "SALLOC_", "SRUN_", "SQ
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where tests run in several processes, one of them has the real Slurm."""
+    """Where tests run in several processes, the long tests of the chain have a real Slurm of their own."""
     for item in items:
         if "cluster" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("cluster"))
+            group = "chain" if item.path.name == "test_chain.py" else "cluster"
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(autouse=True)
