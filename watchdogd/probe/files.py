@@ -7,6 +7,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
+from watchdogd.actions.switches import user as owner
 from watchdogd.errors import UnreadableError
 from watchdogd.place import file_name
 from watchdogd.readers import usage
@@ -31,12 +32,34 @@ def mode(inbox: str) -> int:
     return 0o660 if found & stat.S_ISGID and found & stat.S_IWGRP else 0o600
 
 
+def left(inbox: str, run: str, user: str) -> Iterator[tuple[float, str]]:
+    """When each sample of the run was written, and its text; only those that `user` wrote."""
+    prefix = f"{file_name(run)}.sample."
+    try:
+        names = sorted(os.listdir(inbox)) if inbox else []
+    except OSError:
+        return
+    for name in names:
+        if name.startswith(prefix):
+            with contextlib.suppress(OSError):  # a file that goes away: its node then has no sample
+                yield _owned(os.path.join(inbox, name), user)
+
+
 def sweep(inbox: str, run: str, job: str, now: float) -> None:
     """Remove our own samples of this job, and those of any that are an hour old. OSError: no inbox."""
     for each in _own(inbox, run):
         with contextlib.suppress(OSError, UnreadableError):
             if now - os.stat(each).st_mtime > _OLD or _job(each) == job:
                 os.unlink(each)
+
+
+def _owned(sample: str, user: str) -> tuple[float, str]:
+    descriptor = os.open(sample, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, encoding="utf-8", errors="replace") as file:
+        state = os.fstat(descriptor)
+        if not stat.S_ISREG(state.st_mode) or owner(state.st_uid) != user:
+            raise PermissionError(f"{sample} is not a file of {user}")
+        return state.st_mtime, file.read(_SIZE_LIMIT)
 
 
 def _own(inbox: str, run: str) -> Iterator[str]:

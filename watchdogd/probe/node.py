@@ -81,6 +81,13 @@ def _look_again_and_again(task: Task, name: str, path: str) -> None:
         wait = task.every
 
 
+def tell(job: str) -> None:
+    """Print one node's memory once, as `slurm.fanout` takes it."""
+    name = os.environ.get("SLURMD_NODENAME") or host()
+    print(f"@@ node {name}")
+    print(json.dumps({"run": "", "job": job, "node": name, **usage.as_json(memory(job), {})}), flush=True)
+
+
 def look(task: Task, name: str) -> str:
     """The sample's text."""
     seconds = max(task.every / 6, 2.0)

@@ -1,0 +1,144 @@
+"""memory_leak: how much memory is left to the run on each of its nodes, and when will it be used up?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from watchdogd.checks.trend import filling_rate, time_to_full
+from watchdogd.plugin import (
+    Amount,
+    AmountField,
+    Duration,
+    History,
+    Metric,
+    Result,
+    Run,
+    Snapshot,
+    Status,
+    check,
+    notice,
+    ok,
+    unknown,
+    warning,
+)
+from watchdogd.probe.memorylook import look
+from watchdogd.readers.usage import Memory, Process
+from watchdogd.units import format_duration, format_size
+
+_SAID = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What should be left; seconds in which no trend may use it up, and in which none is judged."""
+
+    free: Amount
+    used_up_within: float
+    warm_up: float
+
+
+@check(every="1m", timeout="60s", follows=("job_liveness",), remembers="1d")
+def memory_leak(
+    run: Run,
+    snapshot: Snapshot,
+    memory: dict[str, Any],
+    history: History,
+    now: float,
+    memory_free: AmountField,
+    used_up_within: Duration = 6 * 3600.0,
+    warm_up: Duration = 1800.0,
+    deadline: Duration = 40.0,
+) -> Iterator[Result]:
+    """How much memory is left to the run on each of its nodes, and when will it be used up?
+
+    memory_free: WARNING where less is left of the job's control group, or of the node: a size or per cent
+    used_up_within: WARNING where the trend of anonymous memory uses up what is left sooner
+    warm_up: the start of a job, in which memory fills anyway; the trend is judged over as long at least
+    deadline: seconds for asking all nodes
+    """
+    limits = Limits(memory_free, used_up_within, warm_up)
+    found = list(_judged(run, snapshot, history, memory, limits, now, deadline))
+    yield from found
+    subjects = {result.subject for result in found}
+    gone = [str(node) for node in memory.get("said", []) if node not in subjects]
+    if snapshot.jobs is not None:
+        yield from (Result(Status.OK, "the run has left it", subject=node, quiet=True) for node in gone)
+        memory["said"] = sorted(subjects - {""})[:_SAID]
+
+
+def _judged(
+    run: Run,
+    snapshot: Snapshot,
+    history: History,
+    memory: dict[str, Any],
+    limits: Limits,
+    now: float,
+    deadline: float,
+) -> Iterator[Result]:
+    if snapshot.jobs is None:
+        yield unknown(f"whether the run's job lives cannot be found out: {snapshot.trouble}")
+        return
+    name = run.name if snapshot.backend == "process" else run.job_name
+    jobs = [job for job in snapshot.of(name) if job.state == "RUNNING"]
+    if not jobs:
+        yield ok("not judged: no job runs")
+        return
+    seen = look(run, jobs, deadline=deadline, now=now)
+    if seen.closed:
+        yield ok(f"not judged: {seen.closed}")
+        if not memory.get("told"):
+            yield notice(f"the memory of {run.name} cannot be watched: {seen.closed}")
+        memory["told"] = True
+        return
+    yield whole(seen.nodes)
+    since = max(job.started_at or 0.0 for job in jobs) + limits.warm_up
+    for node, held in seen.nodes.items():
+        past = [point for point in history.series("anonymous", node) if point[0] >= since]
+        yield judge(node, held, limits, [*past, (now, held.anonymous)])
+    yield from (unknown(f"{node}: {why}", subject=node) for node, why in seen.silent.items() if node)
+
+
+def whole(nodes: Mapping[str, Memory]) -> Result:
+    """The node with the least left."""
+    if not nodes:
+        return unknown("no node of the run tells of its memory")
+    node, least = min(nodes.items(), key=lambda item: item[1].left / max(item[1].total, 1.0))
+    count = f"{len(nodes)} node{'' if len(nodes) == 1 else 's'}"
+    return ok(f"{count}; least is left on {_left(node, least)}")
+
+
+def judge(node: str, held: Memory, limits: Limits, points: Sequence[tuple[float, float]]) -> Result:
+    """One node: what is left, and the trend of `points`, (time, bytes held), oldest first."""
+    free = limits.free.of(held.total)
+    details = "\n".join(map(_named, held.processes))
+    figures = {
+        "left": Metric(round(held.left), "B", warn=round(free)),
+        "anonymous": Metric(round(held.anonymous), "B"),
+    }
+    line = f"{_left(node, held)}, its processes hold {format_size(held.anonymous)}"
+    if held.left < free:
+        text = f"{line}: below {format_size(free)}{_most(held)}"
+        return warning(text, subject=node, details=details, **figures)
+    rate = filling_rate(points) if points[-1][0] - points[0][0] >= limits.warm_up else None
+    until = time_to_full(held.left, rate, points)
+    if rate and until is not None and until <= limits.used_up_within:
+        speed = f"{format_size(rate * 3600)} an hour more"
+        text = f"{line}, {speed}: used up in {format_duration(until)}{_most(held)}"
+        return warning(text, subject=node, details=details, **figures)
+    return ok(line, subject=node, details=details, **figures)
+
+
+def _left(node: str, held: Memory) -> str:
+    return f"{node}: {format_size(held.left)} of {format_size(held.total)} left ({held.pool})"
+
+
+def _most(held: Memory) -> str:
+    """Which processes hold most."""
+    named = [_named(each) for each in held.processes[:3]]
+    return f"; most is held by {', '.join(named)}" if named else ""
+
+
+def _named(process: Process) -> str:
+    return f"{process.command}[{process.pid}] {format_size(process.anonymous)}"

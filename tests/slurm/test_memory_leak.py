@@ -1,0 +1,85 @@
+"""memory_leak on a real Slurm: one's own job through srun, a colleague's through its probe."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster import ANSWERING, Cluster
+from tests.waiting import wait_until
+
+pytestmark = [pytest.mark.slurm, pytest.mark.root]
+
+CONFIG = """
+[slurm]
+users = ["alice", "bob"]
+[channels.screen]
+type = "console"
+[runs.run-17]
+job_name = "tr11"
+memory_free = "{free}"
+"""
+HOLDER = """
+import pathlib, sys, time
+held = bytearray(96 << 20)
+pathlib.Path(sys.argv[1], "ready").touch()
+time.sleep(600)
+"""
+NODES = ("--partition=gpu", "--nodes=2", "--job-name=tr11", "--ntasks-per-node=1", "--output=/dev/null")
+
+
+def home_of_alice(slurm: Cluster, free: str) -> Path:
+    """It is shared with bob's group."""
+    folder = slurm.new_folder()
+    (folder / "hold.py").write_text(HOLDER)
+    home = folder / "home"
+    slurm.run_as("alice", [slurm.watchdogd, "--home", home, "init"])
+    (home / "config.toml").write_text(CONFIG.format(free=free))
+    for each in (home, home / "inbox", home / "switches"):
+        shutil.chown(each, group="six")
+        each.chmod(0o2770)
+    return home
+
+
+def start(slurm: Cluster, user: str, home: Path, before: str = "") -> None:
+    """The batch script's process, on the first node, holds 96 MiB."""
+    text = f"{before}\n{slurm.python} {home.parent}/hold.py {home.parent}\n"
+    slurm.wait_for_state(slurm.sbatch(user, text, *NODES), "RUNNING")
+    wait_until(lambda: (home.parent / "ready").exists(), ANSWERING, "the memory is held")
+
+
+def check(slurm: Cluster, home: Path) -> dict[str, dict[str, Any]]:
+    """Results by subject."""
+    words: list[str | Path] = [slurm.watchdogd, "--home", home, "check", "run-17/memory_leak", "--json"]
+    told = json.loads(slurm.run_as("alice", words, check=False).stdout)
+    return {each["subject"] or "": each for each in told}
+
+
+def test_ones_own_job_is_asked_on_all_its_nodes(slurm: Cluster) -> None:
+    home = home_of_alice(slurm, "1MB")
+    start(slurm, "alice", home)
+    found = check(slurm, home)
+    assert {node: each["status"] for node, each in found.items()} == {"": "OK", "node2": "OK", "node3": "OK"}
+    held = {node: found[node]["metrics"]["anonymous"]["value"] for node in ("node2", "node3")}
+    assert held["node2"] > 96 << 20 > held["node3"]
+    assert found["node2"]["details"].startswith("python")
+
+
+def test_a_colleagues_job_tells_through_its_probe_that_memory_is_short(slurm: Cluster) -> None:
+    home = home_of_alice(slurm, "99.9%")
+    start(slurm, "bob", home, f"{slurm.watchdogd} --home {home} probe --run run-17 --every 5s &")
+    wait_until(
+        lambda: (
+            {node for node, each in check(slurm, home).items() if each["status"] == "WARNING"}
+            == {"node2", "node3"}
+        ),
+        2 * ANSWERING,
+        "both nodes are short of memory",
+        every=2.0,
+    )
+    found = check(slurm, home)["node2"]["summary"]
+    assert "most is held by python" in found
