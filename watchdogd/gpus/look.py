@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import pwd
-import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from watchdogd import command
 from watchdogd.draft import host
 from watchdogd.errors import UnreadableError
-from watchdogd.place import file_name
+from watchdogd.probe.files import left
 from watchdogd.readers import hostlist, sample
 from watchdogd.readers.gpu import probe
 from watchdogd.readers.gpu.probe import Node
@@ -19,13 +18,12 @@ from watchdogd.slurm import fanout
 from watchdogd.units import format_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection
 
     from watchdogd.plugin import Job, Run
 
 STALE = 300.0
 """Seconds after which a sample no longer tells of now."""
-_SIZE_LIMIT = 1 << 20
 _LAUNCH = 4.0
 """Seconds of a deadline that starting and collecting may take."""
 
@@ -99,37 +97,16 @@ def _fresh(age: float, node: Node) -> Node:
 def _samples(run: Run, job: Job, now: float) -> dict[str, tuple[float, Node]]:
     """By node: the newest sample of this job and its age in seconds; only what the job's owner wrote."""
     found: dict[str, tuple[float, Node]] = {}
-    for path in _files(run):
+    for written, text in left(run.inbox, run.name, job.user):
         try:
-            taken, text = _owned(path, job.user)
             read = sample.read(text)
-        except (OSError, UnreadableError):
-            continue  # a file that goes away, or is none of ours: the node then has no sample, which is told
+        except UnreadableError:
+            continue  # none of ours: the node then has no sample, which is told
         if read and read.job == job.raw_id and read.run == run.name:
-            age = max(now - taken, 0.0)
+            age = max(now - written, 0.0)
             if age <= found.get(read.node.name, (age, read.node))[0]:
                 found[read.node.name] = (age, read.node)
     return found
-
-
-def _files(run: Run) -> Iterator[str]:
-    """The samples of a run in home's inbox."""
-    prefix = f"{file_name(run.name)}.sample."
-    try:
-        names = sorted(os.listdir(run.inbox)) if run.inbox else []
-    except OSError:
-        return
-    yield from (os.path.join(run.inbox, name) for name in names if name.startswith(prefix))
-
-
-def _owned(path: str, user: str) -> tuple[float, str]:
-    """A plain file of `user`'s: when it was written, and its text. OSError else."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, encoding="utf-8", errors="replace") as file:
-        state = os.fstat(descriptor)
-        if not stat.S_ISREG(state.st_mode) or _name(state.st_uid) != user:
-            raise PermissionError(f"{path} is not a file of {user}")
-        return state.st_mtime, file.read(_SIZE_LIMIT)
 
 
 def _myself() -> str:
