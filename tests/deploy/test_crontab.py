@@ -34,12 +34,19 @@ def home(slurm: Cluster) -> Home:
     return home
 
 
+def installed(slurm: Cluster, home: Home) -> str:
+    """The file as a site would install it; its locks are this cluster's, since several may run here."""
+    text = adapted("crontab", slurm.watchdogd.parent.parent, home.path)
+    assert text.count('"/tmp/watchdogd-') == 2
+    return text.replace('"/tmp/', f'"{slurm.home("alice")}/')
+
+
 def crontab(slurm: Cluster, home: Home, *verbs: str) -> str:
-    """The file as a site would install it, with the lines of these verbs, due every minute.
+    """The file with the lines of these verbs alone, due every minute.
 
     What they print goes to `said` in HOME, so that the tests see that they ran.
     """
-    text = adapted("crontab", slurm.watchdogd.parent.parent, home.path)
+    text = installed(slurm, home)
     lines = [line for line in text.splitlines() if not line.startswith("*") or _verb(line) in verbs]
     # HOME and SLURM_CONF are this cluster's; a site's are in the password file and below /etc
     own = [f"HOME={slurm.home('alice')}", f"SLURM_CONF={slurm.conf}"]
@@ -66,7 +73,7 @@ def log_of(home: Home) -> str:
 
 
 def test_the_lines_are_due_as_the_page_says(slurm: Cluster, home: Home) -> None:
-    text = adapted("crontab", slurm.watchdogd.parent.parent, home.path)
+    text = installed(slurm, home)
     lines = [line for line in text.splitlines() if line.startswith("*")]
     assert {_verb(line): line.split()[0] for line in lines} == {"ensure": "*/10", "tick": "*/5"}
     with Cron("alice", text) as cron:  # cron itself reads it, and refuses what it does not understand
