@@ -142,8 +142,12 @@ def _pairs(key: str, tables: Sequence[Mapping[str, Any]], time: str) -> tuple[tu
 
 
 def _not_judged(excuse: str, memory: Mapping[str, Any]) -> Iterator[Result]:
-    """OK for all; what was wrong with a job that is over ends without a word of its own."""
-    yield ok(f"not judged: {excuse}")
+    """OK for all; what was wrong with a job that is over ends without a word of its own.
+
+    The details are what the log said last: evidence for whoever tells how the job ended.
+    """
+    cause = f"cause: {memory['cause'][1]}\n" if "cause" in memory else ""
+    yield ok(f"not judged: {excuse}", details=cause + _evidence(memory))
     for key, subject in SUBJECTS.items():
         if key in memory:
             yield Result(Status.OK, f"not judged: {excuse}", subject=subject, quiet=True)

@@ -167,7 +167,6 @@ def test_a_missing_folder_is_one_clear_line(home: Home, capsys: Says) -> None:
     ("number", "words"),
     [
         (errno.EROFS, "read-only"),
-        (errno.EDQUOT, "is full"),
         (errno.EACCES, "ask "),
         (errno.EIO, "Input/output"),
     ],
@@ -192,13 +191,20 @@ def test_what_the_file_system_refuses_is_one_clear_line(
 def test_a_full_and_a_read_only_folder(home: Home, capsys: Says, tmp_path: Path) -> None:
     small = tmp_path / "small"
     small.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k,nr_inodes=10", "tmpfs", small], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k,nr_inodes=6", "tmpfs", small], check=True)
     try:
         (small / "filler").write_bytes(b"x" * 4096)
         lay_out(home, kill_switch=str(small / "kill"))
+        assert main(["kill-switch", "run-17", "--reason", "no room for this"]) == 0
+        assert (small / "kill").stat().st_size == 0
+        assert main(["kill-switch", "run-17", "--show"]) == 0
+        assert main(["kill-switch", "run-17", "--clear"]) == 0
+        assert os.listdir(small) == ["filler"]
+        for number in range(4):
+            (small / f"empty-{number}").touch()
+        capsys.readouterr()
         assert main(["kill-switch", "run-17"]) == 1
         assert f"{small} is full" in capsys.readouterr().err
-        assert os.listdir(small) == ["filler"]
         subprocess.run(["mount", "-o", "remount,ro", small], check=True)
         assert main(["kill-switch", "run-17"]) == 1
         assert f"{small} is read-only here" in capsys.readouterr().err

@@ -108,11 +108,34 @@ def press(switch: Switch, touch: Touch) -> Touch | None:
             if before:
                 return before
         except OSError as error:
-            raise SwitchError(_trouble(switch, error, "set")) from None
+            if error.errno not in _FULL or not _touch(switch.path, mode, _group_id(switch.group)):
+                raise SwitchError(_trouble(switch, error, "set")) from None
+            _record(switch, "set", touch)
+            return None
         else:
             _record(switch, "set", touch)
             return None
     raise SwitchError(f"{switch.path} is a symbolic link that leads nowhere: remove it, then set the switch")
+
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def _touch(path: str, mode: int, group: int | None) -> bool:
+    """An empty switch, where the disk has no room for who and why: it stops the training all the same."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    except OSError:
+        return False
+    try:
+        if group is not None:
+            os.fchown(descriptor, -1, group)
+        os.fchmod(descriptor, mode)
+    except OSError:
+        pass  # it is set; its rights matter less
+    finally:
+        os.close(descriptor)
+    return True
 
 
 def clear(switch: Switch, touch: Touch) -> Touch | None:

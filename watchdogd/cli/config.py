@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.cli.output import print_json, print_line
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     import argparse
 
     from watchdogd.engine.checks import Check
+
+
+_PASSWORD = re.compile(r"(://[^:/@\s]*:)[^@/\s]+@")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,7 +67,7 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, Amount) or not (value is None or isinstance(value, bool | int | float | str)):
         return str(value)
-    return value
+    return _PASSWORD.sub(r"\1****@", value) if isinstance(value, str) else value
 
 
 def _lines(key: str, value: Any) -> list[str]:

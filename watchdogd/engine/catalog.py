@@ -125,7 +125,7 @@ def _of_packages() -> list[Entry]:
 def scout(module: str, origin: str) -> list[Entry]:
     """Ask a process of its own what plugins a module or file holds."""
     answer = command.ask(
-        [sys.executable, "-m", "watchdogd.engine.scout", module, origin], deadline=SCOUT_DEADLINE
+        [sys.executable, "-P", "-m", "watchdogd.engine.scout", module, origin], deadline=SCOUT_DEADLINE
     )
     name = Path(module).stem
     if not answer.ok:

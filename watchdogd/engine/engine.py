@@ -130,6 +130,7 @@ class Engine:
             orders=tuple(order for paper in papers for order in paper.orders),
             silent=self.setup.maintenance,
         )
+        events = tuple(self._with_log(event) for event in events)
         events += tuple(_touch_event(paper, judged_at) for paper in papers if paper.kind == "touch")
         notifications = tuple(compose(events, self.setup.routes, self.setup.rules, judged_at))
         self._keep(
@@ -281,6 +282,14 @@ class Engine:
         seen = [Observation(check.name, check.run_name, check.target, result, now) for result in results]
         self._latest[check.name] = tuple(seen)
         return seen
+
+    def _with_log(self, event: Event) -> Event:
+        """What the log said last goes into the message that tells that a job is over."""
+        if not event.check.endswith("/job_liveness") or event.kind not in (Kind.OPENED, Kind.WORSE):
+            return event
+        seen = self._latest.get(f"{event.run}/log_staleness", ())
+        said = [each.result.details for each in seen if not each.result.subject and each.result.details]
+        return replace(event, details="\n".join([event.details, *said]).strip()) if said else event
 
     def _of_itself(self, now: float) -> tuple[Observation, ...]:
         """The daemon's own troubles, as results of a check of its own."""

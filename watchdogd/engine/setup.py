@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import shlex
 import shutil
 import socket
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from watchdogd import config as configuration
@@ -98,6 +100,7 @@ class Setup:
                 ),
                 name=config.daemon.name,
                 host=socket.gethostname(),
+                command=_command(home),
             ),
         )
 
@@ -125,6 +128,12 @@ class Setup:
     def hidden(self) -> frozenset[str]:
         """Environment variables that hold secrets: no worker and no tool gets them."""
         return frozenset(secret.variable for _, secret in self.config.secrets() if secret.variable)
+
+
+def _command(home: Home) -> str:
+    """How the verbs are called for this home: by name alone where it is everybody's default."""
+    default = Path("~/.watchdogd").expanduser()
+    return "watchdogd" if home.path == default else f"watchdogd --home {shlex.quote(str(home.path))}"
 
 
 def _but(by_name: Mapping[str, Value], checks: tuple[Check, ...]) -> dict[str, Value]:

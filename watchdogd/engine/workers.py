@@ -170,7 +170,7 @@ class Workers:
         ours, theirs = socket.socketpair()
         with theirs:
             process = subprocess.Popen(
-                [sys.executable, "-m", "watchdogd.engine.worker", str(theirs.fileno())],
+                [sys.executable, "-P", "-m", "watchdogd.engine.worker", str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -197,7 +197,7 @@ class _Sitting:
         silent = self._hush.reason(incident.target, incident.run, incident.check)
         resolved_at = max(self._now, incident.opened_at)
         ended = replace(incident, resolved_at=resolved_at, recovery=standing.summary, silent=silent)
-        wanted = incident.told is not None and not standing.quiet
+        wanted = incident.told is not None and not (standing.quiet and incident.told is not Status.UNKNOWN)
         if wanted and silent:
             self.owed.append(ended)
         self.events.append(

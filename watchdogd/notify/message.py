@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -44,7 +45,8 @@ class Rules:
     """What holds for all messages.
 
     `channels` for checks without a route. `threaded` are those that can take what is quiet without waking
-    anybody. `name` is the daemon's: TARGET of digests. `host` is where it watches from.
+    anybody. `name` is the daemon's: TARGET of digests. `host` is where it watches from. `command` is how
+    its verbs are called for this home.
     """
 
     channels: tuple[str, ...] = ()
@@ -53,6 +55,7 @@ class Rules:
     threaded: frozenset[str] = field(default_factory=frozenset)
     name: str = "watchdogd"
     host: str = ""
+    command: str = "watchdogd"
 
 
 def compose(
@@ -142,7 +145,7 @@ def _message(
         parts += [_headline(event), _account(event, now, lines=8), *_deeds(event, done)]
     parts.append("\n".join(map(_headline, group[SHOWN:])))
     parts += [f"Runbook: {plain(link)}" for link in runbooks if link]
-    parts += [_answers(group), _watcher(rules)]
+    parts += [_answers(group, rules.command), _watcher(rules)]
     return Message(
         headline=_headline(worst),
         body=_body(parts),
@@ -197,19 +200,24 @@ def _deeds(event: Event, done: Mapping[str, Sequence[str]]) -> list[str]:
     return ["\n".join(f"watchdogd did: {one_line(deed)}" for deed in done.get(event.check, ()))]
 
 
-def _answers(group: Sequence[Event]) -> str:
+def _answers(group: Sequence[Event], command: str) -> str:
     """The commands to answer with, for what is still open."""
     still = [event for event in group if event.incident and event.kind is not Kind.RESOLVED]
     if not still:
         return ""
     numbers = _numbers(still)
-    commands = [f"watchdogd ack {number}" for number in numbers[:SHOWN]]
+    commands = [f"{command} ack {number}" for number in numbers[:SHOWN]]
     if len(numbers) > SHOWN:
-        commands.append("watchdogd incidents")
-    commands.append(f"watchdogd silence {one_line(still[0].target, 100)} --for 2h")
+        commands.append(f"{command} incidents")
+    commands.append(f"{command} silence {_quoted(still[0].target)} --for 2h")
     runs = dict.fromkeys(event.run for event in still if event.run)
-    commands += [f"watchdogd kill-switch {one_line(run, 100)}" for run in runs]
+    commands += [f"{command} kill-switch {_quoted(run)}" for run in runs]
     return "Answer with:\n" + verbatim("\n".join(commands))
+
+
+def _quoted(text: str) -> str:
+    """Outside text as one word of a command to paste."""
+    return shlex.quote(one_line(text, 100))
 
 
 def _numbers(events: Iterable[Event]) -> list[int]:

@@ -65,7 +65,8 @@ def ensure(home: Home, config: Config, wish: Wish) -> Outcome:
 
 def stop(home: Home, reason: str = "") -> Outcome:
     """End it for good, successor first. WatchdogError where something of it is left after 90 seconds."""
-    stopmark.put(home, reason)
+    with contextlib.suppress(OSError):  # a full home: it is ended without the mark
+        stopmark.put(home, reason)
     until = time.monotonic() + _GONE
     ended: dict[str, str] = {}
     _end_process(home, ended)
