@@ -117,6 +117,18 @@ class Home:
         """Replace a file of this home atomically, with this home's rights."""
         replace(str(path), text, self.file_mode, self.group)
 
+    def overwrite(self, path: Path, text: str) -> bool:
+        """Write over a file in place, where the disk has no room for another; False where it is too short."""
+        descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            size, data = os.fstat(descriptor).st_size, text.encode()
+            if len(data) > size:
+                return False
+            os.pwrite(descriptor, data.ljust(size), 0)
+            return True
+        finally:
+            os.close(descriptor)
+
     def share(self, group: str | None) -> None:
         """Give home's folders and files to a Unix group, where the configuration names one. HomeError."""
         if group is None:

@@ -48,7 +48,7 @@ class Watched:
             [sys.executable, "-m", "watchdogd", "run"], env=self.env, stdout=subprocess.DEVNULL
         )
         self.keep_alive()
-        wait_until(lambda: (self.home / "history.db").exists(), 60, "the first round is stored")
+        wait_until(lambda: (self.home / "status.json").exists(), 60, "the first round is stored")
 
     def verb(self, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -109,6 +109,7 @@ def test_home_is_full_by_bytes(watched: Watched) -> None:
         ballast.write_bytes(b"x" * 5_000_000)
     watched.wait_told("CRITICAL", "run-17", "silent")
     watched.wait_told("CRITICAL", "history")
+    wait_until(lambda: watched.verb("status").returncode == 2, 60, "status knows of it on a full disk too")
     ballast.unlink()
     watched.wait_resolved("run-17")
     watched.wait_told("RESOLVED", "history")
@@ -128,6 +129,7 @@ def test_the_database_is_overwritten(watched: Watched) -> None:
     (watched.home / "history.db").write_bytes(b"this is no database " * 500)
     watched.wait_told("CRITICAL", "run-17", "silent")
     wait_until(lambda: list(watched.home.glob("history.db.corrupt-*")), 60, "it is set aside")
+    watched.wait_told("history.db.corrupt-")
     wait_until(lambda: "silent" in watched.verb("history", "run-17").stdout, 60, "what happened is recorded")
 
 

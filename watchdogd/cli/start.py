@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from watchdogd.cli.output import one_line, print_json, print_line
-from watchdogd.config import load
+from watchdogd.engine.setup import Setup
 from watchdogd.errors import UnitError, UsageError
 from watchdogd.home import Home
 from watchdogd.slurm import launch, link, links
@@ -35,7 +35,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Start, start anew, or start where it is not alive. 0; 1 refused; 78 a broken configuration."""
     home = Home.existing(args.home)
-    config = load(home)
+    config = Setup.load(home).config
     wish = _wish(args, home)
     if args.verb == "restart":
         _say(launch.stop(home, "restart"), quiet=args.json)

@@ -115,7 +115,7 @@ def _print(home: Home, picture: dict[str, Any]) -> None:
     console.print(f"{escape(str(home.path))} {alive}")
     console.print(f"last round: {picture['last_round'] or 'never'}")
     for link in [picture["link"]] if picture["link"] else []:
-        console.print(escape(f"link: {one_line(', '.join(f'{key} {value}' for key, value in link.items()))}"))
+        console.print(escape(one_line(_link(link))))
     for gap in picture["gaps"]:
         console.print(escape(f"unwatched: {gap['begin']} to {gap['end']}: {one_line(gap['reason'])}"))
     for incident in picture["incidents"]:
@@ -137,6 +137,18 @@ def _print(home: Home, picture: dict[str, Any]) -> None:
         console.print(table)
     for trouble in picture.get("troubles", []):
         console.print(escape(f"trouble: {one_line(trouble)}"), style="yellow")
+
+
+def _link(link: dict[str, Any]) -> str:
+    """`link: job 30 on node1, until 2026-...; its successor, job 31, waits (Dependency)`."""
+    where = f" on {link['node']}" if link.get("node") else ""
+    until = f", until {link['ends_at']}" if link.get("ends_at") else ""
+    successor = link.get("successor")
+    then = "no successor is known yet"
+    if successor:
+        reason = f" ({successor['reason']})" if successor.get("reason") else ""
+        then = f"its successor, job {successor.get('job_id')}, is {successor.get('state')}{reason}"
+    return f"link: job {link.get('job_id')}{where}{until}; {then}"
 
 
 _STYLES = {"CRITICAL": "bold red", "WARNING": "yellow", "UNKNOWN": "magenta"}

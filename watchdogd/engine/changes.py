@@ -78,6 +78,6 @@ class Changes:
 
 
 def _signature(home: Home) -> tuple[int, ...]:
-    """What changes when config.toml or a plugin of home's own is edited."""
+    """What changes when config.toml or a plugin of home's own is edited, or its rights are."""
     paths = [home.config, *sorted(home.plugins.glob("*.py"))]
-    return tuple(number for path in paths for number in (path.stat().st_mtime_ns, path.stat().st_size))
+    return tuple(number for path in paths for number in (path.stat().st_ctime_ns, path.stat().st_size))

@@ -40,6 +40,7 @@ class Daemon:
         self._tenure = tenure
         self._lease = tenure.lease
         self._heartbeat = heartbeat
+        self._told = 0
         self._tell_gap(stopped)
         self._outbox: Outbox = outbox_of(parts, self.may_act)
         self._schedule = Schedule(self.round, self._chores, self._watch)
@@ -98,6 +99,10 @@ class Daemon:
         self._engine.troubles["chain"] = "; ".join(self._tenure.troubles())
         self._engine.link = self._tenure.chain.as_json() if self._tenure.chain else None
         now = time.time()
+        mended = self._parts.storage.troubles
+        for text in mended[self._told :]:
+            self._engine.tell(text)
+        self._told = len(mended)
         self._engine.troubles["delivery"] = "; ".join(
             f"channel {trouble.channel} delivers nothing for {format_duration(now - trouble.since)}: "
             f"{trouble.failure} ({trouble.waiting} waiting)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import time
@@ -46,6 +47,9 @@ SETTLE = 5.0
 """Seconds that a round waits for its checks; what comes later is judged by the next one."""
 LINGER = 1.0
 """Seconds until the next round where checks are still out."""
+
+ROOM = 16_384
+"""Bytes to whose multiples status.json is filled up, so that it can be overwritten where home is full."""
 
 log = logging.getLogger(__name__)
 
@@ -177,7 +181,11 @@ class Engine:
         if told:
             lasted = format_duration(gap.end - gap.begin)
             text = f"nobody watched for {lasted}, from {iso(gap.begin)} to {iso(gap.end)}: {gap.reason}"
-            self._untold += (notice(text),)
+            self.tell(text)
+
+    def tell(self, text: str) -> None:
+        """Something to be told once that is no standing trouble."""
+        self._untold += (notice(text),)
 
     def close(self) -> None:
         """Let go of what only the engine itself uses."""
@@ -320,7 +328,7 @@ class Engine:
             self.troubles["home"] = f"home cannot be written: {error}"
 
     def _publish(self, now: float) -> None:
-        """Replace status.json."""
+        """Replace status.json; where home is full, overwrite it in place."""
         known = {check.name for check in self.setup.checks}
         picture = status.snapshot(
             self.book,
@@ -331,7 +339,14 @@ class Engine:
             every=min((check.every for check in self.setup.checks), default=3600.0),
             troubles=[text for text in self.troubles.values() if text],
         )
-        self.home.write(self.home.status, json.dumps(picture) + "\n")
+        try:
+            text = json.dumps(picture)
+            self.home.write(self.home.status, text.ljust(len(text) + ROOM - len(text) % ROOM))
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            if not self.home.overwrite(self.home.status, json.dumps(picture)):
+                self.home.overwrite(self.home.status, json.dumps(picture | {"checks": []}))
 
     # ------------------------------------------------------------------ what people change
 

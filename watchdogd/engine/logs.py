@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import logging
 import logging.handlers
+import os
 import queue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from watchdogd.home import Home
@@ -28,7 +30,15 @@ class _Forgetful(logging.handlers.QueueHandler):
 
 
 class _Rotating(logging.handlers.RotatingFileHandler):
-    """Keeps quiet where the disk is full: what matters is told as an alert."""
+    """Keeps quiet where the disk is full: what matters is told as an alert. Files have home's rights."""
+
+    rights = 0o600
+
+    def _open(self) -> Any:
+        stream = super()._open()
+        with contextlib.suppress(OSError):  # a colleague's file, in a home of a group: it has them already
+            os.fchmod(stream.fileno(), self.rights)
+        return stream
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
         del record
@@ -40,6 +50,9 @@ def begin(home: Home) -> None:
     handler = _Rotating(
         home.logs / "daemon.log", maxBytes=SIZE, backupCount=COUNT, encoding="utf-8", delay=True
     )
+    handler.rights = home.file_mode
+    with contextlib.suppress(OSError):  # where there is none, or it is a colleague's
+        (home.logs / "link.log").chmod(home.file_mode)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     listener = logging.handlers.QueueListener(lines, handler)
     listener.start()
