@@ -15,7 +15,7 @@ from watchdogd.plugin import Amount, History, Result, Status
 
 MB = 1_000_000
 NOW = 1_800_000_000.0
-root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+root = pytest.mark.root
 
 
 def look(path: Path | str, memory: dict[str, Any] | None = None, **wanted: Any) -> dict[str, Result]:
