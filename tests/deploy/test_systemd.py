@@ -41,6 +41,8 @@ class Service:
         slurm.run_as("alice", ["mkdir", "-p", folder])
         self.unit = folder / UNIT
         self.unit.write_text(adapted(UNIT, slurm.watchdogd.parent.parent, self.home.path))
+        secrets = slurm.home("alice") / ".config" / "watchdogd.env"
+        secrets.write_text("WEBHOOK_URL=http://127.0.0.1:9/\n")
 
     def say(self, *words: str, check: bool = True) -> str:
         argv: list[str | Path] = [self._slurm.watchdogd, "--home", self.home.path, *words]
@@ -72,8 +74,6 @@ def test_systemd_finds_no_fault_with_the_unit(service: Service) -> None:
 def test_systemd_brings_the_daemon_back_and_leaves_it_ended_when_it_was_stopped(
     slurm: Cluster, service: Service
 ) -> None:
-    secrets = slurm.home("alice") / ".config" / "watchdogd.env"
-    secrets.write_text("WEBHOOK_URL=http://127.0.0.1:9/\n")
     with Manager("alice", slurm.home("alice")) as manager:
         manager.systemctl("enable", "--now", "watchdogd")
         assert (service.unit.parent / "default.target.wants" / UNIT).is_symlink()
