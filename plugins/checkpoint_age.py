@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import statistics
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from watchdogd.checks.checkpoint import FILES, Content, Entry, content, find
+from watchdogd.checks import shelf
+from watchdogd.checks.checkpoint import FILES
+from watchdogd.checks.shelf import SETTLED
 from watchdogd.checks.working import Working, working
 from watchdogd.plugin import (
     Duration,
@@ -26,12 +27,9 @@ from watchdogd.units import format_duration, format_size, iso
 
 LEAST_ALLOWANCE, ALLOWANCE = 600.0, 0.25
 """How late one may be where nothing is configured: a quarter of its interval, ten minutes at least."""
-SETTLED = 120.0
-"""Seconds without a change, after which a checkpoint counts as written."""
 UNFINISHED = 1800.0
 """Seconds without a change, after which what is still marked unfinished was given up."""
 SMALL = 0.5
-KEPT = 5
 
 
 @check(timeout="2m", follows=("job_liveness", "log_staleness"))
@@ -52,8 +50,7 @@ def checkpoint_age(
     """
     state = working(run, snapshot)
     try:
-        entries = find(checkpoints)
-        _note(entries, memory, now)
+        some = shelf.look(checkpoints, memory, now)
     except OSError as error:
         yield unknown(f"{error.filename or checkpoints} cannot be read: {error.strerror}")
         return
@@ -64,57 +61,9 @@ def checkpoint_age(
         yield ok(f"not judged: {state.excuse}")
     else:
         yield _age(checkpoints, state, memory, now, checkpoint_every, allowance)
-    if entries:
+    if some:
         yield _content(memory, now)
-        yield from _room(memory)
-
-
-# What is there.
-
-
-def _note(entries: list[Entry], memory: dict[str, Any], now: float) -> None:
-    """Look into the newest checkpoint while it changes; remember the sizes of those before it.
-
-    `came`: when the newest one was last written to, on our clock where we saw it happen.
-    """
-    looked = memory.get("looked")
-    known = memory.get("known", {})
-    kept: dict[str, Any] = {}
-    files = 0
-    for entry in entries[:KEPT]:
-        before = known.get(entry.path)
-        if before and before["settled"] and before["own_mtime"] == entry.mtime:
-            kept[entry.path] = before
-            continue
-        if files >= FILES:
-            break  # the older ones have time: next round
-        try:
-            found = content(entry)
-        except FileNotFoundError:
-            continue  # cleaned up while we looked
-        files += found.files
-        kept[entry.path] = _noted(entry, found, before, looked, now)
-    memory["known"], memory["looked"] = kept, now
-
-
-def _noted(
-    entry: Entry, found: Content, before: Mapping[str, Any] | None, looked: float | None, now: float
-) -> dict[str, Any]:
-    same = before is not None and (before["size"], before["mtime"]) == (found.size, found.mtime)
-    if before and same:
-        changed = before["changed"]
-    else:  # the file server's clock is believed where it lies between two looks of ours
-        seen = looked is not None and not looked <= found.mtime <= now
-        changed = now if seen else min(found.mtime, now)
-    return {
-        "size": found.size,
-        "files": found.files,
-        "mtime": found.mtime,
-        "own_mtime": entry.mtime,
-        "mark": found.mark,
-        "changed": changed,
-        "settled": now - changed >= SETTLED and not found.mark,
-    }
+        yield from _room(memory, checkpoint_every)
 
 
 # Judging.
@@ -165,24 +114,16 @@ def _content(memory: Mapping[str, Any], now: float) -> Result:
     size = Metric(newest["size"], "B")
     if not newest["size"]:
         return critical(f"{path} is empty", subject="content", size=size)
-    usual = _usual_size(memory, path)
-    if usual and newest["files"] < FILES and newest["size"] < SMALL * usual:
-        return warning(
-            f"{path} has {format_size(newest['size'])}, those before it {format_size(usual)}: it may be cut",
-            subject="content",
-            size=size,
-        )
+    usual = shelf.usual(memory, without=path)
+    if usual and newest["files"] < FILES and newest["size"] < SMALL * usual.size:
+        has = f"{path} has {format_size(newest['size'])}, those before it {format_size(usual.size)}"
+        return warning(f"{has}: it may be cut", subject="content", size=size)
     return ok(f"{path} has {format_size(newest['size'])}", subject="content", size=size)
 
 
-def _usual_size(memory: Mapping[str, Any], without: str) -> float | None:
-    sizes = [one["size"] for path, one in memory["known"].items() if path != without and one["settled"]]
-    return statistics.median(sizes) if sizes else None
-
-
-def _room(memory: Mapping[str, Any]) -> Iterator[Result]:
-    """For how many more there is room on their file system."""
-    path, usual = next(iter(memory["known"]), ""), _usual_size(memory, "")
+def _room(memory: Mapping[str, Any], every: float | None) -> Iterator[Result]:
+    """For how many more there is room on their file system; disk_quota knows of quotas too."""
+    path, usual = next(iter(memory["known"]), ""), shelf.usual(memory, every=every)
     if not path or not usual:
         return
     try:
@@ -190,7 +131,10 @@ def _room(memory: Mapping[str, Any]) -> Iterator[Result]:
     except OSError:
         return  # disk_quota says what is wrong with a file system
     free = stat.f_bavail * stat.f_frsize
-    more = int(free / usual)
-    text = f"room for {more} more checkpoint{'s' if more != 1 else ''} of {format_size(usual)}"
+    more = usual.room(free)
+    text = f"room for {more} more checkpoint{'s' if more != 1 else ''} of {format_size(usual.size)}"
+    rhythm = f", one every {format_duration(usual.every)}" if usual.every else ""
     result = ok if more else critical
-    yield result(f"{text}: {format_size(free)} free in {os.path.dirname(path)}", subject="room", room=more)
+    yield result(
+        f"{text}: {format_size(free)} free in {os.path.dirname(path)}{rhythm}", subject="room", room=more
+    )

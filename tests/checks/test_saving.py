@@ -1,0 +1,51 @@
+"""The size and rhythm of checkpoints, and what both mean for a disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from watchdogd.checks import shelf
+from watchdogd.checks.saving import Saving, saving
+
+HOUR, TB = 3600.0, 1e12
+
+
+def test_a_run_of_2_3_tb_every_three_hours_writes_18_4_tb_a_day() -> None:
+    found = saving([(n * 3 * HOUR, 2.3 * TB) for n in range(5)])
+    assert found == Saving(2.3 * TB, 3 * HOUR)
+    assert found.per_day == pytest.approx(18.4 * TB)
+    assert found.room(10 * TB) == 4
+    assert found.lasts(10 * TB) == 15 * HOUR
+    assert found.room(-1.0) == 0
+
+
+def test_a_pause_between_jobs_and_one_cut_short_move_neither() -> None:
+    times = [0.0, 3 * HOUR, 6 * HOUR, 80 * HOUR, 83 * HOUR]
+    sizes = [2.0, 2.0, 2.0, 2.0, 0.1]
+    assert saving(zip(times, sizes, strict=True)) == Saving(2.0, 3 * HOUR)
+
+
+def test_what_is_not_known_is_none() -> None:
+    assert saving([]) is None
+    assert saving([(5.0, 0)]) is None
+    one = saving([(5.0, 7.0)])
+    assert one is not None
+    assert (one.every, one.per_day, one.lasts(70.0), one.room(70.0)) == (None, None, None, 10)
+    assert saving([(5.0, 7.0)], every=HOUR) == Saving(7.0, HOUR)
+
+
+def test_those_that_were_cleaned_up_still_tell_the_rhythm(tmp_path: Path) -> None:
+    memory: dict[str, Any] = {}
+    now = 1_800_000_000.0
+    for number in range(4):
+        path = tmp_path / f"global_step{number}"
+        path.write_bytes(b"x" * 1000)
+        for after in (0.0, 300.0):
+            now += after
+            shelf.look(str(tmp_path / "global_step*"), memory, now)
+        path.unlink()
+        now += 3300.0
+    assert shelf.usual(memory) == Saving(1000, HOUR)
