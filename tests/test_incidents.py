@@ -108,6 +108,16 @@ def test_two_bad_results_in_a_row_open_with_the_words_of_the_latest() -> None:
     )
 
 
+def test_it_began_with_the_first_bad_result_not_with_its_confirmation() -> None:
+    watch = Watch({DISK: Policy(confirm=3)})
+    watch.round(ROOMY)
+    watch.rounds(2, FILLING)
+    (opened,) = watch.round(FULL)
+    assert opened.incident is not None
+    assert opened.incident.began == START + 2 * MINUTE
+    assert opened.incident.opened_at == START + 4 * MINUTE
+
+
 def test_a_good_result_between_starts_the_count_anew() -> None:
     watch = Watch()
     assert [watch.round(seen) for seen in (stale(), FINE, stale(), FINE)] == [[], [], [], []]

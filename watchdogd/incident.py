@@ -57,7 +57,8 @@ class Incident:
     Three things hold its messages back: `acknowledged_by` (somebody works on it; ends with the incident),
     `silent` (a reason such as `silenced by bob`), and `explained_by` (the id of the incident that it was
     noted in). `told` is the status last announced (None: nothing was), `announced_at` when it was first
-    told, `told_at` when it was last told or reminded of, `escalated_at` when others were called.
+    told, `told_at` when it was last told or reminded of, `escalated_at` when others were called. `since` is
+    when the row of bad results began that opened it.
     """
 
     id: int
@@ -80,6 +81,12 @@ class Incident:
     silent: str = ""
     doubt: str = ""
     recovery: str = ""
+    since: float | None = None
+
+    @property
+    def began(self) -> float:
+        """When it was first seen bad, as far as is known: before its confirmation, so before `opened_at`."""
+        return self.opened_at if self.since is None else self.since
 
     @property
     def state(self) -> str:
@@ -176,6 +183,7 @@ class Event:
 
     A notice has none. `summary` goes into the first line. `notes` are further lines: what follows from the
     same cause and is not told by itself, that it cannot be found out now, how long nobody acknowledged.
+    `done` is what watchdogd did about it, one line a deed: `stacks of 8 processes taken`.
     """
 
     kind: Kind
@@ -188,3 +196,4 @@ class Event:
     incident: Incident | None = None
     quiet: bool = False
     notes: tuple[str, ...] = ()
+    done: tuple[str, ...] = ()

@@ -15,18 +15,16 @@ ROUTES = {CHECK: Route(("slack", "mail"), "https://example.org/run-17")}
 RULES = Rules(channels=("slack",), escalate_to=("pager",), name="bloom-watch", host="login1")
 
 
-def _one(*events: Event, rules: Rules = RULES, done: dict[str, list[str]] | None = None) -> str:
+def _one(*events: Event, rules: Rules = RULES) -> str:
     """The only message of these events, as text."""
-    messages = {note.message for note in compose(events, ROUTES, rules, NOON, done)}
+    messages = {note.message for note in compose(events, ROUTES, rules, NOON)}
     assert len(messages) == 1
     message = messages.pop()
     return f"{message.headline}\n{message.body}"
 
 
 def test_an_opening_says_what_since_when_where_why_and_what_to_type() -> None:
-    text = _one(
-        event(notes=("[WARNING] run-17/gpu_health: no data",)), done={CHECK: ["took stacks of 8 ranks"]}
-    )
+    text = _one(event(notes=("[WARNING] run-17/gpu_health: no data",), done=("took stacks of 8 ranks",)))
     assert text.startswith("[CRITICAL] run-17: no new line for 25m\nSince 20")
     assert ", for 25m." in text
     assert f"check {CHECK}" in text
@@ -44,6 +42,12 @@ def test_since_when_is_iso_8601_with_an_offset() -> None:
     told = _one(event()).split("Since ")[1].split(",")[0]
     assert datetime.fromisoformat(told).timestamp() == NOON - 1500
     assert datetime.fromisoformat(told).utcoffset() is not None
+
+
+def test_since_when_counts_from_the_first_bad_result() -> None:
+    about = incident(opened_at=NOON, since=NOON - 90)
+    assert ", for 1m30s." in _one(event(about=about))
+    assert "Lasted 1m30s, " in _one(event(Kind.RESOLVED, about, summary="the log grows again"))
 
 
 def test_a_disk_has_no_kill_switch() -> None:

@@ -20,6 +20,7 @@ from watchdogd.engine.intake import Intake
 from watchdogd.engine.ledger import Ledger
 from watchdogd.engine.looks import Looks
 from watchdogd.engine.setup import SELF, SELF_SUBJECTS
+from watchdogd.engine.trends import with_trends
 from watchdogd.errors import WatchdogError
 from watchdogd.history.record import Record
 from watchdogd.incident import Event, Kind, Observation
@@ -134,7 +135,9 @@ class Engine:
             orders=tuple(order for paper in papers for order in paper.orders),
             silent=self.setup.maintenance,
         )
-        events = tuple(self._with_log(event) for event in events)
+        events = with_trends(
+            [self._with_log(event) for event in events], self.setup.checks, self._storage.series
+        )
         events += tuple(_touch_event(paper, judged_at) for paper in papers if paper.kind == "touch")
         notifications = tuple(compose(events, self.setup.routes, self.setup.rules, judged_at))
         self._keep(

@@ -188,6 +188,7 @@ class _Sitting:
             opened_at=self._now,
             summary=standing.summary,
             details=standing.details,
+            since=standing.since,
         )
         self.next_id += 1
         return replace(standing, incident=incident)

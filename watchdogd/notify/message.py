@@ -63,9 +63,8 @@ def compose(
     routes: Mapping[str, Route],
     rules: Rules,
     now: float,
-    done: Mapping[str, Sequence[str]] | None = None,
 ) -> list[Notification]:
-    """The notifications of one round. `routes` and `done` (what watchdogd did, in lines) are by check.
+    """The notifications of one round. `routes` are by check.
 
     Keys depend on what happened, when and to which channel alone: composing again gives the same.
     """
@@ -77,7 +76,7 @@ def compose(
     for channel, targets in letters.items():
         groups = [sorted(group, key=_rank) for group in targets.values()]
         messages = [
-            (_name(group), _message(group, routes, rules, now, done or {}))
+            (_name(group), _message(group, routes, rules, now))
             for group in sorted(groups, key=lambda group: _rank(group[0]))
         ]
         if len(messages) > rules.digest_above:
@@ -134,15 +133,14 @@ def _message(
     routes: Mapping[str, Route],
     rules: Rules,
     now: float,
-    done: Mapping[str, Sequence[str]],
 ) -> Message:
     """One message about one target; `group` is sorted, the worst first."""
     worst = group[0]
     opener = next((event for event in group if event.kind in (Kind.OPENED, Kind.NOTICE)), None)
     runbooks = dict.fromkeys(routes[event.check].runbook for event in group if event.check in routes)
-    parts = [_account(worst, now, lines=40), *_deeds(worst, done)]
+    parts = [_account(worst, now, lines=40), *_deeds(worst)]
     for event in group[1:SHOWN]:
-        parts += [_headline(event), _account(event, now, lines=8), *_deeds(event, done)]
+        parts += [_headline(event), _account(event, now, lines=8), *_deeds(event)]
     parts.append("\n".join(map(_headline, group[SHOWN:])))
     parts += [f"Runbook: {plain(link)}" for link in runbooks if link]
     parts += [_answers(group, rules.command), _watcher(rules)]
@@ -183,9 +181,9 @@ def _when(event: Event, now: float) -> str:
     if incident is None:
         return f"At {iso(event.at)}."
     if event.kind is Kind.RESOLVED:
-        lasted = format_duration(event.at - incident.opened_at)
-        return f"Lasted {lasted}, from {iso(incident.opened_at)} to {iso(event.at)}."
-    return f"Since {iso(incident.opened_at)}, for {format_duration(max(now, event.at) - incident.opened_at)}."
+        lasted = format_duration(event.at - incident.began)
+        return f"Lasted {lasted}, from {iso(incident.began)} to {iso(event.at)}."
+    return f"Since {iso(incident.began)}, for {format_duration(max(now, event.at) - incident.began)}."
 
 
 def _where(event: Event) -> str:
@@ -196,8 +194,8 @@ def _where(event: Event) -> str:
     return f"Where: {where}" if where else ""
 
 
-def _deeds(event: Event, done: Mapping[str, Sequence[str]]) -> list[str]:
-    return ["\n".join(f"watchdogd did: {one_line(deed)}" for deed in done.get(event.check, ()))]
+def _deeds(event: Event) -> list[str]:
+    return ["\n".join(f"watchdogd did: {one_line(deed)}" for deed in event.done)]
 
 
 def _answers(group: Sequence[Event], command: str) -> str:
@@ -236,7 +234,7 @@ def _item(event: Event) -> Item:
         summary=one_line(event.summary),
         subject=one_line(incident.subject, 200) if incident else "",
         incident=incident.id if incident else None,
-        since=incident.opened_at if incident else None,
+        since=incident.began if incident else None,
     )
 
 
