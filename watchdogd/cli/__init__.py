@@ -43,6 +43,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "stacks": ("stacks", "where all processes of a run stand: equal stacks folded, suspects first"),
     "env": ("env", 'shell exports of the run\'s live job: eval "$(watchdogd env RUN)"'),
     "gpus": ("gpus", "one table of all GPUs of a run's nodes"),
+    "report": ("report", "all that is known as one HTML file, for a shared folder"),
+    "web": ("web", "the same live on loopback with a token; /metrics for Prometheus"),
     "notify": ("notify", "send a test notification"),
     "config": ("config", "the effective configuration, and what each check came from"),
     "plugins": ("plugins", "every plugin found, and its parameters"),

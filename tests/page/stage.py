@@ -1,0 +1,164 @@
+"""A home that has watched for some days: what the page is shown of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.history.record import Gap, Record
+from watchdogd.history.store import Store
+from watchdogd.home import Home
+from watchdogd.incident import Book, Incident, Observation, Standing
+from watchdogd.notify.notification import Message, Notification
+from watchdogd.plugin import Metric, Result, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+HOUR = 3600.0
+EVIL = "<script>alert(1)</script>"
+"""A run's name that must stay a name."""
+RUNS = ("llama-7b", EVIL)
+EVERY = 600.0
+
+
+def home_with_past(folder: Path, now: float, hours: int = 72) -> Home:
+    """A home with `hours` of history that ends at `now`: a hang, a disk that fills, a gap, hostile names."""
+    home = Home(folder / "home")
+    home.make()
+    home.write(home.config, '[daemon]\nname = "bloom-watch"\n')
+    store = Store.open("sqlite:///history.db", home)
+    for record in _rounds(now - hours * HOUR, now):
+        store.record(record)
+    store.close()
+    kept = home.evidence / "1"
+    kept.mkdir()
+    (kept / "stacks.txt").write_text("126 ranks all_reduce\n2 ranks next_batch <b>loader</b>\n")
+    return home
+
+
+def _rounds(begin: float, now: float) -> Iterator[Record]:
+    hang = _hang(now)
+    count = int((now - begin) / EVERY)
+    for number in range(count):
+        at = begin + number * EVERY
+        if 0.2 < number / count < 0.25:
+            continue
+        yield Record(at, tuple(_seen(at, number, number / count)))
+    standing = Standing("llama-7b/log_staleness", "", hang.status, hang.summary, now, now, 3, incident=hang)
+    yield Record(
+        now - 60,
+        book=Book({("llama-7b/log_staleness", ""): standing, ("scratch/disk_quota", "bytes"): _full(now)}),
+        notifications=(_told(now, "mail", "sent"), _told(now, "slack", "waiting", "slack.test: refused")),
+        gaps=(Gap(begin + 0.2 * (now - begin), begin + 0.25 * (now - begin), "no daemon ran"),),
+        touches=(f"bob pressed the kill switch of {EVIL}",),
+    )
+
+
+def _hang(now: float) -> Incident:
+    return Incident(
+        id=1,
+        check="llama-7b/log_staleness",
+        run="llama-7b",
+        target="llama-7b",
+        subject="",
+        status=Status.CRITICAL,
+        opened_at=now - 4 * HOUR,
+        summary="nothing written for 4h, learned limit 12m",
+        details=f"iteration 88000 loss 2.1\n{EVIL}\n\x1b[31mred\x1b[0m",
+    )
+
+
+def _full(now: float) -> Standing:
+    incident = Incident(
+        id=2,
+        check="scratch/disk_quota",
+        run="",
+        target="scratch",
+        subject="bytes",
+        status=Status.WARNING,
+        opened_at=now - 30 * HOUR,
+        resolved_at=now - 20 * HOUR,
+        summary="/scratch: full in about 2d",
+        recovery="/scratch: 50 TB free",
+    )
+    return Standing(
+        "scratch/disk_quota",
+        "bytes",
+        Status.OK,
+        "50 TB free",
+        now,
+        now,
+        3,
+        incident=incident,
+        target="scratch",
+    )
+
+
+def _told(now: float, channel: str, state: str, failure: str = "") -> Notification:
+    headline = "[CRITICAL] llama-7b: nothing written for 4h"
+    message = Message(headline, "Since", "CRITICAL", "llama-7b", "incident-1", now)
+    return Notification(f"{now}@{channel}", channel, message, now - 60, state=state, failure=failure)
+
+
+def _seen(at: float, number: int, share: float) -> Iterator[Observation]:
+    waits = share < 0.1
+    for run in RUNS:
+        jobs = Result(
+            Status.OK,
+            "job 17 runs on node[1-4]",
+            {"running": Metric(0 if waits else 1), "waiting": Metric(2)},
+        )
+        yield Observation(f"{run}/job_liveness", run, run, jobs, at)
+    lines = {"iteration_time": Metric(3 + number % 5 / 10, "s"), "loss": Metric(2 + 1 / (1 + number))}
+    yield Observation("llama-7b/log_staleness", "llama-7b", "llama-7b", Result(Status.OK, "well", lines), at)
+    used = 40e12 + share * 50e12
+    disk = {"used": Metric(used, "B"), "total": Metric(100e12, "B"), "full_in": Metric(18 * HOUR, "s")}
+    yield Observation(
+        "scratch/disk_quota", "", "scratch", Result(Status.OK, "room", disk, subject="bytes"), at
+    )
+    for node in range(1, 5):
+        left = {"left": Metric(400e9 - share * node * 80e9, "B")}
+        yield Observation(
+            "llama-7b/memory_leak",
+            "llama-7b",
+            "llama-7b",
+            Result(Status.OK, "enough", left, subject=f"node{node}"),
+            at,
+        )
+    gpus = {"utilisation": Metric(97 - number % 3, "%"), "power": Metric(550, "W")}
+    yield Observation("llama-7b/gpu_health", "llama-7b", "llama-7b", Result(Status.OK, "32 GPUs", gpus), at)
+
+
+def status_of(now_iso: str) -> dict[str, Any]:
+    """What `status --json` would say."""
+    checks = [
+        {
+            "check": f"{run}/job_liveness",
+            "run": run,
+            "subject": None,
+            "status": "OK",
+            "summary": "job 17 runs on node[1-4]",
+            "metrics": {"running": {"value": 1, "unit": "", "warn": None, "crit": None}},
+            "details": "",
+            "at": now_iso,
+            "target": run,
+        }
+        for run in RUNS
+    ]
+    return {
+        "alive": True,
+        "holder": "job 30 on small1",
+        "last_round": now_iso,
+        "link": {
+            "job_id": "30",
+            "node": "small1",
+            "ends_at": now_iso,
+            "successor": {"job_id": "31", "state": "PENDING", "reason": "Dependency"},
+        },
+        "incidents": [],
+        "gaps": [],
+        "checks": checks,
+        "silences": [],
+        "troubles": [],
+    }

@@ -1,0 +1,65 @@
+"""From series to charts: names, units, the forecast, and no spike lost."""
+
+from __future__ import annotations
+
+from math import nan
+
+from watchdogd.page.charts import MOST, Line, charts_of, thinned
+
+
+def test_a_disk_has_its_capacity_and_its_forecast_drawn_on() -> None:
+    series = {
+        ("bytes", "used"): ((0.0, 10.0), (60.0, 20.0)),
+        ("bytes", "total"): ((0.0, 100.0), (60.0, 100.0)),
+        ("bytes", "free"): ((0.0, 90.0), (60.0, 80.0)),
+        ("bytes", "full_in"): ((60.0, 480.0),),
+        ("inodes", "used"): ((0.0, 5.0),),
+    }
+    of_bytes, of_inodes = charts_of("scratch/disk_quota", "disk_quota", "scratch", series)
+    assert (of_bytes.group, of_bytes.title, of_bytes.unit) == ("Disks", "bytes", "B")
+    assert of_bytes.lines == (
+        Line("used", ((0.0, 10.0), (60.0, 20.0))),
+        Line("capacity", ((0.0, 100.0), (60.0, 100.0)), dashed=True),
+        Line("forecast", ((60.0, 20.0), (540.0, 100.0)), dashed=True),
+    )
+    assert of_bytes.figures == (("used", 20.0, 10.0, 20.0),)
+    assert (of_inodes.title, of_inodes.unit, len(of_inodes.lines)) == ("inodes", "", 1)
+
+
+def test_an_old_forecast_is_not_drawn() -> None:
+    series = {
+        ("bytes", "used"): ((0.0, 10.0), (600.0, 2.0)),
+        ("bytes", "total"): ((0.0, 100.0),),
+        ("bytes", "full_in"): ((0.0, 480.0),),
+    }
+    (chart,) = charts_of("scratch/disk_quota", "disk_quota", "scratch", series)
+    assert [line.label for line in chart.lines] == ["used", "capacity"]
+
+
+def test_the_rate_of_iterations_and_what_is_no_number() -> None:
+    series = {("", "iteration_time"): ((0.0, 2.0), (60.0, nan), (120.0, 0.0), (180.0, 4.0))}
+    (chart,) = charts_of("run-17/log_staleness", "log_staleness", "run-17", series)
+    assert chart.title == "iterations a minute"
+    assert chart.lines == (Line("run-17", ((0.0, 30.0), (180.0, 15.0))),)
+
+
+def test_nodes_share_a_chart_and_a_plugin_of_ones_own_has_its_own() -> None:
+    series = {("node2", "left"): ((0.0, 1.0),), ("node1", "left"): ((0.0, 2.0),)}
+    (chart,) = charts_of("run-17/memory_leak", "memory_leak", "run-17", series)
+    assert [line.label for line in chart.lines] == ["node1", "node2"]
+    (own,) = charts_of("queue", "queue", "queue", {("", "jobs"): ((0.0, 3.0),)})
+    assert (own.group, own.title) == ("More", "jobs")
+
+
+def test_what_the_timeline_shows_has_no_chart() -> None:
+    assert not list(charts_of("r/job_liveness", "job_liveness", "r", {("", "running"): ((0.0, 1.0),)}))
+
+
+def test_thinning_keeps_every_spike_and_the_last_point() -> None:
+    points = tuple((float(at), 1000.0 if at == 4321 else at % 7 / 10) for at in range(10_000))
+    kept = thinned(points)
+    assert len(kept) <= MOST + 3
+    assert (4321.0, 1000.0) in kept
+    assert kept[-1] == points[-1]
+    assert list(kept) == sorted(kept)
+    assert thinned(points[:MOST]) == points[:MOST]

@@ -1,0 +1,150 @@
+"""The page in a real browser: it loads, filters, opens incidents, asks nobody, and runs nothing foreign."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.page.browser import tab
+from tests.page.stage import EVIL, home_with_past, status_of
+from tests.waiting import wait_until
+from watchdogd.history.store import Store
+from watchdogd.page.picture import gather
+from watchdogd.page.render import as_script, render
+from watchdogd.page.server import Document, Server
+from watchdogd.units import iso
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from playwright.sync_api import Dialog
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    now = time.time()
+    return made(tmp_path_factory.mktemp("page"), now)
+
+
+def made(folder: Path, now: float, *, live: bool = False) -> str:
+    home = home_with_past(folder, now)
+    store = Store.open("sqlite:///history.db", home, owner=False)
+    picture = gather(home, store, status_of(iso(now)), "bloom-watch", since=now - 7 * 86400, now=now)
+    store.close()
+    return render(picture, live=live)
+
+
+def test_it_loads_filters_and_opens_an_incident_without_a_complaint(page: str, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(page)
+    with tab() as seen:
+        seen.page.goto(file.as_uri())
+        assert seen.page.title() == "bloom-watch: 0 open"
+        assert seen.page.locator(".plot canvas").count() == seen.page.locator(".plot").count() > 4
+        assert seen.page.locator(".timeline rect.hung").count() == 1
+        assert seen.page.locator("#incident-1").get_attribute("open") is not None
+        assert "2 ranks next_batch <b>loader</b>" in seen.page.locator("#incident-1").inner_text()
+        seen.page.locator("#incident-2 summary").focus()
+        seen.page.keyboard.press("Enter")
+        assert seen.page.locator("#incident-2").get_attribute("open") is not None
+        seen.page.fill("#filter", "scratch")
+        assert not seen.page.locator("#incident-1").is_visible()
+        assert seen.page.locator("#incident-2").is_visible()
+        assert re.fullmatch(r"2 of \d+ shown", seen.page.locator("#found").inner_text())
+        assert seen.complaints == []
+        assert seen.requests == [file.as_uri()]
+
+
+def test_a_run_named_as_a_script_is_text(page: str, tmp_path: Path) -> None:
+    assert EVIL not in page
+    file = tmp_path / "page.html"
+    file.write_text(page)
+    with tab() as seen:
+        dialogs: list[str] = []
+
+        def answered(dialog: Dialog) -> None:
+            dialogs.append(dialog.message)
+            dialog.dismiss()
+
+        seen.page.on("dialog", answered)
+        seen.page.goto(file.as_uri())
+        assert seen.page.get_by_role("heading", name=EVIL).count() == 1
+        assert dialogs == []
+        assert "\x1b" not in seen.page.content()
+
+
+def test_it_fits_a_phone_and_the_dark(page: str, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(page)
+    with tab(width=390, dark=True) as seen:
+        seen.page.goto(file.as_uri())
+        assert seen.page.evaluate("document.documentElement.scrollWidth") <= 390
+        colour = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert colour == "rgb(20, 23, 27)"
+        assert seen.complaints == []
+
+
+def test_every_picture_has_words_and_every_control_a_name(page: str, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(page)
+    with tab() as seen:
+        seen.page.goto(file.as_uri())
+        for picture in seen.page.locator("svg[role=img]").all():
+            assert "running" in (picture.get_attribute("aria-label") or "")
+        for figure in seen.page.locator("figure").all():
+            assert figure.locator("tbody tr").count() > 0
+        assert seen.page.get_by_label("Show only").count() == 1
+        levels = [int(each.evaluate("e => e.tagName[1]")) for each in seen.page.locator("h1,h2,h3").all()]
+        assert levels[0] == 1
+        assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+
+
+@pytest.mark.parametrize("text", ["</script><script>alert(1)</script>", "<!--", "a & b", "\u2028"])
+def test_numbers_for_the_script_cannot_end_it(text: str) -> None:
+    written = str(as_script({"id": text}))
+    assert "<" not in written
+    assert "&" not in written
+    assert written.isascii()
+
+
+# ---------------------------------------------------------------------- live
+
+
+@contextmanager
+def served(make: Callable[[], str]) -> Iterator[Server]:
+    server = Server({"/": Document("text/html; charset=utf-8", make)}, "secret-token")
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_the_live_page_renews_itself_and_keeps_what_is_open(tmp_path: Path) -> None:
+    first = made(tmp_path, time.time(), live=True).replace('data-live="30"', 'data-live="1"')
+    pages = [first]
+    with served(lambda: pages[-1]) as server, tab() as seen:
+        seen.page.goto(server.address)
+        assert "token" not in seen.page.url
+        seen.page.locator("#incident-2 summary").click()
+        pages.append(first.replace("full in about 2d", "full in about 1d"))
+        wait_until(
+            lambda: "full in about 1d" in seen.page.locator("#incident-2").inner_text(),
+            30,
+            "the page has renewed itself",
+            every=0.1,
+        )
+        assert seen.page.locator("#incident-2").get_attribute("open") is not None
+        assert seen.page.locator(".plot canvas").count() == seen.page.locator(".plot").count()
+        assert seen.complaints == []
+        assert all(url.startswith(f"http://127.0.0.1:{server.server_port}/") for url in seen.requests)

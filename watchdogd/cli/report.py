@@ -1,0 +1,64 @@
+"""`watchdogd report`: what this home knows as one HTML file, to be put where people look."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from watchdogd import config as configuration
+from watchdogd.cli import status
+from watchdogd.cli.output import print_line
+from watchdogd.cli.past import store_of
+from watchdogd.draft import replace
+from watchdogd.errors import HomeError
+from watchdogd.home import Home
+from watchdogd.units import parse_duration
+
+if TYPE_CHECKING:
+    import argparse
+
+SINCE = "7d"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What the verb takes."""
+    parser.add_argument("-o", "--output", metavar="FILE", help="default: report.html in home; - for stdout")
+    parser.add_argument("--since", default=SINCE, metavar="TIME", help=f"how far back ({SINCE})")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the page atomically; always 0."""
+    home = Home.existing(args.home)
+    text = page(home, parse_duration(args.since))
+    if args.output == "-":
+        print(text)
+        return 0
+    file = Path(args.output).absolute() if args.output else home.path / "report.html"
+    try:
+        replace(str(file), text, _mode(file, home), home.group if not args.output else None)
+    except OSError as error:
+        raise HomeError(f"{file} cannot be written: {error.strerror}: choose another with -o") from None
+    print_line(str(file))
+    return 0
+
+
+def page(home: Home, since: float, *, live: bool = False) -> str:
+    """The page of a home, `since` so many seconds ago."""
+    from watchdogd.page.picture import gather
+    from watchdogd.page.render import render
+
+    now = time.time()
+    name = configuration.load(home).daemon.name
+    with store_of(home) as store:
+        return render(gather(home, store, status.read(home), name, since=now - since, now=now), live=live)
+
+
+def _mode(file: Path, home: Home) -> int:
+    """In home as home's files; elsewhere as the umask has it, since a shared folder is to show it."""
+    if file.parent == home.path:
+        return home.file_mode
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return 0o666 & ~mask

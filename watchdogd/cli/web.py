@@ -1,0 +1,62 @@
+"""`watchdogd web`: the page live on loopback, for an ssh tunnel; `/metrics` for Prometheus beside it."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING
+
+from watchdogd.cli import report, status
+from watchdogd.cli.output import print_line
+from watchdogd.errors import HomeError
+from watchdogd.home import Home
+from watchdogd.units import parse_duration
+
+if TYPE_CHECKING:
+    import argparse
+
+PORT = 8807
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What the verb takes."""
+    parser.add_argument("--port", type=int, default=PORT, help=f"on 127.0.0.1 ({PORT}); 0: any that is free")
+    parser.add_argument(
+        "--since", default=report.SINCE, metavar="TIME", help=f"how far back ({report.SINCE})"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until it is interrupted."""
+    from watchdogd.page.metrics import CONTENT_TYPE, metrics_text
+    from watchdogd.page.server import Document, Server
+
+    home = Home.existing(args.home)
+    since = parse_duration(args.since)
+    documents = {
+        "/": Document("text/html; charset=utf-8", lambda: report.page(home, since, live=True)),
+        "/metrics": Document(CONTENT_TYPE, lambda: metrics_text(status.read(home))),
+    }
+    try:
+        server = Server(documents, token_of(home), args.port)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise HomeError(f"port {args.port}: {reason}: choose another with --port") from None
+    with server:
+        port = server.server_port
+        print_line(server.address)
+        print_line(f"from elsewhere: ssh -L {port}:127.0.0.1:{port} THIS-MACHINE, then the same address")
+        server.serve_forever()
+    return 0
+
+
+def token_of(home: Home) -> str:
+    """The secret of this home's page, made at the first asking, so that a bookmark holds."""
+    path = home.path / ".web-token"
+    try:
+        found = path.read_text().strip()
+    except FileNotFoundError:
+        found = ""
+    if not found:
+        found = secrets.token_urlsafe(24)
+        home.write(path, found + "\n")
+    return found

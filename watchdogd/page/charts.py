@@ -1,0 +1,143 @@
+"""What checks measured, as charts: which lines belong together, their names, what is forecast. Pure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from watchdogd.page.timeline import Points
+
+MOST = 600
+"""Points that a line keeps: more than a screen shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a chart; `dashed`: a forecast, or a limit."""
+
+    label: str
+    points: Points
+    dashed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Lines that share an axis. `group` is the kind of thing that it shows, `target` whose it is."""
+
+    id: str
+    group: str
+    target: str
+    title: str
+    unit: str
+    lines: tuple[Line, ...]
+
+    @property
+    def figures(self) -> tuple[tuple[str, float, float, float], ...]:
+        """Label, last, lowest and highest value of each line that was measured: the chart in words."""
+        return tuple(
+            (line.label, line.points[-1][1], min(_values(line)), max(_values(line)))
+            for line in self.lines
+            if not line.dashed
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """How a plugin's metric is shown: title with unit; `each`: the factor, or its inverse where `rate`."""
+
+    group: str
+    title: str
+    unit: str = ""
+    rate: float = 0.0
+
+
+_KINDS = {
+    ("log_staleness", "iteration_time"): _Kind("Progress", "iterations a minute", rate=60.0),
+    ("log_staleness", "progress"): _Kind("Progress", "iteration"),
+    ("log_staleness", "loss"): _Kind("Progress", "loss"),
+    ("log_staleness", "age"): _Kind("Progress", "age of the log", "s"),
+    ("memory_leak", "left"): _Kind("Memory", "memory left on each node", "B"),
+    ("memory_leak", "anonymous"): _Kind("Memory", "memory held by processes", "B"),
+    ("gpu_health", "utilisation"): _Kind("GPUs", "GPU utilisation", "%"),
+    ("gpu_health", "power"): _Kind("GPUs", "GPU power", "W"),
+    ("gpu_health", "temperature"): _Kind("GPUs", "GPU temperature", "°C"),
+    ("gpu_health", "vram"): _Kind("GPUs", "GPU memory used", "%"),
+    ("gpu_health", "gpus"): _Kind("GPUs", "GPUs that answer"),
+}
+GROUPS = ("Disks", "Progress", "Memory", "GPUs", "More")
+"""In the order of the page."""
+_IN_TIMELINE = ("job_liveness", "watchdogd")
+
+
+def charts_of(
+    check: str, plugin: str, target: str, series: Mapping[tuple[str, str], Points]
+) -> Iterator[Chart]:
+    """The charts of one check; `plugin` is its plugin's name, `target` the run or disk it is about."""
+    if plugin in _IN_TIMELINE:
+        return
+    if plugin == "disk_quota":
+        yield from _disks(check, target, series)
+        return
+    metrics = dict.fromkeys(metric for _, metric in series)
+    for metric in metrics:
+        kind = _KINDS.get((plugin, metric), _Kind("More", metric))
+        lines = tuple(
+            Line(subject or target, thinned(_scaled(points, kind.rate)))
+            for (subject, name), points in sorted(series.items())
+            if name == metric
+        )
+        shown = tuple(line for line in lines if line.points)
+        if shown:
+            yield Chart(f"{check}.{metric}", kind.group, target, kind.title, kind.unit, shown)
+
+
+def _disks(check: str, target: str, series: Mapping[tuple[str, str], Points]) -> Iterator[Chart]:
+    """Use and capacity of each kind (bytes, inodes), the forecast drawn on."""
+    for subject in dict.fromkeys(subject for subject, _ in series):
+        used, total = series.get((subject, "used"), ()), series.get((subject, "total"), ())
+        if not used:
+            continue
+        lines = [Line("used", thinned(used))]
+        if total:
+            lines.append(Line("capacity", thinned(total), dashed=True))
+            lines += _forecast(used[-1], total[-1][1], series.get((subject, "full_in"), ()))
+        unit = "" if subject == "inodes" else "B"
+        yield Chart(f"{check}.{subject}", "Disks", target, subject or "used", unit, tuple(lines))
+
+
+def _forecast(last: tuple[float, float], total: float, full_in: Points) -> list[Line]:
+    """From the last reading to the time at which the disk is full, where that was forecast with it."""
+    if not full_in or full_in[-1][0] < last[0] or full_in[-1][1] <= 0:
+        return []
+    return [Line("forecast", (last, (last[0] + full_in[-1][1], total)), dashed=True)]
+
+
+def _scaled(points: Points, rate: float) -> Points:
+    finite = tuple((at, value) for at, value in points if math.isfinite(value))
+    return tuple((at, rate / value) for at, value in finite if value > 0) if rate else finite
+
+
+def thinned(points: Points, most: int = MOST) -> Points:
+    """At most `most` points: of each stretch of time the lowest and the highest, so that no spike is lost."""
+    if len(points) <= most:
+        return points
+    width = (points[-1][0] - points[0][0]) / (most // 2) or 1.0
+    kept: dict[int, tuple[tuple[float, float], tuple[float, float]]] = {}
+    for point in points:
+        slot = int((point[0] - points[0][0]) / width)
+        low, high = kept.get(slot, (point, point))
+        kept[slot] = (min(low, point, key=_value), max(high, point, key=_value))
+    found = {point for pair in kept.values() for point in pair}
+    return tuple(sorted({*found, points[-1]}))[-most - 3 :]
+
+
+def _value(point: tuple[float, float]) -> float:
+    return point[1]
+
+
+def _values(line: Line) -> list[float]:
+    return [value for _, value in line.points]

@@ -1,0 +1,122 @@
+"""What the daemon last knew, in the text format of Prometheus, named by its conventions.
+
+https://prometheus.io/docs/practices/naming/: base units in the name (`_seconds`, `_bytes`, `_ratio`),
+counters end in `_total`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.errors import ConfigError
+from watchdogd.notify.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from prometheus_client import Metric as Family
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_UNITS = {
+    "s": ("_seconds", 1.0),
+    "B": ("_bytes", 1.0),
+    "%": ("_ratio", 0.01),
+    "C": ("_celsius", 1.0),
+    "W": ("_watts", 1.0),
+}
+_CODES = {"OK": 0, "WARNING": 1, "CRITICAL": 2, "UNKNOWN": 3}
+_LABELS = ("check", "run", "subject")
+
+
+class _Picture:
+    """Something that prometheus_client can collect from, once."""
+
+    def __init__(self, status: Mapping[str, Any]) -> None:
+        self._status = status
+
+    def collect(self) -> Iterator[Family]:
+        """All families, each name once."""
+        yield from _own(self._status)
+        yield from _results(self._status["checks"])
+
+
+def metrics_text(status: Mapping[str, Any]) -> str:
+    """`status --json`'s value as Prometheus reads it. ConfigError where the library is not installed."""
+    try:
+        from prometheus_client import CollectorRegistry, generate_latest
+    except ImportError:
+        raise ConfigError("metrics need a library: pip install 'watchdogd[prometheus]'") from None
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Picture(status))
+    return generate_latest(registry).decode("utf-8")
+
+
+def _gauge(name: str, text: str, labels: Iterable[str] = ()) -> Any:
+    from prometheus_client.core import GaugeMetricFamily
+
+    return GaugeMetricFamily(name, text, labels=list(labels))
+
+
+def _own(status: Mapping[str, Any]) -> Iterator[Family]:
+    alive = _gauge("watchdogd_alive", "Whether the daemon lives.")
+    alive.add_metric([], float(status["alive"]))
+    yield alive
+    if status["last_round"]:
+        last = _gauge("watchdogd_last_round_timestamp_seconds", "When the last round was judged.")
+        last.add_metric([], datetime.fromisoformat(status["last_round"]).timestamp())
+        yield last
+    unresolved = _gauge(
+        "watchdogd_incidents", "Incidents that are open, by status and state.", ("status", "state")
+    )
+    counts: dict[tuple[str, str], int] = {(name, "open"): 0 for name in _CODES if name != "OK"}
+    for incident in status["incidents"]:
+        key = (incident["status"], incident["state"])
+        counts[key] = counts.get(key, 0) + 1
+    for key, number in counts.items():
+        unresolved.add_metric(list(key), number)
+    yield unresolved
+
+
+def _results(checks: Iterable[Mapping[str, Any]]) -> Iterator[Family]:
+    """The status of each result, and its numbers under the name of what was measured."""
+    judged = _gauge("watchdogd_check_status", "Last result: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.", _LABELS)
+    values: dict[str, dict[tuple[str, ...], float]] = defaultdict(dict)
+    for result in checks:
+        labels = tuple(one_line(str(result[label] or "")) for label in _LABELS)
+        judged.add_metric(list(labels), _CODES[result["status"]])
+        for name, metric in result["metrics"].items():
+            if isinstance(metric["value"], int | float) and math.isfinite(metric["value"]):
+                full, factor = _named(result["check"], name, metric["unit"])
+                values[full][labels] = metric["value"] * factor
+    yield judged
+    for full, samples in sorted(values.items()):
+        family = _family(full)
+        for labels, value in samples.items():
+            family.add_metric(list(labels), value)
+        yield family
+
+
+def _family(full: str) -> Any:
+    """A counter where the unit says that it only grows, else a gauge."""
+    from prometheus_client.core import CounterMetricFamily
+
+    text = "As the check of this name measured it."
+    if full.endswith("_total"):
+        return CounterMetricFamily(full, text, labels=list(_LABELS))
+    return _gauge(full, text, _LABELS)
+
+
+def _named(check: str, metric: str, unit: str) -> tuple[str, float]:
+    """The name of a metric, and the factor to its base unit."""
+    plugin = check.rpartition("/")[2].partition(".")[0]
+    suffix, factor = _UNITS.get(unit, ("", 1.0))
+    base = re.sub(r"[^a-z0-9]+", "_", f"watchdogd_{plugin}_{metric}".lower()).strip("_")
+    if unit == "c":
+        return f"{base.removesuffix('_total')}_total", 1.0
+    # `_total`, `_count` and the like are endings of other types: a gauge must not bear them
+    base = re.sub(r"_(total|count|sum|bucket|info|created)$", r"_\1_value", base)
+    return base + suffix, factor

@@ -1,0 +1,167 @@
+"""What the page shows, as values; and how it is gathered from a home."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.page.charts import Chart, charts_of
+from watchdogd.page.timeline import Span, timeline, totals
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from watchdogd.history.record import Gap, Measure, Touch
+    from watchdogd.history.store import Store
+    from watchdogd.home import Home
+    from watchdogd.incident import Incident
+    from watchdogd.notify.notification import Notification
+
+SHOWN = 200
+"""Incidents and messages on the page: the newest."""
+EVIDENCE_FILES, EVIDENCE_BYTES = 8, 20_000
+"""Files of evidence that an incident shows, and bytes of each: the rest is in home."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """One run: what its checks said last, and what it did over time."""
+
+    name: str
+    spans: tuple[Span, ...]
+    results: tuple[Mapping[str, Any], ...]
+
+    @property
+    def state(self) -> str:
+        """What it does now."""
+        return self.spans[-1].state if self.spans else "unwatched"
+
+    @property
+    def totals(self) -> dict[str, float]:
+        """Seconds in each state."""
+        return totals(self.spans)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The beginning of a file that was kept when an incident opened."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentRow:
+    """An incident with what was collected when it opened."""
+
+    incident: Incident
+    evidence: tuple[Evidence, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """All of the page. `status` is what `watchdogd status --json` prints; times in seconds."""
+
+    name: str
+    at: float
+    since: float
+    status: Mapping[str, Any]
+    runs: tuple[RunRow, ...]
+    incidents: tuple[IncidentRow, ...]
+    charts: tuple[Chart, ...]
+    messages: tuple[Notification, ...]
+    gaps: tuple[Gap, ...]
+    touches: tuple[Touch, ...]
+
+
+def gather(
+    home: Home, store: Store, status: Mapping[str, Any], name: str, *, since: float, now: float
+) -> Picture:
+    """The picture from `since` to `now`. HistoryError where the history cannot be read."""
+    measures = store.measures(None, since)
+    incidents = sorted(store.incidents(since=since), key=lambda each: each.state == "resolved")
+    gaps = store.gaps(since)
+    series = {check: store.series(check, since) for check in dict.fromkeys(each.check for each in measures)}
+    since = max(
+        since, min((points[0][0] for each in series.values() for points in each.values()), default=since)
+    )
+    return Picture(
+        name=name,
+        at=now,
+        since=since,
+        status=status,
+        runs=tuple(
+            _run(run, status["checks"], series, incidents, gaps, since, now)
+            for run in _runs(status["checks"], measures)
+        ),
+        incidents=tuple(_row(home, incident) for incident in incidents[:SHOWN]),
+        charts=tuple(_charts(measures, series)),
+        messages=tuple(reversed(store.notifications(since=since, limit=SHOWN))),
+        gaps=tuple(gaps),
+        touches=tuple(reversed(store.touches(since)[-SHOWN:])),
+    )
+
+
+def _runs(checks: Iterable[Mapping[str, Any]], measures: Iterable[Measure]) -> list[str]:
+    """The runs of the status, then those that only the history knows."""
+    named = [each["run"] for each in checks] + [each.run for each in measures]
+    return list(dict.fromkeys(name for name in named if name))
+
+
+def _run(
+    run: str,
+    checks: Iterable[Mapping[str, Any]],
+    series: Mapping[str, Mapping[tuple[str, str], Any]],
+    incidents: Iterable[Incident],
+    gaps: Iterable[Gap],
+    since: float,
+    now: float,
+) -> RunRow:
+    jobs = series.get(f"{run}/job_liveness", {})
+    mine = [each for each in incidents if each.run == run and each.status.name == "CRITICAL"]
+    spans = timeline(
+        jobs.get(("", "running"), ()),
+        jobs.get(("", "waiting"), ()),
+        hung=_open(mine, ("log_staleness", "gpu_health"), now),
+        gone=_open(mine, ("job_liveness",), now),
+        gaps=[(gap.begin, gap.end) for gap in gaps],
+        since=since,
+        now=now,
+    )
+    return RunRow(run, spans, tuple(each for each in checks if each["run"] == run))
+
+
+def _open(incidents: Iterable[Incident], plugins: Sequence[str], now: float) -> list[tuple[float, float]]:
+    return [
+        (each.opened_at, each.resolved_at or now)
+        for each in incidents
+        if each.check.rpartition("/")[2] in plugins
+    ]
+
+
+def _charts(
+    measures: Iterable[Measure], series: Mapping[str, Mapping[tuple[str, str], Any]]
+) -> Iterable[Chart]:
+    runs = {each.check: each.run for each in measures}
+    for check, points in series.items():
+        target, _, plugin = check.rpartition("/")
+        yield from charts_of(check, plugin, runs[check] or target or check, points)
+
+
+def _row(home: Home, incident: Incident) -> IncidentRow:
+    return IncidentRow(incident, tuple(_evidence(home, incident.id)))
+
+
+def _evidence(home: Home, identity: int) -> Iterable[Evidence]:
+    """The heads of the files that were kept; what cannot be read is left out."""
+    folder = home.evidence / str(identity)
+    try:
+        files = sorted(path for path in folder.iterdir() if path.is_file() and not path.is_symlink())
+    except OSError:
+        return
+    for path in files[:EVIDENCE_FILES]:
+        try:
+            with path.open("rb") as file:
+                yield Evidence(path.name, file.read(EVIDENCE_BYTES).decode("utf-8", "replace"))
+        except OSError:
+            continue

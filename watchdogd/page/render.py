@@ -1,0 +1,119 @@
+"""The picture as one HTML file: styles, charts' library and numbers inside, nothing to fetch."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from watchdogd.notify.text import plain
+from watchdogd.page.charts import GROUPS
+from watchdogd.units import format_duration, format_size
+
+if TYPE_CHECKING:
+    from watchdogd.page.charts import Chart
+    from watchdogd.page.picture import Picture
+    from watchdogd.page.timeline import Span
+
+LIVE_EVERY = 30
+"""Seconds after which the live page asks for itself again."""
+
+
+def render(picture: Picture, *, live: bool = False) -> str:
+    """The page; `live`: it renews itself, from where it came."""
+    template = _environment().get_template("page.html.j2")
+    return template.render(
+        picture=picture, live_every=LIVE_EVERY if live else 0, groups=GROUPS, assets=_assets()
+    )
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("watchdogd.page", "assets"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        finalize=lambda value: plain(value) if type(value) is str else value,
+    )
+    environment.filters |= {
+        "when": when,
+        "moment": lambda text: when(datetime.fromisoformat(text).timestamp()),
+        "duration": format_duration,
+        "figure": figure,
+        "script": as_script,
+        "bars": bars,
+        "plotted": plotted,
+    }
+    return environment
+
+
+@cache
+def _assets() -> dict[str, Markup]:
+    """Styles and scripts of our own package: they are no outside text."""
+    folder = files("watchdogd.page") / "assets"
+    names = ("page.css", "page.js", "uPlot.min.css", "uPlot.iife.min.js")
+    return {name: Markup((folder / name).read_text("utf-8")) for name in names}  # noqa: S704 - our own files
+
+
+def when(time: float) -> str:
+    """A time as people read it, in this machine's zone."""
+    return datetime.fromtimestamp(time).astimezone().strftime("%Y-%m-%d %H:%M %Z")
+
+
+def figure(value: float, unit: str) -> str:
+    """A number with its unit, as short as it may be."""
+    if unit == "B":
+        return format_size(value)
+    if unit == "s":
+        return format_duration(value)
+    return f"{value:,.4g} {unit}".rstrip()
+
+
+def as_script(value: object) -> Markup:
+    """JSON that may stand in a script element, whatever its strings hold."""
+    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))  # noqa: S704 - escaped here
+
+
+def bars(spans: tuple[Span, ...], since: float, now: float) -> list[dict[str, Any]]:
+    """The spans as percents of the width."""
+    whole = max(now - since, 1.0)
+    return [
+        {
+            "x": round(100 * (span.begin - since) / whole, 3),
+            "width": round(max(100 * (span.end - span.begin) / whole, 0.15), 3),
+            "state": span.state,
+            "text": f"{span.state} for {format_duration(span.end - span.begin)} from {when(span.begin)}",
+        }
+        for span in spans
+    ]
+
+
+def plotted(charts: tuple[Chart, ...]) -> list[dict[str, Any]]:
+    """The charts as their script takes them: one axis of times, a column of values a line."""
+    return [
+        {
+            "id": chart.id,
+            "unit": chart.unit,
+            "lines": [{"label": line.label, "dashed": line.dashed} for line in chart.lines],
+            "columns": _columns(chart),
+        }
+        for chart in charts
+    ]
+
+
+def _columns(chart: Chart) -> list[list[float | None]]:
+    times = sorted({round(at) for line in chart.lines for at, _ in line.points})
+    columns: list[list[float | None]] = [list(times)]
+    for line in chart.lines:
+        values = {round(at): float(f"{value:.6g}") for at, value in line.points}
+        columns.append([values.get(at) for at in times])
+    return columns
