@@ -81,6 +81,19 @@ class HeartbeatSection(Section):
     every: Positive = 60.0
 
 
+class ReportSection(Section):
+    """[report]"""
+
+    path: PathText
+    every: Positive = 3600.0
+
+
+class PrometheusSection(Section):
+    """[prometheus]"""
+
+    textfile: PathText
+
+
 class Quiet(Section):
     """A phase that may be silent for longer than `stale_after`."""
 
@@ -202,6 +215,8 @@ class Config(Section):
     actions: ActionsSection = ActionsSection()
     channels: dict[str, Channel] = Field(default_factory=dict)
     heartbeat: HeartbeatSection | None = None
+    report: ReportSection | None = None
+    prometheus: PrometheusSection | None = None
     runs: dict[str, RunSection] = Field(default_factory=dict)
     disks: dict[str, DiskSection] = Field(default_factory=dict)
     checks: dict[str, CheckSection] = Field(default_factory=dict)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from watchdogd.engine.assembly import outbox_of
 from watchdogd.engine.chores import do_chores
 from watchdogd.engine.patient import StuckError
+from watchdogd.engine.publisher import Publisher
 from watchdogd.engine.schedule import Schedule
 from watchdogd.errors import ConfigError, HistoryError
 from watchdogd.history.record import Gap
@@ -43,7 +44,10 @@ class Daemon:
         self._told = 0
         self._tell_gap(stopped)
         self._outbox: Outbox = outbox_of(parts, self.may_act)
-        self._schedule = Schedule(self.round, self._chores, self._watch)
+        self._publisher = Publisher(parts.home)
+        self._schedule = Schedule(self.round, self._watch)
+        self._schedule.beside("chores", self._chores, after=60.0, every=3600.0)
+        self._schedule.beside("publishing", self._publish, after=15.0, every=60.0)
 
     def run(self) -> None:
         """Rounds until the end; then what can be delivered is delivered."""
@@ -51,6 +55,7 @@ class Daemon:
         self._outbox.add(self._parts.past.waiting)
         self._schedule.run()
         self._outbox.stop(FAREWELL)
+        self._publisher.close()
 
     def _tell_gap(self, stopped: str) -> None:
         """The time since the last round of the daemon before us, where that is too long."""
@@ -132,3 +137,6 @@ class Daemon:
 
     def _chores(self) -> None:
         do_chores(self._parts, time.time())
+
+    def _publish(self) -> None:
+        self._engine.troubles["publishing"] = self._publisher.publish(self._engine.setup, time.time())

@@ -23,36 +23,31 @@ HEARTBEAT = 1.0
 """Seconds between looks at the clock and at whether to end."""
 JUMP = 30.0
 """Seconds by which the wall clock may drift from the monotonic one before a round is brought forward."""
-CHORES_AFTER = 60.0
-CHORES_EVERY = 3600.0
-"""Seconds until the daily chores are first asked whether they are due, and between two such questions."""
 
 
 class Schedule:
-    """Runs `round_` whenever the time that it returned has come, and `chores` every hour, on threads.
+    """Runs `round_` whenever the time that it returned has come, on a thread.
 
     A round never overlaps another. A clock that is set, forwards or back, brings the next round forward.
     `watch` is asked every second, and ends it all by False.
     """
 
-    def __init__(
-        self, round_: Callable[[], float], chores: Callable[[], None], watch: Callable[[], bool]
-    ) -> None:
+    def __init__(self, round_: Callable[[], float], watch: Callable[[], bool]) -> None:
         self._round = round_
         self._watch = watch
         self._ended = threading.Event()
         self._scheduler = BackgroundScheduler(
-            executors={"default": ThreadPoolExecutor(1), "chores": ThreadPoolExecutor(1)},
+            executors={"default": ThreadPoolExecutor(1)},
             job_defaults={"misfire_grace_time": None, "coalesce": True, "max_instances": 1},
             timezone=UTC,
         )
-        first = datetime.fromtimestamp(time.time() + CHORES_AFTER, UTC)
-        self._scheduler.add_job(
-            chores,
-            IntervalTrigger(seconds=int(CHORES_EVERY), start_date=first, timezone=UTC),
-            executor="chores",
-            id="chores",
-        )
+
+    def beside(self, name: str, do: Callable[[], None], *, after: float, every: float) -> None:
+        """Runs `do` on a thread of its own, first in `after` seconds, then every so many; before `run`."""
+        self._scheduler.add_executor(ThreadPoolExecutor(1), name)
+        first = datetime.fromtimestamp(time.time() + after, UTC)
+        trigger = IntervalTrigger(seconds=int(every), start_date=first, timezone=UTC)
+        self._scheduler.add_job(do, trigger, executor=name, id=name)
 
     def run(self) -> None:
         """Until `end` is called, `watch` says no, or a signal to end comes; a round under way is finished."""

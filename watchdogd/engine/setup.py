@@ -34,7 +34,18 @@ Value = TypeVar("Value")
 
 SELF = "watchdogd"
 """The check under which the daemon speaks of itself; its subjects are `SELF_SUBJECTS`."""
-SELF_SUBJECTS = ("engine", "history", "config", "delivery", "workers", "chain", "home", "inbox", "drop-ins")
+SELF_SUBJECTS = (
+    "engine",
+    "history",
+    "config",
+    "delivery",
+    "workers",
+    "chain",
+    "home",
+    "inbox",
+    "drop-ins",
+    "publishing",
+)
 
 
 log = logging.getLogger(__name__)

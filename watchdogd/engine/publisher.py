@@ -1,0 +1,82 @@
+"""What is put where others look, beside the rounds: the page, and numbers for Prometheus's node_exporter."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from functools import partial
+from typing import TYPE_CHECKING
+
+from watchdogd import command
+from watchdogd.config import absolute
+from watchdogd.draft import replace
+from watchdogd.engine.patient import Patient
+from watchdogd.errors import WatchdogError
+from watchdogd.page.metrics import metrics_text
+
+if TYPE_CHECKING:
+    from watchdogd.engine.setup import Setup
+    from watchdogd.home import Home
+
+DEADLINE = 300.0
+"""Seconds that making the page may take; it is made by a process of its own."""
+READABLE = 0o644
+"""node_exporter is another user."""
+
+
+class Publisher:
+    """Writes the files of `[report]` and `[prometheus]`; a place that hangs holds up nothing else."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._places: dict[str, Patient] = {}
+
+    def publish(self, setup: Setup, now: float) -> str:
+        """Write what is due; returns what failed, in one line, or nothing."""
+        return "; ".join(filter(None, (self._report(setup, now), self._textfile(setup))))
+
+    def close(self) -> None:
+        """Let go of the places."""
+        for place in self._places.values():
+            place.close()
+
+    def _at(self, path: str) -> Patient:
+        if path not in self._places:
+            self._places[path] = Patient(path)
+        return self._places[path]
+
+    def _report(self, setup: Setup, now: float) -> str:
+        section = setup.config.report
+        if section is None:
+            return ""
+        path = absolute(self._home, section.path)
+        try:
+            age = self._at(path).attempt(partial(_age, path, now))
+        except (WatchdogError, OSError) as error:
+            return f"the page cannot be written: {error}"
+        if 0 <= age < section.every:
+            return ""
+        argv = (sys.executable, "-P", "-m", "watchdogd", "report", "--home", str(self._home.path), "-o", path)
+        answer = command.ask(argv, deadline=DEADLINE, env=command.environment(without=setup.hidden))
+        return "" if answer.ok else answer.complaint().removeprefix("watchdogd: ")
+
+    def _textfile(self, setup: Setup) -> str:
+        section = setup.config.prometheus
+        if section is None:
+            return ""
+        path = absolute(self._home, section.textfile)
+        try:
+            text = metrics_text({**json.loads(self._home.status.read_text()), "alive": True})
+            self._at(path).attempt(partial(replace, path, text, READABLE))
+        except (WatchdogError, OSError, ValueError) as error:
+            return f"{path} cannot be written: {error}"
+        return ""
+
+
+def _age(path: str, now: float) -> float:
+    """Seconds since the file was written; without end where there is none."""
+    try:
+        return now - os.stat(path).st_mtime
+    except FileNotFoundError:
+        return float("inf")
