@@ -6,7 +6,7 @@ import errno
 import math
 import os
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -73,7 +73,18 @@ class Verdict:
         return self.status.severity, -share
 
 
-@check(remembers="14d")
+def _rejudge(subject: str, numbers: Mapping[str, float], parameters: Mapping[str, Any]) -> Result | None:
+    """Recorded room by the present thresholds; soft limits and their grace are not recorded."""
+    if subject not in (BYTES, INODES) or not {"used", "free", "total"} <= set(numbers):
+        return None
+    key = "free" if subject == BYTES else "inodes_free"
+    limit = Limit(subject, parameters["path"], numbers["used"], numbers["total"], available=numbers["free"])
+    verdict = _judge(limit, parameters[f"warn_{key}"], parameters[f"crit_{key}"], 1.0)
+    left = numbers.get("full_in")
+    return _worded(parameters["path"], verdict, [verdict], left, parameters["full_within"])
+
+
+@check(remembers="14d", rejudge=_rejudge)
 def disk_quota(
     path: str,
     memory: dict[str, Any],

@@ -39,7 +39,16 @@ class Limits:
     warm_up: float
 
 
-@check(every="1m", timeout="60s", follows=("job_liveness",), remembers="1d")
+def _rejudge(subject: str, numbers: Mapping[str, float], parameters: Mapping[str, Any]) -> Result | None:
+    """What was left, by the present `memory_free` where that is a size: a node's whole is not recorded."""
+    free: Amount = parameters["memory_free"]
+    if "left" not in numbers or free.absolute is None:
+        return None
+    result = warning if numbers["left"] < free.absolute else ok
+    return result(f"{subject}: {format_size(numbers['left'])} left, {format_size(free.absolute)} wanted")
+
+
+@check(every="1m", timeout="60s", follows=("job_liveness",), remembers="1d", rejudge=_rejudge)
 def memory_leak(
     run: Run,
     snapshot: Snapshot,

@@ -176,6 +176,8 @@ class Parameter:
 
 
 REQUIRED = inspect.Parameter.empty
+Rejudge = Callable[[str, Mapping[str, float], Mapping[str, Any]], Result | None]
+"""(subject, recorded numbers, present parameters) → what the check says of them; None: as it was then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +193,7 @@ class Plugin:
     timeout: float | None = None
     follows: tuple[str, ...] = ()
     remembers: float = 0.0
+    rejudge: Rejudge | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function as it was written."""
@@ -216,6 +219,7 @@ def check(
     timeout: str | float | None = None,
     follows: tuple[str, ...] = (),
     remembers: str | float = 0,
+    rejudge: Rejudge | None = None,
 ) -> Callable[[Callable[..., Any]], Plugin]: ...
 def check(
     function: Callable[..., Any] | None = None,
@@ -225,6 +229,7 @@ def check(
     timeout: str | float | None = None,
     follows: tuple[str, ...] = (),
     remembers: str | float = 0,
+    rejudge: Rejudge | None = None,
 ) -> Plugin | Callable[[Callable[..., Any]], Plugin]:
     """Make a function a plugin.
 
@@ -233,6 +238,7 @@ def check(
     follows    plugins whose incident about the same run explains this one's: it is then noted inside
                theirs, not sent beside it
     remembers  how far back `history` reaches
+    rejudge    what `backtest` asks: pure, from recorded numbers and present parameters to a Result
     """
 
     def register(target: Callable[..., Any]) -> Plugin:
@@ -248,6 +254,7 @@ def check(
             timeout=None if timeout is None else parse_duration(timeout),
             follows=follows,
             remembers=parse_duration(remembers),
+            rejudge=rejudge,
         )
 
     return register if function is None else register(function)

@@ -37,6 +37,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "unsilence": ("unsilence", "end a silence; what is still wrong is told"),
     "incidents": ("incidents", "what is open, or what was"),
     "history": ("history", "results, incidents and metrics of the past"),
+    "backtest": ("backtest", "the alerts that the recorded past would bring under the present configuration"),
     "guard": ("guard", "run a program under the switches of its run: -- CMD ..."),
     "preflight": ("preflight", "smoke test at the start of a job script"),
     "probe": ("probe", "in the background of a job script: samples of its nodes in home"),
