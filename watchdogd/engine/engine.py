@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
-import errno
-import json
 import logging
 import time
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from watchdogd import incidents
-from watchdogd.engine import handout, status
-from watchdogd.engine.call import Call
+from watchdogd.engine import status
 from watchdogd.engine.changes import Changes
-from watchdogd.engine.crontab import is_dropin
-from watchdogd.engine.due import due, next_due
+from watchdogd.engine.execution import Execution
 from watchdogd.engine.intake import Intake
 from watchdogd.engine.ledger import Ledger
-from watchdogd.engine.looks import Looks
+from watchdogd.engine.picture import Picture
 from watchdogd.engine.setup import SELF, SELF_SUBJECTS
 from watchdogd.engine.trends import with_trends
 from watchdogd.errors import WatchdogError
 from watchdogd.history.record import Record
 from watchdogd.incident import Event, Kind, Observation
 from watchdogd.notify.message import compose
-from watchdogd.place import file_name
-from watchdogd.plugin import History, Result, Status, notice, unknown
+from watchdogd.plugin import Result, Status, notice
 from watchdogd.units import format_duration, iso
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from watchdogd.engine.call import Reply
     from watchdogd.engine.catalog import Source
-    from watchdogd.engine.checks import Check
     from watchdogd.engine.patient import Patient
     from watchdogd.engine.setup import Setup
     from watchdogd.engine.storage import Storage
@@ -46,11 +38,6 @@ if TYPE_CHECKING:
 
 SETTLE = 5.0
 """Seconds that a round waits for its checks; what comes later is judged by the next one."""
-LINGER = 1.0
-"""Seconds until the next round where checks are still out."""
-
-ROOM = 16_384
-"""Bytes to whose multiples status.json is filled up, so that it can be overwritten where home is full."""
 
 log = logging.getLogger(__name__)
 
@@ -91,21 +78,22 @@ class Engine:
         self.troubles = dict.fromkeys(SELF_SUBJECTS, "")
         self.link: dict[str, Any] | None = None
         self.gaps: tuple[Gap, ...] = ()
-        self._memories = dict(past.memories)
-        self._started = dict(past.started)
-        self._workers = workers
-        self._patient = patient
+        self._execution = Execution(
+            home,
+            past,
+            workers=workers,
+            patient=patient,
+            storage=storage,
+            troubles=self.troubles,
+            clock=clock,
+        )
+        self._picture = Picture(home, patient)
         self._ledger = Ledger(storage.record)
         self._storage = storage
         self._dry = dry
         self._clock = clock
-        self._looks = Looks()
-        self._held: list[Check] = []
-        self._out: dict[str, Check] = {}
-        self._latest: dict[str, tuple[Observation, ...]] = {}
         self._intake = Intake(home, patient)
         self._changes = Changes(home, patient, self.troubles)
-        self._forgotten: dict[str, float] = {}
         self._new_gaps: tuple[Gap, ...] = ()
         self._untold: tuple[Result, ...] = ()
 
@@ -119,10 +107,9 @@ class Engine:
         now = self._clock()
         papers = [] if self._dry else self._intake.take()
         self.troubles["inbox"] = self._intake.trouble
-        forgotten, self._forgotten = self._forgotten, {}
-        started = forgotten | self._start(now)
-        observations, memories = self._gather(None if everything else SETTLE)
-        memories = {name: self._memories[name] for name in forgotten if name in self._memories} | memories
+        forgotten, emptied = self._execution.forgotten()
+        started = forgotten | self._execution.start(self.setup, self.book, now)
+        observations, memories = self._execution.gather(None if everything else SETTLE)
         judged_at = self._clock()
         observations += self._of_itself(judged_at)
         if not may_act():
@@ -147,7 +134,7 @@ class Engine:
                 book=self.book,
                 events=events,
                 notifications=notifications,
-                memories=memories,
+                memories=emptied | memories,
                 started=started,
                 gaps=self._new_gaps,
                 touches=tuple(paper.line for paper in papers),
@@ -157,8 +144,7 @@ class Engine:
 
     def rehearse(self) -> Round:
         """A round of everything that confirms at once, and of which nothing stays."""
-        self._start(self._clock())
-        observations, _ = self._gather(None)
+        observations = self.observe()
         now = self._clock()
         hasty = {name: replace(policy, confirm=1) for name, policy in self.setup.policies.items()}
         _, events = incidents.advance(self.book, observations, hasty, now, silent=self.setup.maintenance)
@@ -167,15 +153,12 @@ class Engine:
 
     def observe(self) -> tuple[Observation, ...]:
         """Run every check that is due and wait for it; judges, records and sends nothing."""
-        self._start(self._clock())
-        return self._gather(None)[0]
+        self._execution.start(self.setup, self.book, self._clock())
+        return self._execution.gather(None)[0]
 
     def next_wake(self) -> float:
         """When the next round should be (seconds since the epoch): reminders want one each interval, too."""
-        now = self._clock()
-        interval = self.setup.config.daemon.interval
-        soonest = min(next_due(self.setup.checks, self._started, now), now + interval)
-        return min(soonest, now + LINGER) if self._workers.busy else soonest
+        return self._execution.next_wake(self.setup, self._clock())
 
     def tell_gap(self, gap: Gap, *, told: bool) -> None:
         """Nobody watched for a while: recorded with the next round, and told where `told`."""
@@ -194,111 +177,13 @@ class Engine:
         """Let go of what only the engine itself uses."""
         self._changes.close()
 
-    # ------------------------------------------------------------------ starting checks
-
-    def _start(self, now: float) -> dict[str, float]:
-        """Submit what is due; returns the times of the starts."""
-        outstanding = self._workers.outstanding | {*self._out}
-        ready = due(self.setup.checks, self._started, outstanding, now, self._hasty())
-        marks = self._finished_marks()
-        over = {check.run_name for check in self.setup.checks if file_name(check.run_name) in marks}
-        self._workers.submit(self._looks.calls(ready, self.setup.checks, self.setup.config, now, over))
-        self._out |= {check.name: check for check in ready}
-        waiting = [check for check in ready if self._looks.waits(check)]
-        self._held += waiting
-        self._submit([check for check in ready if check not in waiting], marks)
-        started = {check.name: now for check in ready}
-        self._started |= started
-        return started
-
-    def _hasty(self) -> dict[str, float]:
-        """Slow checks whose newest result wants confirming: they are looked at each interval."""
-        return {
-            standing.check: self.setup.config.daemon.interval
-            for standing in self.book.standings.values()
-            if standing.status is not standing.settled
-        }
-
-    def _submit(self, checks: Sequence[Check], marks: dict[str, str]) -> None:
-        self._workers.submit([self._call(check, marks) for check in checks])
-
-    def _call(self, check: Check, marks: dict[str, str]) -> Call:
-        wants = check.entry.wants
-        injected: dict[str, Any] = {}
-        if "run" in wants:
-            run = check.run
-            injected["run"] = run and replace(run, finished=marks.get(file_name(run.name), ""))
-        if "snapshot" in wants:
-            injected["snapshot"] = self._looks.snapshot(check)
-        if "history" in wants:
-            injected["history"] = self._history(check)
-        if "now" in wants:
-            injected["now"] = self._clock()
-        injected["memory"] = self._memories.get(check.name, {})
-        return Call(
-            check.name, check.entry.source, check.parameters, injected, check.timeout, check.entry.foreign
-        )
-
-    def _history(self, check: Check) -> History:
-        if not check.entry.remembers:
-            return History()
-        try:
-            return History(self._storage.series(check.name, self._clock() - check.entry.remembers))
-        except WatchdogError as error:
-            log.info("history of %s cannot be read: %s", check.name, error)
-            return History()
-
-    def _finished_marks(self) -> dict[str, str]:
-        try:
-            return self._patient.attempt(partial(handout.finished, self.home))
-        except (WatchdogError, OSError) as error:
-            self.troubles["home"] = f"{self.home.switches} cannot be read: {error}"
-            return {}
-
-    # ------------------------------------------------------------------ taking in what came
-
-    def _gather(self, patience: float | None) -> tuple[tuple[Observation, ...], dict[str, dict[str, Any]]]:
-        """Observations and changed memories of all replies that come within `patience` seconds."""
-        end = time.monotonic() + (patience if patience is not None else float("inf"))
-        observations: list[Observation] = []
-        memories: dict[str, dict[str, Any]] = {}
-        while self._workers.busy and (left := end - time.monotonic()) > 0:
-            for reply in self._workers.collect(min(left, 60.0)):
-                if self._looks.take(reply, self._clock()):
-                    ready = [check for check in self._held if not self._looks.waits(check)]
-                    self._held = [check for check in self._held if check not in ready]
-                    self._submit(ready, self._finished_marks())
-                else:
-                    observations += self._observed(reply, memories)
-        self._memories |= memories
-        stuck = self._workers.stuck
-        self.troubles["workers"] = (
-            f"{len(stuck)} checks hang in the kernel and cannot be killed: "
-            + ", ".join(sorted({held.key for held in stuck})[:5])
-            if stuck
-            else ""
-        )
-        return tuple(observations), memories
-
-    def _observed(self, reply: Reply, memories: dict[str, dict[str, Any]]) -> list[Observation]:
-        check = self._out.pop(reply.key, None)
-        if check is None:
-            return []
-        if reply.memory is not None:
-            memories[check.name] = reply.memory
-        results: list[Result] = (
-            [unknown(f"the check {reply.trouble}")] if reply.trouble else list(reply.value)
-        )
-        now = self._clock()
-        seen = [Observation(check.name, check.run_name, check.target, result, now) for result in results]
-        self._latest[check.name] = tuple(seen)
-        return seen
+    # ------------------------------------------------------------------ judging
 
     def _with_log(self, event: Event) -> Event:
         """What the log said last goes into the message that tells that a job is over."""
         if not event.check.endswith("/job_liveness") or event.kind not in (Kind.OPENED, Kind.WORSE):
             return event
-        seen = self._latest.get(f"{event.run}/log_staleness", ())
+        seen = self._execution.latest.get(f"{event.run}/log_staleness", ())
         said = [each.result.details for each in seen if not each.result.subject and each.result.details]
         return replace(event, details="\n".join([event.details, *said]).strip()) if said else event
 
@@ -326,30 +211,23 @@ class Engine:
         try:
             if not self._ledger.trouble:
                 self._intake.settle()
-            self._patient.attempt(partial(self._publish, record.at))
+            self._publish(record.at)
         except (WatchdogError, OSError) as error:
             self.troubles["home"] = f"home cannot be written: {error}"
 
     def _publish(self, now: float) -> None:
-        """Replace status.json; where home is full, overwrite it in place."""
         known = {check.name for check in self.setup.checks}
-        picture = status.snapshot(
-            self.book,
-            {name: seen for name, seen in self._latest.items() if name in known},
-            now=now,
-            link=self.link,
-            gaps=self.gaps,
-            every=min((check.every for check in self.setup.checks), default=3600.0),
-            troubles=[text for text in self.troubles.values() if text],
+        self._picture.publish(
+            status.snapshot(
+                self.book,
+                {name: seen for name, seen in self._execution.latest.items() if name in known},
+                now=now,
+                link=self.link,
+                gaps=self.gaps,
+                every=min((check.every for check in self.setup.checks), default=3600.0),
+                troubles=[text for text in self.troubles.values() if text],
+            )
         )
-        try:
-            text = json.dumps(picture)
-            self.home.write(self.home.status, text.ljust(len(text) + ROOM - len(text) % ROOM))
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise
-            if not self.home.overwrite(self.home.status, json.dumps(picture)):
-                self.home.overwrite(self.home.status, json.dumps(picture | {"checks": []}))
 
     # ------------------------------------------------------------------ what people change
 
@@ -358,21 +236,15 @@ class Engine:
         self.troubles["home"] = ""
         before, self.setup = self.setup, self._changes.config(self.setup)
         changed = self.setup is not before
-        dropped = {check.name: check.entry.source for check in self.setup.dropped}
+        dropped = _sources(self.setup)
         self.setup = self._changes.dropins(self.setup)
-        self._forget(dropped)
+        self._execution.forget(dropped, _sources(self.setup))
         return changed
 
-    def _forget(self, before: dict[str, Source]) -> None:
-        """Drop-ins that are gone, or run otherwise now, count as new when they are seen again."""
-        after = {check.name: check.entry.source for check in self.setup.dropped}
-        for name, at in self._started.items():
-            if at and is_dropin(name) and name not in after:
-                self._forgotten[name] = 0.0
-                self._memories[name] = {}
-            elif name in before and before[name] != after.get(name):
-                self._forgotten[name] = 0.0
-        self._started |= self._forgotten
+
+def _sources(setup: Setup) -> dict[str, Source]:
+    """What each drop-in runs, by check."""
+    return {check.name: check.entry.source for check in setup.dropped}
 
 
 def _touch_event(paper: Paper, now: float) -> Event:

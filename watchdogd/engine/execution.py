@@ -1,0 +1,193 @@
+"""The checks of a round: started when they are due, their answers taken in as observations and memories."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.engine import handout
+from watchdogd.engine.call import Call
+from watchdogd.engine.crontab import is_dropin
+from watchdogd.engine.due import due, next_due
+from watchdogd.engine.looks import Looks
+from watchdogd.errors import WatchdogError
+from watchdogd.incident import Observation
+from watchdogd.place import file_name
+from watchdogd.plugin import History, Result, unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from watchdogd.engine.call import Reply
+    from watchdogd.engine.catalog import Source
+    from watchdogd.engine.checks import Check
+    from watchdogd.engine.patient import Patient
+    from watchdogd.engine.setup import Setup
+    from watchdogd.engine.storage import Storage
+    from watchdogd.engine.workers import Workers
+    from watchdogd.history.record import Past
+    from watchdogd.home import Home
+    from watchdogd.incident import Book
+
+LINGER = 1.0
+"""Seconds until the next round where checks are still out."""
+
+log = logging.getLogger(__name__)
+
+
+class Execution:
+    """When each check was started last, what it remembers, and what it said last (`latest`).
+
+    `troubles` are the daemon's own, by subject: what is found here is written there.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        past: Past,
+        *,
+        workers: Workers,
+        patient: Patient,
+        storage: Storage,
+        troubles: dict[str, str],
+        clock: Callable[[], float],
+    ) -> None:
+        self.latest: dict[str, tuple[Observation, ...]] = {}
+        self._home = home
+        self._memories = dict(past.memories)
+        self._started = dict(past.started)
+        self._forgotten: dict[str, float] = {}
+        self._workers = workers
+        self._patient = patient
+        self._storage = storage
+        self._troubles = troubles
+        self._clock = clock
+        self._looks = Looks()
+        self._held: list[Check] = []
+        self._out: dict[str, Check] = {}
+
+    # ------------------------------------------------------------------ starting checks
+
+    def start(self, setup: Setup, book: Book, now: float) -> dict[str, float]:
+        """Submit what is due; returns the times of the starts."""
+        outstanding = self._workers.outstanding | {*self._out}
+        ready = due(setup.checks, self._started, outstanding, now, _hasty(setup, book))
+        marks = self._finished_marks()
+        over = {check.run_name for check in setup.checks if file_name(check.run_name) in marks}
+        self._workers.submit(self._looks.calls(ready, setup.checks, setup.config, now, over))
+        self._out |= {check.name: check for check in ready}
+        waiting = [check for check in ready if self._looks.waits(check)]
+        self._held += waiting
+        self._submit([check for check in ready if check not in waiting], marks)
+        started = {check.name: now for check in ready}
+        self._started |= started
+        return started
+
+    def next_wake(self, setup: Setup, now: float) -> float:
+        """When something is due, or may have come, within an interval (seconds since the epoch)."""
+        soonest = min(next_due(setup.checks, self._started, now), now + setup.config.daemon.interval)
+        return min(soonest, now + LINGER) if self._workers.busy else soonest
+
+    def _submit(self, checks: Sequence[Check], marks: dict[str, str]) -> None:
+        self._workers.submit([self._call(check, marks) for check in checks])
+
+    def _call(self, check: Check, marks: dict[str, str]) -> Call:
+        wants = check.entry.wants
+        injected: dict[str, Any] = {}
+        if "run" in wants:
+            run = check.run
+            injected["run"] = run and replace(run, finished=marks.get(file_name(run.name), ""))
+        if "snapshot" in wants:
+            injected["snapshot"] = self._looks.snapshot(check)
+        if "history" in wants:
+            injected["history"] = self._history(check)
+        if "now" in wants:
+            injected["now"] = self._clock()
+        injected["memory"] = self._memories.get(check.name, {})
+        return Call(
+            check.name, check.entry.source, check.parameters, injected, check.timeout, check.entry.foreign
+        )
+
+    def _history(self, check: Check) -> History:
+        if not check.entry.remembers:
+            return History()
+        try:
+            return History(self._storage.series(check.name, self._clock() - check.entry.remembers))
+        except WatchdogError as error:
+            log.info("history of %s cannot be read: %s", check.name, error)
+            return History()
+
+    def _finished_marks(self) -> dict[str, str]:
+        try:
+            return self._patient.attempt(partial(handout.finished, self._home))
+        except (WatchdogError, OSError) as error:
+            self._troubles["home"] = f"{self._home.switches} cannot be read: {error}"
+            return {}
+
+    # ------------------------------------------------------------------ taking in what came
+
+    def gather(self, patience: float | None) -> tuple[tuple[Observation, ...], dict[str, dict[str, Any]]]:
+        """Observations and changed memories from what comes within `patience` seconds; None: from all."""
+        end = time.monotonic() + (patience if patience is not None else float("inf"))
+        observations: list[Observation] = []
+        memories: dict[str, dict[str, Any]] = {}
+        while self._workers.busy and (left := end - time.monotonic()) > 0:
+            for reply in self._workers.collect(min(left, 60.0)):
+                if self._looks.take(reply, self._clock()):
+                    ready = [check for check in self._held if not self._looks.waits(check)]
+                    self._held = [check for check in self._held if check not in ready]
+                    self._submit(ready, self._finished_marks())
+                else:
+                    observations += self._observed(reply, memories)
+        self._memories |= memories
+        stuck = self._workers.stuck
+        self._troubles["workers"] = (
+            f"{len(stuck)} checks hang in the kernel and cannot be killed: "
+            + ", ".join(sorted({held.key for held in stuck})[:5])
+            if stuck
+            else ""
+        )
+        return tuple(observations), memories
+
+    def _observed(self, reply: Reply, memories: dict[str, dict[str, Any]]) -> list[Observation]:
+        check = self._out.pop(reply.key, None)
+        if check is None:
+            return []
+        if reply.memory is not None:
+            memories[check.name] = reply.memory
+        results: list[Result] = (
+            [unknown(f"the check {reply.trouble}")] if reply.trouble else list(reply.value)
+        )
+        now = self._clock()
+        seen = [Observation(check.name, check.run_name, check.target, result, now) for result in results]
+        self.latest[check.name] = tuple(seen)
+        return seen
+
+    # ------------------------------------------------------------------ starting anew
+
+    def forget(self, before: dict[str, Source], after: dict[str, Source]) -> None:
+        """Drop-ins that are gone, or run otherwise now, count as new when they are seen again."""
+        for name, at in self._started.items():
+            if at and is_dropin(name) and name not in after:
+                self._forgotten[name] = 0.0
+                self._memories[name] = {}
+            elif name in before and before[name] != after.get(name):
+                self._forgotten[name] = 0.0
+        self._started |= self._forgotten
+
+    def forgotten(self) -> tuple[dict[str, float], dict[str, dict[str, Any]]]:
+        """The starts and memories of what was forgotten since the last call, to be recorded."""
+        starts, self._forgotten = self._forgotten, {}
+        return starts, {name: self._memories[name] for name in starts if name in self._memories}
+
+
+def _hasty(setup: Setup, book: Book) -> dict[str, float]:
+    """Slow checks whose newest result wants confirming: they are looked at each interval."""
+    return {
+        standing.check: setup.config.daemon.interval
+        for standing in book.standings.values()
+        if standing.status is not standing.settled
+    }
