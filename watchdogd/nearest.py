@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 
-def nearest(word: str, known: list[str]) -> str:
-    """`; did you mean 'x'?`, or what there is where that is little, or nothing."""
+def close_to(word: str, known: list[str]) -> str:
+    """`; did you mean 'x'?`, or nothing."""
     from difflib import get_close_matches
 
     close = get_close_matches(word, known, n=1, cutoff=0.5)
+    return f"; did you mean '{close[0]}'?" if close else ""
+
+
+def nearest(word: str, known: list[str]) -> str:
+    """`; did you mean 'x'?`, or what there is where that is little, or nothing."""
+    close = close_to(word, known)
     if close:
-        return f"; did you mean '{close[0]}'?"
+        return close
     return f"; there are {', '.join(known)}" if 0 < len(known) <= 12 else ""

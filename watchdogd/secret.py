@@ -5,8 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from watchdogd import trust
 from watchdogd.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +41,16 @@ class Secret:
             return value
         if self.path:
             try:
-                return Path(self.path).expanduser().read_text().strip()
+                value = Path(self.path).expanduser().read_text(encoding="utf-8").strip()
             except OSError as error:
                 raise ConfigError(f"secret file {self.path} cannot be read: {error.strerror}") from None
+            except UnicodeDecodeError:
+                raise ConfigError(
+                    f"secret file {self.path} holds no text: write the secret into it"
+                ) from None
+            if not value or not value.isprintable():
+                raise ConfigError(f"secret file {self.path} shall hold the secret alone, on one line")
+            return value
         return self.reference
 
     def __str__(self) -> str:
@@ -48,3 +60,11 @@ class Secret:
     def __repr__(self) -> str:
         """As str: a secret shows nowhere."""
         return f"Secret({self})"
+
+
+def exposed(secrets: Iterable[tuple[str, Secret]], group: int | None) -> tuple[str, ...]:
+    """A line for each secret, with its key, whose file others can read than its owner and `group`."""
+    found = (
+        (key, trust.exposed(Path(secret.path).expanduser(), group)) for key, secret in secrets if secret.path
+    )
+    return tuple(f"{key}: secret file {reason}" for key, reason in found if reason)

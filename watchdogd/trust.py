@@ -26,6 +26,22 @@ def distrust(path: Path, group: int | None = None) -> str:
     return ""
 
 
+def exposed(path: Path, group: int | None = None) -> str:
+    """Who else can read this file of a secret, in one line with the mend; empty where nobody can, where the
+    configured group may, or where it cannot be looked at."""
+    real = Path(os.path.realpath(path))
+    try:
+        found = real.stat()
+    except OSError:
+        return ""
+    mend = f"chmod {'640' if found.st_gid == group else '600'} {real}"
+    if found.st_mode & stat.S_IROTH:
+        return f"{real} can be read by everybody: {mend}"
+    if found.st_mode & stat.S_IRGRP and found.st_gid not in (0, group) and not _private(found.st_gid):
+        return f"{real} can be read by group {_group_name(found.st_gid)}: {mend}"
+    return ""
+
+
 def _reason(place: Path, found: os.stat_result, group: int | None, *, itself: bool) -> str:
     sticky = bool(found.st_mode & stat.S_ISVTX) and not itself
     if found.st_uid not in (0, os.geteuid()) and not (group is not None and found.st_gid == group):
@@ -34,7 +50,8 @@ def _reason(place: Path, found: os.stat_result, group: int | None, *, itself: bo
         return f"{place} can be written by everybody: chmod o-w {place}"
     alone = found.st_gid == os.getegid() and _private(found.st_gid)
     if found.st_mode & stat.S_IWGRP and found.st_gid not in (0, group) and not alone and not sticky:
-        return f"{place} can be written by group {_group_name(found.st_gid)}: chmod g-w {place}"
+        name = _group_name(found.st_gid)
+        return f"{place} can be written by group {name}: chmod g-w {place}, or set [daemon] group to it"
     return ""
 
 

@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from watchdogd.cli.output import one_line, print_json
+from watchdogd.cli.output import one_line, print_json, terminal
 from watchdogd.errors import WatchdogError
 from watchdogd.gpus import together
 from watchdogd.gpus.look import Look, look
@@ -91,7 +91,7 @@ def _shown(live: LiveJob) -> Group | Text:
 
 def _console() -> Console:
     """As wide as the terminal; in a pipe as wide as the table."""
-    return Console(width=None if sys.stdout.isatty() else 160, highlight=False)
+    return terminal(None if sys.stdout.isatty() else 160)
 
 
 def _named(seen: Look) -> list[tuple[str, Named]]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import grp
 import json
+import os
 from typing import TYPE_CHECKING
 
 from watchdogd.cli.output import print_line
 from watchdogd.errors import HomeError, UsageError
 from watchdogd.home import Home
+from watchdogd.nearest import close_to
 from watchdogd.survey import Survey, survey
 
 if TYPE_CHECKING:
@@ -131,9 +133,20 @@ def _gid(group: str | None) -> int | None:
     if group is None:
         return None
     try:
-        return grp.getgrnam(group).gr_gid
+        gid = grp.getgrnam(group).gr_gid
     except KeyError:
-        raise UsageError(f"init: there is no Unix group '{group}' on this machine") from None
+        hint = close_to(group, [entry.gr_name for entry in grp.getgrall()])
+        raise UsageError(f"init: there is no Unix group '{group}' on this machine{hint}") from None
+    mine = {os.getegid(), *os.getgroups()}
+    if os.geteuid() != 0 and gid not in mine:
+        raise UsageError(
+            f"init: you are no member of group '{group}': name one of your own ({', '.join(_names(mine))})"
+        )
+    return gid
+
+
+def _names(gids: set[int]) -> list[str]:
+    return sorted(entry.gr_name for entry in grp.getgrall() if entry.gr_gid in gids)
 
 
 def _say(home: Home, found: Survey) -> None:

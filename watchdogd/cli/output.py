@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 
+TYPE_CHECKING = False  # as type checkers know it: emergency verbs import this, and need no typing
+if TYPE_CHECKING:
+    from rich.console import Console
+
 _ESCAPE = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
     r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"  # OSC, DCS, SOS, PM, APC: titles, links, strings
@@ -34,3 +38,15 @@ def print_json(value: object) -> None:
     import json
 
     print(json.dumps(value, indent=2, ensure_ascii=True))
+
+
+def terminal(width: int | None = None) -> Console:
+    """rich's console for tables. Where its reader has gone (`| head`), that ends the verb as any other
+    output's would, not with rich's own exit code 1: that one means something else here."""
+    from rich.console import Console
+
+    class Terminal(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return Terminal(highlight=False, width=width)

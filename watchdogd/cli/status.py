@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from watchdogd import lease
-from watchdogd.cli.output import one_line, print_json
+from watchdogd.cli.output import one_line, print_json, terminal
 from watchdogd.errors import HomeError, SlurmSilentError
 from watchdogd.home import Home
 
@@ -106,11 +106,10 @@ def _worst(incidents: list[dict[str, Any]]) -> int:
 
 def _print(home: Home, picture: dict[str, Any]) -> None:
     """Open incidents first, then what is watched."""
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    console = Console(highlight=False)
+    console = terminal()
     alive = f"alive: {picture['holder']}" if picture["alive"] else "[bold red]not alive[/]: watchdogd start"
     console.print(f"{escape(str(home.path))} {alive}")
     console.print(f"last round: {picture['last_round'] or 'never'}")

@@ -10,7 +10,7 @@ from watchdogd.config.channels import (
     StatuslogChannel,
     WebhookChannel,
 )
-from watchdogd.config.reading import absolute, load, parse
+from watchdogd.config.reading import absolute, load, parse, variables
 from watchdogd.config.sections import CheckSection, Config, DiskSection, Maintenance, RunSection
 
 __all__ = [
@@ -30,4 +30,5 @@ __all__ = [
     "absolute",
     "load",
     "parse",
+    "variables",
 ]

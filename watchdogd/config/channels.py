@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import re
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from watchdogd.config.fields import PathText, SecretField, Section, SendingRate
+from watchdogd.config.fields import (
+    OneLine,
+    OneLines,
+    PathText,
+    SecretField,
+    Section,
+    SendingRate,
+    WebSecretField,
+)
 
 
 class ChannelSection(Section):
@@ -20,10 +29,10 @@ class SlackChannel(ChannelSection):
     """type = "slack": an incoming webhook, or bot_token and channel (then one thread an incident)."""
 
     type: Literal["slack"]
-    webhook_url: SecretField | None = None
+    webhook_url: WebSecretField | None = None
     bot_token: SecretField | None = None
-    channel: str | None = None
-    api: str = "https://slack.com/api"
+    channel: OneLine | None = None
+    api: OneLine = "https://slack.com/api"
 
     @model_validator(mode="after")
     def _one_way(self) -> SlackChannel:
@@ -38,18 +47,16 @@ class EmailChannel(ChannelSection):
     """type = "email": one server, or several tried in order."""
 
     type: Literal["email"]
-    smtp: Annotated[tuple[str, ...], BeforeValidator(lambda v: (v,) if isinstance(v, str) else v)]
-    sender: str = Field(alias="from", min_length=1)
-    to: Annotated[tuple[str, ...], BeforeValidator(lambda v: (v,) if isinstance(v, str) else v)] = Field(
-        min_length=1
-    )
+    smtp: OneLines
+    sender: OneLine = Field(alias="from")
+    to: OneLines
     user: str | None = None
     password: SecretField | None = None
 
     @model_validator(mode="after")
     def _servers(self) -> EmailChannel:
         for server in self.smtp:
-            if not re.match(r"smtps?://[^/\s]+$", server):
+            if not _is_mail_server(server):
                 raise ValueError(f"smtp '{server}' is no server: write smtp://host:25 or smtps://host:465")
         return self
 
@@ -65,14 +72,14 @@ class WebhookChannel(ChannelSection):
     """type = "webhook": a JSON body by POST."""
 
     type: Literal["webhook"]
-    url: SecretField
+    url: WebSecretField
 
 
 class AlertmanagerChannel(ChannelSection):
     """type = "alertmanager": the base URL of a Prometheus Alertmanager."""
 
     type: Literal["alertmanager"]
-    url: SecretField
+    url: WebSecretField
 
 
 class ConsoleChannel(ChannelSection):
@@ -88,6 +95,18 @@ class StatuslogChannel(ChannelSection):
     type: Literal["statuslog"]
     path: PathText
     rate: SendingRate = None
+
+
+def _is_mail_server(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return (
+            re.fullmatch(r"smtps?://[^/\s]+", url) is not None
+            and parts.hostname is not None
+            and parts.port != 0
+        )
+    except ValueError:  # a port that is none
+        return False
 
 
 Channel = Annotated[

@@ -6,16 +6,72 @@ import os
 import re
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationInfo,
+)
 
 from watchdogd.secret import Secret
 from watchdogd.units import Duration
 
+NAME_LIMIT = 100
+"""Characters of a name: it becomes part of files' names, of which file systems take 255 bytes."""
 
-def _secret(value: object) -> Secret:
+
+def _secret(value: object, info: ValidationInfo) -> Secret:
     if not isinstance(value, str) or not value:
         raise ValueError("give a secret as env:NAME or file:PATH")
-    return Secret(value)
+    reference, _, rest = value.partition(":")
+    if reference == "env" and not re.fullmatch(r"[A-Za-z_]\w*", rest):
+        raise ValueError("env: needs the name of a variable after it, such as env:SLACK_WEBHOOK_URL")
+    if reference != "file":
+        return Secret(value)
+    if not rest.strip():
+        raise ValueError("file: needs a path after it, such as file:~/.slack-webhook")
+    home = (info.context or {}).get("home", "")
+    return Secret(f"file:{os.path.join(home, str(_expand(rest)))}")
+
+
+def _web_secret(value: Secret) -> Secret:
+    """A secret that is a web address; one that is only referred to is looked at when it is revealed."""
+    literal = not (value.variable or value.path)
+    if literal and not re.fullmatch(r"https?://[^\s/?#]+\S*", value.reference):
+        raise ValueError("is no web address: write https://..., or better env:NAME or file:PATH")
+    return value
+
+
+def name_fault(name: str) -> str:
+    """Why this can be no name of a run, disk, check or channel; empty where it can."""
+    if not name.strip():
+        return "the name is empty"
+    if not name.isprintable():
+        return f"the name {name!r} has characters that cannot be shown"
+    if name != name.strip():
+        return f"the name {name!r} begins or ends with a space"
+    return f"the name has {len(name)} characters: {NAME_LIMIT} at most" if len(name) > NAME_LIMIT else ""
+
+
+def _name(value: object) -> object:
+    if isinstance(value, str) and (fault := name_fault(value)):
+        raise ValueError(fault)
+    return value
+
+
+def _one_line(value: object) -> object:
+    """Text that becomes part of a message's head: a line break in it would begin a head of its own."""
+    if isinstance(value, str) and not value.isprintable():
+        raise ValueError(f"{value!r} has line breaks or control characters: write one plain line")
+    return value
+
+
+def _several(value: object) -> object:
+    """A list; a single text is a list of one."""
+    return (value,) if isinstance(value, str) else value
 
 
 def _pattern(value: object) -> object:
@@ -40,10 +96,25 @@ def _rate(value: object) -> object:
 
 
 def _expand(value: object) -> object:
-    return os.path.expandvars(os.path.expanduser(value)) if isinstance(value, str) else value
+    """`~` and `$VAR` filled in. ValueError where there is no such user or variable."""
+    if not isinstance(value, str):
+        return value
+    if "\0" in value:
+        raise ValueError("a path has no NUL character in it")
+    expanded = os.path.expandvars(os.path.expanduser(value))
+    if expanded.startswith("~"):
+        raise ValueError(f"'{value}': there is no user '{expanded[1:].partition('/')[0]}' on this machine")
+    left = re.search(r"\$(\w+|\{[^}]*\})", expanded)
+    if left:
+        raise ValueError(f"'{value}': the variable {left[0]} is not set: export it, or write the path out")
+    return expanded
 
 
 SecretField = Annotated[Secret, BeforeValidator(_secret), PlainSerializer(str)]
+WebSecretField = Annotated[SecretField, AfterValidator(_web_secret)]
+Name = Annotated[str, BeforeValidator(_name)]
+OneLine = Annotated[str, BeforeValidator(_one_line), Field(min_length=1)]
+OneLines = Annotated[tuple[OneLine, ...], BeforeValidator(_several), Field(min_length=1)]
 Pattern = Annotated[str, BeforeValidator(_pattern)]
 SendingRate = Annotated[float | None, BeforeValidator(_rate)]
 PathText = Annotated[str, BeforeValidator(_expand), Field(min_length=1)]

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import grp
+import json
 import os
+import re
 import tomllib
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from watchdogd.config import sense
 from watchdogd.config.channels import (
     AlertmanagerChannel,
     AppriseChannel,
+    ConsoleChannel,
     EmailChannel,
     SlackChannel,
     StatuslogChannel,
@@ -18,18 +23,21 @@ from watchdogd.config.channels import (
 )
 from watchdogd.config.fields import Section
 from watchdogd.config.sections import CheckSection, Config, DiskSection, HeartbeatSection, RunSection
+from watchdogd.config.words import wrong
 from watchdogd.errors import ConfigError
-from watchdogd.nearest import nearest
+from watchdogd.nearest import close_to, nearest
+from watchdogd.trust import distrust
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from watchdogd.home import Home
 
 
 def load(home: Home) -> Config:
-    """The configuration of a home. ConfigError, one line, where it is missing or broken."""
+    """The configuration of a home. ConfigError, one line, where it is missing, broken, or others can write
+    it: whoever can, has commands run in its owner's name."""
     path = home.config
     try:
         text = path.read_bytes().decode("utf-8")
@@ -39,7 +47,15 @@ def load(home: Home) -> Config:
         ) from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: byte {error.start} is no UTF-8: save the file as UTF-8") from None
-    return parse(text, path)
+    config = parse(text, path)
+    fault = sense.unknown_group(config)
+    if fault:
+        raise ConfigError(f"{path}: {fault}")
+    group = grp.getgrnam(config.daemon.group).gr_gid if config.daemon.group else home.group
+    reason = distrust(path, group)
+    if reason:
+        raise ConfigError(f"{path} is not used: {reason}")
+    return config
 
 
 def parse(text: str, path: Path) -> Config:
@@ -49,11 +65,32 @@ def parse(text: str, path: Path) -> Config:
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{path}: {error}") from None
     try:
-        config = Config.model_validate(tables)
+        config = Config.model_validate(tables, context={"home": str(path.parent)})
     except ValidationError as error:
         raise ConfigError(f"{path}: {_sentence(error, tables)}") from None
-    _known_channels(config, path)
+    fault = sense.fault(config)
+    if fault:
+        raise ConfigError(f"{path}: {fault}")
     return config
+
+
+def variables(home: Home) -> tuple[str, ...]:
+    """The variables that config.toml's texts name as `$NAME` or `${NAME}`: whoever reads it elsewhere needs
+    them. None where it cannot be read."""
+    try:
+        tables = tomllib.loads(home.config.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return ()
+    found = {name for text in _texts(tables) for name in re.findall(r"\$\{?([A-Za-z_]\w*)", text)}
+    return tuple(sorted(found))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _texts(each)
 
 
 def absolute(home: Home, text: str) -> str:
@@ -63,42 +100,59 @@ def absolute(home: Home, text: str) -> str:
 
 def _sentence(error: ValidationError, tables: Mapping[str, Any]) -> str:
     """The first thing that pydantic found, as one line."""
-    first = error.errors(include_url=False)[0]
-    where = _written_keys(first["loc"], tables)
-    key = ".".join(where) or "the file"
-    wrong = str(first.get("ctx", {}).get("error", "")) or first["msg"]
+    found = error.errors(include_url=False)
+    # A table where a word could stand as well: what is wrong in the table, not that it is no word.
+    errors = [
+        each for each in found if each["type"] != "literal_error" or not isinstance(each["input"], dict)
+    ]
+    first = (errors or found)[0]
+    where = _written_keys(first, tables)
+    key = _shown(where) or "the file"
     if first["type"] == "extra_forbidden":
         return f"{key}: unknown key{nearest(where[-1], _known_keys(where[:-1]))}"
-    if first["type"] == "missing":
-        return f"{key}: is missing"
     if first["type"].startswith("union_tag"):
-        return f"{key}: type must be one of slack, email, apprise, webhook, alertmanager, console, statuslog"
-    more = error.error_count() - 1
-    return f"{key}: {wrong}" + (f" (and {more} more)" if more else "")
+        return f"{key}: type must be one of {', '.join(_CHANNELS)}{_near(first['input'])}"
+    here = [each for each in errors if _written_keys(each, tables) == where]
+    more = len({tuple(_written_keys(each, tables)) for each in errors}) - 1
+    return f"{key}: {wrong(here)}" + (f" (and {more} more)" if more else "")
 
 
-def _written_keys(location: tuple[int | str, ...], tables: Any) -> list[str]:
+def _shown(where: list[str]) -> str:
+    """Keys as one would write them; what cannot be shown is escaped."""
+    return ".".join(part if part.isprintable() and part else json.dumps(part) for part in where)
+
+
+def _near(channel: object) -> str:
+    """The type of channel that was meant."""
+    kind = channel.get("type") if isinstance(channel, dict) else None
+    return close_to(kind, list(_CHANNELS)) if isinstance(kind, str) else ""
+
+
+def _written_keys(error: Mapping[str, Any], tables: Any) -> list[str]:
     """The keys as the user wrote them: pydantic's location has names of union members in between."""
     found: list[str] = []
-    for part in location:
+    location = error["loc"]
+    unwritten = error["type"] in ("extra_forbidden", "missing")
+    for at, part in enumerate(location):
         inside = isinstance(tables, dict) and part in tables
         if inside or (isinstance(tables, list) and isinstance(part, int) and part < len(tables)):
             tables = tables[part]
-        elif part != location[-1] or not isinstance(tables, dict):
+        elif at < len(location) - 1 or not unwritten:
             continue
         found.append(str(part))
     return found
 
 
 _TABLES: dict[str, type[Section]] = {"runs": RunSection, "disks": DiskSection, "checks": CheckSection}
-_CHANNELS = (
-    SlackChannel,
-    EmailChannel,
-    AppriseChannel,
-    WebhookChannel,
-    AlertmanagerChannel,
-    StatuslogChannel,
-)
+_CHANNELS: dict[str, type[Section]] = {
+    "slack": SlackChannel,
+    "email": EmailChannel,
+    "apprise": AppriseChannel,
+    "webhook": WebhookChannel,
+    "alertmanager": AlertmanagerChannel,
+    "console": ConsoleChannel,
+    "statuslog": StatuslogChannel,
+}
 
 
 def _known_keys(where: list[str]) -> list[str]:
@@ -106,7 +160,7 @@ def _known_keys(where: list[str]) -> list[str]:
     if not where:
         return _keys(Config)
     if where[0] == "channels":
-        return sorted({key for channel in _CHANNELS for key in _keys(channel)})
+        return sorted({key for channel in _CHANNELS.values() for key in _keys(channel)})
     if where[0] in _TABLES:
         return _keys(_TABLES[where[0]])
     annotation = Config.model_fields[where[0]].default if where[0] in Config.model_fields else None
@@ -115,22 +169,3 @@ def _known_keys(where: list[str]) -> list[str]:
 
 def _keys(section: type[Section]) -> list[str]:
     return [field.alias or name for name, field in section.model_fields.items()]
-
-
-def _known_channels(config: Config, path: Path) -> None:
-    """ConfigError where a channel is named that is not configured."""
-    named = {
-        "alerts.channels": config.alerts.channels or (),
-        "alerts.escalate_to": config.alerts.escalate_to,
-        "alerts.fallback": config.alerts.fallback,
-    }
-    for table, sections in (("runs", config.runs), ("disks", config.disks), ("checks", config.checks)):
-        for name, section in sections.items():
-            named[f"{table}.{name}.channels"] = section.channels or ()
-    for key, channels in named.items():
-        for channel in channels:
-            if channel not in config.channels:
-                raise ConfigError(
-                    f"{path}: {key}: there is no [channels.{channel}]"
-                    f"{nearest(channel, list(config.channels))}"
-                )

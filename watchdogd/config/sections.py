@@ -2,25 +2,45 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+import os
+import re
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
 from watchdogd.config.channels import Channel
-from watchdogd.config.fields import PathText, Pattern, Positive, SecretField, Section
+from watchdogd.config.fields import Name, OneLine, PathText, Pattern, Positive, Section, WebSecretField
 from watchdogd.secret import Secret
-from watchdogd.units import AmountField, Duration, Rate, Share
+from watchdogd.slurm.walltime import parse_walltime
+from watchdogd.units import Amount, AmountField, Duration, Rate, Share
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+def _walltime(value: object) -> object:
+    if isinstance(value, str):
+        parse_walltime(value)
+    return value
+
+
+def _history_url(value: object) -> object:
+    """What the history can be kept in. The address may hold a password: it is not repeated."""
+    if isinstance(value, str) and not re.match(r"(sqlite|postgresql)(\+\w+)?://", value):
+        raise ValueError("is no database: write sqlite:///history.db or postgresql://user@host/database")
+    return value
+
+
+Walltime = Annotated[str, BeforeValidator(_walltime)]
+HistoryUrl = Annotated[str, BeforeValidator(_history_url)]
+
+
 class DaemonSection(Section):
     """[daemon]"""
 
-    name: str = Field("watchdogd", min_length=1)
+    name: Name = "watchdogd"
     interval: Positive = 60.0
-    confirm: int = Field(2, ge=1)
+    confirm: int = Field(2, ge=1, strict=True)
     timeout: Positive = 30.0
     dropin_timeout: Positive = 600.0
     keep_logs: Positive = 7 * 86400.0
@@ -30,19 +50,25 @@ class DaemonSection(Section):
 class SlurmSection(Section):
     """[slurm]"""
 
-    partition: str | None = None
-    account: str | None = None
-    time: str | None = None
+    partition: OneLine | None = None
+    account: OneLine | None = None
+    time: Walltime | None = None
     options: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
     group: str | None = None
     min_poll: Duration = 30.0
 
+    @model_validator(mode="after")
+    def _one_of_both(self) -> SlurmSection:
+        if self.users and self.group is not None:
+            raise ValueError("give users or group, not both: group counts all its members")
+        return self
+
 
 class HistorySection(Section):
     """[history]"""
 
-    url: str = "sqlite:///history.db"
+    url: HistoryUrl = "sqlite:///history.db"
     keep: Positive = 90 * 86400.0
 
 
@@ -63,21 +89,29 @@ class AlertsSection(Section):
     escalate_to: tuple[str, ...] = ()
     fallback: tuple[str, ...] = ()
     expire: Positive = 86400.0
-    digest_above: int = Field(20, ge=1)
+    digest_above: int = Field(20, ge=1, strict=True)
     maintenance: tuple[Maintenance, ...] = ()
+
+    @model_validator(mode="after")
+    def _escalation(self) -> AlertsSection:
+        if self.escalate_after is not None and not self.escalate_to:
+            raise ValueError('escalate_after needs escalate_to = ["CHANNEL"]: whom to tell then')
+        if self.escalate_to and self.escalate_after is None:
+            raise ValueError('escalate_to needs escalate_after = "30m": when to tell them')
+        return self
 
 
 class ActionsSection(Section):
     """[actions]"""
 
     dry_run: bool = False
-    max_per_day: int = Field(3, ge=0)
+    max_per_day: int = Field(3, ge=0, strict=True)
 
 
 class HeartbeatSection(Section):
     """[heartbeat]"""
 
-    url: SecretField
+    url: WebSecretField
     every: Positive = 60.0
 
 
@@ -111,7 +145,7 @@ class MustSee(Section):
 class Act(Section):
     """An action with an argument: a command to run, or a script to submit again."""
 
-    exec: tuple[str, ...] | None = None
+    exec: tuple[str, ...] | None = Field(None, min_length=1)
     resubmit: str | None = None
 
     @model_validator(mode="after")
@@ -124,6 +158,25 @@ class Act(Section):
 ActionField = Literal["stacks", "save-switch", "kill-switch", "cancel", "requeue"] | Act
 
 
+def _progress(value: object) -> object:
+    if isinstance(value, str) and not re.compile(value).groups:
+        raise ValueError(f"'{value}' has no group: put the number in brackets, as in 'iteration\\s+(\\d+)'")
+    return value
+
+
+def _quota_pattern(value: object) -> object:
+    known = {"used", "limit", "files", "files_limit"}
+    if isinstance(value, str) and not known & set(re.compile(value).groupindex):
+        raise ValueError(
+            f"'{value}' names no group: it needs (?P<used>...), and may have limit, files and files_limit"
+        )
+    return value
+
+
+Progress = Annotated[Pattern, AfterValidator(_progress)]
+QuotaPattern = Annotated[Pattern, AfterValidator(_quota_pattern)]
+
+
 class RunSection(Section):
     """[runs.NAME]: all keys are optional; what is left out is not judged."""
 
@@ -131,10 +184,10 @@ class RunSection(Section):
     user: str | None = None
     backend: Literal["slurm", "pbs", "process"] | None = None
     pid_file: PathText | None = None
-    command: Pattern | None = None
+    command: Annotated[Pattern, Field(min_length=1)] | None = None
     log: PathText | None = None
     stale_after: Duration | Literal["auto"] | None = None
-    progress: Pattern | None = None
+    progress: Progress | None = None
     quiet: tuple[Quiet, ...] = ()
     must_see: tuple[MustSee, ...] = ()
     must_not_see: tuple[Pattern, ...] = ()
@@ -144,21 +197,27 @@ class RunSection(Section):
     save_switch: PathText | None = None
     checkpoints: PathText | None = None
     checkpoint_every: Positive | None = None
-    gpus_per_node: int | None = Field(None, ge=1)
+    gpus_per_node: int | None = Field(None, ge=1, strict=True)
     memory_free: AmountField | None = None
-    min_queued: int | None = Field(None, ge=0)
+    min_queued: int | None = Field(None, ge=0, strict=True)
     channels: tuple[str, ...] | None = None
     on_hang: tuple[ActionField, ...] = ()
     on_spike: tuple[ActionField, ...] = ()
     on_gone: tuple[ActionField, ...] = ()
     on_memory: tuple[ActionField, ...] = ()
     on_disk: tuple[ActionField, ...] = ()
-    runbook: str | None = None
+    runbook: OneLine | None = None
     pulse: PathText | None = None
     checks: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
     @model_validator(mode="after")
-    def _process(self) -> RunSection:
+    def _sense(self) -> RunSection:
+        if self.kill_switch and os.path.normpath(self.kill_switch) == os.path.normpath(
+            self.save_switch or ""
+        ):
+            raise ValueError(
+                f"kill_switch and save_switch are one file, {self.kill_switch}: give each its own"
+            )
         if self.backend == "process" and not (self.pid_file or self.command):
             raise ValueError('backend = "process" needs pid_file or command')
         return self
@@ -168,7 +227,16 @@ class QuotaCommand(Section):
     """A site's own quota tool: prints JSON, or text on which `pattern` has named groups."""
 
     command: tuple[str, ...] = Field(min_length=1)
-    pattern: Pattern | None = None
+    pattern: QuotaPattern | None = None
+
+
+def is_above(one: Amount | None, other: Amount | None) -> bool:
+    """Whether one threshold is above another; sizes and shares cannot be compared."""
+    if one is None or other is None:
+        return False
+    if one.absolute is not None and other.absolute is not None:
+        return one.absolute > other.absolute
+    return one.share is not None and other.share is not None and one.share > other.share
 
 
 class DiskSection(Section):
@@ -186,8 +254,18 @@ class DiskSection(Section):
     full_within: Positive | None = None
     growth: Rate | None = None
     channels: tuple[str, ...] | None = None
-    runbook: str | None = None
+    runbook: OneLine | None = None
     checks: dict[str, dict[str, Any]] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _right_way_round(self) -> DiskSection:
+        for warn, crit in (("warn_free", "crit_free"), ("warn_inodes_free", "crit_inodes_free")):
+            if is_above(getattr(self, crit), getattr(self, warn)):
+                raise ValueError(
+                    f"{crit} = {getattr(self, crit)} is above {warn} = {getattr(self, warn)}: "
+                    "CRITICAL would come first; give the smaller one to crit"
+                )
+        return self
 
 
 class CheckSection(Section):
@@ -198,11 +276,11 @@ class CheckSection(Section):
     plugin: str | None = None
     every: Positive | None = None
     timeout: Positive | None = None
-    confirm: int | None = Field(None, ge=1)
+    confirm: int | None = Field(None, ge=1, strict=True)
     enabled: bool = True
     run: str | None = None
     channels: tuple[str, ...] | None = None
-    runbook: str | None = None
+    runbook: OneLine | None = None
 
 
 class Config(Section):

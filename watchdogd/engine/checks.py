@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from watchdogd.config import CheckSection, absolute
+from watchdogd.config.words import wrong
 from watchdogd.errors import ConfigError
 from watchdogd.incident import Policy
 from watchdogd.nearest import nearest
@@ -60,7 +62,11 @@ def build(
     config: Config, catalog: Mapping[str, Entry], home: Home, default_backend: str
 ) -> tuple[Check, ...]:
     """All checks that are switched on. ConfigError names the key of what does not fit its plugin."""
-    return tuple(_Builder(config, catalog, home, default_backend).all())
+    checks = tuple(_Builder(config, catalog, home, default_backend).all())
+    twice = next((name for name, count in Counter(check.name for check in checks).items() if count > 1), None)
+    if twice is not None:
+        raise ConfigError(f"{home.config}: checks.{twice}: another check has this name already: rename it")
+    return checks
 
 
 def with_defaults(
@@ -181,8 +187,10 @@ class _Builder:
                 {key: value for key, value in raw.items() if key in _SHARED_KEYS}
             )
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            raise ConfigError(f"{self.home.config}: {where}.{first['loc'][0]}: {first['msg']}") from None
+            errors = error.errors(include_url=False)
+            key = errors[0]["loc"][0]
+            here = [each for each in errors if each["loc"][0] == key]
+            raise ConfigError(f"{self.home.config}: {where}.{key}: {wrong(here)}") from None
 
     def made(
         self,
@@ -233,6 +241,9 @@ class _Builder:
                 raise ConfigError(f"{self.home.config}: {where}.{key}: is missing")
             value = given.get(key, parameter.default)
             values[key] = self._value(parameter, value, f"{where}.{key}", given=key in given)
+        crossed = "" if entry.foreign else _crossed(values)
+        if crossed:
+            raise ConfigError(f"{self.home.config}: {where}: {crossed}")
         return values
 
     def _value(self, parameter: Parameter, value: Any, where: str, *, given: bool) -> Any:
@@ -241,10 +252,27 @@ class _Builder:
         try:
             checked = _adapter(parameter.type).validate_python(value)
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            wrong = str(first.get("ctx", {}).get("error", "")) or first["msg"]
-            raise ConfigError(f"{self.home.config}: {where}: {wrong}") from None
+            sentence = wrong(error.errors(include_url=False))
+            raise ConfigError(f"{self.home.config}: {where}: {sentence}") from None
         return absolute(self.home, checked) if parameter.name in _PATHS and checked else checked
+
+
+def _crossed(values: Mapping[str, Any]) -> str:
+    """Why a pair such as `vram_warn` and `vram_crit` is the wrong way round; empty where none is. What is
+    free is the worse the less there is; all else that built-in checks judge, the more."""
+    for key, warn in values.items():
+        other = key.replace("warn", "crit")
+        crit = values.get(other)
+        if (
+            "free" in key
+            or other == key
+            or not isinstance(warn, int | float)
+            or not isinstance(crit, int | float)
+        ):
+            continue
+        if crit < warn:
+            return f"{other} = {crit:g} is below {key} = {warn:g}: CRITICAL would come first; exchange them"
+    return ""
 
 
 @lru_cache(maxsize=512)

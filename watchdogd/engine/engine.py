@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 SETTLE = 5.0
 """Seconds that a round waits for its checks; what comes later is judged by the next one."""
 
+PLUGINS_LIMIT = 500
+"""Characters that are told of plugins that are not used; `watchdogd plugins` lists them all."""
+
 log = logging.getLogger(__name__)
 
 
@@ -96,6 +99,7 @@ class Engine:
         self._changes = Changes(home, patient, self.troubles)
         self._new_gaps: tuple[Gap, ...] = ()
         self._untold: tuple[Result, ...] = ()
+        self._unusable = ""
 
     # ------------------------------------------------------------------ the round
 
@@ -194,9 +198,19 @@ class Engine:
             Result(Status.CRITICAL if text else Status.OK, text or f"{subject} is fine", subject=subject)
             for subject, text in self.troubles.items()
         ]
+        results.append(self._of_plugins())
         results += self._untold
         self._untold = ()
         return tuple(Observation(SELF, "", target, result, now) for result in results)
+
+    def _of_plugins(self) -> Result:
+        """Home's plugins that are not used: nothing is wrong with the daemon, but somebody counts on them."""
+        unusable = self.setup.unusable
+        if unusable != self._unusable:
+            log.info("%s", unusable or "all plugins are used again")
+            self._unusable = unusable
+        text = unusable[:PLUGINS_LIMIT] or "plugins are fine"
+        return Result(Status.WARNING if unusable else Status.OK, text, subject="plugins")
 
     # ------------------------------------------------------------------ leaving it behind
 

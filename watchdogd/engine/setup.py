@@ -136,6 +136,15 @@ class Setup:
         return replace(self, checks=tuple(crontab.harmless(check) for check in self.checks))
 
     @property
+    def unusable(self) -> str:
+        """The plugins of home and of packages that cannot be used, and why, in one line; or empty."""
+        return "; ".join(
+            f"plugin '{entry.name}' is not used: {entry.skipped}"
+            for entry in self.catalog.values()
+            if entry.skipped
+        )
+
+    @property
     def hidden(self) -> frozenset[str]:
         """Environment variables that hold secrets: no worker and no tool gets them."""
         return frozenset(secret.variable for _, secret in self.config.secrets() if secret.variable)

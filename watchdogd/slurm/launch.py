@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from watchdogd import lease, stopmark
 from watchdogd.errors import ConfigError, HomeError, SlurmError, SlurmSilentError, WatchdogError
+from watchdogd.notify import channels
+from watchdogd.secret import exposed
 from watchdogd.slurm import link, links, maintenance, partition, submit
 from watchdogd.slurm.local import launch
 from watchdogd.slurm.walltime import parse_walltime
@@ -43,12 +45,12 @@ class Outcome:
 
 def start(home: Home, config: Config, wish: Wish) -> Outcome:
     """Start it where it is not alive. ConfigError, SlurmError, or WatchdogError where it cannot be."""
-    check_secrets(config)
+    check_secrets(config, home)
     alive = whereabouts(home)
     if alive:
         return alive
     stopmark.remove(home)
-    warnings = unknown_users(config)
+    warnings = (*unknown_users(config), *mute(config), *exposed(config.secrets(), home.group))
     if wish.mode == "local":
         link.remember(home, wish, 0.0)
         return Outcome((f"started here: {launch(home)}",), changed=True, warnings=warnings)
@@ -93,13 +95,24 @@ def whereabouts(home: Home) -> Outcome | None:
     return Outcome((f"it runs already: {holder}",), changed=False) if holder else None
 
 
-def check_secrets(config: Config) -> None:
-    """WatchdogError where a secret is not to be had here: the link would be mute."""
+def check_secrets(config: Config, home: Home) -> None:
+    """WatchdogError where a secret is not to be had here, or is none: the link would be mute."""
     for key, secret in config.secrets():
         try:
             secret.reveal()
         except ConfigError as error:
             raise WatchdogError(f"{key}: {error}") from None
+    try:
+        channels.build(config, home)
+    except ConfigError as error:
+        raise WatchdogError(str(error)) from None
+
+
+def mute(config: Config) -> tuple[str, ...]:
+    """A line where nobody would hear of anything."""
+    if config.default_channels:
+        return ()
+    return ("no channel is configured: nobody is told of anything; add one, such as [channels.mail]",)
 
 
 def unknown_users(config: Config) -> tuple[str, ...]:

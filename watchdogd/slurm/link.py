@@ -60,7 +60,7 @@ class Wish:
 @dataclass(frozen=True, slots=True)
 class Form:
     """All that makes a link of this home. Times in seconds; `shortest`: what it may be cut to, 0: not at all;
-    `secrets` are names of variables."""
+    `needed` are names of variables: of secrets, and of those in the configuration's paths."""
 
     home: Home
     name: str
@@ -69,7 +69,7 @@ class Form:
     walltime: float = 86400.0
     shortest: float = 0.0
     options: tuple[str, ...] = ()
-    secrets: tuple[str, ...] = ()
+    needed: tuple[str, ...] = ()
     mode: str = "daemon"
 
     @property
@@ -97,7 +97,7 @@ class Form:
 
     def exported(self) -> tuple[str, ...]:
         """The names of variables that a link gets: never their values, which would show in `ps`."""
-        names = dict.fromkeys((*_EXPORTED, *self.secrets))
+        names = dict.fromkeys((*_EXPORTED, *self.needed))
         return tuple(name for name in names if name in os.environ) or ("NONE",)
 
     def script(self) -> str:
@@ -112,6 +112,8 @@ class Form:
 
 def form(home: Home, config: Config, wish: Wish, walltime: float, shortest: float) -> Form:
     """A link as configured and wished."""
+    from watchdogd.config import variables  # late: `status` looks at links without any configuration
+
     return Form(
         home=home,
         name=config.daemon.name,
@@ -120,7 +122,7 @@ def form(home: Home, config: Config, wish: Wish, walltime: float, shortest: floa
         walltime=walltime,
         shortest=shortest,
         options=config.slurm.options,
-        secrets=tuple(secret.variable for _, secret in config.secrets() if secret.variable),
+        needed=(*(secret.variable for _, secret in config.secrets() if secret.variable), *variables(home)),
         mode=wish.mode,
     )
 
