@@ -1,4 +1,13 @@
-"""checkpoint_age: how much work would be lost, and would the newest checkpoint load."""
+"""checkpoint_age: how much work would be lost, and would the newest checkpoint load.
+
+A run that trains well and saves nothing loses everything at the first fault. The newest checkpoint, told
+by its name's pattern and its time, may be as old as `checkpoint_every` with an allowance for saving,
+counted while the run trains: time in the queue does not count.
+
+A checkpoint that is empty, much smaller than the ones before it, or still marked incomplete long after
+it was begun, would not load: that is told as well. One that is being written just now is not judged.
+What a checkpoint usually weighs, and how often one comes, is what the disks' forecast counts with.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,23 @@
-"""disk_quota: is there room, in bytes and in inodes, and for how long."""
+"""disk_quota: is there room, in bytes and in inodes, and for how long.
+
+A full disk ends a training at the next checkpoint, full inodes do it with terabytes free, and a quota
+does it while the file system has room. So all of them are looked at: the file system itself, and every
+quota that holds for the path (of users, groups, projects); the tightest is judged. `quota = "auto"`
+picks the tool by the type of the file system.
+
+Thresholds are free amounts, as sizes or shares. Where none is configured: 10 % and 5 %, but never more
+than a large training writes in a day or two, so that ten petabytes do not alarm with 500 TB left.
+`usable` is the share of the capacity that a file system reliably gives: Lustre is known to slow down
+well before the end. Above a soft limit in its grace is a WARNING; above a hard limit, or with the grace
+over, CRITICAL, thresholds or not.
+
+The **forecast** is a trend over days that does not take a sawtooth (checkpoints written and cleaned up)
+for growth. It needs readings that differ: quota figures may lag by half an hour, and repeats do not
+count. `full_within` makes it a WARNING.
+
+A path that is missing, is not mounted any more, has become read-only or does not answer is an incident
+that says which.
+"""
 
 from __future__ import annotations
 

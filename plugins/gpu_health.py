@@ -1,4 +1,18 @@
-"""gpu_health: are the GPUs of the run's job all there, sound, cool, and at work?"""
+"""gpu_health: are the GPUs of the run's job all there, sound, cool, and at work?
+
+Every node of the run's job is asked at once through Slurm's own launcher, by a step that takes no GPU
+from the job; one deadline for all, and a node that does not answer is named. Slurm starts steps only for
+the owner of a job: for a colleague's run the samples that `watchdogd probe` left in home are read
+instead. rocm-smi, amd-smi or nvidia-smi, whichever is there, in old and new versions.
+
+Missing GPUs and a driver that is not loaded are CRITICAL. Of memory errors only uncorrectable ones that
+increase count: totals are those of the card's life, and correctable ones are harmless. Pending remaps
+are a WARNING, failed ones CRITICAL. A GPU that was bad before is recognised by its identity when a new
+job gets it.
+
+The signature of a **hung collective** is that GPUs say 100 % at a power near idle: they spin, waiting
+for others. The GPUs at 0 % are the ones that are waited for, and are named first.
+"""
 
 from __future__ import annotations
 

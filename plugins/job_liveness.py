@@ -1,4 +1,22 @@
-"""job_liveness: does the run's job live, will the waiting one ever start, and how did the last one end."""
+"""job_liveness: does the run's job live, will the waiting one ever start, and how did the last one end.
+
+It asks Slurm once a round for all runs together. A run is found by its job name and its users, so array
+tasks, requeues and dependency chains are one run.
+
+**Running** is fine; suspended, or completing for too long, is told. **Waiting** is fine as long as it
+can end: a reason that does not pass by itself (a dependency that can never be satisfied, a hold, a limit
+of the partition or the account) is told with the command that mends it. A job held by its user is one
+WARNING with the release line, since that is how people pause a run.
+
+**Gone** is said only when a second source (sacct, scontrol) agrees, or after `absent_after`; then with
+how it ended, by whom it was cancelled, and what the log said last. A controller that does not answer,
+answers with nothing, or accounting that lags behind is UNKNOWN, never "gone".
+
+A task that fails and is replaced by the next is a notice, told once. Jobs that end within minutes, one
+after another, are a crash loop: told before the whole array is burnt. A kill switch that nobody obeys,
+or that is left in front of waiting jobs, is told too, as is the end of the walltime with nothing queued
+behind it.
+"""
 
 from __future__ import annotations
 

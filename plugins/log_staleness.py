@@ -1,4 +1,26 @@
-"""log_staleness: does the run write, does its number grow, and is its loss a number."""
+"""log_staleness: does the run write, does its number grow, and is its loss a number.
+
+A hang looks like work from outside: the queue says RUNNING, the GPUs say 100 %. What stops is the log,
+so it is followed: the newest of all files that match, through rotation, truncation and links; only new
+bytes are read.
+
+**Stale** is no byte for `stale_after`, **stuck** is bytes without progress: warnings that repeat, a
+progress bar that stands. The number of a progress line must grow; the usual formats are recognised
+without configuration, and heartbeats of the Guard count as progress.
+
+With `stale_after = "auto"` the limit comes from the run's own rhythm: a multiple of a high quantile of
+the times between its progress lines, phases apart, bounded below and above, kept over restarts. So a run
+with 30 s iterations is told in minutes, and one with hourly evaluations never cries wolf. Phases that
+may be silent for longer (`quiet`) have their own allowance, and the message says which limit applied.
+While the job waits, is suspended or has just started, nothing is judged.
+
+A loss that stays NaN or infinite is CRITICAL. One that leaves its recent band upwards and stays there,
+or creeps up for long, is a WARNING, as is a throughput far below its own median; spikes that come back
+are not told.
+
+The end of the log is read for causes: collective timeouts, out of memory, ECC and Xid, no space, time
+limits. The message names the cause, and the rank or node where it stands.
+"""
 
 from __future__ import annotations
 

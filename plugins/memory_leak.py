@@ -1,4 +1,13 @@
-"""memory_leak: how much memory is left to the run on each of its nodes, and when will it be used up?"""
+"""memory_leak: how much memory is left to the run on each of its nodes, and when will it be used up?
+
+What counts is what the kernel would kill for: the job's control group where it has one, else the node.
+Less than `memory_free` left is a WARNING.
+
+A leak is a trend of **anonymous** memory (not page cache, not mapped files; shared segments once,
+however many processes map them) that would use up what is left within `used_up_within`. Memory that goes
+up and down with garbage collection or evaluation is no leak: the trend is that of the whole time since
+the job warmed up. The processes that hold most are named.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""node_health: do the nodes of the run stay in service, and are there spare ones in the partition?"""
+"""node_health: do the nodes of the run stay in service, and are there spare ones in the partition?
+
+A node that drains ends no job at once, but the next one will not start there: it is told with the reason
+that the administrators wrote. "Kill task failed" is mostly a healthy node whose processes were slow to
+die; then the message says so, with the command that an administrator would type.
+
+Nodes on which more than one job of the run failed are candidates for `--exclude`, ready to paste. With
+`min_idle` (a number or a percentage) a partition that runs out of spare nodes is told before the run
+needs one.
+"""
 
 from __future__ import annotations
 

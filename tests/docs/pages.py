@@ -1,0 +1,48 @@
+"""What the pages tell a reader to type and to write, in order."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs"
+_BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A file to write (`file` is its path as the page names it), or a command to type."""
+
+    text: str
+    file: str = ""
+
+
+def pages() -> list[Path]:
+    """All pages that are written by hand."""
+    return sorted(FOLDER.glob("*.md"))
+
+
+def steps(page: Path) -> Iterator[Step]:
+    """Files and commands, as they come."""
+    for language, title, text in _BLOCK.findall(page.read_text()):
+        if title:
+            yield Step(text, title)
+        elif language == "console":
+            for line in text.splitlines():
+                assert line.startswith("$ "), f"{page.name}: what is typed begins with '$ ': {line}"
+                yield Step(line.removeprefix("$ "))
+
+
+def loose(page: Path) -> list[str]:
+    """Blocks of a shell's language that no test would run."""
+    return [
+        text for language, title, text in _BLOCK.findall(page.read_text()) if language in SHELLS and not title
+    ]
+
+
+SHELLS = ("bash", "sh", "shell")
