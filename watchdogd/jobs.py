@@ -154,9 +154,10 @@ class Snapshot:
     `jobs` is what lives now, or None where the system did not answer (`trouble` says why): then nothing
     may be called gone. `endings` is what controller and accounting say of jobs that are over, newest last
     (those of the last minutes, and more where a run has no living job), or None where nobody could be asked;
-    `endings_trouble` says why accounting did not answer. `hidden` are users whose jobs the site does not
-    show us (PrivateData). `known` is what the next look wants: raw ids to account for, and when each was
-    last seen living.
+    `endings_trouble` says why accounting did not answer. `attempts` are the ends of attempts of jobs that
+    were requeued and live on under their id, as far as accounting was asked. `hidden` are users whose jobs
+    the site does not show us (PrivateData). `known` is what the next look wants: raw ids to account for, and
+    when each was last seen living.
     """
 
     taken_at: float
@@ -164,6 +165,7 @@ class Snapshot:
     trouble: str = ""
     endings: tuple[Ending, ...] | None = None
     endings_trouble: str = ""
+    attempts: tuple[Ending, ...] = ()
     backend: str = "slurm"
     users: frozenset[str] = field(default_factory=frozenset)
     hidden: frozenset[str] = field(default_factory=frozenset)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -475,6 +476,55 @@ def test_requeue_under_the_same_id(watch: Watch) -> None:
     assert notices(watch.look(job(started_at=watch.now))) == []
 
 
+def test_requeue_with_the_end_that_accounting_knows(watch: Watch) -> None:
+    watch.look(job())
+    attempt = end(at=START + 90, state="NODE_FAIL", exit_code=0)
+    (said,) = notices(watch.look(waiting("88", "BeginTime"), attempts=(attempt,)))
+    assert "was requeued after 6m on node[2-3]: NODE_FAIL, and waits" in said
+
+
+@pytest.fixture
+def left(tmp_path: Path) -> Path:
+    """What a job leaves that came to iteration 1243, saved at 1200, and died for want of GPU memory."""
+    log = tmp_path / "main_log.txt"
+    log.write_text(
+        " iteration     1243/  90000 | lm loss: 2.3E+00 |\n"
+        "rank7: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+    )
+    saved = tmp_path / "global_step1200"
+    saved.write_bytes(b"weights")
+    (tmp_path / "global_step1240.tmp").write_bytes(b"half")
+    for path, at in ((log, START + 85), (saved, START - 210), (tmp_path / "global_step1240.tmp", START)):
+        os.utime(path, (at, at))
+    return tmp_path
+
+
+def test_a_restart_names_cause_and_lost_work(watch: Watch, left: Path) -> None:
+    watch.parameters |= {"log": str(left / "main_log*"), "checkpoints": str(left / "global_step*")}
+    watch.look(job(), waiting(tasks=7))
+    results = watch.look(job("90", started_at=START + 95), waiting(tasks=6), ends=(end(at=START + 90),))
+    (said,) = notices(results)
+    assert "FAILED with exit code 3" in said
+    lost = "work lost: 5m since global_step1200 (iteration 1243 was reached)"
+    assert f"; cause: GPU out of memory on rank 7; {lost}; " in said
+    assert said.endswith("job 90 took over; 6 jobs are waiting")
+
+
+def test_a_restart_without_any_checkpoint_has_lost_all(watch: Watch, left: Path) -> None:
+    watch.parameters |= {"checkpoints": str(left / "none*")}
+    watch.look(job())
+    (said,) = notices(watch.look(job("90", started_at=START + 95), ends=(end(at=START + 60),)))
+    assert "; work lost: all 6m of it, no checkpoint came; " in said
+
+
+def test_what_is_gone_has_lost_work_too(watch: Watch, left: Path) -> None:
+    watch.parameters |= {"log": str(left / "main_log*"), "checkpoints": str(left / "global_step*")}
+    watch.look(job())
+    (left / "main_log.txt").unlink()
+    details = [the(watch.look(ends=(end(at=START + 90),))).details for _ in range(3)]
+    assert details == ["work lost: 5m since global_step1200"] * 3
+
+
 def test_crash_loop_before_the_array_is_burnt(watch: Watch) -> None:
     ends: tuple[Ending, ...] = ()
     results = watch.look(job("90", started_at=START), waiting(tasks=8))
@@ -483,7 +533,7 @@ def test_crash_loop_before_the_array_is_burnt(watch: Watch) -> None:
         at = watch.now + 30
         ends = (*ends, end(str(number), at=at, started_at=at - 20, exit_code=1))
         results = watch.look(job(str(number + 1), started_at=at + 1), waiting(tasks=7), ends=ends)
-    result = the(results)
+    result = the(results, "crashes")
     assert result.status is Status.CRITICAL
     assert (
         "crash loop: the last 3 jobs failed within minutes; job 92 ended FAILED with exit code 1"
@@ -491,7 +541,22 @@ def test_crash_loop_before_the_array_is_burnt(watch: Watch) -> None:
     )
     assert "7 jobs are waiting" in result.summary
     assert "scontrol hold 89" in result.details
-    assert the(watch.look(job("93", started_at=watch.now - 30), ends=ends, after=700)).status is Status.OK
+    recovered = watch.look(job("93", started_at=watch.now - 30), ends=ends, after=700)
+    assert (the(recovered).status, the(recovered, "crashes").status) == (Status.OK, Status.OK)
+
+
+def test_what_comes_of_a_crash_loop_is_told_anew(watch: Watch) -> None:
+    ends: tuple[Ending, ...] = ()
+    watch.look(job("90", started_at=START))
+    for number in (90, 91, 92):
+        at = watch.now + 30
+        ends = (*ends, end(str(number), at=at, started_at=at - 20, exit_code=1))
+        results = watch.look(job(str(number + 1), started_at=at + 1), ends=ends)
+    assert (the(results).status, the(results, "crashes").status) == (Status.OK, Status.CRITICAL)
+    last = end("93", at=watch.now + 30, started_at=watch.now, exit_code=1)
+    results = watch.look(ends=(*ends, last))
+    assert the(results).summary.startswith("neither running nor scheduled: job 93 ended FAILED")
+    assert (the(results, "crashes").status, the(results, "crashes").quiet) == (Status.OK, True)
 
 
 # ------------------------------------------------------------------ the kill switch

@@ -1,10 +1,15 @@
-"""qstat -f in the ways in which PBS and TORQUE break lines."""
+"""qstat -f in the ways in which PBS and TORQUE break lines, and the JSON that PBS writes."""
 
 from __future__ import annotations
 
+import re
 import time
 
-from watchdogd.readers import qstat
+import pytest
+
+from watchdogd.errors import UnreadableError
+from watchdogd.readers import qstat, reasons
+from watchdogd.readers.reasons import Wait
 
 PBS = """Job Id: 4711.batch
     Job_Name = tr11-176B-ml
@@ -62,8 +67,107 @@ def test_torque() -> None:
     assert qstat.gpus(TORQUE, job.id) == {"n175.example": 2, "n176.example": 1}
 
 
+JSON = r"""{
+    "timestamp":1795856400,
+    "pbs_version":"20.0.1",
+    "pbs_server":"batch",
+    "Jobs":{
+        "88[].batch":{
+            "Job_Name":"tr4", "Job_Owner":"alice@login1", "job_state":"B", "queue":"gpu",
+            "array":"True", "array_state_count":"Queued:2 Running:1 Exiting:0 Expired:1 "
+        },
+        "88[0].batch":{
+            "Job_Name":"tr4", "Job_Owner":"alice@login1", "job_state":"X", "queue":"gpu",
+            "exec_host":"n7/0*32", "stime":"Sat Nov 28 09:00:00 2026", "Exit_status":3, "substate":93,
+            "obittime":"Sat Nov 28 09:10:00 2026", "mtime":"Sat Nov 28 09:11:00 2026"
+        },
+        "88[1].batch":{
+            "Job_Name":"tr4", "Job_Owner":"alice@login1", "job_state":"R", "queue":"gpu",
+            "exec_host":"n8/0*32+n9/0*32", "exec_vnode":"(n8:ncpus=32:ngpus=4)+(n9:ncpus=32:ngpus=4)",
+            "Resource_List":{"ncpus":64, "walltime":"12:00:00"},
+            "stime":"Sat Nov 28 09:00:00 2026",
+            "Variable_List":{"PBS_O_WORKDIR":"/scratch/tr4", "BASH_FUNC":"() { echo \'a\, b\' }", "N":007}
+        },
+        "88[2].batch":{
+            "Job_Name":"tr4", "Job_Owner":"alice@login1", "job_state":"Q", "queue":"gpu",
+            "estimated":{"start_time":"Sat Nov 28 09:00:00 2026"}
+        },
+        "90.batch":{"Job_Name":5, "Job_Owner":"bob@login1", "job_state":"H", "Hold_Types":"u"}
+    }
+}
+"""
+
+
+def test_json_as_pbs_writes_it() -> None:
+    found = qstat.records(JSON)
+    running, waiting, held = qstat.jobs(found)
+    assert (running.id, running.array_id, running.state) == ("88[1].batch", "88[].batch", "RUNNING")
+    assert (running.nodes, running.started_at, running.ends_at) == ("n8,n9", NINE, NINE + 12 * 3600)
+    assert running.work_dir == "/scratch/tr4"
+    assert (waiting.state, waiting.start_estimate, waiting.started_at) == ("PENDING", NINE, None)
+    assert (held.name, held.reason) == ("5", "Hold_Types u")
+    assert qstat.gpus(JSON, "88[1].batch") == {"n8": 4, "n9": 4}
+    (end,) = qstat.endings(found)
+    assert (end.id, end.how, end.lasted) == ("88[0].batch", "FAILED with exit code 3", 600.0)
+    assert qstat.records('{"timestamp":1, "pbs_version":"19.1.1", "pbs_server":"batch"}') == {}
+
+
+@pytest.mark.parametrize(
+    ("fields", "how"),
+    [
+        ("Exit_status = 0", "COMPLETED"),
+        ("Exit_status = 1", "FAILED with exit code 1"),
+        ("Exit_status = 137", "FAILED with exit code 137"),
+        ("Exit_status = 271\n    substate = 91", "CANCELLED by signal 15"),
+        ("Exit_status = 267\n    substate = 93", "FAILED by signal 11"),
+        ("Exit_status = -29", "TIMEOUT"),
+        ("Exit_status = -27", "OUT_OF_MEMORY"),
+        ("Exit_status = -3", "FAILED"),
+        ("exit_status = 271\n    resources_used.walltime = 01:00:08", "TIMEOUT by signal 15"),
+        ("substate = 91", "CANCELLED"),
+    ],
+)
+def test_ends(fields: str, how: str) -> None:
+    limit = "    Resource_List.walltime = 01:00:00\n    mtime = Sat Nov 28 09:00:00 2026\n"
+    text = f"Job Id: 9.batch\n    job_state = F\n{limit}    {fields}\n    stime = Sat Nov 28 08:00:00 2026\n"
+    (end,) = qstat.endings(qstat.records(text))
+    assert (end.how, end.ended_at, end.over) == (how, NINE, True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "wait"),
+    [
+        ("H\n    Hold_Types = u", Wait.HELD),
+        ("H\n    Hold_Types = so", Wait.NEVER),
+        ("H\n    Hold_Types = s\n    comment = job held, too many failed attempts to run", Wait.NEVER),
+        ("H\n    Hold_Types = s\n    depend = afterok:8.batch@batch", Wait.PASSES),
+        ("W\n    Execution_Time = Sat Nov 28 11:00:00 2026", Wait.PASSES),
+        ("Q\n    comment = Not Running: Insufficient amount of resource: ngpus", Wait.PASSES),
+        ("Q\n    comment = Can Never Run: Insufficient amount of resource: ngpus (R: 9 T: 8)", Wait.NEVER),
+    ],
+)
+def test_why_it_waits(fields: str, wait: Wait) -> None:
+    (job,) = qstat.read(f"Job Id: 9.batch\n    job_state = {fields}\n")
+    assert reasons.judge(job.reason, job.state).wait is wait
+
+
 def test_letters_alone_and_nothing() -> None:
-    text = "".join(f"Job Id: {n}.localhost\n    job_state = {letter}\n" for n, letter in enumerate("CRQSEH?"))
-    states = ["COMPLETED", "RUNNING", "PENDING", "SUSPENDED", "COMPLETING", "PENDING", "UNKNOWN"]
+    text = "".join(f"Job Id: {n}.localhost\n    job_state = {letter}\n" for n, letter in enumerate("CRQSEH"))
+    states = ["RUNNING", "PENDING", "SUSPENDED", "COMPLETING", "PENDING"]
     assert [job.state for job in qstat.read(text)] == states
+    assert [end.id for end in qstat.endings(qstat.records(text))] == ["0.localhost"]
     assert qstat.read("") == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("Job Id: 1.b\n    job_state = ?\n", "job 1.b the unknown state '?'"),
+        ("Job ID  Name\n", "'Job ID  Name'"),
+        ('{"Jobs": [1]}', "holds no jobs"),
+        ('{"Jobs": {', "cannot be read"),
+    ],
+)
+def test_what_cannot_be_read_is_named(text: str, told: str) -> None:
+    with pytest.raises(UnreadableError, match=re.escape(told)):
+        qstat.read(text)

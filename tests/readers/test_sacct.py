@@ -39,11 +39,28 @@ def test_argv_names_users_names_and_start() -> None:
     asked = sacct.argv(["bob", "alice"], ["tr11", "a b"], since_minutes=90)
     for word in ("--user=alice,bob", "--name=a b,tr11", "--starttime=now-90minutes", "--allocations"):
         assert word in asked
-    old = sacct.argv(["alice"], since_minutes=5, submit_line=False)
+    old = sacct.argv(["alice"], since_minutes=5, without=["SubmitLine"])
     assert "SubmitLine" not in old[-1]
-    assert old[-1].count(",") == len(DEFAULTS) - 1
+    assert old[-1].count(",") == len(DEFAULTS) - 2
     with_comma = sacct.argv(["alice"], ["tr11", "a,b"], since_minutes=90)
     assert not [word for word in with_comma if word.startswith("--name")]
+
+
+def test_a_field_that_this_sacct_does_not_know() -> None:
+    assert sacct.refused('sacct: error: Invalid field requested: "SubmitLine"') == "SubmitLine"
+    assert sacct.refused('sacct: error: Invalid field requested: "State"') == ""
+    assert sacct.refused("sacct: error: Slurm accounting storage is disabled") == ""
+    fields = {name: value for name, value in DEFAULTS.items() if name != "Reason"}
+    (end,) = sacct.read(FIELD.join(fields.values()) + "\n", without=["Reason"])
+    assert (end.name, end.reason) == ("tr11-176B-ml", "")
+
+
+def test_earlier_attempts_are_kept_apart() -> None:
+    first = line(State="NODE_FAIL", Submit="1795825000", End="1795825500")
+    second = line(State="RUNNING", Submit="1795825600", End="Unknown")
+    (present,), (attempt,) = sacct.read_all(first + second)
+    assert (present.state, present.ended_at) == ("RUNNING", None)
+    assert (attempt.state, attempt.ended_at) == ("NODE_FAIL", 1795825500)
 
 
 def test_completed() -> None:

@@ -128,3 +128,16 @@ def test_held_by_its_user_and_released_as_told(slurm: Cluster, watch: Watch) -> 
     assert mend.startswith("scontrol release ")
     slurm.run_as("alice", ["bash", "-c", mend])
     watch.until("runs since", "3 waiting")
+
+
+def test_a_requeue_after_a_node_failure_is_told_with_it(slurm: Cluster, watch: Watch) -> None:
+    job_id = submit(slurm, "exec sleep 3600", "--requeue", "--partition=gpu")
+    running = watch.until(f"job {job_id} runs since", " on node")
+    node = running.summary.partition(" on ")[2].partition(",")[0]
+    slurm.run_as("root", ["scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test"])
+    wait_until(lambda: watch.look() and watch.notices, 60, "the requeue is told")
+    assert watch.notices[0].startswith(f"restart: job {job_id} was requeued after ")
+    assert f" on {node}: NODE_FAIL, and waits" in watch.notices[0]
+    watch.until(f"job {job_id} runs since")
+    assert len(watch.notices) == 1
+    assert Status.CRITICAL not in watch.statuses

@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, Any
 from watchdogd.jobs import WAITING_STATES, Ending
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from watchdogd.jobs import Job
+
+    Autopsy = Callable[[float | None, float], str]
+    """What is known of a job that ran from the first time to the second, in words."""
 
 ENDS_KEPT = 12
 LIVES_KEPT = 200
@@ -51,6 +54,11 @@ class Life:
         """It had nodes when it was last seen."""
         return self.state not in WAITING_STATES
 
+    @property
+    def key(self) -> str:
+        """What tells this life from every other, those of a requeued id included."""
+        return f"{self.id} since {self.started_at or 0:.0f}"
+
 
 @dataclass(frozen=True, slots=True)
 class Past:
@@ -61,7 +69,7 @@ class Past:
     nothing was said of. `taken` are the keys of all ends that were taken in, those up to `taken_until` left
     out. `stop` is the kill switch as it was last seen set, at `stop_seen_at`; `stopped`: the run ended by it;
     `resting`: that switch is cleared, and no job was seen since. `gone` counts the rounds for which it was
-    judged to be over.
+    judged to be over. `remains` is what is known of the work and the cause of bad ends, by their keys.
     """
 
     taken_until: float
@@ -81,6 +89,8 @@ class Past:
     gone: int = 0
     finished: str = ""
     queue_said: bool = False
+    crashes_said: bool = False
+    remains: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def load(cls, memory: Mapping[str, Any], now: float) -> Past:
@@ -122,6 +132,10 @@ class Past:
         """The ends that nothing was said of yet."""
         return tuple(end for end in self.ends if key(end) in self.untold)
 
+    def remains_of(self, end: Ending) -> str:
+        """What is known of the work and the cause of an end, or empty."""
+        return self.remains.get(key(end), "")
+
     @property
     def ended_by_switch(self) -> bool:
         """Whether the run's last job ended after the kill switch was set, as far as can be told."""
@@ -161,6 +175,22 @@ def advance(
         stopped = all(job.waiting for job in jobs) and (past.stopped or past.ended_by_switch)
         past = dataclasses.replace(past, stopped=stopped)
     return past
+
+
+def examine(past: Past, autopsy: Autopsy, *, absent_after: float, now: float) -> Past:
+    """The Past with what `autopsy` says of each bad end, asked once for each."""
+    wanted: dict[str, tuple[float | None, float]] = {
+        key(end): (end.started_at, end.ended_at or now)
+        for end in past.ends
+        if not end.well and end.started_at is not None
+    }
+    quiet = (life for life in past.lost.values() if life.ran and now - life.seen_at >= absent_after)
+    wanted |= {life.key: (life.started_at, life.seen_at) for life in (*quiet, *past.requeued.values())}
+    remains = {
+        name: past.remains[name] if name in past.remains else autopsy(*times)
+        for name, times in wanted.items()
+    }
+    return dataclasses.replace(past, remains=remains)
 
 
 def _fresh(past: Past, endings: Sequence[Ending]) -> tuple[Ending, ...]:

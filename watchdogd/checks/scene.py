@@ -6,6 +6,7 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from watchdogd.checks import orders
 from watchdogd.readers import reasons
 from watchdogd.readers.reasons import Wait
 from watchdogd.units import format_duration, iso
@@ -92,13 +93,10 @@ class Scene:
         waits = f", {self.queued} waiting" if self.waiting else ""
         return f"{self.noun} {job.id}{others} {state}{since}{on(job.nodes)}{ends}{waits}"
 
-    def end_line(self, job: Job) -> str:
-        """The command that ends a job."""
-        return f"kill {job.id}" if self.process else f"scancel {handle(job)}"
-
-    def resume_line(self, job: Job) -> str:
-        """The command that lets a suspended job go on."""
-        return f"kill -CONT {job.id}" if self.process else f"scontrol resume {handle(job)}"
+    def order(self, what: str, job: Job) -> str:
+        """A command about a job, of the batch system's Orders."""
+        line: str = getattr(orders.of(self.snapshot.backend), what)
+        return line.format(id=job.id if self.process else handle(job))
 
 
 def reason_of(job: Job) -> reasons.Reason:

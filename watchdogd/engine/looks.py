@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 SOURCES = {
     "slurm": Source("watchdogd.slurm.snapshot", "look"),
+    "pbs": Source("watchdogd.slurm.pbs", "look"),
     "process": Source("watchdogd.slurm.processes", "look"),
 }
 """The function that looks at each backend; it runs in a worker, since commands and file systems hang."""

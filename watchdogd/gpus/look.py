@@ -47,7 +47,7 @@ def look(run: Run, job: Job, *, deadline: float, now: float, skip: Collection[st
     every = hostlist.expand(job.nodes)
     found = _samples(run, job, now)
     fresh = all(name in found and found[name][0] <= STALE for name in every)
-    if (every and fresh) or (job.user and job.user != _myself()):
+    if (every and fresh) or run.backend == "pbs" or (job.user and job.user != _myself()):
         return _left(run, job, found)
     nodes = [name for name in every if name not in skip]
     if not nodes:
@@ -79,8 +79,9 @@ def _each(deadline: float) -> float:
 def _left(run: Run, job: Job, found: dict[str, tuple[float, Node]]) -> Look:
     """What the job's own probe left in home."""
     if not found:
+        system = "PBS" if run.backend == "pbs" else "Slurm"
         return Look(
-            closed=f"Slurm starts no step in job {job.id} of {job.user}, and no probe runs in it: put "
+            closed=f"{system} starts no step in job {job.id} of {job.user}, and no probe runs in it: put "
             f"`watchdogd probe --run {run.name} &` into the job script"
         )
     missing = [name for name in hostlist.expand(job.nodes) if name not in found]

@@ -48,7 +48,7 @@ def look(run: Run, jobs: Sequence[Job], *, deadline: float, now: float) -> Look:
         return Look(silent={"": f"Slurm does not say on which nodes job {job.id} runs"})
     found = _samples(run, job, now)
     fresh = all(name in found and found[name][0] <= STALE for name in names)
-    if fresh or (job.user and job.user != user(os.geteuid())):
+    if fresh or run.backend == "pbs" or (job.user and job.user != user(os.geteuid())):
         return _left(run, job, names, found)
     heard = fanout.ask(job.raw_id, names, _argv(job.raw_id), deadline=deadline)
     if heard.denied:
@@ -104,8 +104,9 @@ def _told(heard: fanout.Heard) -> Look:
 def _left(run: Run, job: Job, names: Sequence[str], found: Mapping[str, tuple[float, Memory]]) -> Look:
     """What the job's own probe left in home."""
     if not found:
+        system = "PBS" if run.backend == "pbs" else "Slurm"
         return Look(
-            closed=f"Slurm starts no step in job {job.id} of {job.user}, and no probe runs in it: put "
+            closed=f"{system} starts no step in job {job.id} of {job.user}, and no probe runs in it: put "
             f"`watchdogd probe --run {run.name} &` into the job script"
         )
     nodes = {name: found[name][1] for name in names if name in found and found[name][0] <= STALE}

@@ -1,6 +1,7 @@
-"""Why a job waits, in Slurm's words: which of them pass by themselves, and the mend for those that do not.
+"""Why a job waits, in Slurm's and PBS's words: which of them pass by themselves, and the mend for the others.
 
-Words: slurm.h's job_state_reason and what squeue prints for it (22.05 to 24.11).
+Words: slurm.h's job_state_reason and what squeue prints for it (22.05 to 24.11); PBS's holds as `qstat` here
+tells them (`Hold_Types u`), and the comments of its scheduler.
 """
 
 from __future__ import annotations
@@ -66,6 +67,11 @@ _ONE_JOB = re.compile(
 )
 _BUDGET = re.compile(r"(QOS|Assoc)(Grp|Max)(?!\w*Run)\w*(Minutes|Wall)\w*")
 """Group minutes and group wall time are budgets: used up, they come back only as the usage decays."""
+_PBS_HELD = Reason(Wait.HELD, "held by its user", "qrls {id}")
+_PBS_KEPT = Reason(
+    Wait.NEVER, "held by the system or an operator", "ask the cluster's administrators to 'qrls -h so {id}'"
+)
+_PBS_NEVER = Reason(Wait.NEVER, "no node has what it asks for", "qdel {id}, and submit it anew")
 
 
 def judge(reason: str, state: str = "PENDING") -> Reason:
@@ -80,6 +86,10 @@ def judge(reason: str, state: str = "PENDING") -> Reason:
         return Reason(Wait.HELD, "requeued and held", _RELEASE)
     if _ONE_JOB.fullmatch(bare):
         return Reason(Wait.NEVER, "it asks for more than its limit lets one job have", _LIMIT)
+    if bare.startswith("Hold_Types "):
+        return _PBS_HELD if bare == "Hold_Types u" else _PBS_KEPT
+    if bare.lower().startswith("can never run"):
+        return _PBS_NEVER
     if _BUDGET.fullmatch(bare):
         return Reason(Wait.NEVER, "the budget that its limit counts is used up", _LIMIT)
     return Reason(Wait.PASSES)

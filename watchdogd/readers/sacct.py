@@ -16,7 +16,7 @@ from watchdogd.readers import slurmtext
 from watchdogd.readers.slurmtext import ENVIRONMENT, FIELD
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
 __all__ = ["ENVIRONMENT", "argv", "read"]
 
@@ -39,52 +39,74 @@ _FIELDS = (
 _WORD = rf"[^{FIELD}\n]*{FIELD}"
 _START = re.compile(rf"^(?=\d+{_WORD}\d+{_WORD} *[A-Z_]+{_WORD}\d+:\d+{FIELD})", re.MULTILINE)
 _BY = re.compile(r"CANCELLED by (\S+)")
+_REFUSED = re.compile(r'Invalid field requested: "(\w+)"')
+_NEEDED = frozenset({"JobIDRaw", "JobID", "State", "ExitCode", "JobName"})
 
 
 def argv(
-    users: Iterable[str], names: Iterable[str] = (), *, since_minutes: int, submit_line: bool = True
+    users: Iterable[str],
+    names: Iterable[str] = (),
+    *,
+    since_minutes: int,
+    without: Collection[str] = (),
 ) -> tuple[str, ...]:
     """The one sacct of a round: jobs of `users` with one of `names` that lived in the last `since_minutes`.
 
     sacct refuses as a whole where it does not know one of the users (22.05: tried). A name with a comma
-    cannot be asked for: then all names are. `submit_line` is for Slurm from 21.08 on: see `too_old`.
+    cannot be asked for: then all names are. `without` are fields that this sacct does not know (`refused`).
     """
-    fields = _FIELDS if submit_line else ["Comment" if each == "SubmitLine" else each for each in _FIELDS]
     wanted = sorted(names)
     only = () if any("," in name for name in wanted) or not wanted else (f"--name={','.join(wanted)}",)
     return (
         "sacct",
         "--allocations",
+        "--duplicates",
         "--noheader",
         "--parsable2",
         f"--delimiter={FIELD}",
         f"--user={','.join(sorted(users))}",
         *only,
         f"--starttime=now-{since_minutes}minutes",
-        f"--format={','.join(fields)}",
+        f"--format={','.join(each for each in _FIELDS if each not in without)}",
     )
 
 
-def too_old(complaint: str) -> bool:
-    """True where sacct refused because it is older than submit lines."""
-    return "Invalid field requested" in complaint and "SubmitLine" in complaint
+def refused(complaint: str) -> str:
+    """The field that this sacct does not know, as it complains, and that can be done without; else empty."""
+    match = _REFUSED.search(complaint)
+    return match[1] if match and match[1] in _FIELDS and match[1] not in _NEEDED else ""
 
 
-def read(text: str) -> tuple[Ending, ...]:
+def read(text: str, without: Collection[str] = ()) -> tuple[Ending, ...]:
     """One Ending a job, oldest end first, living ones last.
 
     UnreadableError with the offending line where one makes no sense.
     """
+    return read_all(text, without)[0]
+
+
+def read_all(text: str, without: Collection[str] = ()) -> tuple[tuple[Ending, ...], tuple[Ending, ...]]:
+    """The Endings of `read`, and those of earlier attempts of the same ids (requeues), both oldest first."""
     before, *records = _START.split(text)
     for line in filter(str.strip, before.splitlines()):
         raise UnreadableError(f"sacct printed a line that is no job: {line!r}")
     latest: dict[str, Ending] = {}
+    earlier: list[Ending] = []
     for record in records:
-        ending = _ending(record.removesuffix("\n"))
+        ending = _ending(record.removesuffix("\n"), [each for each in _FIELDS if each not in without])
         held = latest.get(ending.raw_id)
-        if "." not in ending.raw_id and (held is None or _age(held) <= _age(ending)):
+        if "." in ending.raw_id:
+            continue
+        if held is None or _age(held) <= _age(ending):
             latest[ending.raw_id] = ending
-    return tuple(sorted(latest.values(), key=lambda ending: (ending.ended_at is None, ending.ended_at or 0)))
+            earlier += [held] if held else []
+        else:
+            earlier.append(ending)
+    return tuple(sorted(latest.values(), key=_order)), tuple(sorted(earlier, key=_order))
+
+
+def _order(ending: Ending) -> tuple[bool, float]:
+    return ending.ended_at is None, ending.ended_at or 0.0
 
 
 def _age(ending: Ending) -> float:
@@ -92,11 +114,11 @@ def _age(ending: Ending) -> float:
     return ending.submitted_at or 0
 
 
-def _ending(record: str) -> Ending:
-    fields = record.split(FIELD, len(_FIELDS) - 1)
-    if len(fields) != len(_FIELDS):
+def _ending(record: str, names: Sequence[str]) -> Ending:
+    fields = record.split(FIELD, len(names) - 1)
+    if len(fields) != len(names):
         raise UnreadableError(f"sacct printed a job that breaks off: {record!r}")
-    of = dict(zip(_FIELDS, fields, strict=True))
+    of = {**dict.fromkeys(_FIELDS, ""), **dict(zip(names, fields, strict=True))}
     code, signal = of["ExitCode"].split(":")
     by = _BY.match(of["State"])
     own = f"--comment={OWN_MARK}" in of["SubmitLine"] and not of["Comment"]

@@ -14,7 +14,7 @@ from watchdogd.errors import SlurmError, SlurmSilentError, WatchdogError
 from watchdogd.jobs import Snapshot
 from watchdogd.nearest import nearest
 from watchdogd.readers import allocation, hostlist, qstat
-from watchdogd.slurm import processes, snapshot
+from watchdogd.slurm import pbs, processes, snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,16 +88,8 @@ def _look(run: Run, users: frozenset[str]) -> Snapshot:
     if run.backend == "process":
         return processes.look([run], DEADLINE, now)
     if run.backend == "pbs":
-        return _look_at_pbs(users, now)
+        return pbs.look((), users, {}, DEADLINE, now)
     return snapshot.look((), users, {}, DEADLINE, now)
-
-
-def _look_at_pbs(users: frozenset[str], now: float) -> Snapshot:
-    answer = command.ask(("qstat", "-f"), deadline=DEADLINE)
-    if not answer.ok:
-        return Snapshot(now, trouble=answer.complaint(), backend="pbs")
-    jobs = tuple(job for job in qstat.read(answer.output) if job.user in users)
-    return Snapshot(now, jobs=jobs, backend="pbs", users=users)
 
 
 def _waiting(seen: Snapshot, name: str, users: frozenset[str], backend: str) -> str:

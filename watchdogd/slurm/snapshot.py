@@ -27,6 +27,7 @@ FORGET = 1800.0
 """For so long a job whose end nobody can tell is asked after, in seconds."""
 _EXIT_CODES_A_LOOK = 4
 _CLOCK_SLACK = 60.0
+_NEVER = float("inf")
 
 
 def look(
@@ -62,9 +63,9 @@ class _Look:
             return self._silent(trouble)
         living = tuple(job for job in listed if not job.ended)
         over = tuple(job for job in listed if job.ended)
-        vanished = self._vanished(living)
+        vanished, requeued = self._vanished(living), self._requeued(living)
         absent = self.wanted - {job.name for job in living if not job.own}
-        endings, endings_trouble = self._endings(over, vanished, absent)
+        endings, attempts, endings_trouble = self._endings(over, vanished, absent, requeued)
         ended = {ending.raw_id for ending in endings if ending.ended_at}
         if not listed and self.known and not ended & self.known.keys():
             doubt = self._doubt()
@@ -75,6 +76,7 @@ class _Look:
             jobs=living,
             endings=endings,
             endings_trouble=endings_trouble,
+            attempts=attempts,
             users=self.users,
             hidden=self._hidden(listed) if absent else frozenset(),
             known={
@@ -116,10 +118,20 @@ class _Look:
             if raw_id not in here and self.now - seen < FORGET
         }
 
+    def _requeued(self, living: tuple[Job, ...]) -> frozenset[str]:
+        """What was seen living before its present submission: each requeue is submitted anew."""
+        return frozenset(
+            job.raw_id for job in living if (job.submitted_at or 0.0) >= self.known.get(job.raw_id, _NEVER)
+        )
+
     def _endings(
-        self, over: tuple[Job, ...], vanished: Mapping[str, float], absent: frozenset[str]
-    ) -> tuple[tuple[Ending, ...], str]:
-        """All ends that are known, oldest first, and why accounting did not answer."""
+        self,
+        over: tuple[Job, ...],
+        vanished: Mapping[str, float],
+        absent: frozenset[str],
+        requeued: frozenset[str],
+    ) -> tuple[tuple[Ending, ...], tuple[Ending, ...], str]:
+        """All known ends, oldest first, those of requeued jobs' attempts, and accounting's trouble."""
         last_look = max(self.known.values(), default=0.0)
         fresh = {
             job.raw_id
@@ -127,29 +139,34 @@ class _Look:
             if job.name in self.wanted and (job.ends_at or self.now) >= last_look - _CLOCK_SLACK
         }
         known = {job.raw_id: _ending(job) for job in over}
+        attempts: tuple[Ending, ...] = ()
         trouble = ""
-        if vanished or absent or fresh - self.known.keys():
+        if vanished or absent or requeued or fresh - self.known.keys():
             since = self.now - LOOKBACK if absent else min([last_look, *vanished.values()])
-            accounted, trouble = self._accounting(since)
+            accounted, earlier, trouble = self._accounting(since)
+            attempts = tuple(end for end in earlier if end.raw_id in requeued)
             for ending in accounted:
                 if ending.ended_at or ending.raw_id not in known:
                     known[ending.raw_id] = ending
             self._exit_codes(known, (fresh | vanished.keys()) & known.keys())
-        return tuple(sorted(known.values(), key=_order)), trouble
+        return tuple(sorted(known.values(), key=_order)), attempts, trouble
 
-    def _accounting(self, since: float) -> tuple[tuple[Ending, ...], str]:
-        """sacct's endings, or none and one line of why."""
+    def _accounting(self, since: float) -> tuple[tuple[Ending, ...], tuple[Ending, ...], str]:
+        """sacct's endings and those of earlier attempts, or none and one line of why."""
         minutes = int((self.now - since) / 60) + 10
+        without: list[str] = []
         answer = self._ask(sacct.argv(self.people, self.wanted, since_minutes=minutes))
-        if sacct.too_old(answer.errors):
-            answer = self._ask(sacct.argv(self.people, self.wanted, since_minutes=minutes, submit_line=False))
+        while (field := sacct.refused(answer.errors)) and field not in without:
+            without.append(field)
+            argv = sacct.argv(self.people, self.wanted, since_minutes=minutes, without=without)
+            answer = self._ask(argv)
         if not answer.ok or answer.truncated:
-            return (), _complaint("sacct", answer)
+            return (), (), _complaint("sacct", answer)
         try:
-            endings = sacct.read(answer.output)
+            endings, earlier = sacct.read_all(answer.output, without)
         except UnreadableError as error:
-            return (), str(error)
-        return tuple(dataclasses.replace(end, cancelled_by=_name(end.cancelled_by)) for end in endings), ""
+            return (), (), str(error)
+        return _named(endings), _named(earlier), ""
 
     def _exit_codes(self, known: dict[str, Ending], fresh: Collection[str]) -> None:
         """Ask the controller for the exit codes that accounting does not have yet."""
@@ -205,6 +222,11 @@ def _ending(job: Job) -> Ending:
         comment=job.comment,
         reason=job.reason,
     )
+
+
+def _named(endings: Sequence[Ending]) -> tuple[Ending, ...]:
+    """With the names of those who cancelled."""
+    return tuple(dataclasses.replace(end, cancelled_by=_name(end.cancelled_by)) for end in endings)
 
 
 def _order(ending: Ending) -> tuple[bool, float, str]:

@@ -1,0 +1,89 @@
+"""A run of which nothing is in the queue: stopped on request, never seen, out for a moment, or gone. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from watchdogd.checks.scene import by, on, told
+from watchdogd.plugin import Result, Status, critical, ok, warning
+from watchdogd.units import format_duration, iso
+
+if TYPE_CHECKING:
+    from watchdogd.checks.past import Past
+    from watchdogd.checks.scene import Scene
+
+_UNCERTAIN = frozenset({"PREEMPTED", "NODE_FAIL", "BOOT_FAIL"})
+"""Ends that Slurm may follow by a requeue under the same id."""
+
+
+def absence(scene: Scene, past: Past) -> Result:
+    """The one result about the run."""
+    if scene.switch is not None and (past.stopped or past.seen_at is None):
+        line = f"stopped on request{by(scene.switch)} (kill switch set since {iso(scene.switch.set_at)})"
+        clear = f"watchdogd kill-switch {scene.run.name} --clear"
+        return warning(line, details="\n".join([*_last_lines(past), clear]))
+    if past.resting:
+        line = "the kill switch is cleared; the run is expected again once a job of it was seen"
+        return Result(Status.OK, line, quiet=True)
+    looked_at = scene.snapshot.taken_at
+    absent_for = looked_at - (past.absent_since or looked_at)
+    if past.last is None and past.seen_at is None:
+        return _never_seen(scene, past, absent_for)
+    if not _agreed(past) and absent_for < scene.limits.absent_after:
+        after = format_duration(scene.limits.absent_after)
+        return ok(f"out of the queue for {format_duration(absent_for)}; gone if it stays so for {after}")
+    return _gone(scene, past)
+
+
+def _agreed(past: Past) -> bool:
+    """Whether a second source says that all jobs which lived are over, and for good."""
+    return not past.lost and past.last is not None and past.last.state not in _UNCERTAIN
+
+
+def _never_seen(scene: Scene, past: Past, absent_for: float) -> Result:
+    run, snapshot = scene.run, scene.snapshot
+    users = ", ".join(sorted(run.users or snapshot.users))
+    what = f"job named '{run.job_name}'" + (f" of {users}" if users else "")
+    if scene.process:
+        what = f"process of {run.pid_file}" if run.pid_file else f"process that matches '{run.command}'"
+    if absent_for < scene.limits.unseen_after:
+        return ok(f"no {what} was seen yet")
+    before = [f"Before that: {told(end)}" for end in snapshot.ended(run.job_name)[-1:]]
+    trouble = [snapshot.endings_trouble] if snapshot.endings_trouble else []
+    line = f"never seen alive: no {what} since watching began at {iso(past.watched_since)}"
+    return warning(line, details="\n".join(before + trouble))
+
+
+def _gone(scene: Scene, past: Past) -> Result:
+    last = past.last
+    if scene.process:
+        return critical(f"not running: {_lost_line(scene, past)}", details=_lost_remains(past))
+    if last is None or any(life.ran for life in past.lost.values()):
+        why = scene.snapshot.endings_trouble or "accounting has no end of it"
+        line = f"neither running nor scheduled: {_lost_line(scene, past)}; how it ended is not known ({why})"
+        return critical(line, details="\n".join([*filter(None, [_lost_remains(past)]), *_last_lines(past)]))
+    if last.well:
+        done = f"If finished: watchdogd finish {scene.run.name}"
+        return warning(f"nothing runs or waits: {told(last)}: finished, or out of jobs?", details=done)
+    details = [*filter(None, [past.remains_of(last)]), *_last_lines(past)[1:]]
+    return critical(f"neither running nor scheduled: {told(last)}", details="\n".join(details))
+
+
+def _lost_line(scene: Scene, past: Past) -> str:
+    lives = sorted(past.lost.values(), key=lambda life: life.ran)
+    seen = lives[-1].seen_at if lives else past.seen_at or past.watched_since
+    which = f"{scene.noun} {lives[-1].id}{on(lives[-1].nodes)}" if lives else f"its {scene.noun}"
+    return f"{which} was last seen at {iso(seen)}, {scene.ago(seen)} ago"
+
+
+def _lost_remains(past: Past) -> str:
+    """What is left of the job that went without an end that anybody told."""
+    lives = [life for life in past.lost.values() if life.ran]
+    return past.remains.get(lives[-1].key, "") if lives else ""
+
+
+def _last_lines(past: Past) -> list[str]:
+    """The last ends, the one to speak of at the head, then newest first."""
+    last = past.last
+    others = [end for end in reversed(past.ends) if end is not last]
+    return [told(end) for end in (last, *others[:4]) if end is not None]

@@ -1,0 +1,38 @@
+"""The commands that a message gives to its reader, in the words of the batch system. `{id}`: the job's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What ends a job, lets a suspended one go on, holds a waiting one, and tells more of it."""
+
+    end: str
+    resume: str
+    hold: str
+    estimate: str
+    earlier: str
+
+
+SLURM = Orders(
+    end="scancel {id}",
+    resume="scontrol resume {id}",
+    hold="scontrol hold {id}",
+    estimate="squeue --start --jobs={id}",
+    earlier="sacct --duplicates -j {id}",
+)
+PBS = Orders(
+    end="qdel {id}",
+    resume="qsig -s resume {id}",
+    hold="qhold {id}",
+    estimate="qstat -T {id}",
+    earlier="qstat -x -f {id}",
+)
+PROCESS = Orders(end="kill {id}", resume="kill -CONT {id}", hold="", estimate="", earlier="")
+
+
+def of(backend: str) -> Orders:
+    """The batch system's; Slurm's where it is another."""
+    return {"pbs": PBS, "process": PROCESS}.get(backend, SLURM)

@@ -1,0 +1,89 @@
+"""A run of which something is in the queue: it runs, waits, will never start, or is to stop. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from watchdogd.checks.scene import by, jobs_are, on, reason_of, stuck
+from watchdogd.plugin import Result, critical, ok, warning
+from watchdogd.readers.reasons import Wait
+from watchdogd.units import iso
+
+if TYPE_CHECKING:
+    from watchdogd.checks.past import Past, Switch
+    from watchdogd.checks.scene import Scene
+    from watchdogd.jobs import Job
+
+
+def main(scene: Scene, past: Past) -> Result:
+    """The one result about the run itself."""
+    if scene.switch is not None:
+        return _under_switch(scene, past, scene.switch)
+    return _running(scene, past) if scene.running else _waiting(scene)
+
+
+def _running(scene: Scene, past: Past) -> Result:
+    since = {job.raw_id: past.lives[job.raw_id].since for job in scene.running if job.raw_id in past.lives}
+    for job in scene.running:
+        if job.state in ("SUSPENDED", "STOPPED"):
+            why = f" ({job.reason})" if job.reason else ""
+            when = iso(since.get(job.raw_id, scene.now))
+            line = f"{scene.noun} {job.id} is suspended{why} since {when}{on(job.nodes)}"
+            return warning(line, details=scene.order("resume", job))
+    ended = min(since.values(), default=scene.now)
+    stays = all(job.state == "COMPLETING" for job in scene.running)
+    if stays and scene.now - ended > scene.limits.completing_for:
+        job = scene.newest
+        line = f"job {job.id} is COMPLETING for {scene.ago(ended)}: it does not leave{on(job.nodes)}"
+        return warning(line, details="Ask the cluster's administrators to look at the node.")
+    return ok(scene.running_line())
+
+
+def _waiting(scene: Scene) -> Result:
+    """Nothing runs: will what waits ever start?"""
+    able = [job for job in scene.waiting if reason_of(job).wait is Wait.PASSES]
+    if not able:
+        return _never(scene)
+    job = min(able, key=lambda job: job.start_estimate or float("inf"))
+    estimate, reason = job.start_estimate, f" ({job.reason})" if job.reason else ""
+    if estimate is not None and scene.now - estimate > scene.limits.estimate_late:
+        line = f"nothing runs; job {job.id} waits{reason}, though it was to start at {iso(estimate)}"
+        return warning(f"{line}, {scene.ago(estimate)} ago", details=scene.order("estimate", job))
+    soon = f", estimated to start at {iso(estimate)}" if estimate else ", no estimate of its start"
+    since = f" since {iso(job.submitted_at)}" if job.submitted_at else ""
+    return ok(f"nothing runs; job {job.id} waits{since}{reason}{soon}")
+
+
+def _never(scene: Scene) -> Result:
+    """Nothing that waits will start by itself; held by its user is a way to pause, all else is a fault."""
+    first, *others = sorted(scene.waiting, key=lambda job: reason_of(job).wait is Wait.HELD)
+    say = warning if reason_of(first).wait is Wait.HELD else critical
+    return say(f"nothing runs; {stuck(first)}", details="\n".join(stuck(job) for job in others))
+
+
+def _under_switch(scene: Scene, past: Past, pressed: Switch) -> Result:
+    """Jobs live though the kill switch is set: they obey, they do not, or they wait in vain."""
+    ago = scene.ago(pressed.set_at)
+    late = [job for job in scene.running if _disobeys(scene, pressed, job)]
+    if late:
+        job, lines = late[0], [scene.order("end", job) for job in late]
+        line = (
+            f"{scene.noun} {job.id} of {job.user} still runs {ago} after the kill switch was set{by(pressed)}"
+        )
+        return critical(f"{line}; {lines[0]}", details="\n".join(lines))
+    if scene.running:
+        return ok(f"{scene.running_line()}; stop requested{by(pressed)}, {ago} ago")
+    count = jobs_are(sum(job.tasks for job in scene.waiting))
+    left = f"the kill switch is left set while {count} waiting: each will stop as it starts"
+    clear = f"watchdogd kill-switch {scene.run.name} --clear"
+    if past.stopped:
+        return warning(f"stopped on request{by(pressed)}; {left}", details=clear)
+    if scene.now - pressed.set_at > scene.limits.obey_within:
+        return warning(f"{left} (set {ago} ago{by(pressed)})", details=clear)
+    return ok(f"nothing runs; {count} waiting; kill switch set{by(pressed)}, {ago} ago")
+
+
+def _disobeys(scene: Scene, pressed: Switch, job: Job) -> bool:
+    """It ran for too long with the switch set."""
+    since = max(pressed.set_at, job.started_at or 0.0)
+    return scene.now - since > scene.limits.obey_within and job.state != "COMPLETING"

@@ -1,0 +1,91 @@
+"""Jobs of a run that ended while it goes on: restarts, requeues, crash loops. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from watchdogd.checks.scene import jobs_are, on, told
+from watchdogd.plugin import Result, Status, critical, notice, ok
+from watchdogd.units import format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from watchdogd.checks.past import Life, Past
+    from watchdogd.checks.scene import Scene
+    from watchdogd.jobs import Ending, Job
+
+CRASHES = "crashes"
+"""Subject of a crash loop: what becomes of the run after it is told beside it."""
+_NO_CRASH = frozenset({"COMPLETED", "CANCELLED", "PREEMPTED", "NODE_FAIL", "TIMEOUT", "DEADLINE", "REVOKED"})
+
+
+def crash_loop(scene: Scene, past: Past) -> list[Result]:
+    """The last jobs all failed within minutes of their start, and none has outlived that yet."""
+    crashed = _crashed(scene, past)
+    oldest = min((job.started_at or scene.now for job in scene.running), default=scene.now)
+    if len(crashed) < scene.limits.crashes or scene.now - oldest > scene.limits.crash_within:
+        return [ok("no crash loop", subject=CRASHES)] if past.crashes_said else []
+    line = f"crash loop: the last {len(crashed)} jobs failed within minutes; {told(crashed[0])}"
+    holds = [scene.order("hold", job) for job in scene.waiting]
+    more = [told(end) for end in crashed[1:]]
+    details = "\n".join([*(past.remains_of(end) for end in crashed[:1]), *more, *holds]).strip()
+    return [critical(f"{line}; {jobs_are(scene.queued)} waiting", subject=CRASHES, details=details)]
+
+
+def no_crash_loop(past: Past) -> list[Result]:
+    """Ends what was said of a crash loop, without a message: what is said of the run goes on from there."""
+    return [Result(Status.OK, "nothing runs", subject=CRASHES, quiet=True)] if past.crashes_said else []
+
+
+def _crashed(scene: Scene, past: Past) -> list[Ending]:
+    """The last ends as far as they are crashes, newest first."""
+    crashed: list[Ending] = []
+    for end in reversed(past.ends):
+        if end.state in _NO_CRASH or end.lasted is None or end.lasted > scene.limits.crash_within:
+            break
+        crashed.append(end)
+    return crashed
+
+
+def restarts(scene: Scene, past: Past) -> Iterator[Result]:
+    """What ended badly while the run goes on: told once. Not after an incident, whose RESOLVED tells it."""
+    for job in scene.jobs:
+        if job.raw_id in past.requeued:
+            yield _requeue(scene, past, job, past.requeued[job.raw_id])
+    if past.gone >= 2:
+        return
+    successor = f"{scene.newest.id} took over" if scene.running else f"{scene.waiting[0].id} is next"
+    rest = f"{scene.noun} {successor}; {jobs_are(scene.queued)} waiting"
+    for end in past.news:
+        if not end.well and end.started_at is not None:
+            yield _restart(told(end), past.remains_of(end), rest, end.reason)
+    for life in given_up(scene, past).values():
+        why = scene.snapshot.endings_trouble or "accounting has no end of it"
+        gone = f"{scene.noun} {life.id} is gone, how it ended is not known ({why})"
+        yield _restart(gone, past.remains.get(life.key, ""), rest, "")
+
+
+def _restart(what: str, remains: str, rest: str, details: str) -> Result:
+    known = f"; {remains}" if remains else ""
+    return notice(f"restart: {what}{known}; {rest}", details=details)
+
+
+def _requeue(scene: Scene, past: Past, job: Job, life: Life) -> Result:
+    """The same id waits or runs again; accounting may know how the attempt before has ended."""
+    ran = f" after {format_duration(life.seen_at - life.started_at)}" if life.started_at else ""
+    attempts = [end for end in scene.snapshot.attempts if end.raw_id == job.raw_id]
+    how = f": {attempts[-1].how}" if attempts and attempts[-1].state != "REQUEUED" else ""
+    goes_on = f"waits ({job.reason})" if job.waiting else f"runs again{on(job.nodes)}"
+    known = f"; {past.remains[life.key]}" if past.remains.get(life.key) else ""
+    line = f"restart: job {job.id} was requeued{ran}{on(life.nodes)}{how}, and {goes_on}{known}"
+    return notice(line, details=scene.order("earlier", job))
+
+
+def given_up(scene: Scene, past: Past) -> Mapping[str, Life]:
+    """Jobs that ran and went, and whose end nobody told within `absent_after`."""
+    return {
+        raw_id: life
+        for raw_id, life in past.lost.items()
+        if life.ran and scene.now - life.seen_at >= scene.limits.absent_after
+    }
