@@ -138,6 +138,6 @@ def test_a_requeue_after_a_node_failure_is_told_with_it(slurm: Cluster, watch: W
     wait_until(lambda: watch.look() and watch.notices, 60, "the requeue is told")
     assert watch.notices[0].startswith(f"restart: job {job_id} was requeued after ")
     assert f" on {node}: NODE_FAIL, and waits" in watch.notices[0]
-    watch.until(f"job {job_id} runs since")
+    watch.until("waits since", "(BeginTime)")
     assert len(watch.notices) == 1
     assert Status.CRITICAL not in watch.statuses

@@ -76,7 +76,8 @@ def _requeue(scene: Scene, past: Past, job: Job, life: Life) -> Result:
     ran = f" after {format_duration(life.seen_at - life.started_at)}" if life.started_at else ""
     attempts = [end for end in scene.snapshot.attempts if end.raw_id == job.raw_id]
     how = f": {attempts[-1].how}" if attempts and attempts[-1].state != "REQUEUED" else ""
-    goes_on = f"waits ({job.reason})" if job.waiting else f"runs again{on(job.nodes)}"
+    waits = f"waits ({job.reason})" if job.reason else "waits"
+    goes_on = waits if job.waiting else f"runs again{on(job.nodes)}"
     known = f"; {past.remains[life.key]}" if past.remains.get(life.key) else ""
     line = f"restart: job {job.id} was requeued{ran}{on(life.nodes)}{how}, and {goes_on}{known}"
     return notice(line, details=scene.order("earlier", job))

@@ -28,6 +28,8 @@ FORGET = 1800.0
 _EXIT_CODES_A_LOOK = 4
 _CLOCK_SLACK = 60.0
 _NEVER = float("inf")
+_ROUNDED = 1.0
+"""Slurm's times are whole seconds."""
 
 
 def look(
@@ -63,9 +65,9 @@ class _Look:
             return self._silent(trouble)
         living = tuple(job for job in listed if not job.ended)
         over = tuple(job for job in listed if job.ended)
-        vanished, requeued = self._vanished(living), self._requeued(living)
+        vanished = self._vanished(living)
         absent = self.wanted - {job.name for job in living if not job.own}
-        endings, attempts, endings_trouble = self._endings(over, vanished, absent, requeued)
+        endings, attempts, endings_trouble = self._endings(over, living, vanished, absent)
         ended = {ending.raw_id for ending in endings if ending.ended_at}
         if not listed and self.known and not ended & self.known.keys():
             doubt = self._doubt()
@@ -118,18 +120,16 @@ class _Look:
             if raw_id not in here and self.now - seen < FORGET
         }
 
-    def _requeued(self, living: tuple[Job, ...]) -> frozenset[str]:
-        """What was seen living before its present submission: each requeue is submitted anew."""
-        return frozenset(
-            job.raw_id for job in living if (job.submitted_at or 0.0) >= self.known.get(job.raw_id, _NEVER)
-        )
+    def _requeued(self, submitted: Mapping[str, float]) -> bool:
+        """Whether something was seen living before its submission: each requeue is submitted anew."""
+        return any(at + _ROUNDED > self.known.get(raw_id, _NEVER) for raw_id, at in submitted.items())
 
     def _endings(
         self,
         over: tuple[Job, ...],
+        living: tuple[Job, ...],
         vanished: Mapping[str, float],
         absent: frozenset[str],
-        requeued: frozenset[str],
     ) -> tuple[tuple[Ending, ...], tuple[Ending, ...], str]:
         """All known ends, oldest first, those of requeued jobs' attempts, and accounting's trouble."""
         last_look = max(self.known.values(), default=0.0)
@@ -139,13 +139,18 @@ class _Look:
             if job.name in self.wanted and (job.ends_at or self.now) >= last_look - _CLOCK_SLACK
         }
         known = {job.raw_id: _ending(job) for job in over}
+        submitted = {job.raw_id: job.submitted_at or 0.0 for job in living}
         attempts: tuple[Ending, ...] = ()
         trouble = ""
-        if vanished or absent or requeued or fresh - self.known.keys():
+        if vanished or absent or self._requeued(submitted) or fresh - self.known.keys():
             since = self.now - LOOKBACK if absent else min([last_look, *vanished.values()])
             accounted, earlier, trouble = self._accounting(since)
-            attempts = tuple(end for end in earlier if end.raw_id in requeued)
-            for ending in accounted:
+            attempts = tuple(
+                end
+                for end in (*earlier, *accounted)
+                if end.ended_at and (end.submitted_at or 0.0) < submitted.get(end.raw_id, 0.0)
+            )
+            for ending in (end for end in accounted if end not in attempts):
                 if ending.ended_at or ending.raw_id not in known:
                     known[ending.raw_id] = ending
             self._exit_codes(known, (fresh | vanished.keys()) & known.keys())
