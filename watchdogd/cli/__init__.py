@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 VERBS: dict[str, tuple[str, str]] = {
     "init": ("init", "make home and a commented config.toml for this machine"),
+    "watch": ("watch", "adopt a live Slurm job: adds its [runs.NAME] to config.toml"),
+    "doctor": ("doctor", "try everything that the configuration needs, with a mend for each line"),
     "status": ("status", "alive? where? what is open?"),
     "check": ("check", "run checks now and print them"),
     "start": ("start", "start the watchdog on Slurm, or here with --local"),

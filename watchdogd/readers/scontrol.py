@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 _EXIT = re.compile(r"^JobId=(\d+) .*?^ +Requeue=\d+ [^\n]*?ExitCode=(\d+):(\d+)", re.MULTILINE | re.DOTALL)
+_STDOUT = re.compile(r"^ +StdOut=(.*)$", re.MULTILINE)
 _PRIVATE = re.compile(r"^PrivateData\s*=\s*(\S+)", re.MULTILINE)
 
 
@@ -22,3 +23,21 @@ def hides_jobs(text: str) -> bool:
     """True where `scontrol show config` says that users do not see each other's jobs (PrivateData=jobs)."""
     match = _PRIVATE.search(text)
     return match is not None and "jobs" in match[1].split(",")
+
+
+def stdout(text: str) -> str:
+    """Where the output of the first job in `scontrol show job` goes, or empty."""
+    match = _STDOUT.search(text)
+    return match[1].strip() if match else ""
+
+
+def settings(text: str) -> dict[str, str]:
+    """The keys of `scontrol show config`, each on a line of its own: `SelectType = select/cons_tres`."""
+    pairs = (line.partition(" = ") for line in text.splitlines())
+    return {key.strip(): value.strip() for key, sign, value in pairs if sign}
+
+
+def words(text: str) -> dict[str, str]:
+    """The `Key=value` words of the first line of `scontrol --oneliner show`."""
+    pairs = (word.partition("=") for word in text.strip().partition("\n")[0].split())
+    return {key: value for key, sign, value in pairs if sign}

@@ -1,0 +1,198 @@
+"""What the pieces of the doctor make of what they see, without a cluster."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.servers.smtp import Mailbox
+from tests.servers.web import WebServer
+from watchdogd.doctor import controller, lodging, place, reach, secrets, tools, trainings
+from watchdogd.doctor.examination import examine
+from watchdogd.doctor.finding import (
+    BROKEN,
+    FINE,
+    WARNING,
+    Finding,
+    broken,
+    exit_code,
+    fine,
+    from_json,
+    warning,
+)
+from watchdogd.doctor.scene import Scene
+from watchdogd.home import Home
+from watchdogd.readers.mounts import Mount
+from watchdogd.readers.quota.limit import BYTES, INODES, Limit
+from watchdogd.secret import Secret
+from watchdogd.survey import Partition
+
+SMALL = Partition("small", "1-00:00:00", 2, gpus=False, default=True)
+
+
+def states(findings: Iterator[Finding]) -> list[str]:
+    return [finding.state for finding in findings]
+
+
+def test_findings_come_back_from_json_and_the_worst_is_the_exit_code() -> None:
+    found = (fine("a", "well"), warning("b", "so", "do"), broken("c", "bad", "mend"))
+    assert tuple(from_json(each.as_json()) for each in found) == found
+    assert [exit_code(found[:count]) for count in range(4)] == [0, 0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("mount", "chain", "state", "words"),
+    [
+        (Mount("/s", "lustre", "x", "rw,flock"), True, FINE, "lies on lustre (/s)"),
+        (Mount("/s", "lustre", "x", "rw,localflock"), True, WARNING, "on one node alone"),
+        (Mount("/h", "nfs4", "x", "rw,vers=4.2"), True, FINE, "nfs4"),
+        (Mount("/h", "nfs", "x", "rw,nolock"), True, WARNING, "without locks between nodes"),
+        (Mount("/h", "nfs", "x", "rw,local_lock=all"), True, WARNING, "without locks between nodes"),
+        (Mount("/dev/shm", "tmpfs", "x"), False, WARNING, "lost at a reboot"),
+        (Mount("/", "ext4", "x"), True, FINE, "--on-partition"),
+        (Mount("/", "ext4", "x"), False, FINE, "ext4 (/)"),
+        (None, True, FINE, "/s/home is there"),
+    ],
+)
+def test_the_file_system_under_home(mount: Mount | None, chain: bool, state: str, words: str) -> None:
+    found = place.judge_mount("/s/home", mount, chain=chain)
+    assert found.state == state
+    assert words in found.text
+    assert bool(found.mend) == (state != FINE)
+
+
+def test_locks_clock_and_room() -> None:
+    held = [place.judge_lock(held, Mount("/s", "x", "y")).state for held in (True, False, None)]
+    assert held == [FINE, BROKEN, BROKEN]
+    assert place.judge_skew(0.4).state == FINE
+    assert "1m30s ahead of" in place.judge_skew(90.0).text
+    assert "1m30s behind" in place.judge_skew(-90.0).text
+    full = [Limit(BYTES, "fs", 0.0, 1e12), Limit(INODES, "fs", 0.0, 1e6)]
+    assert states(place.judge_room(full)) == [FINE]
+    assert states(place.judge_room([Limit(BYTES, "fs", 0.0, 1e8), full[1]])) == [WARNING]
+    assert states(place.judge_room([full[0], Limit(INODES, "fs", 0.0, 50.0)])) == [BROKEN]
+    assert states(place.judge_room([])) == []
+
+
+@pytest.mark.parametrize(
+    ("shown", "site", "words"),
+    [
+        ({"State": "UP", "AllocNodes": "ALL"}, {"SelectType": "select/cons_tres"}, []),
+        ({"State": "DOWN"}, {}, ["small is DOWN"]),
+        ({"OverSubscribe": "EXCLUSIVE"}, {}, ["whole nodes (OverSubscribe=EXCLUSIVE)"]),
+        ({"ExclusiveUser": "YES"}, {"SelectType": "select/linear"}, ["ExclusiveUser=YES, SelectType=linear"]),
+        ({"AllocNodes": "login[1-2]", "Nodes": "n[1-4]"}, {}, ["takes jobs from login[1-2] alone"]),
+        ({"AllocNodes": "login1,n[1-9]", "Nodes": "n[1-4]"}, {}, []),
+    ],
+)
+def test_a_partition(shown: Mapping[str, str], site: Mapping[str, str], words: list[str]) -> None:
+    found = list(lodging.judge(SMALL, shown, site))
+    assert len(found) == len(words)
+    assert all(word in finding.text and finding.mend for word, finding in zip(words, found, strict=True))
+
+
+def test_accounting_and_whom_slurm_shows() -> None:
+    kept = {"AccountingStorageType": "accounting_storage/slurmdbd", "MinJobAge": "300 sec"}
+    assert controller.judge_accounting(kept, "").state == FINE
+    assert "is known for 300 sec only" in controller.judge_accounting(kept, "it is away").text
+    none = {"AccountingStorageType": "accounting_storage/none"}
+    assert controller.judge_accounting(none, "").state == WARNING
+    private = {"PrivateData": "accounts,jobs"}
+    assert states(controller.judge_users("ines", {"ines"}, private)) == []
+    assert states(controller.judge_users("ines", {"ines", "otto"}, private)) == [WARNING]
+    assert states(controller.judge_users("ines", {"otto"}, {"PrivateData": "none"})) == [FINE]
+
+
+def test_stacks_and_cron() -> None:
+    assert tools.judge_stacks(spy=True, scope="0").state == FINE
+    assert "children only" in tools.judge_stacks(spy=True, scope="1").text
+    assert tools.judge_stacks(spy=True, scope="3").state == WARNING
+    assert "pip install" in tools.judge_stacks(spy=False, scope="").mend
+    line = "*/10 * * * * watchdogd ensure\n"
+    assert tools.judge_cron(line, alive=False).state == FINE
+    assert tools.judge_cron("#" + line, alive=False).state == WARNING
+
+
+def test_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "hook"
+    file.write_text("s3cret-words\n")
+    file.chmod(0o644)
+    monkeypatch.setenv("HOOK", "s3cret-words")
+    [found] = secrets.judge([("channels.a.url", Secret(f"file:{file}"))], None)
+    assert (found.state, found.mend) == (WARNING, f"chmod 600 {file}")
+    file.chmod(0o600)
+    both = [("channels.a.url", Secret(f"file:{file}")), ("heartbeat.url", Secret("env:HOOK"))]
+    assert states(secrets.judge(both, None)) == [FINE]
+    assert states(secrets.judge([("channels.a.url", Secret("s3cret-words"))], None)) == [WARNING]
+    [gone] = secrets.judge([("channels.a.url", Secret("env:NO_SUCH_HOOK"))], None)
+    assert gone.state == BROKEN
+    assert "NO_SUCH_HOOK" in gone.text
+    assert states(secrets.judge([], None)) == []
+
+
+def test_folders_of_switches(tmp_path: Path) -> None:
+    assert trainings.writable("moe", str(tmp_path)) is None
+    found = trainings.writable("moe", str(tmp_path / "none"))
+    assert found is not None
+    assert found.mend == f"mkdir -p {tmp_path}/none"
+
+
+def test_servers_are_greeted_and_get_nothing(mailbox: Mailbox, endpoint: WebServer) -> None:
+    assert reach.greet_smtp(mailbox.url) == ""
+    assert mailbox.messages == []
+    assert reach.greet_http(f"{endpoint.url}/hook/s3cret") == ""
+    assert all("s3cret" not in request.path for request in endpoint.requests)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        closed = server.getsockname()[1]
+    assert reach.greet_smtp(f"smtp://127.0.0.1:{closed}") == "cannot be reached: Connection refused"
+    trouble = reach.greet_http(f"http://127.0.0.1:{closed}/s3cret")
+    assert trouble == "cannot be reached: Connection refused"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    home = Home(tmp_path / "home")
+    home.make()
+    home.config.write_text("[runs.moe]\npid_file = 'moe.pid'\n")
+    return home
+
+
+def test_what_hangs_or_cannot_be_looked_at_is_broken_and_the_rest_goes_on(home: Home) -> None:
+    def hangs(scene: Scene) -> Iterator[Finding]:
+        yield fine("slow", "begun")
+        time.sleep(3)
+
+    def refused(scene: Scene) -> Iterator[Finding]:
+        raise OSError(errno.EACCES, "Permission denied", "/s/x")
+        yield
+
+    pieces = {"slow": hangs, "closed": refused, "good": lambda scene: iter([fine("good", "well")])}
+    found = examine(home, pieces, deadline=0.5)
+    assert [(each.topic, each.state) for each in found] == [
+        ("slow", FINE),
+        ("slow", BROKEN),
+        ("closed", BROKEN),
+        ("good", FINE),
+    ]
+    assert found[2].text == "/s/x: Permission denied"
+
+
+def test_a_fault_of_ours_is_no_finding(home: Home) -> None:
+    def faulty(scene: Scene) -> Iterator[Finding]:
+        raise ZeroDivisionError
+        yield
+
+    with pytest.raises(ZeroDivisionError):
+        examine(home, {"x": faulty}, deadline=5.0)
+
+
+def test_a_broken_configuration_is_the_one_finding(home: Home) -> None:
+    home.config.write_text("[daemn]\n")
+    [found] = examine(home)
+    assert found.state == BROKEN
+    assert "did you mean 'daemon'" in found.text

@@ -1,0 +1,110 @@
+"""The first ten minutes of a new user on the real cluster: init, watch, check, doctor."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tomllib
+from typing import Any
+
+import pytest
+
+from tests.cluster import Cluster
+from tests.waiting import wait_until
+
+pytestmark = [pytest.mark.slurm, pytest.mark.root]
+
+LOOP = "for step in $(seq 9999); do echo iteration $step; sleep 0.5; done"
+
+
+class Newcomer:
+    """alice, who has installed watchdogd and nothing else."""
+
+    def __init__(self, slurm: Cluster) -> None:
+        self.slurm = slurm
+        self.config = slurm.home("alice") / ".watchdogd/config.toml"
+
+    def __call__(self, *words: str) -> subprocess.CompletedProcess[str]:
+        done = self.slurm.run_as("alice", [str(self.slurm.watchdogd), *words], check=False, timeout=120)
+        assert "Traceback" not in done.stdout + done.stderr
+        return done
+
+    def json(self, *words: str) -> Any:
+        return json.loads(self(*words, "--json").stdout)
+
+    def run(self, name: str) -> dict[str, Any]:
+        """The table of a run."""
+        found: dict[str, Any] = tomllib.loads(self.config.read_text())["runs"][name]
+        return found
+
+    def job(self, name: str, *options: str, user: str = "alice", script: str = LOOP) -> str:
+        job_id = self.slurm.sbatch(user, script, f"--job-name={name}", "--partition=gpu", *options)
+        self.slurm.wait_for_state(job_id.partition("_")[0], "RUNNING")
+        return job_id
+
+
+@pytest.fixture
+def alice(slurm: Cluster) -> Newcomer:
+    newcomer = Newcomer(slurm)
+    assert newcomer("init").returncode == 0
+    return newcomer
+
+
+def test_a_job_becomes_a_run_whose_log_is_found_now_and_next_time(alice: Newcomer) -> None:
+    name = "mo\"e 'a*[b]' ü"
+    job_id = alice.job(name, "--output=%x-%6j.%N.out")
+    before = alice.config.read_text()
+    done = alice("watch", name)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert alice.config.read_text().startswith(before)
+    assert alice.run("mo-e-a-b-ü")["job_name"] == name
+    assert "user" not in alice.run("mo-e-a-b-ü")
+
+    def read() -> bool:
+        seen = alice.json("check", "mo-e-a-b-ü/log_staleness")
+        return f"-{int(job_id):06}." in seen[0]["summary"] and "step " in seen[0]["summary"]
+
+    wait_until(read, 60, "the log is read")
+    again = alice("watch", job_id)
+    assert (again.returncode, "is watched already, as run 'mo-e-a-b-ü'" in again.stdout) == (0, True)
+    alice.slurm.run_as("root", ["scancel", job_id])
+    following = alice.job(name, "--output=%x-%6j.%N.out")
+    wait_until(
+        lambda: f"-{int(following):06}." in alice("check", "mo-e-a-b-ü").stdout, 60, "the next log is read"
+    )
+
+
+def test_arrays_colleagues_and_names_that_are_none(alice: Newcomer) -> None:
+    array = alice.job("sweep", "--array=1-2", "--output=%x_%A_%2a.log")
+    theirs = alice.job("theirs\n[daemon]", user="bob", script="sleep 300")
+    assert alice("watch", array).returncode == 0
+    assert alice.run("sweep")["log"] == f"{alice.slurm.home('alice')}/sweep_*_*.log"
+    done = alice("watch", theirs)
+    assert done.returncode == 0
+    assert alice.run("theirs-daemon")["user"] == "bob"
+    assert "Slurm lets only bob look into its nodes" in done.stderr
+    assert {seen["status"] for seen in alice.json("check", "theirs-daemon/job_liveness")} == {"OK"}
+    missing = alice("watch", "sweap")
+    assert (missing.returncode, missing.stderr.count("\n")) == (1, 1)
+    assert "did you mean 'sweep'?" in missing.stderr
+
+
+def test_the_doctor_here_and_on_the_partition(alice: Newcomer) -> None:
+    alice.job("moe", "--output=%x-%j.out")
+    alice("watch", "moe")
+    here = alice.json("doctor")
+    assert [each for each in here["findings"] if each["state"] == "broken"] == []
+    assert all(each["mend"] for each in here["findings"] if each["state"] != "fine")
+    there = alice("doctor", "--on-partition", "--json")
+    assert there.returncode == 1  # nobody is told of anything yet
+    report = json.loads(there.stdout)
+    assert report["where"].endswith((" on node1", " on node5"))
+    said = {each["text"] for each in report["findings"]}
+    assert any("takes a link from this node" in text for text in said)
+    assert any("a lock holds" in text for text in said)
+    assert list((alice.config.parent / "logs").iterdir()) == []
+    alice.config.write_text(alice.config.read_text().replace('partition = "small"', 'partition = "smal"'))
+    wrong = alice("doctor")
+    assert wrong.returncode == 2
+    assert "did you mean 'small'?" in wrong.stdout
+    assert max(map(len, wrong.stdout.splitlines())) <= 80

@@ -1,0 +1,159 @@
+"""Taking a live Slurm job under watch: which job is meant, and the table that config.toml gets for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from dataclasses import dataclass
+from itertools import chain, count
+from typing import TYPE_CHECKING
+
+from watchdogd.config import parse
+from watchdogd.draft import replace
+from watchdogd.engine.setup import Setup
+from watchdogd.errors import ConfigError, HomeError, WatchdogError
+from watchdogd.nearest import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from watchdogd.config import Config
+    from watchdogd.home import Home
+    from watchdogd.jobs import Job
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_TRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """A run to be: its name and what stands in its table. `user` is empty where the job's is watched anyway;
+    `log` is empty where none is kept, `gpus` is 0 where the job has none, or nobody knows."""
+
+    name: str
+    job_name: str
+    user: str = ""
+    log: str = ""
+    gpus: int = 0
+
+    def table(self) -> str:
+        """The table as TOML, with a line end after each line."""
+        lines = [f"[runs.{toml_key(self.name)}]", f"job_name = {toml_string(self.job_name)}"]
+        if self.user:
+            lines.append(f"user = {toml_string(self.user)}")
+        if self.log:
+            lines.append(f"log = {toml_string(self.log)}")
+        if self.gpus:
+            lines.append(f"gpus_per_node = {self.gpus}")
+        return "\n".join(lines) + "\n"
+
+
+def choose(jobs: Iterable[Job], wanted: str, me: str) -> Job:
+    """The living job with this id (also an array's) or name: of several the one that runs, else the newest.
+
+    WatchdogError, with the nearest name, where there is none, or where several people have one of that name.
+    """
+    living = [job for job in jobs if not job.ended]
+    foreign = [job for job in living if not job.own]
+    by_id = [job for job in living if wanted in {job.id, job.raw_id, job.array_id, job.id.partition("+")[0]}]
+    found = [job for job in by_id if not job.own]
+    if by_id and not found:
+        raise WatchdogError(f"job {wanted} is watchdogd's own: it watches itself")
+    found = found or [job for job in foreign if job.name == wanted]
+    found = [job for job in found if job.user == me] or found
+    if not found:
+        names = sorted({job.name for job in foreign if job.user == me} or {job.name for job in foreign})
+        what = f"there is no live job '{wanted}' in the queue"
+        raise WatchdogError(
+            f"{what}{nearest(wanted, names)}" if names else f"{what}, which shows none at all"
+        )
+    users = sorted({job.user for job in found})
+    if len(users) > 1:
+        ids = ", ".join(f"{job.raw_id} of {job.user}" for job in found[:6])
+        raise WatchdogError(f"several people have a job '{wanted}': name its id ({ids})")
+    return max(found, key=lambda job: (not job.waiting, job.started_at or 0.0, job.raw_id))
+
+
+def run_name(job_name: str, taken: Collection[str]) -> str:
+    """A run's name that is easy to type: the job's, a dash for all but letters, digits, `.`, `_`."""
+    plain = re.sub(r"-{2,}", "-", re.sub(r"[^\w.-]", "-", job_name)).strip("-.") or "run"
+    names = chain([plain], (f"{plain}-{number}" for number in count(2)))
+    return next(name for name in names if name not in taken)
+
+
+def watched_as(config: Config, job: Job, users: Collection[str]) -> str:
+    """The run that watches this job already, or empty. `users` are those whose jobs count by default."""
+    for name, section in config.runs.items():
+        whose = {section.user} if section.user else users
+        process = section.pid_file or section.command
+        if (section.job_name or name) == job.name and job.user in whose and not process:
+            return name
+    return ""
+
+
+def add(home: Home, adopted: Adopted) -> None:
+    """Append the run's table to config.toml: comments, order and rights stay; what was there stays valid.
+
+    ConfigError where the file is broken already, or would be; HomeError where it cannot be written.
+    """
+    path = home.config.resolve()
+    for _ in range(_TRIES):
+        before = _read(home)
+        after = appended(before, adopted.table())
+        try:
+            Setup.of(parse(after, home.config), home)
+        except ConfigError as error:
+            raise ConfigError(f"{error}; add it by hand: {_on_one_line(adopted)}") from None
+        if _read(home) == before:  # nobody wrote meanwhile
+            return _replace(str(path), after)
+    raise HomeError(f"{path} is being edited all the time: try again")
+
+
+def appended(text: str, table: str) -> str:
+    """`text` with a table at its end, in its own kind of line ends."""
+    end = "\r\n" if "\r\n" in text else "\n"
+    gap = "" if not text else end if text.endswith("\n") else end * 2
+    return text + gap + table.replace("\n", end)
+
+
+def toml_key(name: str) -> str:
+    """A key as TOML has it: bare where it may be, else quoted."""
+    return name if _BARE.fullmatch(name) else toml_string(name)
+
+
+def toml_string(text: str) -> str:
+    """A basic string of TOML, which is JSON's but for DEL (TOML 1.0, "String")."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _on_one_line(adopted: Adopted) -> str:
+    keys = tomllib.loads(adopted.table())["runs"][adopted.name]
+    inside = ", ".join(
+        f"{key} = {toml_string(value) if isinstance(value, str) else value}" for key, value in keys.items()
+    )
+    return f"runs.{toml_key(adopted.name)} = {{ {inside} }}"
+
+
+def _read(home: Home) -> str:
+    try:
+        return home.config.read_bytes().decode("utf-8")
+    except OSError as error:
+        raise HomeError(f"{home.config} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{home.config} is no UTF-8: save the file as UTF-8") from None
+
+
+def _replace(path: str, text: str) -> None:
+    """In one step, with the rights that the file has."""
+    try:
+        found = os.stat(path)
+        replace(path, text, found.st_mode & 0o777, found.st_gid)
+    except OSError as error:
+        raise HomeError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def gpus_of(counts: Sequence[int]) -> int:
+    """GPUs per node of a job whose nodes have so many; 0 where they differ: one number cannot say it."""
+    return counts[0] if counts and len(set(counts)) == 1 else 0

@@ -1,0 +1,99 @@
+"""`watchdogd doctor`: everything that the configuration needs, tried; a table with a mend for each line."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from typing import TYPE_CHECKING
+
+from watchdogd.cli.output import one_line, print_json
+from watchdogd.doctor import errand
+from watchdogd.doctor.examination import examine
+from watchdogd.doctor.finding import BROKEN, FINE, WARNING, exit_code
+from watchdogd.doctor.scene import Scene
+from watchdogd.engine.setup import Setup
+from watchdogd.errors import WatchdogError
+from watchdogd.home import Home
+from watchdogd.units import parse_duration
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from watchdogd.doctor.finding import Finding
+
+_STYLES = {FINE: "green", WARNING: "yellow", BROKEN: "bold red"}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What the verb takes."""
+    parser.add_argument(
+        "--on-partition", action="store_true", help="by a short job on the partition: from where it will run"
+    )
+    parser.add_argument(
+        "--wait", default="5m", metavar="TIME", help="with --on-partition: for the job's end (5m)"
+    )
+    parser.add_argument("--json", action="store_true", help="the findings as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 all fine, 1 a warning, 2 something broken."""
+    home = Home.existing(args.home)
+    if args.on_partition:
+        report = _errand(home, parse_duration(args.wait), quiet=args.json)
+        findings, where = report.findings, report.where
+    else:
+        findings, where = examine(home), _here()
+    if args.json:
+        print_json({"where": where, "findings": [finding.as_json() for finding in findings]})
+    else:
+        _print(findings, where, hint=not args.on_partition)
+    return exit_code(findings)
+
+
+def _errand(home: Home, patience: float, *, quiet: bool) -> errand.Report:
+    scene = Scene.of(home, Setup.load(home))
+    if not scene.slurm:
+        raise WatchdogError(
+            "no Slurm is used here: 'watchdogd doctor' without --on-partition tries everything"
+        )
+    if not quiet:
+        print("a short job on the partition tries it; waiting for it ...", file=sys.stderr, flush=True)
+    return errand.run(scene, patience)
+
+
+def _here() -> str:
+    host, job = socket.gethostname(), os.environ.get("SLURM_JOB_ID")
+    return f"{host} (job {job})" if job else host
+
+
+def _print(findings: Sequence[Finding], where: str, *, hint: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for finding in findings:
+        state = Text(finding.state, style=_STYLES[finding.state])
+        table.add_row(state, finding.topic, Text(_short(finding.text)))
+        if finding.mend:
+            table.add_row("", "", Text(f"→ {_short(finding.mend)}", style="cyan"))
+    console.print(table)
+    console.print(Text(one_line(f"tried from {where}: {_sum(findings)}")))
+    if hint and "SLURM_JOB_ID" not in os.environ:
+        console.print(Text("the daemon may run elsewhere: --on-partition tries it from there"))
+
+
+def _short(text: str) -> str:
+    """On one line, the user's own folder as `~`, as shells have it."""
+    return one_line(text).replace(f"{os.path.expanduser('~')}/", "~/")
+
+
+def _sum(findings: Sequence[Finding]) -> str:
+    counts = {state: sum(finding.state == state for finding in findings) for state in (BROKEN, WARNING, FINE)}
+    return ", ".join(f"{count} {state}" for state, count in counts.items() if count)

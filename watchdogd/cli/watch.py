@@ -1,0 +1,100 @@
+"""`watchdogd watch JOB`: adopt a live Slurm job: its name, user, log and GPUs become a run in config.toml."""
+
+from __future__ import annotations
+
+import glob
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from watchdogd import adoption, lease
+from watchdogd.actions.switches import user
+from watchdogd.adoption import Adopted
+from watchdogd.cli.output import one_line, print_json, print_line
+from watchdogd.config import load
+from watchdogd.engine.looks import slurm_users
+from watchdogd.errors import UsageError
+from watchdogd.home import Home
+from watchdogd.readers import logpattern
+from watchdogd.slurm import queue
+
+if TYPE_CHECKING:
+    import argparse
+
+    from watchdogd.config import Config
+    from watchdogd.jobs import Job
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What the verb takes."""
+    parser.add_argument("job", metavar="JOB", help="a live job's id or name")
+    parser.add_argument("--name", metavar="NAME", help="the run's name (default: made of the job's)")
+    parser.add_argument("--json", action="store_true", help="the run, and whether it is new, as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """0, also where it is watched already; 1 where there is no such job."""
+    home = Home.existing(args.home)
+    config = load(home)
+    me = user(os.geteuid())
+    job = adoption.choose(queue.everybodys(), args.job, me)
+    known = adoption.watched_as(config, job, slurm_users(config))
+    if known:
+        _say(args, known, f"job {job.id} '{job.name}' is watched already, as run '{known}'")
+        return 0
+    adopted = _adopted(job, config, _name(args.name, job, config))
+    adoption.add(home, adopted)
+    for warning in _warnings(job, adopted, me):
+        print(f"watchdogd: warning: {one_line(warning)}", file=sys.stderr)
+    _say(args, adopted.name, f"added to {home.config}:", adopted)
+    if not args.json:
+        alive = lease.alive(home)
+        then = "the watchdog takes it up with its next round" if alive else "next: watchdogd start"
+        print_line(f"try it with 'watchdogd check {adopted.name}'; {then}")
+    return 0
+
+
+def _name(wished: str | None, job: Job, config: Config) -> str:
+    """The run's name. UsageError where the one that is wished is taken."""
+    taken = {*config.runs, *config.disks, *config.checks}
+    if wished in taken:
+        raise UsageError(f"watch: the name '{wished}' is taken in config.toml: give another --name")
+    return wished or adoption.run_name(job.name, taken)
+
+
+def _adopted(job: Job, config: Config, name: str) -> Adopted:
+    return Adopted(
+        name=name,
+        job_name=job.name,
+        user="" if job.user in slurm_users(config) else job.user,
+        log=logpattern.glob_of(queue.log_pattern(job), job),
+        gpus=adoption.gpus_of(queue.gpus(job)),
+    )
+
+
+def _warnings(job: Job, adopted: Adopted, me: str) -> list[str]:
+    """What the user has to look after."""
+    found = []
+    if not adopted.log:
+        found.append('its output goes nowhere that Slurm tells of: add log = "..." to see hangs')
+    elif logpattern.is_anybodys(adopted.log, job):
+        found.append(
+            f"{adopted.log} also matches the logs of other jobs in that folder, which would hide a hang: "
+            "submit with --output='logs/%x-%j.out', and set log to that"
+        )
+    elif not job.waiting and not glob.glob(adopted.log):
+        found.append(
+            f"nothing matches {adopted.log} from here: does this node see that folder, may you read it?"
+        )
+    if job.user != me:
+        found.append(f"it is {job.user}'s: Slurm lets only {job.user} look into its nodes (watchdogd probe)")
+    return found
+
+
+def _say(args: argparse.Namespace, name: str, line: str, adopted: Adopted | None = None) -> None:
+    if args.json:
+        print_json({"run": name, "added": adopted is not None, "message": line.rstrip(":")})
+        return
+    print_line(line)
+    for row in adopted.table().splitlines() if adopted else ():
+        print_line(f"  {row}")

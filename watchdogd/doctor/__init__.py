@@ -1,0 +1,1 @@
+"""`watchdogd doctor`: tries everything that the configuration needs; what is wrong comes with its mend."""

@@ -1,0 +1,88 @@
+"""Slurm itself: its commands, its controller, accounting, and whom it shows to whom."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+from watchdogd.doctor.finding import Finding, broken, fine, warning
+from watchdogd.doctor.scene import ask
+from watchdogd.engine.looks import slurm_users
+from watchdogd.slurm.launch import unknown_users
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from watchdogd.doctor.scene import Scene
+
+TOPIC = "Slurm"
+TOOLS = ("sbatch", "squeue", "scancel", "scontrol", "srun", "sinfo")
+
+
+def look(scene: Scene) -> Iterator[Finding]:
+    """Nothing where Slurm is not used."""
+    if not scene.slurm:
+        yield fine(TOPIC, "not used here: runs are watched as processes")
+        return
+    missing = [tool for tool in TOOLS if not shutil.which(tool)]
+    if missing:
+        yield broken(
+            TOPIC, f"there is no {', '.join(missing)} on PATH", "load Slurm's module where it starts"
+        )
+        return
+    ping = ask("scontrol", "ping")
+    if not ping.ok or " UP" not in ping.output:
+        said = ping.complaint()
+        yield broken(TOPIC, f"its controller does not answer: {said}", "wait, or ask the administrators")
+        return
+    yield fine(TOPIC, f"the controller of {scene.site.get('ClusterName', 'the cluster')} answers")
+    yield from _accounting(scene.site)
+    yield from judge_users(scene.me, slurm_users(scene.config), scene.site)
+    yield from (warning("users", text, "correct [slurm] users") for text in unknown_users(scene.config))
+    yield _overlap()
+
+
+def _accounting(site: Mapping[str, str]) -> Iterator[Finding]:
+    answer = None
+    if accounts(site):
+        answer = ask("sacct", "--noheader", "--allocations", "--format=JobID", "--starttime=now-1hours")
+    yield judge_accounting(site, "" if answer is None or answer.ok else answer.complaint())
+
+
+def accounts(site: Mapping[str, str]) -> bool:
+    """Whether the site keeps accounts of jobs that sacct can read."""
+    return site.get("AccountingStorageType", "").rpartition("/")[2] not in ("none", "", "(null)")
+
+
+def judge_accounting(site: Mapping[str, str], trouble: str) -> Finding:
+    """Whether the ends of jobs can be told; `trouble`: why sacct failed."""
+    age = site.get("MinJobAge", "300 sec")
+    if not accounts(site):
+        text = f"the site keeps no accounting: how a job ended is known for {age} only"
+        return warning("accounting", text, "nothing to do: rounds are more frequent than that")
+    if trouble:
+        text = f"sacct does not answer ({trouble}): how a job ended is known for {age} only"
+        return warning("accounting", text, "wait, or ask the administrators for slurmdbd")
+    return fine("accounting", "sacct answers")
+
+
+def judge_users(me: str, users: Collection[str], site: Mapping[str, str]) -> Iterator[Finding]:
+    """Whether we may see the jobs of all whose jobs count."""
+    others = sorted(set(users) - {me})
+    hidden = "jobs" in site.get("PrivateData", "").split(",")
+    if others and hidden:
+        yield warning(
+            "users",
+            f"the site hides the jobs of {', '.join(others)} from {me} (PrivateData=jobs)",
+            "let each of them run a watchdogd of their own, or ask for the operator role",
+        )
+    elif others:
+        yield fine("users", f"{me} sees the jobs of {', '.join(others)}")
+
+
+def _overlap() -> Finding:
+    known = "--overlap" in ask("srun", "--help").output
+    if known:
+        return fine("nodes", "srun knows --overlap: one's own runs are looked at on their nodes")
+    text = "this srun knows no --overlap (before 20.11): nobody can look into a job from outside"
+    return warning("nodes", text, "put 'watchdogd probe --run RUN &' into the job script")

@@ -1,0 +1,112 @@
+"""The same examination by a short job on the partition: from where the daemon will run."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+import shlex
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from watchdogd.doctor.finding import Finding, broken, from_json
+from watchdogd.errors import SlurmError, SlurmSilentError, WatchdogError
+from watchdogd.slurm import link, submit
+from watchdogd.slurm.links import queued
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from watchdogd.doctor.scene import Scene
+
+WALLTIME = 300.0
+"""Seconds that the job asks for."""
+_SEEN_LATE = 20.0
+"""Seconds after which a node's file is on this one at the latest (NFS keeps attributes for a while)."""
+_LOOK = 1.0
+_SCRIPT = """#!/bin/bash
+#SBATCH --nodes=1
+#SBATCH --ntasks=1
+#SBATCH --cpus-per-task=1
+#SBATCH --mem=512M
+#SBATCH --no-requeue
+exec {python} -P -m watchdogd doctor --json --home {home}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What came back: the findings, and from where."""
+
+    findings: tuple[Finding, ...]
+    where: str
+
+
+def run(scene: Scene, patience: float) -> Report:
+    """Submit it, wait `patience` seconds at most for its end, and read what it found. SlurmError where it is
+    refused. Nothing of it is left behind, whatever happens."""
+    token = secrets.token_hex(4)
+    said, wrong = (scene.home.logs / f"doctor-{token}.{end}" for end in ("json", "err"))
+    form = link.form(scene.home, scene.config, scene.wish, WALLTIME, 0.0)
+    mark = f"{form.mark} doctor {token}"
+    more = (
+        "--job-name=watchdogd-doctor",
+        f"--comment={mark}",
+        f"--output={_plain(said)}",
+        f"--error={_plain(wrong)}",
+    )
+    script = _SCRIPT.format(python=shlex.quote(sys.executable), home=shlex.quote(str(scene.home.path)))
+    job_id = submit.sbatch(form.sbatch_options(*more), script)
+    try:
+        node = _wait(mark, job_id, patience)
+        findings = _read(said, wrong, job_id)
+        return Report(findings, f"job {job_id} on {node or scene.partition or 'the partition'}")
+    finally:
+        with contextlib.suppress(SlurmError):
+            submit.scancel([job_id])
+        for path in (said, wrong):
+            path.unlink(missing_ok=True)
+
+
+def _plain(path: Path) -> str:
+    return str(path).replace("%", "%%")
+
+
+def _wait(mark: str, job_id: str, patience: float) -> str:
+    """Its node once it is over. WatchdogError where it does not end in time."""
+    until, node, reason, silent = time.monotonic() + patience, "", "", 0
+    while True:
+        try:
+            found = queued(mark)
+            silent = 0
+        except SlurmSilentError:
+            found, silent = None, silent + 1
+            if silent > 5:
+                raise
+        if found == ():
+            return node
+        for job in found or ():
+            node, reason = job.nodes or node, job.reason if job.waiting else ""
+        if time.monotonic() > until:
+            waits = f"still waits in the queue ({reason})" if reason else "is not over"
+            raise WatchdogError(
+                f"job {job_id} {waits} after {patience:g} s and was cancelled: give it longer with --wait"
+            )
+        time.sleep(_LOOK)
+
+
+def _read(said: Path, wrong: Path, job_id: str) -> tuple[Finding, ...]:
+    until = time.monotonic() + _SEEN_LATE
+    while True:
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            return tuple(from_json(each) for each in json.loads(said.read_text())["findings"])
+        if time.monotonic() > until:
+            break
+        time.sleep(_LOOK)
+    complaint = ""
+    with contextlib.suppress(OSError):
+        complaint = wrong.read_text().strip().rpartition("\n")[2]
+    mend = "home and the Python it runs in have to lie where the nodes see them"
+    return (broken("node", f"job {job_id} left nothing in {said.parent}: {complaint or 'no word'}", mend),)

@@ -1,0 +1,103 @@
+"""All pieces at once, each under a deadline: what hangs is told like what is broken."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from watchdogd.doctor import (
+    configuration,
+    controller,
+    disks,
+    extensions,
+    lodging,
+    place,
+    reach,
+    secrets,
+    tools,
+    trainings,
+)
+from watchdogd.doctor.finding import broken
+from watchdogd.doctor.scene import Scene
+from watchdogd.engine.setup import Setup
+from watchdogd.errors import ConfigError, WatchdogError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from watchdogd.doctor.finding import Finding
+    from watchdogd.home import Home
+
+    Piece = Callable[[Scene], Iterator[Finding]]
+
+DEADLINE = 60.0
+"""Seconds for all pieces; they run side by side."""
+PIECES: Mapping[str, Piece] = {
+    "config": configuration.look,
+    "home": place.look,
+    "Slurm": controller.look,
+    "partition": lodging.look,
+    "runs": trainings.look,
+    "disks": disks.look,
+    "secrets": secrets.look,
+    "channels": reach.look,
+    "plugins": extensions.look,
+    "tools": tools.look,
+}
+"""Topic → what tries it, in the order of the table."""
+
+
+@dataclass(slots=True)
+class _Trial:
+    """One piece on a thread that is left behind where it hangs."""
+
+    topic: str
+    piece: Piece
+    scene: Scene
+    found: list[Finding] = field(default_factory=list)
+    error: BaseException | None = None
+
+    def begin(self) -> threading.Thread:
+        thread = threading.Thread(target=self._run, name=f"doctor {self.topic}", daemon=True)
+        thread.start()
+        return thread
+
+    def _run(self) -> None:
+        try:
+            self.found.extend(self.piece(self.scene))
+        except WatchdogError as error:
+            self.found.append(
+                broken(self.topic, str(error), "see 'watchdogd doctor' again once that is mended")
+            )
+        except OSError as error:
+            what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+            self.found.append(broken(self.topic, what, "mend its rights, or correct the path"))
+        except BaseException as error:  # noqa: BLE001 - a fault of ours: raised again by whoever waits
+            self.error = error
+
+
+def examine(
+    home: Home, pieces: Mapping[str, Piece] = PIECES, deadline: float = DEADLINE
+) -> tuple[Finding, ...]:
+    """Try everything. A broken configuration is the one finding then. HomeError where there is no home."""
+    try:
+        setup = Setup.load(home)
+    except ConfigError as error:
+        text = str(error)
+        return (broken("config", text, f"edit {home.config}, then 'watchdogd config'"),)
+    scene = Scene.of(home, setup)
+    trials = [_Trial(topic, piece, scene) for topic, piece in pieces.items()]
+    until = time.monotonic() + deadline
+    threads = [trial.begin() for trial in trials]
+    found: list[Finding] = []
+    for trial, thread in zip(trials, threads, strict=True):
+        thread.join(max(until - time.monotonic(), 0.0))
+        if trial.error is not None:
+            raise trial.error
+        found += trial.found
+        if thread.is_alive():
+            text = f"no answer within {deadline:g} s: a file system or a server hangs"
+            found.append(broken(trial.topic, text, "look at the mounts: df, and 'watchdogd check'"))
+    return tuple(found)

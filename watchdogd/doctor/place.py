@@ -1,0 +1,127 @@
+"""Home: rights, the file system under it, whether its locks hold, room, and its clock."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from watchdogd import trust
+from watchdogd.doctor.finding import Finding, broken, fine, warning
+from watchdogd.doctor.scene import ask
+from watchdogd.draft import create
+from watchdogd.readers.mounts import Mount, mount_of, read_mounts
+from watchdogd.readers.quota import statvfs
+from watchdogd.readers.quota.limit import BYTES
+from watchdogd.units import format_duration, format_size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from watchdogd.doctor.scene import Scene
+    from watchdogd.readers.quota.limit import Limit
+
+TOPIC = "home"
+SKEW_WARN = 5.0
+"""Seconds between this machine's clock and the file server's from which ages of files mislead."""
+_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs"})
+_LOCAL = frozenset({"overlay", "ext3", "ext4", "xfs", "btrfs"})
+_LEAST = {BYTES: (10e6, 200e6)}
+_LEAST_FILES = (100.0, 2000.0)
+_MOVE = "move it to a file system that all nodes see: watchdogd --home DIR init"
+_TRY_LOCK = """
+import fcntl, sys
+try:
+    fcntl.lockf(open(sys.argv[1], "r+"), fcntl.LOCK_EX | fcntl.LOCK_NB)
+except OSError:
+    sys.exit(3)
+"""
+
+
+def look(scene: Scene) -> Iterator[Finding]:
+    """Everything about home."""
+    home = scene.home
+    reason = trust.distrust(home.path, home.group)
+    if reason:
+        yield warning(TOPIC, reason, reason.rpartition(": ")[2])
+    mount = mount_of(os.path.realpath(home.path), read_mounts(Path("/proc/self/mountinfo").read_text()))
+    yield judge_mount(str(home.path), mount, chain=scene.slurm and "SLURM_JOB_ID" not in os.environ)
+    trial = home.path / f".doctor-{os.getpid()}"
+    try:
+        create(str(trial), "doctor\n", home.file_mode, home.group)
+        skew = trial.stat().st_mtime - time.time()
+        yield judge_lock(_lock(trial), mount)
+    except OSError as error:
+        mend = "free some room, or mend its rights"
+        yield broken(TOPIC, f"nothing can be written to {home.path}: {error.strerror}", mend)
+    else:
+        yield judge_skew(skew)
+    finally:
+        trial.unlink(missing_ok=True)
+    yield from judge_room(statvfs.limits(os.statvfs(home.path)))
+
+
+def judge_mount(path: str, mount: Mount | None, *, chain: bool) -> Finding:
+    """Whether the next link, on another node, finds home; `chain`: there will be one, and this is no node."""
+    if mount is None:
+        return fine(TOPIC, f"{path} is there")
+    if mount.type in _MEMORY:
+        return warning(
+            TOPIC, f"{path} lies in this machine's memory ({mount.type}): it is lost at a reboot", _MOVE
+        )
+    text = f"{path} lies on {mount.type} ({mount.point})"
+    words = mount.options.split(",")
+    if mount.type == "lustre" and "localflock" in words:
+        return warning(TOPIC, f"{text} with localflock: its locks hold on one node alone", _MOVE)
+    if mount.type.startswith("nfs") and ({"nolock", "local_lock=all", "local_lock=posix"} & set(words)):
+        return warning(TOPIC, f"{text} without locks between nodes", _MOVE)
+    if chain and mount.type in _LOCAL:
+        return fine(TOPIC, f"{text}; do the nodes see it? --on-partition tries it")
+    return fine(TOPIC, text)
+
+
+def judge_lock(held: bool | None, mount: Mount | None) -> Finding:
+    """`held`: a second process was refused the lock that we had; None: locking itself failed."""
+    if held:
+        return fine(TOPIC, "a lock holds against a second process")
+    where = f" ({mount.type} on {mount.point})" if mount else ""
+    what = "locks are refused" if held is None else "two processes got the same lock"
+    return broken(TOPIC, f"{what} on the file system of home{where}: the history would break", _MOVE)
+
+
+def judge_skew(skew: float) -> Finding:
+    """Seconds that the file server's clock is ahead of ours."""
+    if abs(skew) < SKEW_WARN:
+        return fine("clock", "this machine and the file server agree on the time")
+    ahead = "ahead of" if skew > 0 else "behind"
+    text = f"the file server is {format_duration(abs(skew))} {ahead} this machine: ages of logs look wrong"
+    return warning("clock", text, "have the administrators mend NTP (chronyc tracking)")
+
+
+def judge_room(limits: Sequence[Limit]) -> Iterator[Finding]:
+    """Room for the history and the logs, in bytes and inodes."""
+    said = []
+    for limit in limits:
+        bad, few = _LEAST.get(limit.kind, _LEAST_FILES)
+        free = limit.free()
+        shown = format_size(free) if limit.kind == BYTES else f"{free:.0f} inodes"
+        if free < few:
+            make = broken if free < bad else warning
+            yield make(TOPIC, f"{shown} are left where home lies", "make room, or move home with --home")
+        said.append(shown)
+    if limits and all(limit.free() >= _LEAST.get(limit.kind, _LEAST_FILES)[1] for limit in limits):
+        yield fine(TOPIC, f"{' and '.join(said)} are free")
+
+
+def _lock(path: Path) -> bool | None:
+    """Whether our lock keeps another process out, as SQLite needs it (POSIX locks)."""
+    with open(path, "r+") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return None
+        answer = ask(sys.executable, "-I", "-S", "-c", _TRY_LOCK, str(path))
+        return answer.exit_code == 3

@@ -1,0 +1,142 @@
+"""Channels and the heartbeat: can their servers be reached from here? Greets them, sends nothing."""
+
+from __future__ import annotations
+
+import smtplib
+import socket
+import ssl
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from watchdogd.config import AlertmanagerChannel, AppriseChannel, EmailChannel, SlackChannel, WebhookChannel
+from watchdogd.doctor.finding import Finding, broken, fine, warning
+from watchdogd.errors import ConfigError, WatchdogError
+from watchdogd.notify import channels
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from watchdogd.config import Channel
+    from watchdogd.doctor.scene import Scene
+
+TIMEOUT = 6.0
+"""Seconds for one server."""
+_RELAY = "deliver from a machine that has a way out: watchdogd relay"
+
+
+def look(scene: Scene) -> Iterator[Finding]:
+    """Each channel, then the heartbeat; a secret that is not set is told by another piece."""
+    for name, channel in scene.config.channels.items():
+        yield from _channel(scene, name, channel)
+    heartbeat = scene.config.heartbeat
+    if heartbeat is None:
+        text = "none: nobody is told when the watchdog itself dies"
+        yield warning("heartbeat", text, "add [heartbeat] with a URL of healthchecks.io's kind")
+        return
+    try:
+        yield _greeted("heartbeat", "its server", heartbeat.url.reveal())
+    except ConfigError:
+        return
+
+
+def _channel(scene: Scene, name: str, channel: Channel) -> Iterator[Finding]:
+    topic = "channels"
+    try:
+        if isinstance(channel, EmailChannel):
+            yield _mail(name, channel)
+        elif isinstance(channel, SlackChannel):
+            url = channel.webhook_url.reveal() if channel.webhook_url else channel.api
+            yield _greeted(topic, name, url)
+        elif isinstance(channel, WebhookChannel | AlertmanagerChannel):
+            yield _greeted(topic, name, channel.url.reveal())
+        elif isinstance(channel, AppriseChannel):
+            yield _understood(scene, name)
+        else:
+            yield fine(topic, f"{name}: {channel.type}, on this machine")
+    except ConfigError:
+        return
+
+
+def _mail(name: str, channel: EmailChannel) -> Finding:
+    """One server that greets us is enough: they are tried in order."""
+    troubles = []
+    for server in channel.smtp:
+        trouble = greet_smtp(server)
+        if not trouble:
+            host = urlsplit(server).netloc
+            return fine("channels", f"{name}: {host} greets us (notify --test {name} sends one)")
+        troubles.append(f"{urlsplit(server).netloc} {trouble}")
+    return broken(
+        "channels", f"{name}: {'; '.join(troubles)}", f"correct smtp under [channels.{name}], or {_RELAY}"
+    )
+
+
+def greet_smtp(server: str) -> str:
+    """Connect, EHLO, and leave. Returns why it failed, or empty."""
+    parts = urlsplit(server)
+    secure = parts.scheme == "smtps"
+    try:
+        kind = smtplib.SMTP_SSL if secure else smtplib.SMTP
+        with kind(parts.hostname or "", parts.port or (465 if secure else 25), timeout=TIMEOUT) as smtp:
+            code, said = smtp.ehlo()
+        return "" if code == 250 else f"answered {code} {said.decode('utf-8', 'replace')[:80]}"
+    except ssl.SSLError:
+        return "has a certificate that is not trusted here, or speaks no TLS"
+    except TimeoutError:
+        return f"does not answer within {TIMEOUT:g} s"
+    except OSError as error:  # smtplib's own errors are too
+        return f"cannot be reached: {error.strerror or error}"
+
+
+def _greeted(topic: str, name: str, url: str) -> Finding:
+    host = urlsplit(url).hostname or ""
+    if not host or urlsplit(url).scheme not in ("http", "https"):
+        return broken(topic, f"{name}: its URL is no address", "write it as https://host/path")
+    trouble = greet_http(url)
+    if trouble:
+        return broken(
+            topic, f"{name}: {host} {trouble}", f"set https_proxy where there is a proxy, or {_RELAY}"
+        )
+    return fine(topic, f"{name}: {host} answers")
+
+
+def greet_http(url: str) -> str:
+    """HEAD of the server's root, by the environment's proxy: any answer will do. Why it failed, or empty.
+
+    The path is left out: with some services it is the secret, and asking for it might send something.
+    """
+    import requests
+
+    parts = urlsplit(url)
+    root = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/"
+    try:
+        requests.head(root, timeout=TIMEOUT, allow_redirects=False).close()
+    except requests.exceptions.ProxyError:
+        return "cannot be reached: the proxy of the environment does not connect"
+    except requests.exceptions.SSLError:
+        return "has a certificate that is not trusted here, or speaks no TLS"
+    except requests.Timeout:
+        return f"does not answer within {TIMEOUT:g} s"
+    except requests.RequestException:
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        return f"cannot be reached{_why(parts.hostname or '', port)}"
+    return ""
+
+
+def _why(host: str, port: int) -> str:
+    """The system's own words: requests' carry the whole URL."""
+    try:
+        socket.create_connection((host, port), timeout=TIMEOUT).close()
+    except OSError as error:
+        return f": {error.strerror or 'no answer'}"
+    return ": it closed the connection"
+
+
+def _understood(scene: Scene, name: str) -> Finding:
+    """apprise has services without number: it says itself whether it takes the address."""
+    one = scene.config.model_copy(update={"channels": {name: scene.config.channels[name]}})
+    try:
+        channels.build(one, scene.home)[name].close()
+    except WatchdogError as error:
+        return broken("channels", f"{name}: {error}", f"correct url under [channels.{name}]")
+    return fine("channels", f"{name}: apprise takes its address; 'notify --test {name}' shows more")

@@ -1,0 +1,69 @@
+"""Tools for looking into runs: GPU tools, py-spy and what the kernel lets it do, cron."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from watchdogd import lease
+from watchdogd.actions.stacktaking import MISSING
+from watchdogd.doctor.finding import Finding, broken, fine, warning
+from watchdogd.doctor.scene import ask
+from watchdogd.survey import GPU_TOOLS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from watchdogd.doctor.scene import Scene
+
+_PTRACE = Path("/proc/sys/kernel/yama/ptrace_scope")
+
+
+def look(scene: Scene) -> Iterator[Finding]:
+    """What is there on this machine."""
+    if any(run.gpus_per_node for run in scene.config.runs.values()):
+        yield from _gpus(scene)
+    spy = shutil.which("py-spy") or shutil.which("py-spy", path=str(Path(sys.executable).parent))
+    try:
+        scope = _PTRACE.read_text().strip()
+    except OSError:
+        scope = ""
+    yield judge_stacks(spy is not None, scope)
+    if not scene.slurm:
+        table = ask("crontab", "-l")
+        yield judge_cron(table.output if table.ok else "", alive=lease.alive(scene.home) is not None)
+
+
+def _gpus(scene: Scene) -> Iterator[Finding]:
+    found = [tool for tool in GPU_TOOLS if shutil.which(tool)]
+    if found:
+        yield fine("GPUs", f"{', '.join(found)} here")
+    elif scene.slurm:
+        yield fine(
+            "GPUs", "no smi tool here; the runs' own nodes are asked, which 'watchdogd gpus RUN' tries"
+        )
+    else:
+        yield broken("GPUs", f"there is none of {', '.join(GPU_TOOLS)} on PATH", "load the driver's tools")
+
+
+def judge_stacks(spy: bool, scope: str) -> Finding:
+    """Whether `stacks` works here; `scope` is kernel.yama.ptrace_scope, empty where there is none."""
+    if not spy:
+        text, _, mend = MISSING.partition(": ")
+        return warning("stacks", f"{text}: a hang is told without stacks", mend)
+    if scope in ("2", "3"):
+        text = f"the kernel lets nobody attach (ptrace_scope {scope}): stacks come from Guards alone"
+        return warning("stacks", text, "use watchdogd.training's Guard in the training loop")
+    limited = "; ptrace_scope 1 lets it attach to children only: use the Guard" if scope == "1" else ""
+    return fine("stacks", f"py-spy is here{limited}")
+
+
+def judge_cron(table: str, *, alive: bool) -> Finding:
+    """Without Slurm nothing but cron or systemd starts it again after a reboot."""
+    lines = [line for line in table.splitlines() if "watchdogd" in line and not line.lstrip().startswith("#")]
+    if any(verb in line for line in lines for verb in (" tick", " ensure")):
+        return fine("cron", "crontab has a line for it")
+    text = f"no crontab line{', a daemon runs' if alive else ''}: nothing starts it again after a reboot"
+    return warning("cron", text, "take a line of deploy/crontab, or deploy/watchdogd.service")
