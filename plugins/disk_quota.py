@@ -2,37 +2,45 @@
 
 A full disk ends a training at the next checkpoint, full inodes do it with terabytes free, and a quota
 does it while the file system has room. So all of them are looked at: the file system itself, and every
-quota that holds for the path (of users, groups, projects); the tightest is judged. `quota = "auto"`
-picks the tool by the type of the file system.
+quota that holds for the path (of users, groups, projects); the tightest is judged. `quota = "auto"` picks
+the tool by the type of the file system.
 
 Thresholds are free amounts, as sizes or shares. Where none is configured: 10 % and 5 %, but never more
 than a large training writes in a day or two, so that ten petabytes do not alarm with 500 TB left.
-`usable` is the share of the capacity that a file system reliably gives: Lustre is known to slow down
-well before the end. Above a soft limit in its grace is a WARNING; above a hard limit, or with the grace
-over, CRITICAL, thresholds or not.
+`usable` is the share of the capacity that a file system reliably gives: Lustre is known to slow down well
+before the end. Above a soft limit in its grace is a WARNING; above a hard limit, or with the grace over,
+CRITICAL, thresholds or not.
 
 The **forecast** is a trend over days that does not take a sawtooth (checkpoints written and cleaned up)
 for growth. It needs readings that differ: quota figures may lag by half an hour, and repeats do not
-count. `full_within` makes it a WARNING.
+count; where a site's tool dates its figures (`updated_at` in its JSON, the group `updated` of a pattern),
+their age is shown, and figures older than six hours are UNKNOWN. Each of several limits has a forecast of
+its own. `full_within` makes it a WARNING. Where runs save their checkpoints there, room is also told in
+checkpoints, and it is a WARNING when the next one does not fit.
 
-A path that is missing, is not mounted any more, has become read-only or does not answer is an incident
-that says which.
+**Who** holds most is told where the tool knows that at once (`repquota`, `mmrepquota`, `beegfs-ctl`, the
+folder sizes of CephFS), with what came since the trouble began; never by walking through the files. Most
+of these tools answer administrators only: one that refuses is left alone for hours.
+
+With `write_probe = true` a small file is written, fsynced, read back and removed. That finds what df
+hides: a file system that is read-only, over a quota, failing, or frozen so that writes hang for ever.
+
+A path that is missing, is not mounted (any more, or though /etc/fstab has it), has become read-only or
+does not answer is an incident that says which.
 """
 
 from __future__ import annotations
 
-import errno
 import math
-import os
-import platform
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from watchdogd.checks import quotas
+from watchdogd.checks import holders, keeping, place, quotas, room, writing
+from watchdogd.checks.room import Verdict, Wish
+from watchdogd.checks.saving import Saving
 from watchdogd.checks.trend import filling_rate, time_to_full
 from watchdogd.plugin import (
-    Amount,
     AmountField,
     Duration,
     History,
@@ -47,49 +55,31 @@ from watchdogd.plugin import (
     unknown,
     warning,
 )
-from watchdogd.readers.mounts import Mount, mount_of, read_mounts
+from watchdogd.readers.mounts import Mount
 from watchdogd.readers.quota import statvfs
-from watchdogd.readers.quota.limit import BYTES, FILE_SYSTEM, INODES, Limit
+from watchdogd.readers.quota.limit import BYTES, INODES, Limit
 from watchdogd.readers.quota.lustre import Target
-from watchdogd.units import format_duration, format_size
+from watchdogd.units import format_duration
 
 Source = Literal["auto", "statvfs", "lustre", "gpfs", "beegfs", "posix", "cephfs", "du"]
-WARN_SHARE, CRIT_SHARE = 0.10, 0.05
-WARN_AT_MOST = {BYTES: 50e12, INODES: 10e6}
-CRIT_AT_MOST = {BYTES: 20e12, INODES: 2e6}
-"""Where nothing is configured: 10 % and 5 % free, but never more than a large training needs for a day or two
-(one of 176 billion parameters wrote 18.4 TB a day): ten petabytes do not alarm with 500 TB left."""
 RATE_KEPT = 600.0
 """Seconds for which a measured filling rate is good: it comes from days of readings."""
 FEW = 60
 TARGET_WARN, TARGET_CRIT = 0.05, 0.01
 """Free shares of a single storage target of Lustre."""
+LATE, TOO_OLD = 300.0, 6 * 3600.0
+"""Seconds: from which age of a tool's figures it is shown, and from which they tell nothing of now."""
 
 
 @dataclass(frozen=True, slots=True)
-class Thresholds:
-    """Free amounts below which a limit is a WARNING or CRITICAL."""
+class Outlook:
+    """What is known beside the limits: `growth` in bytes a second, how the runs save, who holds most."""
 
-    warn: float
-    crit: float
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """One limit, judged: what is free of what, and why that is not OK."""
-
-    limit: Limit
-    status: Status
-    free: float
-    total: float
-    thresholds: Thresholds
-    why: str = ""
-
-    @property
-    def tightness(self) -> tuple[int, float]:
-        """The larger, the worse."""
-        share = self.free / self.total if self.total and not math.isinf(self.total) else 1.0
-        return self.status.severity, -share
+    history: History
+    now: float
+    full_within: float | None = None
+    growth: float | None = None
+    saving: Saving | None = None
 
 
 def _rejudge(subject: str, numbers: Mapping[str, float], parameters: Mapping[str, Any]) -> Result | None:
@@ -98,12 +88,14 @@ def _rejudge(subject: str, numbers: Mapping[str, float], parameters: Mapping[str
         return None
     key = "free" if subject == BYTES else "inodes_free"
     limit = Limit(subject, parameters["path"], numbers["used"], numbers["total"], available=numbers["free"])
-    verdict = _judge(limit, parameters[f"warn_{key}"], parameters[f"crit_{key}"], 1.0)
-    left = numbers.get("full_in")
-    return _worded(parameters["path"], verdict, [verdict], left, parameters["full_within"])
+    wish = Wish(parameters[f"warn_{key}"], parameters[f"crit_{key}"])
+    verdict = _in_time(
+        replace(room.judge(limit, wish), left=numbers.get("full_in")), parameters["full_within"]
+    )
+    return _worded(parameters["path"], [verdict], Outlook(History(), 0.0), "")
 
 
-@check(remembers="14d", rejudge=_rejudge)
+@check(remembers="14d", timeout="60s", rejudge=_rejudge)
 def disk_quota(
     path: str,
     memory: dict[str, Any],
@@ -117,6 +109,9 @@ def disk_quota(
     usable: float | Share = 1.0,
     full_within: Duration | None = None,
     growth: float | Rate | None = None,
+    write_probe: bool = False,
+    write_within: Duration = 20.0,
+    checkpoints: tuple[str, ...] = (),
 ) -> Iterator[Result]:
     """Room on a file system, in bytes and in inodes, and how long it lasts.
 
@@ -130,97 +125,46 @@ def disk_quota(
     usable: the share of the space that this file system reliably gives
     full_within: WARNING when the forecast has it full sooner
     growth: known writing rate; left out: measured over 14 days
+    write_probe: write, fsync, read back and remove a small file in `path`, which finds what df hides
+    write_within: seconds that this may take
+    checkpoints: patterns of checkpoints that are written here; left out: those of all runs
     """
-    try:
-        device, stat = os.stat(path).st_dev, os.statvfs(path)
-    except OSError as error:
-        yield _unreachable(path, error, memory)
+    sight = place.look(path, memory, now)
+    if isinstance(sight, Result):
+        yield sight
         return
-    place = _moved(path, device, memory) or _read_only(path, stat)
-    yield place or ok(f"{path} is there and not read-only")
-    if place and "unmounted" in memory:
+    yield place.judge(path, sight, memory)
+    if "unmounted" in memory:
         return
-    found = statvfs.limits(stat)
-    mount = Mount(*memory["mount"]) if "mount" in memory else Mount("/", "", "")
-    source = quotas.automatic(mount) if quota == "auto" else quota
+    spot = quotas.Place(path, sight.mount or Mount("/", "", ""), now)
+    source = quotas.automatic(spot.mount) if quota == "auto" else quota
+    found = statvfs.limits(sight.stat)
     if source != "statvfs":
-        said = quotas.ask_quotas(source, quotas.Place(path, mount, now), memory)
+        said = quotas.ask_quotas(source, spot, memory)
         found = (*found, *said.limits)
         if quota != "auto" or source != "posix":
-            yield _source(path, said.trouble)
+            yield _source(path, said, now)
         if said.targets:
             yield _targets(path, said.targets)
-    if not found:
-        yield unknown(f"{path}: the file system reports no size", subject=BYTES)
-        return
-    wanted = {BYTES: (warn_free, crit_free), INODES: (warn_inodes_free, crit_inodes_free)}
-    for kind in (BYTES, INODES):
-        judged = [_judge(limit, *wanted[kind], usable) for limit in found if limit.kind == kind]
-        if judged:
-            tightest = max(judged, key=lambda verdict: verdict.tightness)
-            left = _forecast(tightest, history, memory, now, growth if kind == BYTES else None)
-            yield _worded(path, tightest, judged, left, full_within)
-
-
-# What is wrong with the place itself.
-
-
-def _unreachable(path: str, error: OSError, memory: dict[str, Any]) -> Result:
-    where = f"on {platform.node()}"
-    if error.errno in (errno.ENOENT, errno.ENOTDIR):
-        was = Mount(*memory["mount"]) if "mount" in memory else None
-        gone = was is not None and not any((was.point, was.type) == (m.point, m.type) for m in _mounts())
-        note = f"; its file system ({was.type} {was.source}) is not mounted any more" if was and gone else ""
-        return critical(f"{path} is missing {where}{note}")
-    if error.errno in (errno.EACCES, errno.EPERM):
-        return unknown(f"{path} may not be entered by this user {where}: permission denied")
-    if error.errno in (errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EIO):
-        return critical(f"{path} does not answer {where}: {error.strerror}; it may have to be mounted again")
-    return critical(f"{path} cannot be looked at {where}: {error.strerror}")
-
-
-def _moved(path: str, device: int, memory: dict[str, Any]) -> Result | None:
-    """CRITICAL where the path has fallen back on the file system below its former one.
-
-    Device numbers of network file systems differ from node to node, so a new one only means: look closer.
-    """
-    if memory.get("device") == device:
-        return None
-    mount = mount_of(os.path.realpath(path), _mounts())
-    before = Mount(*memory["mount"]) if "mount" in memory else None
-    if mount and before and len(mount.point) < len(before.point):
-        memory["unmounted"] = True
-        return critical(
-            f"{path} is not mounted any more on {platform.node()}: it was {before.type} {before.source} at "
-            f"{before.point}, what is written there now goes to {mount.type} {mount.source}"
-        )
-    memory.pop("unmounted", None)
-    memory["device"] = device
-    if mount:
-        memory["mount"] = [mount.point, mount.type, mount.source, mount.options]
-    return None
-
-
-def _read_only(path: str, stat: os.statvfs_result) -> Result | None:
-    if not stat.f_flag & os.ST_RDONLY:
-        return None
-    return critical(f"{path} is mounted read-only on {platform.node()}: nothing can be written")
-
-
-def _mounts() -> tuple[Mount, ...]:
-    try:
-        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
-            return read_mounts(file.read())
-    except OSError:
-        return ()  # no Linux /proc: then an unmounted path shows only as missing or as another size
+    saving = keeping.savings(checkpoints, sight.device, memory, now)
+    outlook = Outlook(history, now, full_within, growth, saving)
+    wishes = {BYTES: Wish(warn_free, crit_free), INODES: Wish(warn_inodes_free, crit_inodes_free)}
+    rooms = _rooms(found, wishes, usable, outlook, memory)
+    yield from _told(path, rooms, outlook, spot, source, memory)
+    if write_probe:
+        yield writing.write_probe(path, memory, now, write_within)
 
 
 # What the quota tool says beside the limits.
 
 
-def _source(path: str, trouble: str) -> Result:
-    if trouble:
-        return unknown(f"{path}: its quotas are not known: {trouble}", subject="quota")
+def _source(path: str, said: quotas.Quotas, now: float) -> Result:
+    if said.trouble:
+        return unknown(f"{path}: its quotas are not known: {said.trouble}", subject="quota")
+    age = max((now - limit.at for limit in said.limits if limit.at is not None), default=0.0)
+    if age > TOO_OLD:
+        text = f"{path}: its quotas are not known: the tool's figures are {format_duration(age)} old"
+        return unknown(text, subject="quota")
     return ok(f"{path}: its quotas could be read", subject="quota")
 
 
@@ -241,107 +185,112 @@ def _targets(path: str, targets: Sequence[Target]) -> Result:
     )
 
 
-# Judging.
+# Judging, and the forecast.
 
 
-def _judge(limit: Limit, warn: Amount | None, crit: Amount | None, usable: float) -> Verdict:
-    if limit.capacity is None:
-        return Verdict(limit, Status.OK, math.inf, math.inf, Thresholds(0.0, 0.0))
-    share = usable if (limit.of, limit.kind) == (FILE_SYSTEM, BYTES) else 1.0
-    total, free = limit.capacity * share, limit.free(share)
-    thresholds = _thresholds(limit.kind, total, warn, crit)
-    status, why = _state(limit, free, thresholds)
-    return Verdict(limit, status, free, total, thresholds, why)
+def _rooms(
+    found: Sequence[Limit],
+    wishes: dict[str, Wish],
+    usable: float,
+    outlook: Outlook,
+    memory: dict[str, Any],
+) -> dict[str, list[Verdict]]:
+    """By kind, all limits, the tightest first."""
+    rooms = {}
+    for kind, wish in wishes.items():
+        limits = [limit for limit in found if limit.kind == kind]
+        judged = [room.judge(limit, wish, usable) for limit in limits]
+        foreseen = [_foreseen(verdict, outlook, memory, alone=len(judged) == 1) for verdict in judged]
+        rooms[kind] = sorted(foreseen, key=lambda verdict: verdict.tightness, reverse=True)
+    return {kind: each for kind, each in rooms.items() if each}
 
 
-def _thresholds(kind: str, total: float, warn: Amount | None, crit: Amount | None) -> Thresholds:
-    """What is configured; of a pair with one half left out the other is the usual one, on its right side."""
-    warned = warn.of(total) if warn else min(WARN_SHARE * total, WARN_AT_MOST[kind])
-    alarmed = crit.of(total) if crit else min(CRIT_SHARE * total, CRIT_AT_MOST[kind])
-    if crit and not warn:
-        warned = max(warned, alarmed)
-    if warn and not crit:
-        alarmed = min(alarmed, warned / 2)
-    return Thresholds(warned, alarmed)
+def _foreseen(verdict: Verdict, outlook: Outlook, memory: dict[str, Any], *, alone: bool) -> Verdict:
+    """The same with the time until it is full, and WARNING where that is too soon."""
+    left = _left(verdict, outlook, memory, alone=alone)
+    return _in_time(replace(verdict, left=left), outlook.full_within)
 
 
-def _state(limit: Limit, free: float, thresholds: Thresholds) -> tuple[Status, str]:
-    if free <= 0:
-        return Status.CRITICAL, "full"
-    if limit.expired:
-        return Status.CRITICAL, "above the soft limit, and its grace period is over"
-    if free < thresholds.crit:
-        return Status.CRITICAL, f"critical below {_count(limit.kind, thresholds.crit)}"
-    if limit.soft is not None and limit.used > limit.soft:
-        return Status.WARNING, f"above the soft limit, grace {limit.grace or 'not known'}"
-    if free < thresholds.warn:
-        return Status.WARNING, f"warned below {_count(limit.kind, thresholds.warn)}"
-    return Status.OK, ""
+def _in_time(verdict: Verdict, full_within: float | None) -> Verdict:
+    """WARNING where all is well so far and it is full too soon."""
+    if verdict.status is not Status.OK or verdict.left is None or verdict.free <= 0:
+        return verdict
+    if full_within is None or verdict.left >= full_within:
+        return verdict
+    return replace(verdict, status=Status.WARNING, why=f"warned within {format_duration(full_within)}")
 
 
-# The forecast.
-
-
-def _forecast(
-    verdict: Verdict, history: History, memory: dict[str, Any], now: float, growth: float | None
-) -> float | None:
-    """Seconds until nothing is left, or None."""
-    if growth:
-        return verdict.free / growth
-    kind = verdict.limit.kind
-    points = history.series("used", kind)
-    if not points or math.isinf(verdict.free):
+def _left(verdict: Verdict, outlook: Outlook, memory: dict[str, Any], *, alone: bool) -> float | None:
+    """Seconds until nothing is left, or None. Of several limits each has a series of its own."""
+    limit = verdict.limit
+    if math.isinf(verdict.free):
         return None
-    measured = memory.setdefault("rates", {}).get(kind)
+    if outlook.growth and limit.kind == BYTES:
+        return verdict.free / outlook.growth
+    points = outlook.history.series(_series(limit, alone=alone), limit.kind)
+    if not points:
+        return None
+    now, rates = outlook.now, memory.setdefault("rates", {})
+    measured = rates.get(f"{limit.kind} {limit.of}")
     if measured is None or len(points) <= FEW or not 0 <= now - measured[0] < RATE_KEPT:
-        measured = memory["rates"][kind] = [now, filling_rate([*points, (now, verdict.limit.used)])]
+        rate = filling_rate([*points, (max(limit.at or now, points[-1][0]), limit.used)])
+        measured = rates[f"{limit.kind} {limit.of}"] = [now, rate]
     return time_to_full(verdict.free, measured[1], points)
+
+
+def _series(limit: Limit, *, alone: bool) -> str:
+    return "used" if alone else f"used by {limit.of}"
 
 
 # Wording.
 
 
-def _worded(
-    path: str, verdict: Verdict, judged: list[Verdict], left: float | None, full_within: float | None
-) -> Result:
-    soon = left is not None and full_within is not None and left < full_within and verdict.free > 0
-    status = Status.WARNING if soon and verdict.status is Status.OK else verdict.status
-    parts = [_room(path, verdict)]
-    if verdict.free > 0 and left is not None:
-        parts.append(f"full in about {format_duration(left)}")
-    if soon and full_within is not None:
-        parts.append(f"warned within {format_duration(full_within)}")
-    if verdict.why:
-        parts.append(verdict.why)
-    details = "\n".join(_room(path, each) for each in judged) if len(judged) > 1 else ""
-    return Result(status, ", ".join(parts), _metrics(verdict, left), details, verdict.limit.kind)
+def _told(
+    path: str,
+    rooms: dict[str, list[Verdict]],
+    outlook: Outlook,
+    spot: quotas.Place,
+    source: str | dict[str, Any],
+    memory: dict[str, Any],
+) -> Iterator[Result]:
+    if not rooms:
+        yield unknown(f"{path}: the file system reports no size", subject=BYTES)
+        return
+    shared = [each[0] for each in rooms.values() if not each[0].limit.of.startswith("quota of user")]
+    most: dict[str, str] = {}
+    if any(verdict.status is not Status.OK for verdict in shared) and isinstance(source, str):
+        most = dict(holders.holders(source, spot, memory))
+    else:
+        holders.forget(memory)
+    for kind, judged in rooms.items():
+        yield _worded(path, judged, outlook, most.get(kind, ""))
 
 
-def _room(path: str, verdict: Verdict) -> str:
-    limit = verdict.limit
-    where = path if limit.of == FILE_SYSTEM else f"{path}, {limit.of}"
-    if limit.capacity is None:
-        return f"{where}: {_count(limit.kind, limit.used)} used, no limit"
-    reserved = "" if verdict.total >= limit.capacity else " usable"
-    if limit.kind == INODES:
-        return f"{where}: {verdict.free:,.0f} of {verdict.total:,.0f}{reserved} inodes free"
-    share = 100 * verdict.free / verdict.total if verdict.total else 0.0
-    return (
-        f"{where}: {format_size(verdict.free)} of {format_size(verdict.total)}{reserved} free ({share:.3g} %)"
-    )
+def _worded(path: str, judged: list[Verdict], outlook: Outlook, most: str) -> Result:
+    """The tightest of one kind, with what it means for the runs."""
+    verdict = judged[0]
+    parts = [room.room(path, verdict)]
+    status = verdict.status
+    if verdict.free > 0 and verdict.left is not None:
+        parts.append(f"full in about {format_duration(verdict.left)}")
+    parts += [verdict.why] if verdict.why else []
+    if outlook.saving and verdict.limit.kind == BYTES and not math.isinf(verdict.free):
+        parts.append(keeping.words(outlook.saving, verdict.free))
+        if outlook.saving.room(verdict.free) == 0 and status is Status.OK:
+            status = Status.WARNING
+    if status is not Status.OK and most:
+        parts.append(most)
+    age = outlook.now - (verdict.limit.at or outlook.now)
+    parts += [f"figures of {format_duration(age)} ago"] if age >= LATE else []
+    details = "\n".join(room.room(path, each) for each in judged) if len(judged) > 1 else ""
+    figures = {**room.metrics(verdict), **_each(judged)}
+    return Result(status, ", ".join(parts), figures, details, verdict.limit.kind)
 
 
-def _count(kind: str, amount: float) -> str:
-    return f"{amount:,.0f} inodes" if kind == INODES else format_size(amount)
-
-
-def _metrics(verdict: Verdict, left: float | None) -> dict[str, Metric]:
-    unit = "B" if verdict.limit.kind == BYTES else ""
-    found = {"used": Metric(round(verdict.limit.used), unit)}
-    if verdict.limit.capacity is not None:
-        thresholds = verdict.thresholds
-        found["free"] = Metric(round(verdict.free), unit, thresholds.warn, thresholds.crit)
-        found["total"] = Metric(round(verdict.total), unit)
-    if left is not None:
-        found["full_in"] = Metric(round(left), "s")
-    return found
+def _each(judged: list[Verdict]) -> dict[str, Metric]:
+    """What each of several limits has used: the forecast wants every series for itself."""
+    if len(judged) == 1:
+        return {}
+    unit = "B" if judged[0].limit.kind == BYTES else ""
+    limited = [verdict.limit for verdict in judged if verdict.limit.capacity is not None]
+    return {_series(limit, alone=False): Metric(round(limit.used), unit) for limit in limited}

@@ -1,7 +1,7 @@
 """memory_leak: how much memory is left to the run on each of its nodes, and when will it be used up?
 
 What counts is what the kernel would kill for: the job's control group where it has one, else the node.
-Less than `memory_free` left is a WARNING.
+Less than `memory_free` left is CRITICAL: it is measured, while the forecast below is a WARNING.
 
 A leak is a trend of **anonymous** memory (not page cache, not mapped files; shared segments once,
 however many processes map them) that would use up what is left within `used_up_within`. Memory that goes
@@ -27,12 +27,13 @@ from watchdogd.plugin import (
     Snapshot,
     Status,
     check,
+    critical,
     notice,
     ok,
     unknown,
     warning,
 )
-from watchdogd.probe.memorylook import look
+from watchdogd.probe.nodelook import look
 from watchdogd.readers.usage import Memory, Process
 from watchdogd.units import format_duration, format_size
 
@@ -53,7 +54,7 @@ def _rejudge(subject: str, numbers: Mapping[str, float], parameters: Mapping[str
     free: Amount = parameters["memory_free"]
     if "left" not in numbers or free.absolute is None:
         return None
-    result = warning if numbers["left"] < free.absolute else ok
+    result = critical if numbers["left"] < free.absolute else ok
     return result(f"{subject}: {format_size(numbers['left'])} left, {format_size(free.absolute)} wanted")
 
 
@@ -71,7 +72,7 @@ def memory_leak(
 ) -> Iterator[Result]:
     """How much memory is left to the run on each of its nodes, and when will it be used up?
 
-    memory_free: WARNING where less is left of the job's control group, or of the node: a size or per cent
+    memory_free: CRITICAL where less is left of the job's control group, or of the node: a size or per cent
     used_up_within: WARNING where the trend of anonymous memory uses up what is left sooner
     warm_up: the start of a job, in which memory fills anyway; the trend is judged over as long at least
     deadline: seconds for asking all nodes
@@ -110,9 +111,10 @@ def _judged(
             yield notice(f"the memory of {run.name} cannot be watched: {seen.closed}")
         memory["told"] = True
         return
-    yield whole(seen.nodes)
+    held_by = {node: usage.memory for node, usage in seen.nodes.items() if usage.memory is not None}
+    yield whole(held_by)
     since = max(job.started_at or 0.0 for job in jobs) + limits.warm_up
-    for node, held in seen.nodes.items():
+    for node, held in held_by.items():
         past = [point for point in history.series("anonymous", node) if point[0] >= since]
         yield judge(node, held, limits, [*past, (now, held.anonymous)])
     yield from (unknown(f"{node}: {why}", subject=node) for node, why in seen.silent.items() if node)
@@ -132,13 +134,13 @@ def judge(node: str, held: Memory, limits: Limits, points: Sequence[tuple[float,
     free = limits.free.of(held.total)
     details = "\n".join(map(_named, held.processes))
     figures = {
-        "left": Metric(round(held.left), "B", warn=round(free)),
+        "left": Metric(round(held.left), "B", crit=round(free)),
         "anonymous": Metric(round(held.anonymous), "B"),
     }
     line = f"{_left(node, held)}, its processes hold {format_size(held.anonymous)}"
     if held.left < free:
         text = f"{line}: below {format_size(free)}{_most(held)}"
-        return warning(text, subject=node, details=details, **figures)
+        return critical(text, subject=node, details=details, **figures)
     rate = filling_rate(points) if points[-1][0] - points[0][0] >= limits.warm_up else None
     until = time_to_full(held.left, rate, points)
     if rate and until is not None and until <= limits.used_up_within:

@@ -121,7 +121,7 @@ class Places(NamedTuple):
     """Where the files of one run are, absolute paths, and what the configuration says for its Guard.
 
     finished: the mark that the run is done. memory_free: a size or a percentage, None for no limit. group:
-    the Unix group that shares home, None where it is the owner's alone.
+    the Unix group that shares home, None where it is the owner's alone. node_disks: what the probe looks at.
     """
 
     kill_switch: str
@@ -130,6 +130,7 @@ class Places(NamedTuple):
     inbox: str
     memory_free: str | None
     group: str | None
+    node_disks: tuple[str, ...] = ()
 
 
 def places(run: str, home: str | None = None) -> Places:
@@ -142,7 +143,7 @@ def places(run: str, home: str | None = None) -> Places:
     return _places(run, home, _told(_stem(run, home) + ".json"))
 
 
-def _places(run: str, home: str, told: dict[str, str]) -> Places:
+def _places(run: str, home: str, told: dict[str, Any]) -> Places:
     stem = _stem(run, home)
     return Places(
         kill_switch=os.path.join(home, told.get("kill_switch") or stem + ".kill"),
@@ -151,6 +152,7 @@ def _places(run: str, home: str, told: dict[str, str]) -> Places:
         inbox=os.path.join(home, told.get("inbox") or "inbox"),
         memory_free=told.get("memory_free"),
         group=told.get("group"),
+        node_disks=tuple(told.get("node_disks") or ()),
     )
 
 
@@ -162,17 +164,23 @@ def _home(home: str | None) -> str:
     return os.path.abspath(os.path.expanduser(home or os.environ.get("WATCHDOGD_HOME") or "~/.watchdogd"))
 
 
-def _told(path: str) -> dict[str, str]:
-    """The strings in RUN.json; keys that later versions may add are left aside."""
+def _told(path: str) -> dict[str, Any]:
+    """The strings in RUN.json and its lists of them; keys that later versions may add are left aside."""
     try:
         text = _read_head(path)
     except (FileNotFoundError, NotADirectoryError):
         return {}
     try:
         told = json.loads(text)
-        return {str(key): value for key, value in told.items() if isinstance(value, str)}
+        return {str(key): value for key, value in told.items() if _textual(value)}
     except (ValueError, AttributeError):
         raise ValueError(f"{path} is not a JSON object: the daemon writes it anew when it starts") from None
+
+
+def _textual(value: object) -> bool:
+    return isinstance(value, str) or (
+        isinstance(value, list) and all(isinstance(each, str) for each in value)
+    )
 
 
 # Amounts
@@ -630,7 +638,7 @@ class Guard:
             raise ValueError("a Guard needs the name of its run, as in [runs.NAME] of config.toml")
         self.run = run
         self._home = None if home is None else os.fspath(home)
-        self._overrides = {
+        self._overrides: dict[str, Any] = {
             key: os.path.abspath(os.fspath(value))
             for key, value in (("kill_switch", kill_switch), ("save_switch", save_switch))
             if value is not None

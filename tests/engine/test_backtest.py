@@ -137,7 +137,7 @@ def test_one_node_that_falls_silent_does_not_clear_another(
         rounds.append((at, [node("n1", at, 1e9), *([node("n2", at, 100e9)] if number % 2 else [])]))
     recorded(home, rounds)
     alerts = told(CHANNEL + '[runs.run-17]\nmemory_free = "5GB"\n')
-    assert [(alert["status"], "n1" in alert["headline"]) for alert in alerts] == [("WARNING", True)]
+    assert [(alert["status"], "n1" in alert["headline"]) for alert in alerts] == [("CRITICAL", True)]
 
 
 def test_people_see_how_many_came_and_what_was_judged_anew(

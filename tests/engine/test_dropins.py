@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_verbs import Dog
+from tests.faults import mounts
 from tests.waiting import wait_until
 from watchdogd.config import Config, parse
 from watchdogd.engine.cleanup import clean_up
@@ -439,16 +439,9 @@ def test_secrets_stay_out_of_their_environment(dog: Dog) -> None:
 
 @pytest.fixture
 def hung(tmp_path: Path) -> Iterator[Path]:
-    """A FUSE file system whose server never answers: whoever looks into it waits."""
-    place = tmp_path / "hung"
-    place.mkdir()
-    server = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
-    options = f"fd={server},rootmode=40000,user_id=0,group_id=0".encode()
-    mount = ctypes.CDLL(None, use_errno=True).mount
-    assert mount(b"fuse", os.fsencode(place), b"fuse", 0, options) == 0, os.strerror(ctypes.get_errno())
-    yield place
-    os.close(server)
-    subprocess.run(["umount", "--lazy", str(place)], check=True)
+    """A file system that never answers."""
+    with mounts.hung(tmp_path / "hung") as place:
+        yield place
 
 
 @pytest.mark.root

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,11 @@ from typing import Any
 import pytest
 from watchdogd.plugins.disk_quota import disk_quota
 
+from watchdogd.checks import keeping, place, room
+from watchdogd.checks.room import Wish
+from watchdogd.checks.saving import Saving
 from watchdogd.plugin import Amount, History, Result, Status
+from watchdogd.readers.quota.limit import BYTES, INODES, Limit
 
 MB = 1_000_000
 NOW = 1_800_000_000.0
@@ -272,8 +277,6 @@ def test_a_command_of_the_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_du_counts_in_the_background(tmp_path: Path) -> None:
-    import time
-
     (tmp_path / "file").write_bytes(b"x" * 100_000)
     memory: dict[str, Any] = {}
     look(tmp_path, memory, quota="du")
@@ -283,3 +286,142 @@ def test_du_counts_in_the_background(tmp_path: Path) -> None:
         seen = look(tmp_path, memory, quota="du")
     assert memory.get("du", {}).get("found", {}).get("inodes") == 2, "du did not end within 30 s"
     assert "counted by du 0s ago: 10" in seen["bytes"].details
+
+
+REPQUOTA = """cat <<'END'
+*** Report for user quotas on device /dev/sdq1
+Block grace time: 7days; Inode grace time: 7days
+                        Block limits                File limits
+User            used    soft    hard  grace    used  soft  hard  grace
+----------------------------------------------------------------------
+root      --      40       0       0      0      4     0     0      0
+carol     --  102400       0       0      0    840     0     0      0
+END
+echo "dave      --  $(cat "$STATE/dave")       0       0      0    10     0     0      0"
+"""
+
+
+def test_who_filled_it_is_named_with_what_came_since(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool(tmp_path, "repquota", REPQUOTA, monkeypatch)
+    tool(tmp_path, "quota", "true", monkeypatch)
+    monkeypatch.setenv("STATE", str(tmp_path))
+    (tmp_path / "dave").write_text("51200")
+    memory: dict[str, Any] = {}
+    tight = {"warn_free": Amount(share=1.0), "crit_free": Amount(absolute=0), "quota": "posix"}
+    first = look(tmp_path, memory, **tight)["bytes"].summary
+    assert "most is held by carol (105 MB), dave (52.4 MB), root (41 kB)" in first
+    memory["holders"]["asked"] -= 1000
+    (tmp_path / "dave").write_text("251200")
+    later = look(tmp_path, memory, **tight)["bytes"].summary
+    assert "dave (257 MB, 205 MB of it since 2027-01-15T" in later
+    calm = {"warn_free": Amount(absolute=0), "warn_inodes_free": Amount(absolute=0), "quota": "posix"}
+    assert "most is held" not in look(tmp_path, memory, **calm)["bytes"].summary
+    assert "holders" not in memory
+
+
+def test_a_tool_that_refuses_to_tell_who_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusal = "echo asked >>$STATE/log; echo 'repquota: Cannot open: Permission denied' >&2; exit 1"
+    tool(tmp_path, "repquota", refusal, monkeypatch)
+    tool(tmp_path, "quota", "true", monkeypatch)
+    monkeypatch.setenv("STATE", str(tmp_path))
+    memory: dict[str, Any] = {}
+    for _ in range(3):
+        seen = look(tmp_path, memory, warn_free=Amount(share=1.0), quota="posix")
+        assert "most is held" not in seen["bytes"].summary
+    assert (tmp_path / "log").read_text() == "asked\n"
+
+
+@pytest.mark.parametrize(
+    ("limit", "wish", "status"),
+    [
+        (Limit(BYTES, "q", used=120, soft=100, grace="6days"), Wish(), Status.WARNING),
+        (Limit(BYTES, "q", used=96, soft=100), Wish(), Status.WARNING),
+        (Limit(BYTES, "q", used=120, soft=100, expired=True), Wish(), Status.CRITICAL),
+        (Limit(BYTES, "q", used=120, soft=100), Wish(crit=Amount(share=0.01)), Status.CRITICAL),
+        (Limit(BYTES, "q", used=120, soft=100, hard=1000, grace="6days"), Wish(), Status.WARNING),
+        (Limit(BYTES, "q", used=100, soft=100, hard=1000, grace="6days"), Wish(), Status.WARNING),
+        (Limit(BYTES, "q", used=1001, soft=100, hard=1000, grace="6days"), Wish(), Status.CRITICAL),
+        (Limit(BYTES, "q", used=60, soft=100, hard=1000), Wish(), Status.OK),
+        (Limit(INODES, "q", used=60), Wish(Amount(absolute=9_000_000_000)), Status.OK),
+    ],
+)
+def test_soft_and_hard_limits(limit: Limit, wish: Wish, status: Status) -> None:
+    assert room.judge(limit, wish).status is status
+
+
+OFF = """
+case "$1 $2" in
+"quota -g") echo "group quotas are not enabled." >&2; exit 1 ;;
+"quota "*) echo "Disk quotas for usr $3 (uid 1):"
+        echo "  Filesystem kbytes quota limit grace files quota limit grace"
+        echo "  $4 1000 0 0 - 5 0 0 -" ;;
+esac
+"""
+
+
+def test_a_kind_of_quota_that_is_switched_off_is_no_trouble(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool(tmp_path, "lfs", OFF, monkeypatch)
+    assert look(tmp_path, quota="lustre")["quota"].status is Status.OK
+
+
+def test_each_of_several_limits_has_a_forecast_of_its_own(lustre: Path) -> None:
+    """The file system is as it was for days, the quota of the project fills."""
+    (lustre / "project").write_text("   500000 0 1000000 - 10 0 0 -\n")
+    seen = look(lustre, quota="lustre")["bytes"]
+    level = float(os.statvfs(lustre).f_blocks)
+    flat = tuple((at, level + number % 2) for number, (at, _) in enumerate(filling(0, 0, 24)))
+    past = {
+        ("bytes", "used by file system"): flat,
+        ("bytes", "used by quota of project 77001"): filling(512e6 - 24 * 20e6, 20e6, 24),
+    }
+    assert {name for _, name in past} < set(seen.metrics)
+    wanted: dict[str, Any] = {"full_within": 2 * 86400.0, "warn_free": Amount(absolute=0)}
+    result = look(lustre, quota="lustre", history=History(past), **wanted)["bytes"]
+    assert result.status is Status.WARNING
+    assert "quota of project 77001: 512 MB of 1.02 GB free (50 %), full in about 1d1h" in result.summary
+
+
+def test_old_figures_of_a_tool_are_dated_and_very_old_ones_are_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for age, status in ((2400, Status.OK), (2 * 86400, Status.UNKNOWN)):
+        said = f'{{"used_bytes": 800, "limit_bytes": 1000, "updated_at": {NOW - age:.0f}}}'
+        tool(tmp_path, "myquota", f"echo '{said}'", monkeypatch)
+        seen = look(tmp_path, quota={"command": ["myquota"]}, warn_free=Amount(absolute=300))
+        assert seen["quota"].status is status
+        assert f"figures of {'40m' if age == 2400 else '2d'} ago" in seen["bytes"].summary
+    assert "figures are 2d old" in seen["quota"].summary
+
+
+def test_room_is_told_in_checkpoints(tmp_path: Path) -> None:
+    here = time.time()
+    for number in range(4):
+        folder = tmp_path / f"global_step{number}"
+        folder.mkdir()
+        (folder / "weights").write_bytes(b"x" * 1000)
+        for path in (folder / "weights", folder):
+            os.utime(path, (here - 3600 * (4 - number),) * 2)
+    given = {"path": str(tmp_path), "checkpoints": (f"{tmp_path}/global_step*",)}
+    injected = {"memory": {}, "history": History(), "now": here}
+    [bytes_] = [each for each in disk_quota.results(given, injected) if each.subject == "bytes"]
+    assert "more checkpoints of 1 kB (one every 1h)" in bytes_.summary
+    assert (
+        keeping.words(Saving(2.3e12, 10800.0), 9.9e12)
+        == "room for 4 more checkpoints of 2.3 TB (one every 3h)"
+    )
+    assert keeping.words(Saving(2.3e12), 1e12) == "the next checkpoint of 2.3 TB does not fit"
+
+
+def test_what_fstab_has_and_is_not_mounted_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "fstab").write_text(f"mgs@tcp:/ark {tmp_path} lustre flock 0 0\n")
+    monkeypatch.setattr(place, "_FSTAB", str(tmp_path / "fstab"))
+    memory: dict[str, Any] = {}
+    seen = look(tmp_path, memory)
+    assert (set(seen), seen[""].status) == ({""}, Status.CRITICAL)
+    assert f"/etc/fstab has lustre mgs@tcp:/ark at {tmp_path}, what is written there" in seen[""].summary
+    monkeypatch.setattr(place, "_FSTAB", "/nowhere")
+    assert look(tmp_path, memory)[""].status is Status.OK

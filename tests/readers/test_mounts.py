@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from watchdogd.readers.mounts import Mount, mount_of, read_mounts
+from watchdogd.readers.mounts import Mount, mount_of, read_fstab, read_mounts
 
 TEXT = r"""22 1 0:21 / / rw,relatime shared:1 - overlay overlay rw
 31 22 0:47 / /data rw,relatime shared:2 master:1 - lustre 10.20.0.5@tcp:10.20.0.6@tcp:/data rw,flock
@@ -21,3 +21,16 @@ def test_the_deepest_mount_counts_and_the_last_of_one_point() -> None:
     assert mount_of("/data2", mounts) == Mount("/data2", "ext4", "/dev/sdb1", "rw")
     assert mount_of("/database", mounts) == Mount("/", "overlay", "overlay", "rw")
     assert mount_of("/x", ()) is None
+
+
+def test_fstab_tells_what_should_be_mounted() -> None:
+    text = """# <file system> <mount point> <type> <options> <dump> <pass>
+UUID=1 / ext4 defaults 0 1
+mgs@tcp:/ark  /ark\\040two  lustre  flock,_netdev
+UUID=2 none swap sw 0 0
+host:/x /later nfs noauto,user 0 0
+"""
+    assert read_fstab(text) == (
+        Mount("/", "ext4", "UUID=1", "defaults"),
+        Mount("/ark two", "lustre", "mgs@tcp:/ark", "flock,_netdev"),
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from watchdogd.errors import UnreadableError
-from watchdogd.readers.quota import beegfs, ceph, gpfs, lustre, table, tool
+from watchdogd.readers.quota import beegfs, ceph, gpfs, lustre, report, table, tool
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
 from watchdogd.readers.quota.size import amount, limit
 
@@ -243,3 +243,68 @@ def test_a_site_tool_by_pattern() -> None:
     ]
     with pytest.raises(UnreadableError, match="matches nothing"):
         tool.read_text(WORKSPACES, r"(?P<used>\d+) potatoes", "ws")
+
+
+REPQUOTA = """*** Report for project quotas on device /dev/nvme1n1p2
+Block grace time: 7days; Inode grace time: 7days
+                        Block limits                File limits
+Project         used    soft    hard  grace    used  soft  hard  grace
+----------------------------------------------------------------------
+77        +-   10248   20480   10240              2     0     0
+weather   ++    3000    2000    9000   none      70    50    90  5days
+*** Report for user quotas on device /dev/sdc1
+User            used    soft    hard  grace    used  soft  hard  grace
+carol     --       8       0       0              1     0     0
+"""
+
+
+def test_repquota_with_blank_graces_and_several_reports() -> None:
+    found = report.read(REPQUOTA)
+    assert [(limit.of, limit.kind, limit.path) for limit in found[::2]] == [
+        ("quota of project 77", BYTES, "/dev/nvme1n1p2"),
+        ("quota of project weather", BYTES, "/dev/nvme1n1p2"),
+        ("quota of user carol", BYTES, "/dev/sdc1"),
+    ]
+    over, weather, files = found[0], found[2], found[3]
+    assert (over.used, over.soft, over.hard) == (10248 * 1024, 20480 * 1024, 10240 * 1024)
+    assert (weather.expired, weather.grace, files.expired, files.grace) == (True, "", False, "5days")
+    raw = REPQUOTA.replace("   none      70", "   1795800000      70").replace("5days", "0")
+    assert report.read(raw, now=1795800001.0)[2].expired
+
+
+XFS = """Project quota on /data (/dev/vdb)
+                               Blocks                                          Inodes
+Project ID       Used       Soft       Hard    Warn/Grace           Used       Soft       Hard    Warn/ Grace
+---------- -------------------------------------------------- --------------------------------------------------
+#7              81920   52428800   62914560     00 [--------]         12          0          0     00 [--------]
+train            4.5G          4G         5G     00 [6 days]          1k         2k         3k     00 [-none-]
+"""
+
+
+def test_xfs_quota_with_blocks_and_inodes() -> None:
+    seven, files, train, counted = report.read(XFS)
+    assert (seven.of, seven.path, seven.used, seven.hard) == (
+        "quota of project 7",
+        "/data",
+        81920 * 1024,
+        60 << 30,
+    )
+    assert (files.kind, files.used, files.hard) == (INODES, 12, None)
+    assert (train.grace, train.used) == ("6 days", 4.5 * (1 << 30))
+    assert (counted.used, counted.hard, counted.expired) == (1000, 3000, True)
+
+
+def test_a_report_with_a_broken_line_names_it() -> None:
+    with pytest.raises(UnreadableError, match="carol     -- gibberish"):
+        report.read(REPQUOTA.partition("carol")[0] + "carol     -- gibberish\n")
+    with pytest.raises(UnreadableError, match="no report of quotas: 'Permission denied'"):
+        report.read("Permission denied\n")
+
+
+def test_a_wrapper_that_prints_what_a_known_tool_does_needs_no_pattern() -> None:
+    assert tool.read(REPQUOTA, None, "sudo", 0.0)[0].of == "quota of project 77"
+    lfs = "Disk quotas for prj 9 (pid 9):\n Filesystem used quota limit grace files quota limit grace\n"
+    [blocks, _] = tool.read(lfs + " /ark 1T 2T 3T - 5 0 0 -\n", None, "wrap", 0.0)
+    assert (blocks.of, blocks.hard) == ("quota of project 9", 3 << 40)
+    dated = tool.read('{"used_bytes": 1, "updated_at": "2026-11-28T03:00:00+01:00"}', None, "q", 0.0)
+    assert dated[0].at == 1795831200.0

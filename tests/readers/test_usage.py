@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 
 import pytest
 
 from watchdogd.errors import UnreadableError
+from watchdogd.probe import nodedisk
 from watchdogd.readers import sample, usage
 from watchdogd.readers.gpu.gpu import Gpu, Readout
 from watchdogd.readers.gpu.probe import Node
@@ -36,13 +39,24 @@ def test_what_is_no_sample(text: str) -> None:
         usage.read(text)
 
 
-def test_stat_of_file_systems_with_and_without_inodes_and_names_with_spaces() -> None:
-    text = (
-        "1000 400 4096 64 32 /tmp\n"
-        "stat: cannot read file system information for '/gone': No such file or directory\n"
-        "10 1 512 0 0 /a b\n"
+def test_stat_of_a_file_system_with_what_is_kept_for_root_and_of_none() -> None:
+    assert usage.read_stat("1000 400 350 4096 64 32\n") == Disk(350 * 4096, 950 * 4096, 32, 64)
+    assert usage.read_stat("10 1 1 512 0 0", read_only=True) == Disk(512, 5120, read_only=True)
+    assert usage.read_stat("stat: cannot read file system information for '/gone'") is None
+
+
+def test_disks_of_this_node_and_what_is_wrong_with_them(tmp_path: Path) -> None:
+    found = nodedisk.disks((str(tmp_path), f"{tmp_path}/gone"))
+    seen = os.statvfs(tmp_path)
+    assert found[str(tmp_path)].total == (seen.f_blocks - seen.f_bfree + seen.f_bavail) * seen.f_frsize
+    assert found[f"{tmp_path}/gone"] == Disk(trouble="No such file or directory")
+    assert (
+        usage.read(json.dumps({"run": "a", "job": "1", "node": "n", **usage.as_json(None, found)})).disks
+        == found
     )
-    assert usage.read_stat(text) == {
-        "/tmp": Disk(400 * 4096, 1000 * 4096, 32, 64),
-        "/a b": Disk(512, 5120),
-    }
+
+
+def test_a_sample_of_an_older_probe_is_read() -> None:
+    disk = '{"free": 1, "total": 2, "inodes": 0, "free_inodes": 0}'
+    text = f'{{"run": "a", "job": "1", "node": "n", "disks": {{"/t": {disk}}}}}'
+    assert usage.read(text).disks == {"/t": Disk(1.0, 2.0)}

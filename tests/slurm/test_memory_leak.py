@@ -74,7 +74,7 @@ def test_a_colleagues_job_tells_through_its_probe_that_memory_is_short(slurm: Cl
     start(slurm, "bob", home, f"{slurm.watchdogd} --home {home} probe --run run-17 --every 5s &")
     wait_until(
         lambda: (
-            {node for node, each in check(slurm, home).items() if each["status"] == "WARNING"}
+            {node for node, each in check(slurm, home).items() if each["status"] == "CRITICAL"}
             == {"node2", "node3"}
         ),
         2 * ANSWERING,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import grp
 import os
 import pwd
+import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -40,6 +41,7 @@ _BY_TYPE = {
 }
 _LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "f2fs"})
 _GPFS_TOOLS = "/usr/lpp/mmfs/bin"
+_NOT_ENABLED = re.compile(r"quotas? (?:is|are) not enabled|no quota management installed", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ def ask_quotas(source: str | Mapping[str, Any], place: Place, memory: dict[str, 
     `memory` is the check's own: what is counted in the background is kept there.
     """
     if not isinstance(source, str):
-        return _tool(source)
+        return _tool(source, place.now)
     if source == "du":
         limits, trouble = du.usage(place.path, memory, place.now)
         return Quotas(limits, trouble=trouble)
@@ -104,14 +106,15 @@ def _targets(answer: Answer) -> tuple[lustre.Target, ...]:
 
 def _gpfs(place: Place) -> Quotas:
     device = os.path.basename(place.mount.source)
-    told = ask([_gpfs_tool("mmlsattr"), "-L", place.path], deadline=DEADLINE)
+    told = ask([gpfs_tool("mmlsattr"), "-L", place.path], deadline=DEADLINE)
     fileset = gpfs.read_fileset(told.output)
     asked = [[], *(["-g", group] for group in _groups(place.path)), *([["-j", fileset]] if fileset else [])]
-    commands = [[_gpfs_tool("mmlsquota"), *whose, "-Y", device] for whose in asked]
+    commands = [[gpfs_tool("mmlsquota"), *whose, "-Y", device] for whose in asked]
     return _read(_all(commands), lambda text: gpfs.read_quotas(text, device, fileset))
 
 
-def _gpfs_tool(name: str) -> str:
+def gpfs_tool(name: str) -> str:
+    """A command of GPFS: on PATH, else where it is installed."""
     return shutil.which(name) or os.path.join(_GPFS_TOOLS, name)
 
 
@@ -166,14 +169,14 @@ def _attributes(path: str) -> dict[str, bytes]:
 _ENODATA = 61
 
 
-def _tool(source: Mapping[str, Any]) -> Quotas:
+def _tool(source: Mapping[str, Any], now: float) -> Quotas:
     argv, pattern = [str(word) for word in source.get("command", ())], source.get("pattern")
     if not argv:
         return Quotas(trouble="write quota = { command = ['tool', 'argument'], pattern = '...' }")
     name = os.path.basename(argv[0])
 
     def read(text: str) -> list[Limit]:
-        return tool.read_text(text, pattern, name) if pattern else tool.read_json(text, name)
+        return tool.read(text, pattern, name, now)
 
     return _read(_all([argv]), read)
 
@@ -204,6 +207,8 @@ def _read(answers: Sequence[Answer], reader: Callable[[str], Sequence[Limit]]) -
         if answer.silent:
             trouble = trouble or answer.trouble
             continue
+        if _NOT_ENABLED.search(answer.errors) and not answer.output.strip():
+            continue  # this kind of quota does not exist there: no limit
         try:
             limits += reader(answer.output)
         except UnreadableError as error:

@@ -11,6 +11,8 @@ TYPE_CHECKING = False  # without the import of typing: see watchdogd/cli/__init_
 if TYPE_CHECKING:
     import argparse
 
+    from watchdogd.training import Places
+
 _SHORTEST = 5.0
 _DISKS = ("/tmp", "/dev/shm")  # noqa: S108 - what fills on compute nodes; nothing is written there
 
@@ -25,7 +27,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="DIR",
         dest="disks",
-        help="a disk of each node; may be given several times (default: /tmp and /dev/shm)",
+        help="a disk of each node, also several (default: the run's node_disks, else /tmp and /dev/shm)",
     )
     parser.add_argument("--job", help=SUPPRESS)  # given by the probe to its samplers, one a node
 
@@ -33,12 +35,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """0 when the job's work is over."""
     every = _seconds(args.every)
-    inbox = _inbox(args)
+    places = _places(args)
     if args.job is not None:
         from watchdogd.probe import node
 
-        disks = tuple(args.disks or _DISKS)
-        node.serve(node.Task(args.name, args.job, inbox, disks, every))
+        disks = tuple(args.disks or places.node_disks or _DISKS)
+        node.serve(node.Task(args.name, args.job, places.inbox, disks, every))
         return 0
     from watchdogd.place import home_folder
     from watchdogd.probe import job
@@ -47,23 +49,24 @@ def run(args: argparse.Namespace) -> int:
     words = [f"--run={args.name}", f"--every={args.every}", f"--job={place.job}"]
     words += [f"--home={home_folder(args.home)}"]
     words += [f"--disk={disk}" for disk in args.disks or ()]
-    job.accompany(place, args.name, inbox, words)
+    job.accompany(place, args.name, places.inbox, words)
     return 0
 
 
-def _inbox(args: argparse.Namespace) -> str:
+def _places(args: argparse.Namespace) -> Places:
     """Where samples go, as the daemon told in switches/RUN.json, else in home. UsageError: not possible."""
     from watchdogd.training import places
 
     try:
-        inbox = places(args.name, args.home).inbox
+        found = places(args.name, args.home)
     except ValueError as error:
         raise UsageError(f"probe: {error}") from None
+    inbox = found.inbox
     if not os.path.isdir(inbox):
         raise UsageError(f"probe: there is no {inbox}: give the watchdog's home by --home or WATCHDOGD_HOME")
     if not os.access(inbox, os.W_OK | os.X_OK):
         raise UsageError(f"probe: {inbox} cannot be written: a home that a team shares has a group")
-    return inbox
+    return found
 
 
 def _seconds(text: str) -> float:

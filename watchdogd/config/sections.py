@@ -253,6 +253,8 @@ class DiskSection(Section):
     usable: Share | None = None
     full_within: Positive | None = None
     growth: Rate | None = None
+    write_probe: bool | None = None
+    write_within: Positive | None = None
     channels: tuple[str, ...] | None = None
     runbook: OneLine | None = None
     checks: dict[str, dict[str, Any]] = Field(default_factory=dict)

@@ -30,6 +30,7 @@ RUN_PLUGINS = {
     "checkpoint_age": "checkpoints",
     "gpu_health": "gpus_per_node",
     "memory_leak": "memory_free",
+    "node_disks": "node_disks",
 }
 """The checks that a run brings by itself, each with the key that has to be set for it."""
 _PATHS = frozenset({"log", "path", "kill_switch", "save_switch", "pid_file", "checkpoints", "pulse"})
@@ -136,14 +137,18 @@ class _Builder:
         for plugin in section.checks:
             self._entry(plugin, f"runs.{name}.checks.{plugin}")
         for plugin, key in RUN_PLUGINS.items():
-            wished = getattr(section, key) is not None if key else run.backend != "none" or not section.log
+            wished = (
+                getattr(section, key) not in (None, ()) if key else run.backend != "none" or not section.log
+            )
             if plugin in self.catalog and (wished or plugin in section.checks):
                 yield from self._check(f"{name}/{plugin}", plugin, section, f"runs.{name}", run)
 
     def _of_disk(self, name: str, section: DiskSection) -> Iterator[Check]:
         for plugin in section.checks:
             self._entry(plugin, f"disks.{name}.checks.{plugin}")
-        yield from self._check(f"{name}/disk_quota", "disk_quota", section, f"disks.{name}", None)
+        patterns = [run.checkpoints for run in self.config.runs.values() if run.checkpoints]
+        saved = {"checkpoints": [absolute(self.home, pattern) for pattern in dict.fromkeys(patterns)]}
+        yield from self._check(f"{name}/disk_quota", "disk_quota", section, f"disks.{name}", None, saved)
 
     def _other(self, name: str, section: CheckSection) -> Iterator[Check]:
         where = f"checks.{name}"
@@ -160,11 +165,20 @@ class _Builder:
         yield from self.made(name, entry, given, section, where, run, name)
 
     def _check(
-        self, name: str, plugin: str, section: RunSection | DiskSection, where: str, run: Run | None
+        self,
+        name: str,
+        plugin: str,
+        section: RunSection | DiskSection,
+        where: str,
+        run: Run | None,
+        known: Mapping[str, Any] | None = None,
     ) -> Iterator[Check]:
-        """A check that a run or a disk brings: the section's keys are its parameters, tuned by `checks`."""
+        """A check that a run or a disk brings: the section's keys are its parameters, tuned by `checks`.
+
+        `known` are parameters that other sections tell.
+        """
         entry = self._entry(plugin, where)
-        given = {
+        given = dict(known or {}) | {
             key: _plain(value)
             for key, value in section
             if key in entry.parameters and key in section.model_fields_set
@@ -254,7 +268,9 @@ class _Builder:
         except ValidationError as error:
             sentence = wrong(error.errors(include_url=False))
             raise ConfigError(f"{self.home.config}: {where}: {sentence}") from None
-        return absolute(self.home, checked) if parameter.name in _PATHS and checked else checked
+        if parameter.name in _PATHS and checked and isinstance(checked, str):
+            return absolute(self.home, checked)
+        return checked
 
 
 def _crossed(values: Mapping[str, Any]) -> str:

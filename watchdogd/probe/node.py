@@ -21,17 +21,17 @@ import psutil
 from watchdogd import command, training
 from watchdogd.draft import host, replace
 from watchdogd.probe import files
+from watchdogd.probe.nodedisk import disks
 from watchdogd.readers import sample, usage
 from watchdogd.readers.gpu import probe
 from watchdogd.readers.gpu.probe import Node
 from watchdogd.readers.sample import Sample
-from watchdogd.readers.usage import Disk, Memory, Process
+from watchdogd.readers.usage import Memory, Process
 
 _ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PASSED_OVER = (signal.SIGUSR1, signal.SIGUSR2)
 """Signals that Slurm sends to all steps of a job when the training is to save."""
 _SHOWN = 5
-_DISKS_DEADLINE = 5.0
 
 
 class Ended(BaseException):
@@ -81,11 +81,12 @@ def _look_again_and_again(task: Task, name: str, path: str) -> None:
         wait = task.every
 
 
-def tell(job: str) -> None:
-    """Print one node's memory once, as `slurm.fanout` takes it."""
+def tell(job: str, *paths: str) -> None:
+    """Print one node's memory, and these disks of it, once, as `slurm.fanout` takes it."""
     name = os.environ.get("SLURMD_NODENAME") or host()
     print(f"@@ node {name}")
-    print(json.dumps({"run": "", "job": job, "node": name, **usage.as_json(memory(job), {})}), flush=True)
+    told = usage.as_json(memory(job), disks(paths))
+    print(json.dumps({"run": "", "job": job, "node": name, **told}), flush=True)
 
 
 def look(task: Task, name: str) -> str:
@@ -105,12 +106,6 @@ def memory(job: str) -> Memory:
     held = sorted(_processes(job), key=lambda each: -each.anonymous)
     total = sum(each.anonymous for each in held)
     return Memory(pool.name, pool.left, pool.total, total, tuple(held[:_SHOWN]))
-
-
-def disks(paths: tuple[str, ...]) -> dict[str, Disk]:
-    """Those that answer in time."""
-    words = ["stat", "--file-system", "--format=%b %f %S %c %d %n", "--", *paths]
-    return usage.read_stat(command.ask(words, deadline=_DISKS_DEADLINE).output) if paths else {}
 
 
 def _processes(job: str) -> list[Process]:

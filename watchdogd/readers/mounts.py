@@ -1,4 +1,4 @@
-"""/proc/self/mountinfo as values: which file system a path lies on. Format: proc(5)."""
+"""/proc/self/mountinfo and /etc/fstab as values: which file system a path lies on (proc(5), fstab(5))."""
 
 from __future__ import annotations
 
@@ -24,6 +24,16 @@ class Mount:
 def read_mounts(text: str) -> tuple[Mount, ...]:
     """The mounts in the kernel's order (a later one at the same point covers the earlier)."""
     return tuple(mount for line in text.splitlines() if (mount := _mount(line)))
+
+
+def read_fstab(text: str) -> tuple[Mount, ...]:
+    """What is to be mounted at boot; entries with `noauto` or without a place of their own are left out."""
+    fields = [line.split() for line in text.splitlines() if not line.lstrip().startswith("#")]
+    return tuple(
+        Mount(_plain(point), type_, _plain(source), options)
+        for source, point, type_, options in (each[:4] for each in fields if len(each) >= 4)
+        if point.startswith("/") and "noauto" not in options.split(",")
+    )
 
 
 def mount_of(path: str, mounts: tuple[Mount, ...]) -> Mount | None:

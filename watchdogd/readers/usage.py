@@ -2,9 +2,11 @@
 
     "memory": {"pool": "cgroup job_4711", "left": 5.1e9, "total": 6.4e10, "anonymous": 4.2e10,
                "processes": [{"pid": 812, "command": "python", "anonymous": 2.1e10}, ...]},
-    "disks": {"/tmp": {"free": 9.0e9, "total": 1.0e10, "free_inodes": 600000, "inodes": 655360}}
+    "disks": {"/tmp": {"free": 9.0e9, "total": 1.0e10, "free_inodes": 600000, "inodes": 655360},
+              "/local": {"trouble": "No such file or directory"}}
 
-Bytes and numbers of inodes. `pool` is what ends the job when it is used up: a control group, or the node.
+Bytes and numbers of inodes, as an ordinary user has them. `pool` is what ends the job when it is used up: a
+control group, or the node.
 """
 
 from __future__ import annotations
@@ -17,6 +19,9 @@ from watchdogd.errors import UnreadableError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+STAT_FORMAT = "%b %f %a %S %c %d"
+"""Blocks, free ones, those free for users, their size, inodes, free ones (stat(1), of a file system)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +46,14 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """One file system of a node; it counts no inodes where `inodes` is 0."""
+    """One file system of a node; it counts no inodes where `inodes` is 0. `trouble`: why nothing is known."""
 
-    free: float
-    total: float
+    free: float = 0.0
+    total: float = 0.0
     free_inodes: float = 0.0
     inodes: float = 0.0
+    read_only: bool = False
+    trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +84,14 @@ def read(text: str) -> Usage:
         raise UnreadableError(f"no sample of a probe ({type(error).__name__}: {error})") from None
 
 
-def read_stat(text: str) -> dict[str, Disk]:
-    """What `stat -f -c '%b %f %S %c %d %n'` prints: blocks, free ones, their size, inodes, free ones, path.
-
-    Lines of another form are complaints about single paths, and passed over.
-    """
-    found = {}
-    for line in text.splitlines():
-        *numbers, path = line.split(" ", 5)
-        if len(numbers) == 5 and all(number.isdecimal() for number in numbers):
-            blocks, free, size, inodes, free_inodes = map(int, numbers)
-            found[path] = Disk(free * size, blocks * size, free_inodes, inodes)
-    return found
+def read_stat(text: str, *, read_only: bool = False) -> Disk | None:
+    """What `stat -f` prints with STAT_FORMAT of one path, or None where it is something else."""
+    numbers = text.split()
+    if len(numbers) != 6 or not all(number.isdecimal() for number in numbers):
+        return None
+    blocks, free, available, size, inodes, free_inodes = map(int, numbers)
+    total = blocks - free + available  # without what is kept for root
+    return Disk(available * size, total * size, free_inodes, inodes, read_only)
 
 
 def _memory(told: dict[str, Any]) -> Memory:
@@ -101,4 +104,8 @@ def _memory(told: dict[str, Any]) -> Memory:
 
 
 def _disk(told: dict[str, Any]) -> Disk:
-    return Disk(*(float(told[key]) for key in ("free", "total", "free_inodes", "inodes")))
+    free, total, free_inodes, inodes = (
+        float(told.get(key, 0.0)) for key in ("free", "total", "free_inodes", "inodes")
+    )
+    read_only, trouble = bool(told.get("read_only", False)), str(told.get("trouble", ""))
+    return Disk(free, total, free_inodes, inodes, read_only, trouble)

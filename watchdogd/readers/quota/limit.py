@@ -17,7 +17,8 @@ class Limit:
     `kind` is BYTES or INODES. `of` says whose it is (`file system`, `quota of user alice`). `hard` is where
     writing ends, `soft` where a grace period begins; None: there is none. `grace` is what the tool prints
     of a running grace period (`6days`), `expired` says that it ran out. `available` is what can still be
-    written where that is less than `hard - used`.
+    written where that is less than `hard - used`. `at` is when the figures were taken (seconds since the
+    epoch), where the tool says so.
     """
 
     kind: str
@@ -29,6 +30,7 @@ class Limit:
     expired: bool = False
     available: float | None = None
     path: str = ""
+    at: float | None = None
 
     @property
     def capacity(self) -> float | None:

@@ -12,10 +12,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from watchdogd.errors import UnreadableError
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
 from watchdogd.readers.quota.size import amount, limit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _OWNER = re.compile(
     r"Disk quotas for (usr|user|grp|group|prj|project) (.+?)(?: \([ugp]id (\d+)\))?:\s*(none)?"
@@ -23,6 +27,7 @@ _OWNER = re.compile(
 _WORDS = {"usr": "user", "grp": "group", "prj": "project"}
 _NUMBER = re.compile(r"\[?[\d.,]+[KMGTPE]?\]?\*?", re.IGNORECASE)
 _KIB = 1024.0
+_OVER = frozenset({"none", "expired"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,22 +66,23 @@ def read_rows(text: str, *, now: float | None = None) -> list[Row]:
     return rows
 
 
-def _row(words: list[str], path: str, owner: str, now: float | None) -> Row | None:
-    if not path:
-        path, words = words[0], words[1:]
+def limits_of(words: list[str], path: str, whose: str, now: float | None) -> tuple[Limit, Limit] | None:
+    """The two limits of a row's cells: used, soft, hard, grace of blocks, then of files; None of others."""
     cells = _cells(words)
     if cells is None:
         return None
-    used, soft, hard, grace, files, files_soft, files_hard, files_grace = cells
-    quota = f"quota of {owner}"
-    return Row(
-        owner,
-        path,
-        (
-            _limit(BYTES, quota, path, (used, soft, hard, grace), _KIB, 1024, now),
-            _limit(INODES, quota, path, (files, files_soft, files_hard, files_grace), 1.0, 1000, now),
-        ),
+    blocks, files = cells[:4], cells[4:]
+    return (
+        _limit(BYTES, whose, path, blocks, _KIB, 1024, now),
+        _limit(INODES, whose, path, files, 1.0, 1000, now),
     )
+
+
+def _row(words: list[str], path: str, owner: str, now: float | None) -> Row | None:
+    if not path:
+        path, words = words[0], words[1:]
+    limits = limits_of(words, path, f"quota of {owner}", now)
+    return None if limits is None else Row(owner, path, limits)
 
 
 def _cells(words: list[str]) -> list[str] | None:
@@ -98,7 +104,7 @@ def _limit(
     kind: str,
     of: str,
     path: str,
-    cells: tuple[str, str, str, str],
+    cells: Sequence[str],
     bare: float,
     base: int,
     now: float | None,
@@ -120,11 +126,11 @@ def _expired(grace: str, now: float | None) -> bool:
     """`none` is what both tools print of a grace period that ran out; `-p` prints when it does."""
     if grace.isdigit():
         return now is not None and 0 < int(grace) <= now
-    return grace == "none"
+    return grace in _OVER
 
 
 def _grace(grace: str, now: float | None) -> str:
     if not grace.isdigit():
-        return "" if grace in ("-", "none") else grace
+        return "" if grace in ("-", *_OVER) else grace
     left = int(grace) - (now or 0.0)
     return f"{left / 86400:.1f} days" if now is not None and 0 < left < 10 * 365 * 86400 else ""

@@ -1,16 +1,32 @@
-"""A site's own quota tool: a JSON object, or text on which a pattern has named groups."""
+"""A site's own quota tool: JSON, text on which a pattern has named groups, or the form of a known tool."""
 
 from __future__ import annotations
 
 import json
 import re
+from datetime import datetime
 from typing import Any
 
 from watchdogd.errors import UnreadableError
+from watchdogd.readers.quota import gpfs, report, table
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
 from watchdogd.readers.quota.size import amount, limit
 
 KEYS = ("used_bytes", "limit_bytes", "used_inodes", "limit_inodes")
+_GPFS = re.compile(r":HEADER:|in_doubt")
+
+
+def read(text: str, pattern: str | None, name: str, now: float) -> list[Limit]:
+    """The limits that the tool called `name` printed: by `pattern`, else as JSON, else as quota(1), repquota,
+    `lfs quota` or mmlsquota print, since sites wrap those. UnreadableError with the offending line.
+    """
+    if pattern:
+        return read_text(text, pattern, name)
+    if report.fits(text):
+        return report.read(text, now=now)
+    if "Disk quotas for" in text and not _GPFS.search(text):
+        return [each for row in table.read_rows(text, now=now) for each in row.limits]
+    return gpfs.read_quotas(text) if _GPFS.search(text) else read_json(text, name)
 
 
 def read_json(text: str, name: str) -> list[Limit]:
@@ -29,19 +45,33 @@ def read_json(text: str, name: str) -> list[Limit]:
 
 
 def _of_row(row: dict[str, Any], name: str) -> list[Limit]:
-    """Where only a limit is told, nothing is known of what is used."""
+    """Where only a limit is told, nothing is known of what is used. `updated_at` dates the figures."""
     found = []
+    at = _date(row.get("updated_at"))
     for kind, unit in ((BYTES, "bytes"), (INODES, "inodes")):
         used, hard = row.get(f"used_{unit}"), row.get(f"limit_{unit}")
         if used is not None:
             whose = str(row.get("name") or f"quota by {name}")
             top = None if hard is None else limit(str(hard), base=1000)
-            found.append(Limit(kind, whose, used=amount(str(used), base=1000), hard=top))
+            found.append(Limit(kind, whose, used=amount(str(used), base=1000), hard=top, at=at))
     return found
 
 
+def _date(told: object) -> float | None:
+    """Seconds since the epoch of such a number, or of ISO 8601 (without an offset: this machine's time)."""
+    try:
+        return float(str(told))
+    except ValueError:
+        pass
+    try:
+        return datetime.fromisoformat(str(told).strip()).astimezone().timestamp()
+    except ValueError:
+        return None
+
+
 def read_text(text: str, pattern: str, name: str) -> list[Limit]:
-    """Limits of every match of `pattern` with the named groups used, limit, files, files_limit.
+    """Limits of every match of `pattern` with the named groups used, limit, files, files_limit (and name,
+    updated).
 
     `k` and `T` are powers of 1000, `KiB` and `TiB` of 1024. UnreadableError where nothing matches, or a
     group is no amount; a group that is blank or unknown says nothing.
@@ -50,10 +80,11 @@ def read_text(text: str, pattern: str, name: str) -> list[Limit]:
     for match in re.finditer(pattern, text, re.MULTILINE):
         groups = {key: (value or "").strip() for key, value in match.groupdict().items()}
         whose = groups.get("name") or f"quota by {name}"
+        at = _date(groups.get("updated"))
         for kind, used, hard in ((BYTES, "used", "limit"), (INODES, "files", "files_limit")):
             if groups.get(used) and groups[used].lower() not in ("-", "unknown", "none"):
                 top = limit(groups.get(hard, ""), base=1000)
-                found.append(Limit(kind, whose, used=amount(groups[used], base=1000), hard=top))
+                found.append(Limit(kind, whose, used=amount(groups[used], base=1000), hard=top, at=at))
     if not found:
         first = next((line.strip() for line in text.splitlines() if line.strip()), "no output")
         raise UnreadableError(f"pattern '{pattern}' matches nothing that {name} printed: '{first[:200]}'")

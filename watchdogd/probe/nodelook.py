@@ -1,4 +1,4 @@
-"""The memory of a run's job on each of its nodes: asked here, through srun, or read in the samples."""
+"""Memory and disks of a run's job on each of its nodes: asked here, through srun, or read in the samples."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from watchdogd.actions.switches import user
 from watchdogd.draft import host
 from watchdogd.errors import UnreadableError
 from watchdogd.probe import files
+from watchdogd.probe.nodedisk import disks
 from watchdogd.readers import hostlist, usage
-from watchdogd.readers.usage import Memory, Process
+from watchdogd.readers.usage import Memory, Process, Usage
 from watchdogd.slurm import fanout
 from watchdogd.units import format_duration
 
@@ -31,31 +32,40 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Memory by node; nodes of which nothing is known, each with why. `closed`: why there is no way in."""
+    """What each node has left, or why nothing is known of it. `closed`: why there is no way in."""
 
-    nodes: Mapping[str, Memory] = field(default_factory=dict)
+    nodes: Mapping[str, Usage] = field(default_factory=dict)
     silent: Mapping[str, str] = field(default_factory=dict)
     closed: str = ""
 
 
-def look(run: Run, jobs: Sequence[Job], *, deadline: float, now: float) -> Look:
-    """The memory on all nodes of the run's newest job, within `deadline` seconds. Never raises."""
+def look(run: Run, jobs: Sequence[Job], *, deadline: float, now: float, paths: Sequence[str] = ()) -> Look:
+    """Memory, and the disks at `paths`, on all nodes of the run's newest job. Never raises.
+
+    Takes `deadline` seconds at most.
+    """
     if run.backend == "process":
-        return Look({host(): here(int(job.id) for job in jobs if job.id.isdecimal())})
+        held = here(int(job.id) for job in jobs if job.id.isdecimal())
+        return Look({host(): Usage(run.name, "", host(), held, disks(paths))})
     job = max(jobs, key=lambda each: (each.started_at or 0.0, each.raw_id))
     names = hostlist.expand(job.nodes)
     if not names:
         return Look(silent={"": f"Slurm does not say on which nodes job {job.id} runs"})
     found = _samples(run, job, now)
-    fresh = all(name in found and found[name][0] <= STALE for name in names)
+    fresh = all(_good(found.get(name), paths) for name in names)
     if fresh or run.backend == "pbs" or (job.user and job.user != user(os.geteuid())):
         return _left(run, job, names, found)
-    heard = fanout.ask(job.raw_id, names, _argv(job.raw_id), deadline=deadline)
+    heard = fanout.ask(job.raw_id, names, _argv(job.raw_id, paths), deadline=deadline)
     if heard.denied:
         return _left(run, job, names, found)
     if heard.trouble:
         return Look(silent=dict.fromkeys(names, heard.trouble))
     return _told(heard)
+
+
+def _good(sample: tuple[float, Usage] | None, paths: Sequence[str]) -> bool:
+    """Whether it tells of now, and of all that is wanted: a probe may have been started with other disks."""
+    return sample is not None and sample[0] <= STALE and set(paths) <= set(sample[1].disks)
 
 
 def here(pids: Iterable[int]) -> Memory:
@@ -81,27 +91,24 @@ def _held(process: psutil.Process) -> Process | None:
         return None
 
 
-def _argv(job: str) -> list[str]:
+def _argv(job: str, paths: Sequence[str]) -> list[str]:
     """This interpreter, and this watchdogd from where it lies."""
     root = str(Path(__file__).resolve().parents[2])
-    start = f"import sys; sys.path.insert(0, {root!r}); from watchdogd.probe.node import tell; tell({job!r})"
-    return [sys.executable, "-c", start]
+    start = f"import sys; sys.path.insert(0, {root!r}); from watchdogd.probe.node import tell"
+    return [sys.executable, "-c", f"{start}; tell(*sys.argv[1:])", job, *paths]
 
 
 def _told(heard: fanout.Heard) -> Look:
     nodes, silent = {}, dict(heard.silent)
     for name, text in heard.texts.items():
         try:
-            memory = usage.read(text.partition("\n")[2]).memory
+            nodes[name] = usage.read(text.partition("\n")[2])
         except UnreadableError as error:
             silent[name] = str(error)
-        else:
-            if memory:
-                nodes[name] = memory
     return Look(nodes, silent)
 
 
-def _left(run: Run, job: Job, names: Sequence[str], found: Mapping[str, tuple[float, Memory]]) -> Look:
+def _left(run: Run, job: Job, names: Sequence[str], found: Mapping[str, tuple[float, Usage]]) -> Look:
     """What the job's own probe left in home."""
     if not found:
         system = "PBS" if run.backend == "pbs" else "Slurm"
@@ -120,16 +127,16 @@ def _left(run: Run, job: Job, names: Sequence[str], found: Mapping[str, tuple[fl
     return Look(nodes, silent)
 
 
-def _samples(run: Run, job: Job, now: float) -> dict[str, tuple[float, Memory]]:
+def _samples(run: Run, job: Job, now: float) -> dict[str, tuple[float, Usage]]:
     """By node: the age of the newest sample of this job in seconds, and what it tells."""
-    found: dict[str, tuple[float, Memory]] = {}
+    found: dict[str, tuple[float, Usage]] = {}
     for taken, text in files.left(run.inbox, run.name, job.user):
         try:
             read = usage.read(text)
         except UnreadableError:
             continue  # none of ours: the node then has no sample, which is told
-        if read.memory and (read.job, read.run) == (job.raw_id, run.name):
+        if (read.job, read.run) == (job.raw_id, run.name):
             age = max(now - taken, 0.0)
-            if age <= found.get(read.node, (age, read.memory))[0]:
-                found[read.node] = (age, read.memory)
+            if age <= found.get(read.node, (age, read))[0]:
+                found[read.node] = (age, read)
     return found

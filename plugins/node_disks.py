@@ -1,0 +1,147 @@
+"""node_disks: is there room on the disks of the run's own nodes?
+
+A full /tmp or /dev/shm on a single node ends the whole job, and no login node shows it. So each path of
+the run's `node_disks` is looked at on each node of its job: by one small process a node (srun --overlap,
+which takes nothing from the training), or, where the job is somebody else's, in what `watchdogd probe`
+left in home; the probe looks at the run's `node_disks` by itself.
+
+Full, out of inodes, missing, read-only and not answering are told of the node and path alone
+(`node5:/tmp`). Thresholds are those of `disk_quota`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from watchdogd.checks import room
+from watchdogd.checks.room import Verdict, Wish
+from watchdogd.plugin import (
+    AmountField,
+    Duration,
+    Result,
+    Run,
+    Snapshot,
+    Status,
+    check,
+    critical,
+    notice,
+    ok,
+    unknown,
+)
+from watchdogd.probe.nodelook import look
+from watchdogd.readers.quota.limit import BYTES, FILE_SYSTEM, INODES, Limit
+from watchdogd.readers.usage import Disk, Usage
+
+_SAID = 500
+
+
+@check(every="2m", timeout="60s", follows=("job_liveness",))
+def node_disks(
+    run: Run,
+    snapshot: Snapshot,
+    memory: dict[str, Any],
+    now: float,
+    node_disks: tuple[str, ...],
+    warn_free: AmountField | None = None,
+    crit_free: AmountField | None = None,
+    warn_inodes_free: AmountField | None = None,
+    crit_inodes_free: AmountField | None = None,
+    deadline: Duration = 40.0,
+) -> Iterator[Result]:
+    """Is there room, in bytes and in inodes, on the disks of the run's own nodes?
+
+    node_disks: their paths, such as /tmp and /dev/shm
+    warn_free: WARNING below this much free space, a size or a share; left out: 10 %
+    crit_free: CRITICAL below this; left out: 5 %
+    warn_inodes_free: the same for inodes, a number or a share; left out: 10 %
+    crit_inodes_free: CRITICAL below this many; left out: 5 %
+    deadline: seconds for asking all nodes
+    """
+    wishes = {BYTES: Wish(warn_free, crit_free), INODES: Wish(warn_inodes_free, crit_inodes_free)}
+    found = list(_judged(run, snapshot, memory, node_disks, wishes, now, deadline))
+    yield from found
+    if snapshot.jobs is None:
+        return
+    bad = [result.subject for result in found if result.subject]
+    said = [str(subject) for subject in memory.get("said", []) if subject not in bad]
+    yield from (ok(f"{subject} is well again, or left behind", subject=subject) for subject in said)
+    memory["said"] = list(dict.fromkeys([*said, *bad]))[-_SAID:]
+
+
+def _judged(
+    run: Run,
+    snapshot: Snapshot,
+    memory: dict[str, Any],
+    paths: tuple[str, ...],
+    wishes: Mapping[str, Wish],
+    now: float,
+    deadline: float,
+) -> Iterator[Result]:
+    """The whole, and what is wrong with single disks and nodes."""
+    if snapshot.jobs is None:
+        yield unknown(f"whether the run's job lives cannot be found out: {snapshot.trouble}")
+        return
+    name = run.name if snapshot.backend == "process" else run.job_name
+    jobs = [job for job in snapshot.of(name) if job.state == "RUNNING"]
+    if not jobs:
+        yield ok("not judged: no job runs")
+        return
+    seen = look(run, jobs, deadline=deadline, now=now, paths=paths)
+    if seen.closed:
+        yield ok(f"not judged: {seen.closed}")
+        if not memory.get("told"):
+            yield notice(f"the node disks of {run.name} cannot be watched: {seen.closed}")
+        memory["told"] = True
+        return
+    yield from judge(seen.nodes, paths, wishes)
+    yield from (unknown(f"{node}: {why}", subject=node) for node, why in seen.silent.items() if node)
+
+
+def judge(nodes: Mapping[str, Usage], paths: tuple[str, ...], wishes: Mapping[str, Wish]) -> Iterator[Result]:
+    """The fullest of all disks, then each that is not well."""
+    seen = {f"{node}:{path}": usage.disks.get(path) for node, usage in nodes.items() for path in paths}
+    verdicts = {place: _verdicts(disk, wishes) for place, disk in seen.items() if disk and not disk.trouble}
+    yield _whole(verdicts, len(nodes))
+    for place, disk in seen.items():
+        if disk is None:
+            yield unknown(
+                f"{place}: its probe does not look at it: start it anew, or with --disk", subject=place
+            )
+        elif disk.trouble:
+            yield _troubled(place, disk.trouble)
+        elif disk.read_only:
+            yield critical(f"{place} is read-only: nothing can be written", subject=place)
+    for place, judged in verdicts.items():
+        for verdict in judged:
+            if verdict.status is not Status.OK and not (seen[place] or Disk()).read_only:
+                yield _short(place, verdict)
+
+
+def _troubled(place: str, trouble: str) -> Result:
+    if "permission denied" in trouble.lower():
+        return unknown(f"{place} may not be entered: {trouble}", subject=place)
+    what = "is missing" if "no such file" in trouble.lower() else "does not answer"
+    return critical(f"{place} {what}: {trouble}", subject=place)
+
+
+def _verdicts(disk: Disk, wishes: Mapping[str, Wish]) -> list[Verdict]:
+    """What does not count (no size, no inodes) is not judged."""
+    sizes = ((BYTES, disk.total, disk.free), (INODES, disk.inodes, disk.free_inodes))
+    limits = [Limit(kind, FILE_SYSTEM, used=total - free, hard=total) for kind, total, free in sizes if total]
+    return [room.judge(limit, wishes[limit.kind]) for limit in limits]
+
+
+def _short(place: str, verdict: Verdict) -> Result:
+    subject = place if verdict.limit.kind == BYTES else f"{place} inodes"
+    line = f"{room.room(place, verdict)}, {verdict.why}"
+    return Result(verdict.status, line, room.metrics(verdict), subject=subject)
+
+
+def _whole(verdicts: Mapping[str, list[Verdict]], nodes: int) -> Result:
+    found = [(place, each) for place, judged in verdicts.items() for each in judged]
+    if not found:
+        return unknown("no node of the run tells of its disks")
+    place, fullest = max(found, key=lambda item: item[1].tightness)
+    count = f"{nodes} node{'' if nodes == 1 else 's'}"
+    return Result(Status.OK, f"{count}; least is left on {room.room(place, fullest)}", room.metrics(fullest))

@@ -1,0 +1,104 @@
+"""disk_quota and what df hides: real file systems that are full, frozen, read-only, over quota or hung."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from watchdogd.plugins.disk_quota import disk_quota
+
+from tests.faults import mounts
+from tests.waiting import wait_until
+from watchdogd.checks import place, writeprobe
+from watchdogd.plugin import History, Result, Status
+
+pytestmark = pytest.mark.root
+NOW = 1_800_000_000.0
+NOBODY = pwd.getpwnam("nobody").pw_uid
+
+
+def look(
+    path: Path, memory: dict[str, Any] | None = None, now: float = NOW, **wanted: Any
+) -> dict[str, Result]:
+    given = {"memory": {} if memory is None else memory, "history": History(), "now": now}
+    return {result.subject: result for result in disk_quota.results({"path": str(path), **wanted}, given)}
+
+
+def write(path: Path, memory: dict[str, Any] | None = None, **wanted: Any) -> Result:
+    return look(path, memory, write_probe=True, **wanted)["write"]
+
+
+def ended(process: psutil.Process) -> bool:
+    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with mounts.ext4(tmp_path / "scratch") as point:
+        yield point
+
+
+def test_a_test_file_is_written_and_nothing_of_it_stays(disk: Path) -> None:
+    before = sorted(disk.iterdir())
+    result = write(disk)
+    assert result.status is Status.OK, result.summary
+    assert 0 < result.metrics["write_time"].value < 20
+    assert sorted(disk.iterdir()) == before
+    assert "write" not in look(disk)
+
+
+def test_a_full_and_a_read_only_disk_take_no_file(disk: Path) -> None:
+    subprocess.run(["dd", "if=/dev/zero", f"of={disk}/checkpoint", "bs=4k"], check=False, capture_output=True)
+    os.sync()
+    assert write(disk).status is Status.CRITICAL
+    assert "could not be written: No space left on device (ENOSPC)" in write(disk).summary
+    (disk / "checkpoint").unlink()
+    assert write(disk).status is Status.OK
+    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+    assert "could not be created: Read-only file system (EROFS)" in write(disk).summary
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # what hung was left behind
+def test_a_frozen_disk_hangs_is_told_and_tried_once_until_it_answers(disk: Path) -> None:
+    memory: dict[str, Any] = {}
+    subprocess.run(["fsfreeze", "-f", str(disk)], check=True)
+    try:
+        first = write(disk, memory, write_within=1.0)
+        second = look(disk, memory, NOW + 90, write_probe=True, write_within=1.0)["write"]
+        hanging = [
+            each for each in psutil.process_iter(["cmdline"]) if str(disk) in (each.info["cmdline"] or [])
+        ]
+    finally:
+        subprocess.run(["fsfreeze", "-u", str(disk)], check=True)
+    assert (first.status, second.status) == (Status.CRITICAL, Status.CRITICAL)
+    assert "writing a test file hangs for 1m30s" in second.summary
+    assert len(hanging) == 1
+    wait_until(lambda: ended(hanging[0]), 30, "the one that hung has ended")
+    assert write(disk, memory).status is Status.OK
+    assert not Path(writeprobe.path_in(str(disk))).exists()
+
+
+def test_who_may_not_write_there_knows_nothing(disk: Path) -> None:
+    disk.chmod(0o700)
+    words = ["setpriv", f"--reuid={NOBODY}", "--clear-groups", sys.executable, writeprobe.__file__, str(disk)]
+    said = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    assert said == "created 13\n"
+
+
+def test_a_path_that_does_not_answer_is_critical_and_asked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(place, "DEADLINE", 0.5)
+    memory: dict[str, Any] = {}
+    with mounts.hung(tmp_path / "hung") as point:
+        first, second = look(point, memory)[""], look(point, memory, NOW + 60)[""]
+    assert (first.status, second.status) == (Status.CRITICAL, Status.CRITICAL)
+    assert f"{point} does not answer on" in first.summary
+    assert "for 1m (since 2027-01-15T" in second.summary

@@ -1,0 +1,56 @@
+"""How the runs that save on a file system do so: the size and rhythm of what they write there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.checks import shelf
+from watchdogd.units import format_duration, format_size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from watchdogd.checks.saving import Saving
+
+AGAIN = 600.0
+"""Seconds between two looks at the checkpoints."""
+_LIVES_FOR = 2 * 86400.0
+"""Seconds, or three of its own intervals, without a new checkpoint, after which a run saves no more."""
+_WILD = re.compile(r"[*?\[]")
+
+
+def savings(patterns: Sequence[str], device: int, memory: dict[str, Any], now: float) -> Saving | None:
+    """Of the run that writes the largest checkpoints on this device; None where none does. Never raises."""
+    shelves = memory.setdefault("shelves", {}) if patterns else {}
+    found = []
+    for pattern in patterns:
+        kept = shelves.setdefault(pattern, {})
+        with contextlib.suppress(OSError):
+            if os.stat(_folder(pattern)).st_dev != device:
+                continue
+            if now - (kept.get("looked") or 0.0) >= AGAIN:
+                shelf.look(pattern, kept, now)
+            usual = shelf.usual(kept)
+            newest = max((at for at, _ in kept.get("written", {}).values()), default=0.0)
+            if usual and now - newest <= max(_LIVES_FOR, 3 * (usual.every or 0.0)):
+                found.append(usual)
+    return max(found, key=lambda each: each.size, default=None)
+
+
+def words(usual: Saving, free: float) -> str:
+    """`room for 4 more checkpoints of 2.3 TB (one every 3h)`."""
+    rhythm = f" (one every {format_duration(usual.every)})" if usual.every else ""
+    number = usual.room(free)
+    if number == 0:
+        return f"the next checkpoint of {format_size(usual.size)} does not fit"
+    more = "checkpoint" if number == 1 else "checkpoints"
+    return f"room for {number:,} more {more} of {format_size(usual.size)}{rhythm}"
+
+
+def _folder(pattern: str) -> str:
+    """The folder in which the first wildcard of the pattern is looked up."""
+    wild = _WILD.search(pattern)
+    return os.path.dirname(pattern[: wild.start()] if wild else pattern) or "."

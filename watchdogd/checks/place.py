@@ -1,0 +1,131 @@
+"""Whether a path is where it should be: there, answering, on its own file system, not read-only."""
+
+from __future__ import annotations
+
+import errno
+import os
+import platform
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from watchdogd.engine.patient import Patient, StuckError
+from watchdogd.plugin import Result, critical, ok, unknown
+from watchdogd.readers.mounts import Mount, mount_of, read_fstab, read_mounts
+from watchdogd.units import format_duration, iso
+
+DEADLINE = 15.0
+"""Seconds that the file system may take to tell of itself."""
+_patients: dict[str, Patient] = {}
+"""A thread for each path: while one hangs there, no other is sent after it."""
+_FSTAB = "/etc/fstab"
+_NO_ANSWER = frozenset({errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EIO})
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What a path looks like now; `mount` is None where /proc does not tell."""
+
+    device: int
+    stat: os.statvfs_result
+    mount: Mount | None
+    missing: Mount | None = None
+    """What /etc/fstab would have there, and is not mounted."""
+
+
+def look(path: str, memory: dict[str, Any], now: float) -> Sight | Result:
+    """What is there, or what is wrong where nothing can be seen. `memory` keeps since when it hangs."""
+    if path not in _patients:
+        _patients[path] = Patient(path, DEADLINE)
+    try:
+        return _patients[path].attempt(partial(_look, path))
+    except StuckError as error:
+        return _stuck(path, error, memory, now)
+    except OSError as error:
+        return _unreachable(path, error, memory)
+
+
+def _look(path: str) -> Sight:
+    real = os.path.realpath(path)
+    device, stat = os.stat(path).st_dev, os.statvfs(path)
+    mount = mount_of(real, mounts())
+    wanted = mount_of(real, _fstab())
+    missing = wanted if wanted and mount and len(wanted.point) > len(mount.point) else None
+    return Sight(device, stat, mount, missing)
+
+
+def mounts() -> tuple[Mount, ...]:
+    """All that is mounted; none without Linux's /proc: then an unmounted path shows only as missing."""
+    return read_mounts(_text("/proc/self/mountinfo"))
+
+
+def _fstab() -> tuple[Mount, ...]:
+    return read_fstab(_text(_FSTAB))
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def judge(path: str, sight: Sight, memory: dict[str, Any]) -> Result:
+    """CRITICAL where it is another file system than before, or read-only; `memory` keeps the former one."""
+    memory.pop("hangs", None)
+    return _moved(path, sight, memory) or _read_only(path, sight) or ok(f"{path} is there and not read-only")
+
+
+def _stuck(path: str, error: StuckError, memory: dict[str, Any], now: float) -> Result:
+    """It does not answer: since when."""
+    since = memory.setdefault("hangs", now)
+    lasted = f", for {format_duration(now - since)} (since {iso(since)})" if now > since else ""
+    return critical(f"{path} does not answer on {platform.node()}: {error}{lasted}")
+
+
+def _unreachable(path: str, error: OSError, memory: dict[str, Any]) -> Result:
+    """What is wrong where stat(2) failed."""
+    where = f"on {platform.node()}"
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        was = Mount(*memory["mount"]) if "mount" in memory else None
+        gone = was is not None and not any((was.point, was.type) == (m.point, m.type) for m in mounts())
+        note = f"; its file system ({was.type} {was.source}) is not mounted any more" if was and gone else ""
+        return critical(f"{path} is missing {where}{note}")
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return unknown(f"{path} may not be entered by this user {where}: permission denied")
+    if error.errno in _NO_ANSWER:
+        return critical(f"{path} does not answer {where}: {error.strerror}; it may have to be mounted again")
+    return critical(f"{path} cannot be looked at {where}: {error.strerror}")
+
+
+def _moved(path: str, sight: Sight, memory: dict[str, Any]) -> Result | None:
+    """CRITICAL where the path has fallen back on the file system below its own.
+
+    Device numbers of network file systems differ from node to node, so a new one only means: look closer.
+    Where nothing is known of before, /etc/fstab tells what should be there.
+    """
+    now, before = sight.mount, Mount(*memory["mount"]) if "mount" in memory else None
+    lost = before if before and now and len(now.point) < len(before.point) else None
+    never = sight.missing if before is None else None
+    if now and (lost or never):
+        memory["unmounted"] = True
+        it = lost or never
+        assert it is not None
+        how = "is not mounted any more" if lost else "is not mounted"
+        was = "it was" if lost else "/etc/fstab has"
+        return critical(
+            f"{path} {how} on {platform.node()}: {was} {it.type} {it.source} at {it.point}, what is written "
+            f"there now goes to {now.type} {now.source}"
+        )
+    memory.pop("unmounted", None)
+    memory["device"] = sight.device
+    if now:
+        memory["mount"] = [now.point, now.type, now.source, now.options]
+    return None
+
+
+def _read_only(path: str, sight: Sight) -> Result | None:
+    if not sight.stat.f_flag & os.ST_RDONLY:
+        return None
+    return critical(f"{path} is mounted read-only on {platform.node()}: nothing can be written")

@@ -1,0 +1,65 @@
+"""Whether a directory really takes a file: finds what df hides (read-only, quota, I/O errors, hanging)."""
+
+from __future__ import annotations
+
+import errno
+import os
+import platform
+import sys
+from typing import Any
+
+import psutil
+
+from watchdogd.checks import writeprobe
+from watchdogd.command import ask
+from watchdogd.plugin import Metric, Result, critical, ok, unknown
+from watchdogd.units import format_duration
+
+WRITE = "write"
+"""The subject of what is said here."""
+
+
+def write_probe(path: str, memory: dict[str, Any], now: float, within: float) -> Result:
+    """Write a small file in `path`, within so many seconds. `memory` keeps since when it hangs.
+
+    While an earlier one still hangs in the kernel, no other is started on top of it.
+    """
+    argv = [sys.executable, "-I", "-S", writeprobe.__file__, path]
+    where = f"{path} on {platform.node()}"
+    since = memory.get("write_hangs")
+    if since is not None and _runs(argv):
+        return _hangs(where, since, now)
+    answer = ask(argv, deadline=within)
+    if answer.silent and "cannot be run" not in answer.trouble:
+        memory["write_hangs"] = since = now if since is None else since
+        return _hangs(where, since, now)
+    memory.pop("write_hangs", None)
+    step, _, number = answer.output.strip().rpartition(" ")
+    if answer.output.strip() == "ok":
+        seconds = Metric(round(answer.seconds, 3), "s", crit=within)
+        return ok(
+            f"{where}: a test file was written, read back and removed", subject=WRITE, write_time=seconds
+        )
+    if not number.isdecimal():
+        return unknown(f"{where}: a test file could not be tried: {answer.complaint()}", subject=WRITE)
+    return _failed(where, step, int(number))
+
+
+def _failed(where: str, step: str, number: int) -> Result:
+    if number == 0:
+        return critical(f"{where}: a test file came back with other content than was written", subject=WRITE)
+    why = f"{os.strerror(number)} ({errno.errorcode.get(number, number)})"
+    line = f"{where}: a test file could not be {step}: {why}"
+    if number in (errno.EACCES, errno.EPERM):
+        return unknown(f"{line}: this user may not write there", subject=WRITE)
+    return critical(line, subject=WRITE)
+
+
+def _hangs(where: str, since: float, now: float) -> Result:
+    lasted = f" for {format_duration(now - since)}" if now - since >= 1.0 else ""
+    return critical(f"{where}: writing a test file hangs{lasted}: it does not answer in time", subject=WRITE)
+
+
+def _runs(argv: list[str]) -> bool:
+    """Whether such a process is there still."""
+    return any(each.info["cmdline"] == argv for each in psutil.process_iter(["cmdline"]))

@@ -1,0 +1,57 @@
+"""The disks of this node as the probe tells of them: room, inodes, read-only, not answering."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from watchdogd import command
+from watchdogd.readers import usage
+from watchdogd.readers.mounts import Mount, mount_of, read_mounts
+from watchdogd.readers.usage import Disk
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_DEADLINE = 5.0
+_hung: set[str] = set()
+"""Paths that did not answer: what hangs in the kernel would pile up, and hold up the end of the job."""
+
+
+def disks(paths: Sequence[str]) -> dict[str, Disk]:
+    """Each path, all at once; one that does not answer in time, or is missing, has that as its trouble."""
+    if not paths:
+        return {}
+    mounts = _mounts()
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        return dict(zip(paths, pool.map(lambda path: _disk(path, mounts), paths), strict=True))
+
+
+def _disk(path: str, mounts: tuple[Mount, ...]) -> Disk:
+    if path in _hung:
+        return Disk(trouble="it did not answer before")
+    answer = command.ask(
+        ["stat", "--file-system", f"--format={usage.STAT_FORMAT}", "--", path], deadline=_DEADLINE
+    )
+    if answer.silent:
+        _hung.add(path)
+        return Disk(trouble=answer.trouble)
+    read_only = _read_only(path, mounts) if answer.ok else False
+    return usage.read_stat(answer.output, read_only=read_only) or Disk(
+        trouble=answer.complaint().rpartition(": ")[2]
+    )
+
+
+def _read_only(path: str, mounts: tuple[Mount, ...]) -> bool:
+    """As the file system itself is, after an error for instance."""
+    mount = mount_of(os.path.realpath(path), mounts)
+    return mount is not None and "ro" in mount.options.split(",")
+
+
+def _mounts() -> tuple[Mount, ...]:
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+            return read_mounts(file.read())
+    except OSError:
+        return ()
