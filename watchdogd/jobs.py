@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from watchdogd.swift import swift
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -35,6 +37,7 @@ ENDED_STATES = frozenset(
 """Base states of a job that is over; the controller keeps it for MinJobAge (300 s by default)."""
 
 
+@swift
 @dataclass(frozen=True, slots=True)
 class Job:
     """One line of the queue: a job, one task of an array, the waiting rest of an array, or one het component.
@@ -91,6 +94,7 @@ class Job:
         return self.comment.startswith(OWN_MARK)
 
 
+@swift
 @dataclass(frozen=True, slots=True)
 class Ending:
     """One job as accounting remembers it; `ended_at` is None while it lives.
@@ -147,6 +151,7 @@ class Ending:
         return self.comment.startswith(OWN_MARK)
 
 
+@swift
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """One look at the batch system, shared by all checks of a round.

@@ -27,6 +27,7 @@ from typing import Any, overload
 
 from watchdogd.errors import PluginError
 from watchdogd.jobs import Ending, Job, Snapshot
+from watchdogd.swift import swift
 from watchdogd.units import Amount, AmountField, Duration, Percent, Rate, Share, Size, parse_duration
 
 __all__ = [
@@ -72,6 +73,7 @@ class Status(enum.IntEnum):
         return (0, 1, 3, 2)[self]
 
 
+@swift
 @dataclass(frozen=True, slots=True)
 class Metric:
     """One number with its unit (`s`, `B`, `%`, `c` or none) and the thresholds it was held against."""
@@ -82,6 +84,7 @@ class Metric:
     crit: float | None = None
 
 
+@swift
 @dataclass(frozen=True, slots=True)
 class Result:
     """What one execution says of one subject.
@@ -134,6 +137,7 @@ def notice(summary: str, *, details: str = "") -> Result:
     return Result(Status.OK, " ".join(summary.split()), details=details, notice=True)
 
 
+@swift
 @dataclass(frozen=True, slots=True)
 class Run:
     """The run that a check speaks of: who it is and where its switches lie.
@@ -154,6 +158,7 @@ class Run:
     inbox: str = ""
 
 
+@swift
 @dataclass(frozen=True, slots=True)
 class History:
     """What earlier rounds measured for this check: series of (time, value), oldest first."""

@@ -47,6 +47,10 @@ def keeps_child(path: str = ""):
     if os.fork() == 0: time.sleep(300)
     return ok("left a child")
 @check
+def writes(path: str):
+    with open(path, "a") as file: file.write("line\\n")
+    return ok("written")
+@check
 def secret(): return ok(os.environ.get("TOKEN", "hidden"))
 """
 
@@ -95,6 +99,47 @@ def test_a_plugin_that_misbehaves_is_one_line_and_the_others_answer(
     assert len(found["shouts"].value[0].details) == 20_000
     assert "TypeError" in found["wrong_memory"].trouble
     assert found["keeps_child"].value[0].summary == "left a child"
+
+
+@pytest.mark.parametrize("bad", ["hangs", "spins"])
+def test_who_waits_behind_a_hanging_call_is_not_kept_until_its_deadline(
+    workers: Workers, plugins: str, bad: str
+) -> None:
+    workers.submit([Call("fine", Source(plugins, "fine"))])
+    replies(workers)
+    good = [Call(f"fine {n}", Source(plugins, "fine")) for n in range(40)]
+    workers.submit([*good[:20], Call(bad, Source(plugins, bad), timeout=90.0), *good[20:]])
+    found: list[Reply] = []
+    end = time.monotonic() + 60
+    while len(found) < 40 and time.monotonic() < end:
+        found += workers.collect(1)
+    assert sorted(reply.key for reply in found) == sorted(call.key for call in good)
+    assert workers.outstanding == {bad}
+
+
+def test_each_call_is_run_once_however_often_it_changes_hands(
+    workers: Workers, plugins: str, tmp_path: Path
+) -> None:
+    """Five that hang, one after another, among a hundred that write a line each."""
+    diary = tmp_path / "diary"
+    writes = [Call(f"w{n}", Source(plugins, "writes"), {"path": str(diary)}) for n in range(100)]
+    hangs = [Call(f"h{n}", Source(plugins, "hangs"), timeout=3.0) for n in range(5)]
+    mixed = [call for n, hang in enumerate(hangs) for call in (*writes[n * 20 : n * 20 + 20], hang)]
+    workers.submit(mixed)
+    found = replies(workers)
+    assert len(found) == 105
+    assert len(diary.read_text().splitlines()) == 100
+
+
+def test_calls_larger_than_a_socket_holds_do_not_stop_the_daemon(workers: Workers, plugins: str) -> None:
+    big = {"n": 1, "text": "x" * 3_000_000}
+    calls = [Call(f"fine {n}", Source(plugins, "fine"), injected={"memory": big}) for n in range(3)]
+    workers.submit([Call("hangs", Source(plugins, "hangs"), timeout=2.0), *calls])
+    begin = time.monotonic()
+    workers.collect(0.0)
+    assert time.monotonic() - begin < 1.5  # it is sent while the worker still starts
+    found = replies(workers)
+    assert [found[call.key].value[0].summary for call in calls] == ["fine"] * 3
 
 
 def test_children_of_a_plugin_end_with_its_worker(workers: Workers, plugins: str) -> None:

@@ -1,16 +1,24 @@
-"""What travels between the daemon and its workers: a Call out, a Reply back."""
+"""What travels between the daemon and its workers: Calls out, one message for many; a Reply back for each.
+
+`RECALL` asks for the calls that have not begun; they come back as Returned.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from watchdogd.swift import swift
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from watchdogd.engine.catalog import Source
 
+RECALL = None
 
+
+@swift
 @dataclass(frozen=True, slots=True)
 class Call:
     """One function to run in a worker. `key` is its name; no second call of a key runs beside the first.
@@ -27,6 +35,14 @@ class Call:
     alone: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """The keys of the calls that a worker gives back, not begun."""
+
+    keys: frozenset[str]
+
+
+@swift
 @dataclass(frozen=True, slots=True)
 class Reply:
     """What came of a Call: `value` (a plugin's results, a function's return value), or `trouble` in one line.

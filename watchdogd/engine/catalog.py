@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from watchdogd import command
 from watchdogd.plugin import Parameter, Plugin
+from watchdogd.swift import swift
 from watchdogd.trust import distrust
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 SCOUT_DEADLINE = 20.0
 
 
+@swift
 @dataclass(frozen=True, slots=True)
 class Source:
     """Where a plugin's code lies: a module's name or a file's path, and the function in it."""

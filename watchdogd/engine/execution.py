@@ -19,7 +19,7 @@ from watchdogd.place import file_name
 from watchdogd.plugin import History, Result, unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from watchdogd.engine.call import Reply
     from watchdogd.engine.catalog import Source
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from watchdogd.engine.setup import Setup
     from watchdogd.engine.storage import Storage
     from watchdogd.engine.workers import Workers
+    from watchdogd.history.measured import PastOfCheck
     from watchdogd.history.record import Past
     from watchdogd.home import Home
     from watchdogd.incident import Book
@@ -92,33 +93,39 @@ class Execution:
         return min(soonest, now + LINGER) if self._workers.busy else soonest
 
     def _submit(self, checks: Sequence[Check], marks: dict[str, str]) -> None:
-        self._workers.submit([self._call(check, marks) for check in checks])
+        pasts = self._pasts(checks)
+        self._workers.submit([self._call(check, marks, pasts) for check in checks])
 
-    def _call(self, check: Check, marks: dict[str, str]) -> Call:
+    def _call(self, check: Check, marks: dict[str, str], pasts: Mapping[str, PastOfCheck]) -> Call:
         wants = check.entry.wants
-        injected: dict[str, Any] = {}
+        injected: dict[str, Any] = {"memory": self._memories.get(check.name, {})}
         if "run" in wants:
             run = check.run
-            injected["run"] = run and replace(run, finished=marks.get(file_name(run.name), ""))
+            finished = marks.get(file_name(run.name), "") if run and marks else ""
+            injected["run"] = replace(run, finished=finished) if run and finished else run
         if "snapshot" in wants:
             injected["snapshot"] = self._looks.snapshot(check)
         if "history" in wants:
-            injected["history"] = self._history(check)
+            injected["history"] = History(pasts.get(check.name, {}))
         if "now" in wants:
             injected["now"] = self._clock()
-        injected["memory"] = self._memories.get(check.name, {})
         return Call(
             check.name, check.entry.source, check.parameters, injected, check.timeout, check.entry.foreign
         )
 
-    def _history(self, check: Check) -> History:
-        if not check.entry.remembers:
-            return History()
+    def _pasts(self, checks: Sequence[Check]) -> Mapping[str, PastOfCheck]:
+        """What was measured for those that want to know: one question for all that look as far back."""
+        names: dict[float, list[str]] = {}
+        for check in checks:
+            if "history" in check.entry.wants and check.entry.remembers:
+                names.setdefault(check.entry.remembers, []).append(check.name)
+        now, found = self._clock(), dict[str, "PastOfCheck"]()
         try:
-            return History(self._storage.series(check.name, self._clock() - check.entry.remembers))
+            for remembers, asking in names.items():
+                found |= self._storage.series_of(asking, now - remembers)
         except WatchdogError as error:
-            log.info("history of %s cannot be read: %s", check.name, error)
-            return History()
+            log.info("the history cannot be read: %s", error)
+        return found
 
     def _finished_marks(self) -> dict[str, str]:
         try:

@@ -12,8 +12,9 @@ from watchdogd.history.store import Store
 from watchdogd.incident import Book
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from watchdogd.history.measured import PastOfCheck
     from watchdogd.history.record import Record
     from watchdogd.home import Home
     from watchdogd.notify.notification import Notification
@@ -61,9 +62,13 @@ class Storage:
         """Store what became of notifications."""
         self._ask(lambda store: store.settle(outcomes))
 
-    def series(self, check: str, since: float) -> Mapping[tuple[str, str], tuple[tuple[float, float], ...]]:
+    def series(self, check: str, since: float) -> PastOfCheck:
         """What was measured for a check."""
         return self._ask(lambda store: store.series(check, since))
+
+    def series_of(self, checks: Collection[str], since: float) -> Mapping[str, PastOfCheck]:
+        """What was measured for many checks."""
+        return self._ask(lambda store: store.series_of(checks, since))
 
     def sent(self, seconds: float) -> list[Notification]:
         """Notifications delivered within the last `seconds`: later ones hang on their threads."""

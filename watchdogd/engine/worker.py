@@ -10,12 +10,14 @@ import copy
 import json
 import os
 import sys
+import threading
 import time
+from collections import deque
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.engine.call import Call, Reply
+from watchdogd.engine.call import RECALL, Call, Reply, Returned
 from watchdogd.engine.loading import load
 from watchdogd.plugin import Plugin, Result
 
@@ -31,14 +33,61 @@ RESULTS_LIMIT = 1_000
 _functions: dict[Source, Any] = {}
 
 
+class Desk:
+    """The calls of a worker that have not begun, and its socket.
+
+    A thread takes the calls in, so that they can be called back while the one at work hangs in a system call.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._calls: deque[Call] = deque()
+        self._came = threading.Condition()
+        self._sending = threading.Lock()
+
+    def take(self) -> Call:
+        """The next call; waits for one."""
+        with self._came:
+            while not self._calls:
+                self._came.wait()
+            return self._calls.popleft()
+
+    def send(self, value: Reply | Returned | None) -> None:
+        """Say something to the daemon."""
+        with self._sending:
+            self._connection.send(value)
+
+    def listen(self) -> None:
+        """Take in what the daemon sends; when it closes the socket, the process ends."""
+        try:
+            while True:
+                calls: list[Call] | None = self._connection.recv()
+                if calls is RECALL:
+                    self.send(Returned(self._give_up()))
+                    continue
+                with self._came:
+                    self._calls.extend(calls)
+                    self._came.notify()
+        except (EOFError, OSError):
+            os._exit(0)
+        except BaseException:  # noqa: BLE001 - a call that cannot be read is the end, and the daemon sees it
+            os._exit(1)
+
+    def _give_up(self) -> frozenset[str]:
+        with self._came:
+            keys = frozenset(call.key for call in self._calls)
+            self._calls.clear()
+            return keys
+
+
 def main() -> None:
     """Serve the socket whose number is the first argument, until the daemon closes it."""
-    connection = Connection(int(sys.argv[1]))
-    with contextlib.suppress(EOFError, OSError):
-        connection.send(None)  # ready: deadlines count from now on
+    desk = Desk(Connection(int(sys.argv[1])))
+    with contextlib.suppress(OSError):
+        desk.send(None)  # ready: deadlines count from now on
+        threading.Thread(target=desk.listen, daemon=True).start()
         while True:
-            call: Call = connection.recv()
-            connection.send(answer(call))
+            desk.send(answer(desk.take()))
 
 
 def answer(call: Call) -> Reply:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import selectors
 import signal
 import socket
 import subprocess
@@ -17,47 +18,50 @@ import sys
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING
 
 from watchdogd import command
-from watchdogd.engine.call import Reply
+from watchdogd.engine.call import RECALL, Reply, Returned
+from watchdogd.engine.wire import Wire
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from watchdogd.engine.call import Call
 
-AHEAD = 16
-"""Calls, and bytes of them, that a warm worker has waiting in its socket: what that holds for sure."""
-AHEAD_BYTES = 32_768
 IMPATIENCE = 1.0
-"""Seconds that a call may wait behind another before a further worker is started."""
+"""Seconds that calls may wait behind another before they are given to a further worker."""
+NAP, MANY = 0.005, 16
+"""Seconds for which answers may gather while more than so many are expected: each look at them costs."""
 STARTING = 15.0
 """Seconds that a new process may take until it says that it is ready; deadlines count from then on."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Worker:
     """One process with its socket, and the calls that it has not answered yet, oldest first."""
 
     process: subprocess.Popen[bytes]
-    connection: Connection
+    wire: Wire
     alone: bool
-    calls: deque[tuple[Call, int]] = field(default_factory=deque)
+    calls: deque[Call] = field(default_factory=deque)
     since: float = 0.0
     fresh: bool = True
+    recalled: bool = False
 
     @property
     def until(self) -> float:
         """When the call that it works on has to be answered (monotonic); before that it has to be ready."""
-        return self.since + (STARTING if self.fresh else self.calls[0][0].timeout)
+        return self.since + (STARTING if self.fresh else self.calls[0].timeout)
 
-    def takes(self, size: int) -> bool:
-        """Whether a call of `size` bytes can be sent without waiting for the worker."""
-        if not self.calls:
-            return True
-        return len(self.calls) < AHEAD and sum(sent for _, sent in self.calls) + size <= AHEAD_BYTES
+    def slow(self, now: float) -> bool:
+        """Whether the call that it works on holds up others."""
+        return bool(self.calls) and now - self.since > IMPATIENCE
+
+    @property
+    def holds_up(self) -> bool:
+        """Whether calls wait behind the one that it works on, and can be called back."""
+        return len(self.calls) > 1 and not self.fresh and not self.recalled
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,7 @@ class Workers:
         self._most = most
         self._hidden = frozenset(hidden)
         self._workers: list[_Worker] = []
+        self._selector = selectors.DefaultSelector()
         self._waiting: deque[Call] = deque()
         self._stuck: list[_Stuck] = []
         self._replies: list[Reply] = []
@@ -89,7 +94,7 @@ class Workers:
     @property
     def outstanding(self) -> frozenset[str]:
         """The keys of calls that are not answered, and of those that a stuck process still holds."""
-        held = {call.key for worker in self._workers for call, _ in worker.calls}
+        held = {call.key for worker in self._workers for call in worker.calls}
         return frozenset(held | {call.key for call in self._waiting} | {stuck.key for stuck in self.stuck})
 
     @property
@@ -116,6 +121,7 @@ class Workers:
             if left <= 0:
                 break
             self._listen(min(left, self._soonest()))
+            self._recall()
             self._enforce()
         replies, self._replies = self._replies, []
         return replies
@@ -125,46 +131,50 @@ class Workers:
         self._waiting.clear()
         for worker in list(self._workers):
             self._drop(worker)
+        self._selector.close()
 
     def _dispatch(self) -> None:
-        """Hand waiting calls to workers, in order; those for whom there is no place stay."""
+        """Hand waiting calls to workers: those alone to one each, all others to one in a single message."""
+        shared = [call for call in self._waiting if not call.alone]
         held_back: deque[Call] = deque()
-        while self._waiting:
-            call = self._waiting.popleft()
-            worker = self._place(call)
-            if worker is None:
+        for call in self._waiting:
+            if call.alone and self._room():
+                self._give(self._start(alone=True), [call])
+            elif call.alone:
                 held_back.append(call)
-                if not call.alone:
-                    break
-        held_back.extend(self._waiting)
+        if shared and (worker := self._ready()):
+            self._give(worker, shared)
+        else:
+            held_back.extend(shared)
         self._waiting = held_back
 
-    def _place(self, call: Call) -> _Worker | None:
-        """The worker that took the call, or None."""
-        packed = pickle.dumps(call)
-        if call.alone:
-            return self._give(self._start(alone=True), call, packed) if self._room() else None
+    def _ready(self) -> _Worker | None:
+        """The shared worker that takes calls now: an idle one, a further one, or a quick one."""
         shared = [worker for worker in self._workers if not worker.alone]
         idle = [worker for worker in shared if not worker.calls]
+        if idle:
+            return idle[0]
         now = time.monotonic()
-        slow = all(worker.calls and now - worker.since > IMPATIENCE for worker in shared)
-        if not idle and (len(shared) < self._warm or slow) and self._room():
-            return self._give(self._start(alone=False), call, packed)
-        quick = [w for w in shared if w.takes(len(packed)) and (not w.calls or now - w.since <= IMPATIENCE)]
-        ready = idle or sorted(quick, key=lambda worker: len(worker.calls))
-        return self._give(ready[0], call, packed) if ready else None
+        quick = [worker for worker in shared if not worker.slow(now)]
+        if (not quick or len(shared) < self._warm) and self._room():
+            return self._start(alone=False)
+        return min(quick, key=lambda worker: len(worker.calls), default=None)
 
     def _room(self) -> bool:
         working = sum(1 for worker in self._workers if worker.calls)
         return working < self._most and len(self.stuck) < 2 * self._most
 
-    def _give(self, worker: _Worker, call: Call, packed: bytes) -> _Worker:
+    def _give(self, worker: _Worker, calls: Sequence[Call]) -> None:
         if not worker.calls:
             worker.since = time.monotonic()
-        worker.calls.append((call, len(packed)))
-        with contextlib.suppress(OSError):  # it is dead: its end of the socket tells so at the next listening
-            worker.connection.send_bytes(packed)
-        return worker
+        worker.calls.extend(calls)
+        worker.wire.send(calls)
+        self._attend(worker)
+
+    def _attend(self, worker: _Worker) -> None:
+        """Hear of what it says, and of room in its socket while something is to be sent."""
+        writing = selectors.EVENT_WRITE if worker.wire.waiting else 0
+        self._selector.modify(worker.wire, selectors.EVENT_READ | writing, worker)
 
     def _start(self, *, alone: bool) -> _Worker:
         ours, theirs = socket.socketpair()
@@ -178,34 +188,62 @@ class Workers:
                 env=command.environment(without=self._hidden),
                 start_new_session=True,
             )
-        worker = _Worker(process, Connection(ours.detach()), alone)
+        worker = _Worker(process, Wire(ours), alone)
         self._workers.append(worker)
+        self._selector.register(worker.wire, selectors.EVENT_READ, worker)
         return worker
 
     def _soonest(self) -> float:
         """Seconds until something has to be done even if nobody answers."""
         now = time.monotonic()
         ends = [worker.until - now for worker in self._workers if worker.calls]
+        ends += [worker.since + IMPATIENCE - now for worker in self._workers if worker.holds_up]
         impatience = [IMPATIENCE] if self._waiting else []
         return max(min([*ends, *impatience, 60.0]), 0.01)
 
     def _listen(self, patience: float) -> None:
         """Take in what the workers say; a closed socket is a dead worker."""
-        by_connection = {worker.connection: worker for worker in self._workers}
-        for connection in wait(list(by_connection), patience):
-            worker = by_connection[connection]  # type: ignore[index] # wait returns what it was given
-            try:
-                reply: Reply | None = worker.connection.recv()
-            except (EOFError, OSError, pickle.UnpicklingError, AttributeError):
-                self._died(worker)
+        if sum(len(worker.calls) for worker in self._workers) > MANY:
+            time.sleep(min(NAP, patience))
+        for ready, events in self._selector.select(patience):
+            worker: _Worker = ready.data
+            if events & selectors.EVENT_WRITE:
+                worker.wire.flush()
+                self._attend(worker)
+            if events & selectors.EVENT_READ:
+                self._hear(worker)
+
+    def _hear(self, worker: _Worker) -> None:
+        try:
+            said: list[Reply | Returned | None] = worker.wire.receive()
+        except (EOFError, OSError, pickle.UnpicklingError, AttributeError):
+            self._died(worker)
+            return
+        for each in said:
+            if isinstance(each, Returned):
+                self._take_back(worker, each)
                 continue
             worker.since, worker.fresh = time.monotonic(), False
-            if reply is None:
-                continue
-            self._replies.append(reply)
-            worker.calls.popleft()
-            if worker.alone or (not worker.calls and self._superfluous(worker)):
-                self._drop(worker)
+            if each is not None:
+                self._replies.append(each)
+                worker.calls.popleft()
+        if not worker.calls and (worker.alone or self._superfluous(worker)):
+            self._drop(worker)
+
+    def _take_back(self, worker: _Worker, returned: Returned) -> None:
+        """What it has not begun goes to another."""
+        self._waiting.extendleft(call for call in reversed(worker.calls) if call.key in returned.keys)
+        worker.calls = deque(call for call in worker.calls if call.key not in returned.keys)
+        worker.recalled = False
+
+    def _recall(self) -> None:
+        """Ask workers that hang in a call for those that wait behind it."""
+        now = time.monotonic()
+        for worker in self._workers:
+            if worker.holds_up and worker.slow(now):
+                worker.recalled = True
+                worker.wire.send(RECALL)
+                self._attend(worker)
 
     def _superfluous(self, worker: _Worker) -> bool:
         shared = [other for other in self._workers if not other.alone]
@@ -214,7 +252,7 @@ class Workers:
     def _died(self, worker: _Worker) -> None:
         """The call that it worked on killed it; the others behind it go to another worker."""
         if worker.calls:
-            call, _ = worker.calls.popleft()
+            call = worker.calls.popleft()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 worker.process.wait(0.2)
             self._replies.append(Reply(call.key, trouble=_death(worker.process.returncode)))
@@ -225,7 +263,7 @@ class Workers:
         """Kill the workers that have passed a deadline."""
         now = time.monotonic()
         for worker in [w for w in self._workers if w.calls and now >= w.until]:
-            call, _ = worker.calls.popleft()
+            call = worker.calls.popleft()
             self._requeue(worker)
             stuck = not self._drop(worker)
             if stuck:
@@ -237,13 +275,14 @@ class Workers:
             self._replies.append(Reply(call.key, trouble=trouble, stuck=stuck, seconds=call.timeout))
 
     def _requeue(self, worker: _Worker) -> None:
-        self._waiting.extendleft(call for call, _ in reversed(worker.calls))
+        self._waiting.extendleft(reversed(worker.calls))
         worker.calls.clear()
 
     def _drop(self, worker: _Worker) -> bool:
         """End a worker with all its children; False where it survives that."""
         self._workers.remove(worker)
-        worker.connection.close()
+        self._selector.unregister(worker.wire)
+        worker.wire.close()
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(worker.process.pid, signal.SIGKILL)
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -14,31 +14,37 @@ from watchdogd.history.tail import Tail
 from watchdogd.history.target import about
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from sqlalchemy import Connection, Select
 
 Points = tuple[tuple[float, float], ...]
+PastOfCheck = dict[tuple[str, str], Points]
+"""By subject and metric, each oldest first."""
 
 
 def points(
-    connection: Connection, tail: Tail | None, check: str, since: float
-) -> tuple[dict[tuple[str, str], Points], Tail]:
-    """Per subject and metric of one check: means of five minutes or an hour, the newest as they came.
+    connection: Connection, tail: Tail | None, checks: Collection[str], since: float
+) -> tuple[dict[str, PastOfCheck], Tail]:
+    """Per check, subject and metric: means of five minutes or an hour, the newest as they came.
 
     Those are taken from `tail`, which is returned, made where it is None or does not reach back.
     """
     kept = coarse(connection)
     if tail is None or tail.begin > kept.raw:
         tail = Tail(connection, kept.raw)
-    wanted = (subjects.c.check == check,)
+    wanted = (subjects.c.check.in_(checks),)
     known = series_of(connection, wanted)
     found = {each.id: tail.points(each.id, max(since, kept.raw)) for each in known}
     for query in folded_parts(kept, since, wanted):
         for identity, at, _low, mean, _high, count in connection.execute(query):
             if count:
                 found[identity].add((at / 1000, mean))
-    return {
-        (each.subject, each.metric): tuple(sorted(found[each.id])) for each in known if found[each.id]
-    }, tail
+    by_check: dict[str, PastOfCheck] = {check: {} for check in checks}
+    for each in known:
+        if found[each.id]:
+            by_check[each.check][each.subject, each.metric] = tuple(sorted(found[each.id]))
+    return by_check, tail
 
 
 class _Total(NamedTuple):
