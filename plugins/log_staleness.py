@@ -367,6 +367,8 @@ def _numbers(memory: Mapping[str, Any]) -> dict[str, Metric]:
     report, loss = memory.get("report"), memory.get("loss")
     if report:
         found["progress"] = Metric(report["number"])
+        if report["total"]:
+            found["total"] = Metric(report["total"])
         if report["seconds"]:
             found["iteration_time"] = Metric(report["seconds"], "s")
     if loss and loss["good"] is not None and not loss["bad"]:

@@ -11,9 +11,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from watchdogd import lease
-from watchdogd.cli.output import one_line, print_json, terminal
+from watchdogd.cli.output import print_json, terminal
 from watchdogd.errors import HomeError, SlurmSilentError
 from watchdogd.home import Home
+from watchdogd.units import parse_duration
 
 if TYPE_CHECKING:
     import argparse
@@ -26,12 +27,16 @@ _EMPTY: dict[str, Any] = {"last_round": None, "link": None, "incidents": [], "ga
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What the verb takes."""
+    parser.add_argument("--watch", action="store_true", help="refresh in place until Ctrl-C")
+    parser.add_argument("--every", default="2s", metavar="TIME", help="with --watch: how often (2s)")
     parser.add_argument("--json", action="store_true", help="alive, link, last_round, incidents, gaps")
 
 
 def run(args: argparse.Namespace) -> int:
     """0 all OK, 1 a warning is open, 2 something critical is, 3 nobody watches."""
     home = Home.existing(args.home)
+    if args.watch:
+        return _watch(home, max(parse_duration(args.every), 1.0))
     picture = read(home)
     if args.json:
         print_json(picture)
@@ -104,50 +109,26 @@ def _worst(incidents: list[dict[str, Any]]) -> int:
     return 1 if statuses else 0
 
 
-def _print(home: Home, picture: dict[str, Any]) -> None:
-    """Open incidents first, then what is watched."""
-    from rich.markup import escape
-    from rich.table import Table
+def _watch(home: Home, every: float) -> int:
+    """The same in place until Ctrl-C; where this is no terminal, one after the other."""
+    from contextlib import nullcontext
+
+    from rich.live import Live
+
+    from watchdogd.cli.overview import overview
 
     console = terminal()
-    alive = f"alive: {picture['holder']}" if picture["alive"] else "[bold red]not alive[/]: watchdogd start"
-    console.print(f"{escape(str(home.path))} {alive}")
-    console.print(f"last round: {picture['last_round'] or 'never'}")
-    for link in [picture["link"]] if picture["link"] else []:
-        console.print(escape(one_line(_link(link))))
-    for gap in picture["gaps"]:
-        console.print(escape(f"unwatched: {gap['begin']} to {gap['end']}: {one_line(gap['reason'])}"))
-    for incident in picture["incidents"]:
-        text = f"{incident['id']:>4} {incident['status']} {incident['state']} since {incident['opened_at']}: "
-        subject = f" [{incident['subject']}]" if incident["subject"] else ""
-        console.print(
-            escape(f"{text}{incident['check']}{subject}: {one_line(incident['summary'])}"),
-            style=_STYLES.get(incident["status"], ""),
-        )
-    table = Table("check", "status", "what it says", box=None, pad_edge=False)
-    for seen in picture["checks"]:
-        if seen["check"] != "watchdogd":
-            name = f"{seen['check']} [{seen['subject']}]" if seen["subject"] else seen["check"]
-            style = _STYLES.get(seen["status"], "")
-            table.add_row(
-                escape(one_line(name)), seen["status"], escape(one_line(seen["summary"])), style=style
-            )
-    if picture["checks"]:
-        console.print(table)
-    for trouble in picture.get("troubles", []):
-        console.print(escape(f"trouble: {one_line(trouble)}"), style="yellow")
+    with Live(console=console, auto_refresh=False) if console.is_terminal else nullcontext() as screen:
+        while True:
+            shown = overview(str(home.path), read(home), time.time())
+            if screen:
+                screen.update(shown, refresh=True)
+            else:
+                console.print(shown)
+            time.sleep(every)
 
 
-def _link(link: dict[str, Any]) -> str:
-    """`link: job 30 on node1, until 2026-...; its successor, job 31, waits (Dependency)`."""
-    where = f" on {link['node']}" if link.get("node") else ""
-    until = f", until {link['ends_at']}" if link.get("ends_at") else ""
-    successor = link.get("successor")
-    then = "no successor is known yet"
-    if successor:
-        reason = f" ({successor['reason']})" if successor.get("reason") else ""
-        then = f"its successor, job {successor.get('job_id')}, is {successor.get('state')}{reason}"
-    return f"link: job {link.get('job_id')}{where}{until}; {then}"
+def _print(home: Home, picture: dict[str, Any]) -> None:
+    from watchdogd.cli.overview import overview
 
-
-_STYLES = {"CRITICAL": "bold red", "WARNING": "yellow", "UNKNOWN": "magenta"}
+    terminal().print(overview(str(home.path), picture, time.time()))

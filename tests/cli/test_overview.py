@@ -1,0 +1,169 @@
+"""What status prints, from pictures alone: it fits 80 columns, says what is open first, and hides nothing."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from watchdogd.cli.overview import bar, overview
+from watchdogd.units import iso
+
+NOW = 1_796_000_000.0
+
+
+def seen(
+    check: str, status: str = "OK", subject: str = "", summary: str = "", **metrics: float
+) -> dict[str, Any]:
+    run = check.partition("/")[0] if check.startswith(("moe", "x")) else None
+    units = {"free": "B" if subject == "bytes" else "", "left": "B"}
+    return {
+        "check": check,
+        "run": run,
+        "subject": subject or None,
+        "status": status,
+        "summary": summary or f"{check} says so",
+        "metrics": {name: {"value": value, "unit": units.get(name, "")} for name, value in metrics.items()},
+        "target": check.partition("/")[0],
+    }
+
+
+def picture(*checks: dict[str, Any], **more: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "alive": True,
+        "holder": "process 7 on node1 (job 15)",
+        "link": None,
+        "last_round": iso(NOW - 20),
+        "incidents": [],
+        "gaps": [],
+        "checks": list(checks),
+    }
+    return found | more
+
+
+def shown(values: dict[str, Any], width: int = 80) -> list[str]:
+    output = io.StringIO()
+    Console(file=output, width=width, highlight=False).print(overview("/h/watch", values, NOW))
+    lines = output.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    return [line.rstrip() for line in lines]
+
+
+FULL = (
+    seen("moe/job_liveness", running=1, waiting=2, time_left=3 * 86400.0),
+    seen("moe/log_staleness", age=4, progress=4500, total=90000, iteration_time=2.5),
+    seen("moe/log_staleness", subject="loss"),
+    seen("moe/gpu_health", gpus=128, utilisation=97.4, power=412, temperature=61),
+    seen("moe/memory_leak"),
+    seen("moe/memory_leak", subject="n1", left=90e9),
+    seen("moe/memory_leak", subject="n2", left=12e9),
+    seen("scratch/disk_quota"),
+    seen("scratch/disk_quota", subject="bytes", free=250e12, total=1000e12, full_in=3 * 86400.0),
+    seen("scratch/disk_quota", "WARNING", subject="inodes", free=40e6, total=1000e6),
+    seen("spare", summary="14 nodes idle"),
+)
+
+
+def test_one_run_with_all_that_can_be_known_of_it() -> None:
+    text = "\n".join(shown(picture(*FULL)))
+    run = next(line for line in text.splitlines() if line.startswith("moe"))
+    for part in ("running", "4500/90000 5 %", "2.5 s/it", "2d23h", "24s", "128: 97 % 412 W", "12 GB"):
+        assert part in run, run
+    assert "scratch  bytes  ████████████──── 75 %     250 TB full in 2d23h" in text
+    assert "scratch  inodes" in text
+    assert "WARNING scratch/disk_quota [inodes]: " in text
+    assert "OK spare: 14 nodes idle" in text
+    assert "last round: 20s ago" in text
+
+
+def test_open_incidents_stand_before_the_runs_and_are_told_once() -> None:
+    incident = {
+        "id": 7,
+        "check": "moe/log_staleness",
+        "subject": "",
+        "status": "CRITICAL",
+        "state": "acknowledged",
+        "opened_at": iso(NOW - 2100),
+        "acknowledged_by": "otto",
+        "summary": "no output for 40m\x1b[31m\nnow",
+    }
+    hung = seen("moe/log_staleness", "CRITICAL", age=2400)
+    lines = shown(picture(seen("moe/job_liveness", running=1), hung, incidents=[incident]))
+    first = next(index for index, line in enumerate(lines) if "CRITICAL acknowledged for 35m" in line)
+    run = next(index for index, line in enumerate(lines) if line.startswith("moe"))
+    assert first < run
+    assert "otto looks after it" in lines[first]
+    assert "hung" in lines[run]
+    assert sum("CRITICAL" in line for line in lines) == 1
+
+
+@pytest.mark.parametrize(
+    ("alive", "log", "state"),
+    [
+        (seen("x/job_liveness", running=1), seen("x/log_staleness"), "running"),
+        (seen("x/job_liveness", running=1), seen("x/log_staleness", "CRITICAL"), "hung"),
+        (seen("x/job_liveness", running=0, waiting=3), None, "waiting"),
+        (seen("x/job_liveness", running=0, waiting=0), None, "none"),
+        (seen("x/job_liveness", "CRITICAL", running=0, waiting=0), None, "gone"),
+        (seen("x/job_liveness", "UNKNOWN"), None, "?"),
+    ],
+)
+def test_the_state_of_a_run(alive: dict[str, Any], log: dict[str, Any] | None, state: str) -> None:
+    lines = shown(picture(alive, *([log] if log else [])))
+    assert next(line for line in lines if line.startswith("x ")).split()[1] == state
+
+
+def test_long_names_and_many_digits_stay_within_the_terminal() -> None:
+    name = "moe-" + "x" * 60
+    values = picture(
+        seen(f"{name}/job_liveness", running=1, time_left=9e6),
+        seen(f"{name}/log_staleness", age=9e5, progress=1e9, total=2e9, iteration_time=123.4),
+        seen(f"{name}/gpu_health", gpus=1024, utilisation=100, power=700, temperature=80),
+        seen(f"{name}/memory_leak", subject="n", left=1e12),
+    )
+    assert shown(values, 80)
+    assert shown(values, 60)
+
+
+def test_nobody_watches_yet() -> None:
+    lines = shown(picture(alive=False, holder=None, last_round=None))
+    assert lines[:2] == ["/h/watch  not alive: watchdogd start", "last round: never"]
+    assert "watchdogd watch JOB" in shown(picture())[-1]
+    waits = shown(picture(alive=False, holder="job 15 PENDING (Resources)"))
+    assert waits[0] == "/h/watch  not alive: job 15 PENDING (Resources) is to watch"
+
+
+def test_the_link_gaps_silences_and_troubles() -> None:
+    link = {
+        "job_id": "15",
+        "node": "n1",
+        "ends_at": iso(NOW),
+        "successor": {"job_id": "16", "state": "PENDING"},
+    }
+    text = " ".join(
+        shown(
+            picture(
+                link=link,
+                gaps=[{"begin": iso(NOW - 900), "end": iso(NOW - 300), "reason": "no link ran"}],
+                silences=[{"target": "moe", "until": iso(NOW), "by": "otto", "reason": "test"}],
+                troubles=["home cannot be written"],
+            )
+        )
+    )
+    for part in (
+        "link: job 15 on n1, until",
+        "job 16, is PENDING",
+        "no link ran",
+        "moe: test",
+        "trouble: home",
+    ):
+        assert part in text
+
+
+@pytest.mark.parametrize(
+    ("share", "drawn"), [(0.0, "────"), (0.5, "██──"), (0.53125, "██▏─"), (0.999, "████"), (1.0, "████")]
+)
+def test_bars(share: float, drawn: str) -> None:
+    assert bar(share, 4) == drawn
