@@ -51,6 +51,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "notify": ("notify", "send a test notification"),
     "config": ("config", "the effective configuration, and what each check came from"),
     "plugins": ("plugins", "every plugin found, and its parameters"),
+    "completion": ("completion", "completes verbs, options and runs in bash, zsh or fish"),
     "demo": ("demo", "a training that hangs and fills its disk, watched in this terminal"),
 }
 """Verb → (module in this folder, one line of help); in the order in which help shows them."""
@@ -100,7 +101,7 @@ def _dispatch(words: list[str]) -> int:
     name = f"watchdogd.cli.{VERBS[verb][0]}"
     __import__(name)  # importlib would import warnings as well
     module = sys.modules[name]
-    code: int = module.run(_parse(module, verb, before + rest))
+    code: int = module.run(parser_of(module, verb).parse_args(before + rest))
     return code
 
 
@@ -133,8 +134,8 @@ def _overview() -> str:
     return "\n".join(["usage: watchdogd [--home DIR] VERB ...", "", *lines, "", _EPILOG])
 
 
-def _parse(module: ModuleType, verb: str, words: list[str]) -> argparse.Namespace:
-    """The words after the verb, as its module wants them. UsageError where they are wrong."""
+def parser_of(module: ModuleType, verb: str) -> argparse.ArgumentParser:
+    """What takes the words after the verb, as its module wants them; it raises UsageError for wrong ones."""
     import argparse
 
     class Parser(argparse.ArgumentParser):
@@ -153,7 +154,7 @@ def _parse(module: ModuleType, verb: str, words: list[str]) -> argparse.Namespac
     parser.set_defaults(verb=verb)
     parser.add_argument("--home", metavar="DIR", help="default: $WATCHDOGD_HOME, else ~/.watchdogd")
     module.arguments(parser)
-    return parser.parse_args(words)
+    return parser
 
 
 def _complain(text: str) -> None:

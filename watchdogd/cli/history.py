@@ -8,8 +8,9 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.cli.output import one_line, print_json, print_line
+from watchdogd.cli.output import one_line, print_json, print_line, terminal
 from watchdogd.cli.past import store_of
+from watchdogd.errors import UsageError
 from watchdogd.home import Home
 from watchdogd.units import iso, parse_duration
 
@@ -26,6 +27,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """What the verb takes."""
     parser.add_argument("target", nargs="?", metavar="TARGET", help="a run, a disk or a check; left out: all")
     parser.add_argument("--since", default="24h", metavar="TIME", help="how far back (24h)")
+    parser.add_argument("--plot", action="store_true", help="draw the metrics of TARGET in the terminal")
+    parser.add_argument("--metric", metavar="NAME", help="with --plot: this one alone, such as free or loss")
     parser.add_argument("--csv", action="store_true", help="one row a result and metric")
     parser.add_argument("--json", action="store_true", help="the same rows as a list")
 
@@ -33,10 +36,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print it, oldest first; always 0."""
     since = time.time() - parse_duration(args.since)
+    if args.plot and not args.target:
+        raise UsageError("history: --plot wants a TARGET: a run, a disk or a check")
     with store_of(Home.existing(args.home)) as store:
         if args.csv or args.json:
             rows = [_row(reading) for reading in store.readings(args.target, since)]
             _print_csv(rows) if args.csv else print_json(rows)
+        elif args.plot:
+            _plot(store, args.target, args.metric, since)
         else:
             _print_story(store, args.target, since)
     return 0
@@ -63,6 +70,27 @@ def _print_csv(rows: list[dict[str, Any]]) -> None:
         {key: one_line(value) if isinstance(value, str) else value for key, value in row.items()}
         for row in rows
     )
+
+
+def _plot(store: Store, target: str, metric: str | None, since: float) -> None:
+    """A chart for each metric that moved, or for the one that is named."""
+    from watchdogd.cli.plot import chart
+
+    series: dict[tuple[str, str, str, str], list[tuple[float, float]]] = {}
+    for each in store.readings(target, since):
+        if each.value is not None and metric in (None, each.metric):
+            series.setdefault((each.check, each.subject, each.metric, each.unit), []).append(
+                (each.at, each.value)
+            )
+    if metric is None:
+        series = {key: points for key, points in series.items() if len({value for _, value in points}) > 1}
+    width, now = terminal().width, time.time()
+    for (check, subject, name, unit), points in sorted(series.items()):
+        title = f"{check}{f' [{subject}]' if subject else ''} {name}"
+        for line in chart(title, unit, points, since, now, width):
+            print_line(line)
+    if not series:
+        print_line(f"no {metric or 'metric that moved'} of {target} is recorded of that time")
 
 
 def _range(measure: Measure) -> str:

@@ -1,0 +1,111 @@
+"""Completion in the real shells, and the manual page that says what the verbs take."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from watchdogd import cli
+from watchdogd.cli import completion, grammar
+
+ROOT = Path(__file__).resolve().parents[2]
+VERBS = grammar.verbs()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "switches").mkdir()
+    for run in ("moe-3b", "llama-7b"):
+        (tmp_path / "switches" / f"{run}.json").touch()
+    return tmp_path
+
+
+def bash(home: Path, *words: str) -> set[str]:
+    """What bash offers for the last word."""
+    typed = " ".join(f"'{word}'" for word in words)
+    script = (
+        completion.bash(VERBS)
+        + f"COMP_WORDS=(watchdogd {typed}); COMP_CWORD={len(words)}; _watchdogd\n"
+        + "printf '%s\\n' \"${COMPREPLY[@]}\""
+    )
+    return offered(["bash", "--norc", "-eu", "-c", script], home)
+
+
+def zsh(home: Path, *words: str) -> set[str]:
+    """The same for zsh, whose completion functions are replaced by ones that print what they are given."""
+    typed = " ".join(f"'{word}'" for word in words)
+    script = f"""
+compdef() {{ }}
+_describe() {{ local name=$@[-1]; print -rl -- ${{(P)name}} }}
+compadd() {{ print -rl -- ${{(P)@[-1]}} }}
+_files() {{ }}
+{completion.zsh(VERBS)}
+words=(watchdogd {typed}); CURRENT={len(words) + 1}; _watchdogd
+"""
+    return {line.partition(":")[0] for line in offered(["zsh", "-f", "-c", script], home)}
+
+
+def fish(home: Path, *words: str) -> set[str]:
+    """The same for fish, by its own `complete -C`."""
+    typed = "watchdogd " + " ".join(words)
+    script = f"{completion.fish(VERBS)}\ncomplete -C '{typed}'"
+    return {line.partition("\t")[0] for line in offered(["fish", "--no-config", "-c", script], home)}
+
+
+def offered(argv: list[str], home: Path) -> set[str]:
+    env = {"WATCHDOGD_HOME": str(home), "HOME": str(home), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(argv, capture_output=True, text=True, env=env, timeout=60, check=True)
+    assert done.stderr == ""
+    return set(done.stdout.split("\n")) - {""}
+
+
+@pytest.mark.parametrize("shell", [bash, zsh, fish])
+def test_verbs_options_and_runs(shell: object, home: Path) -> None:
+    assert callable(shell)
+    assert set(cli.VERBS) <= shell(home, "")
+    assert {"--watch", "--json", "--every"} <= shell(home, "status", "--")
+    assert "--on-partition" not in shell(home, "status", "--")
+    assert {"moe-3b", "llama-7b"} <= shell(home, "stacks", "")
+    assert "moe-3b" not in shell(home, "status", "")
+    assert {"bash", "zsh", "fish"} <= shell(home, "completion", "")
+    assert "moe-3b" in shell(home, "preflight", "--run", "")
+
+
+def test_what_was_begun_is_gone_on_with(home: Path) -> None:
+    assert bash(home, "sta") == {"start", "stacks", "status"}
+    assert bash(home, "--home", str(home), "gpus", "mo") == {"moe-3b"}
+    assert fish(home, "kill-s") == {"kill-switch"}
+
+
+def test_the_verb_prints_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["completion", "zsh"]) == 0
+    assert capsys.readouterr().out.startswith("#compdef watchdogd\n")
+    assert cli.main(["completion", "csh"]) == 64
+
+
+def test_the_manual_page_says_what_the_verbs_take() -> None:
+    made = subprocess.run(
+        [sys.executable, "-c", "from scripts.manpage import page; print(page(), end='')"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=True,
+    ).stdout
+    kept = (ROOT / "deploy" / "watchdogd.1").read_text()
+    assert made == kept, "a verb or an option has changed: run scripts/manpage.py"
+    done = subprocess.run(
+        ["mandoc", "-T", "lint", "-W", "error", ROOT / "deploy" / "watchdogd.1"],
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+    shown = subprocess.run(
+        ["mandoc", "-T", "ascii", ROOT / "deploy" / "watchdogd.1"], capture_output=True, text=True, check=True
+    ).stdout
+    plain = re.sub(r".\x08", "", shown)
+    for name in cli.VERBS:
+        assert f"watchdogd {name} " in plain

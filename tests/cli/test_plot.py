@@ -1,0 +1,51 @@
+"""Charts in the terminal: what is drawn for what was measured."""
+
+from __future__ import annotations
+
+from math import nan
+
+import pytest
+
+from watchdogd.cli.plot import HEIGHT, chart, columns_of, label
+
+
+def test_a_line_that_rises_fills_more_and_more() -> None:
+    points = [(float(at), at * 1e9) for at in range(100)]
+    lines = chart("scratch used", "B", points, 0.0, 100.0, 80)
+    assert len(lines) == HEIGHT + 2
+    assert max(map(len, lines)) <= 80
+    assert lines[0] == "scratch used: 99 GB at last"
+    assert lines[1].startswith("    99 GB ┤")
+    assert lines[HEIGHT].startswith("   500 MB ┤")
+    filled = [line.count("█") for line in lines[1 : HEIGHT + 1]]
+    assert filled == sorted(filled)
+    assert lines[1].endswith("█")
+    assert lines[HEIGHT][11] == "▁"
+
+
+def test_holes_are_blank_and_what_is_no_number_is_left_out() -> None:
+    assert columns_of([(0.5, 1.0), (3.5, nan)], 0.0, 4.0, 4) == [1.0, None, None, None]
+    assert columns_of([(0.5, 1.0), (2.5, 3.0)], 0.0, 4.0, 4) == [1.0, 1.0, 3.0, None]
+    steady = [(float(at), 1.0) for at in (0, 1, 2, 3, 90, 91, 92)]
+    assert columns_of(steady, 0.0, 100.0, 100)[50] is None
+    assert columns_of([(1.0, 2.0), (1.2, 4.0)], 0.0, 2.0, 1) == [3.0]
+
+
+def test_nothing_and_always_the_same() -> None:
+    assert chart("x", "", [], 0.0, 1.0, 80) == ["x: nothing was measured"]
+    lines = chart("x", "%", [(0.0, 5.0), (1.0, 5.0)], 0.0, 1.0, 40)
+    assert (lines[1].split()[0], lines[HEIGHT].split()[0]) == ("10", "0")
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (2.5e12, "B", "2.5 TB"),
+        (90.0, "s", "1m30s"),
+        (0.25, "s", "0.25 s"),
+        (97.41, "%", "97.41 %"),
+        (3e9, "", "3e+09"),
+    ],
+)
+def test_labels(value: float, unit: str, text: str) -> None:
+    assert label(value, unit) == text

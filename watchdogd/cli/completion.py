@@ -1,0 +1,178 @@
+"""`watchdogd completion SHELL`: a script that completes verbs, options and runs without calling us at Tab.
+
+Runs come from the files `switches/RUN.json` that the daemon leaves in home.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from watchdogd.cli import grammar
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator, Sequence
+
+    from watchdogd.cli.grammar import Option, Verb
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What the verb takes."""
+    parser.add_argument(
+        "shell",
+        metavar="SHELL",
+        choices=tuple(SHELLS),
+        help='bash, zsh or fish; in ~/.bashrc: eval "$(watchdogd completion bash)"',
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the script."""
+    print(SHELLS[args.shell](grammar.verbs()), end="")
+    return 0
+
+
+def bash(verbs: Sequence[Verb]) -> str:
+    """For bash: `eval "$(watchdogd completion bash)"`."""
+    cases = "\n".join(
+        f"        {verb.name}) words={shlex.quote(' '.join(_words(verb)))}"
+        f"{'; runs=1' if verb.about_a_run else ''} ;;"
+        for verb in verbs
+    )
+    every = shlex.quote(" ".join([*(verb.name for verb in verbs), "--home", "--help", "--version"]))
+    return f"""\
+_watchdogd() {{
+    local cur="${{COMP_WORDS[COMP_CWORD]}}" prev="${{COMP_WORDS[COMP_CWORD-1]}}" verb= words= runs= i file
+    local home="${{WATCHDOGD_HOME:-$HOME/.watchdogd}}"
+    COMPREPLY=()
+    for ((i = 1; i < COMP_CWORD; i++)); do
+        case "${{COMP_WORDS[i]}}" in
+        --home) home="${{COMP_WORDS[++i]}}" ;;
+        -*) ;;
+        *) verb="${{COMP_WORDS[i]}}"; break ;;
+        esac
+    done
+    if [[ $prev == --home ]]; then
+        COMPREPLY=($(compgen -d -- "$cur")); return
+    fi
+    case "$verb" in
+        '') words={every} ;;
+{cases}
+    esac
+    if [[ -n $runs || $prev == --run ]]; then
+        for file in "${{home/#\\~/$HOME}}"/switches/*.json; do
+            [[ -e $file ]] && file="${{file##*/}}" && words+=" ${{file%.json}}"
+        done
+    fi
+    COMPREPLY=($(compgen -W "$words" -- "$cur"))
+}}
+complete -o default -F _watchdogd watchdogd
+"""
+
+
+def zsh(verbs: Sequence[Verb]) -> str:
+    """For zsh, after compinit: `eval "$(watchdogd completion zsh)"`."""
+    listed = "\n".join(f"        {_described(verb.name, verb.help)}" for verb in verbs)
+    cases = "\n".join(
+        f"        {verb.name}) options=({' '.join(_zsh_options(verb))})"
+        f"{'; runs=1' if verb.about_a_run else ''} ;;"
+        for verb in verbs
+    )
+    return f"""\
+#compdef watchdogd
+_watchdogd() {{
+    local -a verbs options known
+    local verb= runs= i home="${{WATCHDOGD_HOME:-$HOME/.watchdogd}}"
+    verbs=(
+{listed}
+    )
+    for ((i = 2; i < CURRENT; i++)); do
+        case "$words[i]" in
+        --home) ((i++)); home="$words[i]" ;;
+        -*) ;;
+        *) verb="$words[i]"; break ;;
+        esac
+    done
+    case "$verb" in
+        '') _describe verb verbs; return ;;
+{cases}
+    esac
+    if [[ -n $runs || $words[CURRENT-1] == --run ]]; then
+        known=(${{~home}}/switches/*.json(N:t:r))
+        (( $#known )) && compadd -a known
+    fi
+    (( $#options )) && _describe -o option options
+    _files
+}}
+compdef _watchdogd watchdogd
+"""
+
+
+def fish(verbs: Sequence[Verb]) -> str:
+    """For fish: `watchdogd completion fish | source`."""
+    names = " ".join(verb.name for verb in verbs)
+    lines = [
+        "function __watchdogd_runs",
+        "    set -l home ~/.watchdogd",
+        "    set -q WATCHDOGD_HOME; and set home $WATCHDOGD_HOME",
+        "    for file in $home/switches/*.json",
+        "        string replace -r '.*/(.*)\\.json$' '$1' $file",
+        "    end",
+        "end",
+        "complete -c watchdogd -l home -r -a '(__fish_complete_directories)' -d 'home'",
+        f"complete -c watchdogd -f -n 'not __fish_seen_subcommand_from {names}' -l version",
+    ]
+    for verb in verbs:
+        fresh, seen = f"not __fish_seen_subcommand_from {names}", f"__fish_seen_subcommand_from {verb.name}"
+        lines.append(f"complete -c watchdogd -f -n '{fresh}' -a {verb.name} -d {_fish_quoted(verb.help)}")
+        lines += [
+            f"complete -c watchdogd -n '{seen}' {_fish_option(option)}"
+            for option in verb.options
+            if "--home" not in option.names
+        ]
+        lines += [
+            f"complete -c watchdogd -f -n '{seen}' -a '{' '.join(place.choices)}'"
+            for place in verb.places
+            if place.choices
+        ]
+        if verb.about_a_run:
+            lines.append(f"complete -c watchdogd -n '{seen}' -f -a '(__watchdogd_runs)'")
+    return "\n".join([*lines, ""])
+
+
+def _words(verb: Verb) -> Iterator[str]:
+    """What bash offers after a verb."""
+    for place in verb.places:
+        yield from place.choices
+    for option in verb.options:
+        yield from (name for name in option.names if name.startswith("--"))
+        yield from option.choices
+
+
+def _zsh_options(verb: Verb) -> Iterator[str]:
+    for place in verb.places:
+        yield from (_described(choice, place.help) for choice in place.choices)
+    for option in verb.options:
+        yield from (_described(name, option.help) for name in option.names if name.startswith("--"))
+
+
+def _described(name: str, text: str) -> str:
+    """`'name:text'`, in which colons of the name would end it."""
+    return shlex.quote(f"{name}:{text}" if text else name)
+
+
+def _fish_option(option: Option) -> str:
+    words = [f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in option.names]
+    if option.value:
+        known = "(__watchdogd_runs)" if option.value == "RUN" else " ".join(option.choices)
+        words.append(f"-x -a '{known}'" if known else "-r")
+    return " ".join([*words, f"-d {_fish_quoted(option.help)}"] if option.help else words)
+
+
+def _fish_quoted(text: str) -> str:
+    """fish knows two escapes in single quotes alone."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+SHELLS: dict[str, Callable[[Sequence[Verb]], str]] = {"bash": bash, "zsh": zsh, "fish": fish}
