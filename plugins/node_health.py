@@ -4,7 +4,8 @@ A node that drains ends no job at once, but the next one will not start there: i
 that the administrators wrote. "Kill task failed" is mostly a healthy node whose processes were slow to
 die; then the message says so, with the command that an administrator would type.
 
-Nodes on which more than one job of the run failed are candidates for `--exclude`, ready to paste. With
+Nodes on which more than one job of the run failed, and none ended well since, are candidates for
+`--exclude`, ready to paste; where most nodes are in it, it is the job. With
 `min_idle` (a number or a percentage) a partition that runs out of spare nodes is told before the run
 needs one.
 """
@@ -15,6 +16,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from watchdogd import command
+from watchdogd.checks import blame
+from watchdogd.checks.blame import Suspect
 from watchdogd.errors import UnreadableError
 from watchdogd.nearest import nearest
 from watchdogd.plugin import (
@@ -67,7 +70,8 @@ def node_health(
         yield unknown("sinfo printed no node")
         return
     yield spares(nodes, partition, min_idle)
-    yield from _remembered(of_jobs(nodes, run, snapshot), memory, snapshot.jobs is not None)
+    told = [*of_jobs(nodes, run, snapshot), *to_exclude(nodes, run, snapshot, memory)]
+    yield from _remembered(told, memory, snapshot.jobs is not None)
 
 
 def spares(nodes: Sequence[Node], partition: str, wanted: AmountField | None) -> Result:
@@ -109,6 +113,36 @@ def of_jobs(nodes: Sequence[Node], run: Run | None, snapshot: Snapshot) -> Itera
             yield Result(Status.WARNING, line, subject=name, details=details)
 
 
+def to_exclude(
+    nodes: Sequence[Node], run: Run | None, snapshot: Snapshot, memory: dict[str, Any]
+) -> Iterator[Result]:
+    """Nodes on which more than one job of the run failed; without a run, of any one name.
+
+    `memory` keeps the endings, by job name.
+    """
+    broken = {node.name for node in nodes if node.down or node.drained or node.silent}
+    books = memory.setdefault("endings", {})
+    names = {run.job_name} if run else {end.name for end in snapshot.endings or () if not end.own}
+    for name in names:
+        tried = [end for end in snapshot.attempts if end.name == name and not end.own]
+        ends = [*snapshot.ended(name), *tried]
+        books[name] = blame.enter(books.get(name, {}), ends, broken, snapshot.taken_at)
+    for name in [name for name, book in books.items() if not book]:
+        del books[name]
+    for name, book in books.items():
+        found = blame.suspects(book)
+        if found:
+            yield _exclusion(run.name if run else name, found, "exclude" if run else f"exclude {name}")
+
+
+def _exclusion(name: str, found: Sequence[Suspect], subject: str) -> Result:
+    each = "; ".join(f"{suspect.node} ({', '.join(suspect.jobs[-3:])})" for suspect in found[:5])
+    option = f"--exclude={','.join(suspect.node for suspect in found)}"
+    line = f"{name}: more than one job failed on {each}: keep the next one off: {option}"
+    details = "\n".join(f"{suspect.node}: {', '.join(suspect.jobs)}" for suspect in found)
+    return warning(line, subject=subject, details=f"{details}\n{option}")
+
+
 def _words(node: Node) -> str:
     """`node5: drained since 2026-11-28T03:00:00+01:00 by root: bad DIMM`."""
     state = f"{node.state}, does not answer" if node.silent else node.state
@@ -130,13 +164,13 @@ def _give_back(nodes: Sequence[Node]) -> list[str]:
     ]
 
 
-def _remembered(found: Iterator[Result], memory: dict[str, Any], certain: bool) -> Iterator[Result]:
+def _remembered(found: Sequence[Result], memory: dict[str, Any], certain: bool) -> Iterator[Result]:
     """Those, and OK for what was told of before; nothing where the queue could not be seen."""
     bad = {result.subject: result for result in found}
     yield from bad.values()
     said = [str(name) for name in memory.get("said", [])]
     if certain:
         yield from (
-            ok(f"{name} is in service, or left behind", subject=name) for name in said if name not in bad
+            ok(f"{name}: nothing is wrong any more", subject=name) for name in said if name not in bad
         )
     memory["said"] = list(dict.fromkeys([*said, *bad]))[-_SAID:]

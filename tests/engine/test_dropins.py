@@ -256,6 +256,10 @@ def test_only_own_old_files_go(home: Home) -> None:
         "logs/link.log.1",
         "inbox/run-17.beat.node1.4711.json",
         "inbox/.run-17.beat.node1.4711.json.node1.4711.new",
+        "inbox/run-17.sample.node1.4711.json",
+        "inbox/run-17.stacks.node1.4711.json",
+        "inbox/run-17.stacks.node1.4711.txt",
+        "inbox/run-17.stacks-request",
         ".status.json.4711.0a1b2c3d",
         "switches/.run-17.json.4711.0a1b2c3d",
     ]
@@ -266,6 +270,7 @@ def test_only_own_old_files_go(home: Home) -> None:
         "logs/notes-88.out",
         "inbox/run-17.ack.node1.4711-1.json",
         "inbox/notes.txt",
+        "inbox/run-17.stacks.txt",
         "switches/run-17.kill",
         "config.toml",
         "evidence/.x.1.0a1b2c3d",

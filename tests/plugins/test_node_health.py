@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from watchdogd.plugins.node_health import node_health, of_jobs, spares
+from watchdogd.plugins.node_health import node_health, of_jobs, spares, to_exclude
 
-from watchdogd.jobs import Job, Snapshot
+from watchdogd.checks import blame
+from watchdogd.jobs import Ending, Job, Snapshot
 from watchdogd.plugin import Plugin, Result, Run, Status
 from watchdogd.readers.sinfo import Node
 from watchdogd.units import Amount, parse_amount
@@ -135,3 +136,46 @@ def test_what_cannot_be_found_out_is_unknown(path: Path, script: str, why: str) 
     assert list(found) == [""]
     assert found[""].status is Status.UNKNOWN
     assert why in found[""].summary
+
+
+def ended(number: int, state: str, nodes: str, at: float | None = None) -> Ending:
+    """A job of the run that ended at minute `number`."""
+    when = 60.0 * number if at is None else at
+    return Ending(str(number), str(number), "tr11", "bob", state, 1, ended_at=when, nodes=nodes)
+
+
+@pytest.mark.parametrize(
+    ("endings", "named"),
+    [
+        ([(1, "FAILED", "cn[01-04]"), (2, "FAILED", "cn[04-07]")], ["cn04"]),
+        ([(1, "FAILED", "cn[01-04]"), (2, "FAILED", "cn[01-04]")], []),  # all of them: it is the job
+        ([(1, "FAILED", "cn05"), (2, "NODE_FAIL", "cn05")], ["cn05"]),
+        ([(1, "NODE_FAIL", "cn[01-04]"), (2, "NODE_FAIL", "cn[01-04]")], ["cn02"]),  # which is broken
+        ([(1, "FAILED", "cn[01-02]"), (2, "FAILED", "cn[02-05]"), (3, "COMPLETED", "cn02")], []),
+        ([(1, "FAILED", "cn[01-04]"), (2, "CANCELLED", "cn[04-07]")], []),
+        ([(1, "FAILED", "cn[01-04]")], []),
+        ([(1, "FAILED", "cn[01-04]"), (1, "FAILED", "cn[01-04]")], []),  # seen twice
+    ],
+)
+def test_nodes_that_failed_more_than_one_job(endings: list[tuple[int, str, str]], named: list[str]) -> None:
+    book: blame.Book = {}
+    for each in endings:
+        book = blame.enter(book, [ended(*each)], {"cn02"}, 600.0)
+    assert [suspect.node for suspect in blame.suspects(book)] == named
+
+
+def test_candidates_are_ready_to_paste_and_forgotten_in_time() -> None:
+    memory: dict[str, Any] = {}
+    ends = (ended(1, "FAILED", "cn[01-04]"), ended(2, "FAILED", "cn[03-08]"))
+    seen = Snapshot(600.0, (), endings=ends, users=frozenset({"bob"}))
+    [result] = to_exclude(GPUS, RUN, seen, memory)
+    assert (result.status, result.subject) == (Status.WARNING, "exclude")
+    assert result.summary == (
+        "run-17: more than one job failed on cn03 (1 FAILED with exit code 1, 2 FAILED with exit code 1); "
+        "cn04 (1 FAILED with exit code 1, 2 FAILED with exit code 1): keep the next one off: "
+        "--exclude=cn03,cn04"
+    )
+    assert [each.subject for each in to_exclude(GPUS, None, seen, {})] == ["exclude tr11"]
+    later = Snapshot(600.0 + 8 * 86400, (), users=frozenset({"bob"}))
+    assert list(to_exclude(GPUS, RUN, later, memory)) == []
+    assert memory["endings"] == {}

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from tests.waiting import wait_until
+from watchdogd.actions import stackrequest
 from watchdogd.probe import family
 
 PATIENCE = 60.0
@@ -133,3 +134,21 @@ def test_wrong_usage_is_one_line(home: Path, words: str, complaint: str) -> None
     assert done.returncode == 64
     assert complaint in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_who_asks_for_stacks_by_a_file_gets_those_of_all_processes(home: Path) -> None:
+    """A request from before the probe came is not answered, a new one is."""
+    (home / "config.toml").write_text('[runs.a]\nbackend = "process"\ncommand = "sleep"\n')
+    request = home / "inbox" / "a.stacks-request"
+    request.touch()
+    training = f"{sys.executable} -c 'import time; time.sleep(600)'"
+    with script(home, f"SLURM_JOB_ID= $probe --run a & {training} & wait"):
+        one_sample(home)
+        assert not list((home / "inbox").glob("a.stacks.*"))
+        request.unlink()
+        answers = stackrequest.ask(str(home), "a", PATIENCE)
+    [(node, parcels)] = answers.nodes
+    assert node == os.uname().nodename.partition(".")[0]
+    assert answers.note == "the stacks are from its probe on 1 node"
+    assert [parcel.found.command for parcel in parcels] == [training.replace("'", "")]
+    assert list((home / "inbox").glob("a.stacks*")) == []

@@ -150,6 +150,19 @@ def test_a_colleagues_job_is_asked_through_its_guards(run: Run) -> None:
     assert [path.name for path in (run.home / "inbox").iterdir() if "stacks" in path.name] == []
 
 
+def test_a_colleagues_job_is_asked_through_its_probe(run: Run) -> None:
+    run.share()
+    probe = f"{run.slurm.watchdogd} --home {{home}} probe --run run-17 & "
+    run.start("bob", probe + "srun {python} {folder}/train.py; wait", 8, *EIGHT)
+    inbox = run.home / "inbox"
+    wait_until(lambda: len(list(inbox.glob("run-17.sample.*"))) == 2, 90, "both nodes are sampled")
+    done = run.stacks()
+    assert done.returncode == 0
+    assert "the stacks are from its probes on 2 nodes" in done.stderr
+    assert "1 of 8 ranks stands elsewhere: node2 rank 3 in next_batch (train.py:9)" in done.stdout
+    assert [path.name for path in inbox.iterdir() if "stacks" in path.name] == []
+
+
 def test_a_home_without_a_group_is_told_as_the_reason(run: Run) -> None:
     for folder in (run.home, run.home / "inbox", run.home / "switches"):
         folder.chmod(0o777)

@@ -37,7 +37,8 @@ _LONGEST = 10.0
 """Seconds for one py-spy."""
 _LETTERS = 700
 _OURS = re.compile(
-    r"(?:^|/)watchdogd$|^watchdogd\.(?:cli|engine|actions)\.|from watchdogd\.actions\.stackprobe "
+    r"(?:^|/)watchdogd$|^watchdogd\.(?:cli|engine|actions)\."
+    r"|from watchdogd\.(?:actions|cli|probe)\b.* import "
 )
 _PRINTING = threading.Lock()
 

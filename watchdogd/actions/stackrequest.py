@@ -1,18 +1,21 @@
-"""Stacks from the Guards of a run: each writes them when `inbox/RUN.stacks-request` appears or is touched.
+"""Stacks from the probes and Guards of a run, which write them when `inbox/RUN.stacks-request` is touched.
 
-The way in where Slurm starts no step for us, and where py-spy is missing or may attach to nothing.
+The way in where Slurm starts no step for us: a probe in the job takes them by py-spy; a Guard writes its own,
+also where py-spy is missing or may attach to nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import stat
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from watchdogd.actions import switches
+from watchdogd.actions import stackprobe, switches
+from watchdogd.actions.stackprobe import Parcel
 from watchdogd.actions.stacks import Process
 from watchdogd.draft import write_draft
 from watchdogd.place import file_name
@@ -25,11 +28,21 @@ _FILE_LIMIT = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
+class _Taken:
+    """One probe's file: the processes of one node."""
+
+    run: str
+    node: str
+    parcels: tuple[Parcel, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Answers:
-    """The processes whose Guards wrote, and one line on how that went."""
+    """The processes whose Guards wrote, what the probes of nodes took, and one line on how that went."""
 
     processes: tuple[Process, ...]
     note: str
+    nodes: tuple[tuple[str, tuple[Parcel, ...]], ...] = ()
 
 
 def ask(home: str, run: str, patience: float) -> Answers:
@@ -45,20 +58,25 @@ def ask(home: str, run: str, patience: float) -> Answers:
     finally:
         with contextlib.suppress(OSError):
             os.unlink(request)
+    guards = [each for each in found if isinstance(each, faulthandler.Handed)]
+    nodes = tuple((each.node, each.parcels) for each in found if isinstance(each, _Taken))
     processes = tuple(
-        Process(each.host, each.dump.pid or 0, each.rank, samples=(each.dump,)) for each in found
+        Process(each.host, each.dump.pid or 0, each.rank, samples=(each.dump,)) for each in guards
     )
-    return Answers(processes, _note(run, bool(processes), refused, patience))
+    return Answers(processes, _note(run, bool(processes), len(nodes), refused, patience), nodes)
 
 
-def _note(run: str, read: bool, refused: dict[str, str], patience: float) -> str:
+def _note(run: str, guards: bool, nodes: int, refused: dict[str, str], patience: float) -> str:
     if refused:
         name, why = next(iter(refused.items()))
         more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
         return f"{name} of its Guards{more} cannot be read: {why}: a home that a team shares has a group"
-    if read:
+    if nodes:
+        count = f"its probe{'s' if nodes > 1 else ''} on {nodes} node{'s' if nodes > 1 else ''}"
+        return f"the stacks are from {count}{' and from the Guards of the run' if guards else ''}"
+    if guards:
         return "the stacks are from the Guards of the run"
-    return f"no Guard of {run} wrote its stacks within {patience:.0f} s"
+    return f"no Guard of {run} wrote its stacks within {patience:.0f} s, and no probe took them"
 
 
 def _touch(request: str) -> float:
@@ -71,17 +89,17 @@ def _touch(request: str) -> float:
 
 def _gather(
     inbox: str, run: str, since: float, patience: float
-) -> tuple[list[faulthandler.Handed], dict[str, str]]:
+) -> tuple[list[faulthandler.Handed | _Taken], dict[str, str]]:
     """All files of this request, and those that cannot be read with why. What was read is removed."""
     until, last = time.monotonic() + patience, float("inf")
-    found: dict[str, faulthandler.Handed] = {}
+    found: dict[str, faulthandler.Handed | _Taken] = {}
     refused: dict[str, str] = {}
     while time.monotonic() < min(until, last + _QUIET):
-        for path in Path(inbox).glob(f"{file_name(run)}.stacks.*.txt"):
-            if path.name in found or path.name in refused:
+        for path in Path(inbox).glob(f"{file_name(run)}.stacks.*"):
+            if path.name in found or path.name in refused or path.suffix not in (".txt", ".json"):
                 continue
             try:
-                handed = _handed(path, since)
+                handed = _read(path, since)
             except OSError as error:
                 refused[path.name], last = error.strerror or str(error), time.monotonic()
                 continue
@@ -93,11 +111,22 @@ def _gather(
     return list(found.values()), refused
 
 
-def _handed(path: Path, since: float) -> faulthandler.Handed | None:
-    """None where it is of an earlier request, or no Guard's. OSError where it cannot be read."""
+def _read(path: Path, since: float) -> faulthandler.Handed | _Taken | None:
+    """None where it is of an earlier request, or nobody's. OSError where it cannot be read."""
     if path.lstat().st_mtime < since:
         return None
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, encoding="utf-8", errors="replace") as file:
-        regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
-        return faulthandler.handed(file.read(_FILE_LIMIT)) if regular else None
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        text = file.read(_FILE_LIMIT)
+    return faulthandler.handed(text) if path.suffix == ".txt" else _taken(text)
+
+
+def _taken(text: str) -> _Taken | None:
+    """What a probe took; None where it is none, or not whole."""
+    try:
+        told = json.loads(text)
+        return _Taken(str(told["run"]), str(told["node"]), tuple(stackprobe.parcels(str(told["text"]))))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None

@@ -65,9 +65,18 @@ def take(home: str, live: LiveJob, wish: Wish) -> Taken:
         return Taken(picture, tuple(notes))
     patience = max(until - time.monotonic(), _GUARDS)
     answers = stackrequest.ask(home, live.run.name, patience)
-    if answers.processes:
-        picture = stacks.fold(answers.processes)
+    processes = _both(processes_of(answers.nodes), answers.processes)
+    if processes:
+        picture = stacks.fold(processes)
     return Taken(picture, (*notes, answers.note))
+
+
+def _both(taken: Sequence[Process], written: Sequence[Process]) -> list[Process]:
+    """What probes took and Guards wrote; of one process what has a stack, the probe's before the Guard's."""
+    known = {(each.node, each.pid) for each in taken if each.samples}
+    theirs = [each for each in written if (each.node, each.pid) not in known]
+    named = {(each.node, each.pid) for each in theirs}
+    return [each for each in taken if (each.node, each.pid) not in named] + theirs
 
 
 def processes_of(parcels_by_node: Iterable[tuple[str, Sequence[Parcel]]]) -> list[Process]:

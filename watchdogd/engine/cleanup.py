@@ -1,7 +1,7 @@
 """What the daemon takes away from home, so that it never eats the inodes it guards: files of its own alone.
 
 Outputs of drop-in jobs and rotated logs in logs/, drafts that a crash left, heartbeats of processes that are
-long gone.
+long gone, samples and stacks that nobody renews or fetches.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
 DRAFTS = 86400.0
 BEATS = 7 * 86400.0
-"""Seconds after which a draft, and a heartbeat that nobody renews, go."""
+LEFT = 86400.0
+"""Seconds after which drafts, heartbeats that nobody renews, and samples, stacks and requests for them go."""
 _OUTPUT = re.compile(r"cron\..+-\d+\.out|(?:daemon|link)\.log\.\d+")
+_STACKS = re.compile(r"(?!\.).+\.stacks(?:-request|\.[^.]+\.\d+\.(?:txt|json))")
 _DRAFT = re.compile(r"\..+\.\d+\.(?:[0-9a-f]{8}|new)")
 
 log = logging.getLogger(__name__)
@@ -35,6 +37,7 @@ def clean_up(home: Home, keep_logs: float, now: float) -> int:
     places: list[tuple[Path, float, Callable[[str], bool]]] = [
         (home.logs, keep_logs, lambda name: bool(_OUTPUT.fullmatch(name))),
         (home.inbox, BEATS, lambda name: kind_of(name) == "beat"),
+        (home.inbox, LEFT, lambda name: bool(kind_of(name) == "sample" or _STACKS.fullmatch(name))),
         *((folder, DRAFTS, is_draft) for folder in (home.path, home.inbox, home.switches, home.logs)),
     ]
     gone = sum(_remove(folder, now - age, wanted) for folder, age, wanted in places)

@@ -22,6 +22,7 @@ from watchdogd import command, training
 from watchdogd.draft import host, replace
 from watchdogd.probe import files
 from watchdogd.probe.nodedisk import disks
+from watchdogd.probe.stacktake import LOOK, Desk
 from watchdogd.readers import sample, usage
 from watchdogd.readers.gpu import probe
 from watchdogd.readers.gpu.probe import Node
@@ -58,16 +59,18 @@ def serve(task: Task) -> None:
     os.nice(19)
     name = os.environ.get("SLURMD_NODENAME") or host()
     path = files.path(task.inbox, task.run, name)
+    desk = Desk(task.inbox, task.run, task.job, name)
     try:
-        _look_again_and_again(task, name, path)
+        _look_again_and_again(task, name, path, desk)
     except Ended:
         pass
     finally:
+        desk.clear()
         with contextlib.suppress(OSError):
             os.unlink(path)
 
 
-def _look_again_and_again(task: Task, name: str, path: str) -> None:
+def _look_again_and_again(task: Task, name: str, path: str, desk: Desk) -> None:
     told = ""
     wait = random.uniform(0.3, 1.0) * task.every  # noqa: S311 - so that a thousand nodes do not write at once
     while True:
@@ -76,7 +79,7 @@ def _look_again_and_again(task: Task, name: str, path: str) -> None:
         if trouble and trouble != told:
             print(f"watchdogd: probe on {name}: {path}: {trouble}", file=sys.stderr, flush=True)
         told = trouble
-        if _input_ends(wait):
+        if _wait_at(desk, wait):
             return
         wait = task.every
 
@@ -134,6 +137,16 @@ def _leave(path: str, text: str) -> str:
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDS)
     return ""
+
+
+def _wait_at(desk: Desk, seconds: float) -> bool:
+    """Wait so long, and answer who asks for stacks meanwhile; True where the input ends."""
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0:
+        if _input_ends(min(left, LOOK)):
+            return True
+        desk.serve()
+    return False
 
 
 def _input_ends(seconds: float) -> bool:

@@ -1,0 +1,91 @@
+"""node_disks and --exclude on a real Slurm: one's own job through srun, a colleague's through its probe."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster import ANSWERING, Cluster
+from tests.waiting import wait_until
+
+pytestmark = [pytest.mark.slurm, pytest.mark.root]
+
+CONFIG = """
+[slurm]
+users = ["alice", "bob"]
+[channels.screen]
+type = "console"
+[runs.run-17]
+job_name = "tr11"
+node_disks = ["/dev/shm", "{folder}/gone"]
+[checks.nodes]
+plugin = "node_health"
+run = "run-17"
+"""
+NODES = ("--partition=gpu", "--nodes=2", "--ntasks-per-node=1", "--job-name=tr11", "--output=/dev/null")
+
+
+def home_of_alice(slurm: Cluster) -> Path:
+    """It is shared with bob's group."""
+    folder = slurm.new_folder()
+    home = folder / "home"
+    slurm.run_as("alice", [slurm.watchdogd, "--home", home, "init"])
+    (home / "config.toml").write_text(CONFIG.format(folder=folder))
+    for each in (home, home / "inbox", home / "switches"):
+        shutil.chown(each, group="six")
+        each.chmod(0o2770)
+    return home
+
+
+def check(slurm: Cluster, home: Path, name: str) -> dict[str, dict[str, Any]]:
+    """Results by subject."""
+    words: list[str | Path] = [slurm.watchdogd, "--home", home, "check", name, "--json"]
+    told = json.loads(slurm.run_as("alice", words, check=False).stdout)
+    return {each["subject"] or "": each for each in told}
+
+
+def gone(home: Path) -> dict[str, str]:
+    return {"": "OK", **{f"{node}:{home.parent}/gone": "CRITICAL" for node in ("node2", "node3")}}
+
+
+def test_the_disks_of_ones_own_job_are_asked_on_all_its_nodes(slurm: Cluster) -> None:
+    home = home_of_alice(slurm)
+    job = slurm.sbatch("alice", "exec sleep 600", *NODES)
+    slurm.wait_for_state(job, "RUNNING")
+    found = check(slurm, home, "run-17/node_disks")
+    assert {subject: each["status"] for subject, each in found.items()} == gone(home)
+    assert "2 nodes; least is left on node" in found[""]["summary"]
+    assert "is missing: No such file or directory" in found[f"node2:{home.parent}/gone"]["summary"]
+
+
+def test_a_colleagues_probe_looks_at_the_runs_disks_by_itself(slurm: Cluster) -> None:
+    home = home_of_alice(slurm)
+    slurm.run_as("alice", [slurm.watchdogd, "--home", home, "tick"], check=False)
+    probe = f"{slurm.watchdogd} --home {home} probe --run run-17 --every 5s"
+    slurm.wait_for_state(slurm.sbatch("bob", f"{probe} & sleep 600", *NODES), "RUNNING")
+    wait_until(
+        lambda: (
+            {subject: each["status"] for subject, each in check(slurm, home, "run-17/node_disks").items()}
+            == gone(home)
+        ),
+        2 * ANSWERING,
+        "both nodes tell of their disks",
+        every=2.0,
+    )
+
+
+def test_a_node_that_fails_two_jobs_is_ready_to_paste(slurm: Cluster) -> None:
+    home = home_of_alice(slurm)
+    for _ in range(2):
+        options = ("--job-name=tr11", "--partition=gpu", "--nodelist=node2", "--output=/dev/null")
+        slurm.wait_for_state(slurm.sbatch("bob", "exit 3", *options), "FAILED")
+    found = wait_until(
+        lambda: check(slurm, home, "nodes").get("exclude"), ANSWERING, "the node is told", every=2.0
+    ).value
+    assert found is not None
+    assert found["status"] == "WARNING"
+    assert found["summary"].endswith("keep the next one off: --exclude=node2")
