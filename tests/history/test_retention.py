@@ -1,10 +1,9 @@
 """What is kept how long: the plan by itself, and what it does to real readings."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from math import ceil, nan
 from pathlib import Path
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -73,13 +72,6 @@ def test_a_plan_loses_nothing_and_comes_to_an_end(
 # ---------------------------------------------------------------------- on real readings
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    store = opened(new_home(tmp_path))
-    yield store
-    store.close()
-
-
 def fill(store: Store, begin: float, end: float, every: float, *, offset: float = 0.0) -> None:
     """One result every so many seconds, all in one round."""
     times = [begin + offset + every * step for step in range(ceil((end - begin - offset) / every))]
@@ -123,16 +115,20 @@ def test_a_reading_every_six_hours_keeps_its_time(store: Store) -> None:
     assert store.series(CHECK, 0) == before
 
 
-def test_thinning_every_hour_comes_to_the_same_as_thinning_once(tmp_path: Path) -> None:
+def test_thinning_every_hour_comes_to_the_same_as_thinning_once(
+    tmp_path: Path, url: Callable[[], str]
+) -> None:
     found = []
     for name, hours in (("often", 1), ("once", 12 * 24)):
         (tmp_path / name).mkdir()
-        store = opened(new_home(tmp_path / name))
+        store = opened(new_home(tmp_path / name, url=url()))
         for at in range(BEGIN, BEGIN + 12 * DAY, HOUR):
             fill(store, at, at + HOUR, 900, offset=7)
             if (at + HOUR - BEGIN) // HOUR % hours == 0:
                 store.thin(at + HOUR, KEEP)
-        found.append((store.readings(), store.measures(), store.series(CHECK, 0)))
+        [measure] = store.measures()
+        whole = measure._replace(mean=round(measure.mean, 6))  # sums in another order differ in the last bit
+        found.append((store.readings(), whole, store.series(CHECK, 0)))
         store.close()
     assert found[0] == found[1]
 

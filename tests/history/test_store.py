@@ -2,7 +2,6 @@
 
 import stat
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from math import inf, isnan, nan
 from pathlib import Path
@@ -12,7 +11,6 @@ from sqlalchemy import text
 
 from tests.history.values import (
     NOW,
-    URL,
     book,
     incident,
     new_home,
@@ -29,19 +27,6 @@ from watchdogd.history.store import Store
 from watchdogd.home import Home
 from watchdogd.incident import Book, Event, Kind
 from watchdogd.plugin import Metric, Result, Status
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return new_home(tmp_path)
-
-
-@pytest.fixture
-def store(home: Home) -> Iterator[Store]:
-    store = opened(home)
-    yield store
-    store.close()
-
 
 # ---------------------------------------------------------------------- what a daemon goes on from
 
@@ -183,7 +168,7 @@ def test_the_same_round_again_changes_nothing(store: Store, home: Home) -> None:
 def test_a_round_that_fails_in_the_middle_leaves_nothing(store: Store) -> None:
     store.record(round_of(NOW, lag=1.0))
     before = contents(store)
-    broken = replace(everything(), at=NOW + 60, gaps=(Gap(nan, nan, ""),))
+    broken = replace(everything(), at=NOW + 60, gaps=(Gap(None, 1.0),))  # type: ignore[arg-type]  # it fails in the middle
     with pytest.raises(HistoryError):
         store.record(broken)
     assert contents(store) == before
@@ -369,8 +354,9 @@ def test_files_have_the_rights_of_home(tmp_path: Path, group: int | None, mode: 
 
 
 def test_those_that_look_make_nothing(home: Home) -> None:
-    with pytest.raises(HistoryError, match="there is none yet"):
-        opened(home, owner=False)
+    for _ in range(2):
+        with pytest.raises(HistoryError, match="there is none yet"):
+            opened(home, owner=False)
     assert not home.history.exists()
 
 
@@ -384,8 +370,9 @@ def test_those_that_look_see_a_daemons_rounds(store: Store, home: Home) -> None:
 
 
 def test_relative_paths_hang_on_home_and_others_are_expanded(
-    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    home = new_home(tmp_path)
     monkeypatch.setenv("SCRATCH", str(tmp_path))
     Store.open("sqlite:///logs/../h.db", home).close()
     Store.open("sqlite:///$SCRATCH/i.db", home).close()
@@ -394,7 +381,7 @@ def test_relative_paths_hang_on_home_and_others_are_expanded(
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("wrong", "said"),
     [
         ("history.db", "is no URL"),
         ("sqlite://", "names no file"),
@@ -403,15 +390,17 @@ def test_relative_paths_hang_on_home_and_others_are_expanded(
     ],
 )
 def test_a_url_that_cannot_be_used_is_told_in_one_line_without_its_password(
-    home: Home, url: str, said: str
+    tmp_path: Path, wrong: str, said: str
 ) -> None:
+    home = new_home(tmp_path)
     with pytest.raises(HistoryError) as error:
-        Store.open(url, home)
+        Store.open(wrong, home)
     assert said in str(error.value)
     assert "secret" not in str(error.value)
     assert "\n" not in str(error.value)
 
 
-def test_the_default_url_is_the_file_that_home_names(store: Store, home: Home) -> None:
-    assert URL == "sqlite:///history.db"
+def test_the_default_url_is_the_file_that_home_names(tmp_path: Path) -> None:
+    home = new_home(tmp_path)
+    opened(home).close()
     assert home.history.exists()

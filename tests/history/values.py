@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from watchdogd import config as configuration
 from watchdogd.history.record import Record
 from watchdogd.history.store import Store
 from watchdogd.home import Home
@@ -12,21 +13,29 @@ from watchdogd.incident import Book, Event, Incident, Kind, Observation, Silence
 from watchdogd.notify.notification import Item, Message, Notification
 from watchdogd.plugin import Metric, Result, Status
 
+_stores: list[Store] = []
 NOW = 1_790_000_100.25
-URL = "sqlite:///history.db"
 
 
-def new_home(folder: Path, group: int | None = None) -> Home:
-    """A home with a configuration."""
+def new_home(folder: Path, group: int | None = None, url: str = "") -> Home:
+    """A home with a configuration; `url` is that of its history, empty: the default."""
     home = Home(folder / "home")
     home.make(group)
-    home.write(home.config, "")
+    home.write(home.config, f'[history]\nurl = "{url}"\n' if url else "")
     return home
 
 
 def opened(home: Home, *, owner: bool = True) -> Store:
-    """The history of a home."""
-    return Store.open(URL, home, owner=owner)
+    """The history of a home; `close_all` closes it at the end of the test at the latest."""
+    store = Store.open(configuration.load(home).history.url, home, owner=owner)
+    _stores.append(store)
+    return store
+
+
+def close_all() -> None:
+    """Close what `opened` opened."""
+    while _stores:
+        _stores.pop().close()
 
 
 def seen(

@@ -40,6 +40,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "incidents": ("incidents", "what is open, or what was"),
     "history": ("history", "results, incidents and metrics of the past"),
     "backtest": ("backtest", "the alerts that the recorded past would bring under the present configuration"),
+    "export": ("archive", "all of the history as JSON lines, for another database or for good keeping"),
+    "import": ("archive", "an export, into a history that is empty"),
     "guard": ("guard", "run a program under the switches of its run: -- CMD ..."),
     "preflight": ("preflight", "smoke test at the start of a job script"),
     "probe": ("probe", "in the background of a job script: samples of its nodes in home"),

@@ -16,6 +16,8 @@ from watchdogd.units import iso, parse_duration
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterable
+    from typing import TextIO
 
     from watchdogd.history.record import Measure, Reading
     from watchdogd.history.store import Store
@@ -40,8 +42,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("history: --plot wants a TARGET: a run, a disk or a check")
     with store_of(Home.existing(args.home)) as store:
         if args.csv or args.json:
-            rows = [_row(reading) for reading in store.readings(args.target, since)]
-            _print_csv(rows) if args.csv else print_json(rows)
+            readings = store.readings(args.target, since)
+            print_csv(readings, sys.stdout) if args.csv else print_json([_row(each) for each in readings])
         elif args.plot:
             _plot(store, args.target, args.metric, since)
         else:
@@ -63,12 +65,13 @@ def _row(reading: Reading) -> dict[str, Any]:
     }
 
 
-def _print_csv(rows: list[dict[str, Any]]) -> None:
-    writer = csv.DictWriter(sys.stdout, COLUMNS, lineterminator="\n")
+def print_csv(readings: Iterable[Reading], file: TextIO) -> None:
+    """One line a reading, below a line of names."""
+    writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
     writer.writeheader()
     writer.writerows(
-        {key: one_line(value) if isinstance(value, str) else value for key, value in row.items()}
-        for row in rows
+        {key: one_line(value) if isinstance(value, str) else value for key, value in _row(each).items()}
+        for each in readings
     )
 
 

@@ -112,6 +112,8 @@ class Database:
             present = schema.revision(connection)
         if present == schema.HEAD:
             return
+        if not self._owner and present is None:
+            raise HistoryError(f"history {self.place}: there is none yet; start with 'watchdogd start'")
         if not self._owner:
             raise HistoryError(
                 f"history {self.place}: its schema is {present}, this watchdogd's {schema.HEAD}: "

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
+from math import isnan
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import TypeAdapter
@@ -58,8 +59,12 @@ def storable(text: str) -> str:
 
 
 def number(value: Any) -> float | None:
-    """A metric's value as a float; None where a plugin handed in something that is none."""
+    """A metric's value as a float; None where a plugin handed in something that is no number.
+
+    NaN neither: SQLite keeps it as NULL, PostgreSQL would make every mean that it is in NaN too.
+    """
     try:
-        return float(value)
+        found = float(value)
     except (TypeError, ValueError, OverflowError):
         return None
+    return None if isnan(found) else found

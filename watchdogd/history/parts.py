@@ -67,7 +67,8 @@ def coarse(connection: Connection) -> Thinned:
 def rows(connection: Connection, kept: Thinned, since: float, wanted: Wanted) -> Iterator[Any]:
     """(series, milliseconds, low, mean, high, count) of every reading, oldest first."""
     for part in (*folded_parts(kept, since, wanted), raw_part(kept, since, wanted)):
-        for some in connection.execute(part.order_by(part.selected_columns.at)).partitions(10_000):
+        at, identity = part.selected_columns.at, part.selected_columns.series_id
+        for some in connection.execute(part.order_by(at, identity)).partitions(10_000):
             yield from some
 
 

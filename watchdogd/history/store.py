@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from watchdogd.errors import HistoryError
-from watchdogd.history import decided, measured, retention
+from watchdogd.history import archive, decided, measured, retention
 from watchdogd.history import past as beginning
 from watchdogd.history.database import Database
 from watchdogd.history.failure import FAULTS, sentence
@@ -15,7 +15,7 @@ from watchdogd.history.readings import changes_of, readings_of
 from watchdogd.history.writing import Writer, settle
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from sqlalchemy import Connection
 
@@ -164,6 +164,19 @@ class Store:
         """Who pressed what, oldest first."""
         with self._transaction() as connection:
             return decided.touches_since(connection, since)
+
+    # ------------------------------------------------------------------ all of it
+
+    def export(self, say: Callable[[str], object]) -> None:
+        """Hand all of it to `say`, line by line, as it is at one moment."""
+        with self._transaction() as connection:
+            for line in archive.lines_of(connection):
+                say(line)
+
+    def bring_in(self, lines: Iterable[str]) -> int:
+        """Fill it with what `export` said; returns how many rows. Refused where it is not empty."""
+        with self._transaction(writing=True) as connection:
+            return archive.bring_in(connection, lines)
 
     # ------------------------------------------------------------------ keeping house
 

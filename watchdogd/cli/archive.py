@@ -1,0 +1,88 @@
+"""`watchdogd export` and `import FILE`: all of the history as JSON lines, and back, whatever the database."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from watchdogd import config as configuration
+from watchdogd import draft, lease
+from watchdogd.cli.history import print_csv
+from watchdogd.cli.output import print_line
+from watchdogd.cli.past import store_of
+from watchdogd.errors import HistoryError
+from watchdogd.history.store import Store
+from watchdogd.home import Home
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+    from typing import TextIO
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What the verb takes."""
+    if parser.get_default("verb") == "import":
+        parser.add_argument("file", metavar="FILE", help="what 'watchdogd export' wrote; -: standard input")
+        return
+    parser.add_argument("-o", "--output", metavar="FILE", help="write it there, not to standard output")
+    parser.add_argument("--csv", action="store_true", help="the observations alone, one row a number")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write all, or take all in; always 0."""
+    home = Home.existing(args.home)
+    return _take_in(home, args.file) if args.verb == "import" else _write(home, args.output, csv=args.csv)
+
+
+def _write(home: Home, path: str | None, *, csv: bool) -> int:
+    with store_of(home) as store, _target(path) as file:
+        if csv:
+            print_csv(store.readings(), file)
+        else:
+            store.export(lambda line: print(line, file=file))
+    return 0
+
+
+@contextmanager
+def _target(path: str | None) -> Iterator[TextIO]:
+    """Standard output, or a file that is there whole or not at all."""
+    if path is None:
+        yield sys.stdout
+        return
+    made = draft.write_draft(os.path.abspath(path), "", 0o600)
+    try:
+        with open(made, "w", encoding="utf-8") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(made, path)
+    except BaseException:
+        os.unlink(made)
+        raise
+
+
+def _take_in(home: Home, path: str) -> int:
+    holder = lease.alive(home)
+    if holder is not None:
+        raise HistoryError(f"import: {holder} writes this history: stop it first (watchdogd stop)")
+    store = Store.open(configuration.load(home).history.url, home)
+    try:
+        with _source(path) as lines:
+            rows = store.bring_in(lines)
+    finally:
+        store.close()
+    print_line(f"{rows} rows are taken in")
+    return 0
+
+
+@contextmanager
+def _source(path: str) -> Iterator[TextIO]:
+    if path == "-":
+        yield sys.stdin
+        return
+    with Path(path).open(encoding="utf-8") as file:
+        yield file
