@@ -2,37 +2,56 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import pwd
 import re
 import shutil
 import socket
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
 
 from watchdogd import command
+from watchdogd.engine.patient import Patient, StuckError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 QUOTA_TOOLS = ("lfs", "mmlsquota", "beegfs-ctl", "quota")
 GPU_TOOLS = ("rocm-smi", "amd-smi", "nvidia-smi")
+PLACES = ("SCRATCH", "WORK", "PROJECT")
+"""Variables by which sites name their large file systems."""
+FORMAT = "%P|%l|%D|%G|%h"
+"""sinfo's: partition, limit, nodes, GPUs, whether nodes are shared."""
 _DEADLINE = 10.0
+_PATIENCE = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A Slurm partition: its name, its longest walltime as Slurm writes it, whether its nodes have GPUs."""
+    """A Slurm partition: its name, its longest walltime as Slurm writes it, whether its nodes have GPUs, and
+    whether a job gets (and is billed for) whole nodes."""
 
     name: str
     max_time: str
     nodes: int
     gpus: bool
     default: bool
+    exclusive: bool = False
 
     def __str__(self) -> str:
         """`small (2 nodes, up to 1-00:00:00)`"""
         gpus = ", GPUs" if self.gpus else ""
-        return f"{self.name} ({self.nodes} nodes{gpus}, up to {self.max_time})"
+        whole = ", whole nodes only" if self.exclusive else ""
+        nodes = "1 node" if self.nodes == 1 else f"{self.nodes} nodes"
+        return f"{self.name} ({nodes}{gpus}{whole}, up to {self.max_time})"
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """Findings; empty where there is nothing. `slurm_trouble`: why a Slurm that is there does not answer."""
+    """Findings; empty where there is nothing. `slurm_trouble`: why a Slurm that is there does not answer;
+    `places`: what SCRATCH and the like name, by the variable's name in small letters."""
 
     partitions: tuple[Partition, ...] = ()
     slurm: bool = False
@@ -41,12 +60,13 @@ class Survey:
     gpu_tools: tuple[str, ...] = ()
     mail_relay: bool = False
     accounts: tuple[str, ...] = field(default=())
+    places: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def cpu_partition(self) -> Partition | None:
-        """Where a chain of links costs least: a partition without GPUs, the default one first."""
+        """Where a chain of links costs least: no GPUs, no whole nodes, the default one first."""
         cheap = [partition for partition in self.partitions if not partition.gpus]
-        return min(cheap, key=lambda partition: (not partition.default, partition.nodes), default=None)
+        return min(cheap, key=lambda each: (each.exclusive, not each.default, each.nodes), default=None)
 
 
 def survey() -> Survey:
@@ -61,25 +81,26 @@ def survey() -> Survey:
         gpu_tools=tuple(tool for tool in GPU_TOOLS if shutil.which(tool)),
         mail_relay=_listens("localhost", 25),
         accounts=_accounts() if slurm else (),
+        places=_places(),
     )
 
 
 def read_sinfo(text: str) -> tuple[Partition, ...]:
-    """The partitions in `sinfo -h -o '%P|%l|%D|%G'`: a `*` marks the default one; lines of one add up."""
+    """The partitions in `sinfo -h` with FORMAT: a `*` marks the default one; lines of one add up."""
     found: dict[str, Partition] = {}
     for line in text.splitlines():
-        match = re.fullmatch(r"([^|*]+)(\*?)\|([^|]*)\|(\d+)\|(.*)", line.strip())
+        match = re.fullmatch(r"([^|*]+)(\*?)\|([^|]*)\|(\d+)\|(.*)\|([^|]*)", line.strip())
         if match:
-            name, star, limit, nodes, gres = match.groups()
+            name, star, limit, nodes, gres, shared = match.groups()
             before = found.get(name)
             gpus = "gpu" in gres.lower() or bool(before and before.gpus)
             count = int(nodes) + (before.nodes if before else 0)
-            found[name] = Partition(name, limit, count, gpus, bool(star))
+            found[name] = Partition(name, limit, count, gpus, bool(star), shared.startswith("EXCLUSIVE"))
     return tuple(found.values())
 
 
 def _partitions() -> tuple[tuple[Partition, ...], str]:
-    answer = command.ask(["sinfo", "--noheader", "--format=%P|%l|%D|%G"], deadline=_DEADLINE)
+    answer = command.ask(["sinfo", "--noheader", f"--format={FORMAT}"], deadline=_DEADLINE)
     return (read_sinfo(answer.output), "") if answer.ok else ((), answer.complaint())
 
 
@@ -100,10 +121,20 @@ def _accounts() -> tuple[str, ...]:
     return tuple(dict.fromkeys(answer.output.split())) if answer.ok else ()
 
 
-def _user() -> str:
-    import os
-    import pwd
+def _places() -> dict[str, str]:
+    """Folders that the variables name, and that answer."""
+    patient = Patient("a file system", deadline=_PATIENCE)
+    found = {}
+    for name in PLACES:
+        path = os.environ.get(name, "")
+        with contextlib.suppress(StuckError):
+            if path.startswith("/") and patient.attempt(partial(os.path.isdir, path)):
+                found[name.lower()] = path
+    patient.close()
+    return found
 
+
+def _user() -> str:
     return pwd.getpwuid(os.geteuid()).pw_name
 
 

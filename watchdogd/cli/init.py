@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import grp
-import json
 import os
-from typing import TYPE_CHECKING
+import socket
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
-from watchdogd.cli.output import print_line
+from watchdogd.actions.switches import user
+from watchdogd.adoption import toml_string
+from watchdogd.cli.output import one_line, print_json, print_line
 from watchdogd.errors import HomeError, UsageError
 from watchdogd.home import Home
 from watchdogd.nearest import close_to
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What the verb takes."""
     parser.add_argument("--group", metavar="GROUP", help="a Unix group that shares this home")
+    parser.add_argument("--json", action="store_true", help="what was made and found, as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -29,102 +33,106 @@ def run(args: argparse.Namespace) -> int:
         home.make(_gid(args.group))
     except OSError as error:
         raise HomeError(f"{home.path} cannot be made: {error.strerror}: choose another with --home") from None
-    if home.config.exists():
+    found = None if home.config.exists() else survey()
+    if found is not None:
+        home.write(home.config, render(found, args.group))
+    if args.json:
+        print_json(_json(home, found))
+    elif found is None:
         print_line(f"{home.config} is there already and stays as it is")
-        return 0
-    found = survey()
-    home.write(home.config, render(found, args.group))
-    _say(home, found)
+    else:
+        _say(home, found)
     return 0
 
 
 def render(found: Survey, group: str | None) -> str:
     """A config.toml for what was found: settings that matter here, the others as comments."""
-    return "\n".join(
-        [
-            "# watchdogd: what to watch, and whom to tell. Check an edit with 'watchdogd config'.",
-            "# Every key is explained in config.example.toml of the project.",
-            "",
-            "[daemon]",
-            'interval = "1m"     # how often a check runs that names no cadence of its own',
-            "confirm = 2         # bad results in a row before anybody is told",
-            f"group = {json.dumps(group)}"
-            if group
-            else '# group = "team"    # Unix group that shares this home',
-            "",
-            *_slurm(found),
-            "",
-            *_channels(found),
-            "",
-            *_runs(found),
-            "",
-            *_disks(found),
-            "",
-        ]
-    )
+    blocks = (_daemon(group), _slurm(found), _channels(found), _runs(found), _disks(found))
+    return _HEAD + "".join("\n" + "\n".join(block) + "\n" for block in blocks)
+
+
+_HEAD = """\
+# watchdogd: what to watch, and whom to tell. 'watchdogd doctor' tries all of it.
+# Every key is explained in config.example.toml of the project.
+"""
+
+
+def _daemon(group: str | None) -> list[str]:
+    shared = f"group = {toml_string(group)}" if group else '# group = "team"'
+    return [
+        "[daemon]",
+        'interval = "1m"     # how often a check runs that names no cadence of its own',
+        "confirm = 2         # bad results in a row before anybody is told",
+        f"{shared}    # Unix group that shares this home",
+    ]
 
 
 def _slurm(found: Survey) -> list[str]:
     if not found.slurm:
         return ["# No Slurm was found here: runs are watched as processes (pid_file or command)."]
     chosen = found.cpu_partition
-    known = [f"# partition: {partition}" for partition in found.partitions]
-    trouble = [f"# Slurm did not answer: {found.slurm_trouble}"] if found.slurm_trouble else []
+    trouble = [f"# Slurm did not answer: {one_line(found.slurm_trouble)}"] if found.slurm_trouble else []
+    why = (
+        "its nodes are billed whole: see 'watchdogd start --mode tick'" if chosen and chosen.exclusive else ""
+    )
     account = found.accounts[0] if len(found.accounts) == 1 else ""
     accounts = f"   # one of {', '.join(found.accounts)}" if len(found.accounts) > 1 else ""
     return [
         "[slurm]",
         *trouble,
-        *known,
-        f"partition = {json.dumps(chosen.name)}   # where the daemon lives: CPUs are enough"
+        *[f"# partition: {partition}" for partition in found.partitions],
+        f"partition = {toml_string(chosen.name)}   # where the daemon lives: {why or 'CPUs are enough'}"
         if chosen
         else '# partition = "small"   # where the daemon lives: CPUs are enough',
-        f"account = {json.dumps(account)}" if account else f'# account = "project"{accounts}',
+        f"account = {toml_string(account)}" if account else f'# account = "project"{accounts}',
         '# users = ["alice", "bob"]   # whose jobs count; left out: your own',
     ]
 
 
 def _channels(found: Survey) -> list[str]:
-    relay = "# a mail relay listens on this machine" if found.mail_relay else "# no mail relay was found here"
-    mail = [
-        "[channels.mail]",
-        'type = "email"',
-        'smtp = "smtp://localhost:25"',
-        'from = "watchdog@example.org"',
-        'to = ["you@example.org"]',
-    ]
-    return [
-        "# Whom to tell: take out the # of one, and try it with 'watchdogd notify --test'.",
-        "# [channels.slack]",
-        '# type = "slack"',
-        '# webhook_url = "env:SLACK_WEBHOOK_URL"   # or "file:~/.slack-webhook"',
-        relay,
-        *[f"# {line}" for line in mail],
-        "[channels.console]",
-        'type = "console"     # the daemon\'s own log',
-    ]
+    relay = "a mail relay listens on this machine" if found.mail_relay else "no mail relay was found here"
+    me = f"{user(os.geteuid())}@{socket.getfqdn()}"
+    return f"""\
+# Whom to tell: take out the # of one, and try it with 'watchdogd notify --test'.
+# [channels.slack]
+# type = "slack"
+# webhook_url = "file:~/.slack-webhook"   # or "env:SLACK_WEBHOOK_URL"
+
+# {relay}
+# [channels.mail]
+# type = "email"
+# smtp = "smtp://localhost:25"
+# from = {toml_string(me)}
+# to = [{toml_string(me)}]
+
+[channels.console]
+type = "console"     # the daemon's own log""".splitlines()
 
 
 def _runs(found: Survey) -> list[str]:
+    how = "'watchdogd watch JOB' adds one for a live job:" if found.slurm else "One table for each:"
     process = "" if found.slurm else '# pid_file = "/path/of/train.pid"\n'
     gpus = f"   # found here: {', '.join(found.gpu_tools)}" if found.gpu_tools else ""
-    text = f"""# What to watch. One table for each training:
+    return f"""\
+# Trainings. {how}
 # [runs.run-17]
 # job_name = "my-training"          # the Slurm job's name; left out: the run's
 {process}# log = "/scratch/me/logs/train*.log"
-# stale_after = "20m"               # silence that counts as a hang
+# stale_after = "20m"               # silence that counts as a hang; left out: learned
 # kill_switch = "/scratch/me/kill-switch"
-# gpus_per_node = 8{gpus}"""
-    return text.splitlines()
+# gpus_per_node = 8{gpus}""".splitlines()
 
 
 def _disks(found: Survey) -> list[str]:
-    tools = f"   # found here: {', '.join(found.quota_tools)}" if found.quota_tools else ""
+    tools = f"; quota tools found here: {', '.join(found.quota_tools)}" if found.quota_tools else ""
+    lines = [f"# Places that must not fill up{tools}"]
+    for name, path in found.places.items():
+        lines += [f"[disks.{name}]", f"path = {toml_string(path)}   # ${name.upper()} as it is here", ""]
     return [
-        "# One table for each place that must not fill up:",
-        "# [disks.scratch]",
-        '# path = "/scratch/me"',
-        f'# quota = "auto"{tools}',
+        *lines,
+        "# [disks.home]",
+        '# path = "~"',
+        '# quota = "auto"     # by the type of the file system; or a command of the site',
         '# warn_free = "10%"',
     ]
 
@@ -152,8 +160,19 @@ def _names(gids: set[int]) -> list[str]:
 def _say(home: Home, found: Survey) -> None:
     print_line(f"made {home.path}")
     slurm = ", ".join(map(str, found.partitions)) or found.slurm_trouble or "no partitions"
-    print_line(f"  Slurm: {slurm if found.slurm else 'not found'}")
+    print_line(f"  Slurm: {one_line(slurm) if found.slurm else 'not found'}")
     print_line(f"  quota tools: {', '.join(found.quota_tools) or 'none'}")
-    print_line(f"  GPU tools: {', '.join(found.gpu_tools) or 'none'}")
+    print_line(f"  GPU tools: {', '.join(found.gpu_tools) or 'none here; those of the nodes are used'}")
     print_line(f"  mail relay on this machine: {'yes' if found.mail_relay else 'no'}")
-    print_line(f"next: say in {home.config} what to watch, then 'watchdogd check' and 'watchdogd start'")
+    print_line(f"  disks: {', '.join(found.places.values()) or 'none named by SCRATCH, WORK or PROJECT'}")
+    print_line(f"next: say in {home.config} whom to tell, and what to watch:")
+    print_line(f"  watchdogd {'watch JOB' if found.slurm else 'config'}, watchdogd doctor, watchdogd start")
+
+
+def _json(home: Home, found: Survey | None) -> dict[str, Any]:
+    """What was made, and what was found on this machine (null where nothing was looked for)."""
+    return {
+        "home": str(home.path),
+        "made": found is not None,
+        "found": None if found is None else asdict(found),
+    }

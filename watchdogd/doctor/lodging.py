@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING
 
 from watchdogd import command
@@ -94,7 +93,5 @@ def _trial(scene: Scene, walltime: float) -> Finding:
         said, _, mend = str(refusal(answer)).rpartition(": ")
         return broken("sbatch", said, mend)
     where = "from this node" if "SLURM_JOB_ID" in os.environ else "from here"
-    when = re.search(r"to start at (\S+)", answer.errors + answer.output)
-    begin = f", and would start it at {when[1]}" if when else ""
     account = f" for account {form.account}" if form.account else ""
-    return fine("sbatch", f"takes a link {where}{account}{begin}")
+    return fine("sbatch", f"takes a link {where}{account}")

@@ -50,7 +50,7 @@ def start(home: Home, config: Config, wish: Wish) -> Outcome:
     if alive:
         return alive
     stopmark.remove(home)
-    warnings = (*unknown_users(config), *mute(config), *exposed(config.secrets(), home.group))
+    warnings = (*unknown_users(config), *idle(home, config), *mute(config), *exposed(config.secrets(), home.group))
     if wish.mode == "local":
         link.remember(home, wish, 0.0)
         return Outcome((f"started here: {launch(home)}",), changed=True, warnings=warnings)
@@ -113,6 +113,13 @@ def mute(config: Config) -> tuple[str, ...]:
     if config.default_channels:
         return ()
     return ("no channel is configured: nobody is told of anything; add one, such as [channels.mail]",)
+
+
+def idle(home: Home, config: Config) -> tuple[str, ...]:
+    """A line where there is nothing to watch: neither configured nor dropped in."""
+    if config.runs or config.disks or config.checks or any(home.path.glob("cron.*/*")):
+        return ()
+    return ("nothing is watched yet: 'watchdogd watch JOB', or add [runs.NAME] or [disks.NAME]",)
 
 
 def unknown_users(config: Config) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from watchdogd.readers import slurmtext
 from watchdogd.slurm.links import DEADLINE
 from watchdogd.slurm.submit import refusal
 from watchdogd.slurm.walltime import LONGEST, SHORTEST, format_walltime
-from watchdogd.survey import Partition, read_sinfo
+from watchdogd.survey import FORMAT, Partition, read_sinfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Site:
 
 def ask() -> Site:
     """One sinfo. SlurmError or SlurmSilentError."""
-    answer = command.ask(("sinfo", "--noheader", "--all", "--format=%P|%l|%D|%G"), deadline=DEADLINE)
+    answer = command.ask(("sinfo", "--noheader", "--all", f"--format={FORMAT}"), deadline=DEADLINE)
     if not answer.ok:
         raise refusal(answer)
     return Site(read_sinfo(answer.output))
