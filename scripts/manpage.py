@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes deploy/watchdogd.1 from the verbs' own parsers; to be run when a verb or option has changed."""
+"""Writes docs/watchdogd.1 from the verbs' own parsers; to be run when a verb or option has changed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from watchdogd.cli import grammar
 from watchdogd.cli.grammar import Option, Place, Verb
 
-TARGET = Path(__file__).resolve().parents[1] / "deploy" / "watchdogd.1"
+TARGET = Path(__file__).resolve().parents[1] / "docs" / "watchdogd.1"
 _HEAD = r"""
 .TH WATCHDOGD 1 "" "watchdogd" "User Commands"
 .SH NAME

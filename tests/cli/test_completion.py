@@ -95,16 +95,16 @@ def test_the_manual_page_says_what_the_verbs_take() -> None:
         cwd=ROOT,
         check=True,
     ).stdout
-    kept = (ROOT / "deploy" / "watchdogd.1").read_text()
+    kept = (ROOT / "docs" / "watchdogd.1").read_text()
     assert made == kept, "a verb or an option has changed: run scripts/manpage.py"
     done = subprocess.run(
-        ["mandoc", "-T", "lint", "-W", "error", ROOT / "deploy" / "watchdogd.1"],
+        ["mandoc", "-T", "lint", "-W", "error", ROOT / "docs" / "watchdogd.1"],
         capture_output=True,
         text=True,
     )
     assert (done.returncode, done.stdout) == (0, "")
     shown = subprocess.run(
-        ["mandoc", "-T", "ascii", ROOT / "deploy" / "watchdogd.1"], capture_output=True, text=True, check=True
+        ["mandoc", "-T", "ascii", ROOT / "docs" / "watchdogd.1"], capture_output=True, text=True, check=True
     ).stdout
     plain = re.sub(r".\x08", "", shown)
     for name in cli.VERBS:

@@ -43,9 +43,9 @@ def picture(*checks: dict[str, Any], **more: Any) -> dict[str, Any]:
     return found | more
 
 
-def shown(values: dict[str, Any], width: int = 80) -> list[str]:
+def shown(values: dict[str, Any], width: int = 80, place: str = "/h/watch") -> list[str]:
     output = io.StringIO()
-    Console(file=output, width=width, highlight=False).print(overview("/h/watch", values, NOW))
+    Console(file=output, width=width, highlight=False).print(overview(place, values, NOW))
     lines = output.getvalue().splitlines()
     assert max(map(len, lines)) <= width
     return [line.rstrip() for line in lines]

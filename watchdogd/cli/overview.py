@@ -28,8 +28,6 @@ BAR = 16
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _STYLES = {"CRITICAL": "bold red", "WARNING": "yellow", "UNKNOWN": "magenta"}
 _STATE_STYLES = {"running": "green", "waiting": "cyan", "hung": "bold red", "gone": "bold red"}
-_SHORT = 7
-"""Letters at most of a duration in a table's cell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +160,8 @@ def _rate(found: _Results) -> str:
     seconds = found.number("log_staleness", "iteration_time")
     if not seconds:
         return ""
-    return f"{seconds:.3g} s/it" if seconds >= 1 else f"{1 / seconds:.3g} it/s"
+    number, unit = (seconds, "s/it") if seconds >= 1 else (1 / seconds, "it/s")
+    return f"{number:.{1 if number < 10 else 0}f} {unit}"
 
 
 def _left(found: _Results) -> str:
@@ -291,8 +290,9 @@ def _clock(text: str) -> str:
 
 
 def _compact(seconds: float) -> str:
-    """A duration for a cell: `2d23h`, `4m`, and no seconds beside hours."""
-    return format_duration(max(seconds, 0.0))[:_SHORT]
+    """A duration for a cell: `2d23h`, `41m`, `24s`."""
+    whole = max(seconds, 0.0)
+    return format_duration(whole if whole < 60 else whole - whole % 60)
 
 
 def _short_path(path: str) -> str:

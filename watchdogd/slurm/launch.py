@@ -50,7 +50,12 @@ def start(home: Home, config: Config, wish: Wish) -> Outcome:
     if alive:
         return alive
     stopmark.remove(home)
-    warnings = (*unknown_users(config), *idle(home, config), *mute(config), *exposed(config.secrets(), home.group))
+    warnings = (
+        *unknown_users(config),
+        *idle(home, config),
+        *mute(config),
+        *exposed(config.secrets(), home.group),
+    )
     if wish.mode == "local":
         link.remember(home, wish, 0.0)
         return Outcome((f"started here: {launch(home)}",), changed=True, warnings=warnings)
