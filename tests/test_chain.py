@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -19,8 +21,9 @@ from watchdogd.command import Answer
 from watchdogd.errors import HomeError, SlurmError, SlurmSilentError, UnitError, WatchdogError
 from watchdogd.home import Home
 from watchdogd.jobs import Job
+from watchdogd.lease import Lease
 from watchdogd.slurm import chain as chain_module
-from watchdogd.slurm import launch, link, links, maintenance, partition, submit
+from watchdogd.slurm import ending, launch, link, links, maintenance, partition, submit
 from watchdogd.slurm.chain import Chain
 from watchdogd.slurm.link import Form, Wish
 from watchdogd.slurm.succession import SLOW_START, Plan, decide
@@ -59,10 +62,11 @@ def waiting(number: int, after: int = 0, reason: str = "Dependency") -> Job:
 
 @pytest.fixture(autouse=True)
 def _usual_signals() -> Iterator[None]:
-    """A link's handler of Slurm's signal goes with its test."""
-    usual = signal.getsignal(signal.SIGUSR1)
+    """A link's handlers of Slurm's signals go with its test."""
+    usual = {number: signal.getsignal(number) for number in (signal.SIGUSR1, signal.SIGTERM)}
     yield
-    signal.signal(signal.SIGUSR1, usual)
+    for number, handler in usual.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture
@@ -232,13 +236,14 @@ def test_how_it_was_started_is_remembered(home: Home) -> None:
 
 def test_a_long_log_is_rotated(home: Home) -> None:
     log = home.logs / "link.log"
-    link.rotate_log(home)
+    link.prepare_log(home)
+    assert (log.read_text(), log.stat().st_mode & 0o777) == ("", home.file_mode)
     log.write_text("short")
-    link.rotate_log(home)
-    assert log.exists()
+    link.prepare_log(home)
+    assert log.read_text() == "short"
     log.write_bytes(b"x" * (link.LOG_LIMIT + 1))
-    link.rotate_log(home)
-    assert (log.exists(), (home.logs / "link.log.1").exists()) == (False, True)
+    link.prepare_log(home)
+    assert (log.read_text(), (home.logs / "link.log.1").exists()) == ("", True)
 
 
 # What Slurm refuses
@@ -261,6 +266,13 @@ def said(errors: str, code: int | None = 1, trouble: str = "") -> Answer:
         ("sbatch: error: Batch job submission failed: Requested time limit is invalid (missing or exceeds "
          "some limit)", "ask for less"),
         ("sbatch: error: something new", "sbatch was refused: something new"),
+        ("sbatch: error: Batch script contains DOS line breaks (\\r\\n)\nsbatch: error: instead of expected "
+         "UNIX line breaks (\\n).", r"breaks (\r\n) instead of expected UNIX line breaks (\n): sed -i"),
+        ("sbatch: error: This does not look like a batch script.  The first\nsbatch: error: line must start "
+         "with #! followed by the path to an interpreter.\nsbatch: error: For instance: #!/bin/sh",
+         "The first line must start with #!"),
+        ("sbatch: error: AssocMaxSubmitJobLimit\nsbatch: error: Batch job submission failed: Job violates "
+         "accounting/QOS policy (job submit limit, user's size and/or time limits)", "refused: Job violates"),
     ],
 )  # fmt: skip
 def test_a_refusal_names_the_mend(errors: str, mend: str) -> None:
@@ -380,12 +392,14 @@ def test_only_a_maintenance_makes_links_short(monkeypatch: pytest.MonkeyPatch) -
     assert time.strftime("%F %T", time.localtime(begin)) == "2027-01-15 09:00:00"
     assert maintenance.begins_of("No reservations in the system\n") == []
     answering(monkeypatch, Answer(("scontrol",), 0, RESERVATIONS, "", 0.1))
-    assert maintenance.shortest(DAY, begin - DAY / 2) == 1800
-    assert maintenance.shortest(DAY, begin - 2 * DAY) == DAY / 2
-    assert maintenance.shortest(DAY, begin + 1) == DAY / 2
+    assert maintenance.shortest(DAY, begin - DAY / 2) == 0.9 * DAY / 2
+    assert maintenance.shortest(DAY, begin - 1900) == 1800
+    assert maintenance.shortest(DAY, begin - 2 * DAY) == 0
+    assert maintenance.shortest(DAY, begin + 1) == 0
+    assert maintenance.shortest(DAY, begin - 1700) == 0  # too near for any link
     assert maintenance.shortest(600, begin - 300) == 0
     answering(monkeypatch, Answer(("scontrol",), None, "", "", 20.0, "no answer"))
-    assert maintenance.shortest(DAY, begin - 300) == DAY / 2
+    assert maintenance.shortest(DAY, begin - DAY / 2) == 0
 
 
 def test_a_successor_that_a_maintenance_holds_up_is_replaced_once(
@@ -437,6 +451,7 @@ class Queue:
 
     def use(self, monkeypatch: pytest.MonkeyPatch) -> Queue:
         monkeypatch.setattr(links, "queued", self.queued)
+        monkeypatch.setattr(links, "own", self.queued)
         monkeypatch.setattr(links, "forgotten", lambda job_id: not self.known)
         monkeypatch.setattr(maintenance, "shortest", lambda walltime, now: 0.0)
         monkeypatch.setattr(submit, "sbatch", self.sbatch)
@@ -587,10 +602,103 @@ def test_a_successor_that_will_never_start_is_told_with_the_mend(
     assert "scontrol release 6" in trouble
 
 
+@pytest.mark.parametrize(
+    "reason",
+    ["QOSMaxJobsPerUserLimit", "AssocMaxJobsLimit", "AssocGrpJobsLimit", "QOSGrpCpuLimit", "PartitionDown",
+     "ReqNodeNotAvail, UnavailableNodes:node[1-2]"],
+)  # fmt: skip
+def test_a_successor_that_waits_for_a_limit_is_told_once_its_time_has_come(
+    home: Home, monkeypatch: pytest.MonkeyPatch, reason: str
+) -> None:
+    queue = Queue(running(5), waiting(6, after=5, reason=reason)).use(monkeypatch)
+    chain = Chain(home, config.load(home), "5")
+    assert chain.step(NOW) == []
+    (trouble,) = chain.step(NOW + DAY - 1700)
+    assert (
+        f"link 6 does not wait for its turn, but for a limit or what is out of service ({reason})" in trouble
+    )
+    assert "this link ends at" in trouble
+    queue.jobs[1] = waiting(6, after=5, reason="Priority")
+    assert drive(chain, NOW + DAY - 1690, 120) == []
+
+
+def test_only_waiting_for_ones_turn_is_no_trouble() -> None:
+    for reason in ("Priority", "Resources", "Dependency", "BeginTime", "None", ""):
+        assert links.held_up(waiting(6, reason=reason)) == ""
+    assert links.held_up(running(6, reason="AssocMaxJobsLimit")) == ""
+    assert "link 6 will not start (PartitionTimeLimit)" in links.held_up(
+        waiting(6, reason="PartitionTimeLimit")
+    )
+
+
 def test_a_gap_that_is_near_is_told(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     Queue(running(5, since=NOW - DAY + 500), waiting(6, after=5, reason="Priority")).use(monkeypatch)
     (trouble,) = Chain(home, config.load(home), "5").step(NOW)
     assert trouble.startswith("the successor, job 6, still waits (Priority); this link ends at ")
+
+
+def test_a_successor_may_be_cut_to_what_is_left_before_a_maintenance_when_it_is_to_start(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[float, float]] = []
+
+    def shortest(walltime: float, start: float) -> float:
+        asked.append((walltime, start))
+        return 43_200.0
+
+    queue = Queue(running(5, since=NOW - 3600)).use(monkeypatch)
+    monkeypatch.setattr(maintenance, "shortest", shortest)
+    Chain(home, config.load(home), "5").step(NOW)
+    assert asked == [(DAY, NOW - 3600 + DAY - 1800)]
+    assert "--time-min=12:00:00" in queue.submitted[0]
+
+
+def test_one_that_replaces_a_successor_that_was_too_long_may_be_short(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = waiting(6, after=5, reason="ReqNodeNotAvail, Reserved for maintenance")
+    queue = Queue(running(5), late).use(monkeypatch)
+    drive(Chain(home, config.load(home), "5"), NOW, 60)
+    assert "--time-min=00:30:00" in queue.submitted[0]
+
+
+def test_a_link_that_is_ended_from_outside_lets_its_successor_go(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slurm requeues a link only after two minutes, and a successor that depends on it waits for that."""
+    Queue(running(5)).use(monkeypatch)
+    monkeypatch.setenv(chain_module.ENVIRONMENT, "daemon")
+    monkeypatch.setenv("SLURM_JOB_ID", "5")
+    asked = answering(monkeypatch, Answer(("scontrol",), 0, "", "", 0.1))
+    tenure = Tenure(home, config.load(home))
+    tenure.begin()
+    tenure.end()
+    assert asked == [("scontrol", "update", "JobId=6", "Dependency=")]
+    tenure.begin()
+    tenure.lease._request()
+    assert not tenure.watch()  # a successor asks: it runs
+    tenure.end()
+    assert len(asked) == 1
+
+
+def test_a_requeued_link_ends_where_the_chain_went_on_without_it(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(chain_module.ENVIRONMENT, "daemon")
+    monkeypatch.setenv("SLURM_JOB_ID", "5")
+    monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
+    other = Lease(home, "6")
+    other.acquire()
+    Queue(running(5, since=NOW + 130), running(6), waiting(7, after=6)).use(monkeypatch)
+    with pytest.raises(HomeError, match=r"\(job 6\) watches since this link was requeued, and is followed"):
+        Tenure(home, config.load(home)).begin()
+    assert other.held()
+    other.release()
+    queue = Queue(running(5, since=NOW + 130), running(6)).use(monkeypatch)
+    tenure = Tenure(home, config.load(home))
+    tenure.begin()  # it is the successor of 6 itself
+    assert len(queue.submitted) == 1
+    tenure.lease.release()
 
 
 def test_a_stopped_chain_submits_nothing(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -742,3 +850,140 @@ def test_without_slurm_the_way_out_is_named(home: Home, monkeypatch: pytest.Monk
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(SlurmError, match="start it where Slurm is, or with --local"):
         launch.start(home, config.load(home), Wish())
+
+
+def starting(home: Home, monkeypatch: pytest.MonkeyPatch, *jobs: Job) -> Queue:
+    """A site on which `start` submits into a queue in memory; these jobs come in during its sbatch."""
+    queue = Queue().use(monkeypatch)
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(partition, "ask", lambda: SITE)
+    real = queue.sbatch
+
+    def sbatch(options: tuple[str, ...], script: str) -> str:
+        queue.jobs += jobs
+        return real(options, script)
+
+    monkeypatch.setattr(submit, "sbatch", sbatch)
+    monkeypatch.setattr(links, "everybodys", lambda home, dropins=False: tuple(queue.jobs))
+    return queue
+
+
+def test_of_two_starts_at_one_moment_the_first_wins(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = starting(home, monkeypatch, waiting(8, reason="Priority"))
+    outcome = launch.start(home, config.load(home), Wish())
+    assert (outcome.changed, outcome.lines) == (False, ("it runs already: job 8 PENDING (Priority)",))
+    assert [job.raw_id for job in queue.jobs] == ["8"]
+
+
+def test_a_start_that_slurm_took_though_it_did_not_say_so(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = starting(home, monkeypatch)
+    queue.refuses, queue.takes_all_the_same = SlurmSilentError("sbatch got no answer"), True
+    assert launch.start(home, config.load(home), Wish()).changed
+    assert len(queue.jobs) == 1
+    queue.jobs, queue.takes_all_the_same = [], False
+    with pytest.raises(SlurmSilentError, match="sbatch got no answer"):
+        launch.start(home, config.load(home), Wish())
+
+
+def test_a_stop_during_a_start_wins(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = starting(home, monkeypatch)
+    real = submit.sbatch
+
+    def slow(options: tuple[str, ...], script: str) -> str:
+        stopmark.put(home)
+        return real(options, script)
+
+    monkeypatch.setattr(submit, "sbatch", slow)
+    with pytest.raises(WatchdogError, match=r"it was stopped by .* meanwhile: link 10 was cancelled again"):
+        launch.start(home, config.load(home), Wish())
+    assert queue.jobs == []
+
+
+def test_a_first_link_that_waits_for_a_limit_is_warned_of(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = starting(home, monkeypatch)
+    monkeypatch.setattr(launch, "_settled", lambda home, job_id: waiting(10, reason="QOSMaxJobsPerUserLimit"))
+    warning = launch.start(home, config.load(home), Wish()).warnings[-1]
+    assert "a limit or what is out of service (QOSMaxJobsPerUserLimit)" in warning
+    queue.jobs = [waiting(10, reason="QOSMaxJobsPerUserLimit")]
+    assert launch.start(home, config.load(home), Wish()).warnings == (warning,)  # so does a second one
+
+
+def test_a_tick_is_short_whatever_walltime_is_configured(home: Home) -> None:
+    chosen = SITE.chosen("small")
+    home.config.write_text('[slurm]\npartition = "small"\ntime = "12h"\n')
+    settings = config.load(home)
+    assert launch._walltime(chosen, settings, Wish()) == 43_200
+    assert launch._walltime(chosen, settings, Wish(mode="tick")) == launch.TICK
+    assert launch._walltime(chosen, settings, Wish(mode="tick", time="30m")) == 1800
+    five = [replace(chosen[0], max_time="5:00")]
+    assert launch._walltime(five, config.parse("", home.config), Wish(mode="tick")) == 300
+
+
+# Ending
+
+
+def test_a_drop_in_that_ends_with_the_watchdog_is_noted_by_what_sbatch_called_it(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cancelled: list[str] = []
+    monkeypatch.setattr(submit, "scancel", lambda ids: cancelled.extend(ids))
+    mark = link.mark_of(home)
+    comment = f"{mark} cron.daily/many.slurm"
+    jobs = [
+        running(5, comment=mark),
+        running(8, id="7_1", array_id="7", comment=comment),
+        running(9, id="7_2", array_id="7", comment=comment),
+        replace(waiting(7), id="7_[3-9%2]", array_id="7", comment=comment),
+        running(11, comment=f"{mark} cron.daily/one.slurm", state="COMPLETING"),
+    ]
+    ending.cancel(home, jobs)
+    assert cancelled == ["7_[3-9]", "5", "7_1", "7_2"]
+    assert [stopmark.ended_job(home, number) for number in ("5", "7", "8", "11")] == [
+        False,
+        True,
+        False,
+        True,
+    ]
+
+
+def test_a_pause_is_known_after_it(home: Home) -> None:
+    assert stopmark.last_pause(home) is None
+    stopmark.lift(home)
+    stopmark.put(home, "a new disk", jobs_go_on=True)
+    assert stopmark.jobs_go_on(home)
+    stopmark.lift(home)
+    assert not stopmark.is_set(home)
+    assert not stopmark.jobs_go_on(home)
+    pause = stopmark.last_pause(home)
+    assert pause is not None
+    assert pause.words.endswith(": a new disk")
+    assert abs(pause.begin - time.time()) < 60
+    assert abs(pause.end - time.time()) < 60
+    (home.path / ".stopped").write_text("[]")
+    assert stopmark.last_pause(home) is None
+
+
+@pytest.mark.root
+def test_a_full_home_says_so_and_goes_on_where_it_was_started_before(tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", small], check=True)
+    try:
+        home = Home(small / "home")
+        home.make()
+        link.remember(home, Wish("small"), 7200)
+        with contextlib.suppress(OSError), open(small / "filler", "wb", buffering=0) as filler:
+            while True:
+                filler.write(b"x" * 4096)
+        link.remember(home, Wish(mode="tick", account="project"), 900)
+        assert link.remembered(home) == (Wish(mode="tick", account="project"), 900)
+        (home.path / "link.json").unlink()
+        (small / "more").write_bytes(b"x" * 4096)
+        with pytest.raises(HomeError, match=r"nothing was started: .* is full: free space"):
+            launch.start(home, config.parse("", home.config), Wish(mode="local"))
+    finally:
+        subprocess.run(["umount", small], check=True)

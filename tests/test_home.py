@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import grp
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -75,3 +77,12 @@ def test_a_file_is_replaced_whole_and_a_link_is_not_followed(tmp_path: Path) -> 
 def test_the_mark_of_a_home_stays(tmp_path: Path) -> None:
     assert Home(tmp_path).id == Home(tmp_path).id
     assert len(Home(tmp_path).id) == 12
+
+
+def test_all_who_ask_at_one_moment_for_the_mark_get_the_same(tmp_path: Path) -> None:
+    """Else two starts of a new home would not find each other's links."""
+    Home(tmp_path / "home").make()
+    asked = f"import pathlib, watchdogd.home as home; print(home.Home(pathlib.Path('{tmp_path}/home')).id)"
+    argv = [sys.executable, "-c", asked]
+    asking = [subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) for _ in range(8)]
+    assert len({process.communicate(timeout=60)[0] for process in asking}) == 1

@@ -49,7 +49,11 @@ def write_draft(path: str, text: str, mode: int, group: int | None = None) -> st
     """A hidden file beside `path` that holds `text`; returns its path, to link, rename or unlink."""
     folder, name = os.path.split(path)
     draft = os.path.join(folder, f".{name[:180]}.{host()}.{os.getpid()}.{os.urandom(4).hex()}")
-    _write(draft, text, mode, group)
+    try:
+        _write(draft, text, mode, group)
+    except OSError as error:
+        error.filename = path  # writing names none, and people know no drafts
+        raise
     return draft
 
 

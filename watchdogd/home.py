@@ -6,6 +6,7 @@ network file system.
 
 from __future__ import annotations
 
+import contextlib
 import grp
 import os
 import secrets
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from watchdogd.draft import replace
+from watchdogd.draft import create, replace
 from watchdogd.errors import HomeError
 from watchdogd.place import home_folder
 
@@ -105,12 +106,16 @@ class Home:
 
     @cached_property
     def id(self) -> str:
-        """The mark of this home's own Slurm jobs; made at the first asking, kept in `.id`."""
+        """The mark of this home's own Slurm jobs; made at the first asking, kept in `.id`.
+
+        Of several who ask at one moment for the first time one makes it, and all have the same.
+        """
         path = self.path / ".id"
         try:
             return path.read_text().strip()
         except FileNotFoundError:
-            self.write(path, secrets.token_hex(6) + "\n")
+            with contextlib.suppress(FileExistsError):
+                create(str(path), secrets.token_hex(6) + "\n", self.file_mode, self.group)
             return path.read_text().strip()
 
     def write(self, path: Path, text: str) -> None:

@@ -1,17 +1,36 @@
-"""The stop mark: the daemon was ended on purpose. It ends a link that Slurm can no longer reach, too."""
+"""The stop mark: the daemon was ended on purpose. It ends a link that Slurm can no longer reach, too.
+
+Lifted, it is kept aside: the next daemon tells by it a pause that somebody wanted from a gap. Beside it
+stands which jobs of drop-ins were ended with the watchdog, so that their end is no failure.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
-from typing import TYPE_CHECKING
+import os
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 from watchdogd.actions import switches
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from watchdogd.home import Home
+
+_JOBS_KEPT = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A time for which it was stopped, in seconds since the epoch; `words`: by whom and why."""
+
+    begin: float
+    end: float
+    words: str
 
 
 def path_of(home: Home) -> Path:
@@ -24,23 +43,80 @@ def is_set(home: Home) -> bool:
     return path_of(home).exists()
 
 
-def put(home: Home, reason: str = "") -> None:
-    """Set it, with who, when and where. OSError."""
-    home.write(path_of(home), json.dumps(switches.mine(reason)._asdict()) + "\n")
+def put(home: Home, reason: str = "", *, jobs_go_on: bool = False) -> None:
+    """Set it, with who, when and where; `jobs_go_on`: what drop-ins have in the queue stays. OSError."""
+    said = switches.mine(reason)._asdict() | {"jobs_go_on": jobs_go_on}
+    home.write(path_of(home), json.dumps(said) + "\n")
 
 
-def remove(home: Home) -> None:
-    """Take it away: the watchdog is wanted again. OSError."""
+def lift(home: Home) -> None:
+    """Put it aside: the watchdog is wanted again. OSError."""
     with contextlib.suppress(FileNotFoundError):
-        path_of(home).unlink()
+        os.utime(path_of(home))  # its time is now the pause's end
+        path_of(home).replace(_lifted(home))
 
 
 def words(home: Home) -> str:
     """`stopped by alice on login1 at ...`, or empty where it is not set."""
+    said = _read(path_of(home))
+    return "" if said is None else _words(said)
+
+
+def jobs_go_on(home: Home) -> bool:
+    """Whether it was stopped for a restart, which drop-ins' jobs outlive."""
+    return bool((_read(path_of(home)) or {}).get("jobs_go_on"))
+
+
+def last_pause(home: Home) -> Pause | None:
+    """The pause that was ended last, if any."""
     try:
-        said = json.loads(path_of(home).read_text(encoding="utf-8", errors="replace"))
-        return f"stopped {switches.Touch(said['by'], said['host'], said['at'], said['reason'])}"
+        end = _lifted(home).stat().st_mtime
+        said = _read(_lifted(home)) or {}
+        return Pause(datetime.fromisoformat(said["at"]).timestamp(), end, _words(said))
+    except (OSError, KeyError, ValueError, TypeError):
+        return None
+
+
+def note_jobs(home: Home, job_ids: Iterable[str]) -> None:
+    """Remember that these jobs of drop-ins were ended together with the watchdog. OSError."""
+    known = list(dict.fromkeys([*_noted(home), *job_ids]))
+    home.write(_jobs(home), json.dumps(known[-_JOBS_KEPT:]) + "\n")
+
+
+def ended_job(home: Home, job_id: str) -> bool:
+    """Whether a drop-in's job was ended together with the watchdog."""
+    return job_id in _noted(home)
+
+
+def _lifted(home: Home) -> Path:
+    return home.path / ".stopped"
+
+
+def _jobs(home: Home) -> Path:
+    return home.path / ".stopped-jobs"
+
+
+def _noted(home: Home) -> list[str]:
+    try:
+        said = json.loads(_jobs(home).read_text(encoding="utf-8"))
+        return [str(each) for each in said]
+    except (OSError, ValueError, TypeError):
+        return []
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """What a mark says; None where there is none, nothing where it is garbage. OSError."""
+    try:
+        said = json.loads(path.read_text(encoding="utf-8", errors="replace"))
     except FileNotFoundError:
-        return ""
-    except (ValueError, KeyError, TypeError):
+        return None
+    except ValueError:
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def _words(said: dict[str, Any]) -> str:
+    try:
+        return f"stopped {switches.Touch(said['by'], said['host'], said['at'], said['reason'])}"
+    except KeyError:
         return "stopped by somebody"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import time
@@ -405,6 +407,40 @@ def test_ticks_keep_the_cadence_and_after_downtime_each_runs_once(dog: Dog) -> N
     drop(dog.home, "cron.daily/chore", "#!/bin/sh\necho ran >> ran\necho done\n")
     assert dog("tick").returncode == 0
     assert counted(dog, "ran") == 2
+
+
+def test_ticks_are_seen_by_status_tell_a_gap_and_respect_a_stop(dog: Dog) -> None:
+    assert dog("status").returncode == 3
+    dog("tick")
+    seen = dog.json("status")
+    assert seen["alive"] is True
+    assert seen["holder"].startswith("by ticks, the last at ")
+    hours_ago = time.time() - 7200.0
+    (dog.home / ".ticks").write_text(json.dumps([hours_ago - 300.0, hours_ago]))
+    assert dog("status").returncode == 3
+    with contextlib.closing(sqlite3.connect(dog.home / "history.db")) as history, history:
+        history.execute("UPDATE facts SET value = ? WHERE name = 'last_round'", [str(hours_ago)])
+    dog("tick")
+    assert "[OK] bloom-watch: nobody watched for 2h" in dog.alerts()
+    (gap,) = dog.json("status")["gaps"]
+    assert gap["reason"] == "no daemon ran"
+    dog("stop", "--reason", "holidays")
+    assert dog("status").returncode == 3
+    said = dog("tick")
+    assert (said.returncode, said.stdout.startswith("nothing done: it was stopped by ")) == (0, True)
+    assert ": holidays;" in said.stdout
+    assert (dog.home / "stopped").exists()
+
+
+def test_a_broken_edit_leaves_a_line_in_the_log_and_libraries_leave_none(
+    dog: Dog, daemon: subprocess.Popen[str]
+) -> None:
+    (dog.home / "config.toml").write_text(CONFIG.replace("interval", "intervall"))
+    log = dog.home / "logs/daemon.log"
+    wait_until(lambda: log.exists() and "did you mean 'interval'" in log.read_text(), 60, "the edit is in it")
+    assert "WARNING watchdogd.engine.changes" in log.read_text()
+    assert "alembic" not in log.read_text()
+    (dog.home / "config.toml").write_text(CONFIG)
 
 
 def test_a_rehearsal_runs_no_program_and_check_does(dog: Dog) -> None:

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import re
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 TYPE_CHECKING = False  # as type checkers know it: emergency verbs import this, and need no typing
 if TYPE_CHECKING:
@@ -31,6 +36,12 @@ def one_line(text: str) -> str:
 def print_line(text: str) -> None:
     """One line of outside or own text."""
     print(clean(text))
+
+
+def warn(warnings: Iterable[str]) -> None:
+    """Each on a line of stderr."""
+    for warning in warnings:
+        print(f"watchdogd: warning: {one_line(warning)}", file=sys.stderr)
 
 
 def print_json(value: object) -> None:

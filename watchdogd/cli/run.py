@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import TYPE_CHECKING
 
-from watchdogd import stopmark
+from watchdogd import tickmark
 from watchdogd.cli.output import print_line
 from watchdogd.engine import goodconfig, logs
 from watchdogd.engine.assembly import assembled
@@ -33,14 +34,15 @@ def run(args: argparse.Namespace) -> int:
         return _rehearse(home, setup)
     home.share(setup.config.daemon.group)
     tenure = Tenure(home, setup.config)
-    stopped = stopmark.words(home)
-    tenure.begin()
-    logs.begin(home)
-    print_line(f"watching {home.path}: {len(setup.checks)} checks; end with Ctrl-C")
     try:
+        tenure.begin()
+        with contextlib.suppress(OSError):
+            tickmark.remove(home)
+        logs.begin(home)
+        print_line(f"watching {home.path}: {len(setup.checks)} checks; end with Ctrl-C")
         with assembled(home, setup) as parts:
             parts.engine.troubles["config"] = broken
-            Daemon(parts, tenure, heartbeat_of(setup.config), stopped).run()
+            Daemon(parts, tenure, heartbeat_of(setup.config)).run()
     finally:
         tenure.end()
     return 0

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from typing import TYPE_CHECKING
 
-from watchdogd.cli.output import one_line, print_json, print_line
+from watchdogd.cli.output import print_json, print_line, warn
 from watchdogd.engine.setup import Setup
 from watchdogd.errors import UnitError, UsageError
 from watchdogd.home import Home
-from watchdogd.slurm import launch, link, links
+from watchdogd.slurm import ending, launch, link, links
 from watchdogd.slurm.walltime import parse_walltime
 
 if TYPE_CHECKING:
     import argparse
 
-    from watchdogd.slurm.launch import Outcome
     from watchdogd.slurm.link import Wish
+    from watchdogd.slurm.outcome import Outcome
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +37,8 @@ def run(args: argparse.Namespace) -> int:
     config = Setup.load(home).config
     wish = _wish(args, home)
     if args.verb == "restart":
-        _say(launch.stop(home, "restart"), quiet=args.json)
+        launch.check(home, config, wish)  # what cannot be started shall not be ended before
+        _say(ending.stop(home, "restart", jobs_go_on=True), quiet=args.json)
     act = launch.ensure if args.verb == "ensure" else launch.start
     outcome = act(home, config, wish)
     _say(outcome, quiet=args.json)
@@ -58,14 +58,15 @@ def _wish(args: argparse.Namespace, home: Home) -> Wish:
     if args.local and (args.mode or args.partition or args.account or args.time):
         raise UsageError(f"{args.verb}: --local takes no option of Slurm")
     before = link.Wish() if args.verb == "start" else link.remembered(home)[0]
+    if args.local or (args.mode and args.mode != before.mode):
+        before = dataclasses.replace(before, time="")  # a daemon's walltime is none for a tick
     said = {"partition": args.partition, "account": args.account, "time": args.time}
     said["mode"] = "local" if args.local else args.mode
     return dataclasses.replace(before, **{key: value for key, value in said.items() if value})
 
 
 def _say(outcome: Outcome, *, quiet: bool) -> None:
-    for warning in outcome.warnings:
-        print(f"watchdogd: warning: {one_line(warning)}", file=sys.stderr)
+    warn(outcome.warnings)
     if not quiet:
         for line in outcome.lines:
             print_line(line)

@@ -1,6 +1,7 @@
 """`watchdogd status`: alive? where? what is open? Reads what the daemon left in home, no database.
 
-Slurm is asked in tick mode alone: between two ticks nothing but the queue shows that it goes on.
+Slurm is asked only where no daemon is seen: between two ticks of tick mode, and before the first link
+starts, nothing but the queue shows that it goes on.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from watchdogd import lease
 from watchdogd.cli.output import print_json, terminal
 from watchdogd.errors import HomeError, SlurmSilentError
 from watchdogd.home import Home
-from watchdogd.units import parse_duration
+from watchdogd.units import iso, parse_duration
 
 if TYPE_CHECKING:
     import argparse
@@ -56,7 +57,21 @@ def read(home: Home) -> dict[str, Any]:
     holder = lease.alive(home)
     picture["holder"] = str(holder) if holder else None
     picture["alive"] = holder is not None and not _stale(picture)
-    return picture if picture["alive"] else _between_ticks(home, picture)
+    if picture["alive"] or _ticking(home, picture):
+        return picture
+    return _by_the_queue(home, picture)
+
+
+def _ticking(home: Home, picture: dict[str, Any]) -> bool:
+    """Alive by ticks from cron: the last one is not so long ago that the next is overdue."""
+    from watchdogd import tickmark
+
+    begins = tickmark.read(home)
+    due = tickmark.overdue_at(begins)
+    if time.time() >= due:
+        return False
+    picture.update(alive=True, holder=f"by ticks, the last at {iso(begins[-1])}, the next due by {iso(due)}")
+    return True
 
 
 def _stale(picture: dict[str, Any], least: float = 0.0) -> bool:
@@ -67,34 +82,37 @@ def _stale(picture: dict[str, Any], least: float = 0.0) -> bool:
     return bool(age > 3 * max(picture.get("round_every", 60.0), least) + 60.0)
 
 
-def _between_ticks(home: Home, picture: dict[str, Any]) -> dict[str, Any]:
-    """In tick mode alive means that a link is queued (contract §8); where Slurm does not answer, that the
-    last tick is not long ago."""
+def _by_the_queue(home: Home, picture: dict[str, Any]) -> dict[str, Any]:
+    """What the queue says where no daemon is seen. In tick mode alive means that a link is queued
+    (contract §8); where Slurm does not answer, that the last tick is not long ago."""
     from watchdogd.slurm import link, links
 
+    ticks = False
     try:
-        if link.remembered(home)[0].mode != "tick":
+        wish, walltime = link.remembered(home)
+        if not walltime:
             return picture
+        ticks = wish.mode == "tick"
         found = links.everybodys(home)
     except HomeError as error:
         return _troubled(picture, str(error))
     except SlurmSilentError as error:
-        ticked = picture["last_round"] is not None and not _stale(picture, link.SHORTEST_TICK)
+        ticked = ticks and picture["last_round"] is not None and not _stale(picture, link.SHORTEST_TICK)
         return {**_troubled(picture, str(error)), "alive": ticked, "holder": "by its last tick"}
-    return _queued(picture, found) if found else picture
+    return _queued(picture, found, wish.mode) if found else picture
 
 
-def _queued(picture: dict[str, Any], found: tuple[Job, ...]) -> dict[str, Any]:
+def _queued(picture: dict[str, Any], found: tuple[Job, ...], mode: str) -> dict[str, Any]:
     """The links as the queue shows them: the one that runs, else the next one, and what comes after it."""
     from watchdogd.slurm import links
 
     first, *more = sorted(found, key=lambda job: job.waiting)
     successor = links.as_json(more[0]) if more else None
     return {
-        **_troubled(picture, *filter(None, map(links.blocked, found))),
-        "alive": True,
+        **_troubled(picture, *filter(None, map(links.held_up, found))),
+        "alive": mode == "tick",
         "holder": links.describe(first),
-        "link": {**links.as_json(first), "mode": "tick", "successor": successor},
+        "link": {**links.as_json(first), "mode": mode, "successor": successor},
     }
 
 

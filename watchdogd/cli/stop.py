@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from watchdogd.cli.output import print_json, print_line
+from watchdogd.cli.output import print_json, print_line, warn
 from watchdogd.home import Home
-from watchdogd.slurm import launch
+from watchdogd.slurm import ending
 
 if TYPE_CHECKING:
     import argparse
@@ -20,7 +20,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """End it, and wait until it is gone. 0; 1 where something of it is left."""
-    outcome = launch.stop(Home.existing(args.home), args.reason)
+    outcome = ending.stop(Home.existing(args.home), args.reason)
+    warn(outcome.warnings)
     if args.json:
         print_json({"stopped": outcome.changed, "message": "; ".join(outcome.lines)})
         return 0

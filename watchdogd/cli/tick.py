@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import TYPE_CHECKING
 
-from watchdogd import lease
+from watchdogd import lease, stopmark, tickmark
 from watchdogd.cli.output import one_line, print_line
 from watchdogd.engine import logs
 from watchdogd.engine.assembly import assembled, outbox_of
 from watchdogd.engine.chores import do_chores
+from watchdogd.engine.daemon import tell_gaps
 from watchdogd.engine.setup import Setup
 from watchdogd.home import Home
 from watchdogd.notify.heartbeat import heartbeat_of
+from watchdogd.slurm import link
 from watchdogd.slurm.tenure import Tenure
 
 if TYPE_CHECKING:
@@ -41,20 +44,40 @@ def run(args: argparse.Namespace) -> int:
         return _rehearse(home, setup)
     home.share(setup.config.daemon.group)
     tenure = Tenure(home, setup.config)
-    holder = None if tenure.chain else lease.alive(home)
-    if holder is not None:
-        print_line(f"nothing done: {holder} watches for {home.path} already")
+    idle = "" if tenure.chain else _needless(home)
+    if idle:
+        print_line(f"nothing done: {idle}")
         return 0
     tenure.begin()
     logs.begin(home)
+    step = link.tick_every(setup.config) if tenure.chain else _mark(home)
     try:
         with assembled(home, setup) as parts:
             parts.engine.troubles["chain"] = "; ".join(tenure.troubles())
+            tell_gaps(parts, step, time.time())
             _tick(parts, tenure.lease)
             tenure.settle(FAREWELL)
     finally:
         tenure.end()
     return 0
+
+
+def _needless(home: Home) -> str:
+    """Why a tick from cron has nothing to do, or empty."""
+    stopped = stopmark.words(home)
+    if stopped:
+        mark = stopmark.path_of(home)
+        return f"it was {stopped}; 'watchdogd start' starts it again, rm {mark} lets ticks go on"
+    holder = lease.alive(home)
+    return f"{holder} watches for {home.path} already" if holder else ""
+
+
+def _mark(home: Home) -> float:
+    """Leave the mark by which `status` knows that ticks come; returns the seconds from one to the next."""
+    step = tickmark.every(tickmark.read(home))
+    with contextlib.suppress(OSError):  # a home that cannot be written is told by the round
+        tickmark.put(home, time.time())
+    return step
 
 
 def _tick(parts: Assembly, lease: Lease) -> None:

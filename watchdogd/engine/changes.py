@@ -37,6 +37,7 @@ class Changes:
             return self._patient.attempt(partial(self._config, setup))
         except ConfigError as error:
             self._troubles["config"] = f"{error} (the last good configuration is kept)"
+            log.warning("%s", self._troubles["config"])
         except (WatchdogError, OSError) as error:
             self._troubles["home"] = f"{self._home.path} cannot be used: {error}"
         return setup

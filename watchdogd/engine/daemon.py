@@ -6,13 +6,14 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
+from watchdogd import stopmark
+from watchdogd.engine import unwatched
 from watchdogd.engine.assembly import outbox_of
 from watchdogd.engine.chores import do_chores
 from watchdogd.engine.patient import StuckError
 from watchdogd.engine.publisher import Publisher
 from watchdogd.engine.schedule import Schedule
 from watchdogd.errors import ConfigError, HistoryError
-from watchdogd.history.record import Gap
 from watchdogd.units import format_duration
 
 if TYPE_CHECKING:
@@ -24,25 +25,31 @@ if TYPE_CHECKING:
 
 FAREWELL = 10.0
 """Seconds that undelivered messages get when the daemon ends; what is left is sent by the next one."""
-GAP, GAP_LEAST = 3, 60.0
-"""Intervals, and seconds at least, without a round that make a gap which is told."""
 RECOVERY = 10.0
 """Seconds until the next round after one that broke off."""
 
 log = logging.getLogger(__name__)
 
 
+def tell_gaps(parts: Assembly, step: float, now: float) -> None:
+    """Record and tell for how long nobody watched before us; `step`: seconds from one round to the next."""
+    pause = stopmark.last_pause(parts.home)
+    for gap, told in unwatched.gaps(parts.past.last_round, now, step, pause):
+        parts.engine.tell_gap(gap, told=told)
+
+
 class Daemon:
     """One home's daemon. `run` returns when it was told to end, or somebody else took the lease."""
 
-    def __init__(self, parts: Assembly, tenure: Tenure, heartbeat: Heartbeat, stopped: str = "") -> None:
+    def __init__(self, parts: Assembly, tenure: Tenure, heartbeat: Heartbeat) -> None:
         self._parts = parts
         self._engine = parts.engine
         self._tenure = tenure
         self._lease = tenure.lease
         self._heartbeat = heartbeat
         self._told = 0
-        self._tell_gap(stopped)
+        step = self._engine.setup.config.daemon.interval
+        tell_gaps(parts, step, time.time())
         self._outbox: Outbox = outbox_of(parts, self.may_act)
         self._publisher = Publisher(parts.home)
         self._schedule = Schedule(self.round, self._watch)
@@ -56,13 +63,6 @@ class Daemon:
         self._schedule.run()
         self._outbox.stop(FAREWELL)
         self._publisher.close()
-
-    def _tell_gap(self, stopped: str) -> None:
-        """The time since the last round of the daemon before us, where that is too long."""
-        now, last = time.time(), self._parts.past.last_round
-        if last is None or now - last < max(GAP * self._engine.setup.config.daemon.interval, GAP_LEAST):
-            return
-        self._engine.tell_gap(Gap(last, now, stopped or "no daemon ran"), told=not stopped)
 
     def may_act(self) -> bool:
         """Whether the lease is still ours. Where home does not answer, its last holder goes on."""

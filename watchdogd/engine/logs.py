@@ -60,4 +60,5 @@ def begin(home: Home) -> None:
     root = logging.getLogger()
     root.addHandler(_Forgetful(lines))
     root.setLevel(logging.INFO)
-    logging.getLogger("apscheduler").setLevel(logging.WARNING)
+    for chatty in ("apscheduler", "alembic"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)

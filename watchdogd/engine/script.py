@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from watchdogd import stopmark
 from watchdogd.engine.executable import environment
 from watchdogd.errors import SlurmError, SlurmSilentError
+from watchdogd.home import Home
 from watchdogd.jobs import Ending, Snapshot
 from watchdogd.plugin import Result, Status, check, unknown
 from watchdogd.readers import sbatchlines
@@ -150,6 +152,11 @@ def _follow(wish: Wish, memory: dict[str, Any], seen: Snapshot, now: float) -> W
     if jobs:
         memory.update(seen=now, name=jobs[0].name)
         return fate.alive(jobs, job_id, wish.every, now)
+    if stopmark.ended_job(Home(Path(wish.home)), job_id):
+        memory["end"] = [int(Status.OK), f"job {job_id} was ended with the watchdog", ""]
+        del memory["job"]
+        memory.pop("submitted", None)  # what was cut short is due at once
+        return None
     endings = _endings(wish, memory, seen, now)
     if endings and now - memory["seen"] < LAG and not all(fate.told(each) for each in endings):
         return Word(Status.OK, f"job {job_id} is over; how it ended is being found out")

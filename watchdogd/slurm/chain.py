@@ -7,9 +7,9 @@ import logging
 import os
 from typing import TYPE_CHECKING, Any
 
-from watchdogd import stopmark
+from watchdogd import command, stopmark
 from watchdogd.errors import SlurmError, SlurmSilentError, WatchdogError
-from watchdogd.slurm import link, links, maintenance, submit
+from watchdogd.slurm import ending, link, links, maintenance, submit
 from watchdogd.slurm.succession import Plan, decide
 from watchdogd.slurm.walltime import LONGEST, margin
 from watchdogd.units import format_duration, iso
@@ -24,7 +24,7 @@ ENVIRONMENT = "WATCHDOGD_LINK"
 TELL_AFTER = 120.0
 """Seconds without a successor after which that is told; sooner where the link ends soon."""
 SOON = 900.0
-_CALM, _QUICK = 300.0, 15.0
+_CALM, _QUICK, _LET_GO = 300.0, 15.0, 10.0
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +39,7 @@ class Chain:
         self._config = config
         self._me: Job | None = None
         self._successor: Job | None = None
+        self._heir = ""
         self._submissions = 0
         self._next_look = 0.0
         self._bare_since: float | None = None
@@ -58,6 +59,14 @@ class Chain:
     def successor(self) -> str:
         """The job id of the successor that the last look at the queue showed, or empty."""
         return self._successor.raw_id if self._successor else ""
+
+    def is_followed(self, job_id: str) -> bool:
+        """Whether the successor that waits is that of another link, by its dependency."""
+        return bool(job_id) and job_id != self.job_id and f":{job_id}" in self._dependency
+
+    @property
+    def _dependency(self) -> str:
+        return self._successor.dependency if self._successor else ""
 
     def step(self, now: float) -> list[str]:
         """See to it that there is one successor; returns what is wrong with that, a line each.
@@ -104,10 +113,25 @@ class Chain:
         if not self.stopped():
             return
         try:
-            others = [each.raw_id for each in links.queued(self._mark()) if each.raw_id != self.job_id]
-            submit.scancel(others)
-        except SlurmError as error:
-            log.warning("the chain is stopped, but its other links may be queued still: %s", error)
+            ending.cancel(self._home, [job for job in self._others() if job.raw_id != self.job_id])
+        except (SlurmError, OSError) as error:
+            log.warning("it is stopped, but other jobs of it may be queued still: %s", error)
+
+    def _others(self) -> tuple[Job, ...]:
+        """What is to end with this link."""
+        stay = stopmark.jobs_go_on(self._home)
+        return links.queued(self._mark()) if stay else links.own(self._mark())
+
+    def let_go(self) -> None:
+        """Called where this link is ended before its time: the successor need not wait for it.
+
+        A dependency on this link is not met while Slurm has it requeued, which takes two minutes by itself
+        (22.05: measured); and what waits for its end need not wait for its epilogue. Only tries.
+        """
+        if self.mode == "daemon" and self._heir:
+            argv = ("scontrol", "update", f"JobId={self._heir}", "Dependency=")
+            answer = command.ask(argv, deadline=_LET_GO)
+            log.info("the successor is let go: %s", "done" if answer.ok else answer.complaint())
 
     def as_json(self) -> dict[str, Any]:
         """The link for `status --json`."""
@@ -132,6 +156,7 @@ class Chain:
             self._shortened = True  # the next one fits: it knows of the maintenance
             plan = Plan(cancel=(*plan.cancel, plan.successor.raw_id))
         self._successor = plan.successor
+        self._heir = self.successor or self._heir
         return plan
 
     def _act(self, plan: Plan, now: float) -> None:
@@ -140,10 +165,11 @@ class Chain:
             submit.scancel(plan.cancel)
         if plan.submit is not None and not self.stopped():
             with contextlib.suppress(OSError):
-                link.rotate_log(self._home)
+                link.prepare_log(self._home)
             form = self._form(now)
             job_id = submit.sbatch(form.sbatch_options(*plan.submit), form.script())
             self._submissions += 1
+            self._heir = job_id
             log.info("successor submitted: job %s", job_id)
             if self.stopped():  # it was set meanwhile: `stop` wins every race
                 submit.scancel([job_id])
@@ -151,7 +177,15 @@ class Chain:
     def _form(self, now: float) -> link.Form:
         wish, walltime = link.remembered(self._home)
         walltime = walltime or (self._me.time_limit if self._me else None) or LONGEST
-        return link.form(self._home, self._config, wish, walltime, maintenance.shortest(walltime, now))
+        return link.form(self._home, self._config, wish, walltime, self._shortest(walltime, now))
+
+    def _shortest(self, walltime: float, now: float) -> float:
+        """What Slurm may cut the successor to, which is to start when this link has its margin left."""
+        if self._shortened:
+            return maintenance.LEAST if walltime > maintenance.LEAST else 0.0
+        mine = (self._me.time_limit if self._me else None) or walltime
+        left = self._left(now) - margin(mine)
+        return maintenance.shortest(walltime, now + (left if 0 < left < mine else 0.0))
 
     def _left(self, now: float) -> float:
         """Seconds until this link ends, as far as is known."""
@@ -177,6 +211,9 @@ class Chain:
         if never:
             return ["; ".join(filter(None, [never, ends]))]
         walltime = (self._me.time_limit if self._me else None) or 86400.0
+        limited = links.limited(self._successor) if left < margin(walltime) else ""
+        if limited:
+            return ["; ".join(filter(None, [limited, ends]))]
         if left < margin(walltime) / 3:
             reason = self._successor.reason or "no reason given"
             return [

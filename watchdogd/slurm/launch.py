@@ -1,12 +1,12 @@
-"""Starting and ending the watchdog from outside: as a chain of Slurm jobs, or a process of this machine."""
+"""Starting the watchdog from outside: as a chain of Slurm jobs, or a process of this machine."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import pwd
 import shutil
-import signal
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,39 +17,39 @@ from watchdogd.notify import channels
 from watchdogd.secret import exposed
 from watchdogd.slurm import link, links, maintenance, partition, submit
 from watchdogd.slurm.local import launch
+from watchdogd.slurm.outcome import Outcome
 from watchdogd.slurm.walltime import parse_walltime
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from watchdogd.config import Config
     from watchdogd.home import Home
     from watchdogd.jobs import Job
-    from watchdogd.slurm.link import Wish
+    from watchdogd.slurm.link import Form, Wish
+    from watchdogd.survey import Partition
 
 _SETTLE = 6.0
-_GONE = 90.0
-_TICK_WALLTIME = 900.0
+TICK = 900.0
+"""Seconds of walltime that a link in tick mode gets at most, where `start` names none."""
 _LOOK = 0.5
 _IMAGES = ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER")
 """Variables that Apptainer sets inside an image; the image's Python is not there on a bare node."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What came of it, in lines to print; `link` is the job that was submitted or found."""
-
-    lines: tuple[str, ...]
-    changed: bool
-    link: Job | None = None
-    warnings: tuple[str, ...] = ()
-
-
 def start(home: Home, config: Config, wish: Wish) -> Outcome:
     """Start it where it is not alive. ConfigError, SlurmError, or WatchdogError where it cannot be."""
     check_secrets(config, home)
-    alive = whereabouts(home)
-    if alive:
-        return alive
-    stopmark.remove(home)
+    try:
+        return whereabouts(home) or _begin(home, config, wish)
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        why = "its file system, or your quota, is full: free space" if full else error.strerror
+        raise HomeError(f"nothing was started: {home.path} cannot be written: {why}") from None
+
+
+def _begin(home: Home, config: Config, wish: Wish) -> Outcome:
+    stopmark.lift(home)
     warnings = (
         *unknown_users(config),
         *idle(home, config),
@@ -62,6 +62,13 @@ def start(home: Home, config: Config, wish: Wish) -> Outcome:
     return _submit(home, config, wish, warnings)
 
 
+def check(home: Home, config: Config, wish: Wish) -> None:
+    """The errors that `start` would give, as far as they can be had without starting anything."""
+    check_secrets(config, home)
+    if wish.mode != "local":
+        _planned(home, config, wish)
+
+
 def ensure(home: Home, config: Config, wish: Wish) -> Outcome:
     """Start it where it is not alive, unless somebody stopped it on purpose; for cron and login scripts."""
     stopped = stopmark.words(home)
@@ -70,34 +77,20 @@ def ensure(home: Home, config: Config, wish: Wish) -> Outcome:
     return start(home, config, wish)
 
 
-def stop(home: Home, reason: str = "") -> Outcome:
-    """End it for good, successor first. WatchdogError where something of it is left after 90 seconds."""
-    with contextlib.suppress(OSError):  # a full home: it is ended without the mark
-        stopmark.put(home, reason)
-    until = time.monotonic() + _GONE
-    ended: dict[str, str] = {}
-    _end_process(home, ended)
-    while True:
-        left = _end_links(home, ended) + _end_process(home, ended)
-        if not left:
-            return Outcome(
-                (f"ended {', '.join(ended.values())}" if ended else "it was not running",), bool(ended)
-            )
-        if time.monotonic() > until:
-            raise WatchdogError(
-                f"{', '.join(left)} may go on: the stop mark in home ends it as soon as it sees it"
-            )
-        time.sleep(_LOOK)
-
-
 def whereabouts(home: Home) -> Outcome | None:
     """Where it lives, in words, or None where it does not. SlurmSilentError where nobody can tell."""
     found = links.everybodys(home)
     if found:
-        never = tuple(filter(None, map(links.blocked, found)))
-        return Outcome((f"it runs already: {'; '.join(map(links.describe, found))}",), False, found[0], never)
+        return _found(found)
     holder = lease.alive(home)
     return Outcome((f"it runs already: {holder}",), changed=False) if holder else None
+
+
+def _found(found: Sequence[Job]) -> Outcome:
+    """It is there; a warning where it waits for what may never come, and none of it runs."""
+    waits = all(each.waiting for each in found)
+    never = tuple(filter(None, map(links.held_up if waits else links.blocked, found)))
+    return Outcome((f"it runs already: {'; '.join(map(links.describe, found))}",), False, found[0], never)
 
 
 def check_secrets(config: Config, home: Home) -> None:
@@ -137,7 +130,16 @@ def unknown_users(config: Config) -> tuple[str, ...]:
     )
 
 
-def _submit(home: Home, config: Config, wish: Wish, warnings: tuple[str, ...]) -> Outcome:
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """A link that can be submitted, as far as is known; `warnings` are of its partition."""
+
+    form: Form
+    warnings: tuple[str, ...]
+
+
+def _planned(home: Home, config: Config, wish: Wish) -> _Planned:
+    """The first link. SlurmError where it cannot be had."""
     if not shutil.which("sbatch"):
         raise SlurmError("there is no sbatch on this machine: start it where Slurm is, or with --local")
     if any(name in os.environ for name in _IMAGES):
@@ -147,20 +149,67 @@ def _submit(home: Home, config: Config, wish: Wish, warnings: tuple[str, ...]) -
         )
     site = partition.ask()
     chosen = site.chosen(wish.partition or config.slurm.partition or "")
-    text = wish.time or config.slurm.time
-    wished = parse_walltime(text) if text else _TICK_WALLTIME if wish.mode == "tick" else None
-    walltime = partition.walltime(chosen, wished)
+    walltime = _walltime(chosen, config, wish)
     form = link.form(home, config, wish, walltime, maintenance.shortest(walltime, time.time()))
-    link.remember(home, wish, walltime)
-    job_id = submit.sbatch(form.sbatch_options(), form.script())
+    return _Planned(form, tuple(filter(None, [partition.gpu_warning(chosen, site)])))
+
+
+def _walltime(chosen: list[Partition], config: Config, wish: Wish) -> float:
+    """Seconds: as wished at the start, else as configured; a tick is short whatever is configured."""
+    if wish.time:
+        return partition.walltime(chosen, parse_walltime(wish.time))
+    configured = parse_walltime(config.slurm.time) if config.slurm.time else None
+    if wish.mode == "tick":
+        return partition.walltime(chosen, None, min(configured or TICK, TICK))
+    return partition.walltime(chosen, configured)
+
+
+def _submit(home: Home, config: Config, wish: Wish, warnings: tuple[str, ...]) -> Outcome:
+    planned = _planned(home, config, wish)
+    form = planned.form
+    link.remember(home, wish, form.walltime)
+    link.prepare_log(home)
+    job_id = _submitted(home, form)
+    rival = _earlier(home, job_id)
+    if rival:
+        submit.scancel([job_id])
+        return _found(rival)
+    if stopmark.is_set(home):
+        submit.scancel([job_id])
+        raise WatchdogError(f"it was {stopmark.words(home)} meanwhile: link {job_id} was cancelled again")
     job = _settled(home, job_id)
     never = links.blocked(job) if job else ""
     if never:
         submit.scancel([job_id])
         raise SlurmError(f"Slurm took the link, but {never.removeprefix('link ')}; it was cancelled again")
-    warning = partition.gpu_warning(chosen, site)
+    limited = links.limited(job) if job else ""
     state = links.describe(job) if job else f"job {job_id}"
-    return Outcome((f"started: {state}",), True, job, (*warnings, *filter(None, [warning])))
+    return Outcome(
+        (f"started: {state}",), True, job, (*warnings, *planned.warnings, *filter(None, [limited]))
+    )
+
+
+def _submitted(home: Home, form: Form) -> str:
+    """Submit the link; an sbatch that failed may have been taken all the same."""
+    try:
+        return submit.sbatch(form.sbatch_options(), form.script())
+    except SlurmSilentError:
+        with contextlib.suppress(SlurmSilentError):
+            for taken in links.everybodys(home):
+                return taken.raw_id
+        raise
+
+
+def _earlier(home: Home, job_id: str) -> tuple[Job, ...]:
+    """Links that somebody else submitted at the same moment, before ours: of several starts the first wins.
+
+    Each looks when its own link is in the queue, so that at most one sees none before it.
+    """
+    try:
+        found = links.everybodys(home)
+    except SlurmSilentError:
+        return ()  # then the lease lets one act, and that one leaves one successor
+    return tuple(each for each in found if int(each.raw_id) < int(job_id) and each.state != "COMPLETING")
 
 
 def _settled(home: Home, job_id: str) -> Job | None:
@@ -175,42 +224,6 @@ def _settled(home: Home, job_id: str) -> Job | None:
         if settled or time.monotonic() > until:
             return found
         time.sleep(_LOOK)
-
-
-def _end_links(home: Home, ended: dict[str, str]) -> list[str]:
-    """Cancel what is queued, the waiting ones first so that none takes over; returns what is left."""
-    found = links.everybodys(home)
-    mine = [each for each in found if each.user == _name(os.geteuid()) or os.geteuid() == 0]
-    for each in mine:
-        ended[each.raw_id] = f"job {each.raw_id}"
-    submit.scancel([each.raw_id for each in mine if each.waiting])
-    submit.scancel([each.raw_id for each in mine if not each.waiting and each.state != "COMPLETING"])
-    return [f"{links.describe(each)} of {each.user}" for each in found]
-
-
-def _end_process(home: Home, ended: dict[str, str]) -> list[str]:
-    """End a daemon that is no link; one of another node or user sees the stop mark. Returns what is left."""
-    try:
-        holder = lease.alive(home)
-    except OSError as error:
-        raise HomeError(f"{home.path} cannot be read: {error.strerror}") from None
-    if holder is None:
-        return []
-    if holder.job_id:
-        ended.setdefault(holder.job_id, f"job {holder.job_id}")
-    elif holder.id not in ended:
-        ended[holder.id] = str(holder)
-        if lease.lives(holder):
-            with contextlib.suppress(ProcessLookupError, PermissionError):  # gone, or another user's
-                os.kill(holder.pid, signal.SIGTERM)
-    return [str(holder)]
-
-
-def _name(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
 
 
 def _entry(name: str) -> pwd.struct_passwd | None:

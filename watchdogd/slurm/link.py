@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
 import shlex
@@ -10,6 +12,7 @@ from dataclasses import asdict, dataclass
 from string import Template
 from typing import TYPE_CHECKING
 
+from watchdogd.draft import create
 from watchdogd.errors import HomeError
 from watchdogd.jobs import OWN_MARK
 from watchdogd.slurm.walltime import format_walltime
@@ -39,6 +42,7 @@ SHORTEST_TICK = 300.0
 """Seconds from one tick to the next in tick mode, at least (contract §8)."""
 LOG_LIMIT = 1_000_000
 """Bytes after which the links' log is rotated when a link starts."""
+_RECORD_SIZE = 512
 _EXPORTED = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV",
     "CONDA_PREFIX", "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",
@@ -142,16 +146,26 @@ def log_of(home: Home) -> os.PathLike[str]:
     return home.logs / "link.log"
 
 
-def rotate_log(home: Home) -> None:
-    """Put a long log aside; the one before goes. OSError where that fails."""
+def prepare_log(home: Home) -> None:
+    """Put a long log aside, the one before goes; a new one has home's rights, so that whoever of a group
+    starts the next link can write into it. OSError where that fails."""
     log = home.logs / "link.log"
     if log.exists() and log.stat().st_size > LOG_LIMIT:
         log.replace(home.logs / "link.log.1")
+    with contextlib.suppress(FileExistsError):
+        create(str(log), "", home.file_mode, home.group)
 
 
 def remember(home: Home, wish: Wish, walltime: float) -> None:
-    """Keep how links are submitted. OSError."""
-    home.write(home.path / "link.json", json.dumps({**asdict(wish), "walltime": walltime}) + "\n")
+    """Keep how links are submitted; where home is full, over what was kept before. OSError."""
+    path = home.path / "link.json"
+    text = json.dumps({**asdict(wish), "walltime": walltime})
+    try:
+        home.write(path, text.ljust(_RECORD_SIZE) + "\n")
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        if not (full and path.exists() and home.overwrite(path, text)):
+            raise
 
 
 def remembered(home: Home) -> tuple[Wish, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from watchdogd.home import Home
     from watchdogd.jobs import Job
 
+_LIMITS = re.compile(r"(QOS|Assoc)(Grp|Max)\w|Partition(Down|Inactive)|NodeDown|ReqNodeNotAvail|Licenses")
 DEADLINE = 20.0
 """Seconds for one question to Slurm."""
 
@@ -28,6 +30,11 @@ def queued(mark: str, users: Iterable[str] | None = None) -> tuple[Job, ...]:
 
     SlurmSilentError where squeue did not answer, or answered nonsense.
     """
+    return tuple(job for job in own(mark, users) if job.comment == mark)
+
+
+def own(mark: str, users: Iterable[str] | None = None) -> tuple[Job, ...]:
+    """Likewise, with the jobs of drop-ins, whose comment goes on after the mark."""
     whose = (user(os.geteuid()),) if users is None else users
     env = command.environment(squeue.ENVIRONMENT)
     answer = command.ask(squeue.argv(whose), deadline=DEADLINE, env=env)
@@ -37,19 +44,21 @@ def queued(mark: str, users: Iterable[str] | None = None) -> tuple[Job, ...]:
         jobs = squeue.read(answer.output)
     except UnreadableError as error:
         raise SlurmSilentError(str(error)) from None
-    found = [job for job in jobs if job.comment == mark and not job.ended]
+    found = [job for job in jobs if f"{job.comment} ".startswith(f"{mark} ") and not job.ended]
     return tuple(sorted(found, key=lambda job: int(job.raw_id)))
 
 
-def everybodys(home: Home) -> tuple[Job, ...]:
+def everybodys(home: Home, *, dropins: bool = False) -> tuple[Job, ...]:
     """The links of this home, whoever submitted them; none where there is no Slurm. SlurmSilentError.
 
-    An empty answer is asked for twice, since a busy controller can time out with one.
+    `dropins`: and the jobs of its drop-ins. An empty answer is asked for twice, since a busy controller can
+    time out with one.
     """
     if not shutil.which("squeue"):
         return ()
     mark = link.mark_of(home)
-    return queued(mark, ()) or queued(mark, ())
+    ask = own if dropins else queued
+    return ask(mark, ()) or ask(mark, ())
 
 
 def forgotten(job_id: str) -> bool:
@@ -66,6 +75,21 @@ def blocked(job: Job) -> str:
     if reason.wait is reasons.Wait.PASSES:
         return ""
     return f"link {job.raw_id} will not start ({job.reason}): {reason.why}: {reason.mend_for(job.raw_id)}"
+
+
+def limited(job: Job) -> str:
+    """That a link waits for a limit which other jobs use up, or for a partition or node, or empty."""
+    if not job.waiting or not _LIMITS.match(job.reason):
+        return ""
+    return (
+        f"link {job.raw_id} does not wait for its turn, but for a limit or what is out of service "
+        f"({job.reason}): nobody can say for how long; see 'scontrol show job {job.raw_id}'"
+    )
+
+
+def held_up(job: Job) -> str:
+    """Why a waiting link does not start though its turn has come, or empty."""
+    return blocked(job) or limited(job)
 
 
 def describe(job: Job) -> str:

@@ -1,7 +1,9 @@
 """Maintenance ahead: a link has to be over before it, and Slurm cuts it to fit where --time-min allows.
 
-Only then does it get a short one: Slurm's backfill gives a job its --time-min and not its --time, though
-nothing is in the way (22.05: measured), and each hand-over is a chance for the queue to leave a gap.
+Only then does it get one: Slurm's backfill may give a job its --time-min and not its --time though nothing
+is in the way (22.05: measured), and each hand-over is a chance for the queue to leave a gap. So --time-min is
+nine tenths of what is left before the maintenance. A successor that starts too late for that, or waits for a
+maintenance that was announced after it was submitted, is replaced by one that may be cut to half an hour.
 """
 
 from __future__ import annotations
@@ -16,19 +18,21 @@ from watchdogd.slurm.links import DEADLINE
 if TYPE_CHECKING:
     from watchdogd.jobs import Job
 
-_LEAST = 1800.0
-_WORTH_IT = 3600.0
+LEAST = 1800.0
+"""Seconds that a link shall run at least: a shorter one waits until the maintenance is over."""
+_SHARE = 0.9
 _RESERVATION = re.compile(r"^ReservationName=.*? StartTime=(\S+) .*? Flags=(\S*)", re.MULTILINE)
 
 
-def shortest(walltime: float, now: float) -> float:
-    """Seconds that a link may be cut to: half of it, half an hour before a maintenance; 0: not at all."""
-    if walltime < _WORTH_IT:
+def shortest(walltime: float, start: float) -> float:
+    """Seconds that a link may be cut to which starts at `start` or later; 0: not at all, no maintenance is
+    in its way, or it is too near for any link."""
+    if walltime <= LEAST:
         return 0.0
     answer = command.ask(("scontrol", "--oneliner", "show", "reservation"), deadline=DEADLINE)
-    begins = [begin for begin in begins_of(answer.output) if begin > now] if answer.ok else []
-    near = min(begins, default=float("inf")) < now + walltime
-    return _LEAST if near else walltime / 2
+    begins = [begin for begin in begins_of(answer.output) if begin > start] if answer.ok else []
+    left = min(begins, default=float("inf")) - start
+    return 0.0 if left >= walltime or left < LEAST else max(left * _SHARE, LEAST)
 
 
 def begins_of(text: str) -> list[float]:

@@ -39,15 +39,15 @@ def ask() -> Site:
     return Site(read_sinfo(answer.output))
 
 
-def walltime(chosen: list[Partition], wished: float | None) -> float:
-    """Seconds that a link may run: as wished, else the smaller of 24 h and what the partition allows.
+def walltime(chosen: list[Partition], wished: float | None, usual: float = LONGEST) -> float:
+    """Seconds that a link may run: as wished, else the smaller of `usual` and what the partition allows.
 
     SlurmError where the wish cannot be had: sbatch would take the job, and it would wait for ever.
     """
     limits = [limit for partition in chosen if (limit := slurmtext.duration(partition.max_time)) is not None]
     longest = min(limits, default=None)
     if wished is None:
-        return min(longest or LONGEST, LONGEST)
+        return min(longest or usual, usual)
     if wished < SHORTEST:
         raise SlurmError(f"a link needs two minutes at least, not {wished:g} s: give a longer --time")
     if longest is not None and wished > longest:

@@ -27,6 +27,8 @@ _SILENT = re.compile(
     r"|Unexpected message received|Transport endpoint is not connected|Slurm temporarily unable",
     re.IGNORECASE,
 )
+_FAILED = "Batch job submission failed: "
+_PREFIX = re.compile(rf"^(?:\w+: )?(?:error: |fatal: )?(?:{_FAILED})?")
 _MENDS = (
     ("Invalid account", "name yours: account = \"...\" under [slurm], or --account"),
     ("Invalid qos", "correct --qos under [slurm] options"),
@@ -39,6 +41,8 @@ _MENDS = (
     ("Requested node configuration is not available", "no node there offers that: see [slurm] options"),
     ("unrecognized option", "correct [slurm] options: sbatch does not know it"),
     ("Invalid feature", "correct --constraint under [slurm] options"),
+    ("DOS line breaks", r"sed -i 's/\r$//' on the script"),
+    ("not look like a batch script", "begin it with a line such as #!/bin/bash"),
     ("down/drained|is down|not available|inactive", "the partition takes no jobs just now: name another"),
 )  # fmt: skip
 
@@ -76,10 +80,11 @@ def refusal(answer: Answer) -> SlurmError:
 
 
 def _said(answer: Answer) -> str:
-    """The line that tells: not `sbatch: error: Batch job submission failed`, but what follows it."""
+    """What tells: what follows `Batch job submission failed`, else all that it calls an error, which may be
+    one sentence over several lines."""
     if answer.trouble:
         return answer.trouble
     lines = [line.strip() for line in answer.errors.splitlines() if line.strip()]
-    telling = [line for line in lines if "error" in line.lower()] or lines
-    last = telling[-1] if telling else answer.complaint()
-    return re.sub(r"^(?:\w+: )?(?:error|fatal): (?:Batch job submission failed: )?", "", last)
+    telling = [line for line in lines if "error" in line.lower()] or lines[:1]
+    last = [line for line in telling if _FAILED in line][-1:] or telling
+    return " ".join(_PREFIX.sub("", line) for line in last).rstrip(".") or answer.complaint()

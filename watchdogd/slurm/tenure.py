@@ -32,6 +32,7 @@ class Tenure:
         self.lease = Lease(home, self.chain.job_id if self.chain else os.environ.get("SLURM_JOB_ID", ""))
         self._troubles: list[str] = []
         self._stepping: threading.Thread | None = None
+        self._followed = True
 
     @staticmethod
     def in_chain() -> bool:
@@ -46,15 +47,20 @@ class Tenure:
             holder = self._begin_link(self.chain)
         if holder is not None:
             raise HomeError(f"{holder} watches for {self._home.path} already: see 'watchdogd status'")
+        self._followed = False
         if self.chain is None:
-            stopmark.remove(self._home)  # who runs it by hand wants it again
+            stopmark.lift(self._home)  # who runs it by hand wants it again
+        else:
+            signal.signal(signal.SIGTERM, _leave)  # until the schedule has its own: `end` is called then, too
 
     def watch(self) -> bool:
         """Renew the lease; False: it is time to end. OSError where home cannot be asked."""
         if stopmark.is_set(self._home) or self.lease.asked():
+            self._followed = True
             return False
         self._look_after()
-        return self.lease.renew()
+        self._followed = not self.lease.renew()
+        return not self._followed
 
     def troubles(self) -> list[str]:
         """What is wrong with the chain, a line each."""
@@ -63,18 +69,25 @@ class Tenure:
     def settle(self, patience: float) -> list[str]:
         """For a link that ends after one round: until its successor is in the queue; what is wrong else."""
         until = time.monotonic() + patience
+        if self.chain is not None:
+            self.chain.hurry()  # where sbatch named a job, it shows at once, and waiting is billed
         while self.chain is not None and not self.chain.successor and time.monotonic() < until:
             self._step(self.chain)
             time.sleep(1.0)
         return self._troubles
 
     def end(self) -> None:
-        """Give the lease up; where it was stopped, the other links go as well."""
+        """Give the lease up; where it was stopped, the other links go as well; where this link is ended from
+        outside, its successor is let go."""
         self.lease.release()
-        if self.chain is not None and self.chain.stopped():
+        if self.chain is None:
+            return
+        if self.chain.stopped():
             if self._stepping is not None:
                 self._stepping.join(_LAST_STEP)  # a successor that is just being submitted is known then
             self.chain.wind_up()
+        elif not self._followed:
+            self.chain.let_go()
 
     def _begin_link(self, chain: Chain) -> Holder | None:
         if chain.stopped():
@@ -82,6 +95,9 @@ class Tenure:
             raise HomeError(f"the watchdog was {stopmark.words(self._home)}: this link ends")
         signal.signal(signal.SIGUSR1, lambda *_: chain.hurry())
         self._step(chain)
+        holder = alive(self._home) if os.environ.get("SLURM_RESTART_COUNT", "0") != "0" else None
+        if holder is not None and chain.is_followed(holder.job_id):
+            raise HomeError(f"{holder} watches since this link was requeued, and is followed: this link ends")
         return self.lease.wait(HAND_OVER, ask=chain.mode == "daemon")
 
     def _look_after(self) -> None:
@@ -94,3 +110,7 @@ class Tenure:
 
     def _step(self, chain: Chain) -> None:
         self._troubles = chain.step(time.time())
+
+
+def _leave(number: int, _frame: object) -> None:
+    raise SystemExit(128 + number)
