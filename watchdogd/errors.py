@@ -4,7 +4,7 @@ WatchdogError                exit 1
 ├── UsageError               exit 64: the command line was wrong
 ├── ConfigError              exit 78: config.toml is broken
 ├── HomeError                home is missing, unsafe or cannot be used
-├── HistoryError             the history cannot be read or written
+├── HistoryError             the history cannot be read or written; NoHistoryError where there is none yet
 ├── UnitError                a duration or a size that cannot be read (also a ValueError)
 ├── PluginError              a plugin is misspelt or cannot be loaded
 ├── UnreadableError          a tool said something that no reader understands
@@ -42,6 +42,10 @@ class HomeError(WatchdogError):
 
 class HistoryError(WatchdogError):
     """The history cannot be read or written just now."""
+
+
+class NoHistoryError(HistoryError):
+    """There is no history yet: nothing was ever started here."""
 
 
 class UnitError(WatchdogError, ValueError):

@@ -12,7 +12,7 @@ import pytest
 
 from tests.servers.smtp import Mailbox
 from tests.servers.web import WebServer
-from watchdogd.doctor import controller, lodging, place, reach, secrets, tools, trainings
+from watchdogd.doctor import controller, lodging, past, place, reach, secrets, tools, trainings
 from watchdogd.doctor.examination import examine
 from watchdogd.doctor.finding import (
     BROKEN,
@@ -26,6 +26,7 @@ from watchdogd.doctor.finding import (
     warning,
 )
 from watchdogd.doctor.scene import Scene
+from watchdogd.history.store import Store
 from watchdogd.home import Home
 from watchdogd.readers.mounts import Mount
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
@@ -189,6 +190,18 @@ def test_a_fault_of_ours_is_no_finding(home: Home) -> None:
 
     with pytest.raises(ZeroDivisionError):
         examine(home, {"x": faulty}, deadline=5.0)
+
+
+def test_the_history_that_is_not_made_yet_and_one_that_cannot_be_opened(home: Home) -> None:
+    pieces = {"history": past.look}
+    [none_yet] = examine(home, pieces)
+    assert none_yet.state == FINE
+    home.history.mkdir()
+    [wrong] = examine(home, pieces)
+    assert (wrong.state, wrong.topic) == (BROKEN, "history")
+    home.history.rmdir()
+    Store.open("sqlite:///history.db", home).close()
+    assert [found.text for found in examine(home, pieces)] == ["it can be read"]
 
 
 def test_a_broken_configuration_is_the_one_finding(home: Home) -> None:

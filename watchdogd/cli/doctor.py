@@ -13,7 +13,7 @@ from watchdogd.doctor.examination import examine
 from watchdogd.doctor.finding import BROKEN, FINE, WARNING, exit_code
 from watchdogd.doctor.scene import Scene
 from watchdogd.engine.setup import Setup
-from watchdogd.errors import WatchdogError
+from watchdogd.errors import HomeError, WatchdogError
 from watchdogd.home import Home
 from watchdogd.units import parse_duration
 
@@ -60,7 +60,12 @@ def _errand(home: Home, patience: float, *, quiet: bool) -> errand.Report:
         )
     if not quiet:
         print("a short job on the partition tries it; waiting for it ...", file=sys.stderr, flush=True)
-    return errand.run(scene, patience)
+    try:
+        return errand.run(scene, patience)
+    except OSError as error:
+        raise HomeError(
+            f"nothing can be written to {home.path}: {error.strerror}; 'watchdogd doctor' from here says more"
+        ) from None
 
 
 def _here() -> str:

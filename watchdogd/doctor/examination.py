@@ -13,6 +13,7 @@ from watchdogd.doctor import (
     disks,
     extensions,
     lodging,
+    past,
     place,
     reach,
     secrets,
@@ -37,6 +38,7 @@ DEADLINE = 60.0
 PIECES: Mapping[str, Piece] = {
     "config": configuration.look,
     "home": place.look,
+    "history": past.look,
     "Slurm": controller.look,
     "partition": lodging.look,
     "runs": trainings.look,

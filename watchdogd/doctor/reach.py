@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 TIMEOUT = 6.0
 """Seconds for one server."""
+_LATE = f"does not answer within {TIMEOUT:g} s"
+_PROXY = "set https_proxy, where there is a proxy"
 _RELAY = "deliver from a machine that has a way out: watchdogd relay"
 
 
@@ -34,9 +36,10 @@ def look(scene: Scene) -> Iterator[Finding]:
         yield warning("heartbeat", text, "add [heartbeat] with a URL of healthchecks.io's kind")
         return
     try:
-        yield _greeted("heartbeat", "its server", heartbeat.url.reveal())
+        url = heartbeat.url.reveal()
     except ConfigError:
         return
+    yield _greeted("heartbeat", "its server", url, "name a server that is reached from here")
 
 
 def _channel(scene: Scene, name: str, channel: Channel) -> Iterator[Finding]:
@@ -46,9 +49,9 @@ def _channel(scene: Scene, name: str, channel: Channel) -> Iterator[Finding]:
             yield _mail(name, channel)
         elif isinstance(channel, SlackChannel):
             url = channel.webhook_url.reveal() if channel.webhook_url else channel.api
-            yield _greeted(topic, name, url)
+            yield _greeted(topic, name, url, _RELAY)
         elif isinstance(channel, WebhookChannel | AlertmanagerChannel):
-            yield _greeted(topic, name, channel.url.reveal())
+            yield _greeted(topic, name, channel.url.reveal(), _RELAY)
         elif isinstance(channel, AppriseChannel):
             yield _understood(scene, name)
         else:
@@ -83,20 +86,20 @@ def greet_smtp(server: str) -> str:
     except ssl.SSLError:
         return "has a certificate that is not trusted here, or speaks no TLS"
     except TimeoutError:
-        return f"does not answer within {TIMEOUT:g} s"
-    except OSError as error:  # smtplib's own errors are too
+        return _LATE
+    except smtplib.SMTPServerDisconnected as error:  # so smtplib calls a greeting that does not come, too
+        return _LATE if "timed out" in str(error) else "closed the connection"
+    except OSError as error:  # smtplib's other errors are too
         return f"cannot be reached: {error.strerror or error}"
 
 
-def _greeted(topic: str, name: str, url: str) -> Finding:
+def _greeted(topic: str, name: str, url: str, instead: str) -> Finding:
     host = urlsplit(url).hostname or ""
     if not host or urlsplit(url).scheme not in ("http", "https"):
         return broken(topic, f"{name}: its URL is no address", "write it as https://host/path")
     trouble = greet_http(url)
     if trouble:
-        return broken(
-            topic, f"{name}: {host} {trouble}", f"set https_proxy where there is a proxy, or {_RELAY}"
-        )
+        return broken(topic, f"{name}: {host} {trouble}", f"{_PROXY}; or {instead}")
     return fine(topic, f"{name}: {host} answers")
 
 
@@ -116,7 +119,7 @@ def greet_http(url: str) -> str:
     except requests.exceptions.SSLError:
         return "has a certificate that is not trusted here, or speaks no TLS"
     except requests.Timeout:
-        return f"does not answer within {TIMEOUT:g} s"
+        return _LATE
     except requests.RequestException:
         port = parts.port or (443 if parts.scheme == "https" else 80)
         return f"cannot be reached{_why(parts.hostname or '', port)}"

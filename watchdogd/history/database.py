@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
 
-from watchdogd.errors import HistoryError
+from watchdogd.errors import HistoryError, NoHistoryError
 from watchdogd.history import schema
 from watchdogd.history.failure import FAULTS, is_damage, sentence
 from watchdogd.history.file import BUSY, HistoryFile
@@ -96,7 +96,7 @@ class Database:
     def _check(self, file: HistoryFile) -> None:
         if not self._owner:
             if not file.path.exists():
-                raise HistoryError(f"history {self.place}: there is none yet; start with 'watchdogd start'")
+                raise NoHistoryError(f"history {self.place}: there is none yet; start with 'watchdogd start'")
             return
         gone = not file.path.exists()
         # A file that was there, in a home that is not, is an unmounted disk: no place to begin anew.
@@ -113,7 +113,7 @@ class Database:
         if present == schema.HEAD:
             return
         if not self._owner and present is None:
-            raise HistoryError(f"history {self.place}: there is none yet; start with 'watchdogd start'")
+            raise NoHistoryError(f"history {self.place}: there is none yet; start with 'watchdogd start'")
         if not self._owner:
             raise HistoryError(
                 f"history {self.place}: its schema is {present}, this watchdogd's {schema.HEAD}: "
