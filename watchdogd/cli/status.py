@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from watchdogd.jobs import Job
 
 NOT_ALIVE = 3
+QUEUE_EVERY = 30.0
+"""Seconds between two looks of `--watch` where no daemon is seen: each asks the queue (`[slurm] min_poll`)."""
 _EMPTY: dict[str, Any] = {"last_round": None, "link": None, "incidents": [], "gaps": [], "checks": []}
 
 
@@ -143,7 +145,7 @@ def _watch(home: Home, every: float) -> int:
                 screen.update(shown, refresh=True)
             else:
                 console.print(shown)
-            time.sleep(every)
+            time.sleep(every if lease.alive(home) else max(every, QUEUE_EVERY))
 
 
 def _print(home: Home, picture: dict[str, Any]) -> None:
