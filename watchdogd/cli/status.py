@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 NOT_ALIVE = 3
 QUEUE_EVERY = 30.0
-"""Seconds between two looks of `--watch` where no daemon is seen: each asks the queue (`[slurm] min_poll`)."""
+"""Seconds between two looks of `--watch` where no daemon is seen, since each asks the queue."""
 _EMPTY: dict[str, Any] = {"last_round": None, "link": None, "incidents": [], "gaps": [], "checks": []}
 
 
