@@ -106,6 +106,7 @@ def test_open_incidents_stand_before_the_runs_and_are_told_once() -> None:
         (seen("x/job_liveness", running=1), seen("x/log_staleness", "CRITICAL"), "hung"),
         (seen("x/job_liveness", running=0, waiting=3), None, "waiting"),
         (seen("x/job_liveness", running=0, waiting=0), None, "none"),
+        (seen("x/job_liveness", "WARNING", running=0, waiting=0), None, "none"),
         (seen("x/job_liveness", "CRITICAL", running=0, waiting=0), None, "gone"),
         (seen("x/job_liveness", "UNKNOWN"), None, "?"),
     ],
@@ -131,6 +132,8 @@ def test_nobody_watches_yet() -> None:
     lines = shown(picture(alive=False, holder=None, last_round=None))
     assert lines[:2] == ["/h/watch  not alive: watchdogd start", "last round: never"]
     assert "watchdogd watch JOB" in shown(picture())[-1]
+    stopped = shown(picture(alive=False, holder=None, link={"job_id": "15"}))
+    assert stopped[1:] == ["last round: 20s ago; what follows is as it was then"]
     waits = shown(picture(alive=False, holder="job 15 PENDING (Resources)"))
     assert waits[0] == "/h/watch  not alive: job 15 PENDING (Resources) is to watch"
 

@@ -74,8 +74,11 @@ def _head(place: str, picture: Picture, now: float) -> Iterator[Text]:
         line.append("not alive", style="bold red").append(f": {waits}")
     yield line
     last = picture["last_round"]
-    yield Text("last round: " + (f"{format_duration(max(now - _time(last), 0.0))} ago" if last else "never"))
-    if picture["link"]:
+    ago = f"{format_duration(max(now - _time(last), 0.0))} ago" if last else "never"
+    yield Text(
+        f"last round: {ago}{'; what follows is as it was then' if last and not picture['alive'] else ''}"
+    )
+    if picture["link"] and picture["holder"]:
         yield Text(one_line(_link(picture["link"])))
     for gap in picture["gaps"]:
         yield Text(f"unwatched: {_clock(gap['begin'])} to {_clock(gap['end'])}: {one_line(gap['reason'])}")
@@ -137,7 +140,7 @@ def _runs(runs: Mapping[str, _Results]) -> Table:
 
 
 def state_of(found: _Results) -> str:
-    """running, waiting, hung, gone (and that is wrong), none (no job, and nobody minds), or `?`."""
+    """running, waiting, hung, gone (and that is wrong), none (no job, finished or not seen yet), or `?`."""
     alive = found.of("job_liveness")
     if alive is None or alive["status"] == "UNKNOWN":
         return "?" if alive else ""
@@ -146,7 +149,7 @@ def state_of(found: _Results) -> str:
         return "hung" if log and log["status"] == "CRITICAL" else "running"
     if found.number("job_liveness", "waiting"):
         return "waiting"
-    return "none" if alive["status"] == "OK" else "gone"
+    return "gone" if alive["status"] == "CRITICAL" else "none"
 
 
 def _progress(found: _Results) -> str:
