@@ -70,6 +70,8 @@ def gpu_health(
     vram_crit: Percent | None = None,
     temperature_warn: float | None = None,
     temperature_crit: float | None = None,
+    power_warn: float | None = None,
+    power_crit: float | None = None,
     hang_after: Duration = 600.0,
     idle_after: Duration = 900.0,
     recalled_for: Duration = 3600.0,
@@ -82,12 +84,22 @@ def gpu_health(
     vram_crit: the same, for CRITICAL
     temperature_warn: degrees Celsius; left out: where the card itself says that it slows down
     temperature_crit: the same, for CRITICAL
+    power_warn: watts of one GPU; left out: not judged
+    power_crit: the same, for CRITICAL
     hang_after: how long the signature of a hung collective may last before it is CRITICAL
     idle_after: how long GPUs may do nothing while the job runs
     recalled_for: how long a GPU that was bad in an earlier job is told of at the start of a new one
     deadline: seconds for asking all nodes
     """
-    limits = Limits(gpus_per_node, vram_warn, vram_crit, temperature_warn, temperature_crit)
+    limits = Limits(
+        gpus_per_node,
+        vram_warn,
+        vram_crit,
+        temperature_warn,
+        temperature_crit,
+        power_warn,
+        power_crit,
+    )
     book = Memory.load(memory)
     yield from _judged(
         run, snapshot, book, limits, Patience(hang_after, idle_after, recalled_for), now, deadline
@@ -176,7 +188,7 @@ def _whole(gpus: Sequence[Named], moment: Moment, nodes: int, silent: set[str], 
     metrics = {"gpus": Metric(len(gpus))}
     figures = (
         ("utilisation", "%", [each.gpu.utilisation for each in gpus], None, None),
-        ("power", "W", [each.gpu.power_w for each in gpus], None, None),
+        ("power", "W", [each.gpu.power_w for each in gpus], limits.power_warn, limits.power_crit),
         (
             "temperature",
             "C",

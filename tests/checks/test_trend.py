@@ -49,3 +49,31 @@ def test_a_forecast_reaches_only_as_far_as_its_readings_carry() -> None:
     assert time_to_full(60.0, rate, minutes) == pytest.approx(3600.0)
     assert time_to_full(6000.0, rate, minutes) is None
     assert time_to_full(60.0, 0.0, minutes) is None
+
+
+def test_growth_that_began_lately_is_seen_in_spite_of_a_calm_fortnight() -> None:
+    """18 TB a day for ten hours, after two weeks in which little changed."""
+    calm = [(hour * 3600.0, 100e12 + (hour % 5) * 1e9) for hour in range(14 * 24)]
+    grows = [(calm[-1][0] + n * 600.0, 100e12 + n * 0.125e12) for n in range(1, 61)]
+    rate = filling_rate([*calm, *grows])
+    assert rate == pytest.approx(18e12 / 86400, rel=0.1)
+
+
+def test_a_daily_clean_up_is_no_growth_on_any_day() -> None:
+    """2.3 TB every three hours, all of it cleaned up each night; the peaks differ a little."""
+    points = [
+        (hour * 3600.0, 100e12 + (hour % 24) // 3 * 2.3e12 + (hour // 24 % 3) * 0.4e12 + hour * 1e6)
+        for hour in range(14 * 24)
+    ]
+    for last in range(5 * 24, 14 * 24):
+        rate = filling_rate(points[:last])
+        assert rate is None or rate * 86400 < 0.5e12
+
+
+def test_a_single_large_file_after_a_calm_fortnight_is_no_trend() -> None:
+    calm = [(hour * 3600.0, 100e12 + (hour % 5) * 1e9) for hour in range(14 * 24)]
+    later = [(calm[-1][0] + n * 600.0, 130e12 + (n % 5) * 1e9) for n in range(1, 40)]
+    for last in range(1, 40):
+        rate = filling_rate([*calm, *later[:last]])
+        assert rate is not None
+        assert rate * 86400 < 0.5e12

@@ -14,6 +14,8 @@ import pytest
 from watchdogd.plugins.gpu_health import gpu_health
 
 from tests.readers.gpu_samples import sample
+from watchdogd.gpus import together
+from watchdogd.gpus.together import Named
 from watchdogd.jobs import Job, Snapshot
 from watchdogd.plugin import Plugin, Result, Run, Status
 from watchdogd.readers import sample as samples
@@ -288,6 +290,8 @@ def test_thresholds(machine: Machine) -> None:
         "vram_crit": 90.0,
         "temperature_warn": 80.0,
         "temperature_crit": 90.0,
+        "power_warn": 660.0,
+        "power_crit": 720.0,
     }
     machine.tool("nvidia-smi", csv(WORKS, heat=79))
     assert machine.bad() == {f"{HERE}/gpu0": Status.WARNING}
@@ -296,8 +300,23 @@ def test_thresholds(machine: Machine) -> None:
     machine.tool("nvidia-smi", csv((100, 650, 6000), heat=90))
     hot = machine.look()[f"{HERE}/gpu0"]
     assert (hot.status, "90 °C hot, limit 90 °C" in hot.summary) == (Status.CRITICAL, True)
+    machine.tool("nvidia-smi", csv((100, 700, 6000), heat=50))
+    assert machine.look()[f"{HERE}/gpu0"].summary.endswith("draws 700 W, limit 660 W")
+    machine.tool("nvidia-smi", csv((100, 725, 6000), heat=50))
+    assert machine.bad() == {f"{HERE}/gpu0": Status.CRITICAL}
     machine.tool("nvidia-smi", csv((100, 650, 6000), heat=50))
     assert machine.bad() == {}
+
+
+def test_a_small_hold_on_a_large_gpu_can_be_a_suspect() -> None:
+    """On H200 a process that has just begun holds 2 GB of 151, less than 1 % on larger GPUs."""
+    sizes: dict[str, Any] = {"power_cap_w": 1000.0, "vram_total": 288 << 30}
+    waits = Gpu(0, utilisation=100.0, power_w=120.5, vram_used=2 << 30, **sizes)
+    guilty = Gpu(1, utilisation=0.0, power_w=120.1, vram_used=2 << 30, **sizes)
+    idle = Gpu(2, utilisation=0.0, power_w=78.0, vram_used=283 << 20, **sizes)
+    moment = together.judge([Named(gpu.label, gpu) for gpu in (waits, guilty, idle)])
+    assert moment.hung
+    assert [each.name for each in moment.quiet] == ["gpu1"]
 
 
 def test_a_hung_collective_names_its_suspects(machine: Machine) -> None:

@@ -14,6 +14,12 @@ NEEDED = 5
 REACH = 24
 """How many times the observed span a forecast may look ahead: an hour of readings carries one day."""
 _LAG = 3600.0
+_RECENT = (6 * 3600.0, 86400.0, 3 * 86400.0)
+"""Seconds: the last while that is judged by itself, where the level has left its former range."""
+_LEFT = 0.25
+"""By how much of the former range the level must exceed it, to have left it."""
+_STEP = 0.6
+"""Share of a rise that may come at once."""
 _KEPT = 120
 
 Point = tuple[float, float]
@@ -24,14 +30,36 @@ def filling_rate(points: Sequence[Point]) -> float | None:
 
     `points` are (time, level), oldest first. What is written and cleaned up again does not count: the level
     is first replaced by the lowest that still comes, then the median of all pairwise slopes is taken
-    (Theil-Sen). Repeats within the hour in which quota figures may lag are left out.
+    (Theil-Sen). Repeats within the hour in which quota figures may lag are left out. What began to grow
+    lately, beyond all levels of before, counts as fast as it grows since: a calm fortnight does not hide it.
     """
     known = _without_repeats(points)
+    if not known:
+        return None
+    rates = [_rate(known), *(_rate(recent) for span in _RECENT if (recent := _beyond(known, span)))]
+    return max((rate for rate in rates if rate is not None), default=None)
+
+
+def _rate(known: Sequence[Point]) -> float | None:
     if len({level for _, level in known}) < NEEDED:
         return None
     kept = _thinned(_lower_envelope(known))
     slopes = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in itertools.combinations(kept, 2) if b[0] > a[0]]
     return max(statistics.median(slopes), 0.0) if slopes else None
+
+
+def _beyond(known: Sequence[Point], span: float) -> Sequence[Point]:
+    """The points of the last `span` seconds, where the level rose clearly above all that it was before them.
+
+    Not by one step: a single large file is no trend.
+    """
+    begin = known[-1][0] - span
+    before = [level for at, level in known if at < begin]
+    recent = [point for point in known if point[0] >= begin]
+    if not before or known[-1][1] <= max(before) + _LEFT * (max(before) - min(before)):
+        return ()
+    largest = max((b[1] - a[1] for a, b in itertools.pairwise(recent)), default=0.0)
+    return recent if largest <= _STEP * (recent[-1][1] - recent[0][1]) else ()
 
 
 def time_to_full(free: float, rate: float | None, points: Sequence[Point]) -> float | None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Thresholds: per cent of memory, degrees Celsius; GPUs that each node should have. None: not judged.
+    """Thresholds: per cent of memory, degrees Celsius, watts; the GPUs of each node. None: not judged.
 
     Without `temperature_warn` the temperature at which a card says that it slows itself down counts.
     """
@@ -27,6 +27,8 @@ class Limits:
     vram_crit: float | None = None
     temperature_warn: float | None = None
     temperature_crit: float | None = None
+    power_warn: float | None = None
+    power_crit: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ class Fault:
 def of_gpu(gpu: Gpu, limits: Limits, risen: int = 0, events: tuple[Event, ...] = ()) -> list[Fault]:
     """Of one GPU: `risen` uncorrectable errors more than when it was first seen in this job."""
     found = [*_broken(gpu, events), *_memory(gpu, risen), *_hot(gpu, limits), *_full(gpu, limits)]
+    found += _drawing(gpu, limits)
     if gpu.blank and not gpu.partition and gpu.vram_total is None:
         found.append(Fault(Status.UNKNOWN, "its tool tells nothing of it"))
     return sorted(found, key=lambda fault: -fault.status.severity)
@@ -93,6 +96,16 @@ def _full(gpu: Gpu, limits: Limits) -> Iterator[Fault]:
         yield Fault(Status.CRITICAL, f"memory {now:.0f} % full, limit {limits.vram_crit:g} %")
     elif limits.vram_warn is not None and now >= limits.vram_warn:
         yield Fault(Status.WARNING, f"memory {now:.0f} % full, limit {limits.vram_warn:g} %")
+
+
+def _drawing(gpu: Gpu, limits: Limits) -> Iterator[Fault]:
+    now = gpu.power_w
+    if now is None:
+        return
+    if limits.power_crit is not None and now >= limits.power_crit:
+        yield Fault(Status.CRITICAL, f"draws {now:.0f} W, limit {limits.power_crit:g} W")
+    elif limits.power_warn is not None and now >= limits.power_warn:
+        yield Fault(Status.WARNING, f"draws {now:.0f} W, limit {limits.power_warn:g} W")
 
 
 def of_node(node: Node, limits: Limits, known: tuple[str, ...] = ()) -> Fault | None:

@@ -1,7 +1,8 @@
 """All GPUs of a job at one moment: do they wait for one another, or do nothing?
 
 Measured on 2 H100 with NCCL: training 100 % at 699 W; stalled on data 0 % at 125 W; hung in a collective the
-waiting GPU 100 % at 124 W, the guilty one 0 % at 126 W; idle 72 W. So utilisation alone calls a hang busy.
+waiting GPU 100 % at 124 W, the guilty one 0 % at 126 W; idle 72 W. On 2 H200: 700 W, 120 W both, 78 W. So
+utilisation alone calls a hang busy.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ LIKE_QUIET = 1.25
 """So much of what quiet GPUs of the job draw is drawn by one that waits: measured 0.98."""
 FALLEN = 0.5
 """Share of what the job's busy GPUs drew before, for the case that all of them wait."""
-_HELD = 1.0
-"""Per cent of its memory below which nobody holds a GPU: drivers keep some."""
+_HELD, _HELD_BYTES = 1.0, 1 << 30
+"""Per cent of its memory, or bytes, below which nobody holds a GPU: drivers keep some (0.3 GB on MI300X)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ def _high(gpu: Gpu) -> bool:
 
 def _held(gpu: Gpu) -> bool:
     """Whether somebody holds it; where its memory is not told, it counts as held."""
-    return gpu.vram is None or gpu.vram >= _HELD
+    return gpu.vram is None or gpu.vram >= _HELD or (gpu.vram_used or 0) >= _HELD_BYTES
 
 
 def _near_idle(gpu: Gpu, quiet_w: float | None) -> bool:
