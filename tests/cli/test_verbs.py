@@ -238,7 +238,11 @@ def test_notify_says_what_was_delivered(dog: Dog, tmp_path: Path) -> None:
     assert "did you mean 'alerts'?" in wrong.stderr
     with (dog.home / "config.toml").open("a") as config:
         config.write('[channels.hook]\ntype = "webhook"\nurl = "http://127.0.0.1:1/x"\n')
+        config.write('[channels.here]\ntype = "console"\n')
     assert dog("notify", "--test").returncode == 2
+    told = {each["channel"]: each for each in dog.json("notify", "--test")}
+    assert (told["alerts"]["delivered"], told["hook"]["delivered"]) == (True, False)
+    assert "Connection refused" in told["hook"]["trouble"]
 
 
 def test_a_switch_pressed_is_told_and_recorded(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import socket
+import sys
 import time
+from contextlib import redirect_stdout
 from typing import TYPE_CHECKING
 
 from watchdogd import config as configuration
-from watchdogd.cli.output import one_line, print_line
+from watchdogd.cli.output import one_line, print_json, print_line
 from watchdogd.errors import UsageError, WatchdogError
 from watchdogd.home import Home
 from watchdogd.nearest import nearest
@@ -27,6 +29,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """What the verb takes."""
     parser.add_argument("--test", action="store_true", required=True, help="send a test notification")
     parser.add_argument("channel", nargs="?", metavar="CHANNEL", help="left out: all channels")
+    parser.add_argument("--json", action="store_true", help="what became of each, as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -40,11 +43,20 @@ def run(args: argparse.Namespace) -> int:
             f"there is no channel '{args.channel}'{nearest(args.channel, [*config.channels])}"
         )
     chosen = [args.channel] if args.channel else list(config.channels)
-    delivered = [_send(name, config, home) for name in chosen]
-    return 0 if all(delivered) else NOT_DELIVERED
+    with redirect_stdout(sys.stderr if args.json else sys.stdout):  # the console channel's own words
+        troubles = {name: _send(name, config, home) for name in chosen}
+    if args.json:
+        print_json(
+            [{"channel": name, "delivered": not why, "trouble": why} for name, why in troubles.items()]
+        )
+    else:
+        for name, why in troubles.items():
+            print_line(f"{name}: not delivered: {why}" if why else f"{name}: delivered")
+    return NOT_DELIVERED if any(troubles.values()) else 0
 
 
-def _send(name: str, config: Config, home: Home) -> bool:
+def _send(name: str, config: Config, home: Home) -> str:
+    """Why it was not delivered, or empty."""
     one = config.model_copy(update={"channels": {name: config.channels[name]}})
     now = time.time()
     message = test_message(config.daemon.name, socket.gethostname(), now)
@@ -53,7 +65,5 @@ def _send(name: str, config: Config, home: Home) -> bool:
         sender.send(addressed(message, name, now, f"test-{now}"), ())
         sender.close()
     except WatchdogError as error:
-        print_line(f"{name}: not delivered: {one_line(str(error))}")
-        return False
-    print_line(f"{name}: delivered")
-    return True
+        return one_line(str(error)) or "no reason given"
+    return ""
