@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import time
@@ -15,6 +16,7 @@ from watchdogd.plugins.disk_quota import disk_quota
 from watchdogd.checks import keeping, place, room
 from watchdogd.checks.room import Wish
 from watchdogd.checks.saving import Saving
+from watchdogd.draft import host
 from watchdogd.plugin import Amount, History, Result, Status
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
 
@@ -276,16 +278,29 @@ def test_a_command_of_the_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "printed no JSON" in seen["quota"].summary
 
 
-def test_du_counts_in_the_background(tmp_path: Path) -> None:
+def test_du_counts_in_the_background_one_at_a_time_and_for_later_processes(tmp_path: Path) -> None:
+    """The memory is all that a later process knows of it."""
     (tmp_path / "file").write_bytes(b"x" * 100_000)
     memory: dict[str, Any] = {}
     look(tmp_path, memory, quota="du")
+    begun, left = memory["du"]["runs"]["pid"], memory["du"]["runs"]["file"]
     deadline = time.monotonic() + 30
-    while "du" not in memory and time.monotonic() < deadline:
+    while "found" not in memory["du"] and time.monotonic() < deadline:
         time.sleep(0.05)
+        memory = json.loads(json.dumps(memory))
         seen = look(tmp_path, memory, quota="du")
-    assert memory.get("du", {}).get("found", {}).get("inodes") == 2, "du did not end within 30 s"
+        assert memory["du"].get("runs", {"pid": begun})["pid"] == begun
+    assert memory["du"]["found"]["inodes"] == 2, "du did not end within 30 s"
     assert "counted by du 0s ago: 10" in seen["bytes"].details
+    assert not Path(left).exists()
+
+
+def test_a_count_that_was_killed_is_told_and_begun_anew(tmp_path: Path) -> None:
+    memory: dict[str, Any] = {
+        "du": {"runs": {"pid": 2**22 + 1, "host": host(), "file": "/nowhere", "at": NOW}}
+    }
+    assert "du ended before it had counted" in look(tmp_path, memory, quota="du")["quota"].summary
+    assert memory["du"] == {"at": NOW, "found": {}}
 
 
 REPQUOTA = """cat <<'END'

@@ -1,15 +1,22 @@
 """What lies beneath a directory, counted by du(1) in the background: slow, and only when asked for.
 
-The counting outlives a round: a thread of this process waits for du, later rounds take its answer from here.
+A count outlives the round, and the process, that began it: du goes on by itself and writes into a file of its
+own, from which a later round takes what it found. Only one runs at a time for a check.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
+import subprocess
+import tempfile
 import threading
-from dataclasses import dataclass, field
 from typing import Any
 
-from watchdogd.command import ask
+import psutil
+
+from watchdogd.command import environment
+from watchdogd.draft import host
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
 from watchdogd.units import format_duration
 
@@ -17,34 +24,31 @@ DEADLINE = 6 * 3600.0
 """Seconds after which a count is given up."""
 AGAIN = 3600.0
 """Seconds between two counts."""
-
-
-@dataclass(slots=True)
-class _Count:
-    """One count that runs; `found` and `trouble` are there when `done` is set."""
-
-    done: threading.Event = field(default_factory=threading.Event)
-    found: dict[str, int] = field(default_factory=dict)
-    trouble: str = ""
-
-
-_counts: dict[str, _Count] = {}
+_SCRIPT = """
+count() {
+    kind=$1; shift
+    said=$(nice -n 19 timeout "$seconds" du -s -x "$@" 2>&1)
+    code=$?
+    printf '%s %s\\n' "$kind" "$(printf '%s\\n' "$said" | tail -n 1 | cut -f 1)"
+    [ $code = 0 ] || printf 'trouble %s\\n' "$(printf '%s\\n' "$said" | head -n 1)"
+}
+seconds=$1
+{ count bytes --block-size=1 -- "$2"; count inodes --inodes -- "$2"; echo done; } >"$3"
+"""
+"""At the lowest priority and within one file system. du goes on after what it may not read, and says so."""
 
 
 def usage(path: str, memory: dict[str, Any], now: float) -> tuple[tuple[Limit, ...], str]:
     """What the last finished count found (no limits: du knows none), and what went wrong with the newest.
 
-    Starts the next one where it is time.
+    Starts the next one where it is time; `memory` keeps what is known, and which count runs.
     """
-    count = _counts.get(path)
+    known = memory.setdefault("du", {})
     trouble = ""
-    if count and count.done.is_set():
-        del _counts[path]
-        trouble = count.trouble
-        memory["du"] = {"at": now, "found": count.found or memory.get("du", {}).get("found", {})}
-    elif not count and now - memory.get("du", {}).get("at", 0.0) >= AGAIN:
-        _counts[path] = _started(path)
-    known = memory.get("du", {})
+    if "runs" in known:
+        trouble = _fetch(known, now)
+    elif now - known.get("at", 0.0) >= AGAIN:
+        known["runs"] = _start(path, now)
     age = format_duration(now - known.get("at", now))
     limits = tuple(
         Limit(kind, f"counted by du {age} ago", float(number), path=path)
@@ -53,19 +57,46 @@ def usage(path: str, memory: dict[str, Any], now: float) -> tuple[tuple[Limit, .
     return limits, trouble
 
 
-def _started(path: str) -> _Count:
-    count = _Count()
-    threading.Thread(target=_count, args=(path, count), daemon=True, name=f"du {path}").start()
-    return count
+def _fetch(known: dict[str, Any], now: float) -> str:
+    """Take in a count that is over; what went wrong with it."""
+    runs = known["runs"]
+    lines = _lines(runs["file"])
+    if "done" not in lines:
+        here = runs["host"] == host()
+        if now - runs["at"] < DEADLINE and (not here or _alive(runs["pid"])):
+            return ""
+    told = dict(line.partition(" ")[::2] for line in lines)
+    found = {kind: int(told[kind]) for kind in (BYTES, INODES) if told.get(kind, "").isdigit()}
+    known |= {"at": now, "found": found or known.get("found", {})}
+    del known["runs"]
+    with contextlib.suppress(OSError):
+        os.unlink(runs["file"])
+    return told.get("trouble", "") or ("" if "done" in lines else "du ended before it had counted")
 
 
-def _count(path: str, count: _Count) -> None:
-    """Bytes, then inodes, at the lowest priority and within one file system."""
-    for kind, unit in ((BYTES, "--block-size=1"), (INODES, "--inodes")):
-        answer = ask(["nice", "-n", "19", "du", "-s", "-x", unit, "--", path], deadline=DEADLINE)
-        number = answer.output.split("\t")[0]
-        if number.isdigit():
-            count.found[kind] = int(number)
-        if not answer.ok:
-            count.trouble = answer.complaint()
-    count.done.set()
+def _start(path: str, now: float) -> dict[str, Any]:
+    """In a session of its own; where it is, for later rounds."""
+    descriptor, file = tempfile.mkstemp(prefix="watchdogd-du.")
+    os.close(descriptor)
+    argv = ["sh", "-c", _SCRIPT, "watchdogd-du", f"{DEADLINE / 2:.0f}", path, file]
+    quiet = subprocess.DEVNULL
+    running = subprocess.Popen(
+        argv, stdin=quiet, stdout=quiet, stderr=quiet, env=environment(), start_new_session=True
+    )
+    threading.Thread(target=running.wait, daemon=True, name=f"du {path}").start()  # leaves no zombie
+    return {"pid": running.pid, "host": host(), "file": file, "at": now}
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(65536).splitlines()
+    except OSError:
+        return []
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
