@@ -950,6 +950,34 @@ def test_a_drop_in_that_ends_with_the_watchdog_is_noted_by_what_sbatch_called_it
     ]
 
 
+def test_a_stop_that_slurm_does_not_answer_leaves_its_mark(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent(home: Home, *, dropins: bool = False) -> tuple[Job, ...]:
+        raise SlurmSilentError("squeue did not answer: connection refused")
+
+    monkeypatch.setattr(links, "everybodys", silent)
+    monkeypatch.setattr(ending, "_SILENT", 0.1)
+    with pytest.raises(
+        WatchdogError, match=r"in the queue \(squeue did not answer.*\) may go on: the stop mark"
+    ):
+        ending.stop(home, "broken")
+    assert ": broken" in stopmark.words(home)
+
+
+def test_what_only_a_colleague_can_end_is_named(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = waiting(9, reason="Priority")
+    theirs = replace(theirs, user="bob", comment=f"{link.mark_of(home)} cron.daily/tidy.slurm")
+    monkeypatch.setattr(links, "everybodys", lambda home, dropins=False: (theirs,) if dropins else ())
+    monkeypatch.setattr(ending, "_is_mine", lambda job: False)
+    monkeypatch.setattr(submit, "scancel", lambda ids: None)
+    outcome = ending.stop(home)
+    assert outcome.lines == ("it was not running",)
+    assert outcome.warnings == (
+        "job 9 PENDING (Priority) (cron.daily/tidy.slurm) goes on: only bob can end it",
+    )
+
+
 def test_a_pause_is_known_after_it(home: Home) -> None:
     assert stopmark.last_pause(home) is None
     stopmark.lift(home)
