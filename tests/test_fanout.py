@@ -57,6 +57,17 @@ def test_lines_of_all_nodes_come_mixed_and_are_sorted_out(srun: Srun) -> None:
     assert words.endswith("-- probe it\n")
 
 
+def test_a_slurm_without_overlap_shares_by_leaving_generic_resources_alone(srun: Srun) -> None:
+    calls = srun(
+        "case $* in *--overlap*) echo \"srun: unrecognized option '--overlap'\" >&2\n"
+        "echo 'Try \"srun --help\" for more information' >&2; exit 1;; esac\n"
+        "echo '0: @@ node node5'; echo '1: @@ node node6'; echo '2: @@ node node7'"
+    )
+    heard = ask()
+    assert set(heard.texts) == set(NODES)
+    assert [line.split()[1] for line in calls.read_text().splitlines()] == ["--overlap", "--gres=none"]
+
+
 def test_a_node_on_which_nothing_starts_does_not_take_the_others_with_it(srun: Srun) -> None:
     srun(
         "case $* in *node6*)\n"

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.waiting import wait_until
@@ -111,9 +112,17 @@ def test_the_processes_of_a_job_on_a_node(
     wanted = start(TRAINING, SLURM_JOB_ID=job, SLURMD_NODENAME=here, SLURM_PROCID="5")
     start(TRAINING, SLURM_JOB_ID=job, SLURMD_NODENAME="node9")
     start(TRAINING, SLURM_JOB_ID="1")
+    start(TRAINING, SLURM_JOB_ID=job, SLURM_CLUSTER_NAME="other")
+    start(TRAINING, SLURM_JOB_ID=job, SLURM_CLUSTER_NAME="ours", SLURM_CONF="/other/slurm.conf")
     monkeypatch.setenv("SLURMD_NODENAME", here)
+    monkeypatch.setenv("SLURM_CLUSTER_NAME", "ours")
+    monkeypatch.setenv("SLURM_CONF", "/ours/slurm.conf")
     (found,) = probe(capsys, "--job", job)
     assert (found.found.pid, found.found.ranks) == (wanted, {"SLURM_PROCID": 5})
+    began = psutil.Process(wanted).create_time()
+    assert stackprobe.began(wanted) == pytest.approx(began, abs=1.5)
+    assert [each.pid for each in stackprobe.of_job(job, began + 60)] == [wanted]  # clocks differ
+    assert stackprobe.of_job(job, began + 600) == []  # left over from before the job
 
 
 def test_samples_tell_what_moves(start: Start, capsys: Says) -> None:

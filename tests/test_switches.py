@@ -279,6 +279,7 @@ def test_one_that_fails_does_not_stop_the_next(home: Home, capsys: Says) -> None
 
 
 def test_all_needs_a_yes(home: Home, capsys: Says, monkeypatch: pytest.MonkeyPatch) -> None:
+    home.config.write_text('[runs.a]\n[runs."b/../c"]\n')
     for run in ("a", "b/../c"):
         lay_out(home, run=run.replace("/", "%2F"), kill_switch=str(home.path / f"{run[0]}.kill"))
     assert main(["kill-switch", "--all"]) == 64
@@ -296,6 +297,22 @@ def test_all_needs_a_yes(home: Home, capsys: Says, monkeypatch: pytest.MonkeyPat
     assert not (home.path / "b.kill").exists()
     assert main(["kill-switch", "--all", "a"]) == 64
     assert main(["kill-switch"]) == 64
+
+
+def test_all_are_those_of_the_configuration_before_any_daemon_ran(home: Home, capsys: Says) -> None:
+    home.config.write_text("[runs.glide]\n[runs.dive]\n")
+    lay_out(home, run="forgotten", kill_switch=str(home.path / "forgotten.kill"))
+    assert main(["kill-switch", "--all", "--yes"]) == 0
+    assert sorted(path.name for path in home.switches.glob("*.kill")) == ["dive.kill", "glide.kill"]
+    assert not (home.path / "forgotten.kill").exists()
+
+
+def test_a_broken_configuration_does_not_keep_all_from_stopping(home: Home, capsys: Says) -> None:
+    lay_out(home, run="glide", kill_switch=str(home.path / "glide.kill"))
+    home.config.write_text("[runs.glide")
+    assert main(["kill-switch", "--all", "--yes"]) == 0
+    assert "these are the runs as they were" in capsys.readouterr().err
+    assert (home.path / "glide.kill").exists()
 
 
 def test_wait_follows_the_save_switch(home: Home, capsys: Says) -> None:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from watchdogd.home import Home
 
-KINDS = frozenset({"touch", "ack", "silence", "unsilence", "finish", "finished"})
-"""The kinds that are taken in; `finished` is the Guard's own mark."""
+KINDS = frozenset({"touch", "ack", "silence", "unsilence", "finish", "finished", "deed"})
+"""The kinds that are taken in; `finished` is the Guard's own mark, `deed` a relieved daemon's."""
 _SIZE_LIMIT = 65536
 _AT_ONCE = 1000
 _ASIDE = ".aside"
@@ -61,6 +61,16 @@ class Paper:
         return ()
 
     @property
+    def deed(self) -> tuple[int, str, str]:
+        """Which action of watchdogd's it tells of: incident, run and label."""
+        return self.said["incident"], self.run, _text(self.said, "action")
+
+    @property
+    def outcome(self) -> str:
+        """What came of that."""
+        return _text(self.said, "outcome")
+
+    @property
     def line(self) -> str:
         """It in one line, for history and messages."""
         host, reason = _text(self.said, "host"), _text(self.said, "reason")
@@ -78,6 +88,8 @@ class Paper:
                 return f"{_text(self.said, 'target')} silenced for {format_duration(self.said['seconds'])}"
             case "unsilence":
                 return f"silence of {_text(self.said, 'target')} ended"
+            case "deed":
+                return f"{_text(self.said, 'action')} for incident {self.said['incident']}: {self.outcome}"
         return f"{self.run} {'expected again' if action == 'cleared' else 'marked finished'}"
 
 
@@ -136,10 +148,13 @@ def _check(kind: str, said: Any) -> None:
     if not isinstance(said, dict):
         raise ValueError("it is no JSON object")  # noqa: TRY004 - the paper is wrong, not our call
     needed = {"touch": ("run", "switch"), "silence": ("target",), "unsilence": ("target",), "ack": ()}
+    needed["deed"] = ("action", "outcome")
     for key in needed.get(kind, ("run",)):
         if not _text(said, key):
             raise ValueError(f"it does not say its {key}")
     if kind == "ack" and type(said.get("id")) is not int:
+        raise ValueError("it does not say the incident's id")
+    if kind == "deed" and type(said.get("incident")) is not int:
         raise ValueError("it does not say the incident's id")
     if kind == "silence" and not _is_duration(said.get("seconds")):
         raise ValueError("it does not say for how many seconds")
@@ -152,8 +167,11 @@ def _is_duration(value: object) -> bool:
 def _text(said: Mapping[str, Any], key: str) -> str:
     """One line of text, without control characters; empty where it is something else."""
     value = said.get(key)
-    if not isinstance(value, str):
-        return ""
+    return one_line(value) if isinstance(value, str) else ""
+
+
+def one_line(value: str) -> str:
+    """As texts of papers are taken in: one line of 500 characters at most."""
     return " ".join("".join(char if char.isprintable() else " " for char in value).split())[:500]
 
 

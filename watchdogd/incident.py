@@ -181,9 +181,9 @@ class Kind(enum.StrEnum):
 class Event:
     """Something to be told (or, `quiet`, only recorded). `incident` is as it stands after it.
 
-    A notice has none. `summary` goes into the first line. `notes` are further lines: what follows from the
-    same cause and is not told by itself, that it cannot be found out now, how long nobody acknowledged.
-    `done` is what watchdogd did about it, one line a deed: `stacks of 8 processes taken`.
+    A notice has none, but for what watchdogd did about one. `summary` goes into the first line. `notes` are
+    further lines: what follows from the same cause and is not told by itself, that it cannot be found out
+    now, how long nobody acknowledged. `done` is what watchdogd did about it, one line a deed.
     """
 
     kind: Kind

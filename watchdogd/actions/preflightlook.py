@@ -10,8 +10,9 @@ import time
 from typing import TYPE_CHECKING
 
 from watchdogd import command
-from watchdogd.actions import switches
+from watchdogd.actions import switches, trial
 from watchdogd.actions.preflight import Facts, NodeDisk, Room
+from watchdogd.actions.trial import Trial
 from watchdogd.checks import checkpoint
 from watchdogd.checks.quotas import Place, ask_quotas, automatic
 from watchdogd.engine.handout import finished
@@ -80,6 +81,22 @@ def facts(
         disks=tuple(disk for node, text in heard.texts.items() for disk in read_disks(node, text)),
         room=_room(checkpoints) if checkpoints else None,
     )
+
+
+def tried(run: Run, python: str, *, reduce: bool, deadline: float) -> Trial:
+    """A small allocation on each GPU, and an all-reduce across the nodes where `reduce`. Never raises."""
+    job = this_job() if run.backend == "slurm" else None
+    hosts = hostlist.expand(job.nodes) if job else ("localhost",)
+    own = job.raw_id if job else str(os.getpid())
+    argv = trial.argv(python, hosts, own, reduce=reduce, deadline=max(deadline - 10, 5.0))
+    if job:
+        heard = fanout.ask(job.raw_id, hosts, argv, deadline=deadline)
+        nodes = {node: trial.read(text) for node, text in heard.texts.items()}
+        return Trial(nodes, heard.silent, reduce, heard.trouble)
+    answer = command.ask(argv, deadline=deadline)
+    if not answer.output:
+        return Trial({}, {}, reduce, answer.complaint())
+    return Trial({socket.gethostname(): trial.read(answer.output)}, {}, reduce)
 
 
 def given_cpus() -> int | None:

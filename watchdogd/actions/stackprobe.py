@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
 """Environment variables that number a run's processes; what stands first knows better."""
+_CLUSTER = ("SLURM_CLUSTER_NAME", "SLURM_CONF", "SLURM_JOB_UID")
+_CLOCKS = 120.0
+"""Seconds by which a node's clock may be behind the controller's."""
 _AT_ONCE = 8
 _LONGEST = 10.0
 """Seconds for one py-spy."""
@@ -68,22 +71,43 @@ def main(words: Sequence[str] | None = None) -> int:
     args = _arguments(words)
     until = time.monotonic() + args.deadline
     print(f"@@ node {os.environ.get('SLURMD_NODENAME') or os.uname().nodename}", flush=True)
-    found = of_job(args.job) if args.job else below(args.below)
+    found = of_job(args.job, args.since) if args.job else below(args.below)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         for future in [pool.submit(_look_and_tell, each, args, until) for each in found]:
             future.result()
     return 0 if found else 1
 
 
-def of_job(job: str) -> list[Found]:
-    """The Python processes of the Slurm job with this raw id on this node, as far as we may see them."""
+def of_job(job: str, since: float = 0.0) -> list[Found]:
+    """The Python processes of the Slurm job with this raw id on this node, as far as we may see them.
+
+    Ids are used again, by another cluster or after a new start of the counting: what began before `since`
+    (seconds since the epoch, the job's start) is left over from another job, as is what another cluster's
+    Slurm has started.
+    """
     node = os.environ.get("SLURMD_NODENAME", "")
     found = []
     for pid in _pids():
         env = _environ(pid)
-        if env.get("SLURM_JOB_ID") == job and env.get("SLURMD_NODENAME", node) == node:
+        here = env.get("SLURM_JOB_ID") == job and env.get("SLURMD_NODENAME", node) == node
+        if here and _one_cluster(env) and began(pid) >= since - _CLOCKS:
             found += _python(pid, env)
     return found
+
+
+def _one_cluster(env: Mapping[str, str]) -> bool:
+    """Whether the Slurm that started it is the one that started us, as far as both say."""
+    ours = os.environ
+    return all(env[name] == ours[name] for name in _CLUSTER if name in env and name in ours)
+
+
+def began(pid: int) -> float:
+    """When a process was started (seconds since the epoch, this node's clock); 0.0 where it has ended."""
+    fields = _text(pid, "stat").rpartition(")")[2].split()
+    booted = re.search(r"^btime (\d+)$", _read("/proc/stat"), re.MULTILINE)
+    if len(fields) < 20 or not booted:
+        return 0.0
+    return int(booted[1]) + int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
 
 def below(roots: Sequence[int]) -> list[Found]:
@@ -216,8 +240,12 @@ def _parent(pid: int) -> int:
 
 def _text(pid: int, name: str) -> str:
     """A file of /proc; empty where the process has ended, or is another user's."""
+    return _read(f"/proc/{pid}/{name}")
+
+
+def _read(path: str) -> str:
     try:
-        with open(f"/proc/{pid}/{name}", encoding="utf-8", errors="replace") as file:
+        with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()
     except OSError:
         return ""
@@ -253,6 +281,7 @@ def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--py-spy", required=True)
     whose = parser.add_mutually_exclusive_group(required=True)
     whose.add_argument("--job")
+    parser.add_argument("--since", type=float, default=0.0)
     whose.add_argument("--below", type=int, nargs="+")
     parser.add_argument("--samples", type=int, default=1)
     parser.add_argument("--every", type=float, default=2.0)

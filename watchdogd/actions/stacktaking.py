@@ -115,9 +115,8 @@ def _by_py_spy(live: LiveJob, wish: Wish, tool: str) -> tuple[list[Process], lis
         return _here(live, wish, tool)
     if live.run.backend != "slurm":
         return [], [f"nothing can be started in job {live.job.id} of {live.run.backend.upper()}"]
-    heard = fanout.ask(
-        live.job.raw_id, live.hosts, _probe(wish, tool, "--job", live.job.raw_id), deadline=wish.deadline
-    )
+    whose = ("--job", live.job.raw_id, "--since", f"{live.job.started_at or 0.0:.0f}")
+    heard = fanout.ask(live.job.raw_id, live.hosts, _probe(wish, tool, *whose), deadline=wish.deadline)
     if heard.trouble:
         owner = f": job {live.job.id} is {live.job.user}'s" if heard.denied else f": {heard.trouble}"
         return [], [f"Slurm starts nothing in this job{owner}"]

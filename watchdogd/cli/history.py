@@ -103,7 +103,7 @@ def _range(measure: Measure) -> str:
 
 
 def _print_story(store: Store, target: str | None, since: float) -> None:
-    """State changes, what people did and unwatched times, in the order in which they happened."""
+    """State changes, notices, what people and watchdogd did, and unwatched times, in their order."""
     lines = [
         (
             change.at,
@@ -112,7 +112,11 @@ def _print_story(store: Store, target: str | None, since: float) -> None:
         )
         for change in store.changes(target, since)
     ]
-    lines += [(touch.at, f"{'':8} {touch.line}") for touch in store.touches(since) if not target]
+    notices = [each for each in store.events(target, since) if each.kind == "notice"]
+    lines += [(each.at, f"{'OK':8} {each.check}: {each.summary}") for each in notices]
+    told = {each.summary for each in notices}
+    touches = store.touches(since) if not target else []
+    lines += [(touch.at, f"{'':8} {touch.line}") for touch in touches if touch.line not in told]
     lines += [
         (gap.begin, f"{'GAP':8} unwatched until {iso(gap.end)}: {gap.reason}") for gap in store.gaps(since)
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from watchdogd.actions import preflight, preflightlook, ranges
+from watchdogd.actions import preflight, preflightlook, ranges, trial
 from watchdogd.actions.preflight import Believed
 from watchdogd.cli.output import print_json, print_line
 from watchdogd.config import absolute, load
@@ -35,6 +35,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--gpus", type=int, metavar="N", help="of each node (default: as configured, else as Slurm gave)"
     )
+    parser.add_argument(
+        "--all-reduce",
+        action="store_true",
+        help="an all-reduce across the nodes too, by the script's PyTorch",
+    )
+    parser.add_argument("--no-trial", action="store_true", help="compute nothing on the GPUs")
+    parser.add_argument(
+        "--python", default="python3", metavar="FILE", help="that has PyTorch (default: python3)"
+    )
     parser.add_argument("--deadline", default="60s", metavar="DURATION", help="for all nodes (default: 60s)")
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
 
@@ -58,15 +67,21 @@ def _findings(home: Home, args: argparse.Namespace) -> tuple[Finding, ...]:
         raise WatchdogError(f"there is no run '{args.name}'{nearest(args.name, sorted(config.runs))}")
     section = config.runs[args.name]
     believed = _believed(args, section.gpus_per_node)
+    run = run_of(args.name, section, config, home, "slurm")
     facts = preflightlook.facts(
         home,
-        run_of(args.name, section, config, home, "slurm"),
+        run,
         node_disks=section.node_disks,
         checkpoints=absolute(home, section.checkpoints) if section.checkpoints else None,
         gpus=bool(believed.gpus),
         deadline=parse_duration(args.deadline),
     )
-    return preflight.judge(facts, believed)
+    findings = preflight.judge(facts, believed)
+    if args.all_reduce or (believed.gpus and not args.no_trial and not facts.unasked):
+        deadline = parse_duration(args.deadline)
+        tried = preflightlook.tried(run, args.python, reduce=args.all_reduce, deadline=deadline)
+        findings += tuple(trial.judge(tried, believed.gpus))
+    return findings
 
 
 def _believed(args: argparse.Namespace, configured: int | None) -> Believed:

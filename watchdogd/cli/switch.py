@@ -73,10 +73,23 @@ def _names(args: argparse.Namespace, home: str) -> list[str]:
         return list(args.runs)
     if args.runs:
         raise UsageError(f"{args.verb}: either name runs, or --all")
-    names = switches.runs(home)
+    names = _every(home)
     if not names:
-        raise WatchdogError(f"no run is known in {home}: start the watchdog once, or name the run")
+        raise WatchdogError(f"no run is known in {home}: give it a [runs.NAME] in config.toml")
     return names
+
+
+def _every(home: str) -> list[str]:
+    """The runs of config.toml; where that is broken just now, those that the daemon laid out before."""
+    from watchdogd.config import load
+    from watchdogd.errors import ConfigError
+    from watchdogd.home import Home
+
+    try:
+        return sorted(load(Home.existing(home)).runs)
+    except ConfigError as error:
+        print(f"watchdogd: {error}: these are the runs as they were", file=sys.stderr)
+        return switches.runs(home)
 
 
 def _agreed(args: argparse.Namespace, found: list[Switch]) -> bool:

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 FAREWELL = 30.0
 """Seconds that messages get; what is left is sent by the next tick."""
 
+ACTIONS = 150.0
+"""Seconds that actions get which an incident asks for; those under way after that are told as not known."""
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What the verb takes."""
@@ -89,6 +92,7 @@ def _tick(parts: Assembly, lease: Lease) -> None:
     seen = engine.round(everything=True, may_act=lease.held)
     if seen is not None:
         outbox.add(seen.notifications)
+        outbox.add(engine.conclude(ACTIONS, lease.held, go_on=True))
     outbox.stop(FAREWELL)
     do_chores(parts, time.time())
     beat = heartbeat_of(engine.setup.config)

@@ -146,7 +146,7 @@ class Act(Section):
     """An action with an argument: a command to run, or a script to submit again."""
 
     exec: tuple[str, ...] | None = Field(None, min_length=1)
-    resubmit: str | None = None
+    resubmit: PathText | None = None
 
     @model_validator(mode="after")
     def _one(self) -> Act:

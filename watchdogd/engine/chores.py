@@ -6,6 +6,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
+from watchdogd.actions import evidence
 from watchdogd.engine.cleanup import clean_up
 from watchdogd.engine.patient import Patient
 from watchdogd.errors import WatchdogError
@@ -38,6 +39,8 @@ def do_chores(parts: Assembly, now: float) -> bool:
     broom = Patient(str(parts.home.path), PATIENCE)  # of its own: it may be slow where thousands go
     sweep = partial(clean_up, parts.home, config.daemon.keep_logs, now)
     _one("the removal of old files", partial(broom.attempt, sweep))
+    sweep = partial(evidence.sweep, parts.home, config.history.keep, now)
+    _one("the removal of old evidence", partial(broom.attempt, sweep))
     broom.close()
     return True
 

@@ -61,6 +61,7 @@ class Daemon:
         self._outbox.start()
         self._outbox.add(self._parts.past.waiting)
         self._schedule.run()
+        self._outbox.add(self._engine.conclude(FAREWELL, self.may_act))
         self._outbox.stop(FAREWELL)
         self._publisher.close()
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from watchdogd import incidents
 from watchdogd.engine import status
+from watchdogd.engine.acting import KEPT, Acting, Scene
 from watchdogd.engine.changes import Changes
 from watchdogd.engine.execution import Execution
 from watchdogd.engine.intake import Intake
@@ -41,6 +42,9 @@ SETTLE = 5.0
 
 PLUGINS_LIMIT = 500
 """Characters that are told of plugins that are not used; `watchdogd plugins` lists them all."""
+
+ACTING = 3.0
+"""Seconds until the next round where an action is under way: it is told then, and the next one begins."""
 
 log = logging.getLogger(__name__)
 
@@ -100,6 +104,8 @@ class Engine:
         self._new_gaps: tuple[Gap, ...] = ()
         self._untold: tuple[Result, ...] = ()
         self._unusable = ""
+        kept = past.memories.get(KEPT, {})
+        self._acting = Acting(home, kept, dry=dry, certain=not storage.unread)
 
     # ------------------------------------------------------------------ the round
 
@@ -130,6 +136,7 @@ class Engine:
             [self._with_log(event) for event in events], self.setup.checks, self._storage.series
         )
         events += tuple(_touch_event(paper, judged_at) for paper in papers if paper.kind == "touch")
+        events, deeds = self._acting.step(self._scene(), events, papers, judged_at)
         notifications = tuple(compose(events, self.setup.routes, self.setup.rules, judged_at))
         self._keep(
             Record(
@@ -138,20 +145,45 @@ class Engine:
                 book=self.book,
                 events=events,
                 notifications=notifications,
-                memories=emptied | memories,
+                memories=emptied | memories | deeds,
                 started=started,
                 gaps=self._new_gaps,
                 touches=tuple(paper.line for paper in papers),
             ),
         )
+        self._acting.begin(stored=not self._ledger.trouble)
         return Round(judged_at, observations, events, notifications)
+
+    def conclude(
+        self, patience: float, may_act: Callable[[], bool], *, go_on: bool = False
+    ) -> tuple[Notification, ...]:
+        """Wait for actions under way, and tell what came of them; `go_on`: order what is next, too."""
+        until = time.monotonic() + patience
+        told: tuple[Notification, ...] = ()
+        while self._acting.wait(until - time.monotonic()):
+            if not may_act():
+                self._acting.hand_over()
+                break
+            now = self._clock()
+            events, deeds = self._acting.step(self._scene(), (), (), now, ordering=go_on)
+            notifications = tuple(compose(events, self.setup.routes, self.setup.rules, now))
+            self._keep(
+                Record(at=now, book=self.book, events=events, notifications=notifications, memories=deeds)
+            )
+            self._acting.begin(stored=not self._ledger.trouble)
+            told += notifications
+        return told
+
+    def _scene(self) -> Scene:
+        return Scene(self.setup, self.book, self._execution.latest, self._execution.looks)
 
     def rehearse(self) -> Round:
         """A round of everything that confirms at once, and of which nothing stays."""
         observations = self.observe()
         now = self._clock()
         hasty = {name: replace(policy, confirm=1) for name, policy in self.setup.policies.items()}
-        _, events = incidents.advance(self.book, observations, hasty, now, silent=self.setup.maintenance)
+        book, events = incidents.advance(self.book, observations, hasty, now, silent=self.setup.maintenance)
+        events, _ = self._acting.step(replace(self._scene(), book=book), events, (), now)
         notifications = tuple(compose(events, self.setup.routes, self.setup.rules, now))
         return Round(now, observations, events, notifications)
 
@@ -162,7 +194,9 @@ class Engine:
 
     def next_wake(self) -> float:
         """When the next round should be (seconds since the epoch): reminders want one each interval, too."""
-        return self._execution.next_wake(self.setup, self._clock())
+        now = self._clock()
+        soonest = self._execution.next_wake(self.setup, now)
+        return min(soonest, now + ACTING) if self._acting.busy else soonest
 
     def tell_gap(self, gap: Gap, *, told: bool) -> None:
         """Nobody watched for a while: recorded with the next round, and told where `told`."""

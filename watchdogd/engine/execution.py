@@ -42,6 +42,8 @@ log = logging.getLogger(__name__)
 class Execution:
     """When each check was started last, what it remembers, and what it said last (`latest`).
 
+    `looks` are the newest looks at the queue.
+
     `troubles` are the daemon's own, by subject: what is found here is written there.
     """
 
@@ -66,7 +68,7 @@ class Execution:
         self._storage = storage
         self._troubles = troubles
         self._clock = clock
-        self._looks = Looks()
+        self.looks = Looks()
         self._held: list[Check] = []
         self._out: dict[str, Check] = {}
 
@@ -78,9 +80,9 @@ class Execution:
         ready = due(setup.checks, self._started, outstanding, now, _hasty(setup, book))
         marks = self._finished_marks()
         over = {check.run_name for check in setup.checks if file_name(check.run_name) in marks}
-        self._workers.submit(self._looks.calls(ready, setup.checks, setup.config, now, over))
+        self._workers.submit(self.looks.calls(ready, setup.checks, setup.config, now, over))
         self._out |= {check.name: check for check in ready}
-        waiting = [check for check in ready if self._looks.waits(check)]
+        waiting = [check for check in ready if self.looks.waits(check)]
         self._held += waiting
         self._submit([check for check in ready if check not in waiting], marks)
         started = {check.name: now for check in ready}
@@ -104,7 +106,7 @@ class Execution:
             finished = marks.get(file_name(run.name), "") if run and marks else ""
             injected["run"] = replace(run, finished=finished) if run and finished else run
         if "snapshot" in wants:
-            injected["snapshot"] = self._looks.snapshot(check)
+            injected["snapshot"] = self.looks.snapshot(check)
         if "history" in wants:
             injected["history"] = History(pasts.get(check.name, {}))
         if "now" in wants:
@@ -143,8 +145,8 @@ class Execution:
         memories: dict[str, dict[str, Any]] = {}
         while self._workers.busy and (left := end - time.monotonic()) > 0:
             for reply in self._workers.collect(min(left, 60.0)):
-                if self._looks.take(reply, self._clock()):
-                    ready = [check for check in self._held if not self._looks.waits(check)]
+                if self.looks.take(reply, self._clock()):
+                    ready = [check for check in self._held if not self.looks.waits(check)]
                     self._held = [check for check in self._held if check not in ready]
                     self._submit(ready, self._finished_marks())
                 else:

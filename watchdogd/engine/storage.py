@@ -46,6 +46,11 @@ class Storage:
         mended = self._store.troubles if self._store else ()
         return (*mended, self._unread) if self._unread else mended
 
+    @property
+    def unread(self) -> bool:
+        """Whether `past` could not be read, so that nobody knows what was done before."""
+        return bool(self._unread)
+
     def past(self) -> Past:
         """What is known from before; where that cannot be read, a fresh start whose ids collide with none."""
         try:

@@ -117,6 +117,8 @@ def _word(event: Event) -> str:
         return "RESOLVED"
     if event.kind is Kind.REMINDER:
         return "REMINDER"
+    if event.kind is Kind.NOTICE:
+        return "OK"
     return event.incident.status.name if event.incident else "OK"
 
 
@@ -136,7 +138,7 @@ def _message(
 ) -> Message:
     """One message about one target; `group` is sorted, the worst first."""
     worst = group[0]
-    opener = next((event for event in group if event.kind in (Kind.OPENED, Kind.NOTICE)), None)
+    opener = next((event for event in group if event.kind is Kind.OPENED or not event.incident), None)
     runbooks = dict.fromkeys(routes[event.check].runbook for event in group if event.check in routes)
     parts = [_account(worst, now, lines=40), *_deeds(worst)]
     for event in group[1:SHOWN]:

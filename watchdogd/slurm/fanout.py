@@ -1,8 +1,10 @@
 """One small process on every node of a job, through Slurm's own launcher, under one deadline for all.
 
 `srun --jobid --overlap` shares what the job has and takes nothing from it: with `--gres=none` a step would
-not see the GPUs where ConstrainDevices holds. Slurm starts steps only for the job's owner (measured on 22.05:
-even root is refused). Inherited SLURM_* variables would make it hang: `command.environment` drops them.
+not see the GPUs where ConstrainDevices holds. That is for a Slurm before 20.11 alone, which knows no
+`--overlap`, and whose steps share all but generic resources by themselves. Slurm starts steps only for the
+job's owner (measured on 22.05: even root is refused). Inherited SLURM_* variables would make it hang:
+`command.environment` drops them.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ _NODE = re.compile(r"@@ node (\S+)")
 _DENIED = re.compile(r"access/permission denied|invalid user", re.IGNORECASE)
 _LAUNCH = re.compile(r"[Tt]ask launch for \S+ failed on node (\S+): (.*)")
 _NOISE = re.compile(r"srun: (?:error: )?(?:Job step aborted|Timed out waiting|Terminating|Force Terminated)")
+_NO_OVERLAP = re.compile(r"unrecognized option '?--overlap")
 _STARTING = 1.5
 """Seconds for which a second attempt is still worth while."""
 
@@ -50,9 +53,13 @@ def ask(job: str, nodes: Collection[str], argv: Sequence[str], *, deadline: floa
     until = time.monotonic() + deadline
     texts: dict[str, str] = {}
     silent: dict[str, str] = {}
+    sharing = "--overlap"
     while left := [node for node in nodes if node not in texts and node not in silent]:
         seconds = max(round(until - time.monotonic(), 1), 0.1)
-        answer = command.ask(_srun(job, left, argv), deadline=seconds, env=command.environment())
+        answer = command.ask(_srun(job, left, argv, sharing), deadline=seconds, env=command.environment())
+        if sharing == "--overlap" and _NO_OVERLAP.search(answer.errors):
+            sharing = "--gres=none"
+            continue
         texts |= _texts(answer.output)
         refused = {node: why.strip() for node, why in _LAUNCH.findall(answer.errors) if node in left}
         if not texts and not refused and not answer.ok:
@@ -78,11 +85,11 @@ def _nothing(answer: command.Answer, nodes: Sequence[str], silent: Mapping[str, 
     return Heard(silent=silent, trouble=_reason(answer.errors) or answer.complaint())
 
 
-def _srun(job: str, nodes: Sequence[str], argv: Sequence[str]) -> tuple[str, ...]:
+def _srun(job: str, nodes: Sequence[str], argv: Sequence[str], sharing: str) -> tuple[str, ...]:
     return (
         "srun",
         f"--jobid={job}",
-        "--overlap",
+        sharing,
         f"--nodelist={','.join(nodes)}",
         f"--nodes={len(nodes)}",
         f"--ntasks={len(nodes)}",

@@ -56,16 +56,37 @@ def find(home: Home, name: str) -> LiveJob:
         raise WatchdogError(f"there is no run '{name}'{nearest(name, sorted(config.runs))}")
     section = config.runs[name]
     run = run_of(name, section, config, home, "slurm")
-    users = run.users or slurm_users(config)
+    return locate(run, slurm_users(config), section.gpus_per_node)
+
+
+def locate(run: Run, users: frozenset[str], gpus_per_node: int | None = None) -> LiveJob:
+    """The same for a run that is at hand; `users` are those whose jobs count where the run names none."""
+    users = run.users or users
     seen = _look(run, users)
     if seen.jobs is None:
-        raise SlurmSilentError(f"the queue does not tell where {name} runs: {seen.trouble}")
-    wanted = name if run.backend == "process" else run.job_name
+        raise SlurmSilentError(f"the queue does not tell where {run.name} runs: {seen.trouble}")
+    wanted = run.name if run.backend == "process" else run.job_name
     jobs = [job for job in seen.jobs if job.name == wanted and not job.own and job.state in _NODES_HELD]
     if not jobs:
-        raise WatchdogError(f"no job of {name} runs: {_waiting(seen, wanted, users, run.backend)}")
+        raise WatchdogError(f"no job of {run.name} runs: {_waiting(seen, wanted, users, run.backend)}")
     jobs.sort(key=lambda job: job.started_at or 0.0, reverse=True)
-    return LiveJob(run, tuple(jobs), section.gpus_per_node)
+    return LiveJob(run, tuple(jobs), gpus_per_node)
+
+
+def queued(run: Run, users: frozenset[str]) -> tuple[Job, ...]:
+    """The run's jobs that live, waiting or running; SlurmSilentError where nobody can tell.
+
+    An empty queue is asked for twice: a busy controller can time out with that.
+    """
+    users = run.users or users
+    for _ in range(2):
+        seen = _look(run, users)
+        if seen.jobs is None:
+            raise SlurmSilentError(f"the queue does not tell whether {run.name} lives: {seen.trouble}")
+        found = tuple(job for job in seen.jobs if job.name == run.job_name and not (job.own or job.ended))
+        if found:
+            return found
+    return ()
 
 
 def gpus(live: LiveJob) -> Mapping[str, int]:

@@ -1,0 +1,84 @@
+"""Carrying out one deed: the edge. Each doer has its own deadline and says in one line what came of it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from watchdogd import command
+from watchdogd.actions import evidence, jobactions, stacktaking, stackwords, switches
+from watchdogd.actions.errand import Errand, Outcome, incident_as_json
+from watchdogd.actions.stacktaking import Wish
+from watchdogd.errors import WatchdogError
+from watchdogd.slurm import livejob
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+EXEC_DEADLINE = 60.0
+STACKS = Wish(samples=3, every=2.0, deadline=40.0)
+
+
+def do(errand: Errand) -> Outcome:
+    """Carry it out. Never raises for what home, Slurm, a node or a program does."""
+    try:
+        return _DOERS[errand.deed.action.kind](errand)
+    except WatchdogError as error:
+        return Outcome(str(error), ok=False)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return Outcome(f"{where}{error.strerror or error}", ok=False)
+
+
+def _stacks(errand: Errand) -> Outcome:
+    run = jobactions.run_of(errand)
+    live = livejob.locate(run, errand.users, errand.gpus)
+    taken = stacktaking.take(str(errand.home.path), live, STACKS)
+    text = "\n".join(stackwords.lines(taken.picture))
+    if not (taken.picture.ranks or taken.picture.helpers):
+        return Outcome("; ".join([*taken.notes, *text.splitlines()[:1]]), text, ok=False)
+    notes = f" ({'; '.join(taken.notes)})" if taken.notes else ""
+    summary = stackwords.summary(taken.picture) + notes
+    try:
+        return Outcome(f"{summary}; {evidence.put(errand, 'stacks.txt', text)}", text)
+    except OSError as error:  # a full disk: what was seen is told all the same
+        return Outcome(f"{summary}; not kept: {error.strerror or error}", text)
+
+
+def _switch(kind: str) -> Callable[[Errand], Outcome]:
+    def press(errand: Errand) -> Outcome:
+        run = jobactions.run_of(errand)
+        switch = switches.find(str(errand.home.path), run.name, kind)
+        touch = switches.mine(f"watchdogd, {errand.deed.trigger}: {errand.incident.summary}"[:300])
+        before = switches.press(switch, touch)
+        return Outcome(f"it was set already {before}" if before else f"{switch.path} is set")
+
+    return press
+
+
+def _exec(errand: Errand) -> Outcome:
+    """The configured words, without a shell; the incident as JSON on its standard input."""
+    answer = command.ask(
+        errand.deed.action.words,
+        deadline=EXEC_DEADLINE,
+        stdin=json.dumps(incident_as_json(errand)) + "\n",
+        env=command.environment({"WATCHDOGD_HOME": str(errand.home.path)}, without=errand.hidden),
+        cwd=str(errand.home.path),
+        output_limit=64 * 1024,
+    )
+    if not answer.ok:
+        return Outcome(answer.complaint(), ok=False)
+    said = answer.output.strip().splitlines()
+    return Outcome(f"ended well after {answer.seconds:.1f} s" + (f": {said[-1]}" if said else ""))
+
+
+_DOERS: dict[str, Callable[[Errand], Outcome]] = {
+    "evidence": evidence.gather,
+    "stacks": _stacks,
+    "save-switch": _switch("save"),
+    "kill-switch": _switch("kill"),
+    "exec": _exec,
+    "cancel": jobactions.cancel,
+    "requeue": jobactions.requeue,
+    "resubmit": jobactions.resubmit,
+}

@@ -1,0 +1,63 @@
+"""A deed with all that its doer needs to know: values alone, so that it can be handed to a thread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.units import iso
+
+if TYPE_CHECKING:
+    from watchdogd.actions.deed import Deed
+    from watchdogd.home import Home
+    from watchdogd.incident import Incident
+    from watchdogd.plugin import Job, Run
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """`run` is None for an incident of no run. `log` is its log, `pulse` what is none of it.
+
+    `users` are those whose jobs count, `queue` the run's jobs as the round saw them, `gpus` how many each
+    node has, 0 where it is not configured. `hidden` are environment variables that hold secrets.
+    """
+
+    deed: Deed
+    incident: Incident
+    home: Home
+    run: Run | None = None
+    log: str = ""
+    pulse: str = ""
+    gpus: int = 0
+    users: frozenset[str] = field(default_factory=frozenset)
+    queue: tuple[Job, ...] = ()
+    hidden: frozenset[str] = field(default_factory=frozenset)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of it, in one line, with further lines of evidence; `ok` is False where it failed."""
+
+    text: str
+    details: str = ""
+    ok: bool = True
+
+
+def incident_as_json(errand: Errand) -> dict[str, Any]:
+    """The incident as the contract has it, with its details, what asked for the action, and the evidence."""
+    incident = errand.incident
+    return {
+        "id": incident.id,
+        "run": errand.run.name if errand.run else incident.run,
+        "check": incident.check,
+        "target": incident.target,
+        "subject": incident.subject,
+        "status": incident.status.name,
+        "state": incident.state,
+        "opened_at": iso(incident.opened_at),
+        "resolved_at": None if incident.resolved_at is None else iso(incident.resolved_at),
+        "summary": incident.summary,
+        "details": incident.details,
+        "trigger": errand.deed.trigger or None,
+        "evidence": str(errand.home.evidence / str(incident.id)),
+    }

@@ -1,0 +1,145 @@
+"""What can be done to a run's job: cancel it, requeue it, submit its script again.
+
+Only one's own jobs, only one that was there when the incident opened, and none where several run and nobody
+knows which is meant: a wrong stop costs more than a late one.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from watchdogd import command
+from watchdogd.actions import switches
+from watchdogd.actions.errand import Errand, Outcome
+from watchdogd.engine.handout import finished
+from watchdogd.errors import WatchdogError
+from watchdogd.place import file_name
+from watchdogd.readers import sbatchlines
+from watchdogd.slurm import livejob, submit
+from watchdogd.trust import distrust
+from watchdogd.units import iso
+
+if TYPE_CHECKING:
+    from watchdogd.plugin import Job, Run
+    from watchdogd.slurm.livejob import LiveJob
+
+LINES = {
+    ("cancel", "slurm"): ("scancel",),
+    ("requeue", "slurm"): ("scontrol", "requeue"),
+    ("cancel", "pbs"): ("qdel",),
+    ("requeue", "pbs"): ("qrerun",),
+}
+"""The command for each batch system; the job comes last."""
+_DEADLINE = 30.0
+_SCRIPT_LIMIT = 4_000_000
+
+
+def run_of(errand: Errand) -> Run:
+    """The run of an errand that needs one. WatchdogError where it has none."""
+    if errand.run is None:
+        raise WatchdogError("it belongs to no run")
+    return errand.run
+
+
+def cancel(errand: Errand) -> Outcome:
+    """End the run's job, since a hung loop polls no switch."""
+    run = run_of(errand)
+    if run.backend == "process":
+        return _terminate(errand, run)
+    return _tell_batch_system("cancel", errand, run)
+
+
+def requeue(errand: Errand) -> Outcome:
+    """End the run's job and have it start again, under the same id."""
+    run = run_of(errand)
+    if run.backend == "process":
+        raise WatchdogError("a plain process has no queue to go back to: write cancel, or exec a command")
+    return _tell_batch_system("requeue", errand, run)
+
+
+def resubmit(errand: Errand) -> Outcome:
+    """Submit the run's script again, where nothing of it is in the queue and nobody stopped it."""
+    run, script = run_of(errand), Path(errand.home.path, os.path.expanduser(errand.deed.action.words[0]))
+    if run.backend != "slurm":
+        raise WatchdogError("scripts are submitted to Slurm alone: exec your own command instead")
+    if stopped := _stopped(errand, run):
+        raise WatchdogError(stopped)
+    found = livejob.queued(run, errand.users)
+    if found:
+        return Outcome(f"not needed: {_named(found[0])} is in the queue")
+    reason = distrust(script, errand.home.group)
+    if reason:
+        raise WatchdogError(f"{script} is not submitted: {reason}")
+    myself = switches.user(os.geteuid())
+    if run.users and myself not in run.users:
+        who = ", ".join(sorted(run.users))
+        raise WatchdogError(f"a job of {myself} would not count for {run.name}; {who}: sbatch {script}")
+    job_id = submit.sbatch(
+        (*_options(script, run), str(script)), "", command.environment(without=errand.hidden)
+    )
+    return Outcome(f"{script.name} is submitted as job {job_id}")
+
+
+def _options(script: Path, run: Run) -> list[str]:
+    """The run's name, so that the job is the run's; started where the script lies, unless it says where."""
+    with open(script, encoding="utf-8", errors="replace") as file:
+        named = sbatchlines.named(file.read(_SCRIPT_LIMIT))
+    return [f"--job-name={run.job_name}"] + ([] if "chdir" in named else [f"--chdir={script.parent}"])
+
+
+def _stopped(errand: Errand, run: Run) -> str:
+    """Why the run shall not start again, or empty."""
+    touch = switches.read(switches.find(str(errand.home.path), run.name, "kill"))
+    if touch:
+        return f"its kill switch is set {touch}"
+    mark = finished(errand.home).get(file_name(run.name))
+    return f"it is marked finished by {mark}" if mark else ""
+
+
+def _tell_batch_system(what: str, errand: Errand, run: Run) -> Outcome:
+    words = LINES.get((what, run.backend))
+    if words is None:
+        raise WatchdogError(f"no batch system is known that could {what} it")
+    job = _meant(livejob.locate(run, errand.users, errand.gpus), words, errand)
+    line = shlex.join((*words, job.handle))
+    if os.geteuid() != 0 and job.user != switches.user(os.geteuid()):
+        return Outcome(f"{_named(job)} is {job.user}'s, who alone may: {line}", ok=False)
+    answer = command.ask((*words, job.handle), deadline=_DEADLINE)
+    if not answer.ok:
+        return Outcome(f"{line}: {answer.complaint()}", ok=False)
+    done = "requeued" if what == "requeue" else "cancelled"
+    return Outcome(f"{_named(job)}{f' on {job.nodes}' if job.nodes else ''} is {done}")
+
+
+def _meant(live: LiveJob, words: tuple[str, ...], errand: Errand) -> Job:
+    """The job that the incident speaks of. WatchdogError where that is not sure."""
+    if len(live.jobs) > 1:
+        lines = ", ".join(shlex.join((*words, job.handle)) for job in live.jobs)
+        raise WatchdogError(f"{len(live.jobs)} jobs of it run, and which one is meant is not known: {lines}")
+    job = live.job
+    if job.started_at is not None and job.started_at > errand.incident.opened_at:
+        raise WatchdogError(
+            f"{_named(job)} started at {iso(job.started_at)}, after the incident: it is spared"
+        )
+    return job
+
+
+def _terminate(errand: Errand, run: Run) -> Outcome:
+    """SIGTERM to the run's processes on this machine."""
+    pids = [int(job.id) for job in livejob.locate(run, errand.users, errand.gpus).jobs if job.id.isdecimal()]
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGTERM)
+        except ProcessLookupError:
+            continue  # it has ended by itself
+        except PermissionError:
+            return Outcome(f"process {pid} is another user's, who alone may: kill {pid}", ok=False)
+    return Outcome(f"SIGTERM is sent to {', '.join(map(str, pids))}")
+
+
+def _named(job: Job) -> str:
+    return f"job {job.id}"

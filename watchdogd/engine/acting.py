@@ -1,0 +1,278 @@
+"""What watchdogd does by itself, as the rounds see it: ordered and recorded in one, told in a later one.
+
+A round never waits for an action. What is begun is stored with the round that decided it, before it is
+done; where it cannot be stored, only what is harmless is done. So nothing that ends a job is done twice,
+whatever ends the daemon: what a crash leaves open is told as that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.actions import evidence, trigger
+from watchdogd.actions.crew import LATE, Crew
+from watchdogd.actions.decision import Case, Rules, decide, forget
+from watchdogd.actions.deed import BEGUN, DONE, EVIDENCE, FAILED, LOST, Action, Deed
+from watchdogd.actions.doing import do
+from watchdogd.actions.errand import Errand
+from watchdogd.config import absolute
+from watchdogd.engine.looks import slurm_users
+from watchdogd.engine.setup import SELF
+from watchdogd.handin import hand_in
+from watchdogd.inbox import one_line
+from watchdogd.incident import Event, Incident, Kind
+from watchdogd.incidents.standing import stands
+from watchdogd.plugin import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from watchdogd.config import RunSection
+    from watchdogd.engine.checks import Check
+    from watchdogd.engine.looks import Looks
+    from watchdogd.engine.setup import Setup
+    from watchdogd.home import Home
+    from watchdogd.inbox import Paper
+    from watchdogd.incident import Book, Observation, Standing
+
+KEPT = f"{SELF}/actions"
+"""The name under which the deeds are kept among what the checks remember."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What a round knows: the setup, the book after it, the newest results by check, the queue."""
+
+    setup: Setup
+    book: Book
+    latest: Mapping[str, Sequence[Observation]]
+    looks: Looks
+
+
+class Acting:
+    """Remembers the deeds. `dry`: nothing is done, what would be is told; `certain`: see Rules."""
+
+    def __init__(self, home: Home, kept: Mapping[str, Any], *, dry: bool, certain: bool) -> None:
+        self._home = home
+        self._dry = dry
+        self._certain = certain
+        self._deeds = tuple(_remembered(kept))
+        self._fresh: list[Errand] = []
+        self._crew = Crew(do)
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is under way, or waits to be told."""
+        return self._crew.busy
+
+    def step(
+        self,
+        scene: Scene,
+        events: Iterable[Event],
+        papers: Sequence[Paper],
+        now: float,
+        *,
+        ordering: bool = True,
+    ) -> tuple[tuple[Event, ...], dict[str, dict[str, Any]]]:
+        """The round's events with what is to be told of deeds, and what is to be kept with the round.
+
+        `ordering`: new deeds may be ordered; `begin` then has to follow.
+        """
+        before = self._deeds
+        told = [*self._reported(now), *self._handed_in(papers), *self._lost(now)]
+        opened = {incident.id for incident in _incidents(scene.book)}
+        self._deeds = forget(self._deeds, frozenset(opened), now)
+        if ordering:
+            told += self._order(scene, now)
+        events = tuple(self._with_deeds(event) for event in events)
+        notices = tuple(
+            _notice(scene, deed, details, now) for deed, details in told if deed.action != EVIDENCE
+        )
+        kept = {} if self._deeds == before else {KEPT: {"deeds": [each.as_json() for each in self._deeds]}}
+        return events + notices, kept
+
+    def begin(self, *, stored: bool) -> None:
+        """Begin what was ordered, once the round is stored. What is not harmless waits where it is not."""
+        for errand in self._fresh:
+            if stored or errand.deed.action.harmless:
+                self._crew.begin(errand)
+            else:
+                log.info("%s waits until the history can be written", errand.deed)
+                self._deeds = tuple(deed for deed in self._deeds if deed.key != errand.deed.key)
+        self._fresh = []
+
+    def wait(self, patience: float) -> bool:
+        """Whether outcomes come within `patience` seconds; `step` then takes them in."""
+        return patience > 0 and self._crew.wait(patience)
+
+    def hand_over(self) -> None:
+        """Somebody else acts now: leave in the inbox what came of our deeds."""
+        for report in self._crew.reports():
+            deed, text = report.deed, report.outcome.text
+            state = DONE if report.outcome.ok else FAILED
+            with contextlib.suppress(OSError):  # then the other one tells that it is not known
+                hand_in(
+                    str(self._home.inbox), "deed", str(deed.incident), run=deed.run,
+                    incident=deed.incident, action=deed.action.label, state=state, outcome=text,
+                )  # fmt: skip
+
+    # ------------------------------------------------------------------ what came of deeds
+
+    def _reported(self, now: float) -> Iterator[tuple[Deed, str]]:
+        for deed, outcome in self._crew.reports():
+            yield self._end(deed.key, DONE if outcome.ok else FAILED, outcome.text, now), outcome.details
+
+    def _handed_in(self, papers: Iterable[Paper]) -> Iterator[tuple[Deed, str]]:
+        """From a daemon that was ours once."""
+        for paper in papers:
+            for deed in self._deeds if paper.kind == "deed" else ():
+                if not deed.ended and paper.deed == (deed.incident, deed.run, one_line(deed.action.label)):
+                    state = DONE if paper.said.get("state") == DONE else FAILED
+                    yield self._end(deed.key, state, paper.outcome, paper.at), ""
+
+    def _lost(self, now: float) -> Iterator[tuple[Deed, str]]:
+        """Begun by a daemon that is gone: what is harmless is done again, the rest is told."""
+        for deed in self._deeds:
+            if deed.ended or self._crew.has(deed) or abs(now - deed.at) <= LATE:
+                continue
+            if deed.action.harmless:
+                self._deeds = tuple(each for each in self._deeds if each is not deed)
+            else:
+                text = "watchdogd ended while it did this: look yourself, it is not done again"
+                yield self._end(deed.key, LOST, text, now), ""
+
+    def _end(self, key: tuple[int, str, str], state: str, outcome: str, now: float) -> Deed:
+        (deed,) = (each for each in self._deeds if each.key == key)
+        ended = replace(deed, state=state, outcome=" ".join(outcome.split()), ended_at=now)
+        self._deeds = tuple(ended if each.key == key else each for each in self._deeds)
+        log.info("%s: %s", ended.run, ended)
+        return ended
+
+    # ------------------------------------------------------------------ what is to be done
+
+    def _order(self, scene: Scene, now: float) -> list[tuple[Deed, str]]:
+        """Order what is due; returns what was skipped, to be told."""
+        config = scene.setup.config
+        rules = Rules(config.actions.max_per_day, config.actions.dry_run or self._dry, self._certain)
+        cases = list(self._cases(scene))
+        fresh = decide(cases, self._deeds, rules, now, self._crew.room)
+        self._deeds += tuple(fresh)
+        incidents = {incident.id: incident for incident in _incidents(scene.book)}
+        self._fresh = [
+            self._errand(scene, deed, incidents[deed.incident]) for deed in fresh if not deed.ended
+        ]
+        return [(deed, "") for deed in fresh if deed.ended]
+
+    def _cases(self, scene: Scene) -> Iterator[Case]:
+        """Evidence of all that was told, and what is configured of all that nobody took."""
+        checks = {check.name: check for check in scene.setup.checks}
+        for standing in scene.book.standings.values():
+            incident = standing.incident
+            if incident is None or incident.told is None or incident.check == SELF:
+                continue
+            if not self._dry and incident.status is not Status.UNKNOWN:
+                yield Case(incident.id, incident.run, "", (EVIDENCE,))
+            if _free(standing, incident) and incident.check in checks:
+                yield from self._pulled(scene, checks[incident.check], incident)
+
+    def _pulled(self, scene: Scene, check: Check, incident: Incident) -> Iterator[Case]:
+        seen = scene.latest.get(check.name, ())
+        last = next((each.result for each in seen if each.result.subject == incident.subject), None)
+        key = trigger.pulled(check.entry.name, incident, last)
+        if not key:
+            return
+        for name in self._runs(scene, check):
+            actions = tuple(map(_action, getattr(scene.setup.config.runs[name], key)))
+            if actions:
+                yield Case(incident.id, name, key, actions)
+
+    def _runs(self, scene: Scene, check: Check) -> Iterable[str]:
+        """The check's run, else those whose files lie on its disk."""
+        runs = scene.setup.config.runs
+        if check.run:
+            return (check.run.name,) if check.run.name in runs else ()
+        disk = str(check.parameters.get("path") or "")
+        return [name for name, section in runs.items() if disk and trigger.uses(disk, self._places(section))]
+
+    def _places(self, section: RunSection) -> list[str]:
+        named = (section.log, section.checkpoints, section.kill_switch, section.save_switch)
+        return [absolute(self._home, place) for place in named if place]
+
+    def _errand(self, scene: Scene, deed: Deed, incident: Incident) -> Errand:
+        config = scene.setup.config
+        check = _check_of(scene.setup, deed.run)
+        section = config.runs.get(deed.run)
+        if check is None or check.run is None or section is None:
+            return Errand(deed, incident, self._home, hidden=scene.setup.hidden)
+        snapshot = scene.looks.snapshot(check)
+        return Errand(
+            deed=deed,
+            incident=incident,
+            home=self._home,
+            run=check.run,
+            log=absolute(self._home, section.log) if section.log else "",
+            pulse=absolute(self._home, section.pulse) if section.pulse else "",
+            gpus=section.gpus_per_node or 0,
+            users=check.run.users or slurm_users(config),
+            queue=(snapshot.jobs or ()) if snapshot else (),
+            hidden=scene.setup.hidden,
+        )
+
+    def _with_deeds(self, event: Event) -> Event:
+        """What was done about it; and where the evidence lies, which is known before it is written."""
+        if event.incident is None or event.quiet:
+            return event
+        about = [deed for deed in self._deeds if deed.incident == event.incident.id]
+        places = [
+            f"evidence: {evidence.folder(self._home, deed.incident)}"
+            for deed in about
+            if deed.action == EVIDENCE and deed.state in (BEGUN, DONE)
+        ]
+        done = tuple(str(deed) for deed in about if deed.action != EVIDENCE and deed.ended)
+        return replace(event, notes=(*event.notes, *places), done=(*event.done, *done))
+
+
+def _remembered(kept: Mapping[str, Any]) -> Iterator[Deed]:
+    for each in kept.get("deeds", ()):
+        try:
+            yield Deed.from_json(each)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            log.warning("a deed in the history cannot be read: %s", str(each)[:200])
+
+
+def _incidents(book: Book) -> list[Incident]:
+    return [standing.incident for standing in book.standings.values() if standing.incident]
+
+
+def _free(standing: Standing, incident: Incident) -> bool:
+    """Whether it still is wrong, and nobody took it, silenced it, or found its cause elsewhere."""
+    held = incident.acknowledged_by or incident.silent or incident.explained_by is not None
+    return not held and standing.settled is not Status.OK and stands(standing)
+
+
+def _action(configured: Any) -> Action:
+    """An entry of config.toml."""
+    if isinstance(configured, str):
+        return Action(configured)
+    if configured.exec is not None:
+        return Action("exec", tuple(configured.exec))
+    return Action("resubmit", (configured.resubmit,))
+
+
+def _check_of(setup: Setup, run: str) -> Check | None:
+    """A check of the run, through which its job is seen and its channels are known: job_liveness first."""
+    own = [check for check in setup.checks if run and check.run_name == run]
+    return next((check for check in own if check.entry.name == "job_liveness"), own[0] if own else None)
+
+
+def _notice(scene: Scene, deed: Deed, details: str, now: float) -> Event:
+    """What was done, told on the run's channels, in the thread of its incident while that is open."""
+    check = _check_of(scene.setup, deed.run)
+    about = next((each for each in _incidents(scene.book) if each.id == deed.incident), None)
+    where = (check.name if check else SELF, deed.run, deed.run)
+    return Event(Kind.NOTICE, now, *where, str(deed), details, about)
