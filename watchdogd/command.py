@@ -64,6 +64,49 @@ class Answer:
         return lines[-1].strip() if lines else f"{self.argv[0]} ended with exit code {self.exit_code}"
 
 
+_left: set[int] = set()
+"""Process groups of commands of which something survived its kill."""
+
+
+def abandoned() -> tuple[int, ...]:
+    """The ids of processes of our commands that survived their kill: they wait in the kernel."""
+    found = {group: members(group) for group in _left}
+    _left.intersection_update(group for group, pids in found.items() if pids)
+    return tuple(pid for pids in found.values() for pid in pids)
+
+
+def members(group: int) -> tuple[int, ...]:
+    """The processes of a process group that are alive. Reads /proc only where the kernel knows some."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return ()
+    except PermissionError:
+        pass
+    return tuple(pid for name in os.listdir("/proc") if name.isdigit() and _is_in(group, pid := int(name)))
+
+
+def _is_in(group: int, pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            state, _parent, its_group = file.read().rpartition(b")")[2].split()[:3]
+    except OSError:
+        return False
+    return int(its_group) == group and state not in (b"Z", b"X")
+
+
+def kill_group(process: subprocess.Popen[bytes], grace: float) -> tuple[int, ...]:
+    """Kill a process with its group; returns those that are there still after `grace` seconds."""
+    until = time.monotonic() + grace
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(grace)
+    while (alive := members(process.pid)) and time.monotonic() < until:
+        time.sleep(0.02)
+    return alive
+
+
 def environment(
     extra: Mapping[str, str] | None = None, *, without: frozenset[str] = frozenset()
 ) -> dict[str, str]:
@@ -174,10 +217,8 @@ def _ended(process: subprocess.Popen[bytes], until: float) -> bool:
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
     """Kill what is left of the command and its children, and close our ends; a stuck one is left behind."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(_GRACE)
+    if kill_group(process, _GRACE):
+        _left.add(process.pid)
     for stream in (process.stdin, process.stdout, process.stderr):
         if stream is not None:
             with contextlib.suppress(OSError):

@@ -17,6 +17,7 @@ from watchdogd.errors import WatchdogError
 from watchdogd.incident import Observation
 from watchdogd.place import file_name
 from watchdogd.plugin import History, Result, unknown
+from watchdogd.units import iso
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from watchdogd.engine.patient import Patient
     from watchdogd.engine.setup import Setup
     from watchdogd.engine.storage import Storage
+    from watchdogd.engine.stuck import Stuck
     from watchdogd.engine.workers import Workers
     from watchdogd.history.measured import PastOfCheck
     from watchdogd.history.record import Past
@@ -152,13 +154,7 @@ class Execution:
                 else:
                     observations += self._observed(reply, memories)
         self._memories |= memories
-        stuck = self._workers.stuck
-        self._troubles["workers"] = (
-            f"{len(stuck)} checks hang in the kernel and cannot be killed: "
-            + ", ".join(sorted({held.key for held in stuck})[:5])
-            if stuck
-            else ""
-        )
+        self._troubles["workers"] = _hanging(self._workers.stuck)
         return tuple(observations), memories
 
     def _observed(self, reply: Reply, memories: dict[str, dict[str, Any]]) -> list[Observation]:
@@ -191,6 +187,16 @@ class Execution:
         """The starts and memories of what was forgotten since the last call, to be recorded."""
         starts, self._forgotten = self._forgotten, {}
         return starts, {name: self._memories[name] for name in starts if name in self._memories}
+
+
+def _hanging(stuck: Sequence[Stuck]) -> str:
+    """What hangs in the kernel, since when and where: the oldest five."""
+    if not stuck:
+        return ""
+    oldest = sorted(stuck, key=lambda each: each.since)[:5]
+    named = (f"{each.key} since {iso(each.since)}{f' in {each.place}' * bool(each.place)}" for each in oldest)
+    processes = f"{len(stuck)} process hangs" if len(stuck) == 1 else f"{len(stuck)} processes hang"
+    return f"{processes} in the kernel and cannot be killed: {'; '.join(named)}"
 
 
 def _hasty(setup: Setup, book: Book) -> dict[str, float]:

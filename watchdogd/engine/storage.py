@@ -31,7 +31,16 @@ class Storage:
     it makes, migrates and mends nothing.
     """
 
-    def __init__(self, url: str, home: Home, patient: Patient, *, owner: bool = True) -> None:
+    def __init__(
+        self,
+        url: str,
+        home: Home,
+        patient: Patient,
+        *,
+        owner: bool = True,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._clock = clock
         self._url = url
         self._home = home
         self._patient = patient
@@ -57,7 +66,7 @@ class Storage:
             return self._ask(Store.past)
         except HistoryError as error:
             self._unread = f"what was known before cannot be read: {error}"
-            return Past(book=Book(next_id=int(time.time())))
+            return Past(book=Book(next_id=int(self._clock())))
 
     def record(self, record: Record) -> None:
         """Store one round."""
@@ -77,7 +86,7 @@ class Storage:
 
     def sent(self, seconds: float) -> list[Notification]:
         """Notifications delivered within the last `seconds`: later ones hang on their threads."""
-        return self._ask(lambda store: store.notifications(state="sent", since=time.time() - seconds))
+        return self._ask(lambda store: store.notifications(state="sent", since=self._clock() - seconds))
 
     def waiting(self) -> list[Notification]:
         """Notifications that are to be sent."""
@@ -89,7 +98,7 @@ class Storage:
 
     def thin(self, keep: float) -> None:
         """Thin out old numbers; likewise."""
-        self._ask(lambda store: store.thin(time.time(), keep), self._chores)
+        self._ask(lambda store: store.thin(self._clock(), keep), self._chores)
 
     def close(self) -> None:
         """Close the store, where it answers."""

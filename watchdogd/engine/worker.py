@@ -9,6 +9,7 @@ import contextlib
 import copy
 import json
 import os
+import resource
 import sys
 import threading
 import time
@@ -17,6 +18,7 @@ from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
+from watchdogd import command
 from watchdogd.engine.call import RECALL, Call, Reply, Returned
 from watchdogd.engine.loading import load
 from watchdogd.plugin import Plugin, Result
@@ -29,6 +31,9 @@ DETAILS_LIMIT = 20_000
 MEMORY_LIMIT = 1_000_000
 RESULTS_LIMIT = 1_000
 """Characters of a summary, of details, of a memory as JSON; results of one execution."""
+
+MEMORY = 2 * 2**30
+"""Bytes of data that a plugin of the user's own, and each process that it starts, may have."""
 
 _functions: dict[Source, Any] = {}
 
@@ -80,6 +85,15 @@ class Desk:
             return keys
 
 
+def _bound(*, alone: bool) -> None:
+    """Where memory runs out, this process ends and not the daemon; foreign code cannot take all there is."""
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
+        score.write("1000")
+    if alone:
+        with contextlib.suppress(ValueError, OSError):  # a site's own limit is lower
+            resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+
+
 def main() -> None:
     """Serve the socket whose number is the first argument, until the daemon closes it."""
     desk = Desk(Connection(int(sys.argv[1])))
@@ -93,11 +107,13 @@ def main() -> None:
 def answer(call: Call) -> Reply:
     """Run one Call; never raises for what the function does."""
     begin = time.perf_counter()
+    before = {*command.abandoned()}
     try:
         reply = _run(call)
     except BaseException as error:  # noqa: BLE001 - a plugin may raise anything, SystemExit included
         reply = Reply(call.key, trouble=_line(f"{type(error).__name__}: {error}"))
-    return replace(reply, seconds=time.perf_counter() - begin)
+    left = tuple(pid for pid in command.abandoned() if pid not in before)
+    return replace(reply, seconds=time.perf_counter() - begin, left=left)
 
 
 def _run(call: Call) -> Reply:
@@ -146,5 +162,6 @@ def _mute() -> None:
 
 if __name__ == "__main__":
     _mute()
+    _bound(alone=sys.argv[2:] == ["alone"])
     main()
     os._exit(0)  # threads that a plugin left behind do not hold the process

@@ -8,7 +8,7 @@ here ever waits for a worker to die.
 from __future__ import annotations
 
 import contextlib
-import os
+import errno
 import pickle
 import selectors
 import signal
@@ -17,11 +17,14 @@ import subprocess
 import sys
 import time
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+
+import psutil
 
 from watchdogd import command
 from watchdogd.engine.call import RECALL, Reply, Returned
+from watchdogd.engine.stuck import Stuck
 from watchdogd.engine.wire import Wire
 
 if TYPE_CHECKING:
@@ -64,15 +67,6 @@ class _Worker:
         return len(self.calls) > 1 and not self.fresh and not self.recalled
 
 
-@dataclass(frozen=True, slots=True)
-class _Stuck:
-    """A process that survives SIGKILL, and what it was to do."""
-
-    process: subprocess.Popen[bytes]
-    key: str
-    since: float
-
-
 class Workers:
     """A pool. Not thread-safe: the round alone uses it.
 
@@ -88,7 +82,8 @@ class Workers:
         self._workers: list[_Worker] = []
         self._selector = selectors.DefaultSelector()
         self._waiting: deque[Call] = deque()
-        self._stuck: list[_Stuck] = []
+        self._stuck: list[Stuck] = []
+        self._undead: list[subprocess.Popen[bytes]] = []  # killed, to be taken in once the kernel lets go
         self._replies: list[Reply] = []
 
     @property
@@ -103,9 +98,10 @@ class Workers:
         return bool(self._waiting) or any(worker.calls for worker in self._workers)
 
     @property
-    def stuck(self) -> Sequence[_Stuck]:
+    def stuck(self) -> Sequence[Stuck]:
         """What could not be killed and still lives."""
-        self._stuck = [stuck for stuck in self._stuck if stuck.process.poll() is None]
+        self._undead = [process for process in self._undead if process.poll() is None]
+        self._stuck = [stuck for stuck in self._stuck if stuck.lives]
         return self._stuck
 
     def submit(self, calls: Sequence[Call]) -> None:
@@ -139,25 +135,40 @@ class Workers:
         held_back: deque[Call] = deque()
         for call in self._waiting:
             if call.alone and self._room():
-                self._give(self._start(alone=True), [call])
+                self._give_anew([call])
             elif call.alone:
                 held_back.append(call)
         if shared and (worker := self._ready()):
             self._give(worker, shared)
+        elif shared and self._room() and not self._shared:
+            self._give_anew(shared)
         else:
             held_back.extend(shared)
         self._waiting = held_back
 
+    @property
+    def _shared(self) -> list[_Worker]:
+        return [worker for worker in self._workers if not worker.alone]
+
+    def _give_anew(self, calls: Sequence[Call]) -> None:
+        """Give calls to a further process; where none can be started, that is their answer."""
+        try:
+            self._give(self._start(alone=calls[0].alone), calls)
+        except OSError as error:
+            self._replies += [Reply(call.key, trouble=_no_start(error)) for call in calls]
+
     def _ready(self) -> _Worker | None:
-        """The shared worker that takes calls now: an idle one, a further one, or a quick one."""
-        shared = [worker for worker in self._workers if not worker.alone]
+        """The shared worker that takes calls now: an idle one, a further one, or a quick one; None where there
+        is none, or a further one cannot be started."""
+        shared = self._shared
         idle = [worker for worker in shared if not worker.calls]
         if idle:
             return idle[0]
         now = time.monotonic()
         quick = [worker for worker in shared if not worker.slow(now)]
-        if (not quick or len(shared) < self._warm) and self._room():
-            return self._start(alone=False)
+        if shared and (not quick or len(shared) < self._warm) and self._room():
+            with contextlib.suppress(OSError):  # they wait for one that is there
+                return self._start(alone=False)
         return min(quick, key=lambda worker: len(worker.calls), default=None)
 
     def _room(self) -> bool:
@@ -178,16 +189,21 @@ class Workers:
 
     def _start(self, *, alone: bool) -> _Worker:
         ours, theirs = socket.socketpair()
+        arguments = [str(theirs.fileno()), *(["alone"] if alone else [])]
         with theirs:
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "watchdogd.engine.worker", str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-                env=command.environment(without=self._hidden),
-                start_new_session=True,
-            )
+            try:
+                process = subprocess.Popen(
+                    [sys.executable, "-P", "-m", "watchdogd.engine.worker", *arguments],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    pass_fds=[theirs.fileno()],
+                    env=command.environment(without=self._hidden),
+                    start_new_session=True,
+                )
+            except OSError:
+                ours.close()
+                raise
         worker = _Worker(process, Wire(ours), alone)
         self._workers.append(worker)
         self._selector.register(worker.wire, selectors.EVENT_READ, worker)
@@ -225,7 +241,7 @@ class Workers:
                 continue
             worker.since, worker.fresh = time.monotonic(), False
             if each is not None:
-                self._replies.append(each)
+                self._take_in(each)
                 worker.calls.popleft()
         if not worker.calls and (worker.alone or self._superfluous(worker)):
             self._drop(worker)
@@ -265,29 +281,63 @@ class Workers:
         for worker in [w for w in self._workers if w.calls and now >= w.until]:
             call = worker.calls.popleft()
             self._requeue(worker)
-            stuck = not self._drop(worker)
-            if stuck:
-                self._stuck.append(_Stuck(worker.process, call.key, time.time()))
             trouble = f"did not answer within {STARTING if worker.fresh else call.timeout:g} s"
-            trouble += (
-                ", and cannot be killed: it is stuck in the kernel (a hung file system?)" if stuck else ""
-            )
-            self._replies.append(Reply(call.key, trouble=trouble, stuck=stuck, seconds=call.timeout))
+            tools = _tools(worker.process.pid)
+            left = self._drop(worker) + _ended(tools)
+            self._take_in(Reply(call.key, trouble=trouble, left=left, seconds=call.timeout))
+
+    def _take_in(self, reply: Reply) -> None:
+        """Keep a reply; what its call left in the kernel is counted, and named in its trouble."""
+        now = time.time()
+        left = [stuck for pid in reply.left if (stuck := Stuck.of(reply.key, pid, now))]
+        self._stuck += left
+        if left and reply.trouble:
+            place = next((f" in {stuck.place}" for stuck in left if stuck.place), "")
+            why = f"{reply.trouble}, and cannot be killed: it hangs in the kernel{place} (a hung file system?)"
+            reply = replace(reply, trouble=why)
+        self._replies.append(reply)
 
     def _requeue(self, worker: _Worker) -> None:
         self._waiting.extendleft(reversed(worker.calls))
         worker.calls.clear()
 
-    def _drop(self, worker: _Worker) -> bool:
-        """End a worker with all its children; False where it survives that."""
+    def _drop(self, worker: _Worker) -> tuple[int, ...]:
+        """End a worker with all its children; the ids of those that survive that."""
         self._workers.remove(worker)
         self._selector.unregister(worker.wire)
         worker.wire.close()
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(worker.process.pid, signal.SIGKILL)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            worker.process.wait(1.0)
-        return worker.process.returncode is not None
+        left = command.kill_group(worker.process, 1.0)
+        if worker.process.returncode is None:
+            self._undead.append(worker.process)
+        return left
+
+
+def _tools(pid: int) -> list[psutil.Process]:
+    """What a worker has started, in sessions of their own too: nobody would wait for it any more."""
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.Error:
+        return []
+
+
+def _ended(tools: list[psutil.Process]) -> tuple[int, ...]:
+    """Kill them; the ids of those that survive that."""
+    for tool in tools:
+        with contextlib.suppress(psutil.Error):
+            tool.kill()
+    return tuple(tool.pid for tool in psutil.wait_procs(tools, 0.5)[1]) if tools else ()
+
+
+def _no_start(error: OSError) -> str:
+    """Why there is no process for a check, and the mend."""
+    mend = {
+        errno.EAGAIN: "this user has too many processes here",
+        errno.EMFILE: "the watchdog has too many files open: restart it",
+        errno.ENFILE: "this machine has too many files open",
+        errno.ENOMEM: "this machine has no memory left",
+        errno.ENOENT: f"{sys.executable} is gone: was Python replaced? watchdogd restart",
+    }
+    return f"could not be started: {mend.get(error.errno or 0) or error.strerror or error}"
 
 
 def _death(code: int | None) -> str:

@@ -1,0 +1,235 @@
+"""Ninety days in a while: the real round, history and outbox by a clock of their own, and what grows.
+
+    python scripts/soak.py [--days 90] [--checks 100] [--folder DIR] [--minutes 0]
+
+Each round is one minute of that clock: all checks report, some fail and recover, incidents open and close,
+messages are sent. The checks' results are made up, but for one round in six hours, in which real worker
+processes run all of them. `--minutes` ends it earlier (0: it does not). It exits with 1 where something grew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import resource
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from watchdogd.engine import logs
+from watchdogd.engine.assembly import Assembly, outbox_of
+from watchdogd.engine.call import Call, Reply
+from watchdogd.engine.chores import do_chores
+from watchdogd.engine.engine import Engine
+from watchdogd.engine.patient import Patient
+from watchdogd.engine.setup import Setup
+from watchdogd.engine.storage import Storage
+from watchdogd.engine.workers import Workers
+from watchdogd.home import Home
+from watchdogd.plugin import Metric, Result, Status
+
+DAY = 1440
+REAL = 360
+"""Rounds of a day, and from one that real workers run to the next."""
+FAILS, RECOVERS = 1 / (5 * DAY), 1 / 45
+"""How likely a good check fails in a round, and a failed one recovers."""
+SETTLED = 10
+"""Days until caches and pools are warm: growth is judged from then on."""
+
+
+class MadeUp(Workers):
+    """Answers at once; one round in `REAL` is run by the real processes instead."""
+
+    def __init__(self, noise: random.Random) -> None:
+        super().__init__()
+        self._noise = noise
+        self._failing: set[str] = set()
+        self.rounds = 0
+
+    def submit(self, calls: Sequence[Call]) -> None:
+        self.rounds += 1
+        if self.rounds % REAL == 0:
+            super().submit(calls)
+        else:
+            self._replies += [Reply(call.key, self._results(call.key)) for call in calls]
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._replies) or super().busy
+
+    def _results(self, key: str) -> list[Result]:
+        changes = self._noise.random() < (RECOVERS if key in self._failing else FAILS)
+        if changes:
+            self._failing ^= {key}
+        free = self._noise.random() * 1e12
+        metrics = {"free": Metric(free, "B", 1e11), "used": Metric(2e12 - free, "B")}
+        if key in self._failing:
+            return [Result(Status.CRITICAL, f"{free:.0f} B free", metrics, subject="bytes")]
+        return [Result(Status.OK, f"{free:.0f} B free", metrics, subject="bytes")]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What is there after a day."""
+
+    day: float
+    memory: float
+    descriptors: int
+    processes: int
+    threads: int
+    database: float
+    logs: float
+    evidence: int
+    sent: int
+    round_ms: float
+
+    def line(self) -> str:
+        return (
+            f"| {self.day:4.1f} | {self.memory:6.1f} | {self.descriptors:3} | {self.processes:2} | "
+            f"{self.threads:2} | {self.database:6.1f} | {self.logs:5.2f} | {self.evidence:3} | "
+            f"{self.sent:6} | {self.round_ms:5.1f} |"
+        )
+
+
+HEAD = (
+    "|  day | memory | fds | processes | threads | database | logs | evidence | messages | ms a round |\n"
+    "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+)
+
+
+def configured(home: Home, checks: int) -> Setup:
+    """A home with so many things to look at, one in ten of them a disk with its forecast."""
+    home.make()
+    place = home.path / "watched"
+    place.mkdir(exist_ok=True)
+    log = place / "train.log"
+    log.write_text("iteration 7\n")
+    watched = "".join(
+        f'[runs.run-{number}]\nbackend = "process"\ncommand = "train"\nlog = "{log}"\n'
+        f"checks.job_liveness.enabled = false\n"
+        if number % 10
+        else f'[disks.disk-{number}]\npath = "{place}"\nquota = "statvfs"\n'
+        for number in range(checks)
+    )
+    home.write(
+        home.config,
+        f'[channels.log]\ntype = "statuslog"\npath = "/dev/null"\n{watched}',
+    )
+    return Setup.load(home)
+
+
+def measured(day: float, home: Home, sent: int, seconds: list[float]) -> Measured:
+    ours = psutil.Process()
+    return Measured(
+        day=day,
+        memory=ours.memory_info().rss / 1e6,
+        descriptors=ours.num_fds(),
+        processes=1 + len(ours.children(recursive=True)),
+        threads=ours.num_threads(),
+        database=_size(home.path, "history*") / 1e6,
+        logs=_size(home.logs, "*") / 1e6,
+        evidence=sum(1 for _ in home.evidence.rglob("*")),
+        sent=sent,
+        round_ms=statistics.mean(seconds) * 1000,
+    )
+
+
+def _size(folder: Path, pattern: str) -> int:
+    return sum(path.stat().st_size for path in folder.glob(pattern) if path.is_file())
+
+
+def soak(home: Home, checks: int, days: int, minutes: float) -> list[Measured]:
+    """Round after round; a line is printed for each five days."""
+    begin = at = time.time()
+    until = time.monotonic() + (minutes * 60 or float("inf"))
+    setup = configured(home, checks)
+    logs.begin(home)
+    patient = Patient(str(home.path))
+    storage = Storage(setup.config.history.url, home, patient, clock=lambda: at)
+    noise = random.Random(17)  # noqa: S311 - the same faults in each soak
+    workers = MadeUp(noise)
+    past = storage.past()
+    engine = Engine(home, setup, past, workers=workers, patient=patient, storage=storage, clock=lambda: at)
+    parts = Assembly(home, engine, patient, storage, past)
+    outbox = outbox_of(parts, lambda: True)
+    outbox.start()
+    found: list[Measured] = []
+    seconds: list[float] = []
+    sent = 0
+    print(HEAD)
+    for number in range(1, days * DAY + 1):
+        at = begin + 60 * number
+        started = time.perf_counter()
+        engine.reload()
+        seen = engine.round(everything=True)
+        seconds.append(time.perf_counter() - started)
+        assert seen is not None
+        outbox.add(seen.notifications)
+        sent += len(seen.notifications)
+        if number % DAY == 0:
+            do_chores(parts, at)
+            found.append(measured(number / DAY, home, sent, seconds))
+            seconds.clear()
+            if number % (5 * DAY) == 0:
+                print(found[-1].line(), flush=True)
+        if time.monotonic() > until:
+            break
+    outbox.stop(10.0)
+    workers.close()
+    engine.close()
+    storage.close()
+    patient.close()
+    return found
+
+
+def growth(found: list[Measured]) -> list[str]:
+    """What grew that should not have, a line each."""
+    late = [each for each in found if each.day > SETTLED]
+    if len(late) < 2:
+        return [f"it ended before day {SETTLED + 2}: too early to judge"]
+    first, last = late[0], late[-1]
+    days = last.day - first.day
+    told = []
+    if last.memory > first.memory * 1.15 + 0.1 * days:
+        told.append(f"memory: {first.memory:.0f} MB on day {first.day:.0f}, {last.memory:.0f} MB at the end")
+    for name in ("descriptors", "processes", "threads"):
+        if getattr(last, name) > getattr(first, name) + 2:
+            told.append(
+                f"{name}: {getattr(first, name)} on day {first.day:.0f}, {getattr(last, name)} at the end"
+            )
+    if last.logs > 10.0:
+        told.append(f"logs: {last.logs:.0f} MB")
+    return told
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--days", type=int, default=90)
+    parser.add_argument("--checks", type=int, default=100)
+    parser.add_argument("--minutes", type=float, default=0.0)
+    parser.add_argument("--folder", type=Path, default=None, help="default: a folder of its own in /tmp")
+    args = parser.parse_args()
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="watchdogd-soak-", dir=args.folder) as folder:
+        found = soak(Home(Path(folder, "home")), args.checks, args.days, args.minutes)
+    if found:
+        print(found[-1].line())
+    cpu = sum(resource.getrusage(who).ru_utime for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    print(
+        f"{time.monotonic() - begin:.0f} s, {cpu:.0f} s of CPU; on {os.uname().sysname} {os.uname().release}"
+    )
+    told = growth(found)
+    for line in told:
+        print(f"grew: {line}")
+    return bool(told)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,136 @@
+"""A daemon under test, and a lever: a fault of its own that has to be told whatever else is broken."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+
+from tests.servers.web import WebServer
+from tests.waiting import Waited, wait_until
+
+CONFIG = """
+[daemon]
+interval = "1s"
+confirm = 1
+timeout = "3s"
+name = "bloom-watch"
+[channels.hook]
+type = "webhook"
+url = "{url}"
+rate = "none"
+"""
+LEVER = """
+[disks.lever-{number}]
+path = "{path}"
+quota = "statvfs"
+warn_free = "1B"
+crit_free = "1B"
+warn_inodes_free = "1"
+crit_inodes_free = "1"
+"""
+LEVERS = 10
+"""One for each pull: what comes and goes again and again is told less often."""
+
+
+class Rig:
+    """One home with its daemon. `as_user` is a prefix under which all runs, such as setpriv's."""
+
+    def __init__(
+        self, home: Path, place: Path, endpoint: WebServer, *, more: str = "", as_user: Sequence[str] = ()
+    ) -> None:
+        self.home = home
+        self.endpoint = endpoint
+        self.python = sys.executable
+        self.env = {
+            **os.environ,
+            "WATCHDOGD_HOME": str(home),
+            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+        }
+        self._levers = [place / f"lever-{number}" for number in range(LEVERS)]
+        for lever in self._levers:
+            lever.mkdir()
+        self._as_user = list(as_user)
+        self._unused = list(self._levers)
+        done = self.verb("init")
+        assert done.returncode == 0, done.stderr
+        levers = [LEVER.format(number=number, path=path) for number, path in enumerate(self._levers)]
+        (home / "config.toml").write_text("".join([CONFIG.format(url=endpoint.url), *levers, more]))
+
+    def verb(self, *words: str) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [*self._as_user, sys.executable, "-m", "watchdogd", *words],
+            env=self.env,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert "Traceback" not in done.stdout + done.stderr
+        return done
+
+    def start(self) -> None:
+        """Start the daemon, and wait for its first round."""
+        self.daemon = subprocess.Popen(
+            [*self._as_user, self.python, "-m", "watchdogd", "run"],
+            env=self.env,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        wait_until((self.home / "status.json").exists, 60, "the first round is over")
+
+    @property
+    def bodies(self) -> list[str]:
+        """All messages, oldest first."""
+        return [request.body.decode() for request in self.endpoint.requests]
+
+    def told(self, *parts: str) -> bool:
+        """Whether one message holds all of `parts`."""
+        return any(all(part in body for part in parts) for body in self.bodies)
+
+    def wait_told(self, *parts: str, within: float = 60) -> Waited[bool]:
+        waited = wait_until(lambda: self.told(*parts), within, f"{parts} is told")
+        print(f"{parts} told after {waited.seconds:.1f} s")
+        return waited
+
+    def pull(self, within: float = 30) -> float:
+        """Break a lever and mend it: both is told. Returns the seconds until the first."""
+        lever = self._unused.pop()
+        moved = lever.rename(lever.with_name(f"{lever.name}-moved"))
+        told = self.wait_told(f"[CRITICAL] {lever.name}", within=within)
+        moved.rename(lever)
+        self.wait_told(f"[RESOLVED] {lever.name}", within=within)
+        return told.seconds
+
+    @property
+    def family(self) -> list[psutil.Process]:
+        """The daemon's children and theirs."""
+        return psutil.Process(self.daemon.pid).children(recursive=True)
+
+    @property
+    def pulled(self) -> set[str]:
+        """The levers that were used."""
+        return {lever.name for lever in self._levers if lever not in self._unused}
+
+    def recorded(self) -> set[str]:
+        """The levers whose fault and end are in the history."""
+        incidents = json.loads(self.verb("incidents", "--all", "--json").stdout)
+        return {each["target"] for each in incidents if each["state"] == "resolved"} & self.pulled
+
+    def end(self) -> None:
+        """End the daemon at once, with its family."""
+        family = self.family if self.daemon.poll() is None else []
+        self.daemon.send_signal(signal.SIGKILL)
+        self.daemon.wait()
+        for process in family:
+            try:
+                process.kill()
+            except psutil.NoSuchProcess:
+                continue
