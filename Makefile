@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint format docs bench audit clean
+.PHONY: demo test lint format docs bench soak audit clean
 
 demo: $(VENV)/installed
 	$(BIN)/watchdogd demo
@@ -27,6 +27,10 @@ docs: $(VENV)/developing
 
 bench: $(VENV)/developing
 	for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+# Ninety days of rounds by a clock of their own: hours. See docs/soak.md.
+soak: $(VENV)/developing
+	$(BIN)/python scripts/soak.py $(SOAK)
 
 audit: $(VENV)/developing
 	$(BIN)/python -m pip install --quiet pip-audit

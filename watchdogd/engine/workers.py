@@ -158,7 +158,7 @@ class Workers:
             self._replies += [Reply(call.key, trouble=_no_start(error)) for call in calls]
 
     def _ready(self) -> _Worker | None:
-        """The shared worker that takes calls now: an idle one, a further one, or a quick one; None where there
+        """The shared worker that takes calls now: an idle, a further or a quick one; None where there
         is none, or a further one cannot be started."""
         shared = self._shared
         idle = [worker for worker in shared if not worker.calls]
@@ -293,7 +293,9 @@ class Workers:
         self._stuck += left
         if left and reply.trouble:
             place = next((f" in {stuck.place}" for stuck in left if stuck.place), "")
-            why = f"{reply.trouble}, and cannot be killed: it hangs in the kernel{place} (a hung file system?)"
+            why = (
+                f"{reply.trouble}, and cannot be killed: it hangs in the kernel{place} (a hung file system?)"
+            )
             reply = replace(reply, trouble=why)
         self._replies.append(reply)
 
