@@ -113,6 +113,9 @@ def test_stacks_and_cron() -> None:
     assert tools.judge_stacks(spy=True, scope="0").state == FINE
     assert "children only" in tools.judge_stacks(spy=True, scope="1").text
     assert tools.judge_stacks(spy=True, scope="3").state == WARNING
+    assert tools.judge_stacks(spy=True, scope="2", mighty=True).state == FINE
+    assert tools.judge_stacks(spy=True, scope="3", mighty=True).state == WARNING
+    assert "in a container" in tools.judge_stacks(spy=True, scope="0", boxed=True).text
     assert "pip install" in tools.judge_stacks(spy=False, scope="").mend
     line = "*/10 * * * * watchdogd ensure\n"
     assert tools.judge_cron(line, alive=False).state == FINE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -30,7 +31,7 @@ def look(scene: Scene) -> Iterator[Finding]:
         scope = _PTRACE.read_text().strip()
     except OSError:
         scope = ""
-    yield judge_stacks(spy is not None, scope)
+    yield judge_stacks(spy is not None, scope, mighty=_mighty(), boxed=_boxed())
     if not scene.slurm:
         table = ask("crontab", "-l")
         yield judge_cron(table.output if table.ok else "", alive=lease.alive(scene.home) is not None)
@@ -48,11 +49,31 @@ def _gpus(scene: Scene) -> Iterator[Finding]:
         yield broken("GPUs", f"there is none of {', '.join(GPU_TOOLS)} on PATH", "load the driver's tools")
 
 
-def judge_stacks(spy: bool, scope: str) -> Finding:
-    """Whether `stacks` works here; `scope` is kernel.yama.ptrace_scope, empty where there is none."""
+def _mighty() -> bool:
+    """Whether this process has CAP_SYS_PTRACE (bit 19 of CapEff, capabilities(7))."""
+    found = re.search(r"^CapEff:\s*([0-9a-f]+)$", Path("/proc/self/status").read_text(), re.MULTILINE)
+    return bool(found and int(found[1], 16) >> 19 & 1)
+
+
+def _boxed() -> bool:
+    """Whether it runs in a container, whose rights may be fewer than its user's."""
+    marks = (Path("/.dockerenv"), Path("/run/.containerenv"), Path("/.singularity.d"))
+    return any(mark.exists() for mark in marks)
+
+
+def judge_stacks(spy: bool, scope: str, *, mighty: bool = False, boxed: bool = False) -> Finding:
+    """Whether `stacks` works here; `scope` is kernel.yama.ptrace_scope, empty where there is none.
+
+    `mighty`: CAP_SYS_PTRACE lets it attach to all but where the scope is 3. `boxed`: inside a container.
+    """
     if not spy:
         text, _, mend = MISSING.partition(": ")
         return warning("stacks", f"{text}: a hang is told without stacks", mend)
+    if mighty and scope != "3":
+        return fine("stacks", "py-spy is here, and may attach to every process")
+    if boxed:
+        text = "in a container without CAP_SYS_PTRACE py-spy is often refused: then stacks come from Guards"
+        return warning("stacks", text, "give the container SYS_PTRACE, or use watchdogd.training's Guard")
     if scope in ("2", "3"):
         text = f"the kernel lets nobody attach (ptrace_scope {scope}): stacks come from Guards alone"
         return warning("stacks", text, "use watchdogd.training's Guard in the training loop")
