@@ -63,13 +63,11 @@ def checkpoint_age(
     except OSError as error:
         yield unknown(f"{error.filename or checkpoints} cannot be read: {error.strerror}")
         return
-    if state.job:
-        memory["begin"] = max(state.job.started_at or memory.get("begin", now), memory.get("excused", 0.0))
+    begin = state.since(memory, now)
     if state.excuse:
-        memory["excused"] = now
         yield ok(f"not judged: {state.excuse}")
     else:
-        yield _age(checkpoints, state, memory, now, checkpoint_every, allowance)
+        yield _age(checkpoints, state, memory, begin, now, checkpoint_every, allowance)
     if some:
         yield _content(memory, now)
         yield from _room(memory, checkpoint_every)
@@ -82,13 +80,14 @@ def _age(
     pattern: str,
     state: Working,
     memory: Mapping[str, Any],
+    begin: float,
     now: float,
     every: float | None,
     allowance: float | None,
 ) -> Result:
     whole = [(one["changed"], path) for path, one in memory["known"].items() if not one["mark"]]
     came, path = max(whole, default=(0.0, ""))
-    since = max(came, memory.get("begin", 0.0))
+    since = max(came, begin)
     age = now - since
     newest = f"the newest checkpoint is {path}, {format_duration(now - came)} old" if path else ""
     if every is None or not since:

@@ -20,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from watchdogd.checks.working import running
 from watchdogd.gpus import faults, together
 from watchdogd.gpus.faults import Fault, Limits
 from watchdogd.gpus.look import Look, look
@@ -120,7 +121,7 @@ def _judged(
     if snapshot.jobs is None:
         yield unknown(f"whether the run's job lives cannot be found out: {snapshot.trouble}")
         return
-    job = _newest(run, snapshot)
+    job = next(iter(running(run, snapshot)), None)
     if job is None:
         yield ok("not judged: no job runs")
         yield from (Result(Status.OK, "no job runs", subject=said, quiet=True) for said in book.said)
@@ -136,13 +137,6 @@ def _judged(
         return
     book.heard(seen.nodes, now)
     yield from judge(seen, book, limits, patience, job, run, now)
-
-
-def _newest(run: Run, snapshot: Snapshot) -> Job | None:
-    """The job that runs now; of several the one that started last."""
-    name = run.name if snapshot.backend == "process" else run.job_name
-    running = [job for job in snapshot.of(name) if job.state == "RUNNING"]
-    return max(running, key=lambda job: (job.started_at or 0.0, job.raw_id), default=None)
 
 
 def judge(

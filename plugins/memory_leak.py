@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from watchdogd.checks.trend import filling_rate, time_to_full
+from watchdogd.checks.working import running
 from watchdogd.plugin import (
     Amount,
     AmountField,
@@ -99,8 +100,7 @@ def _judged(
     if snapshot.jobs is None:
         yield unknown(f"whether the run's job lives cannot be found out: {snapshot.trouble}")
         return
-    name = run.name if snapshot.backend == "process" else run.job_name
-    jobs = [job for job in snapshot.of(name) if job.state == "RUNNING"]
+    jobs = running(run, snapshot)
     if not jobs:
         yield ok("not judged: no job runs")
         return

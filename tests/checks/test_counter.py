@@ -43,6 +43,12 @@ def test_interleaved_ranks_that_stop_do_not_pass_for_progress() -> None:
     assert feed(counter, *[102, 101] * 10)[3:] == [False] * 17
 
 
+def test_reports_that_were_rounded_to_one_number_are_told_apart() -> None:
+    counter: Counter = {}
+    marks = [advance(counter, Report("epoch", 0.01, mark=mark)) for mark in (5.0, 6.0, 6.0, 7.0)]
+    assert marks == [True, True, False, True]
+
+
 def test_many_series_are_bounded() -> None:
     counter: Counter = {}
     for name in range(100):

@@ -37,7 +37,7 @@ def checks(home: Home, text: str, catalog: dict[str, Entry] | None = None) -> di
 
 
 def test_a_run_brings_the_checks_whose_keys_are_set(home: Home) -> None:
-    assert set(checks(home, "[runs.a]")) == {"a/job_liveness"}
+    assert set(checks(home, "[runs.a]")) == {"a/job_liveness", "a/log_staleness"}
     found = checks(
         home,
         """
@@ -67,7 +67,7 @@ def test_a_run_brings_the_checks_whose_keys_are_set(home: Home) -> None:
 def test_without_slurm_a_run_with_a_log_is_judged_by_its_log_alone(home: Home) -> None:
     config = parse('[runs.a]\nlog = "x.log"\n[runs.b]\n[runs.c]\npid_file = "c.pid"', home.config)
     found = {check.name for check in build(config, discover(home), home, "none")}
-    assert found == {"a/log_staleness", "b/job_liveness", "c/job_liveness"}
+    assert found == {"a/log_staleness", "b/job_liveness", "c/job_liveness", "c/log_staleness"}
 
 
 def test_a_run_named_to_escape_stays_in_home(home: Home) -> None:
@@ -95,7 +95,7 @@ def test_checks_can_be_switched_off_and_routed(home: Home) -> None:
     enabled = false
     """
     found = checks(home, text)
-    assert set(found) == {"a/job_liveness", "s/disk_quota"}
+    assert set(found) == {"a/job_liveness", "a/log_staleness", "s/disk_quota"}
     assert (found["a/job_liveness"].channels, found["s/disk_quota"].channels) == (("d",), ("c",))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import json
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -321,7 +323,7 @@ def test_auto_waits_half_an_hour_until_it_knows_the_rhythm(training: Training) -
 
 def test_auto_tells_a_hang_of_a_quick_run_in_minutes(training: Training) -> None:
     training.wanted = {}
-    training.iterate(1, 120, every=30)
+    training.iterate(1, 200, every=30)
     states = wait(training, 7 * MINUTE, every=30)
     assert set(states[:9]) == {Status.OK}
     assert states[-1] is Status.CRITICAL
@@ -331,7 +333,7 @@ def test_auto_tells_a_hang_of_a_quick_run_in_minutes(training: Training) -> None
 def test_auto_lives_with_announced_evaluations(training: Training) -> None:
     training.wanted = {}
     step = 1
-    for _ in range(5):
+    for _ in range(3):
         assert set(training.iterate(step, 60)) == {Status.OK}
         step += 60
         training.write("***** Running Evaluation *****\n")
@@ -340,10 +342,159 @@ def test_auto_lives_with_announced_evaluations(training: Training) -> None:
     assert wait(training, 7 * MINUTE)[-1] is Status.CRITICAL
 
 
+def test_the_end_of_a_job_that_hung_is_no_recovery(training: Training) -> None:
+    training.iterate(1, 5)
+    assert wait(training, 21 * MINUTE)[-1] is Status.CRITICAL
+    training.job = None
+    assert training.look()[""].summary == "job 88_1 ended without going on; not judged: no job runs"
+    training.job = replace(JOB, raw_id="89", id="88_2", started_at=training.now)
+    training.now += MINUTE
+    result = training.look()[""]
+    assert result.status is Status.OK
+    assert result.summary.startswith("job 88_1 ended without going on; ")
+    training.iterate(4, 2)
+    assert "ended" not in training.look()[""].summary
+
+
+def test_one_that_hung_and_goes_on_has_recovered(training: Training) -> None:
+    training.iterate(1, 5)
+    assert wait(training, 21 * MINUTE)[-1] is Status.CRITICAL
+    training.iterate(6, 2)
+    training.job = None
+    assert training.look()[""].summary == "not judged: no job runs"
+
+
+def test_in_a_log_of_many_ranks_the_first_to_stop_is_named(training: Training) -> None:
+    training.write("9: warning: once at the start\n9: and once more\n")
+    for minute in range(1, 12):
+        training.now += MINUTE
+        told = [rank for rank in range(4) if minute < 11 or rank != 2]
+        training.write("".join(f"{rank}: step {minute} done\n" for rank in told))
+        training.state()
+    assert wait(training, 20 * MINUTE)[-1] is Status.CRITICAL
+    assert "the first to stop of 4 was rank 2, at 10; " in training.look()[""].summary
+
+
+def test_ranks_that_stop_together_blame_none(training: Training) -> None:
+    for minute in range(1, 12):
+        training.now += MINUTE
+        training.write("".join(f"{rank}: step {minute} done\n" for rank in (2, 0, 3, 1)))
+        training.state()
+    assert wait(training, 20 * MINUTE)[-1] is Status.CRITICAL
+    assert "first to stop" not in training.look()[""].summary
+
+
+def test_the_node_of_a_peer_is_named_ready_to_be_left_out(training: Training) -> None:
+    training.job = replace(JOB, nodes="n[1-3]")
+    training.write("0: n2:71:92 [0] NCCL INFO Bootstrap : Using ib0:10.255.0.7<0>\n")
+    training.iterate(1, 3)
+    training.write(
+        "1: n1:70:91 [0] socket.cc:540 NCCL WARN Net : Connection closed by remote peer 10.255.0.7<4242>\n"
+    )
+    assert wait(training, 21 * MINUTE)[-1] is Status.CRITICAL
+    assert "with peer 10.255.0.7, which is n2 (--exclude=n2)" in training.look()[""].summary
+
+
+def test_a_crash_before_the_first_progress_is_not_given_a_starts_time(training: Training) -> None:
+    training.now += MINUTE
+    training.write("3: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n")
+    training.state()
+    for minute in range(6):
+        training.now += MINUTE
+        training.write(f"0: heartbeat {minute}\n")
+        state = training.state()
+    assert state is Status.CRITICAL
+
+
+def test_a_segmentation_fault_is_told_with_its_core_file(training: Training, tmp_path: Path) -> None:
+    training.job = replace(JOB, work_dir=str(tmp_path))
+    training.iterate(1, 3)
+    (tmp_path / "core.4711").write_bytes(b"core")
+    os.utime(tmp_path / "core.4711", (training.now, training.now))
+    training.write("n1: Segmentation fault (core dumped)\n")
+    assert wait(training, 6 * MINUTE)[-1] is Status.CRITICAL
+    assert f"cause: segmentation fault, core file {tmp_path}/core.4711" in training.look()[""].summary
+
+
+class Beating:
+    """The Guard's heartbeat of a run, in an inbox of its own; no log."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.now = folder, START
+        self.memory: dict[str, Any] = {}
+        self.user = getpass.getuser()
+        self.job = replace(JOB, user=self.user)
+
+    def beat(self, step: int, *, job: str = "88", loss: float | None = 2.5) -> None:
+        path = self.folder / "run-4.beat.n1.4711.json"
+        said = {"run": "run-4", "job": job, "host": "n1", "pid": 4711, "step": step, "loss": loss}
+        path.write_text(json.dumps(said))
+        os.utime(path, (self.now, self.now))
+
+    def look(self, **wanted: Any) -> dict[str, Result]:
+        run = Run("run-4", "tr4", inbox=str(self.folder))
+        injected = {
+            "run": run,
+            "snapshot": Snapshot(self.now, jobs=(self.job,)),
+            "memory": self.memory,
+            "now": self.now,
+        }
+        found = log_staleness.results({"stale_after": 20 * MINUTE, **wanted}, injected)
+        return {result.subject: result for result in found}
+
+
+@pytest.fixture
+def beating(tmp_path: Path) -> Beating:
+    return Beating(tmp_path)
+
+
+def test_the_heartbeat_is_progress_without_any_log(beating: Beating) -> None:
+    assert "no log is configured" in beating.look()[""].summary
+    for step in range(30):
+        beating.now += MINUTE
+        beating.beat(step)
+        result = beating.look()
+        assert result[""].status is Status.OK
+    assert "step 29 " in result[""].summary
+    assert result["loss"].summary == "loss 2.5"
+    for _ in range(21):
+        beating.now += MINUTE
+        silent = beating.look()[""]
+    assert silent.status is Status.CRITICAL
+    assert "silent: no heartbeat of process 4711 on n1 since" in silent.summary
+    assert "last step 29" in silent.summary
+
+
+def test_a_beating_loop_whose_step_stands_still_is_stuck(beating: Beating) -> None:
+    for step in (*range(5), *[5] * 22):
+        beating.now += MINUTE
+        beating.beat(step, loss=float("nan"))
+        result = beating.look()
+    assert result[""].status is Status.CRITICAL
+    assert "stuck: the heartbeat of process 4711 on n1 comes, but step 5 does not" in result[""].summary
+    assert result["loss"].status is Status.CRITICAL
+
+
+def test_a_silent_log_beside_a_beating_guard_is_fine(beating: Beating, tmp_path: Path) -> None:
+    log = tmp_path / "log.txt"
+    log.write_text("nothing more to say\n")
+    os.utime(log, (START, START))
+    for step in range(40):
+        beating.now += MINUTE
+        beating.beat(step)
+        assert beating.look(log=str(log))[""].status is Status.OK
+
+
+def test_a_beat_of_an_earlier_job_is_none(beating: Beating) -> None:
+    beating.now += MINUTE
+    beating.beat(7, job="80")
+    assert "no Guard has told its step" in beating.look()[""].summary
+
+
 def test_auto_learns_evaluations_that_nobody_announces(training: Training) -> None:
     training.wanted = {}
     training.iterate(1, 60)
-    wait(training, 12 * MINUTE)
+    assert set(wait(training, 12 * MINUTE)) == {Status.OK}
     for hour in range(1, 8):
         assert set(training.iterate(60 * hour + 1, 60)) == {Status.OK}
         assert set(wait(training, 12 * MINUTE)) == {Status.OK}
@@ -414,8 +565,6 @@ def test_a_log_that_may_not_be_read_is_unknown(training: Training, monkeypatch: 
 
 
 def test_memory_is_plain_json_and_small(training: Training) -> None:
-    import json
-
     training.iterate(1, 400)
     assert len(json.dumps(training.memory)) < 6000
 
@@ -451,6 +600,16 @@ def test_a_loss_that_jumps_at_a_resume_is_a_warning_and_a_new_beginning_is_none(
     training.job = replace(JOB, raw_id="90", started_at=training.now)
     training.state()
     training.write("".join(megatron(n, loss=9.9) for n in range(1, 60)))
+    assert training.look()["loss"].status is Status.OK
+
+
+def test_a_resume_is_held_against_the_loss_at_its_own_step(training: Training) -> None:
+    """The checkpoint lies before the falls of the loss that the crash has lost."""
+    training.write("".join(megatron(n, loss=6 - n / 100) for n in range(1, 300)))
+    training.state()
+    training.job = replace(JOB, raw_id="89", started_at=training.now)
+    training.state()
+    training.write("".join(megatron(n, loss=6 - n / 100) for n in range(100, 180)))
     assert training.look()["loss"].status is Status.OK
 
 

@@ -44,6 +44,22 @@ CASES = [
         "socket.cpp: [c10d] connect to 10.3.0.7:29500 failed: No route to host",
         "no connection between ranks with peer 10.3.0.7",
     ),
+    (
+        "[W socket.cpp:601] [c10d] The client socket has failed to connect to [n17.cluster]:29500 (errno: 111 - Connection refused).",
+        "no connection between ranks with peer n17.cluster",
+    ),
+    (
+        "RuntimeError: The client socket has timed out after 600s while trying to connect to (n17, 29500).",
+        "no connection between ranks with peer n17",
+    ),
+    (
+        "n1:7:9 [2] NCCL WARN socketProgress: Connection closed by remote peer fe80::a:b1<3721>",
+        "no connection between ranks with peer fe80::a:b1",
+    ),
+    (
+        "n4: Segmentation fault, core file /scratch/run/core.n4.71 written",
+        "segmentation fault with core file /scratch/run/core.n4.71",
+    ),
     ("E0325 api.py:869] failed (exitcode: -9) local_rank: 5 (pid: 26)", "killed (SIGKILL)"),
     (
         "     [6] finished collective #11, but didn't join collective #12 (count from 1)",
@@ -58,7 +74,7 @@ CASES = [
         "MPI could not start on rank 0",
     ),
     ("Traceback (most recent call last):", "error in the program"),
-    ("ValueError: no such shape", "error in the program"),
+    ("ValueError: no such shape", "error in the program (ValueError: no such shape)"),
 ]
 
 

@@ -9,7 +9,7 @@ import math
 import pytest
 
 from watchdogd.readers.lines import read_lines
-from watchdogd.readers.trainlog import loss, progress, progress_by, seconds
+from watchdogd.readers.trainlog import cost, loss, progress, progress_by, seconds
 
 MEGATRON = (
     " iteration     7310/  200000 | consumed samples:      7485440 | elapsed time per iteration (ms): 18250.5 |"
@@ -83,6 +83,15 @@ LINES = [
     (" 37%|███▋      | 370/1000 [1:02:10<1:45:50,  9.95s/it]", "bar of 1000", 370, None),
     ("Progress on:train 21.0it/90.0it rate:70.1s/it remaining:1:20:00 elapsed:24:10", "train", 21, None),
     ("step 12 done, loss=0.5", "step", 12, 0.5),
+    ('{"step": 70, "loss": 2.25}', "step", 70, 2.25),
+    ('{"current_steps": 15, "total_steps": 300, "loss": 1.75}', "step", 15, 1.75),
+    ("Epoch [2/9], Step [40/700], Loss: 0.25", "step", 40, 0.25),
+    ("Epoch: [3][  20/400]  Time 0.2 (0.3)  Loss 5.5e+00 (6.0e+00)", "epoch", 1220, 5.5),
+    ("Epoch(train)  [2][  30/500]  lr: 1e-3  time: 0.4  loss: 0.75", "epoch", 1030, 0.75),
+    (" eta: 1:02:03  iter: 59  total_loss: 4.5  loss_cls: 1.5", "step", 59, 4.5),
+    ("Epoch 4 | iter 25 step 5 | loss train: 3.5, val: n/a | iter time: 99.5 ms", "step", 25, 3.5),
+    ("30/600 [=>............................] - ETA: 9:59 - loss: 0.5", "bar of 600", 30, 0.5),
+    (" samples/sec: 31.5 | iteration     20/   900 | lm_loss: 6.5E+00 |", "iteration", 20, 6.5),
     ("iteration: 8 / 90  Loss: 3.25", "step", 8, 3.25),
 ]
 
@@ -105,6 +114,7 @@ def test_progress_and_loss_of_known_forms(
         "[Rank 7] (after 20 iterations) memory (MB) | allocated: 19494.9",
         "n1:81:82 [0] NCCL INFO 12 coll channels, 16 p2p channels, 4 p2p channels per peer",
         "***** Running training *****",
+        "srun: Force Terminated job step 7654321",
         "  Total optimization steps = 16",
     ],
 )
@@ -125,10 +135,33 @@ def test_a_loss_may_be_no_number() -> None:
     assert loss("{'loss': inf, 'epoch': 0.1}") == math.inf
 
 
+def test_what_tells_nan_without_saying_a_loss() -> None:
+    assert math.isnan(loss(" iteration 9/ 90 | number of nan iterations:   3 |") or 0.0)
+    assert math.isnan(loss("{'loss': 0.0, 'grad_norm': nan, 'epoch': 0.2}") or 0.0)
+    assert loss(" iteration 9/ 90 | number of nan iterations:   0 |") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "seconds_each"),
+    [
+        (MEGATRON, "sample", 18.2505 / 1024),
+        ("step: 20  loss: 3.1  memory: 9.5GiB(9%)  tps: 2,500  mfu: 31%", "token", 1 / 2500),
+        ("global_step=10, RunningAvgSamplesPerSec=12.5, CurrSamplesPerSec=13.0", "sample", 0.08),
+        ("| 7/16 [06:58<08:59, 2.5it/s]", "iteration", 0.4),
+        ("iter 460: loss 2.9130, time 101.50ms, mfu 31.12%", "iteration", 0.1015),
+    ],
+)
+def test_what_a_unit_of_work_costs(text: str, unit: str, seconds_each: float) -> None:
+    found = cost(text)
+    assert found
+    assert (found[0], found[1]) == (unit, pytest.approx(seconds_each))
+
+
 def test_seconds_of_an_iteration() -> None:
     assert seconds(MEGATRON) == pytest.approx(18.2505)
     assert seconds("| 7/16 [06:58<08:59, 58.93s/it]") == pytest.approx(58.93)
-    assert seconds("| 7/16 [06:58<08:59, 2.5it/s]") is None
+    assert seconds("| 7/16 [06:58<08:59, 2.5it/s]") == pytest.approx(0.4)
+    assert seconds("train loss 2.5") is None
 
 
 def test_the_users_pattern() -> None:

@@ -12,7 +12,7 @@ _EPOCH_SHARE = 0.01
 _EPOCH_START = 10.0
 
 Counter = dict[str, list[float]]
-"""Of each series: [present number, record, falls since the record]."""
+"""Of each series: [present number, record, falls since the record, mark of the last report]."""
 
 
 def advance(counter: Counter, report: Report) -> bool:
@@ -26,16 +26,17 @@ def advance(counter: Counter, report: Report) -> bool:
     if series is None:
         while len(counter) >= _SERIES:
             counter.pop(next(iter(counter)))
-        counter[report.series] = [report.number, report.number, 0]
+        counter[report.series] = [report.number, report.number, 0, report.mark]
         return True
-    present, record, falls = series
+    present, record, falls, mark = series
+    series[3] = report.mark
     if report.number > present:
         series[0] = report.number
         if report.number > record:
-            series[1:] = [report.number, 0]
+            series[1:3] = [report.number, 0]
         return True
     if report.number == present:
-        return False
+        return report.mark != mark
     anew = _anew(report, present, record)
     if not anew and falls:
         return False

@@ -43,13 +43,15 @@ def renew(state: State) -> State:
     return {**state, "window": []}
 
 
-def rise(state: State, share: float = _SHARE) -> Rise | None:
+def rise(state: State, share: float = _SHARE, *, least: int = WINDOW) -> Rise | None:
     """The rise, or None: by `share` of the best level at least, and by twice the usual step.
+
+    `least` values have to be there: after `renew` fewer than a window may be enough.
 
     A spike that comes back within half a window does not move the median; drops are no rise.
     """
     window, best = state.get("window", ()), state.get("best")
-    if best is None or len(window) < WINDOW:
+    if best is None or len(window) < least:
         return None
     level = statistics.median(window)
     if level - best <= max(share * abs(best), _NOISE * state["noise"]):

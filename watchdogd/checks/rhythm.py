@@ -10,13 +10,16 @@ UNKNOWN = 1800.0
 """The limit until the rhythm is known."""
 NEEDED = 10
 """Intervals before the rhythm counts as known."""
+YOUNG, YOUNG_AT_LEAST = 5400.0, 900.0
+"""Seconds of a run's life in which its first hourly evaluation is still to come, and the least limit then."""
 _RECENT, _LONG = 128, 8
 _LONG_KEPT = 3 * 86400.0
 _MULTIPLE, _LONG_MULTIPLE = 3.0, 1.5
 _OUTLIER = 4.0
 
 Rhythm = dict[str, Any]
-"""`recent`: the last intervals in seconds; `long`: [time, interval] of those far above (an evaluation)."""
+"""`recent`: the last intervals in seconds; `long`: [time, interval] of those far above (an evaluation);
+`lived`: seconds of all intervals."""
 
 
 def learn(rhythm: Rhythm, interval: float, now: float) -> Rhythm:
@@ -28,15 +31,26 @@ def learn(rhythm: Rhythm, interval: float, now: float) -> Rhythm:
         long = [*long, [now, interval]][-_LONG:]
     else:
         recent = [*recent, round(interval, 3)][-_RECENT:]
-    return {"recent": recent, "long": long}
+    return {"recent": recent, "long": long, "lived": round(rhythm.get("lived", 0.0) + interval)}
 
 
 def limit(rhythm: Rhythm, now: float) -> float | None:
-    """Seconds of silence that mean a hang: three times the 95th percentile of the intervals, one and a half
-    times the longest pause of the last days, between 5 minutes and 2 hours; None while it is not known."""
+    """Seconds of silence that mean a hang; None while it is not known.
+
+    Three times the 95th percentile of the intervals, or one and a half times the longest pause of the last
+    days, between 5 minutes (15 in the first hour and a half of a run) and 2 hours, but never less than one
+    and a half times that percentile.
+    """
     recent = rhythm.get("recent", ())
     if len(recent) < NEEDED:
         return None
     high: float = sorted(recent)[int(0.95 * (len(recent) - 1))]
     longest: float = max((gap for at, gap in rhythm.get("long", ()) if now - at < _LONG_KEPT), default=0.0)
-    return min(max(_MULTIPLE * high, _LONG_MULTIPLE * longest, AT_LEAST), AT_MOST)
+    least = YOUNG_AT_LEAST if rhythm.get("lived", YOUNG) < YOUNG else AT_LEAST
+    wanted = min(max(_MULTIPLE * high, _LONG_MULTIPLE * longest, least), AT_MOST)
+    return max(wanted, _LONG_MULTIPLE * high)
+
+
+def guess(rhythm: Rhythm) -> float:
+    """The limit while it is not known: half an hour, and twice the longest interval seen so far."""
+    return max(UNKNOWN, 2 * max(rhythm.get("recent", ()), default=0.0))

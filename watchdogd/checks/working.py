@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from watchdogd.plugin import Job, Run, Snapshot
@@ -13,12 +13,37 @@ if TYPE_CHECKING:
 class Working:
     """The job that runs; or `excuse`, why nothing is to be judged; or `blind`, why nobody knows.
 
-    None of the three: the check speaks of no run, and is judged at all times.
+    None of the three: the check speaks of no run, and is judged at all times. `absent`: the excuse is that
+    the job which worked before does not live any more, or lives anew.
     """
 
     job: Job | None = None
     excuse: str = ""
     blind: str = ""
+    absent: bool = False
+
+    def since(self, memory: dict[str, Any], now: float) -> float:
+        """Since when there could be progress: the job's start, or the end of what excused it.
+
+        Kept in a check's memory (`begin`, `excused`); 0 where no job was ever seen.
+        """
+        if self.excuse:
+            memory["excused"] = now
+        if self.job:
+            memory["begin"] = self.job.started_at or memory.get("begin", now)
+        return max(float(memory.get("begin", 0.0)), float(memory.get("excused", 0.0)))
+
+
+def of(run: Run, snapshot: Snapshot) -> tuple[Job, ...]:
+    """The living jobs of a run; a plain process goes by the run's own name."""
+    name = run.name if snapshot.backend == "process" else run.job_name
+    return tuple(job for job in snapshot.of(name) if not job.ended)
+
+
+def running(run: Run, snapshot: Snapshot) -> tuple[Job, ...]:
+    """The running jobs of a run, the one that started last first."""
+    jobs = [job for job in of(run, snapshot) if job.state == "RUNNING"]
+    return tuple(sorted(jobs, key=lambda job: (job.started_at or 0.0, job.raw_id), reverse=True))
 
 
 def working(run: Run | None, snapshot: Snapshot | None) -> Working:
@@ -30,15 +55,15 @@ def working(run: Run | None, snapshot: Snapshot | None) -> Working:
         return Working()
     if snapshot.jobs is None:
         return Working(blind=snapshot.trouble or "the queue did not answer")
-    process = snapshot.backend == "process"
-    jobs = [job for job in snapshot.of(run.name if process else run.job_name) if not job.ended]
-    running = [job for job in jobs if job.state == "RUNNING" or (process and job.state == "SUSPENDED")]
-    if running:
-        return Working(max(running, key=lambda job: (job.started_at or 0.0, job.raw_id)))
+    jobs = of(run, snapshot)
+    stopped = [job for job in jobs if snapshot.backend == "process" and job.state == "SUSPENDED"]
+    works = next(iter((*running(run, snapshot), *stopped)), None)
+    if works:
+        return Working(works)
     if not jobs:
-        return Working(excuse="no job runs")
+        return Working(excuse="no job runs", absent=True)
     job = jobs[0]
     if job.waiting:
         reason = f" ({job.reason})" if job.reason not in ("", "None") else ""
-        return Working(excuse=f"job {job.id} waits{reason}")
+        return Working(excuse=f"job {job.id} waits{reason}", absent=True)
     return Working(excuse=f"job {job.id} is {job.state.lower()}")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 RUN_PLUGINS = {
     "job_liveness": None,
-    "log_staleness": "log",
+    "log_staleness": None,
     "checkpoint_age": "checkpoints",
     "gpu_health": "gpus_per_node",
     "memory_leak": "memory_free",
@@ -137,9 +137,7 @@ class _Builder:
         for plugin in section.checks:
             self._entry(plugin, f"runs.{name}.checks.{plugin}")
         for plugin, key in RUN_PLUGINS.items():
-            wished = (
-                getattr(section, key) not in (None, ()) if key else run.backend != "none" or not section.log
-            )
+            wished = getattr(section, key) not in (None, ()) if key else _brought(plugin, run, section)
             if plugin in self.catalog and (wished or plugin in section.checks):
                 yield from self._check(f"{name}/{plugin}", plugin, section, f"runs.{name}", run)
 
@@ -294,6 +292,12 @@ def _crossed(values: Mapping[str, Any]) -> str:
 @lru_cache(maxsize=512)
 def _adapter(annotation: Any) -> TypeAdapter[Any]:
     return TypeAdapter(annotation)
+
+
+def _brought(plugin: str, run: Run, section: RunSection) -> bool:
+    """Whether a run brings a check that needs no key: where jobs can be asked for, or the log alone tells."""
+    jobs = run.backend != "none"
+    return jobs or bool(section.log) == (plugin == "log_staleness")
 
 
 def _plain(value: Any) -> Any:

@@ -32,9 +32,9 @@ def mode(inbox: str) -> int:
     return 0o660 if found & stat.S_ISGID and found & stat.S_IWGRP else 0o600
 
 
-def left(inbox: str, run: str, user: str) -> Iterator[tuple[float, str]]:
-    """When each sample of the run was written, and its text; only those that `user` wrote."""
-    prefix = f"{file_name(run)}.sample."
+def left(inbox: str, run: str, user: str, kind: str = "sample") -> Iterator[tuple[float, str]]:
+    """When each sample (or other kind) of the run was written, and its text; only what `user` wrote."""
+    prefix = f"{file_name(run)}.{kind}."
     try:
         names = sorted(os.listdir(inbox)) if inbox else []
     except OSError:

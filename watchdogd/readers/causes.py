@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from watchdogd.readers import peers
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -14,10 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What a line tells: its kind (of KINDS), and a sentence with the rank or node where it names one."""
+    """What a line tells: its kind (of KINDS), and a sentence with the rank or node where it names one.
+
+    `peer`: the address or name of the host at the other end of a connection that failed.
+    """
 
     kind: str
     sentence: str
+    peer: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +109,13 @@ KINDS = (
         "no route to host",
         "connection reset by peer",
         "connection timed out",
+        "connection closed by",
+        "connection closed by remote peer",
+        "network is unreachable",
+        "host is unreachable",
+        "client socket has timed out",
+        "client socket has failed to connect",
+        "ncclremoteerror",
         "remote process exited or there was a network error",
     ),
     _kind("killed (SIGKILL)", 4, "exitcode: -9", "exitcode  : -9", "signal 9 (sigkill)", "exit code 137"),
@@ -133,9 +146,10 @@ FATAL = frozenset(
 """Kinds after which no training goes on by itself."""
 _NEEDLES = tuple(needle for kind in KINDS for needle in kind.needles)
 _WEIGHTS = {kind.name: kind.weight for kind in KINDS}
+_SHOWN = 160
 _RANK = re.compile(r"\brank\s?(\d+)|^\s*\[(\d+)\] (?:finished|joined) collective", re.IGNORECASE)
-_NODE = re.compile(r"\bON (\S+?) CANCELLED|srun: error: ([\w.-]+): task")
-_PEER = re.compile(r"\b((?:\d{1,3}\.){3}\d{1,3})(?:<\d+>|:\d+)?")
+_NODE = re.compile(r"\bON (\S*\w) CANCELLED|srun: error: ([\w.-]+): task")
+_CORE = re.compile(r"(?i:core)\b.*?(/\S*core[\w.-]*)")
 
 
 def find(lines: Sequence[Line]) -> list[Cause]:
@@ -148,8 +162,8 @@ def find(lines: Sequence[Line]) -> list[Cause]:
 
 
 def root(causes: Sequence[Cause]) -> Cause | None:
-    """Of several causes the one nearest to the root; of equals the first."""
-    return min(causes, key=lambda cause: _WEIGHTS[cause.kind], default=None)
+    """Of several causes the one nearest to the root; of equals the first that says more than its kind."""
+    return min(causes, key=lambda cause: (_WEIGHTS[cause.kind], cause.sentence == cause.kind), default=None)
 
 
 def _of_line(line: Line, present: Sequence[str]) -> Cause | None:
@@ -158,12 +172,13 @@ def _of_line(line: Line, present: Sequence[str]) -> Cause | None:
         return None
     for kind in KINDS:
         if kind.fits(line.text, low):
-            return Cause(kind.name, " ".join([kind.name, *_places(kind, line)]))
+            peer = peers.of(line.text) if kind.name == "no connection between ranks" else ""
+            return Cause(kind.name, " ".join([kind.name, *_places(kind, line, peer)]), peer)
     return None
 
 
-def _places(kind: Kind, line: Line) -> list[str]:
-    """`on rank 3`, `on node n12`, `with peer 10.0.0.7`, as far as the line says so."""
+def _places(kind: Kind, line: Line, peer: str) -> list[str]:
+    """`on rank 3`, `on node n12`, `with peer 10.0.0.7`, the error itself, as far as the line says so."""
     found = []
     rank = _RANK.search(line.text)
     if rank:
@@ -177,7 +192,11 @@ def _places(kind: Kind, line: Line) -> list[str]:
     node = _NODE.search(line.text)
     if node:
         found.append(f"on node {node[1] or node[2]}")
-    peer = _PEER.search(line.text) if kind.weight == 3 else None
     if peer:
-        found.append(f"with peer {peer[1]}")
+        found.append(f"with peer {peer}")
+    core = _CORE.search(line.text) if kind.name == "segmentation fault" else None
+    if core:
+        found.append(f"with core file {core[1]}")
+    if kind is KINDS[-1] and not line.text.startswith("Traceback"):
+        found.append(f"({line.text.strip()[:_SHOWN]})")
     return found

@@ -11,35 +11,69 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
 _LOSS = re.compile(
-    rf"[Ll]oss(?:_step|/train/total)?['\"]?\s*[:= ]\s*['\"]?({_NUMBER}|[-+]?(?i:nan|inf(?:inity)?))\b"
+    rf"[Ll]oss(?:_step|/train/total| train)?['\"]?\s*[:= ]\s*['\"]?({_NUMBER}|[-+]?(?i:nan|inf(?:inity)?))\b"
 )
-_LOSS_NAMES = ("lm ", "lm-", "reduced_train_", "train_", "train ", "train/", "train/crossentropy")
+_LOSS_NAMES = (
+    "lm ",
+    "lm-",
+    "lm_",
+    "reduced_train_",
+    "train_",
+    "train ",
+    "train/",
+    "train/crossentropy",
+    "total_",
+)
 """What may stand before `loss`; the first ones are the surest."""
 _NOT_TRAINING = re.compile(r"\b(?:val|eval|test)\w*[ /_-]+(?:\w+[ /_-]+)?$")
+_NAN_ITERATIONS = re.compile(r"number of nan iterations: *[1-9]")
+_NAN_GRADIENT = re.compile(r"['\"]grad_norm['\"]: ['\"]?nan")
 _SECONDS = (
-    ("per iteration (ms)", re.compile(r"per iteration \(ms\): *(" + _NUMBER + ")"), 0.001),
-    ("s/it", re.compile(r"(?<![\w.])(" + _NUMBER + r")s/it\b"), 1.0),
+    ("per iteration (ms)", re.compile(rf"per iteration \(ms\): *({_NUMBER})"), 0.001),
+    ("train_step_timing in s", re.compile(rf"train_step_timing in s[:=] *({_NUMBER})"), 1.0),
+    ("s/it", re.compile(rf"(?<![\w.])({_NUMBER})s/it\b"), 1.0),
+    ("ms, mfu", re.compile(rf"\btime ({_NUMBER})ms, mfu"), 0.001),
+    ("iter time", re.compile(rf"\biter time: ({_NUMBER}) ?ms"), 0.001),
+    ("seconds:", re.compile(rf"step: \d+, seconds: ({_NUMBER})"), 1.0),
 )
+_RATES = (
+    ("token", "tps:", re.compile(rf"\btps: *({_NUMBER})")),
+    (
+        "token",
+        "tokens",
+        re.compile(rf"tokens(?:_per_|/| per )sec(?:ond)?\w*(?:/\w+)?['\"]?[:= ]+({_NUMBER})"),
+    ),
+    ("token", '"wps"', re.compile(rf"\"wps\": \"?({_NUMBER})")),
+    ("sample", "amples", re.compile(rf"[Ss]amples(?:/s|/sec|_per_sec\w*|PerSec)['\"]?[:= ]+({_NUMBER})")),
+    ("iteration", "it/s", re.compile(rf"(?<![\w.])({_NUMBER})it/s\b")),
+)
+"""How much a second: what of, a needle and the number; of several in a line the first (a running average)."""
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
 
 
-_BATCH = re.compile(r"global batch size: *(\d+)")
+_BATCH = re.compile(r"global[ _]batch[ _]size: *(\d+)")
 _SKIPPED = re.compile(r"skipped iterations: *(\d+)")
 _SKIPPED_RUNNING = re.compile(r"(?<!\w)skipped=(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One line that says how far the training is. `series` tells different counters apart."""
+    """One line that says how far the training is. `series` tells different counters apart.
+
+    `mark` tells two reports apart whose numbers were rounded to one (HF Trainer's epoch), where it is not 0.
+    """
 
     series: str
     number: float
     total: float | None = None
+    mark: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +129,24 @@ FORMATS = (
     _format("num_updates", "num_updates", r"num_updates['\"]?[:= ]+['\"]?(\d+)"),
     _format("update", '"update"', r"\"update\": \"?(\d+(?:\.\d+)?)"),
     _format("train", "Progress on:", r"Progress on:train ([\d.]+)(?:k?it)/([\d.]+)"),
+    _format("epoch", "━", r"Epoch (\d+)(?:/\d+)?\s.*?(?<![\d.:])(\d+)/(\d+) ", _of_epoch),
+    _format("epoch", "Epoch(train)", r"Epoch\(train\)\s+\[(\d+)\]\[\s*(\d+)/(\d+)\]", _of_epoch),
+    _format("iter", "Iter(train)", r"Iter\(train\)\s+\[\s*(\d+)/(\d+)\]"),
+    _format("epoch", "Epoch: [", r"Epoch: \[(\d+)\]\s*\[\s*(\d+)/(\d+)\]", _of_epoch),
+    _format("epoch", "Epoch: ", r"Epoch: (\d+) \[(\d+)/(\d+) \(", _of_epoch),
+    _format("step", "current_steps", r"current_steps['\"]?: *(\d+)"),
     _format("epoch", "Epoch ", r"Epoch (\d+):.*?(?<![\d.])(\d+)(?:/(\d+)|it) \[", _of_epoch),
     _format("epoch", "'epoch'", r"loss'.*'epoch': '?(\d+(?:\.\d+)?)"),
 )
-_BAR = re.compile(r"(\d+)/(\d+) \[\d+:\d\d(?::\d\d)?<")
+_BAR = re.compile(r"(\d+)/(\d+) \[(?:\d+:\d\d(?::\d\d)?<|[=>.]{3,}\])")
 _ANY_WORDS = ("step", "iter", "batch", "update")
 _ANY = re.compile(
-    r"(?:global[_ ]step|iteration|iter|step|update|batch)[\s:=#\[]{0,4}(\d+)(?:\s*/\s*(\d+))?(?![\d.]*[a-z])"
+    r"(?:global[_ ]step|iteration|iter|step|update|batch)['\"]?[\s:=#\[]{0,4}(\d+)"
+    r"(?:\s*/\s*(\d+))?(?![\d.]*[a-z])"
 )
-_NO_PROGRESS = re.compile(r"checkpoint|load|sav(?:e|ing)|resum|restor|skip|error|warn|timeout|valid|eval")
+_NO_PROGRESS = re.compile(
+    r"slurm|srun:|checkpoint|load|sav(?:e|ing)|resum|restor|skip|error|warn|timeout|valid|eval"
+)
 
 
 def progress(text: str) -> Report | None:
@@ -111,8 +154,9 @@ def progress(text: str) -> Report | None:
     for known in FORMATS:
         if known.needle in text and (match := known.pattern.search(text)):
             number, total = known.read(match)
-            return Report(known.series, number, total)
-    if "<" in text and (bars := _BAR.findall(text)):
+            mark = float(crc32(text[match.start() :].encode())) if known.needle == "'epoch'" else 0.0
+            return Report(known.series, number, total, mark)
+    if ("<" in text or " [=" in text or " [>" in text or " [." in text) and (bars := _BAR.findall(text)):
         number, total = bars[-1]
         return Report(f"bar of {total}", float(number), float(total))
     return _any_counter(text.lower())
@@ -146,15 +190,19 @@ def progress_by(pattern: str, text: str) -> Report | None:
 
 
 def loss(text: str) -> float | None:
-    """The training loss in this line (may be NaN or infinite), or None. Validation losses do not count."""
-    if "oss" not in text:
-        return None
+    """The training loss in this line (may be NaN or infinite), or None. Validation losses do not count.
+
+    Also NaN: a report of Megatron about NaN iterations, which then names no loss, and the loss of 0 that HF
+    Trainer prints beside a gradient that is NaN.
+    """
     best = None
-    for match in _LOSS.finditer(text):
+    for match in _LOSS.finditer(text) if "oss" in text else ():
         rank = _loss_rank(text[max(match.start() - 24, 0) : match.start()].lower())
         if rank is not None and (best is None or rank < best[0]):
             best = rank, float(match[1])
-    return best[1] if best else None
+    if best is None:
+        return math.nan if "nan iterations" in text and _NAN_ITERATIONS.search(text) else None
+    return math.nan if not best[1] and "grad_norm" in text and _NAN_GRADIENT.search(text) else best[1]
 
 
 def _loss_rank(before: str) -> int | None:
@@ -171,14 +219,40 @@ def seconds(text: str) -> float | None:
     """How long one iteration takes by this line's own words, or None."""
     for needle, pattern, unit in _SECONDS:
         if needle in text and (match := pattern.search(text)):
-            value = float(match[1]) * unit
-            return value if math.isfinite(value) and value > 0 else None
+            return _positive(float(match[1]) * unit)
+    rate = _rate(text, "iteration")
+    return 1.0 / rate if rate else None
+
+
+def cost(text: str) -> tuple[str, float] | None:
+    """Seconds for one token, sample or iteration, and which of them; None where the line does not say.
+
+    A batch that grows lengthens iterations, not samples or tokens.
+    """
+    for unit in ("token", "sample"):
+        if rate := _rate(text, unit):
+            return unit, 1.0 / rate
+    taken, batch = seconds(text), batch_size(text)
+    if taken is None:
+        return None
+    return ("sample", taken / batch) if batch else ("iteration", taken)
+
+
+def _rate(text: str, unit: str) -> float | None:
+    """Units a second."""
+    for name, needle, pattern in _RATES:
+        if name == unit and needle in text and (match := pattern.search(_THOUSANDS.sub("", text))):
+            return _positive(float(match[1]))
     return None
+
+
+def _positive(value: float) -> float | None:
+    return value if math.isfinite(value) and value > 0 else None
 
 
 def batch_size(text: str) -> float | None:
     """Samples in one iteration, as Megatron says it, or None."""
-    match = _BATCH.search(text) if "global batch size" in text else None
+    match = _BATCH.search(text) if "batch" in text else None
     return float(match[1]) or None if match else None
 
 

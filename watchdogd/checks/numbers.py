@@ -1,0 +1,114 @@
+"""The numbers that a training tells, taken in one by one: progress, loss, pace, skipped iterations.
+
+All is kept as plain values in a check's memory: `report` (the last progress), `rhythm` and `limit` (the usual
+silence), `loss`, `level` and `curve` (the loss over the numbers), `pace`, `skips`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.checks import level
+from watchdogd.checks.rhythm import learn
+from watchdogd.checks.rhythm import limit as learned_limit
+from watchdogd.readers import trainlog
+
+if TYPE_CHECKING:
+    from watchdogd.readers.trainlog import Report
+
+SKIPS = 20
+"""Last progress reports of which it is known whether iterations were skipped."""
+_CURVE = 64
+
+
+def note_progress(report: Report, text: str, memory: dict[str, Any], at: float, *, first: bool) -> None:
+    """The number grew: learn the interval since it last did, unless a quiet phase lay between.
+
+    `first`: of all that came in this round, so that its time tells an interval.
+    """
+    before = memory.get("report")
+    phase = memory.pop("phase", None)
+    for key in ("cause", "ended"):
+        memory.pop(key, None)
+    if before and first and phase is None and at > before["at"]:
+        memory["rhythm"] = learn(memory.get("rhythm", {}), at - before["at"], at)
+        memory["limit"] = learned_limit(memory["rhythm"], at)
+    memory["known"] = True
+    earlier = memory.pop("before", None)
+    if earlier is not None and report.number < earlier:
+        _rewind(memory, report.number, anew=report.number < earlier / 2)
+    _note_pace(report.series, text, memory)
+    _note_skips(text, memory)
+    memory["report"] = {
+        "series": report.series,
+        "number": report.number,
+        "total": report.total,
+        "at": at,
+        "seconds": trainlog.seconds(text),
+    }
+
+
+def _rewind(memory: dict[str, Any], number: float, *, anew: bool) -> None:
+    """A resume begins at an earlier number: its loss is held against the level that was reached there."""
+    curve = [point for point in memory.get("curve", ()) if point[0] <= number]
+    memory["curve"] = curve
+    if curve and "level" in memory:
+        memory["level"] = {**memory["level"], "best": curve[-1][1]}
+    else:
+        memory.pop("level", None)
+    if anew:
+        memory.pop("pace", None)
+
+
+def _note_pace(series: str, text: str, memory: dict[str, Any]) -> None:
+    """Seconds for a token, a sample or an iteration: a ramp-up of the batch size is no slowness."""
+    found = trainlog.cost(text)
+    if found is None:
+        return
+    name = f"{series} {found[0]}"
+    if memory.get("pace", {}).get("series", name) == name:
+        memory["pace"] = {**level.take(memory.get("pace", {}), found[1]), "series": name}
+
+
+def _note_skips(text: str, memory: dict[str, Any]) -> None:
+    """Whether this report's iterations were skipped (their gradients overflowed)."""
+    skipped = trainlog.skipped(text)
+    if skipped is None:
+        return
+    state = memory.get("skips", {"last": [], "seen": 0, "total": None})
+    new = skipped.count if not skipped.running else max(skipped.count - (state["total"] or 0), 0)
+    first = skipped.running and state["total"] is None
+    memory["skips"] = {
+        "last": [*state["last"], int(new > 0 and not first)][-SKIPS:],
+        "seen": state["seen"] + 1,
+        "total": skipped.count if skipped.running else None,
+    }
+
+
+def note_loss(value: float, memory: dict[str, Any], at: float) -> None:
+    """One loss; a number moves the level, anything else is counted."""
+    state = memory.get("loss") or {"bad": 0, "good": None, "since": at}
+    if math.isfinite(value):
+        memory["level"] = level.take(memory.get("level", {}), value)
+        _note_curve(memory)
+        memory["losses"] = memory.get("losses", 0) + 1
+        memory["loss"] = {"bad": 0, "good": value, "since": at}
+    else:
+        memory["loss"] = {
+            "bad": state["bad"] + 1,
+            "good": state["good"],
+            "since": state["since"] if state["bad"] else at,
+            "word": str(value),
+        }
+
+
+def _note_curve(memory: dict[str, Any]) -> None:
+    """The lowest level so far, by the training's number: thinned to some dozens of points."""
+    state, report = memory["level"], memory.get("report")
+    if state.get("age") or state.get("best") is None or not report:
+        return
+    curve = memory.get("curve", [])
+    if len(curve) >= _CURVE:
+        curve = curve[::2]
+    memory["curve"] = [*curve, [report["number"], round(state["best"], 5)]]

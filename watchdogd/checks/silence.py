@@ -1,0 +1,233 @@
+"""Whether a run is silent, or writes and gets nowhere, and which limit says so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from watchdogd.checks import peer, rhythm, stopped
+from watchdogd.checks.corefile import core_file
+from watchdogd.plugin import Metric, Result, Status, warning
+from watchdogd.readers.causes import FATAL
+from watchdogd.units import format_duration, iso
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from watchdogd.checks.working import Working
+
+AFTER_CRASH = 300.0
+"""Seconds without progress, after a line that no training survives: Slurm may say RUNNING for hours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """`stale_after` and `grace` in seconds; `progress`: the user's pattern, or None."""
+
+    stale_after: float | Literal["auto"]
+    grace: float
+    progress: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """Seconds that may pass without progress, and in words where the number comes from."""
+
+    seconds: float
+    why: str
+
+    def __str__(self) -> str:
+        """As messages say it."""
+        return f"limit {format_duration(self.seconds)}: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One look at what the run tells: its log's pattern (empty: none), whose job it is, and `memory`."""
+
+    log: str
+    state: Working
+    memory: Mapping[str, Any]
+    begin: float
+    now: float
+
+    @property
+    def newest(self) -> tuple[str, float] | None:
+        """What told last, a file or the Guard's heartbeat, and when; None where nothing ever did."""
+        told = [
+            (f"{place[0]} written to", float(place[4])) for place in self.memory.get("files", {}).values()
+        ]
+        beat = self.memory.get("beat")
+        if beat:
+            told.append((f"heartbeat of {beat['where']}", float(beat["at"])))
+        if not told:
+            return None
+        what, at = max(told, key=lambda each: each[1])
+        return what, max(at, self.begin)
+
+
+def judge(look: Look, limits: Limits) -> Result:
+    """Stale: nothing is told. Stuck: bytes, but the number does not grow."""
+    allowed = _allowance(limits, look.memory)
+    newest = look.newest
+    if newest is None:
+        what = f"no log: no file matches {look.log}" if look.log else "no heartbeat of its Guard"
+        return _waiting(look, look.begin, allowed, what)
+    told, wrote = newest
+    if look.now - wrote >= allowed.seconds:
+        return _waiting(look, wrote, allowed, _silent(told))
+    report = look.memory.get("report")
+    if report:
+        phase_began = (look.memory.get("phase") or [0, 0, 0.0])[2]
+        moved = max(report["at"], look.begin, phase_began)
+        if look.now - moved >= allowed.seconds:
+            return _waiting(look, moved, allowed, f"stuck: {_grows(told)}, but {number(report)} does not")
+    else:
+        late = _no_progress_yet(look, limits, allowed, told)
+        if late:
+            return late
+    return _fine(look, told, look.now - wrote, allowed)
+
+
+def _silent(told: str) -> str:
+    path = told.removesuffix(" written to")
+    return f"silent: nothing was written to {path}" if path != told else f"silent: no {told}"
+
+
+def _grows(told: str) -> str:
+    path = told.removesuffix(" written to")
+    return f"{path} grows" if path != told else f"the {told} comes"
+
+
+def _no_progress_yet(look: Look, limits: Limits, allowed: Allowance, told: str) -> Result | None:
+    """Bytes come, and no number yet: has the start had its time?"""
+    begin, limit = (
+        look.begin,
+        Allowance(max(allowed.seconds, limits.grace), "until a job's first progress line"),
+    )
+    cause = look.memory.get("cause")
+    if cause and cause[0] in FATAL:
+        begin, limit = max(begin, cause[3]), allowed
+    if not begin or look.now - begin < limit.seconds:
+        return None
+    if look.memory.get("known") or limit is allowed:
+        return _waiting(look, begin, limit, f"stuck: {_grows(told)}, but no progress line came")
+    return _unmatched(look, limits.progress) if limits.progress else None
+
+
+def _allowance(limits: Limits, memory: Mapping[str, Any]) -> Allowance:
+    """The limit that applies now."""
+    if limits.stale_after != "auto":
+        usual = Allowance(limits.stale_after, "stale_after")
+    elif memory.get("limit"):
+        usual = Allowance(memory["limit"], "learned from the run's own rhythm")
+        if "report" not in memory and limits.grace > usual.seconds:
+            usual = Allowance(limits.grace, "until a job's first progress line")
+    else:
+        usual = Allowance(rhythm.guess(memory.get("rhythm", {})), "until the run's rhythm is known")
+    kind = memory.get("cause", [""])[0]
+    if kind in FATAL and usual.seconds > AFTER_CRASH:
+        return Allowance(AFTER_CRASH, f"after '{kind}' in the log")
+    phase = memory.get("phase")
+    if phase and phase[1] > usual.seconds:
+        return Allowance(phase[1], f"quiet phase '{phase[0]}'")
+    return usual
+
+
+def _waiting(look: Look, since: float, allowed: Allowance, what: str) -> Result:
+    """The alarm once the limit has passed, OK before; UNKNOWN where nobody knows whether a job runs."""
+    age = look.now - since
+    metrics = {"age": Metric(round(age), "s", crit=allowed.seconds), **numbers(look.memory)}
+    if age < allowed.seconds:
+        line = f"{what} yet, for {format_duration(age)} ({allowed})"
+        return Result(Status.OK, f"{before(look.memory)}{line}", metrics)
+    parts = [f"{what} since {iso(since)}, {format_duration(age)} ago ({allowed})", *_known(look, what)]
+    status = Status.UNKNOWN if look.state.blind else Status.CRITICAL
+    return Result(status, "; ".join(parts), metrics, evidence(look.memory))
+
+
+def _known(look: Look, what: str) -> list[str]:
+    """What else is known: the last number, the cause, who stopped first, the job."""
+    report, job = look.memory.get("report"), look.state.job
+    moved = report["at"] if report else 0.0
+    first = stopped.first_file(look.memory, look.begin, moved) or stopped.first_rank(look.memory, moved)
+    parts = [f"last {number(report)}"] if report and not what.startswith("stuck") else []
+    parts += filter(None, [cause(look.memory, look.state), first])
+    if job:
+        doing = "runs" if job.state == "RUNNING" else f"is {job.state.lower()}"
+        parts.append(f"job {job.id} {doing}{f' on {job.nodes}' if job.nodes else ''}")
+    if look.state.blind:
+        parts.append(f"whether its job runs is not known: {look.state.blind}")
+    return parts
+
+
+def _unmatched(look: Look, pattern: str) -> Result:
+    """Lines come, but none ever fitted the user's pattern."""
+    return warning(
+        f"no line of {look.log} matches progress = '{pattern}' in "
+        f"{format_duration(look.now - look.begin)}: mend the pattern, or the run makes no progress",
+        details=evidence(look.memory),
+    )
+
+
+def _fine(look: Look, told: str, age: float, allowed: Allowance) -> Result:
+    report = look.memory.get("report")
+    said = f"{number(report)} {format_duration(look.now - report['at'])} ago, " if report else ""
+    summary = f"{before(look.memory)}{said}{told} {format_duration(age)} ago ({allowed})"
+    metrics = {"age": Metric(round(age), "s", crit=allowed.seconds), **numbers(look.memory)}
+    return Result(Status.OK, summary, metrics)
+
+
+# Wording.
+
+
+def before(memory: Mapping[str, Any]) -> str:
+    """That the job whose hang was told has ended, until the next one progresses: it is no recovery."""
+    return f"job {memory['ended']} ended without going on; " if "ended" in memory else ""
+
+
+def cause(memory: Mapping[str, Any], state: Working) -> str:
+    """`cause: ...` with the node to be left out, or the core file to be looked at, where they are known."""
+    if "cause" not in memory:
+        return ""
+    kind, sentence, address, _ = memory["cause"]
+    if address and memory.get("peer", [""])[0] == address and memory["peer"][1]:
+        return f"cause: {sentence}, which is {memory['peer'][1]} (--exclude={memory['peer'][1]})"
+    if kind == "segmentation fault" and "core file" not in sentence and state.job:
+        found = core_file(state.job.work_dir, state.job.started_at or 0.0)
+        return f"cause: {sentence}, core file {found}" if found else f"cause: {sentence}"
+    return f"cause: {sentence}"
+
+
+def find_peer(memory: dict[str, Any], state: Working) -> None:
+    """Ask once which node has the address that a cause names."""
+    address = memory.get("cause", ["", "", ""])[2]
+    if address and state.job and memory.get("peer", [""])[0] != address:
+        memory["peer"] = [address, peer.find(address, state.job.nodes, memory.get("addresses", {}))]
+
+
+def number(report: Mapping[str, Any]) -> str:
+    """`iteration 12/90`."""
+    total = f"/{report['total']:g}" if report["total"] else ""
+    return f"{report['series']} {report['number']:.10g}{total}"
+
+
+def numbers(memory: Mapping[str, Any]) -> dict[str, Metric]:
+    """Progress, time of an iteration and loss as metrics."""
+    found = {}
+    report, loss = memory.get("report"), memory.get("loss")
+    if report:
+        found["progress"] = Metric(report["number"])
+        if report["total"]:
+            found["total"] = Metric(report["total"])
+        if report["seconds"]:
+            found["iteration_time"] = Metric(report["seconds"], "s")
+    if loss and loss["good"] is not None and not loss["bad"]:
+        found["loss"] = Metric(loss["good"])
+    return found
+
+
+def evidence(memory: Mapping[str, Any]) -> str:
+    """The last lines of the log."""
+    lines = memory.get("tail", ())
+    return "last lines of the log:\n" + "\n".join(lines) if lines else ""

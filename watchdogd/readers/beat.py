@@ -1,0 +1,47 @@
+"""A heartbeat that the Guard left in the inbox: how far a training is, and its loss."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from watchdogd.errors import UnreadableError
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """`written`: the file's time, by its file server's clock. `job`: the batch system's id, or empty."""
+
+    written: float
+    run: str
+    job: str
+    host: str
+    pid: int
+    step: float | None = None
+    loss: float | None = None
+
+    @property
+    def where(self) -> str:
+        """The process that beats."""
+        return f"process {self.pid} on {self.host}"
+
+
+def read(text: str, written: float) -> Beat:
+    """One beat. UnreadableError where it is none."""
+    try:
+        said = json.loads(text)
+        return Beat(
+            written,
+            str(said["run"]),
+            str(said.get("job") or ""),
+            str(said.get("host", "")),
+            int(said.get("pid", 0)),
+            _number(said.get("step")),
+            _number(said.get("loss")),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise UnreadableError(f"this is no heartbeat: {text[:80]!r}") from None
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
