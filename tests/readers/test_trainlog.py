@@ -154,7 +154,8 @@ def test_what_tells_nan_without_saying_a_loss() -> None:
 def test_what_a_unit_of_work_costs(text: str, unit: str, seconds_each: float) -> None:
     found = cost(text)
     assert found
-    assert (found[0], found[1]) == (unit, pytest.approx(seconds_each))
+    assert found[0] == unit
+    assert found[1] == pytest.approx(seconds_each)
 
 
 def test_seconds_of_an_iteration() -> None:
