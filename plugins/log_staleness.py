@@ -37,14 +37,25 @@ from watchdogd.checks.rhythm import UNKNOWN
 from watchdogd.checks.silence import Limits, Look
 from watchdogd.checks.wanted import Wanted
 from watchdogd.checks.working import Working, working
-from watchdogd.plugin import Duration, Result, Run, Snapshot, Status, check, ok, unknown
+from watchdogd.plugin import Duration, Result, Run, Snapshot, Status, check, critical, ok, unknown
 from watchdogd.readers import logtail
+from watchdogd.units import format_duration
 
 SUBJECTS = {**curves.SUBJECTS, "forbidden": "must_not_see"}
 """What is judged beside the silence, by where it is remembered."""
 
 
-@check(follows=("job_liveness",))
+def _rejudge(subject: str, measured: Mapping[str, float], parameters: Mapping[str, Any]) -> Result | None:
+    """The recorded silence by the present `stale_after`; what is learned is not learned anew."""
+    usual = parameters["stale_after"]
+    if subject or "age" not in measured or usual == "auto":
+        return None
+    age, limit = measured["age"], measured.get("allowed", usual)
+    said = f"nothing told for {format_duration(age)} (limit {format_duration(limit)})"
+    return critical(f"silent: {said}") if age >= limit else ok(said)
+
+
+@check(follows=("job_liveness",), rejudge=_rejudge)
 def log_staleness(
     run: Run | None,
     snapshot: Snapshot | None,

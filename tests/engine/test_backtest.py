@@ -153,3 +153,28 @@ def test_people_see_how_many_came_and_what_was_judged_anew(
     assert "2 alerts would have come in 30d (1 WARNING, 1 RESOLVED); 0 did." in out
     assert "Judged anew: scratch/disk_quota." in out
     assert "(to screen)" in out
+
+
+def test_a_shorter_limit_for_silence_is_tried_but_a_quiet_phase_keeps_its_own(
+    home: Home, told: Callable[[str], list[dict[str, Any]]]
+) -> None:
+    begin = time.time() - 3600
+
+    def silent(number: int) -> Observation:
+        age = 60.0 * (number % 20)
+        numbers = {"age": Metric(age, "s")} | ({"allowed": Metric(2400.0, "s")} if number < 40 else {})
+        return Observation(
+            "run-17/log_staleness",
+            "run-17",
+            "run-17",
+            Result(Status.OK, "written to", numbers),
+            begin + number * MINUTE,
+        )
+
+    recorded(home, ((begin + number * MINUTE, [silent(number)]) for number in range(60)))
+    config = CHANNEL + '[runs.run-17]\nlog = "x.log"\nstale_after = "{}"\n'
+    alerts = told(config.format("15m"))
+    assert [alert["status"] for alert in alerts] == ["CRITICAL"]
+    assert "silent: nothing told for 16m" in alerts[0]["headline"]
+    assert told(config.format("30m")) == []
+    assert told(config.format("auto")) == []

@@ -31,10 +31,19 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """Seconds that may pass without progress, and in words where the number comes from."""
+    """Seconds that may pass without progress, and in words where the number comes from.
+
+    `passing`: a phase or a crash has it so for now, whatever is usual.
+    """
 
     seconds: float
     why: str
+    passing: bool = False
+
+    def metrics(self, age: float) -> dict[str, Metric]:
+        """The silence as numbers: how old, and what was allowed where that was not the usual."""
+        found = {"age": Metric(round(age), "s", crit=self.seconds)}
+        return {**found, "allowed": Metric(self.seconds, "s")} if self.passing else found
 
     def __str__(self) -> str:
         """As messages say it."""
@@ -103,7 +112,7 @@ def _no_progress_yet(look: Look, limits: Limits, allowed: Allowance, told: str) 
     """Bytes come, and no number yet: has the start had its time?"""
     begin, limit = (
         look.begin,
-        Allowance(max(allowed.seconds, limits.grace), "until a job's first progress line"),
+        Allowance(max(allowed.seconds, limits.grace), "until a job's first progress line", passing=True),
     )
     cause = look.memory.get("cause")
     if cause and cause[0] in FATAL:
@@ -122,22 +131,22 @@ def _allowance(limits: Limits, memory: Mapping[str, Any]) -> Allowance:
     elif memory.get("limit"):
         usual = Allowance(memory["limit"], "learned from the run's own rhythm")
         if "report" not in memory and limits.grace > usual.seconds:
-            usual = Allowance(limits.grace, "until a job's first progress line")
+            usual = Allowance(limits.grace, "until a job's first progress line", passing=True)
     else:
         usual = Allowance(rhythm.guess(memory.get("rhythm", {})), "until the run's rhythm is known")
     kind = memory.get("cause", [""])[0]
     if kind in FATAL and usual.seconds > AFTER_CRASH:
-        return Allowance(AFTER_CRASH, f"after '{kind}' in the log")
+        return Allowance(AFTER_CRASH, f"after '{kind}' in the log", passing=True)
     phase = memory.get("phase")
     if phase and phase[1] > usual.seconds:
-        return Allowance(phase[1], f"quiet phase '{phase[0]}'")
+        return Allowance(phase[1], f"quiet phase '{phase[0]}'", passing=True)
     return usual
 
 
 def _waiting(look: Look, since: float, allowed: Allowance, what: str) -> Result:
     """The alarm once the limit has passed, OK before; UNKNOWN where nobody knows whether a job runs."""
     age = look.now - since
-    metrics = {"age": Metric(round(age), "s", crit=allowed.seconds), **numbers(look.memory)}
+    metrics = allowed.metrics(age) | numbers(look.memory)
     if age < allowed.seconds:
         line = f"{what} yet, for {format_duration(age)} ({allowed})"
         return Result(Status.OK, f"{before(look.memory)}{line}", metrics)
@@ -174,7 +183,7 @@ def _fine(look: Look, told: str, age: float, allowed: Allowance) -> Result:
     report = look.memory.get("report")
     said = f"{number(report)} {format_duration(look.now - report['at'])} ago, " if report else ""
     summary = f"{before(look.memory)}{said}{told} {format_duration(age)} ago ({allowed})"
-    metrics = {"age": Metric(round(age), "s", crit=allowed.seconds), **numbers(look.memory)}
+    metrics = allowed.metrics(age) | numbers(look.memory)
     return Result(Status.OK, summary, metrics)
 
 

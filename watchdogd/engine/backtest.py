@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 
 from watchdogd import incidents
 from watchdogd.engine.loading import load
+from watchdogd.history import retention
 from watchdogd.incident import Book, Observation
 from watchdogd.notify.message import compose
 from watchdogd.plugin import Plugin, Result, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from watchdogd.engine.checks import Check
     from watchdogd.engine.setup import Setup
@@ -50,7 +51,7 @@ class _Thing:
     run: str
     status: Status = Status.OK
     summary: str = ""
-    numbers: dict[str, float] = field(default_factory=dict)
+    numbers: dict[str, tuple[float, float]] = field(default_factory=dict)
     measured_at: float = 0.0
     turned_at: float = 0.0
 
@@ -59,38 +60,51 @@ class _Thing:
         if reading.value is None:
             self.turned_at = reading.at
         else:
-            self.numbers[reading.metric] = reading.value
+            self.numbers[reading.metric] = (reading.at, reading.value)
             self.measured_at = reading.at
 
     def told_of(self, now: float) -> bool:
         """Whether its check still speaks of it: one that measured falls silent when it is gone."""
         return not self.numbers or self.turned_at > self.measured_at or now - self.measured_at <= HOLDS
 
-    def result(self, subject: str, judge: Judge | None) -> Result:
+    def result(self, subject: str, judge: Judge | None, slack: float) -> Result:
+        """What it says; its numbers are those of its last result, `slack` seconds apart at most."""
         known = self.status is not Status.UNKNOWN and self.measured_at >= self.turned_at
-        anew = judge(subject, self.numbers) if judge and known and self.numbers else None
+        numbers = {
+            metric: value for metric, (at, value) in self.numbers.items() if at >= self.measured_at - slack
+        }
+        anew = judge(subject, numbers) if judge and known and numbers else None
         if anew is not None:
             return replace(anew, subject=subject)
         return Result(self.status, self.summary, subject=subject)
 
 
-def backtest(setup: Setup, readings: Iterable[Reading]) -> Iterator[Alert]:
+def backtest(setup: Setup, readings: Sequence[Reading]) -> Iterator[Alert]:
     """The alerts, oldest first; `readings` of checks that are not configured now are left out."""
     checks = {check.name: check for check in setup.checks}
     judges = {name: judge for name, check in checks.items() if (judge := judge_of(check))}
     book = Book()
     things: dict[str, dict[str, _Thing]] = defaultdict(dict)
+    end = readings[-1].at if readings else 0.0
     for now, round_ in _rounds(readings, checks, setup.config.daemon.interval):
         for reading in round_.readings:
             things[reading.check].setdefault(reading.subject, _Thing(reading.run)).take(reading)
+        slack = _slack(end - now)
         seen = tuple(
-            Observation(name, thing.run, checks[name].target, thing.result(subject, judges.get(name)), now)
+            Observation(
+                name, thing.run, checks[name].target, thing.result(subject, judges.get(name), slack), now
+            )
             for name in round_.speaking
             for subject, thing in things[name].items()
             if thing.told_of(now)
         )
         book, events = incidents.advance(book, seen, setup.policies, now, silent=setup.maintenance)
         yield from _alerts(compose(events, setup.routes, setup.rules, now))
+
+
+def _slack(age: float) -> float:
+    """How far apart numbers of one result may lie: their times are means of five minutes, then of hours."""
+    return 1.0 if age < retention.RAW else retention.FIVE if age < retention.FIVES else retention.HOUR
 
 
 def judge_of(check: Check) -> Judge | None:
