@@ -28,7 +28,7 @@ docs: $(VENV)/developing
 bench: $(VENV)/developing
 	for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
-# Ninety days of rounds by a clock of their own: hours. See docs/soak.md.
+# Ninety days of rounds by a clock of their own: takes hours, SOAK="--minutes 60" ends it earlier.
 soak: $(VENV)/developing
 	$(BIN)/python scripts/soak.py $(SOAK)
 

@@ -193,3 +193,15 @@ def test_a_scout_lists_plugins_and_says_why_a_file_has_none(tmp_path: Path, plug
         [entry] = scout(str(path), str(path))
         assert reason in entry.skipped
         assert "\n" not in entry.skipped
+
+
+def test_secrets_are_hidden_from_code_that_is_only_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOKEN", "verysecret")
+    path = tmp_path / "curious.py"
+    path.write_text(f"import os\nopen({str(tmp_path / 'seen')!r}, 'w').write(repr(dict(os.environ)))\n")
+    scout(str(path), str(path))
+    seen = (tmp_path / "seen").read_text()
+    assert "PATH" in seen
+    assert "verysecret" not in seen

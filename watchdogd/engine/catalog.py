@@ -26,6 +26,22 @@ if TYPE_CHECKING:
     from watchdogd.home import Home
 
 SCOUT_DEADLINE = 20.0
+_SCOUTS_GET = frozenset(
+    [
+        "PATH",
+        "HOME",
+        "USER",
+        "LANG",
+        "LC_ALL",
+        "TMPDIR",
+        "PYTHONPATH",
+        "VIRTUAL_ENV",
+        "CONDA_PREFIX",
+        "LD_LIBRARY_PATH",
+        "WATCHDOGD_HOME",
+    ]
+)
+"""Variables that foreign code needs to be loaded; secrets stay out of its sight."""
 
 
 @swift
@@ -126,8 +142,11 @@ def _of_packages() -> list[Entry]:
 
 def scout(module: str, origin: str) -> list[Entry]:
     """Ask a process of its own what plugins a module or file holds."""
+    needed = {key: value for key, value in command.environment().items() if key in _SCOUTS_GET}
     answer = command.ask(
-        [sys.executable, "-P", "-m", "watchdogd.engine.scout", module, origin], deadline=SCOUT_DEADLINE
+        [sys.executable, "-P", "-m", "watchdogd.engine.scout", module, origin],
+        deadline=SCOUT_DEADLINE,
+        env=needed,
     )
     name = Path(module).stem
     if not answer.ok:
