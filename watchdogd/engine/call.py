@@ -23,8 +23,9 @@ RECALL = None
 class Call:
     """One function to run in a worker. `key` is its name; no second call of a key runs beside the first.
 
-    `timeout` in seconds. `alone`: in a process of its own (foreign code). `injected` is given to plugins
-    by name; plain functions get `parameters` alone.
+    `timeout` in seconds. `alone`: in a process of its own (foreign code). Others share workers
+    with those of their `lane`: slow programs do not keep quick checks waiting. `injected` is given to
+    plugins by name; plain functions get `parameters` alone.
     """
 
     key: str
@@ -33,6 +34,7 @@ class Call:
     injected: Mapping[str, Any] = field(default_factory=dict)
     timeout: float = 30.0
     alone: bool = False
+    lane: str = ""
 
 
 @dataclass(frozen=True, slots=True)

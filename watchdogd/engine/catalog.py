@@ -60,7 +60,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A plugin in the catalog. `origin` is `built-in`, a file's path, or a package's name."""
+    """A plugin in the catalog. `origin` is `built-in`, a file's path, or a package's name.
+
+    `program`: an executable, which our own code runs; other foreign ones run in a worker of their own.
+    """
 
     name: str
     origin: str
@@ -73,10 +76,11 @@ class Entry:
     follows: tuple[str, ...] = ()
     remembers: float = 0.0
     skipped: str = ""
+    program: bool = False
 
     @property
     def foreign(self) -> bool:
-        """Not ours: it runs in a process of its own."""
+        """Not ours."""
         return self.origin != "built-in"
 
 

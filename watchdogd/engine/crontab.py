@@ -115,7 +115,7 @@ class _Builder:
             "group": self.home.group,
             "deadline": deadline,
         }
-        entry = Entry(dropin.name, dropin.path, _EXECUTABLE)
+        entry = Entry(dropin.name, dropin.path, _EXECUTABLE, program=True)
         check = self._check(dropin, entry, parameters, dropin.every, deadline + MARGIN)
         daemon = self.config.daemon
         # A slow one is not run again to confirm what it said: it may be no check, but a chore.

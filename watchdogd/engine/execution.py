@@ -113,8 +113,15 @@ class Execution:
             injected["history"] = History(pasts.get(check.name, {}))
         if "now" in wants:
             injected["now"] = self._clock()
+        entry = check.entry
         return Call(
-            check.name, check.entry.source, check.parameters, injected, check.timeout, check.entry.foreign
+            check.name,
+            entry.source,
+            check.parameters,
+            injected,
+            check.timeout,
+            alone=entry.foreign and not entry.program,
+            lane="programs" if entry.program else "",
         )
 
     def _pasts(self, checks: Sequence[Check]) -> Mapping[str, PastOfCheck]:

@@ -47,6 +47,7 @@ class _Worker:
     process: subprocess.Popen[bytes]
     wire: Wire
     alone: bool
+    lane: str
     calls: deque[Call] = field(default_factory=deque)
     since: float = 0.0
     fresh: bool = True
@@ -130,37 +131,36 @@ class Workers:
         self._selector.close()
 
     def _dispatch(self) -> None:
-        """Hand waiting calls to workers: those alone to one each, all others to one in a single message."""
-        shared = [call for call in self._waiting if not call.alone]
+        """Hand waiting calls to workers: those alone to one each, all of a lane to one in one message."""
+        lanes: dict[str, list[Call]] = {}
         held_back: deque[Call] = deque()
         for call in self._waiting:
-            if call.alone and self._room():
+            if not call.alone:
+                lanes.setdefault(call.lane, []).append(call)
+            elif self._room():
                 self._give_anew([call])
-            elif call.alone:
+            else:
                 held_back.append(call)
-        if shared and (worker := self._ready()):
-            self._give(worker, shared)
-        elif shared and self._room() and not self._shared:
-            self._give_anew(shared)
-        else:
-            held_back.extend(shared)
+        for lane, calls in lanes.items():
+            if worker := self._ready(lane):
+                self._give(worker, calls)
+            elif not self._shared(lane):  # a lane that has none gets one, whatever others do
+                self._give_anew(calls)
+            else:
+                held_back.extend(calls)
         self._waiting = held_back
-
-    @property
-    def _shared(self) -> list[_Worker]:
-        return [worker for worker in self._workers if not worker.alone]
 
     def _give_anew(self, calls: Sequence[Call]) -> None:
         """Give calls to a further process; where none can be started, that is their answer."""
         try:
-            self._give(self._start(alone=calls[0].alone), calls)
+            self._give(self._start(alone=calls[0].alone, lane=calls[0].lane), calls)
         except OSError as error:
             self._replies += [Reply(call.key, trouble=_no_start(error)) for call in calls]
 
-    def _ready(self) -> _Worker | None:
+    def _ready(self, lane: str) -> _Worker | None:
         """The shared worker that takes calls now: an idle, a further or a quick one; None where there
         is none, or a further one cannot be started."""
-        shared = self._shared
+        shared = self._shared(lane)
         idle = [worker for worker in shared if not worker.calls]
         if idle:
             return idle[0]
@@ -168,8 +168,11 @@ class Workers:
         quick = [worker for worker in shared if not worker.slow(now)]
         if shared and (not quick or len(shared) < self._warm) and self._room():
             with contextlib.suppress(OSError):  # they wait for one that is there
-                return self._start(alone=False)
+                return self._start(alone=False, lane=lane)
         return min(quick, key=lambda worker: len(worker.calls), default=None)
+
+    def _shared(self, lane: str) -> list[_Worker]:
+        return [worker for worker in self._workers if not worker.alone and worker.lane == lane]
 
     def _room(self) -> bool:
         working = sum(1 for worker in self._workers if worker.calls)
@@ -187,7 +190,7 @@ class Workers:
         writing = selectors.EVENT_WRITE if worker.wire.waiting else 0
         self._selector.modify(worker.wire, selectors.EVENT_READ | writing, worker)
 
-    def _start(self, *, alone: bool) -> _Worker:
+    def _start(self, *, alone: bool, lane: str = "") -> _Worker:
         ours, theirs = socket.socketpair()
         arguments = [str(theirs.fileno()), *(["alone"] if alone else [])]
         with theirs:
@@ -204,7 +207,7 @@ class Workers:
             except OSError:
                 ours.close()
                 raise
-        worker = _Worker(process, Wire(ours), alone)
+        worker = _Worker(process, Wire(ours), alone, lane)
         self._workers.append(worker)
         self._selector.register(worker.wire, selectors.EVENT_READ, worker)
         return worker
@@ -262,8 +265,9 @@ class Workers:
                 self._attend(worker)
 
     def _superfluous(self, worker: _Worker) -> bool:
-        shared = [other for other in self._workers if not other.alone]
-        return len(shared) > self._warm and not self._waiting and worker is not shared[0]
+        """Whether it is kept no longer; of other lanes than the first none is, since they come seldom."""
+        shared, waiting = self._shared(worker.lane), any(not call.alone for call in self._waiting)
+        return not waiting and (bool(worker.lane) or (len(shared) > self._warm and worker is not shared[0]))
 
     def _died(self, worker: _Worker) -> None:
         """The call that it worked on killed it; the others behind it go to another worker."""
