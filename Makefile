@@ -26,7 +26,8 @@ docs: $(VENV)/developing
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 bench: $(VENV)/developing
-	for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+	scripts/packages bench
+	$(BIN)/python -m benchmarks
 
 # Ninety days of rounds by a clock of their own: takes hours, SOAK="--minutes 60" ends it earlier.
 soak: $(VENV)/developing

@@ -1,6 +1,6 @@
 """What the history costs: CPU per stored observation, size and speed after 90 days.
 
-    python benchmarks/history.py [--days 90] [--checks 100] [--observations 2000] [--folder DIR]
+    python -m benchmarks.history [--days 90] [--checks 100] [--observations 2000] [--folder DIR]
 
 Beside the recording stands a bare `sqlite3.executemany` of the same readings, with the same journal.
 """
@@ -128,14 +128,15 @@ def _insert(connection: sqlite3.Connection, rows: list[tuple[int, int, float]]) 
     connection.commit()
 
 
-def growth(folder: Path, days: int, checks: int) -> None:
-    """Size and speed after so many days of one round a minute, stored and thinned every hour."""
+def grow(home: Home, days: int, checks: int) -> float:
+    """A history of so many days up to now, one round a minute, thinned every hour; its size in MB."""
     noise = random.Random(2)
-    store = Store.open("sqlite:///history.db", Home(folder))
+    store = Store.open("sqlite:///history.db", home)
     # Making results takes longer than storing them: a few rounds serve for all, with times of their own.
     rounds = [observations(checks, START, noise) for _ in range(20)]
+    begin = time.time() - days * 86400
     for hour in range(days * 24):
-        at = START + 3600 * hour
+        at = begin + 3600 * hour
         told = [
             Observation(each.check, each.run, each.target, each.result, at + 60 * minute)
             for minute in range(60)
@@ -144,10 +145,16 @@ def growth(folder: Path, days: int, checks: int) -> None:
         store.record(Record(at, tuple(told)))
         store.thin(at + 3600, KEEP)
     store.close()
-    now = START + 60 * days * 1440
-    size = (folder / "history.db").stat().st_size / 1e6
+    return home.history.stat().st_size / 1e6
+
+
+def growth(folder: Path, days: int, checks: int) -> None:
+    """Size and speed of such a history."""
+    home = Home(folder)
+    size = grow(home, days, checks)
+    now = time.time()
     print(f"{days} days of {checks} results a minute: {size:.1f} MB")
-    store = Store.open("sqlite:///history.db", Home(folder), owner=False)
+    store = Store.open("sqlite:///history.db", home, owner=False)
     for name, look in (
         ("measures, 24 h", lambda: store.measures(since=now - 86400)),
         ("readings, 24 h", lambda: store.readings(since=now - 86400)),
@@ -163,7 +170,7 @@ def growth(folder: Path, days: int, checks: int) -> None:
         print(f"  {name:30} {took:8.1f} ms{many}")
     store.close()
     begin = time.perf_counter()
-    Store.open("sqlite:///history.db", Home(folder)).backup()
+    Store.open("sqlite:///history.db", home).backup()
     print(f"  {'opened as owner, backed up':30} {(time.perf_counter() - begin) * 1000:8.1f} ms")
 
 

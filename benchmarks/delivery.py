@@ -1,0 +1,144 @@
+"""From the incident to the message: one alone, and a storm of a thousand; beside Alertmanager."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from benchmarks import measure, ours, peers
+from benchmarks.table import Line
+from watchdogd.notify import channels
+from watchdogd.notify.outbox import Outbox
+
+STORM, TURNS = 1000, 5
+
+
+class Hook:
+    """A web server that notes when each message came."""
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+        times = self.times
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                alerts = json.loads(body).get("alerts", [None])
+                times.extend([time.perf_counter()] * len(alerts))
+                self.send_response(200)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                """Not a word."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}/"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        """Listen no longer."""
+        self._server.shutdown()
+        self._server.server_close()
+
+    def until(self, count: int, begin: float) -> float:
+        """Seconds from `begin` to the arrival of so many."""
+        measure.wait_until(lambda: len(self.times) >= count, 120, f"{count} messages come")
+        return self.times[count - 1] - begin
+
+
+@contextmanager
+def hook() -> Iterator[Hook]:
+    """A web server for messages."""
+    made = Hook()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def _channel(url: str, folder: Path) -> str:
+    (folder / "url").write_text(url)
+    (folder / "url").chmod(0o600)
+    return (
+        '[alerts]\nchannels = ["hook"]\ndigest_above = 100000\n'
+        f'[channels.hook]\ntype = "webhook"\nurl = "file:{folder}/url"\nrate = "none"\n'
+    )
+
+
+def ours_storm() -> float:
+    """Seconds from the start of a round that finds a thousand disks full to the last message."""
+    with measure.folder() as folder, hook() as there:
+        config = "".join(
+            f'[disks.d{n}]\npath = "{folder}"\nquota = "statvfs"\nwarn_free = "100%"\n'
+            "checks.disk_quota = { confirm = 1 }\n"
+            for n in range(STORM)
+        )
+        with _delivering(folder, there, config) as (turned, outbox):
+            begin = time.perf_counter()
+            seen = turned.engine.round(everything=True)
+            outbox.add(seen.notifications if seen else ())
+            return there.until(STORM, begin)
+
+
+def ours_one() -> float:
+    """Seconds from the start of a round that finds a log silent to the message."""
+    with measure.folder() as folder, hook() as there:
+        log = folder / "log"
+        log.write_text("iteration 1\n")
+        config = f'[runs.r]\nlog = "{log}"\nstale_after = "90s"\nchecks.log_staleness = {{ confirm = 1 }}\n'
+        with _delivering(folder, there, config) as (turned, outbox):
+            turned.one()  # the worker is warm from now on
+            turned.now += 600.0
+            begin = time.perf_counter()
+            seen = turned.engine.round(everything=True)
+            outbox.add(seen.notifications if seen else ())
+            return there.until(1, begin)
+
+
+@contextmanager
+def _delivering(folder: Path, there: Hook, config: str) -> Iterator[tuple[ours.Rounds, Outbox]]:
+    home = ours.new_home(folder, _channel(there.url, folder) + config)
+    with ours.without_slurm(), ours.rounds(home) as turned:
+        chosen = turned.engine.setup.config
+        settle = turned.engine._storage.settle
+        outbox = Outbox(channels.build(chosen, home), channels.policy(chosen), settle, [])
+        outbox.start()
+        yield turned, outbox
+        outbox.stop(10)
+
+
+def theirs_takes(count: int) -> float:
+    """Seconds from handing so many alerts to Alertmanager to the last message."""
+    with measure.folder() as folder, hook() as there, peers.alertmanager(folder, there.url) as (_, url):
+        alerts = [{"labels": {"alertname": f"disk{n}"}} for n in range(count)]
+        begin = time.perf_counter()
+        peers.post(f"{url}/api/v2/alerts", alerts)
+        return there.until(count, begin)
+
+
+def lines() -> Iterator[Line]:
+    """Two rows of the table."""
+    one, their_one = measure.in_turn(TURNS, ours_one, lambda: theirs_takes(1))
+    many, their_many = measure.in_turn(3, ours_storm, lambda: theirs_takes(STORM))
+    yield Line(
+        "a round that finds an incident: check, stored, message at the webhook",
+        f"{one * 1e3:.1f} ms",
+        f"Alertmanager {their_one * 1e3:.1f} ms, stores nothing",
+        one / their_one,
+        "≤ 10 ×",
+    )
+    yield Line(
+        "1,000 incidents in one round: checks, storing, until the last message is delivered",
+        f"{many:.2f} s",
+        f"Alertmanager {their_many:.2f} s",
+        many / their_many,
+        "≤ 10 ×",
+    )

@@ -1,0 +1,70 @@
+"""What a real daemon costs while nothing happens: its CPU over minutes, and its memory with many checks."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks import builtin, measure
+from benchmarks.table import Line
+
+IDLE_CHECKS, WATCHED = 20, 100
+_SETTLED = 90.0
+"""Seconds until the first rounds and the first chores are over."""
+
+
+@contextmanager
+def daemon(checks: int) -> Iterator[int]:
+    """`watchdogd run` of a home with so many checks; its pid."""
+    with measure.folder() as folder:
+        home = builtin.home(folder, checks)
+        program = str(Path(sys.executable).with_name("watchdogd"))
+        env = {**os.environ, "PATH": "/nonexistent"}
+        with measure.running([program, "run", "--home", str(home.path)], env=env) as process:
+            measure.wait_until(home.status.exists, 60, "the daemon's first round")
+            yield process.pid
+
+
+class Resting:
+    """An idle daemon that runs while other things are measured."""
+
+    def __init__(self) -> None:
+        self._context = daemon(IDLE_CHECKS)
+        self._pid = self._context.__enter__()
+        self._born = time.monotonic()
+        self._begin: tuple[float, float] | None = None
+
+    def settle(self) -> None:
+        """Wait until it idles; count from then on."""
+        time.sleep(max(_SETTLED - (time.monotonic() - self._born), 0.0))
+        self._begin = (time.monotonic(), measure.cpu(self._pid))
+
+    def line(self, least: float = 240.0) -> Line:
+        """A row of the table, after at least so many seconds; the daemon ends."""
+        assert self._begin is not None
+        since, before = self._begin
+        time.sleep(max(least - (time.monotonic() - since), 0.0))
+        took, spent = time.monotonic() - since, measure.cpu(self._pid) - before
+        self._context.__exit__(None, None, None)
+        return Line(
+            f"idle: {IDLE_CHECKS} checks at 1 m, over {took / 60:.0f} minutes",
+            f"{spent / took:.2%} of a core",
+            reach="≤ 0.3 %",
+        )
+
+
+def lines() -> Iterator[Line]:
+    """The row about memory."""
+    with daemon(WATCHED) as pid:
+        time.sleep(65)
+        held = measure.pss(pid)
+    yield Line(
+        "memory with 100 checks: PSS of daemon and workers",
+        f"{held:.0f} MB",
+        "Nagios 24–34 MB, Alertmanager 31 MB, Monit 8 MB (measured before)",
+        reach="≤ 110 MB",
+    )

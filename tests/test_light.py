@@ -1,0 +1,76 @@
+"""Light enough for a login node: counts that do not depend on how busy the machine is."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from watchdogd.plugins.log_staleness import log_staleness
+
+from watchdogd.engine import handout
+from watchdogd.engine.checks import Check
+from watchdogd.engine.looks import Looks
+from watchdogd.engine.setup import Setup
+from watchdogd.home import Home
+from watchdogd.plugin import Run
+
+BARE = [sys.executable, "-I", "-c", "pass"]
+LINE = b"iteration 100 | lm loss: 2.5 | elapsed time per iteration (ms): 9000\n"
+
+
+def file_calls(words: list[str], trace: Path) -> int:
+    """Calls that name a file, those that fail included, children's too."""
+    subprocess.run(
+        ["strace", "-f", "-qq", "-e", "trace=%file", "-o", trace, *words], check=False, timeout=120
+    )
+    return sum(1 for line in trace.read_text(errors="replace").splitlines() if re.match(r"\d+\s+\w+\(", line))
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    made = Home(tmp_path / "home")
+    made.make(None)
+    made.write(made.config, "".join(f'[runs.run-{n}]\nlog = "{n}.log"\n' for n in range(50)))
+    return made
+
+
+def test_verbs_for_an_emergency_open_few_files(home: Home, tmp_path: Path) -> None:
+    setup = Setup.load(home)
+    handout.lay_out(home, setup.config, setup.checks)  # as a daemon does at its start
+    program = [str(Path(sys.executable).with_name("watchdogd"))]
+    bare = file_calls(BARE, tmp_path / "bare")
+    assert bare > 20
+    where = ["--home", str(home.path)]
+    assert file_calls([*program, "kill-switch", "run-17", *where], tmp_path / "switch") <= 4 * bare
+    assert (home.switches / "run-17.kill").exists()
+    assert file_calls([*program, "status", *where], tmp_path / "status") <= 3000
+
+
+def test_one_look_serves_all_runs_of_a_round(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")  # as where Slurm is
+    setup = Setup.load(home)
+    checks: tuple[Check, ...] = setup.checks
+    assert sum("snapshot" in check.entry.wants for check in checks) >= 100
+    looks = Looks()
+    [call] = looks.calls(checks, checks, setup.config, 1_790_000_000.0)
+    assert len(call.parameters["wanted"]) == 50
+    assert looks.calls(checks, checks, setup.config, 1_790_000_001.0) == []
+
+
+def test_of_a_log_that_grows_the_new_bytes_alone_are_read(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(LINE * 100_000)
+    memory: dict[str, Any] = {}
+    parameters = {key: each.default for key, each in log_staleness.parameters.items()} | {"log": str(log)}
+    given = {"run": Run("r", "r"), "snapshot": None, "memory": memory, "history": None}
+    log_staleness.results(parameters, given | {"now": log.stat().st_mtime + 1})
+    with log.open("ab") as file:
+        file.write(LINE * 100)
+    before = psutil.Process().io_counters().read_chars
+    log_staleness.results(parameters, given | {"now": log.stat().st_mtime + 1})
+    assert 100 * len(LINE) <= psutil.Process().io_counters().read_chars - before < 150 * len(LINE) + 4096
