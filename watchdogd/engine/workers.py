@@ -144,7 +144,7 @@ class Workers:
         for lane, calls in lanes.items():
             if worker := self._ready(lane):
                 self._give(worker, calls)
-            elif not self._shared(lane):  # a lane that has none gets one, whatever others do
+            elif not self._shared(lane) and self._bearable():  # one for each lane, however busy others are
                 self._give_anew(calls)
             else:
                 held_back.extend(calls)
@@ -176,7 +176,10 @@ class Workers:
 
     def _room(self) -> bool:
         working = sum(1 for worker in self._workers if worker.calls)
-        return working < self._most and len(self.stuck) < 2 * self._most
+        return working < self._most and self._bearable()
+
+    def _bearable(self) -> bool:
+        return len(self.stuck) < 2 * self._most
 
     def _give(self, worker: _Worker, calls: Sequence[Call]) -> None:
         if not worker.calls:
