@@ -101,6 +101,7 @@ def complaint(text: str) -> str:
         ),
         ("[runs.watchdogd]", "runs.watchdogd: so the watchdog calls itself"),
         ('[daemon]\nname = "a\\nb"', "daemon.name: the name 'a\\nb' has characters"),
+        ('[daemon]\nkeep_logs = "a\\nb"', "daemon.keep_logs: 'a\\nb' is no duration"),
         ("[daemon]\nconfirm = 0", "daemon.confirm: must be 1 or more"),
         ('[daemon]\ninterval = "0s"', "daemon.interval: must be more than 0"),
         ('[runs.r.checks.log_staleness]\nchannels = ["x"]', "there is no [channels.x]"),

@@ -38,8 +38,7 @@ _COMPARED = {
 }
 
 
-def wrong(errors: Sequence[Mapping[str, Any]]) -> str:
-    """What is wrong with one value. `errors` are pydantic's on it: one for each kind that it may be of."""
+def _wrong(errors: Sequence[Mapping[str, Any]]) -> str:
     literal = next((each for each in errors if each["type"] == "literal_error"), None)
     own = next((each for each in errors if each["type"] == "value_error"), None)
     if literal is not None and isinstance(literal["input"], str) and own is None:
@@ -51,6 +50,12 @@ def wrong(errors: Sequence[Mapping[str, Any]]) -> str:
         key, text = _COMPARED[first["type"]]
         return text.format(f"{first['ctx'][key]:g}")
     return _PLAIN.get(first["type"]) or str(first.get("ctx", {}).get("error", "")) or str(first["msg"])
+
+
+def wrong(errors: Sequence[Mapping[str, Any]]) -> str:
+    """What is wrong with one value, on one line whatever the value holds. `errors` are pydantic's on it: one
+    for each kind that it may be of."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in _wrong(errors))
 
 
 def _choice(error: Mapping[str, Any]) -> str:
