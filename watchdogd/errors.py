@@ -5,7 +5,7 @@ WatchdogError                exit 1
 ├── ConfigError              exit 78: config.toml is broken
 ├── HomeError                home is missing, unsafe or cannot be used
 ├── HistoryError             the history cannot be read or written; NoHistoryError where there is none yet
-├── UnitError                a duration or a size that cannot be read (also a ValueError)
+├── UnitError                exit 64: a duration or a size that cannot be read (also a ValueError)
 ├── PluginError              a plugin is misspelt or cannot be loaded
 ├── UnreadableError          a tool said something that no reader understands
 ├── SlurmError               Slurm refused; SlurmSilentError where it did not answer
@@ -49,7 +49,9 @@ class NoHistoryError(HistoryError):
 
 
 class UnitError(WatchdogError, ValueError):
-    """A duration or size that cannot be read."""
+    """A duration or size that cannot be read; in config.toml it becomes a ConfigError."""
+
+    exit_code = EX_USAGE
 
 
 class PluginError(WatchdogError):

@@ -289,15 +289,17 @@ def _born(pid: int) -> str:
 
 
 def _server_age(folder: Path, sight: Sight) -> float | None:
-    """Seconds since the renewal by the file system's clock: the time of a file that is made right now."""
-    if not sight.serial:
-        return None
+    return server_age(folder, sight.renewed_at) if sight.serial else None
+
+
+def server_age(folder: Path, since: float) -> float | None:
+    """Seconds since a file's time by the file system's clock: the time of a file that is made right now."""
     probe = folder / f".clock.{host()}.{os.getpid()}"
     try:
         descriptor = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             os.utime(descriptor)
-            return os.fstat(descriptor).st_mtime - sight.renewed_at
+            return os.fstat(descriptor).st_mtime - since
         finally:
             os.close(descriptor)
             os.unlink(probe)

@@ -146,6 +146,8 @@ def test_check_is_a_nagios_plugin_and_exits_with_the_worst(dog: Dog) -> None:
 
 def test_status_without_a_daemon_is_not_alive(dog: Dog) -> None:
     assert dog("status").returncode == 3
+    line = "watchdogd UNKNOWN - not alive: watchdogd start | critical=0 warning=0 unknown=0\n"
+    assert dog("status", "--nagios").stdout == line
     assert dog.json("status") == {
         "last_round": None,
         "link": None,
@@ -162,6 +164,11 @@ def test_the_life_of_an_incident(
 ) -> None:
     wait_until(lambda: "[CRITICAL] run-17" in dog.alerts(), 60, "the silence is told")
     assert dog("status").returncode == 2
+    line = dog("status", "--nagios")
+    assert line.returncode == 2
+    assert line.stdout.startswith("watchdogd CRITICAL - alive: process ")
+    assert "1 open, first run-17/log_staleness: " in line.stdout
+    assert " | critical=1 warning=0 unknown=0 last_round=" in line.stdout
     [incident] = dog.json("incidents")
     assert (incident["run"], incident["status"], incident["state"]) == ("run-17", "CRITICAL", "open")
     assert dog("ack", str(incident["id"])).returncode == 0
@@ -170,12 +177,22 @@ def test_the_life_of_an_incident(
         log.write("iteration 42 | loss 2.0\n")
     wait_until(lambda: "[RESOLVED] run-17" in dog.alerts(), 60, "it is resolved")
     wait_until(
-        lambda: [seen["state"] for seen in dog.json("incidents", "--all")][:1] == ["resolved"],
+        lambda: "resolved" in [seen["state"] for seen in dog.json("incidents", "--all")],
         30,
         "and recorded",
     )
     story = dog("history", "run-17").stdout
     assert "CRITICAL" in story
+    for verb in ("history", "incidents"):
+        nobody = dog(verb, "run-71")
+        assert (nobody.returncode, nobody.stderr.count("\n")) == (1, 1)
+        assert "did you mean 'run-17'?" in nobody.stderr
+        assert dog(verb, "--all" if verb == "incidents" else "--csv", "--since", "bla").returncode == 64
+    good = (dog.home / "config.toml").read_text()
+    (dog.home / "config.toml").write_text(good + "[daemn]\n")
+    for words in (("incidents",), ("history",), ("outbox",), ("silence", "run-17", "--for", "1s")):
+        assert dog(*words).returncode == 0, words
+    (dog.home / "config.toml").write_text(good)
     rows = dog("history", "--csv").stdout.splitlines()
     assert rows[0] == "time,run,check,subject,status,metric,value,unit,summary"
     assert any(",scratch/disk_quota,bytes,OK,free," in row for row in rows)

@@ -10,6 +10,7 @@ from tests.notify.values import NOON, Ledger, Script, letter
 from tests.servers.web import WebServer
 from tests.waiting import wait_until
 from watchdogd.errors import DeliveryError
+from watchdogd.notify.lane import Delivered
 from watchdogd.notify.notification import Notification
 from watchdogd.notify.outbox import Outbox
 from watchdogd.notify.retry import Policy
@@ -303,6 +304,126 @@ def test_later_messages_know_the_first_of_their_threads_also_after_a_restart() -
     after.add(letter(2, name="three", opens=False))
     after.work()
     assert again.roots == [("receipt of one@slack",)]
+
+
+WITH_FALLBACK = replace(POLICY, fallback=("mail",))
+
+
+def _end(name: str = "ended", channel: str = "slack", now: float = NOON) -> Notification:
+    return letter(1, channel, name, now, status="RESOLVED", opens=False)
+
+
+def _after_a_detour() -> tuple[Desk, Script, Script]:
+    """Slack failed for good, the beginning of incident 1 went to the fallback, and Slack works again."""
+    slack, mail = Script(always=GONE), Script()
+    desk = Desk({"slack": slack, "mail": mail}, WITH_FALLBACK)
+    desk.add(letter(1, name="began"))
+    desk.work(60)
+    assert "began@mail" in mail.keys
+    slack.always = None
+    desk.outbox.learn([Delivered("test-1@slack", "slack", desk.now)])
+    desk.work()
+    return desk, slack, mail
+
+
+def test_an_end_is_told_where_its_beginning_was() -> None:
+    desk, slack, mail = _after_a_detour()
+    desk.add(_end(now=desk.now))
+    desk.work()
+    assert slack.keys == []
+    assert mail.keys[-1] == "ended@mail"
+    assert "did not deliver before" in mail.taken[-1].message.body
+    assert desk.ledger.states()["ended@slack"] == "diverted"
+
+
+def test_also_after_a_restart() -> None:
+    before, _, _ = _after_a_detour()
+    slack, mail = Script(), Script()
+    rows = tuple(before.ledger.rows.values())
+    desk = Desk({"slack": slack, "mail": mail}, WITH_FALLBACK, before.now, before.ledger, rows)
+    desk.add(_end(now=desk.now))
+    desk.work()
+    assert (slack.keys, mail.keys) == ([], ["ended@mail"])
+
+
+def test_an_end_is_told_on_both_where_the_channel_heard_of_it_later() -> None:
+    desk, slack, mail = _after_a_detour()
+    desk.add(letter(1, name="still", now=desk.now, status="REMINDER", opens=False))
+    desk.work()
+    desk.add(_end(now=desk.now))
+    desk.work()
+    assert slack.keys == ["still@slack", "ended@slack"]
+    assert mail.keys[-1] == "ended@mail"
+
+
+def test_an_end_that_goes_to_the_fallback_anyway_goes_there_once() -> None:
+    desk, slack, mail = _after_a_detour()
+    desk.add(_end(now=desk.now), _end(channel="mail", now=desk.now))
+    desk.work()
+    assert slack.keys == []
+    assert mail.keys.count("ended@mail") == 1
+
+
+def test_an_end_whose_beginning_nobody_heard_of_is_not_told() -> None:
+    slack = Script(always=PASSING)
+    desk = Desk({"slack": slack})
+    desk.add(letter(1, name="began"))
+    desk.work(POLICY.expire + 1)
+    assert desk.ledger.states()["began@slack"] == "expired"
+    slack.always = None
+    desk.add(_end(now=desk.now))
+    desk.work(POLICY.longest)
+    assert slack.taken == []
+    assert desk.ledger.states()["ended@slack"] == "expired"
+
+
+def test_while_its_beginning_waits_an_end_comes_after_it() -> None:
+    slack = Script(always=PASSING)
+    desk = Desk({"slack": slack})
+    desk.add(letter(1, name="began"), _end())
+    desk.work(60)
+    slack.always = None
+    desk.work(POLICY.longest)
+    assert slack.keys == ["began@slack", "ended@slack"]
+
+
+def test_after_an_outage_all_go_in_the_order_in_which_they_came() -> None:
+    slack = Script(always=PASSING)
+    desk = Desk({"slack": slack})
+    for number in range(4):
+        desk.add(letter(number, name=f"n{number}", now=desk.now))
+        desk.work(40)
+    desk.add(letter(9, name="n9", now=desk.now))
+    slack.always = None
+    desk.work(POLICY.longest)
+    assert slack.keys[1:] == sorted(set(slack.keys) - {slack.keys[0]})
+    assert len(slack.keys) == 5
+
+
+def test_a_channel_that_took_a_test_message_goes_on_at_once() -> None:
+    slack = Script(always=GONE)
+    desk = Desk({"slack": slack, "mail": Script()})
+    desk.add(letter(1))
+    desk.work(60)
+    slack.always = None
+    assert desk.outbox.learn([Delivered("test-1@slack", "slack", desk.now)]) == set()
+    desk.work()
+    assert len(slack.taken) == 1
+    assert desk.outbox.troubles == ()
+
+
+def test_what_somebody_else_delivered_is_marked_and_not_sent() -> None:
+    slack = Script(always=PASSING)
+    desk = Desk({"slack": slack})
+    desk.add(letter(1, name="one"), letter(1, name="two", opens=False))
+    desk.work(10)
+    slack.always = None
+    slack.tried.clear()
+    assert desk.outbox.learn([Delivered("one@slack", "slack", NOON + 9, "C1 17.5")]) == {"one@slack"}
+    desk.work()
+    assert (slack.keys, slack.roots) == (["two@slack"], [("C1 17.5",)])
+    row = desk.ledger.rows["one@slack"]
+    assert (row.state, row.sent_at, row.receipt) == ("sent", NOON + 9, "C1 17.5")
 
 
 def test_what_waits_for_a_channel_that_is_no_more_goes_elsewhere() -> None:

@@ -59,11 +59,11 @@ def test_a_message_about_two_incidents_stands_in_both_threads() -> None:
     assert queue.take(NOON) is None
 
 
-def test_what_was_tried_least_goes_first() -> None:
+def test_what_was_refused_least_goes_first() -> None:
     queue = _queue(("a", 1), ("b", 2))
     first = queue.take(NOON)
     assert first is not None
-    queue.again(replace(first, attempts=1, next_try=NOON))
+    queue.refused(replace(first, attempts=1, next_try=NOON))
     second = queue.take(NOON)
     assert second is not None
     assert second.key == "b@slack"

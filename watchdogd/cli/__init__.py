@@ -51,6 +51,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "report": ("report", "all that is known as one HTML file, for a shared folder"),
     "web": ("web", "the same live on loopback with a token; /metrics for Prometheus"),
     "notify": ("notify", "send a test notification"),
+    "outbox": ("outbox", "notifications that are not delivered yet, and why"),
+    "relay": ("relay", "deliver them from here, where there is a way out; --follow for ever"),
     "config": ("config", "the effective configuration, and what each check came from"),
     "plugins": ("plugins", "every plugin found, and its parameters"),
     "completion": ("completion", "completes verbs, options and runs in bash, zsh or fish"),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from watchdogd.cli.output import one_line, print_json, print_line, terminal
 from watchdogd.cli.past import store_of
+from watchdogd.cli.targets import known_target
 from watchdogd.errors import UsageError
 from watchdogd.home import Home
 from watchdogd.units import iso, parse_duration
@@ -36,11 +37,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print it, oldest first; always 0."""
+    """Print it, oldest first; 1 where nothing bears the target's name."""
     since = time.time() - parse_duration(args.since)
     if args.plot and not args.target:
         raise UsageError("history: --plot wants a TARGET: a run, a disk or a check")
-    with store_of(Home.existing(args.home)) as store:
+    home = Home.existing(args.home)
+    with store_of(home) as store:
+        if args.target and not _is_recorded(store, args.target, since):
+            known_target(home, args.target)
         if args.csv or args.json:
             readings = store.readings(args.target, since)
             print_csv(readings, sys.stdout) if args.csv else print_json([_row(each) for each in readings])
@@ -51,12 +55,17 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _is_recorded(store: Store, target: str, since: float) -> bool:
+    """Whether something of that name is in the history, also of a run that is configured no more."""
+    return bool(store.changes(target, since) or store.incidents(target=target))
+
+
 def _row(reading: Reading) -> dict[str, Any]:
     return {
         "time": iso(reading.at),
-        "run": reading.run,
+        "run": reading.run or None,
         "check": reading.check,
-        "subject": reading.subject,
+        "subject": reading.subject or None,
         "status": reading.status.name if reading.status is not None else "",
         "metric": reading.metric,
         "value": None if reading.value is None or math.isnan(reading.value) else reading.value,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from watchdogd.cli.output import one_line, print_json, print_line
 from watchdogd.cli.past import store_of
+from watchdogd.cli.targets import known_target
 from watchdogd.engine.status import incident_json
 from watchdogd.home import Home
 from watchdogd.units import format_duration, parse_duration
@@ -26,11 +27,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print them, the newest last; always 0."""
+    """Print them, the newest last; 1 where nobody ever bore the target's name."""
     now = time.time()
     since = now - parse_duration(args.since) if args.all else None
-    with store_of(Home.existing(args.home)) as store:
+    home = Home.existing(args.home)
+    with store_of(home) as store:
         found = store.incidents(open_only=not args.all, since=since, target=args.target)
+        if args.target and not found and not store.incidents(target=args.target):
+            known_target(home, args.target)
     if args.json:
         print_json([incident_json(incident) for incident in found])
         return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import sys
 import time
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from typing import TYPE_CHECKING
 
 from watchdogd import config as configuration
@@ -14,6 +14,7 @@ from watchdogd.errors import UsageError, WatchdogError
 from watchdogd.home import Home
 from watchdogd.nearest import nearest
 from watchdogd.notify import channels
+from watchdogd.notify.claims import Claims
 from watchdogd.notify.message import test_message
 from watchdogd.notify.notification import addressed
 
@@ -57,13 +58,15 @@ def run(args: argparse.Namespace) -> int:
 
 def _send(name: str, config: Config, home: Home) -> str:
     """Why it was not delivered, or empty."""
-    one = config.model_copy(update={"channels": {name: config.channels[name]}})
     now = time.time()
     message = test_message(config.daemon.name, socket.gethostname(), now)
+    notification = addressed(message, name, now, f"test-{now}")
     try:
-        sender = channels.build(one, home)[name]
-        sender.send(addressed(message, name, now, f"test-{now}"), ())
+        sender = channels.sender_of(name, config.channels[name], home)
+        sender.send(notification, ())
         sender.close()
     except WatchdogError as error:
         return one_line(str(error)) or "no reason given"
+    with suppress(OSError, WatchdogError):  # the daemon finds out by itself, only later
+        Claims(home).announce(notification.key, name, now)
     return ""

@@ -101,6 +101,7 @@ def _incident(now: float) -> Any:
 
     def line(incident: Mapping[str, Any]) -> Text:
         subject = f" [{incident['subject']}]" if incident["subject"] else ""
+        subject += " (comes and goes: held back)" if incident.get("flapping") else ""
         lasted = format_duration(max(now - _time(incident["opened_at"]), 0.0))
         who = f", {incident['acknowledged_by']} looks after it" if incident.get("acknowledged_by") else ""
         state = f"{incident['status']} {incident['state']} for {lasted}{who}"
@@ -247,7 +248,7 @@ def bar(share: float, width: int = BAR) -> str:
 
 def _others(picture: Picture) -> Iterator[Text]:
     """Checks of neither run nor disk, bad results that are no incident yet, silences, troubles."""
-    opened = {(incident["check"], incident["subject"]) for incident in picture["incidents"]}
+    opened = {(incident["check"], incident["subject"] or "") for incident in picture["incidents"]}
     for seen in picture["checks"]:
         own = seen["check"] == "watchdogd"
         plain = _kind(seen) == "check" and not own

@@ -12,7 +12,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from watchdogd import lease
-from watchdogd.cli.output import print_json, terminal
+from watchdogd.cli.output import print_json, print_line, terminal
+from watchdogd.cli.verdict import verdict
 from watchdogd.errors import HomeError, SlurmSilentError
 from watchdogd.home import Home
 from watchdogd.units import iso, parse_duration
@@ -32,6 +33,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """What the verb takes."""
     parser.add_argument("--watch", action="store_true", help="refresh in place until Ctrl-C")
     parser.add_argument("--every", default="2s", metavar="TIME", help="with --watch: how often (2s)")
+    parser.add_argument("--nagios", action="store_true", help="one line for another monitor, with numbers")
     parser.add_argument("--json", action="store_true", help="alive, link, last_round, incidents, gaps")
 
 
@@ -41,13 +43,14 @@ def run(args: argparse.Namespace) -> int:
     if args.watch:
         return _watch(home, max(parse_duration(args.every), 1.0))
     picture = read(home)
+    code = _worst(picture["incidents"]) if picture["alive"] else NOT_ALIVE
     if args.json:
         print_json(picture)
+    elif args.nagios:
+        print_line(verdict(picture, code))
     else:
         _print(home, picture)
-    if not picture["alive"]:
-        return NOT_ALIVE
-    return _worst(picture["incidents"])
+    return code
 
 
 def read(home: Home) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from watchdogd.config import load
+from watchdogd.cli.past import config_of
 from watchdogd.errors import WatchdogError
 from watchdogd.nearest import nearest
 
@@ -22,7 +22,7 @@ def known_target(home: Home, target: str) -> str:
 
 
 def _names(home: Home) -> set[str]:
-    config = load(home)
+    config = config_of(home)
     names = {config.daemon.name, "watchdogd", *config.runs, *config.disks, *config.checks}
     try:
         picture = json.loads(home.status.read_text(encoding="utf-8"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from watchdogd import lease, stopmark, tickmark
 from watchdogd.cli.output import one_line, print_line
 from watchdogd.engine import logs
-from watchdogd.engine.assembly import assembled, outbox_of
+from watchdogd.engine.assembly import assembled, learn, outbox_of
 from watchdogd.engine.chores import do_chores
 from watchdogd.engine.daemon import tell_gaps
 from watchdogd.engine.setup import Setup
@@ -88,6 +88,7 @@ def _tick(parts: Assembly, lease: Lease) -> None:
     outbox = outbox_of(parts, lease.held)
     outbox.start()
     outbox.add(parts.past.waiting)
+    learn(parts, outbox)
     engine.reload()
     seen = engine.round(everything=True, may_act=lease.held)
     if seen is not None:

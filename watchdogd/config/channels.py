@@ -20,9 +20,13 @@ from watchdogd.config.fields import (
 
 
 class ChannelSection(Section):
-    """What every channel has: its sending rate (messages a second; None: as fast as it goes)."""
+    """What every channel has: its sending rate (messages a second; None: as fast as it goes).
+
+    `relay`: the daemon cannot reach it from where it runs, and leaves it to `watchdogd relay`.
+    """
 
     rate: SendingRate = 1.0
+    relay: bool = False
 
 
 class SlackChannel(ChannelSection):

@@ -19,8 +19,8 @@ from watchdogd.actions.deed import BEGUN, DONE, EVIDENCE, FAILED, LOST, Action, 
 from watchdogd.actions.doing import do
 from watchdogd.actions.errand import Errand
 from watchdogd.config import absolute
+from watchdogd.engine.grounds import SELF
 from watchdogd.engine.looks import slurm_users
-from watchdogd.engine.setup import SELF
 from watchdogd.handin import hand_in
 from watchdogd.inbox import one_line
 from watchdogd.incident import Event, Incident, Kind

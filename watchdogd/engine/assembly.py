@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from watchdogd.engine.crontab import submitting_nothing
@@ -11,17 +12,20 @@ from watchdogd.engine.engine import Engine
 from watchdogd.engine.patient import Patient
 from watchdogd.engine.storage import Storage
 from watchdogd.engine.workers import Workers
-from watchdogd.errors import HistoryError
+from watchdogd.errors import HistoryError, WatchdogError
 from watchdogd.history.record import Past
 from watchdogd.notify import channels
+from watchdogd.notify.claimed import Claimed
+from watchdogd.notify.claims import Claims
 from watchdogd.notify.leased import Leased
 from watchdogd.notify.outbox import Outbox
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from watchdogd.engine.setup import Setup
     from watchdogd.home import Home
+    from watchdogd.notify.notification import Notification
 
 REMEMBERED = 14 * 86400.0
 """Seconds for which delivered messages are looked up again, so that later ones hang on their threads."""
@@ -36,6 +40,7 @@ class Assembly:
     patient: Patient
     storage: Storage
     past: Past
+    claims: Claims
 
 
 @contextmanager
@@ -55,7 +60,7 @@ def assembled(home: Home, setup: Setup, *, looking: bool = False) -> Iterator[As
         past = replace(past, started={})
     engine = Engine(home, setup, past, workers=workers, patient=patient, storage=storage, dry=looking)
     try:
-        yield Assembly(home, engine, patient, storage, past)
+        yield Assembly(home, engine, patient, storage, past, Claims(home))
     finally:
         workers.close()
         engine.close()
@@ -69,8 +74,27 @@ def outbox_of(parts: Assembly, may_act: Callable[[], bool]) -> Outbox:
     config = parts.engine.setup.config
     senders = channels.build(config, parts.home)
     try:
-        sent = parts.storage.sent(REMEMBERED)
+        ended = parts.storage.ended(REMEMBERED)
     except HistoryError:
-        sent = []  # later messages then open threads of their own
-    leased = {name: Leased(sender, may_act) for name, sender in senders.items()}
-    return Outbox(leased, channels.policy(config), parts.storage.settle, sent)
+        ended = []  # later messages then open threads of their own
+    attempt, claims = parts.patient.attempt, parts.claims
+    claimed = {name: Claimed(sender, claims, attempt, anyway=True) for name, sender in senders.items()}
+    leased = {name: Leased(sender, may_act) for name, sender in claimed.items()}
+    return Outbox(leased, channels.policy(config), partial(_settle, parts), ended)
+
+
+def learn(parts: Assembly, outbox: Outbox) -> None:
+    """Take in what a relay delivered meanwhile, and that somebody's test message went well."""
+    with suppress(OSError, WatchdogError):  # home is away: nothing is sent twice by that
+        delivered = parts.patient.attempt(parts.claims.outcomes)
+        waited = outbox.learn(delivered)
+        useless = [each.key for each in delivered if each.key not in waited]
+        parts.patient.attempt(partial(parts.claims.forget, useless))
+
+
+def _settle(parts: Assembly, outcomes: Sequence[Notification]) -> None:
+    """Store what became of notifications; claims of what is over have done their work."""
+    parts.storage.settle(outcomes)
+    over = [each.key for each in outcomes if each.state != "waiting"]
+    with suppress(OSError, WatchdogError):  # the next daemon finds and removes them
+        parts.patient.attempt(partial(parts.claims.forget, over))

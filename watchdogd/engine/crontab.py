@@ -13,6 +13,7 @@ from watchdogd.engine import checks as checks_module
 from watchdogd.engine.catalog import Entry, Source, scout
 from watchdogd.engine.checks import Check
 from watchdogd.engine.dropins import DropIn, Kind, Stamp
+from watchdogd.engine.grounds import queue_name
 from watchdogd.engine.script import DEADLINE as SLURM_DEADLINE
 from watchdogd.errors import ConfigError
 from watchdogd.jobs import OWN_MARK
@@ -140,7 +141,8 @@ class _Builder:
         # Our own code: it looks after the job in a worker that others share. Looks are the daemon's rhythm.
         entry = Entry(dropin.name, "built-in", _SCRIPT, wants=frozenset({"memory", "now"}))
         every = min(dropin.every, self.config.daemon.interval)
-        return self._check(dropin, entry, parameters, every, SLURM_DEADLINE)
+        check = self._check(dropin, entry, parameters, every, SLURM_DEADLINE)
+        return replace(check, follows=(queue_name("slurm"),))
 
     def _python(self, dropin: DropIn) -> list[Check]:
         entries = self.scouts.of(dropin)

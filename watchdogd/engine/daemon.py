@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from watchdogd import stopmark
 from watchdogd.engine import unwatched
-from watchdogd.engine.assembly import outbox_of
+from watchdogd.engine.assembly import learn, outbox_of
 from watchdogd.engine.chores import do_chores
 from watchdogd.engine.patient import StuckError
 from watchdogd.engine.publisher import Publisher
@@ -87,6 +87,7 @@ class Daemon:
         engine = self._engine
         if engine.reload():
             self._exchange(engine.setup)
+        learn(self._parts, self._outbox)
         self._see_troubles()
         seen = engine.round(may_act=self.may_act)
         if seen is None:
@@ -113,6 +114,7 @@ class Daemon:
             f"channel {trouble.channel} delivers nothing for {format_duration(now - trouble.since)}: "
             f"{trouble.failure} ({trouble.waiting} waiting)"
             for trouble in self._outbox.troubles
+            if trouble.broken
         )
 
     def _exchange(self, setup: Setup) -> None:

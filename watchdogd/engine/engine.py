@@ -12,10 +12,11 @@ from watchdogd.engine import status
 from watchdogd.engine.acting import KEPT, Acting, Scene
 from watchdogd.engine.changes import Changes
 from watchdogd.engine.execution import Execution
+from watchdogd.engine.grounds import DELIVERY, SELF
 from watchdogd.engine.intake import Intake
 from watchdogd.engine.ledger import Ledger
 from watchdogd.engine.picture import Picture
-from watchdogd.engine.setup import SELF, SELF_SUBJECTS
+from watchdogd.engine.setup import SELF_SUBJECTS
 from watchdogd.engine.trends import with_trends
 from watchdogd.errors import WatchdogError
 from watchdogd.history.record import Record
@@ -190,7 +191,8 @@ class Engine:
     def observe(self) -> tuple[Observation, ...]:
         """Run every check that is due and wait for it; judges, records and sends nothing."""
         self._execution.start(self.setup, self.book, self._clock())
-        return self._execution.gather(None)[0]
+        known = {check.name for check in self.setup.checks}
+        return tuple(seen for seen in self._execution.gather(None)[0] if seen.check in known)
 
     def next_wake(self) -> float:
         """When the next round should be (seconds since the epoch): reminders want one each interval, too."""
@@ -235,7 +237,10 @@ class Engine:
         results.append(self._of_plugins())
         results += self._untold
         self._untold = ()
-        return tuple(Observation(SELF, "", target, result, now) for result in results)
+        return tuple(
+            Observation(DELIVERY if result.subject == "delivery" else SELF, "", target, result, now)
+            for result in results
+        )
 
     def _of_plugins(self) -> Result:
         """Home's plugins that are not used: nothing is wrong with the daemon, but somebody counts on them."""
@@ -274,6 +279,7 @@ class Engine:
                 gaps=self.gaps,
                 every=min((check.every for check in self.setup.checks), default=3600.0),
                 troubles=[text for text in self.troubles.values() if text],
+                policies=self.setup.policies,
             )
         )
 

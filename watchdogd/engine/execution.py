@@ -12,6 +12,7 @@ from watchdogd.engine import handout
 from watchdogd.engine.call import Call
 from watchdogd.engine.crontab import is_dropin
 from watchdogd.engine.due import due, next_due
+from watchdogd.engine.footing import Footing
 from watchdogd.engine.looks import Looks
 from watchdogd.errors import WatchdogError
 from watchdogd.incident import Observation
@@ -73,6 +74,7 @@ class Execution:
         self.looks = Looks()
         self._held: list[Check] = []
         self._out: dict[str, Check] = {}
+        self._footing = Footing(workers, self.latest, clock)
 
     # ------------------------------------------------------------------ starting checks
 
@@ -84,6 +86,7 @@ class Execution:
         over = {check.run_name for check in setup.checks if file_name(check.run_name) in marks}
         self._workers.submit(self.looks.calls(ready, setup.checks, setup.config, now, over))
         self._out |= {check.name: check for check in ready}
+        self._footing.begin(setup, book, now)
         waiting = [check for check in ready if self.looks.waits(check)]
         self._held += waiting
         self._submit([check for check in ready if check not in waiting], marks)
@@ -154,20 +157,25 @@ class Execution:
         memories: dict[str, dict[str, Any]] = {}
         while self._workers.busy and (left := end - time.monotonic()) > 0:
             for reply in self._workers.collect(min(left, 60.0)):
-                if self.looks.take(reply, self._clock()):
+                if (snapshot := self.looks.take(reply, self._clock())) is not None:
+                    observations.append(self._footing.queue(snapshot))
                     ready = [check for check in self._held if not self.looks.waits(check)]
                     self._held = [check for check in self._held if check not in ready]
                     self._submit(ready, self._finished_marks())
+                elif (answer := self._footing.take(reply)) is not None:
+                    observations.append(answer)
                 else:
                     observations += self._observed(reply, memories)
         self._memories |= memories
-        self._troubles["workers"] = _hanging(self._workers.stuck)
-        return tuple(observations), memories
+        held, stuck = self._footing.stuck()
+        self._troubles["workers"] = _hanging(stuck)
+        return (*self._footing.doubts(), *observations, *held), memories
 
     def _observed(self, reply: Reply, memories: dict[str, dict[str, Any]]) -> list[Observation]:
         check = self._out.pop(reply.key, None)
         if check is None:
             return []
+        self._footing.note(check.name, late=reply.late)
         if reply.memory is not None:
             memories[check.name] = reply.memory
         results: list[Result] = (

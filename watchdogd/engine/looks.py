@@ -62,17 +62,17 @@ class Looks:
         """Whether the check has to wait for a look that was asked for."""
         return needs_look(check) and backend_of(check) in self._asked
 
-    def take(self, reply: Reply, now: float) -> bool:
-        """Keep the Snapshot in a reply; False where the reply is none."""
+    def take(self, reply: Reply, now: float) -> Snapshot | None:
+        """Keep the Snapshot in a reply, and return it; None where the reply has none."""
         if not reply.key.startswith(_KEY):
-            return False
+            return None
         backend = reply.key.removeprefix(_KEY)
         snapshot = reply.value if isinstance(reply.value, Snapshot) else self._silence(backend, reply, now)
         self._asked.discard(backend)
         self._latest[backend] = snapshot
         self._jobs[backend] = _by_name(snapshot.jobs or ())
         self._endings[backend] = _by_name(snapshot.endings or ())
-        return True
+        return snapshot
 
     def snapshot(self, check: Check) -> Snapshot | None:
         """What the check is given: its run's jobs, or all where it has no run; None without a look."""

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, TypeVar
 from watchdogd import config as configuration
 from watchdogd.config import SlackChannel
 from watchdogd.engine import checks as checks_module
-from watchdogd.engine import crontab, dropins
+from watchdogd.engine import crontab, dropins, grounds
 from watchdogd.engine.catalog import discover
+from watchdogd.engine.grounds import DELIVERY, SELF
 from watchdogd.engine.maintenance import Windows
 from watchdogd.engine.patient import Patient, StuckError
 from watchdogd.incident import Policy
@@ -28,12 +29,11 @@ if TYPE_CHECKING:
     from watchdogd.engine.catalog import Entry
     from watchdogd.engine.checks import Check
     from watchdogd.engine.dropins import DropIn
+    from watchdogd.engine.grounds import Ground
     from watchdogd.home import Home
 
 Value = TypeVar("Value")
 
-SELF = "watchdogd"
-"""The check under which the daemon speaks of itself; its subjects are `SELF_SUBJECTS`."""
 SELF_SUBJECTS = (
     "engine",
     "history",
@@ -46,7 +46,7 @@ SELF_SUBJECTS = (
     "drop-ins",
     "publishing",
 )
-
+"""What the daemon says of itself, under the check SELF."""
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +55,8 @@ log = logging.getLogger(__name__)
 class Setup:
     """Configuration, plugins, checks, and how each check's results are judged and sent.
 
-    `dropped` are those of `checks` that come from home's drop-in folders.
+    `files` are the file systems that checks rest on. `dropped` are those of `checks` that come from home's
+    drop-in folders.
     """
 
     config: Config
@@ -65,6 +66,7 @@ class Setup:
     routes: Mapping[str, Route]
     maintenance: Windows
     rules: Rules
+    files: Mapping[str, Ground] = field(default_factory=dict)
     dropped: tuple[Check, ...] = ()
     scouts: crontab.Scouts = field(default_factory=crontab.Scouts)
 
@@ -90,16 +92,20 @@ class Setup:
     def _of(cls, config: Config, home: Home) -> Setup:
         catalog = discover(home)
         backend = "slurm" if shutil.which("squeue") else "none"
-        checks = checks_module.build(config, catalog, home, backend)
+        checks, files = grounds.placed(checks_module.build(config, catalog, home, backend))
         own = Policy(1, config.daemon.interval, config.alerts.repeat_every, config.alerts.escalate_after)
         return cls(
             config=config,
             catalog=catalog,
             checks=checks,
-            policies={SELF: own} | {check.name: checks_module.policy(check, config) for check in checks},
-            routes={SELF: Route(config.default_channels)}
+            policies={SELF: own, DELIVERY: replace(own, escalate_after=None)}
+            | dict.fromkeys(_grounds(checks), replace(own, confirm=max(config.daemon.confirm, 2)))
+            | {check.name: checks_module.policy(check, config) for check in checks},
+            routes={SELF: Route(config.default_channels), DELIVERY: Route()}
+            | {name: _route(name, checks, config) for name in _grounds(checks)}
             | {check.name: Route(check.channels, check.runbook) for check in checks},
             maintenance=Windows(config.alerts.maintenance),
+            files=files,
             rules=Rules(
                 channels=config.default_channels,
                 escalate_to=config.alerts.escalate_to,
@@ -148,6 +154,18 @@ class Setup:
     def hidden(self) -> frozenset[str]:
         """Environment variables that hold secrets: no worker and no tool gets them."""
         return frozenset(secret.variable for _, secret in self.config.secrets() if secret.variable)
+
+
+def _grounds(checks: Iterable[Check]) -> list[str]:
+    """The checks of the daemon's own that others rest on."""
+    followed = dict.fromkeys(name for check in checks for name in check.follows)
+    return [name for name in followed if name.startswith(f"{SELF}/")]
+
+
+def _route(ground: str, checks: Iterable[Check], config: Config) -> Route:
+    """To everybody whose checks rest on it."""
+    told = [channel for check in checks if ground in check.follows for channel in check.channels]
+    return Route(tuple(dict.fromkeys((*config.default_channels, *told))))
 
 
 def _command(home: Home) -> str:

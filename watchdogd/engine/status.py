@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from watchdogd.incident import Policy
+from watchdogd.incidents.standing import flapping
 from watchdogd.plugin import Status
 from watchdogd.units import iso
 
@@ -19,9 +21,9 @@ def incident_json(incident: Incident) -> dict[str, Any]:
     """An incident as the contract has it."""
     return {
         "id": incident.id,
-        "run": incident.run,
+        "run": incident.run or None,
         "check": incident.check,
-        "subject": incident.subject,
+        "subject": incident.subject or None,
         "status": incident.status.name,
         "state": incident.state,
         "opened_at": iso(incident.opened_at),
@@ -69,14 +71,26 @@ def snapshot(
     gaps: Iterable[Gap],
     every: float,
     troubles: Iterable[str],
+    policies: Mapping[str, Policy],
 ) -> dict[str, Any]:
-    """The whole picture. `every` is the usual time between two rounds; a much older one is of the dead."""
+    """The whole picture. `every` is the usual time between two rounds; a much older one is of the dead.
+
+    An incident that is `flapping` is held back: what follows is told when it has lasted.
+    """
+    comes_and_goes = {
+        standing.incident.id
+        for standing in book.standings.values()
+        if standing.incident and flapping(standing, policies.get(standing.check, Policy()), now)
+    }
     return {
         "alive": True,
         "link": link,
         "last_round": iso(now),
         "round_every": every,
-        "incidents": [incident_json(incident) for incident in open_incidents(book)],
+        "incidents": [
+            {**incident_json(incident), "flapping": incident.id in comes_and_goes}
+            for incident in open_incidents(book)
+        ],
         "gaps": [{"begin": iso(gap.begin), "end": iso(gap.end), "reason": gap.reason} for gap in gaps],
         "checks": [observation_json(seen) for results in latest.values() for seen in results],
         "silences": [

@@ -84,9 +84,10 @@ class Storage:
         """What was measured for many checks."""
         return self._ask(lambda store: store.series_of(checks, since))
 
-    def sent(self, seconds: float) -> list[Notification]:
-        """Notifications delivered within the last `seconds`: later ones hang on their threads."""
-        return self._ask(lambda store: store.notifications(state="sent", since=self._clock() - seconds))
+    def ended(self, seconds: float) -> list[Notification]:
+        """What became of the notifications of the last `seconds`: later ones follow them."""
+        found = self._ask(lambda store: store.notifications(since=self._clock() - seconds))
+        return [each for each in found if each.state != "waiting"]
 
     def waiting(self) -> list[Notification]:
         """Notifications that are to be sent."""

@@ -291,7 +291,7 @@ class Workers:
             trouble = f"did not answer within {STARTING if worker.fresh else call.timeout:g} s"
             tools = _tools(worker.process.pid)
             left = self._drop(worker) + _ended(tools)
-            self._take_in(Reply(call.key, trouble=trouble, left=left, seconds=call.timeout))
+            self._take_in(Reply(call.key, trouble=trouble, late=True, left=left, seconds=call.timeout))
 
     def _take_in(self, reply: Reply) -> None:
         """Keep a reply; what its call left in the kernel is counted, and named in its trouble."""

@@ -14,7 +14,7 @@ from watchdogd.incident import Incident
 from watchdogd.notify.notification import Message, Notification
 
 if TYPE_CHECKING:
-    from sqlalchemy import ColumnElement, Connection
+    from sqlalchemy import ColumnElement, Connection, RowMapping
 
 
 def incidents_of(
@@ -49,12 +49,18 @@ def notifications_of(
     if state is not None:
         query = query.where(notifications.c.state == state)
     rows = connection.execute(query.order_by(notifications.c.id.desc()).limit(limit)).mappings().all()
-    return [
-        Notification(
-            **{**row, "message": unpacked(Message, row["message"])}
-        )  # columns bear the fields' names
-        for row in reversed(rows)
-    ]
+    return [_notification(row) for row in reversed(rows)]
+
+
+def notification_of(connection: Connection, key: str) -> Notification | None:
+    """One notification, or None where there is none of that key."""
+    row = connection.execute(select(notifications).where(notifications.c.key == key)).mappings().first()
+    return _notification(row) if row else None
+
+
+def _notification(row: RowMapping) -> Notification:
+    """Columns bear the fields' names."""
+    return Notification(**{**row, "message": unpacked(Message, row["message"])})
 
 
 def events_of(connection: Connection, target: str | None, since: float) -> list[Happening]:

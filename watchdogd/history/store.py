@@ -101,6 +101,11 @@ class Store:
         """Notifications that are to be sent, in the order in which they were stored."""
         return self.notifications(state="waiting")
 
+    def notification(self, key: str) -> Notification | None:
+        """One notification; None where there is none of that key."""
+        with self._transaction() as connection:
+            return decided.notification_of(connection, key)
+
     # ------------------------------------------------------------------ looking back
 
     def notifications(

@@ -2,7 +2,7 @@
 
 A check explains those that follow it, while it has an open incident that is at least as severe: a warning
 (a held job) must never swallow a critical (a hung training). While it is bad and not yet confirmed, the
-others wait for what becomes of it.
+others wait for what becomes of it. What cannot be found out explains only what cannot be found out either.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from watchdogd.incidents.standing import Row, row
+from watchdogd.plugin import Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -40,7 +41,7 @@ class Causes:
             other
             for check in follows
             for other in self._open.get(check, ())
-            if other.status.severity >= incident.status.severity and not self._rests_on(other.id, incident.id)
+            if _explains(other.status, incident.status) and not self._rests_on(other.id, incident.id)
         ]
         order = ((other.id != incident.explained_by, -other.status.severity, other.id) for other in found)
         return min(order)[2] if found else None
@@ -52,7 +53,7 @@ class Causes:
     def brewing(self, incident: Incident, follows: Iterable[str]) -> bool:
         """Whether a cause is about to be confirmed."""
         return any(
-            standing.status.severity >= incident.status.severity
+            _explains(standing.status, incident.status)
             for check in follows
             for standing in self._brewing.get(check, ())
         )
@@ -75,6 +76,13 @@ class Causes:
         while start is not None and start != wanted:
             start = self._explained.get(start)
         return start == wanted
+
+
+def _explains(cause: Status, status: Status) -> bool:
+    """Whether something of status `cause` may stand for what is of `status`."""
+    if cause is Status.UNKNOWN:
+        return status is Status.UNKNOWN
+    return cause.severity >= status.severity
 
 
 def _undecided(standing: Standing, policy: Policy, now: float) -> bool:

@@ -15,6 +15,7 @@ from watchdogd.config import (
     absolute,
 )
 from watchdogd.errors import ConfigError
+from watchdogd.notify.lefttorelay import LeftToRelay
 from watchdogd.notify.retry import Policy
 
 if TYPE_CHECKING:
@@ -24,8 +25,14 @@ if TYPE_CHECKING:
 
 
 def build(config: Config, home: Home) -> dict[str, Sender]:
-    """A sender for each channel; ConfigError, naming the channel, where one cannot be made."""
-    return {name: _build(name, channel, home) for name, channel in config.channels.items()}
+    """A sender for each channel; ConfigError, naming the channel, where one cannot be made.
+
+    What `watchdogd relay` alone can deliver has one that leaves it to that.
+    """
+    return {
+        name: LeftToRelay() if channel.relay else sender_of(name, channel, home)
+        for name, channel in config.channels.items()
+    }
 
 
 def policy(config: Config) -> Policy:
@@ -39,7 +46,8 @@ def policy(config: Config) -> Policy:
     )
 
 
-def _build(name: str, channel: Channel, home: Home) -> Sender:
+def sender_of(name: str, channel: Channel, home: Home) -> Sender:
+    """The channel's own sender, wherever we are; ConfigError, naming it, where it cannot be made."""
     try:
         return _sender(channel, home)
     except ConfigError as error:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Protocol
 from watchdogd.errors import DeliveryError
 from watchdogd.notify.queue import Queue
 from watchdogd.notify.retry import Health, after_failure, after_success, next_step
+from watchdogd.notify.sender import TakenError
 from watchdogd.units import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from watchdogd.notify.notification import Notification
+    from watchdogd.notify.notification import Message, Notification
     from watchdogd.notify.retry import Policy
     from watchdogd.notify.sender import Sender
 
@@ -30,6 +31,9 @@ STORM = 20
 
 THREADS = 2000
 """Threads of which a channel remembers the first message."""
+
+TAKEN_AGAIN = 1.0
+"""Seconds until it is looked at again what somebody else is just sending."""
 
 SETTLE_AGAIN = 5.0
 """Seconds until outcomes that could not be stored are tried again."""
@@ -49,14 +53,28 @@ class Desk(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Delivered:
+    """A message that somebody else delivered on a channel: when (seconds since the epoch), its receipt."""
+
+    key: str
+    channel: str
+    at: float
+    receipt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Trouble:
-    """A channel that does not deliver: since when (seconds since the epoch), why, and how many wait."""
+    """A channel that does not deliver: since when (seconds since the epoch), why, and how many wait.
+
+    `broken`: no longer for a moment only, so that messages go another way.
+    """
 
     channel: str
     since: float
     failure: str
     waiting: int
     permanent: bool
+    broken: bool
 
 
 class Lane:
@@ -79,6 +97,9 @@ class Lane:
         self._tell_partly_at = 0.0
         self._next_slot = 0.0
         self._roots: OrderedDict[str, Notification] = OrderedDict()
+        self._lost: OrderedDict[str, None] = OrderedDict()
+        self._failing: set[str] = set()
+        self._learned: list[Delivered] = []
         self._outcomes: list[Notification] = []
         self._settle_at = 0.0
 
@@ -100,12 +121,34 @@ class Lane:
         with self._lock:
             self._lock.wait_for(lambda: self._wakened, min(seconds, threading.TIMEOUT_MAX))
 
-    def remember(self, sent: Notification) -> None:
-        """It was delivered in an earlier life: what follows on its incidents hangs on it."""
-        for thread in sent.message.threads:
-            self._roots.setdefault(thread, sent)
-            if len(self._roots) > THREADS:
-                self._roots.popitem(last=False)
+    def remember(self, outcome: Notification) -> None:
+        """What became of it, in an earlier life or just now: what follows on its incidents hangs on that."""
+        for thread in outcome.message.threads:
+            if outcome.state == "sent":
+                self._roots.setdefault(thread, outcome)
+            else:
+                self._lost[thread] = None
+        for memory in (self._roots, self._lost):
+            while len(memory) > THREADS:
+                memory.popitem(last=False)
+
+    def learn(self, delivered: Iterable[Delivered]) -> set[str]:
+        """Somebody else delivered these on this channel: it works. Returns the keys that waited here."""
+        delivered = list(delivered)
+        with self._lock:
+            self._learned += delivered
+            waited = {each.key for each in delivered if self._queue.get(each.key)}
+        self.wake()
+        return waited
+
+    def heard(self, message: Message) -> bool:
+        """Whether this channel was told, or will be, of something that `message` tells of."""
+        with self._lock:
+            return any(thread in self._roots or self._queue.awaits(thread) for thread in message.threads)
+
+    def lost(self, message: Message) -> bool:
+        """Whether something of the same threads should have come by this channel, and did not."""
+        return any(thread in self._lost for thread in message.threads)
 
     @property
     def waiting(self) -> int:
@@ -124,12 +167,15 @@ class Lane:
         health = self._health
         if health.since is None:
             return None
-        return Trouble(self.channel, health.since, health.failure, len(self._queue), health.permanent)
+        return Trouble(
+            self.channel, health.since, health.failure, len(self._queue), health.permanent, self.broken
+        )
 
     def step(self) -> float:
         """Do what is due: at most one try. Returns when to come back; infinity: when something is added."""
         self._wakened = False
         now = self._clock()
+        self._take_in_learned(now)
         self._give_up_old(now)
         if self._opens_at <= now:
             self._try_one(now)
@@ -158,6 +204,9 @@ class Lane:
         self._next_slot = now + 1 / self._rate if self._rate else 0.0
         try:
             receipt = self.sender.send(notification, self._roots_of(notification))
+        except TakenError:
+            with self._lock:
+                self._queue.again(replace(notification, next_try=now + TAKEN_AGAIN))
         except DeliveryError as error:
             self._failed(notification, error, self._clock())
         except Exception as error:  # a bug in one channel must not end it: it is retried and told
@@ -183,22 +232,44 @@ class Lane:
             failure="",
             receipt=receipt,
         )
-        self._health = after_success(now)
         self._finish([sent])
+        self._works(now, outage=len(self._failing) > 1)
+
+    def _works(self, now: float, *, outage: bool) -> None:
+        """The channel took something; after an outage nothing is held against what it refused."""
+        self._health = after_success(now)
+        self._failing.clear()
+        if outage:
+            with self._lock:
+                self._queue.forgive(now)
         if self._told:
             self._told = False
             self._desk.tell(self.channel, "OK", f"channel {self.channel} delivers again", "", now)
+
+    def _take_in_learned(self, now: float) -> None:
+        with self._lock:
+            learned, self._learned = self._learned, []
+            waiting = [(each, said) for said in learned if (each := self._queue.get(said.key))]
+        self._finish(
+            [
+                replace(each, state="sent", sent_at=said.at, failure="", receipt=said.receipt)
+                for each, said in waiting
+            ]
+        )
+        if learned:
+            self._works(now, outage=True)
 
     def _failed(self, notification: Notification, error: DeliveryError, now: float) -> None:
         step = next_step(notification, error, now, self._policy, self._health)
         self._health = after_failure(self._health, error, step, now)
         log.warning("channel %s: %s", self.channel, error)
+        self._failing.add(notification.key)
         if step.state == "waiting":
             with self._lock:
                 if step.receipt:  # some have it: the others' later messages need not wait for the rest
                     self._queue.step_aside(step)
                 else:
-                    self._queue.again(step)
+                    self._queue.refused(step)
             self._outcomes.append(step)
             return
         self._finish([step])
@@ -218,8 +289,7 @@ class Lane:
                 self._queue.done(outcome)
         self._outcomes += outcomes
         for outcome in outcomes:
-            if outcome.state == "sent":
-                self.remember(outcome)
+            self.remember(outcome)
 
     def _give_up_old(self, now: float) -> None:
         with self._lock:
@@ -262,6 +332,8 @@ class Lane:
             with self._lock:
                 for each in diverted:
                     self._queue.done(each)
+            for each in diverted:
+                self.remember(each)
 
     def _settle(self, now: float) -> None:
         """Mark outcomes: each at once, in a storm many together, after a failure of the store later."""

@@ -47,6 +47,11 @@ class Message:
     items: tuple[Item, ...] = ()
 
     @property
+    def ends(self) -> bool:
+        """Whether it tells of nothing but ends."""
+        return self.status == "RESOLVED" and bool(self.incidents)
+
+    @property
     def threads(self) -> frozenset[str]:
         """Every thread that this belongs to: its own, and that of each incident."""
         return frozenset({self.thread, *(incident_thread(number) for number in self.incidents)})

@@ -23,7 +23,7 @@ from watchdogd.notify.text import excerpt, one_line, verbatim
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from watchdogd.notify.lane import Trouble
+    from watchdogd.notify.lane import Delivered, Trouble
     from watchdogd.notify.retry import Policy
     from watchdogd.notify.sender import Sender
 
@@ -39,7 +39,8 @@ class Outbox:
     settle   stores what became of notifications: by key, in the order given, new ones too. What is `sent`,
              `failed` or `expired` stays so; what was `diverted` may come back. Called from the channels'
              threads, one call at a time; may raise HistoryError: the outcome is then kept and stored later.
-    sent     delivered notifications of earlier lives whose incidents may go on: threads hang on them.
+    ended    what became of notifications of earlier lives whose incidents may go on: threads hang on those
+             that were sent, and ends are told where beginnings were.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class Outbox:
         senders: Mapping[str, Sender],
         policy: Policy,
         settle: Callable[[Sequence[Notification]], None],
-        sent: Iterable[Notification] = (),
+        ended: Iterable[Notification] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._policy = policy
@@ -61,8 +62,9 @@ class Outbox:
         self.lanes = {name: Lane(name, sender, policy, self, clock) for name, sender in senders.items()}
         self._threads: list[threading.Thread] = []
         self._stop_at: float | None = None
-        for notification in sent:
-            self._new(notification.key)
+        for notification in ended:
+            if notification.state != "diverted":
+                self._new(notification.key)
             if notification.channel in self.lanes:
                 self.lanes[notification.channel].remember(notification)
 
@@ -80,8 +82,20 @@ class Outbox:
         """
         fresh = [each for each in notifications if self._new(each.key)]
         for name, lane in self.lanes.items():
-            lane.add(each for each in fresh if each.channel == name)
+            mine = [each for each in fresh if each.channel == name]
+            strays = [each for each in mine if each.message.ends and lane.lost(each.message)]
+            lane.add(each for each in mine if each not in strays)
+            for stray in strays:
+                self._follow(lane, stray)
         self._rescue([each for each in fresh if each.channel not in self.lanes])
+
+    def learn(self, delivered: Sequence[Delivered]) -> set[str]:
+        """Somebody else delivered these. Returns the keys that waited here: they will be settled."""
+        waited: set[str] = set()
+        for name, lane in self.lanes.items():
+            if mine := [each for each in delivered if each.channel == name]:
+                waited |= lane.learn(mine)
+        return waited
 
     @property
     def waiting(self) -> int:
@@ -150,6 +164,8 @@ class Outbox:
         self.add(told)
 
     def _others(self, channel: str) -> list[str]:
+        if self._policy.tell is None:
+            return []
         names = [name for name in self._policy.tell if name in self.lanes] or list(self.lanes)
         return [name for name in names if name != channel and not self.lanes[name].broken]
 
@@ -166,6 +182,23 @@ class Outbox:
         self._forget(each.key for each in done if each.state == "diverted")
         self.add(copies)
         return done
+
+    def _follow(self, lane: Lane, end: Notification) -> None:
+        """An end whose beginning did not come by its own channel goes where the beginning went."""
+        ways = [
+            name
+            for name in self._policy.fallback
+            if name in self.lanes and name != lane.channel and self.lanes[name].heard(end.message)
+        ]
+        if lane.heard(end.message):
+            copies = [copy for way in ways if (copy := _copy(end, way)).key not in self._known]
+            self._store_first(copies)
+            lane.add([end])
+            self.add(copies)
+        elif ways:
+            self._hand_over([end], ways)
+        else:
+            self._store_first([replace(end, state="expired", failure="what it ends was never told there")])
 
     def _rescue(self, homeless: Sequence[Notification]) -> None:
         """What waits for a channel that is no more."""
@@ -216,7 +249,10 @@ class Outbox:
 def _copy(notification: Notification, way: str) -> Notification:
     """The same message on another channel, saying why it comes there."""
     message = notification.message
-    why = f"Sent here because channel {notification.channel} does not deliver: {notification.failure}"
+    failure = (
+        f"does not deliver: {notification.failure}" if notification.failure else "did not deliver before"
+    )
+    why = f"Sent here because channel {notification.channel} {failure}"
     return addressed(
         replace(message, body=f"{why}\n\n{message.body}"),
         way,

@@ -1,8 +1,8 @@
 """The order in which one channel's notifications go out. No clock, no I/O.
 
 What belongs to one thread (an incident) goes in the order in which it came: a later message waits until
-the earlier one is delivered or given up. Among threads, what was tried least goes first, so that one
-message that a channel does not like holds no other up.
+the earlier one is delivered or given up. Among threads, what was refused least goes first, so that one
+message that a channel does not like holds no other up; what was refused by all of an outage is forgiven.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class Queue:
         self._later: list[tuple[float, int, str]] = []
         self._ready: list[tuple[int, float, int, str]] = []
         self._offers: dict[str, int] = {}
+        self._refusals: Counter[str] = Counter()
         self._numbers = itertools.count()
 
     def __len__(self) -> int:
@@ -49,6 +51,25 @@ class Queue:
         """It is tried again, but no later one of its threads waits for it."""
         self.done(notification)
         self._put(notification, frozenset({f"alone {notification.key}"}))
+
+    def refused(self, notification: Notification) -> None:
+        """As `again`, after those that were refused less often."""
+        self._refusals[notification.key] += 1
+        self.again(notification)
+
+    def forgive(self, now: float) -> None:
+        """It was the channel's fault: all that wait may go at once, in the order in which they came."""
+        self._refusals.clear()
+        for waiting in list(self._waiting.values()):
+            self.again(replace(waiting, next_try=min(waiting.next_try, now)))
+
+    def get(self, key: str) -> Notification | None:
+        """The one of that key, where it waits."""
+        return self._waiting.get(key)
+
+    def awaits(self, thread: str) -> bool:
+        """Whether one of that thread waits."""
+        return thread in self._lines
 
     def _put(self, notification: Notification, threads: frozenset[str]) -> None:
         self._oldest = min(self._oldest, notification.created_at)
@@ -77,6 +98,7 @@ class Queue:
         """It leaves the queue, wherever it stood; those behind it move up."""
         del self._waiting[notification.key]
         self._offers.pop(notification.key, None)
+        self._refusals.pop(notification.key, None)
         for thread in self._threads.pop(notification.key):
             line = self._lines[thread]
             first = line[0] == notification.key
@@ -115,7 +137,7 @@ class Queue:
             _, number, key = heapq.heappop(self._later)
             if self._holds(number, key):
                 waiting = self._waiting[key]
-                heapq.heappush(self._ready, (waiting.attempts, waiting.created_at, number, key))
+                heapq.heappush(self._ready, (self._refusals[key], waiting.created_at, number, key))
         while self._ready and not self._holds(*self._ready[0][2:]):
             heapq.heappop(self._ready)
 

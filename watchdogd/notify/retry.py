@@ -21,12 +21,13 @@ class Policy:
     `first` and `longest` bound the wait between two tries; after a permanent error a channel is left in
     peace for `pause`. A channel that has failed for `patience` is broken: its messages go to `fallback`.
     After `expire` a message is given up. `rates` are messages a second by channel (None: as fast as it
-    goes). What is told about channels has the daemon's `name` as TARGET and goes to `tell` (none: to all).
+    goes). What is told about channels has the daemon's `name` as TARGET and goes to `tell` (empty: to all;
+    None: it is told nobody).
     """
 
     expire: float = 86_400.0
     fallback: tuple[str, ...] = ()
-    tell: tuple[str, ...] = ()
+    tell: tuple[str, ...] | None = ()
     rates: Mapping[str, float | None] = field(default_factory=dict)
     name: str = "watchdogd"
     first: float = 2.0

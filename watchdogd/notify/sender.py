@@ -36,6 +36,10 @@ class Sender(Protocol):
         """Give back connections."""
 
 
+class TakenError(DeliveryError):
+    """Somebody else is just sending it: no fault of the channel's."""
+
+
 class PartlyDeliveredError(DeliveryError):
     """Some have it. `receipt` says who, so that another try goes to the rest alone.
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 TEXT_LIMIT = 40_000
 BLOCK_LIMIT = 3_000
 BLOCKS = 50
+UPDATES = 5
+"""First messages that one message updates: the end of a storm would else be hundreds of calls."""
 
 _SIGNS = {
     "CRITICAL": "\N{LARGE RED CIRCLE}",
@@ -87,7 +89,7 @@ class Bot:
         """Update the threads' first messages, then post; in the thread unless something new begins."""
         message = notification.message
         known = [root for root in roots if len(root.receipt.split()) == 2]
-        for root in known:
+        for root in known[:UPDATES]:
             self._update(root, message)
         payload = {"channel": self._channel, "text": _text(message), "blocks": blocks(message)}
         if known and not message.opens:

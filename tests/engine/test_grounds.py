@@ -1,0 +1,86 @@
+"""What checks rest on, and when it is asked whether that holds."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from watchdogd.config import Config
+from watchdogd.engine.catalog import discover
+from watchdogd.engine.checks import Check, build
+from watchdogd.engine.grounds import Ground, Probes, placed, queue_result, touch
+from watchdogd.home import Home
+from watchdogd.jobs import Snapshot
+from watchdogd.plugin import Status
+
+NOW = 1_790_000_000.0
+SCRATCH = Ground("watchdogd/files:/scratch", "/scratch", ("/scratch/logs",), ("a/log_staleness",))
+GROUNDS = {SCRATCH.name: SCRATCH}
+
+
+@pytest.fixture
+def checks(tmp_path: Path) -> tuple[Check, ...]:
+    (tmp_path / "link").symlink_to("/proc/self")
+    config = Config.model_validate(
+        {
+            "runs": {"a": {"backend": "slurm", "log": "/proc/1/log*.txt"}},
+            "disks": {"d": {"path": str(tmp_path / "link")}},
+        }
+    )
+    home = Home(tmp_path)
+    return build(config, discover(home), home, "slurm")
+
+
+def test_checks_follow_the_batch_system_and_the_file_systems_of_their_paths(
+    checks: tuple[Check, ...],
+) -> None:
+    found, grounds = placed(checks)
+    follows = {check.name: check.follows for check in found}
+    assert follows["a/log_staleness"] == ("a/job_liveness", "watchdogd/slurm", "watchdogd/files:/proc")
+    assert follows["d/disk_quota"] == ("watchdogd/files:/proc",)
+    assert "watchdogd/slurm" in follows["a/job_liveness"]
+    assert {"a/log_staleness", "d/disk_quota"} <= set(grounds["watchdogd/files:/proc"].checks)
+    assert "/proc/1" in grounds["watchdogd/files:/proc"].folders
+
+
+def test_a_file_system_is_asked_where_a_check_is_late_and_once_an_interval() -> None:
+    probes = Probes()
+    assert probes.calls(GROUNDS, (), (), 60.0, NOW) == []
+    probes.note("a/log_staleness", late=True)
+    [call] = probes.calls(GROUNDS, (), (), 60.0, NOW)
+    assert call.key == SCRATCH.name
+    assert probes.calls(GROUNDS, (), (), 60.0, NOW + 1) == []
+    assert probes.calls(GROUNDS, (), {SCRATCH.name}, 60.0, NOW + 60) == []
+    probes.note("a/log_staleness", late=False)
+    assert probes.calls(GROUNDS, (), (), 60.0, NOW + 60) == []
+    assert len(probes.calls(GROUNDS, {SCRATCH.name}, (), 60.0, NOW + 60)) == 1
+
+
+def test_a_late_check_is_a_doubt_until_the_file_system_has_answered_or_not() -> None:
+    probes = Probes()
+    assert probes.doubt(SCRATCH) is None
+    probes.note("a/log_staleness", late=True)
+    doubt = probes.doubt(SCRATCH)
+    assert doubt is not None
+    assert doubt.status is Status.UNKNOWN
+    assert probes.explains("a/log_staleness", GROUNDS)
+    silent = probes.result(SCRATCH, answered=False, host="node5")
+    assert (silent.status, silent.summary) == (
+        Status.CRITICAL,
+        "the file system at /scratch does not answer on node5",
+    )
+    assert "a/log_staleness" in silent.details
+    assert probes.doubt(SCRATCH) is None
+    assert probes.result(SCRATCH, answered=True, host="node5").status is Status.OK
+    assert not probes.explains("a/log_staleness", GROUNDS)
+
+
+def test_a_no_is_an_answer(tmp_path: Path) -> None:
+    assert touch([str(tmp_path), str(tmp_path / "nowhere"), f"/proc/{os.getpid()}/fd"])
+
+
+def test_a_silent_batch_system_is_unknown_and_one_that_answers_is_ok() -> None:
+    said = queue_result(Snapshot(NOW, trouble="squeue did not answer within 30 s"))
+    assert said.status is Status.UNKNOWN
+    assert said.summary == "Slurm does not say what runs: squeue did not answer within 30 s"
+    assert queue_result(Snapshot(NOW, jobs=())).status is Status.OK

@@ -1,0 +1,164 @@
+"""What several runs rest on falls silent: one message in all, and one when it answers again."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.servers.web import WebServer
+from tests.waiting import wait_until
+
+
+class Site:
+    """A home with a webhook, and a daemon whose PATH begins with a folder of our own tools."""
+
+    def __init__(self, place: Path, endpoint: WebServer) -> None:
+        self.place, self.endpoint = place, endpoint
+        self.home, self.tools = place / "home", place / "tools"
+        self.tools.mkdir()
+        self.env = {
+            **os.environ,
+            "WATCHDOGD_HOME": str(self.home),
+            "PATH": f"{self.tools}:{os.environ['PATH']}",
+        }
+        self.daemon: subprocess.Popen[bytes] | None = None
+
+    def watch(self, sections: str) -> None:
+        """Begin with this configuration, and wait for the first good round."""
+        self.home.mkdir()
+        (self.home / "config.toml").write_text(
+            f"""
+            [daemon]
+            interval = "1s"
+            timeout = "3s"
+            [slurm]
+            min_poll = "1s"
+            [channels.hook]
+            type = "webhook"
+            url = "{self.endpoint.url}"
+            rate = "none"
+            {sections}
+            """
+        )
+        subprocess.run([sys.executable, "-m", "watchdogd", "init"], env=self.env, check=True)
+        self.daemon = subprocess.Popen(
+            [sys.executable, "-m", "watchdogd", "run"], env=self.env, stdout=subprocess.DEVNULL
+        )
+        wait_until(lambda: (self.home / "status.json").exists(), 60, "the first round is stored")
+
+    @property
+    def headlines(self) -> list[str]:
+        return [request.json()["headline"] for request in self.endpoint.requests]
+
+    @property
+    def bodies(self) -> str:
+        return "\n".join(request.json()["body"] for request in self.endpoint.requests)
+
+    def wait_told(self, *parts: str) -> None:
+        wait_until(
+            lambda: any(all(part in line for part in parts) for line in self.headlines),
+            90,
+            f"{parts} is told",
+        )
+
+    def quiet_for(self, seconds: float) -> None:
+        """Nothing more comes; what is wrongly sent beside would by now."""
+        before = self.headlines
+        time.sleep(seconds)
+        assert self.headlines == before
+
+    def end(self) -> None:
+        if self.daemon is not None:
+            self.daemon.send_signal(signal.SIGKILL)
+            self.daemon.wait()
+
+
+@pytest.fixture
+def site(tmp_path: Path, endpoint: WebServer) -> Iterator[Site]:
+    site = Site(tmp_path, endpoint)
+    yield site
+    site.end()
+
+
+@contextmanager
+def hanging(point: Path) -> Iterator[None]:
+    """Cover a mount by a file system that never answers: FUSE whose other end does not even say hello."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
+    options = f"fd={device},rootmode=40000,user_id=0,group_id=0".encode()
+    try:
+        if libc.mount(b"silent", os.fsencode(point), b"fuse", 0, options):
+            raise OSError(ctypes.get_errno(), "a silent file system cannot be mounted")
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", str(point)], check=True)
+        os.close(device)
+
+
+@pytest.fixture
+def scratch() -> Iterator[Path]:
+    point = Path(f"/tmp/watchdogd-scratch-{os.getpid()}")
+    point.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(point)], check=True)
+    yield point
+    subprocess.run(["umount", "--lazy", str(point)], check=True)
+    point.rmdir()
+
+
+@pytest.mark.root
+def test_a_file_system_that_hangs_is_told_once_whoever_works_on_it(site: Site, scratch: Path) -> None:
+    runs = [f"run-{number}" for number in range(3)]
+    training = subprocess.Popen(["sleep", "900"])
+    (site.place / "pid").write_text(f"{training.pid}\n")
+    for run in runs:
+        (scratch / f"{run}.log").write_text("iteration 7\n")
+    try:
+        site.watch(
+            "".join(
+                f'[runs.{run}]\npid_file = "{site.place}/pid"\n'
+                f'log = "{scratch}/{run}.log"\nstale_after = "1h"\n'
+                for run in runs
+            )
+            + f'[disks.scratch]\npath = "{scratch}"\nwarn_free = "1%"\ncrit_free = "0.5%"\n'
+        )
+        with hanging(scratch):
+            site.wait_told("[CRITICAL]", f"the file system at {scratch} does not answer on")
+            site.quiet_for(8)
+        site.wait_told("[RESOLVED]", f"the file system at {scratch} answers")
+        site.quiet_for(8)
+    finally:
+        training.kill()
+        training.wait()
+    assert len(site.headlines) == 2, site.headlines
+    assert all(f"{run}/log_staleness" in site.bodies for run in runs)
+    assert "scratch/disk_quota" in site.bodies
+
+
+def test_a_controller_that_is_silent_is_told_once_whatever_the_runs(site: Site) -> None:
+    runs = [f"run-{number}" for number in range(3)]
+    squeue = site.tools / "squeue"
+    squeue.write_text(
+        "#!/bin/sh\necho 'slurm_load_jobs error: Unable to contact slurm controller' >&2\nexit 1\n"
+    )
+    squeue.chmod(0o755)
+    log = site.place / "train.log"
+    log.write_text("iteration 7\n")
+    site.watch(
+        "".join(
+            f'[runs.{run}]\nbackend = "slurm"\nlog = "{log}"\nstale_after = "1s"\ngpus_per_node = 8\n'
+            for run in runs
+        )
+    )
+    site.wait_told("[UNKNOWN] watchdogd: Slurm does not say what runs", "Unable to contact")
+    site.quiet_for(8)
+    assert len(site.headlines) == 1, site.headlines
+    assert all(f"[UNKNOWN] {run}/job_liveness" in site.bodies for run in runs)

@@ -1,0 +1,61 @@
+"""One life of a daemon's sending half, to be killed at any instant: it stores rounds and delivers them.
+
+`live` runs in a process of its own: it goes on from what the last life left, as a daemon does.
+"""
+
+import itertools
+import time
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from tests.notify.values import message
+from watchdogd.history.forms import packed
+from watchdogd.history.record import Record
+from watchdogd.history.store import Store
+from watchdogd.home import Home
+from watchdogd.incident import Incident, Silence
+from watchdogd.notify.claimed import Claimed
+from watchdogd.notify.claims import Claims
+from watchdogd.notify.notification import Message, addressed
+from watchdogd.notify.outbox import Outbox
+from watchdogd.notify.retry import Policy
+from watchdogd.notify.webhook import JsonWebhook
+
+INCIDENTS = 3
+POLICY = Policy(rates={"hook": None}, first=0.02, longest=0.05)
+
+
+for form, value in ((Message, message()), (tuple[Silence, ...], ()), (tuple[Incident, ...], ())):
+    packed(
+        form, value
+    )  # how each is written is found out once, by the process that all lives are forked from
+
+
+def live(folder: str, url: str, rounds: int, begun: Connection) -> None:
+    """`rounds` more rounds with a message each, then until all is delivered. Says so when it has begun."""
+    begun.send_bytes(b"begun")
+    home = Home(Path(folder))
+    store = Store.open("sqlite:///history.db", home)
+    claims = Claims(home)
+    waiting, ended = store.waiting(), [each for each in store.notifications() if each.state != "waiting"]
+    sender = Claimed(JsonWebhook(url), claims, lambda function: function(), anyway=True)
+
+    def settle(outcomes: object) -> None:
+        store.settle(outcomes)  # type: ignore[arg-type]  # as Outbox calls it
+        claims.forget(each.key for each in outcomes if each.state != "waiting")  # type: ignore[attr-defined]  # likewise
+
+    outbox = Outbox({"hook": sender}, POLICY, settle, ended)
+    outbox.start()
+    outbox.add(waiting)
+    delivered = claims.outcomes()
+    waited = outbox.learn(delivered)
+    claims.forget(each.key for each in delivered if each.key not in waited)
+    first = len(waiting) + len(ended)
+    for number in itertools.islice(itertools.count(first), rounds):
+        letter = addressed(message(number % INCIDENTS), "hook", time.time(), f"n{number}")
+        store.record(Record(time.time(), notifications=(letter,)))
+        outbox.add([letter])
+    while outbox.waiting:
+        time.sleep(0.002)
+    outbox.stop(1.0)
+    store.close()

@@ -1,0 +1,84 @@
+"""kill -9 at random instants, two hundred times: each message comes, in order, at most one twice a crash."""
+
+import multiprocessing
+import os
+import random
+import signal
+import time
+from collections import Counter
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
+
+from tests.notify.sender_process import INCIDENTS, live
+from tests.servers.web import WebServer
+from watchdogd.history.store import Store
+from watchdogd.home import Home
+
+KILLS = 200
+
+
+def test_two_hundred_kills_lose_nothing_and_repeat_at_most_one_message_each(
+    tmp_path: Path, endpoint: WebServer
+) -> None:
+    home = Home(tmp_path / "home")
+    home.make()
+    Store.open("sqlite:///history.db", home).close()
+    context = multiprocessing.get_context("forkserver")  # imports once: a life begins within milliseconds
+    context.set_forkserver_preload(["__main__", "tests.notify.sender_process"])
+    dice = random.Random(9)
+    usual = _life(context, home, endpoint, 10)
+    killed = arrived = 0
+    repeats = []
+    while killed < KILLS:
+        ready, begun = context.Pipe(duplex=False)
+        process = context.Process(target=live, args=(str(home.path), endpoint.url, 10_000, begun))
+        process.start()
+        assert process.pid is not None
+        assert ready.poll(60)
+        time.sleep(dice.uniform(0.0, usual))
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
+        killed += 1
+        keys = Counter(_keys(endpoint))
+        repeats.append(keys.total() - len(keys))
+        arrived = len(keys)
+    assert (
+        max(after - before for before, after in zip([0, *repeats], [*repeats, repeats[-1]], strict=True)) <= 1
+    )
+    _life(context, home, endpoint, 0)
+    _nothing_is_lost(home, endpoint)
+    print(f"{killed} kills, {arrived} messages, {repeats[-1]} came twice")
+    assert arrived > KILLS / 4, "most lives were too short to send anything"
+
+
+def _life(context: ForkServerContext, home: Home, endpoint: WebServer, rounds: int) -> float:
+    """One that ends by itself; how long it took, in seconds, on this machine as busy as it is."""
+    ready, begun = context.Pipe(duplex=False)
+    process = context.Process(target=live, args=(str(home.path), endpoint.url, rounds, begun))
+    process.start()
+    assert ready.poll(60)
+    begin = time.monotonic()
+    process.join(60)
+    assert process.exitcode == 0
+    return time.monotonic() - begin
+
+
+def _keys(endpoint: WebServer) -> list[str]:
+    """What arrived whole, in order; a request that was cut off by a kill is none."""
+    whole = [each for each in endpoint.requests if len(each.body) == int(each.headers["content-length"])]
+    return [request.json()["key"] for request in whole]
+
+
+def _nothing_is_lost(home: Home, endpoint: WebServer) -> None:
+    store = Store.open("sqlite:///history.db", home)
+    rows = store.notifications()
+    store.close()
+    keys = _keys(endpoint)
+    assert {row.key for row in rows} == set(keys)
+    assert {row.state for row in rows} == {"sent"}
+    assert [name for name in os.listdir(home.path / ".outbox") if not name.startswith(".")] == []
+    for incident in range(INCIDENTS):
+        firsts = [int(key[1:].partition("@")[0]) for key in dict.fromkeys(keys)]
+        numbers = [number for number in firsts if number % INCIDENTS == incident]
+        assert numbers == sorted(numbers)

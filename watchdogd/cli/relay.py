@@ -1,0 +1,114 @@
+"""`watchdogd relay`: deliver what waits in a shared home from here, since here is a way out."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from watchdogd.cli.output import one_line, print_line
+from watchdogd.cli.past import config_of, store_of
+from watchdogd.errors import ConfigError, HistoryError, UnitError, UsageError, WatchdogError
+from watchdogd.home import Home
+from watchdogd.nearest import nearest
+from watchdogd.notify import channels
+from watchdogd.notify.claims import Claims
+from watchdogd.notify.relay import Relay
+from watchdogd.units import parse_duration
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+
+    from watchdogd.config import Config
+    from watchdogd.notify.notification import Notification
+    from watchdogd.notify.sender import Sender
+
+log = logging.getLogger(__name__)
+
+NOT_DELIVERED = 2
+_LOCAL = frozenset({"console", "statuslog"})
+"""Types of channels that need no way out: the daemon itself writes them."""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What the verb takes."""
+    parser.add_argument("channels", nargs="*", metavar="CHANNEL", help="left out: all that need a way out")
+    parser.add_argument("--follow", action="store_true", help="go on for ever; end with Ctrl-C")
+    parser.add_argument("--every", default="5s", metavar="DURATION", help="how often to look for more (5s)")
+    parser.add_argument(
+        "--patience", default="1m", metavar="DURATION", help="without --follow: when to give up (1m)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 where nothing is left, 2 where something could not be delivered from here either."""
+    every, patience = _duration("--every", args.every), _duration("--patience", args.patience)
+    logging.basicConfig(
+        level=logging.WARNING if args.follow else logging.ERROR, format="watchdogd: %(message)s"
+    )
+    home = Home.existing(args.home)
+    config = config_of(home)
+    senders = _senders(args.channels, config, home)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as by Ctrl-C: what is on its way goes
+    try:
+        if not args.follow:
+            return _relay(senders, config, home, every, patience)
+        while True:
+            try:
+                _relay(senders, config, home, every, None)
+            except HistoryError as error:  # no daemon has made it yet, or its disk is away
+                log.warning("%s", error)
+                time.sleep(every)
+    except KeyboardInterrupt:
+        return 0
+
+
+def _relay(
+    senders: Mapping[str, Sender], config: Config, home: Home, every: float, patience: float | None
+) -> int:
+    with store_of(home) as store:
+        relay = Relay(senders, config, store, Claims(home), _told)
+        relay.run(every=every, patience=patience)
+    for trouble in relay.troubles:
+        print(
+            f"watchdogd: channel {trouble.channel} does not deliver from here: {one_line(trouble.failure)} "
+            f"({trouble.waiting} waiting)",
+            file=sys.stderr,
+        )
+    return NOT_DELIVERED if relay.left else 0
+
+
+def _senders(names: list[str], config: Config, home: Home) -> dict[str, Sender]:
+    """Those that were asked for, or all that can be made here: another one's secret may be missing."""
+    for name in names:
+        if name not in config.channels:
+            raise WatchdogError(f"there is no channel '{name}'{nearest(name, [*config.channels])}")
+    chosen = names or [name for name, channel in config.channels.items() if channel.type not in _LOCAL]
+    senders, complaints = {}, []
+    for name in chosen:
+        try:
+            senders[name] = channels.sender_of(name, config.channels[name], home)
+        except ConfigError as error:
+            complaints.append(str(error))
+    if not senders:
+        raise ConfigError(complaints[0] if complaints else f"{home.config}: no channel needs a relay")
+    for complaint in complaints:
+        print(f"watchdogd: left out: {one_line(complaint)}", file=sys.stderr)
+    return senders
+
+
+def _told(notification: Notification) -> None:
+    print_line(f"{notification.channel}: delivered: {one_line(notification.message.headline)}")
+
+
+def _duration(option: str, text: str) -> float:
+    try:
+        seconds = parse_duration(text)
+    except UnitError as error:
+        raise UsageError(f"relay: {option} {error}") from None
+    if seconds <= 0:
+        raise UsageError(f"relay: {option} needs a duration above zero")
+    return seconds

@@ -1,0 +1,99 @@
+"""Whether what the checks rest on holds, found out in the course of a round, as results of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from watchdogd.engine.grounds import Probes, queue_name, queue_result
+from watchdogd.incident import Observation
+from watchdogd.plugin import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from watchdogd.engine.call import Reply
+    from watchdogd.engine.setup import Setup
+    from watchdogd.engine.stuck import Stuck
+    from watchdogd.engine.workers import Workers
+    from watchdogd.incident import Book
+    from watchdogd.jobs import Snapshot
+    from watchdogd.plugin import Result
+
+
+class Footing:
+    """Asks through `workers`, beside the checks; what each ground said last is in `latest`, as of checks."""
+
+    def __init__(
+        self, workers: Workers, latest: dict[str, tuple[Observation, ...]], clock: Callable[[], float]
+    ) -> None:
+        self._workers = workers
+        self._latest = latest
+        self._clock = clock
+        self._probes = Probes()
+        self._setup: Setup | None = None
+        self._unsettled: frozenset[str] = frozenset()
+        self._doubts: list[Observation] = []
+
+    def begin(self, setup: Setup, book: Book, now: float) -> None:
+        """A round begins: ask what was silent before."""
+        self._setup = setup
+        self._unsettled = frozenset(
+            standing.check
+            for standing in book.standings.values()
+            if standing.incident is not None or standing.status is not Status.OK
+        )
+        self._ask(setup, now)
+
+    def queue(self, snapshot: Snapshot) -> Observation:
+        """What a look at a batch system says of it."""
+        return self._said(queue_name(snapshot.backend), queue_result(snapshot))
+
+    def take(self, reply: Reply) -> Observation | None:
+        """What a file system said, or None where the reply is none of ours."""
+        ground = self._setup.files.get(reply.key) if self._setup else None
+        if ground is None or self._setup is None:
+            return None
+        result = self._probes.result(ground, answered=not reply.late, host=self._setup.rules.host)
+        return self._said(ground.name, result)
+
+    def note(self, check: str, *, late: bool) -> None:
+        """A check came back, in time or not: then it is asked whether its file systems answer."""
+        self._probes.note(check, late=late)
+        if late and self._setup is not None:
+            self._ask(self._setup, self._clock())
+
+    def doubts(self) -> list[Observation]:
+        """What is being found out since the last call."""
+        doubts, self._doubts = self._doubts, []
+        return doubts
+
+    def stuck(self) -> tuple[list[Observation], list[Stuck]]:
+        """What hangs in the kernel cannot be asked again: what it came to holds on, once an interval.
+
+        Also what hangs there for no reason that is told otherwise.
+        """
+        if self._setup is None:
+            return [], []
+        hanging, files = self._workers.stuck, self._setup.files
+        now, every = self._clock(), self._setup.config.daemon.interval * 0.9
+        held = [seen for key in {each.key for each in hanging} for seen in self._latest.get(key, ())]
+        again = [replace(seen, at=now) for seen in held if now - seen.at >= every]
+        for key in {seen.check for seen in again}:
+            self._latest[key] = tuple(seen for seen in again if seen.check == key)
+        return again, [each for each in hanging if not self._probes.explains(each.key, files)]
+
+    def _ask(self, setup: Setup, now: float) -> None:
+        interval, outstanding = setup.config.daemon.interval, self._workers.outstanding
+        calls = self._probes.calls(setup.files, self._unsettled, outstanding, interval, now)
+        self._workers.submit(calls)
+        for ground in (setup.files[call.key] for call in calls):
+            doubt = self._probes.doubt(ground)
+            if doubt is not None:
+                self._doubts.append(self._said(ground.name, doubt))
+
+    def _said(self, check: str, result: Result) -> Observation:
+        target = self._setup.config.daemon.name if self._setup else ""
+        seen = Observation(check, "", target, result, self._clock())
+        self._latest[check] = (seen,)
+        return seen

@@ -1,0 +1,198 @@
+"""What several checks rest on: the batch system and the file systems. Where one is silent, that is one cause.
+
+Each ground is a check of the daemon's own, `watchdogd/slurm` or `watchdogd/files:/scratch`, and the checks
+that rest on it follow it: what they cannot find out then is noted inside its message.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from watchdogd.engine.call import Call
+from watchdogd.engine.catalog import Source
+from watchdogd.engine.looks import backend_of, needs_look
+from watchdogd.engine.patient import Patient, StuckError
+from watchdogd.plugin import Result, Status, ok, unknown
+from watchdogd.readers.mounts import mount_of, read_mounts
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from watchdogd.engine.checks import Check
+    from watchdogd.jobs import Snapshot
+
+SELF = "watchdogd"
+"""The check under which the daemon speaks of itself."""
+DELIVERY = f"{SELF}/delivery"
+"""The check under which it says which channels are broken: for `status`; the outbox tells the others."""
+PROBE_DEADLINE = 10.0
+"""Seconds after which a file system that was asked for the simplest thing counts as silent."""
+_PATHS = ("log", "path", "checkpoints", "pulse")
+_SOURCE = Source("watchdogd.engine.grounds", "touch")
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """A file system: where it is mounted, which folders on it the checks look at, and those checks' names."""
+
+    name: str
+    point: str
+    folders: tuple[str, ...]
+    checks: tuple[str, ...]
+
+
+def queue_name(backend: str) -> str:
+    """The check that says whether a batch system answers."""
+    return f"{SELF}/{backend}"
+
+
+def queue_result(snapshot: Snapshot) -> Result:
+    """Whether the batch system said what runs. UNKNOWN: what it hides may be well."""
+    if snapshot.jobs is not None:
+        return ok("the batch system says what runs")
+    who = "Slurm does not" if snapshot.backend == "slurm" else f"nobody ({snapshot.backend}) can"
+    return unknown(f"{who} say what runs: {snapshot.trouble}")
+
+
+def placed(checks: Iterable[Check]) -> tuple[tuple[Check, ...], dict[str, Ground]]:
+    """The checks, each following what it rests on, and the file systems among that, by name."""
+    checks = tuple(checks)
+    points = _points({folder for check in checks for folder in _folders(check)})
+    folders: defaultdict[str, set[str]] = defaultdict(set)
+    users: defaultdict[str, list[str]] = defaultdict(list)
+    found = []
+    for check in checks:
+        rests_on = sorted({points[folder] for folder in _folders(check)})
+        for point in rests_on:
+            users[point].append(check.name)
+            folders[point] |= {folder for folder in _folders(check) if points[folder] == point}
+        queue = (queue_name(backend_of(check)),) if needs_look(check) else ()
+        files = tuple(_files_name(point) for point in rests_on)
+        found.append(replace(check, follows=(*check.follows, *queue, *files)))
+    grounds = [
+        Ground(_files_name(point), point, tuple(sorted(folders[point])), tuple(names))
+        for point, names in users.items()
+    ]
+    return tuple(found), {ground.name: ground for ground in grounds}
+
+
+def touch(folders: Iterable[str]) -> bool:
+    """Ask for the simplest thing of each folder; runs in a worker. A "no" is an answer as well."""
+    for folder in folders:
+        try:
+            os.stat(folder)
+            os.statvfs(folder)
+        except OSError:
+            continue
+    return True
+
+
+class Probes:
+    """Which file systems answer, asked where a check that rests on them did not come back."""
+
+    def __init__(self) -> None:
+        self._late: set[str] = set()
+        self._asked_at: dict[str, float] = {}
+        self._silent: dict[str, bool] = {}
+
+    def note(self, check: str, *, late: bool) -> None:
+        """Whether a check came back in time."""
+        if late:
+            self._late.add(check)
+        else:
+            self._late.discard(check)
+
+    def calls(
+        self,
+        grounds: Mapping[str, Ground],
+        unsettled: Collection[str],
+        outstanding: Collection[str],
+        every: float,
+        now: float,
+    ) -> list[Call]:
+        """What is to be asked now: file systems with late checks, and `unsettled` ones, each `every`."""
+        wanted = [
+            ground
+            for ground in grounds.values()
+            if ground.name not in outstanding
+            and (ground.name in unsettled or not self._late.isdisjoint(ground.checks))
+            and not 0 <= now - self._asked_at.get(ground.name, float("-inf")) < every * 0.9
+        ]
+        self._asked_at |= {ground.name: now for ground in wanted}
+        return [
+            Call(ground.name, _SOURCE, {"folders": ground.folders}, timeout=PROBE_DEADLINE)
+            for ground in wanted
+        ]
+
+    def doubt(self, ground: Ground) -> Result | None:
+        """While it is asked: a late check is a first bad result, so that those that follow wait."""
+        if self._silent.get(ground.name) or self._late.isdisjoint(ground.checks):
+            return None
+        return unknown(f"whether the file system at {ground.point} answers is being found out")
+
+    def result(self, ground: Ground, *, answered: bool, host: str) -> Result:
+        """What a probe came to."""
+        self._silent[ground.name] = not answered
+        if answered:
+            return ok(f"the file system at {ground.point} answers")
+        shown = [*ground.checks[:20], *(["…"] if len(ground.checks) > 20 else [])]
+        return Result(
+            Status.CRITICAL,
+            f"the file system at {ground.point} does not answer on {host}",
+            details=f"asked for no more than {', '.join(ground.folders[:5])}, for {PROBE_DEADLINE:g} s\n"
+            f"cannot be watched meanwhile: {', '.join(shown)}",
+        )
+
+    def explains(self, key: str, grounds: Mapping[str, Ground]) -> bool:
+        """Whether a process that hangs does so on a file system of which that is, or will be, told."""
+        return any(
+            key == ground.name or (key in ground.checks and self._silent.get(ground.name, True))
+            for ground in grounds.values()
+        )
+
+
+def _files_name(point: str) -> str:
+    return f"{SELF}/files:{point}"
+
+
+def _folders(check: Check) -> list[str]:
+    """The folders that a check looks into, wildcards left out."""
+    paths = [check.parameters.get(key) for key in _PATHS]
+    if check.run is not None and check.entry.name == "job_liveness":
+        paths.append(check.run.kill_switch)
+    absolute = [path for path in paths if isinstance(path, str) and path.startswith("/")]
+    return [_folder(path) for path in absolute]
+
+
+def _folder(path: str) -> str:
+    """The path itself where it may be a folder, else what lies above its first wildcard."""
+    plain, wild, _ = re.split(r"([*?\[])", path, maxsplit=1) if re.search(r"[*?\[]", path) else (path, "", "")
+    return (os.path.dirname(plain) or "/") if wild else plain
+
+
+def _points(folders: Iterable[str]) -> dict[str, str]:
+    """Where the file system of each folder is mounted; links are resolved where that can be done in time."""
+    folders = sorted(folders)
+    patient = Patient("a file system that a check looks at", deadline=3.0)
+    try:
+        resolved: Sequence[str] = patient.attempt(partial(_resolved, folders))
+    except (StuckError, OSError):
+        resolved = folders
+    finally:
+        patient.close()
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+            mounts = read_mounts(file.read())
+    except OSError:
+        mounts = ()
+    found = [mount_of(path, mounts) for path in resolved]
+    return {folder: mount.point if mount else "/" for folder, mount in zip(folders, found, strict=True)}
+
+
+def _resolved(folders: Sequence[str]) -> list[str]:
+    return [os.path.realpath(folder) for folder in folders]
