@@ -11,7 +11,7 @@ demo: $(VENV)/installed
 test: $(VENV)/developing
 	scripts/packages
 	$(MAKE) --no-print-directory lint
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup $(PYTEST)
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadgroup $(PYTEST)
 
 lint: $(VENV)/developing
 	$(BIN)/ruff format --check .

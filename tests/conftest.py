@@ -16,11 +16,11 @@ FOREIGN = ("WATCHDOGD_", "SLURM_", "SLURMD_", "SBATCH_", "SALLOC_", "SRUN_", "SQ
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where tests run in several processes, the long tests of the chain have a real Slurm of their own."""
+    """Where tests run in several processes, each folder's tests of Slurm stay together: one Slurm a process."""
     for item in items:
         if "cluster" in getattr(item, "fixturenames", ()):
-            group = "chain" if item.path.name == "test_chain.py" else "cluster"
-            item.add_marker(pytest.mark.xdist_group(group))
+            long = item.path.name == "test_chain.py"  # half as long as all others together
+            item.add_marker(pytest.mark.xdist_group("chain" if long else item.path.parent.name))
 
 
 @pytest.fixture(autouse=True)
