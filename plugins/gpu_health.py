@@ -178,7 +178,7 @@ def _well_again(bad: set[str], silent: set[str], book: Memory) -> Iterator[Resul
 
 def _whole(gpus: Sequence[Named], moment: Moment, nodes: int, silent: set[str], limits: Limits) -> Result:
     """One line and the figures of all GPUs; what is wrong with single ones stands in results of their own."""
-    parts = [f"{len(gpus)} GPUs on {nodes} node{'s' if nodes > 1 else ''}"]
+    parts = [f"{len(gpus)} GPU{'' if len(gpus) == 1 else 's'} on {nodes} node{'s' if nodes > 1 else ''}"]
     metrics = {"gpus": Metric(len(gpus))}
     figures = (
         ("utilisation", "%", [each.gpu.utilisation for each in gpus], None, None),

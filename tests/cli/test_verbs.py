@@ -8,11 +8,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from tests.waiting import wait_until
+from watchdogd.cli.plugins import type_name
+from watchdogd.units import AmountField, Percent
 
 CONFIG = """
 [daemon]
@@ -278,3 +280,8 @@ def test_plugins_lists_parameters_and_what_is_skipped(dog: Dog) -> None:
     assert found["disk_quota"]["origin"] == "built-in"
     assert found["log_staleness"]["parameters"]["log"]["type"]
     assert "SyntaxError" in found["broken"]["skipped"]
+
+
+def test_the_types_of_parameters_are_told_in_words() -> None:
+    spoken = [type_name(each) for each in (Literal["auto", "du"] | int, Percent | None, AmountField)]
+    assert spoken == ['"auto" or "du" or int', "per cent or nothing", "size or percentage"]

@@ -83,6 +83,7 @@ def test_no_driver_is_said_in_the_tools_words() -> None:
         ("Can not find a device: GPU '77' Error code: -3\n", "GPU '77'"),
         ('[\n  {"gpu": 0, "usage": "N/A",\n', "cut after"),
         ('[\n  {"gpu": 0,\n   "links": [1,],\n  },\n]\n', "broken at"),
+        ('{"gpu": {"GPU use (%)": 1' + "0" * 5000 + "}}\n", "cannot be read"),
         ('[{"gpu": 0, "process_list": []}]', "lists processes"),
         ("GPU  POWER  GFX%\n  0  12 W\n", "0  12 W"),
         ("", "nothing"),

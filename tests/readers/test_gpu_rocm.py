@@ -97,6 +97,7 @@ def test_no_driver_is_said_in_the_tools_words(text: str) -> None:
         ("WARNING: No JSON data to report\n", "No JSON data to report"),
         ('{"card0": {"GPU use (%)": "1",\n', "cut after"),
         ('{"card0": {"GPU use (%)" "1"}}\n', "broken at"),
+        ('{"card0": {"GPU use (%)": 1' + "0" * 5000 + "}}\n", "cannot be read"),
         ("", "nothing"),
         ("GPU  Temp  AvgPwr  GPU%\n0    31.0c  5W\n", "0    31.0c  5W"),
         ("device,GPU use (%)\ncard0,1,2,3\n", "card0,1,2,3"),

@@ -22,6 +22,12 @@ def test_a_node_that_is_well_and_one_that_is_drained() -> None:
     assert (bad.drained, bad.kill_failed, bad.spare, bad.down) == (True, True, False, False)
 
 
+def test_a_reason_of_several_lines_is_one_and_hides_no_node() -> None:
+    text = line("cn02", "gpu", "drained", "1795825721", "root", "not\nresponding; x=1 [root]\n\nsee mail")
+    bad, well = sinfo.read(text + line("cn03", "gpu", "idle", "Unknown", "Unknown", "none"))
+    assert (bad.reason, well.name) == ("not responding; x=1 [root] see mail", "cn03")
+
+
 @pytest.mark.parametrize(
     ("state", "spare", "drained", "down", "silent"),
     [

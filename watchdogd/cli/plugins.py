@@ -86,6 +86,7 @@ def type_name(annotation: Any) -> str:
         units.Duration: "duration",
         units.Size: "size",
         units.Share: "percentage",
+        units.Percent: "per cent",
         units.AmountField: "size or percentage",
         units.Rate: "writing rate",
         type(None): "nothing",
@@ -94,6 +95,8 @@ def type_name(annotation: Any) -> str:
         return spoken[annotation]
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         return " or ".join(type_name(part) for part in typing.get_args(annotation))
+    if typing.get_origin(annotation) is typing.Literal:
+        return " or ".join(f'"{word}"' for word in typing.get_args(annotation))
     return (
         getattr(annotation, "__name__", str(annotation)) if inspect.isclass(annotation) else str(annotation)
     )

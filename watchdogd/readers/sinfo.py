@@ -57,8 +57,17 @@ class Node:
 
 
 def read(text: str) -> tuple[Node, ...]:
-    """The nodes. UnreadableError with the line that is none."""
-    return tuple(_node(line) for line in text.splitlines() if line.strip())
+    """The nodes. UnreadableError with the line that is none.
+
+    A reason may have been given with line breaks: a line without fields goes on with the one before.
+    """
+    rows: list[str] = []
+    for line in filter(str.strip, text.split("\n")):
+        if rows and slurmtext.FIELD in rows[-1] and slurmtext.FIELD not in line:
+            rows[-1] += f" {line.strip()}"
+        else:
+            rows.append(line)
+    return tuple(_node(row) for row in rows)
 
 
 def _node(line: str) -> Node:

@@ -152,7 +152,7 @@ def _json(text: str) -> dict[int, rules.Facts]:
     while begin := _OPENING.search(text, position):
         try:
             document, position = json.JSONDecoder().raw_decode(text, begin.end() - 1)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise value.broken_json("amd-smi", text, error) from None
         for entry in _entries(document):
             found[entry["gpu"]] = dict(_flat(entry))

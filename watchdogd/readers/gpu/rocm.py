@@ -93,7 +93,7 @@ def _json(text: str) -> dict[int, rules.Facts]:
         return {}
     try:
         document: Any = json.JSONDecoder().raw_decode(text[begin.end() - 1 :])[0]
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise value.broken_json("rocm-smi", text, error) from None
     return {
         int(match[1]): {str(name): str(cell) for name, cell in facts.items()}

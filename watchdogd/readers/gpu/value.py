@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
-from typing import TYPE_CHECKING
 
 from watchdogd.errors import UnreadableError
-
-if TYPE_CHECKING:
-    import json
 
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _ABSENT = re.compile(
@@ -33,8 +30,13 @@ def first_line(text: str) -> str:
     return next((line.strip()[:200] for line in lines(text) if line.strip(" =+-|")), "nothing")
 
 
-def broken_json(tool: str, text: str, error: json.JSONDecodeError) -> UnreadableError:
-    """What to raise of JSON that is broken, or cut: with the line where that shows."""
+def broken_json(tool: str, text: str, error: ValueError | RecursionError) -> UnreadableError:
+    """What to raise of JSON that is broken, or cut: with the line where that shows.
+
+    No more is known where it holds a number of thousands of digits, or is nested without end.
+    """
+    if not isinstance(error, json.JSONDecodeError):
+        return UnreadableError(f"{tool}'s JSON cannot be read: '{text.strip()[:200]}'")
     if not error.doc[error.pos :].strip():
         last = text.rstrip().rpartition("\n")[2].strip()[:200]
         return UnreadableError(f"{tool}'s JSON is cut after '{last}'")
