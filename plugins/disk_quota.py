@@ -142,7 +142,7 @@ def disk_quota(
     if source != "statvfs":
         said = quotas.ask_quotas(source, spot, memory)
         found = (*found, *said.limits)
-        if quota != "auto" or source != "posix":
+        if quota != "auto" or source != "posix" or _read_before(said, memory):
             yield _source(path, said, now)
         if said.targets:
             yield _targets(path, said.targets)
@@ -156,6 +156,13 @@ def disk_quota(
 
 
 # What the quota tool says beside the limits.
+
+
+def _read_before(said: quotas.Quotas, memory: dict[str, Any]) -> bool:
+    """Many an NFS server knows no quotas, and says so by an error: that is told of one that did know some."""
+    if said.limits:
+        memory["quotas read"] = True
+    return "quotas read" in memory
 
 
 def _source(path: str, said: quotas.Quotas, now: float) -> Result:

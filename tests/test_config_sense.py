@@ -75,6 +75,7 @@ def complaint(text: str) -> str:
         ("[runs.r]\non_gone = [{ exec = [] }]", "runs.r.on_gone.0.exec: must not be empty"),
         ('[runs.r]\nstale_after = "soon"', "runs.r.stale_after: 'soon' is no duration"),
         ("[runs.r]\ngpus_per_node = true", "runs.r.gpus_per_node: must be a whole number"),
+        ('[disks.d]\npath = "/tmp"\nusable = "0%"', "disks.d: usable = 0%: nothing would ever be free"),
         (
             '[disks.d]\npath = "/x"\nwarn_free = "1TB"\ncrit_free = "2TB"',
             "disks.d: crit_free = 2000000000000 is above",

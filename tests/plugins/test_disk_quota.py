@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from watchdogd.plugins.disk_quota import disk_quota
+from watchdogd.plugins.disk_quota import _read_before, disk_quota
 
-from watchdogd.checks import keeping, place, room
+from watchdogd.checks import keeping, place, quotas, room
 from watchdogd.checks.room import Wish
 from watchdogd.checks.saving import Saving
 from watchdogd.draft import host
@@ -381,6 +381,77 @@ def test_a_kind_of_quota_that_is_switched_off_is_no_trouble(
 ) -> None:
     tool(tmp_path, "lfs", OFF, monkeypatch)
     assert look(tmp_path, quota="lustre")["quota"].status is Status.OK
+
+
+REFUSING = """case "$1$2" in
+quota-{}) echo "Disk quotas for x y (uid 1):"; echo "Permission denied." >&2; exit 1;;
+quota*) echo "Disk quotas for usr z (uid 2): none";;
+esac
+"""
+
+
+def test_a_tool_that_refuses_all_of_its_answers_is_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool(tmp_path, "lfs", REFUSING.format("?"), monkeypatch)
+    seen = look(tmp_path, quota="lustre")["quota"]
+    assert seen.status is Status.UNKNOWN
+    assert "Permission denied." in seen.summary
+    tool(tmp_path, "lfs", REFUSING.format("g"), monkeypatch)
+    assert look(tmp_path, quota="lustre")["quota"].status is Status.OK
+
+
+NFS_QUOTA = """cat "$STATE/said"
+[ -s "$STATE/error" ] && cat "$STATE/error" >&2 && exit 1
+exit 0
+"""
+ROWS = """Disk quotas for user carol (uid 7):
+     Filesystem  blocks   quota   limit   grace   files   quota   limit   grace
+{}    990   0  1000  0    5    0    0    0
+"""
+REFUSED = "quota: error while getting quota from filer:/home for carol (id 7): Connection refused"
+
+
+@root
+def test_quota_over_nfs_that_does_not_answer_or_names_the_server_in_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    point = tmp_path / "home"
+    point.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "filer:/home", str(point)], check=True)
+    tool(tmp_path, "quota", NFS_QUOTA, monkeypatch)
+    monkeypatch.setenv("STATE", str(tmp_path))
+    said, error = tmp_path / "said", tmp_path / "error"
+    try:
+        said.write_text(ROWS.format("filer.example.org:/home"))
+        assert look(point, quota="posix")["bytes"].status is Status.CRITICAL
+        error.write_text(f"{REFUSED}\n")
+        for text in ("", ROWS.format("other:/work")):
+            said.write_text(text)
+            seen = look(point, quota="posix")["quota"]
+            assert seen.status is Status.UNKNOWN
+            assert "Connection refused" in seen.summary
+    finally:
+        subprocess.run(["umount", "-l", str(point)], check=False, capture_output=True)
+
+
+def test_an_nfs_server_that_did_know_quotas_is_missed_and_another_is_not() -> None:
+    known = quotas.Quotas((Limit(BYTES, "quota of user carol", 1, 2),))
+    silent = quotas.Quotas(trouble="Connection refused")
+    memory: dict[str, Any] = {}
+    assert not _read_before(silent, memory)
+    assert _read_before(known, memory)
+    assert _read_before(silent, memory)
+
+
+def test_beegfs_8_is_asked_where_the_old_tool_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = '{"name":"carol","type":"user","pool":"","space":"99GiB/100GiB","inode":"1/∞"}'
+    tool(tmp_path, "beegfs", f"echo '{line}'", monkeypatch)
+    result = look(tmp_path, quota="beegfs")["bytes"]
+    assert result.status is Status.CRITICAL
+    assert "quota of user carol: 1.07 GB of 107 GB free (1 %)" in result.summary
 
 
 def test_each_of_several_limits_has_a_forecast_of_its_own(lustre: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from watchdogd.errors import UnreadableError
@@ -36,7 +38,7 @@ def test_amounts(text: str, bare: float, base: int, value: float) -> None:
 
 
 def test_no_limit_and_no_amount() -> None:
-    assert [limit(text) for text in ("0", "-", "none", "unlimited", "0k", "")] == [None] * 6
+    assert [limit(text) for text in ("0", "-", "none", "unlimited", "0k", "", "-1")] == [None] * 7
     with pytest.raises(UnreadableError, match="'many' is no amount"):
         amount("many")
 
@@ -292,6 +294,80 @@ def test_xfs_quota_with_blocks_and_inodes() -> None:
     assert (files.kind, files.used, files.hard) == (INODES, 12, None)
     assert (train.grace, train.used) == ("6 days", 4.5 * (1 << 30))
     assert (counted.used, counted.hard, counted.expired) == (1000, 3000, True)
+
+
+LFS_POOL = """Disk quotas for usr carol (uid 40711):
+     Filesystem  kbytes   quota   limit   grace   files   quota   limit   grace
+        /ark     500       0    1000       -      12       0       0       -
+Pool: ark.nvme
+        /ark      90       0     100       -       -       -       -       -
+Disk quotas for grp six (gid 601):
+     Filesystem  kbytes   quota   limit   grace   files   quota   limit   grace
+        /ark     500       0    1000       -      12       0       0       -
+ark-MDT0000_UUID
+                   4       -       0       -      12       -      50       -
+ark-OST0000_UUID
+                 100*      -     100       -       -       -       -       -
+"""
+
+
+def test_a_pool_is_named_and_the_slices_of_single_targets_are_no_quotas() -> None:
+    assert [(row.owner, row.limits[0].hard) for row in table.read_rows(LFS_POOL)] == [
+        ("user carol", 1000 * KIB),
+        ("user carol in pool nvme", 100 * KIB),
+        ("group six", 1000 * KIB),
+    ]
+
+
+def test_a_remote_clusters_file_system_goes_by_its_name_there() -> None:
+    remote = MMLSQUOTA_Y.replace(":fs2:", ":fs1:")
+    assert len(gpfs.read_quotas(remote, "fs1_here")) == len(gpfs.read_quotas(remote))
+    assert gpfs.read_quotas(MMLSQUOTA_Y, "fs1_here") == []
+
+
+def test_beegfs_pools_are_told_apart() -> None:
+    header = "Quota information for storage pool {} (ID: {}):\nname,id,size,hard,files,hard\n"
+    text = (
+        header.format("Default", 1)
+        + "carol,7,1,20,3,40\n"
+        + header.format("nvme", 2)
+        + "carol,7,19,20,3,40\n"
+    )
+    assert [(each.of, each.used) for each in beegfs.read_quotas(text, "user")][::2] == [
+        ("quota of user carol", 1),
+        ("quota of user carol in pool nvme", 19),
+    ]
+
+
+USAGE = """INFO: Quota is not enforced on pool 2
+{"name":"carol","id":7,"type":"user","pool":"storage_pool_default","space":"1.50GiB/2.00GiB","inode":"1.2k/∞"}
+{"name":"six","id":601,"type":"group","pool":"nvme","space":"20.00TiB/∞","inode":"7/10"}
+"""
+
+
+def test_beegfs_8() -> None:
+    space, files, nvme, counted = beegfs.read_usage(USAGE)
+    assert space == Limit(BYTES, "quota of user carol", 1.5 * 1024**3, 2 * 1024**3)
+    assert files == Limit(INODES, "quota of user carol", 1200)
+    assert (nvme.of, nvme.used, nvme.hard) == ("quota of group six in pool nvme", 20 * TIB, None)
+    assert counted.hard == 10
+    for wrong in ("Error: no connection to the management", '{"name": "carol"}', '{"name"'):
+        with pytest.raises(UnreadableError, match=re.escape(wrong)):
+            beegfs.read_usage(wrong)
+
+
+def test_a_site_tools_json_among_other_lines() -> None:
+    text = '[site] {maintenance on Monday}\n{"used_bytes": 1,\n "limit_bytes": -1}\n{"used_bytes": 3, "limit_bytes": 4}\nbye\n'
+    assert tool.read(text, None, "q", 0.0) == [
+        Limit(BYTES, "quota by q", 1),
+        Limit(BYTES, "quota by q, number 2", 3, 4),
+    ]
+    coloured = "used: \x1b[31m99G\x1b[0m of \x1b[1m100G\x1b[0m"
+    (limited,) = tool.read(coloured, r"used: (?P<used>\S+) of (?P<limit>\S+)", "q", 0.0)
+    assert (limited.used, limited.hard) == (99e9, 100e9)
+    for endless in ('{"used_bytes": 1' + "0" * 5000 + "}", "[" * 100_000):
+        with pytest.raises(UnreadableError, match="printed no JSON"):
+            tool.read_json(endless, "q")
 
 
 def test_a_report_with_a_broken_line_names_it() -> None:

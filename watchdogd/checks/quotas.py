@@ -41,6 +41,7 @@ _BY_TYPE = {
 }
 _LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "f2fs"})
 _GPFS_TOOLS = "/usr/lpp/mmfs/bin"
+_FORBIDDEN = re.compile(r"not permitted|permission denied|no permission", re.IGNORECASE)
 _NOT_ENABLED = re.compile(r"quotas? (?:is|are) not enabled|no quota management installed", re.IGNORECASE)
 
 
@@ -119,6 +120,9 @@ def gpfs_tool(name: str) -> str:
 
 
 def _beegfs(place: Place) -> Quotas:
+    if not shutil.which("beegfs-ctl") and shutil.which("beegfs"):
+        words = ["quota", "list-usage", "--uids", "current", "--gids", "current", "--output", "ndjson"]
+        return _read(_all([["beegfs", *words]]), beegfs.read_usage)
     whose = [("user", "--uid", _user()), *(("group", "--gid", group) for group in _groups(place.path))]
     mount = f"--mount={place.mount.point}"
     answers = _all([["beegfs-ctl", "--getquota", flag, name, mount, "--csv"] for _, flag, name in whose])
@@ -137,8 +141,22 @@ def _posix(place: Place) -> Quotas:
     quotas = _read(
         answers, lambda text: _row_limits(text, place) if text.strip() else []
     )  # prints nothing at all where no file system has quotas
-    here = tuple(limit for limit in quotas.limits if limit.path in (place.mount.source, place.mount.point))
-    return replace(quotas, limits=here)
+    here = tuple(limit for limit in quotas.limits if _is_here(limit.path, place.mount))
+    failed = next((line for answer in answers for line in _failures(answer, place.mount)), "")
+    return replace(quotas, limits=here, trouble=quotas.trouble or ("" if here else failed))
+
+
+def _is_here(path: str, mount: Mount) -> bool:
+    """Whether quota(1) speaks of this mount: an NFS server goes by its short name and by its long one."""
+    if path in (mount.source, mount.point):
+        return True
+    (server, _, export), (host, _, exported) = path.partition(":"), mount.source.partition(":")
+    return bool(export) and export == exported and server.split(".")[0] == host.split(".")[0]
+
+
+def _failures(answer: Answer, mount: Mount) -> list[str]:
+    """What quota(1) could not ask of this mount, while it told of others."""
+    return [line.strip() for line in answer.errors.splitlines() if mount.source in line.split()]
 
 
 def _cephfs(place: Place) -> Quotas:
@@ -199,22 +217,37 @@ def _all(commands: Sequence[Sequence[str]]) -> list[Answer]:
 
 
 def _read(answers: Sequence[Answer], reader: Callable[[str], Sequence[Limit]]) -> Quotas:
-    """What the answers come to. A tool's exit code alone says little: quota(1) has 1 for "over the limit"."""
+    """What the answers come to. One kind of quota that may not be read (the group's over NFS) is no trouble
+    where another was.
+    """
     limits: list[Limit] = []
-    trouble = ""
+    troubles: list[str] = []
+    refused: list[str] = []
     for answer in answers:
-        command = " ".join(answer.argv)
-        if answer.silent:
-            trouble = trouble or answer.trouble
-            continue
-        if _NOT_ENABLED.search(answer.errors) and not answer.output.strip():
-            continue  # this kind of quota does not exist there: no limit
-        try:
-            limits += reader(answer.output)
-        except UnreadableError as error:
-            said = error if answer.ok else answer.complaint()
-            trouble = trouble or f"'{command}' cannot be read: {said}"
-    return Quotas(tuple(dict.fromkeys(limits)), trouble=trouble)
+        found, trouble = _one(answer, reader)
+        limits += found
+        if trouble:
+            (refused if _FORBIDDEN.search(trouble) else troubles).append(trouble)
+    told = troubles if len(refused) < len(answers) else refused
+    return Quotas(tuple(dict.fromkeys(limits)), trouble=next(iter(told), ""))
+
+
+def _one(answer: Answer, reader: Callable[[str], Sequence[Limit]]) -> tuple[Sequence[Limit], str]:
+    """The limits of one answer, and what went wrong. The exit code alone says little: quota(1) has 1 for
+    "over the limit"; but one without a limit is a failure.
+    """
+    if answer.silent:
+        return (), answer.trouble
+    if _NOT_ENABLED.search(answer.errors) and not answer.output.strip():
+        return (), ""  # this kind of quota does not exist there: no limit
+    said = answer.complaint()
+    try:
+        found = reader(answer.output)
+        if found or answer.ok:
+            return found, ""
+    except UnreadableError as error:
+        said = str(error) if answer.ok else said
+    return (), f"'{' '.join(answer.argv)}' cannot be read: {said}"
 
 
 def _row_limits(text: str, place: Place) -> list[Limit]:

@@ -267,6 +267,8 @@ class DiskSection(Section):
                     f"{crit} = {getattr(self, crit)} is above {warn} = {getattr(self, warn)}: "
                     "CRITICAL would come first; give the smaller one to crit"
                 )
+        if self.usable == 0:
+            raise ValueError("usable = 0%: nothing would ever be free; 80% is wise on Lustre")
         return self
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from watchdogd.doctor.scene import Scene
 
 TOPIC = "disks"
-_TOOLS = {"lustre": "lfs", "beegfs": "beegfs-ctl", "posix": "quota"}
+_TOOLS = {"lustre": ("lfs",), "beegfs": ("beegfs-ctl", "beegfs"), "posix": ("quota",)}
 
 
 def look(scene: Scene) -> Iterator[Finding]:
@@ -41,14 +41,14 @@ def _disk(name: str, path: str, disk: DiskSection) -> Finding:
         disk.quota if isinstance(disk.quota, str) else disk.quota.model_dump(exclude_none=True)
     )
     source = quotas.automatic(mount) if source == "auto" else source
-    tool = _TOOLS.get(source, "") if isinstance(source, str) else source["command"][0]
-    if tool and not shutil.which(tool):
-        text = f"{name}: there is no {tool} here: only the file system as a whole is judged"
+    tools = _TOOLS.get(source, ()) if isinstance(source, str) else (source["command"][0],)
+    if tools and not any(shutil.which(tool) for tool in tools):
+        text = f"{name}: there is no {' or '.join(tools)} here: only the file system as a whole is judged"
         return warning(TOPIC, text, f"load it, or set quota under [disks.{name}]")
     if source in ("statvfs", "du"):
         return fine(TOPIC, f"{name}: {path} on {mount.type}, by {source}")
     said = quotas.ask_quotas(source, quotas.Place(path, mount, time.time()), {})
-    how = source if isinstance(source, str) else tool
+    how = source if isinstance(source, str) else tools[0]
     if said.trouble:
         mend = f"try it by hand; correct quota under [disks.{name}]"
         return warning(TOPIC, f"{name}: quotas of {path} by {how}: {said.trouble}", mend)

@@ -1,10 +1,17 @@
-"""`beegfs-ctl --getquota` as values, as a table and with --csv."""
+"""BeeGFS's quotas as values: `beegfs-ctl --getquota`, as a table and with --csv, and since BeeGFS 8
+`beegfs quota list-usage --output ndjson`.
+"""
 
 from __future__ import annotations
+
+import json
+import re
 
 from watchdogd.errors import UnreadableError
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
 from watchdogd.readers.quota.size import amount, limit
+
+_POOL = re.compile(r"storage pool (.+?) \(ID: *(\d+)\)", re.IGNORECASE)
 
 
 def read_quotas(text: str, owner: str) -> list[Limit]:
@@ -12,18 +19,54 @@ def read_quotas(text: str, owner: str) -> list[Limit]:
 
     UnreadableError where no row is found.
     """
-    found = []
+    found: list[Limit] = []
+    pool = ""
     for line in text.splitlines():
+        if match := _POOL.search(line):
+            pool = "" if match[2] == "1" else f" in pool {match[1]}"
         cells = _cells(line)
         if cells and cells[1].isdigit():
             name, _, size, hard, files, files_hard = cells
-            whose = f"quota of {owner} {name}"
-            found.append(Limit(BYTES, whose, used=amount(size), hard=limit(hard)))
-            found.append(Limit(INODES, whose, used=amount(files, base=1000), hard=limit(files_hard)))
+            found += _pair(f"quota of {owner} {name}{pool}", (size, hard), (files, files_hard))
     if not found:
         first = next((line.strip() for line in text.splitlines() if line.strip()), "no output")
         raise UnreadableError(f"no answer of beegfs-ctl: '{first}'")
     return found
+
+
+def read_usage(text: str) -> list[Limit]:
+    """The limits of every line of ndjson; lines that are no objects are the tool's log.
+
+    UnreadableError with the offending line, or where no row is found.
+    """
+    found: list[Limit] = []
+    for line in text.splitlines():
+        if line.lstrip().startswith("{"):
+            found += _of_object(line)
+    if not found:
+        first = next((line.strip() for line in text.splitlines() if line.strip()), "no output")
+        raise UnreadableError(f"no answer of beegfs quota list-usage: '{first[:200]}'")
+    return found
+
+
+def _of_object(line: str) -> list[Limit]:
+    """`{"name": "carol", "type": "user", "pool": "storage_pool_default", "space": "1GiB/2GiB", ...}`."""
+    try:
+        row = json.loads(line)
+        whose = f"quota of {row['type']} {row['name']}"
+        pool = str(row.get("pool") or "")
+        inside = "" if "default" in pool.lower() or not pool else f" in pool {pool}"
+        (size, _, hard), (files, _, files_hard) = (str(row[key]).partition("/") for key in ("space", "inode"))
+    except (ValueError, KeyError, RecursionError):
+        raise UnreadableError(f"a line of beegfs quota cannot be read: '{line.strip()[:200]}'") from None
+    return _pair(whose + inside, (size, hard), (files, files_hard))
+
+
+def _pair(whose: str, space: tuple[str, str], files: tuple[str, str]) -> list[Limit]:
+    return [
+        Limit(BYTES, whose, used=amount(space[0]), hard=limit(space[1])),
+        Limit(INODES, whose, used=amount(files[0], base=1000), hard=limit(files[1], base=1000)),
+    ]
 
 
 def _cells(line: str) -> list[str] | None:

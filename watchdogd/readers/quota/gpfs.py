@@ -18,16 +18,19 @@ _FILESET = re.compile(r"^fileset name:\s*(\S+)", re.MULTILINE)
 def read_quotas(text: str, filesystem: str = "", fileset: str = "") -> list[Limit]:
     """All limits, of one file system and fileset where they are named. What is in doubt counts as used.
 
+    A remote cluster's file system goes by its name there: where nothing bears the name asked for, and all
+    bear one other, that one is meant.
+
     UnreadableError with the offending line where neither form is found.
     """
     rows = list(_machine(text) if ":HEADER:" in text else _table(text))
     if not rows and "HEADER" not in text and "Block Limits" not in text and "in_doubt" not in text:
         first = next((line.strip() for line in text.splitlines() if line.strip()), "no output")
         raise UnreadableError(f"no answer of mmlsquota: '{first}'")
+    names = {limit.path for limit, _ in rows}
+    wanted = filesystem if filesystem in names or len(names) > 1 else ""
     return [
-        limit
-        for limit, place in rows
-        if filesystem in ("", limit.path) and (fileset in ("", place) or not place)
+        limit for limit, place in rows if wanted in ("", limit.path) and (fileset in ("", place) or not place)
     ]
 
 

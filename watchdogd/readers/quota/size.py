@@ -9,7 +9,7 @@ from watchdogd.errors import UnreadableError
 _AMOUNT = re.compile(r"(\d*\.?\d+|\d+\.)([KMGTPE]?)(I?)(?:B|BYTES?)?", re.IGNORECASE)
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?!\d)")
 _POWERS = " KMGTPE"
-_NOTHING = frozenset({"", "-", "none", "unlimited", "null", "n/a", "unknown", "∞", "inf"})
+_NOTHING = frozenset({"", "-", "none", "unlimited", "null", "n/a", "unknown", "∞", "inf", "infinity", "-1"})
 
 
 def amount(text: str, *, bare: float = 1.0, base: int = 1024) -> float:
@@ -30,7 +30,7 @@ def amount(text: str, *, bare: float = 1.0, base: int = 1024) -> float:
 
 
 def limit(text: str, *, bare: float = 1.0, base: int = 1024) -> float | None:
-    """A limit: 0, `-`, `none` and `unlimited` mean that there is none."""
+    """A limit: 0, -1, `-`, `none` and `unlimited` mean that there is none."""
     if text.strip().strip("[]*").lower() in _NOTHING:
         return None
     return amount(text, bare=bare, base=base) or None

@@ -4,6 +4,9 @@
          Filesystem  kbytes   quota   limit   grace   files   quota   limit   grace
          /scratch   [1048576] 2097152 4194304       - [1000]   5000   10000       -
 
+Quotas of a pool follow a line `Pool: ark.flash`. Lines of single storage targets (`lfs quota -v`) are left
+out: their limits are slices that Lustre grants as they are needed.
+
 Read with wrapped lines (a long file system alone on its line), several reports in one, missing grace columns,
 `*` (over the limit) and `[]` (inaccurate). Blocks without a suffix are KiB; `k` in a file count is 1000.
 """
@@ -44,19 +47,21 @@ def read_rows(text: str, *, now: float | None = None) -> list[Row]:
 
     UnreadableError with the offending line where a row cannot be understood, or there is no report at all.
     """
-    owner, path, rows, reports = "", "", [], 0
+    owner, path, pool, rows, reports = "", "", "", [], 0
     for line in text.splitlines():
         match = _OWNER.match(line.strip())
         words = line.split()
         if match:
             reports += 1
-            owner, path = f"{_WORDS.get(match[1], match[1])} {match[2]}", ""
+            owner, path, pool = f"{_WORDS.get(match[1], match[1])} {match[2]}", "", ""
+        elif words[:1] == ["Pool:"] and len(words) > 1:
+            pool = f" in pool {words[1].rpartition('.')[2]}"
         elif not owner or not words or words[0] == "Filesystem":
             continue
         elif len(words) == 1 and not path:
             path = words[0]
-        elif row := _row(words, path, owner, now):
-            rows.append(row)
+        elif row := _row(words, path, owner + pool, now):
+            rows += [] if row.filesystem.endswith("_UUID") else [row]
             path = ""
         elif line[0] in " \t/" and len(words) > 2:
             raise UnreadableError(f"a quota line cannot be read: '{line.strip()}'")

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
+from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from watchdogd.errors import UnreadableError
 from watchdogd.readers.quota import gpfs, report, table
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
 from watchdogd.readers.quota.size import amount, limit
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 KEYS = ("used_bytes", "limit_bytes", "used_inodes", "limit_inodes")
+_COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_OPENING = re.compile(r"^\s*[\[{]", re.MULTILINE)
 _GPFS = re.compile(r":HEADER:|in_doubt")
 
 
@@ -20,6 +27,22 @@ def read(text: str, pattern: str | None, name: str, now: float) -> list[Limit]:
     """The limits that the tool called `name` printed: by `pattern`, else as JSON, else as quota(1), repquota,
     `lfs quota` or mmlsquota print, since sites wrap those. UnreadableError with the offending line.
     """
+    text = _COLOUR.sub("", text)
+    return _told_apart(_limits(text, pattern, name, now))
+
+
+def _told_apart(found: list[Limit]) -> list[Limit]:
+    """Several limits without names of their own are numbered: each has a history of its own."""
+    seen = Counter[tuple[str, str]]()
+    numbered = []
+    for each in found:
+        seen[each.kind, each.of] += 1
+        count = seen[each.kind, each.of]
+        numbered.append(replace(each, of=f"{each.of}, number {count}") if count > 1 else each)
+    return numbered
+
+
+def _limits(text: str, pattern: str | None, name: str, now: float) -> list[Limit]:
     if pattern:
         return read_text(text, pattern, name)
     if report.fits(text):
@@ -30,18 +53,32 @@ def read(text: str, pattern: str | None, name: str, now: float) -> list[Limit]:
 
 
 def read_json(text: str, name: str) -> list[Limit]:
-    """Limits of a JSON object with any of KEYS, or of a list of such objects. UnreadableError otherwise."""
-    begin = min((at for at in (text.find("{"), text.find("[")) if at >= 0), default=0)
-    try:
-        answer = json.loads(text[begin:])
-    except json.JSONDecodeError:
-        first = next((line.strip() for line in text.splitlines() if line.strip()), "no output")
-        raise UnreadableError(f"{name} printed no JSON, and there is no pattern: '{first[:200]}'") from None
-    rows = answer if isinstance(answer, list) else [answer]
+    """Limits of JSON objects with any of KEYS, one or several, also in a list, whatever lines stand about
+    them. UnreadableError otherwise.
+    """
+    rows, is_json = [], False
+    for answer in _documents(text):
+        is_json = True
+        rows += answer if isinstance(answer, list) else [answer]
     found = [one for row in rows if isinstance(row, dict) for one in _of_row(row, name)]
+    if not is_json:
+        first = next((line.strip() for line in text.splitlines() if line.strip()), "no output")
+        raise UnreadableError(f"{name} printed no JSON, and there is no pattern: '{first[:200]}'")
     if not found:
         raise UnreadableError(f"{name} printed none of {', '.join(KEYS)}: '{text.strip()[:200]}'")
     return found
+
+
+def _documents(text: str) -> Iterator[Any]:
+    """What begins a line as JSON; a banner may begin one with a bracket, too."""
+    position = 0
+    while begin := _OPENING.search(text, position):
+        try:
+            document, position = json.JSONDecoder().raw_decode(text, begin.end() - 1)
+        except (ValueError, RecursionError):
+            position = begin.end()
+            continue
+        yield document
 
 
 def _of_row(row: dict[str, Any], name: str) -> list[Limit]:
