@@ -43,6 +43,14 @@ def test_no_limit_and_no_amount() -> None:
         amount("many")
 
 
+def test_a_counter_that_ran_below_zero_is_no_amount_and_as_a_limit_none() -> None:
+    for text, bare in (("18446744073709551615", 1024), ("18014398509481983", 1024), ("16.00E", 1)):
+        with pytest.raises(UnreadableError, match="ran below zero"):
+            amount(text, bare=bare)
+    assert limit("18446744073709551615") is None
+    assert limit("9223372036854775807", bare=1024) is None
+
+
 LFS = """Disk quotas for usr carol (uid 40711):
      Filesystem  kbytes   quota   limit   grace   files   quota   limit   grace
        /scratch [2097152] 3145728 4194304       - 9120*   9000   10000  6d23h59m
@@ -107,6 +115,12 @@ def test_posix_quota_with_blank_graces() -> None:
     )
     assert over.limits[0].grace == "6days"
     assert over.limits[1].used == 3
+
+
+def test_a_file_system_with_blanks_in_its_name() -> None:
+    text = LFS.replace("/scratch [2097152]", "//filer/team share 9").replace("9120*", "1")
+    (row,) = table.read_rows(text)
+    assert (row.filesystem, row.limits[0].hard) == ("//filer/team share", 4 * 1024**3)
 
 
 def test_no_quota_is_no_row() -> None:

@@ -85,7 +85,8 @@ def limits_of(words: list[str], path: str, whose: str, now: float | None) -> tup
 
 def _row(words: list[str], path: str, owner: str, now: float | None) -> Row | None:
     if not path:
-        path, words = words[0], words[1:]
+        name = max(len(words) - 8, 1)  # a file system may have blanks in its name
+        path, words = " ".join(words[:name]), words[name:]
     limits = limits_of(words, path, f"quota of {owner}", now)
     return None if limits is None else Row(owner, path, limits)
 
