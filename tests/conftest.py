@@ -16,7 +16,7 @@ FOREIGN = ("WATCHDOGD_", "SLURM_", "SLURMD_", "SBATCH_", "SALLOC_", "SRUN_", "SQ
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where tests run in several processes, each folder's tests of Slurm stay together: one Slurm a process."""
+    """Where tests run in several processes, a folder's tests of Slurm stay together: one Slurm a process."""
     for item in items:
         if "cluster" in getattr(item, "fixturenames", ()):
             long = item.path.name == "test_chain.py"  # half as long as all others together
