@@ -67,8 +67,14 @@ def workers() -> Iterator[Workers]:
     pool = Workers(hidden={"TOKEN"})
     yield pool
     pool.close()
-    children = psutil.Process().children(recursive=True)
-    assert not [c for c in children if "watchdogd.engine.worker" in " ".join(c.cmdline())]
+    assert not [child for child in psutil.Process().children(recursive=True) if _is_worker(child)]
+
+
+def _is_worker(process: psutil.Process) -> bool:
+    try:
+        return "watchdogd.engine.worker" in " ".join(process.cmdline())
+    except psutil.Error:
+        return False  # it has ended
 
 
 def replies(pool: Workers, patience: float = 120.0) -> dict[str, Reply]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import signal
 import subprocess
@@ -135,6 +136,11 @@ def test_the_database_is_overwritten(watched: Watched) -> None:
 
 def test_kill_9_forgets_nothing_and_tells_nothing_twice(watched: Watched) -> None:
     watched.wait_told("CRITICAL", "run-17", "silent")
+    wait_until(
+        lambda: json.loads(watched.verb("outbox", "--json").stdout) == [],
+        60,
+        "what was delivered is marked: until then it may come twice",
+    )
     watched.daemon.kill()
     watched.daemon.wait()
     watched.daemon = subprocess.Popen(
