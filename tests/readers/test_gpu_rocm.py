@@ -107,3 +107,22 @@ def test_what_cannot_be_read_is_named(text: str, line: str) -> None:
     with pytest.raises(UnreadableError, match="rocm-smi") as raised:
         rocm.read(text)
     assert line in str(raised.value)
+
+
+RAS = """
+GPU[0]: \tRAS INFO
+         Block       Status    Correctable Error  Uncorrectable Error
+           UMC        ENABLED                  8                    5
+          SDMA       DISABLED
+           GFX        ENABLED                  1                    0
+GPU[1]: \tRAS INFO
+         Block       Status    Correctable Error  Uncorrectable Error
+           UMC       DISABLED            3145680              3145680
+            DF        ENABLED                  0                    2
+"""
+
+
+def test_a_block_of_ras_that_is_switched_off_counts_no_errors() -> None:
+    first, second = rocm.read('{"card0": {"GPU use (%)": "1"}, "card1": {"GPU use (%)": "2"}}' + RAS).gpus
+    assert (first.ecc_correctable, first.ecc_uncorrectable) == (9, 5)
+    assert (second.ecc_correctable, second.ecc_uncorrectable) == (0, 2)

@@ -24,7 +24,7 @@ _ABSENT = re.compile(
 )
 _BLOCK = re.compile(r"GPU\[(\d+)\]\s*:\s*(.+?)\s*:\s+(.*)")
 _RAS_TITLE = re.compile(r"GPU\[(\d+)\]\s*:\s*RAS INFO", re.IGNORECASE)
-_RAS_ROW = re.compile(r"\s*(\w+)\s+[A-Z]+\s+(\d+)\s+(\d+)")
+_RAS_ROW = re.compile(r"\s*(\w+)\s+(?!DISABLED)[A-Z]+\s+(\d+)\s+(\d+)")
 _CARD = re.compile(r"card(\d+)")
 _NUMA = re.compile(r",\s+")
 _GAP = re.compile(r"\s{2,}")
@@ -144,7 +144,9 @@ def _blocks(lines: Sequence[str]) -> dict[int, rules.Facts]:
 
 
 def _ras(lines: Sequence[str]) -> dict[int, rules.Facts]:
-    """`--showrasinfo`, a table a GPU: `UMC  ENABLED  0  0`, correctable and uncorrectable errors."""
+    """`--showrasinfo`, a table a GPU: `UMC  ENABLED  0  0`, correctable and uncorrectable errors. A block that
+    is DISABLED counts nothing: the figures behind it are whatever lay in memory.
+    """
     counts: dict[int, list[int]] = {}
     index = None
     for line in lines:
