@@ -144,8 +144,9 @@ def _blocks(lines: Sequence[str]) -> dict[int, rules.Facts]:
 
 
 def _ras(lines: Sequence[str]) -> dict[int, rules.Facts]:
-    """`--showrasinfo`, a table a GPU: `UMC  ENABLED  0  0`, correctable and uncorrectable errors. A block that
-    is DISABLED counts nothing: the figures behind it are whatever lay in memory.
+    """`--showrasinfo`, a table a GPU: `UMC  ENABLED  0  0`, correctable and uncorrectable errors.
+
+    A block that is DISABLED counts nothing: the figures behind it are whatever lay in memory.
     """
     counts: dict[int, list[int]] = {}
     index = None
