@@ -60,6 +60,40 @@ CASES = [
         "n4: Segmentation fault, core file /scratch/run/core.n4.71 written",
         "segmentation fault with core file /scratch/run/core.n4.71",
     ),
+    (
+        "[rank2]: DistNetworkError: The client socket has failed to connect to any network address of (n17, 29400).",
+        "no connection between ranks on rank 2 with peer n17",
+    ),
+    (
+        "n1:7:9 [2] transport/net_ib.cc:1290 NCCL WARN NET/IB : Got completion from peer 10.3.0.9<4021> with status=12 opcode=0 len=0 vendor err 129",
+        "no connection between ranks with peer 10.3.0.9",
+    ),
+    (
+        "RuntimeError: [Rank 0]: Ranks 6, 7 failed to pass monitoredBarrier in 600000 ms",
+        "left behind in a collective on rank 6, 7",
+    ),
+    (
+        "[rank0]:[F0102 03:04:05 ProcessGroupNCCL.cpp:1550] Terminating the process after attempting to dump debug info, due to ProcessGroupNCCL watchdog hang.",
+        "collective timed out on rank 0",
+    ),
+    (
+        "XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 4096 bytes.",
+        "GPU out of memory",
+    ),
+    ("terminate called after throwing an instance of 'std::bad_alloc'", "memory could not be allocated"),
+    ("OSError: [Errno 12] Cannot allocate memory", "memory could not be allocated"),
+    ("link of rank 0 connection reset by peer", "no connection between ranks on rank 0"),
+    ("KeyError: 0", "error in the program (KeyError: 0)"),
+    ("CUDA out of memory could not be recovered", "GPU out of memory"),
+    ("HIP error: an illegal memory access was encountered", "illegal memory access on the GPU"),
+    (
+        ":0:rocdevice.cpp :2660: Queue 0x7f aborting with error : HSA_STATUS_ERROR_MEMORY_APERTURE_VIOLATION: code: 0x29",
+        "GPU reset or hang",
+    ),
+    (
+        "RuntimeError: CUDA error: uncorrectable NVLink error detected during the execution",
+        "NVLink or peer memory fault",
+    ),
     ("E0325 api.py:869] failed (exitcode: -9) local_rank: 5 (pid: 26)", "killed (SIGKILL)"),
     (
         "     [6] finished collective #11, but didn't join collective #12 (count from 1)",
@@ -91,6 +125,10 @@ def test_each_is_named_with_its_rank_node_or_peer(text: str, sentence: str) -> N
         "train error rate 0.3, loss 2.1",
         "iteration 4/ 90 | number of nan iterations: 0 |",
         "overflow_expert1: 18",
+        "GPU 0: ECC errors: 0 uncorrectable ECC errors: 0",
+        "oom_kill 0",
+        "0 errors, no CUDA out of memory, 0 segmentation faults",
+        "WARNING: connection reset by peer, retrying (2/5) ... succeeded",
     ],
 )
 def test_harmless_lines_are_no_cause(text: str) -> None:

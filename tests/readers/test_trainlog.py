@@ -9,7 +9,7 @@ import math
 import pytest
 
 from watchdogd.readers.lines import read_lines
-from watchdogd.readers.trainlog import cost, loss, progress, progress_by, seconds
+from watchdogd.readers.trainlog import cost, loss, progress, progress_by, seconds, words
 
 MEGATRON = (
     " iteration     7310/  200000 | consumed samples:      7485440 | elapsed time per iteration (ms): 18250.5 |"
@@ -68,7 +68,7 @@ LINES = [
     ),
     (
         "Epoch 3:  40%|████      | 20/50 [01:02<01:33, 3.10s/it, v_num=2, train_loss=2.110]",
-        "epoch",
+        "batch",
         170,
         2.11,
     ),
@@ -86,8 +86,8 @@ LINES = [
     ('{"step": 70, "loss": 2.25}', "step", 70, 2.25),
     ('{"current_steps": 15, "total_steps": 300, "loss": 1.75}', "step", 15, 1.75),
     ("Epoch [2/9], Step [40/700], Loss: 0.25", "step", 40, 0.25),
-    ("Epoch: [3][  20/400]  Time 0.2 (0.3)  Loss 5.5e+00 (6.0e+00)", "epoch", 1220, 5.5),
-    ("Epoch(train)  [2][  30/500]  lr: 1e-3  time: 0.4  loss: 0.75", "epoch", 1030, 0.75),
+    ("Epoch: [3][  20/400]  Time 0.2 (0.3)  Loss 5.5e+00 (6.0e+00)", "batch", 1220, 5.5),
+    ("Epoch(train)  [2][  30/500]  lr: 1e-3  time: 0.4  loss: 0.75", "batch", 1030, 0.75),
     (" eta: 1:02:03  iter: 59  total_loss: 4.5  loss_cls: 1.5", "step", 59, 4.5),
     ("Epoch 4 | iter 25 step 5 | loss train: 3.5, val: n/a | iter time: 99.5 ms", "step", 25, 3.5),
     ("30/600 [=>............................] - ETA: 9:59 - loss: 0.5", "bar of 600", 30, 0.5),
@@ -198,3 +198,9 @@ def test_an_unfinished_line_is_read_but_not_done_with() -> None:
     assert done == 4
     assert read_lines(b"") == ([], 0)
     assert read_lines(b"\xff\xfe\n")[0][0].text == "\ufffd\ufffd"
+
+
+def test_progress_is_told_in_the_words_of_the_log() -> None:
+    assert words("iteration", 12, 2_500_000) == "iteration 12/2500000"
+    assert words("bar of 600", 30, 600) == "30/600"
+    assert words("epoch", 0.37) == "epoch 0.37"

@@ -69,7 +69,7 @@ def _last_words(lines: list[Line]) -> tuple[str, str]:
     last, report = 0, ""
     for index, line in enumerate(lines):
         if found := trainlog.progress(line.text):
-            last, report = index, f"{found.series} {found.number:.10g}"
+            last, report = index, trainlog.words(found.series, found.number)
     cause = causes.root(causes.find(lines[last:]))
     return (cause.sentence if cause else ""), report
 

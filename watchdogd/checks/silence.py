@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from watchdogd.checks import peer, rhythm, stopped
 from watchdogd.checks.corefile import core_file
 from watchdogd.plugin import Metric, Result, Status, warning
+from watchdogd.readers import trainlog
 from watchdogd.readers.causes import FATAL
 from watchdogd.units import format_duration, iso
 
@@ -217,8 +218,7 @@ def find_peer(memory: dict[str, Any], state: Working) -> None:
 
 def number(report: Mapping[str, Any]) -> str:
     """`iteration 12/90`."""
-    total = f"/{report['total']:g}" if report["total"] else ""
-    return f"{report['series']} {report['number']:.10g}{total}"
+    return trainlog.words(report["series"], report["number"], report["total"])
 
 
 def numbers(memory: Mapping[str, Any]) -> dict[str, Metric]:

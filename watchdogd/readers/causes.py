@@ -40,9 +40,29 @@ class Kind:
 
     def fits(self, text: str, low: str) -> bool:
         """Whether a line (and the same in lower case) is of this kind."""
-        if not any(needle in low for needle in self.needles):
-            return False
-        return self.pattern is None or self.pattern.search(text) is not None
+        if self.pattern is None:
+            return any(_happened(low, needle) for needle in self.needles)
+        return any(needle in low for needle in self.needles) and self.pattern.search(text) is not None
+
+
+_NONE_AFTER = re.compile(
+    r"(?:s|\(s\)|[ _](?:errors?|events?|counts?|rate)){0,3}['\"]?\s*[:=]?\s*(?:0(?![\w.])|none\b)"
+)
+_MANY_AFTER = re.compile(r"s\b|[ _](?:errors|events)\b")
+_NONE_BEFORE = re.compile(r"\b(?:no|without|avoid|avoiding)\s+$")
+_ZERO_BEFORE = re.compile(r"\b0\s+$")
+_OVERCOME = re.compile(r"(?<!not )(?<!be )\b(?:succeeded|recovered|reconnected)\b")
+
+
+def _happened(low: str, needle: str) -> bool:
+    """Whether a line says that it happened: not `ECC errors: 0`, `0 bus errors`, `no ...`."""
+    at = low.find(needle)
+    if at < 0:
+        return False
+    before, end = low[max(at - 12, 0) : at], at + len(needle)
+    if _NONE_BEFORE.search(before) or _NONE_AFTER.match(low, end):
+        return False
+    return not (_ZERO_BEFORE.search(before) and _MANY_AFTER.match(low, end))
 
 
 def _kind(name: str, weight: int, *needles: str, only: str = "") -> Kind:
@@ -52,7 +72,13 @@ def _kind(name: str, weight: int, *needles: str, only: str = "") -> Kind:
 KINDS = (
     _kind("uncorrectable ECC error", 0, "uncorrectable ecc", "cudaerroreccuncorrectable", "ecc error encou"),
     _kind("GPU fault (Xid)", 0, "nvrm: xid", "xid (pci", "gpu has fallen off the bus"),
-    _kind("NVLink or peer memory fault", 0, "peer gpu memory over nvlink", "cudaerrorcontained"),
+    _kind(
+        "NVLink or peer memory fault",
+        0,
+        "peer gpu memory over nvlink",
+        "cudaerrorcontained",
+        "uncorrectable nvlink",
+    ),
     _kind(
         "GPU reset or hang",
         0,
@@ -62,6 +88,7 @@ KINDS = (
         "qcm fence wait loop timeout",
         " is hung!",
         "signaled seq=",
+        "hsa_status_error",
     ),
     _kind("disk quota exceeded", 1, "disk quota exceeded", "edquot", "errno 122"),
     _kind("no space left on device", 1, "no space left on device", "enospc", "errno 28]"),
@@ -74,6 +101,7 @@ KINDS = (
         "outofmemoryerror",
         "hiperroroutofmemory",
         "cuda_error_out_of_memory",
+        "resource_exhausted: out of memory",
     ),
     _kind(
         "host out of memory",
@@ -85,6 +113,8 @@ KINDS = (
         "term_memlimit",
         "exceeded job memory limit",
     ),
+    _kind("memory could not be allocated", 2, "std::bad_alloc", "cannot allocate memory"),
+    _kind("illegal memory access on the GPU", 1, "illegal memory access"),
     _kind("bus error (shared memory)", 1, "bus error", "sigbus", "out of shared memory"),
     _kind("time limit of the job", 1, "due to time limit", "term_runlimit"),
     _kind("preempted", 1, "due to preemption"),
@@ -93,13 +123,14 @@ KINDS = (
     _kind("container did not start", 1, "pyxis: container start failed", "couldn't start container"),
     _kind("too many open files", 1, "too many open files", "file-max limit"),
     _kind("segmentation fault", 2, "segmentation fault", "sigsegv", "signal 11"),
-    _kind("left behind in a collective", 2, "but didn't join collective"),
+    _kind("left behind in a collective", 2, "but didn't join collective", "to pass monitoredbarrier"),
     _kind("MPI could not start", 2, "fatal error in pmpi_init", "fatal error in mpi_init"),
     _kind(
         "collective timed out",
         3,
         "watchdog caught collective operation timeout",
         "timeout at collective",
+        "processgroupnccl watchdog hang",
         "some nccl operations have failed or timed out",
     ),
     _kind(
@@ -117,6 +148,8 @@ KINDS = (
         "client socket has failed to connect",
         "ncclremoteerror",
         "remote process exited or there was a network error",
+        "got completion from peer",
+        "transport retry counter exceeded",
     ),
     _kind("killed (SIGKILL)", 4, "exitcode: -9", "exitcode  : -9", "signal 9 (sigkill)", "exit code 137"),
     _kind("cancelled", 5, "*** job ", "*** step ", only=r"\*\*\* (?:JOB|STEP) \S+ .*CANCELLED"),
@@ -140,6 +173,7 @@ FATAL = frozenset(
         "host out of memory",
         "bus error (shared memory)",
         "segmentation fault",
+        "illegal memory access on the GPU",
         "collective timed out",
     }
 )
@@ -148,6 +182,7 @@ _NEEDLES = tuple(needle for kind in KINDS for needle in kind.needles)
 _WEIGHTS = {kind.name: kind.weight for kind in KINDS}
 _SHOWN = 160
 _RANK = re.compile(r"\brank\s?(\d+)|^\s*\[(\d+)\] (?:finished|joined) collective", re.IGNORECASE)
+_MISSING = re.compile(r"\b[Rr]anks? (\d+(?:, \d+)*) failed to pass")
 _NODE = re.compile(r"\bON (\S*\w) CANCELLED|srun: error: ([\w.-]+): task")
 _CORE = re.compile(r"(?i:core)\b.*?(/\S*core[\w.-]*)")
 
@@ -168,7 +203,7 @@ def root(causes: Sequence[Cause]) -> Cause | None:
 
 def _of_line(line: Line, present: Sequence[str]) -> Cause | None:
     low = line.text.lower()
-    if not any(needle in low for needle in present) or "nccl info" in low:
+    if not any(needle in low for needle in present) or "nccl info" in low or _OVERCOME.search(low):
         return None
     for kind in KINDS:
         if kind.fits(line.text, low):
@@ -180,8 +215,11 @@ def _of_line(line: Line, present: Sequence[str]) -> Cause | None:
 def _places(kind: Kind, line: Line, peer: str) -> list[str]:
     """`on rank 3`, `on node n12`, `with peer 10.0.0.7`, the error itself, as far as the line says so."""
     found = []
+    missing = _MISSING.search(line.text)
     rank = _RANK.search(line.text)
-    if rank:
+    if missing:
+        found.append(f"on rank {missing[1]}")
+    elif rank:
         found.append(f"on rank {rank[1] or rank[2]}")
     elif line.rank:  # `node:rank` and `node:pid` are told as they stand
         found.append(

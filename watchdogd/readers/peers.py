@@ -17,8 +17,8 @@ _ADDRESS = re.compile(
     rf"(?:::ffff:)?(?<![\d.])({_IPV4})(?![\d.]*\d)|\[({_IPV6})(?:%\w+)?\]:\d+|(?<![\w:])({_IPV6})(?:%\w+)?<\d+>"
 )
 _NAME = re.compile(
-    r"(?:connect(?:ing|ion|ed)?(?:\(\))? (?:to|with|from)|remote(?: peer| process)?(?: on)?|peer|to host)"
-    r"[ =]*"
+    r"(?:connect(?:ing|ion|ed)?(?:\(\))? (?:to|with|from)|remote(?: peer| process)?(?: on)?|peer"
+    r"|to host|address of)[ =]*"
     r"[\[(]?([A-Za-z][\w.-]*)(?:\]?[:<]\d|, \d)"
 )
 _TELLS = re.compile(rf"^([\w.-]+):\d+:\d+ \[\d+\] NCCL INFO .*?[\w.]+:({_IPV4}|{_IPV6})(?:%\w+)?<\d+>")

@@ -129,15 +129,16 @@ FORMATS = (
     _format("num_updates", "num_updates", r"num_updates['\"]?[:= ]+['\"]?(\d+)"),
     _format("update", '"update"', r"\"update\": \"?(\d+(?:\.\d+)?)"),
     _format("train", "Progress on:", r"Progress on:train ([\d.]+)(?:k?it)/([\d.]+)"),
-    _format("epoch", "━", r"Epoch (\d+)(?:/\d+)?\s.*?(?<![\d.:])(\d+)/(\d+) ", _of_epoch),
-    _format("epoch", "Epoch(train)", r"Epoch\(train\)\s+\[(\d+)\]\[\s*(\d+)/(\d+)\]", _of_epoch),
+    _format("batch", "━", r"Epoch (\d+)(?:/\d+)?\s.*?(?<![\d.:])(\d+)/(\d+) ", _of_epoch),
+    _format("batch", "Epoch(train)", r"Epoch\(train\)\s+\[(\d+)\]\[\s*(\d+)/(\d+)\]", _of_epoch),
     _format("iter", "Iter(train)", r"Iter\(train\)\s+\[\s*(\d+)/(\d+)\]"),
-    _format("epoch", "Epoch: [", r"Epoch: \[(\d+)\]\s*\[\s*(\d+)/(\d+)\]", _of_epoch),
-    _format("epoch", "Epoch: ", r"Epoch: (\d+) \[(\d+)/(\d+) \(", _of_epoch),
+    _format("batch", "Epoch: [", r"Epoch: \[(\d+)\]\s*\[\s*(\d+)/(\d+)\]", _of_epoch),
+    _format("batch", "Epoch: ", r"Epoch: (\d+) \[(\d+)/(\d+) \(", _of_epoch),
     _format("step", "current_steps", r"current_steps['\"]?: *(\d+)"),
-    _format("epoch", "Epoch ", r"Epoch (\d+):.*?(?<![\d.])(\d+)(?:/(\d+)|it) \[", _of_epoch),
+    _format("batch", "Epoch ", r"Epoch (\d+):.*?(?<![\d.])(\d+)(?:/(\d+)|it) \[", _of_epoch),
     _format("epoch", "'epoch'", r"loss'.*'epoch': '?(\d+(?:\.\d+)?)"),
 )
+_BAR_SERIES = "bar of "
 _BAR = re.compile(r"(\d+)/(\d+) \[(?:\d+:\d\d(?::\d\d)?<|[=>.]{3,}\])")
 _ANY_WORDS = ("step", "iter", "batch", "update")
 _ANY = re.compile(
@@ -158,7 +159,7 @@ def progress(text: str) -> Report | None:
             return Report(known.series, number, total, mark)
     if ("<" in text or " [=" in text or " [>" in text or " [." in text) and (bars := _BAR.findall(text)):
         number, total = bars[-1]
-        return Report(f"bar of {total}", float(number), float(total))
+        return Report(f"{_BAR_SERIES}{total}", float(number), float(total))
     return _any_counter(text.lower())
 
 
@@ -176,6 +177,12 @@ def _any_counter(text: str) -> Report | None:
 def compiled(pattern: str) -> re.Pattern[str]:
     """A configured pattern, compiled once."""
     return re.compile(pattern)
+
+
+def words(series: str, number: float, total: float | None = None) -> str:
+    """A report as people read it: `iteration 12/90`; of a progress bar only `12/90`."""
+    count = f"{number:.10g}/{total:.10g}" if total else f"{number:.10g}"
+    return count if series.startswith(_BAR_SERIES) else f"{series} {count}"
 
 
 def progress_by(pattern: str, text: str) -> Report | None:
