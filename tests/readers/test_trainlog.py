@@ -87,6 +87,7 @@ LINES = [
     ('{"current_steps": 15, "total_steps": 300, "loss": 1.75}', "step", 15, 1.75),
     ("Epoch [2/9], Step [40/700], Loss: 0.25", "step", 40, 0.25),
     ("Epoch: [3][  20/400]  Time 0.2 (0.3)  Loss 5.5e+00 (6.0e+00)", "batch", 1220, 5.5),
+    ("Train: 4 [  50/1251 (  4%)]  Loss: 6.51 (6.70)  Time: 0.4s", "batch", 5054, 6.51),
     ("Epoch(train)  [2][  30/500]  lr: 1e-3  time: 0.4  loss: 0.75", "batch", 1030, 0.75),
     (" eta: 1:02:03  iter: 59  total_loss: 4.5  loss_cls: 1.5", "step", 59, 4.5),
     ("Epoch 4 | iter 25 step 5 | loss train: 3.5, val: n/a | iter time: 99.5 ms", "step", 25, 3.5),

@@ -1,7 +1,7 @@
 """A training's log lines as numbers: how far it is, its loss, and how long an iteration takes.
 
 Known without configuration: Megatron(-DeepSpeed), DeepSpeed, torchtitan, MaxText, nanoGPT, Composer, OLMo,
-NeMo, Lightning, HF Trainer, fairseq, flair, Levanter, and tqdm bars. Forms as their public logs show them.
+NeMo, Lightning, HF Trainer, fairseq, flair, timm, Levanter, and tqdm bars. Forms as their public logs show them.
 """
 
 from __future__ import annotations
@@ -134,6 +134,7 @@ FORMATS = (
     _format("iter", "Iter(train)", r"Iter\(train\)\s+\[\s*(\d+)/(\d+)\]"),
     _format("batch", "Epoch: [", r"Epoch: \[(\d+)\]\s*\[\s*(\d+)/(\d+)\]", _of_epoch),
     _format("batch", "Epoch: ", r"Epoch: (\d+) \[(\d+)/(\d+) \(", _of_epoch),
+    _format("batch", "Train: ", r"Train: (\d+) \[\s*(\d+)/(\d+) \(", _of_epoch),
     _format("step", "current_steps", r"current_steps['\"]?: *(\d+)"),
     _format("batch", "Epoch ", r"Epoch (\d+):.*?(?<![\d.])(\d+)(?:/(\d+)|it) \[", _of_epoch),
     _format("epoch", "'epoch'", r"loss'.*'epoch': '?(\d+(?:\.\d+)?)"),
