@@ -88,7 +88,8 @@ def _rejudge(subject: str, numbers: Mapping[str, float], parameters: Mapping[str
         return None
     key = "free" if subject == BYTES else "inodes_free"
     limit = Limit(subject, parameters["path"], numbers["used"], numbers["total"], available=numbers["free"])
-    wish = Wish(parameters[f"warn_{key}"], parameters[f"crit_{key}"])
+    names = (f"{status}_{what}" for what in (key, key.replace("free", "used")) for status in ("warn", "crit"))
+    wish = Wish(*(parameters[name] for name in names))
     verdict = _in_time(
         replace(room.judge(limit, wish), left=numbers.get("full_in")), parameters["full_within"]
     )
@@ -106,6 +107,10 @@ def disk_quota(
     crit_free: AmountField | None = None,
     warn_inodes_free: AmountField | None = None,
     crit_inodes_free: AmountField | None = None,
+    warn_used: AmountField | None = None,
+    crit_used: AmountField | None = None,
+    warn_inodes_used: AmountField | None = None,
+    crit_inodes_used: AmountField | None = None,
     usable: float | Share = 1.0,
     full_within: Duration | None = None,
     growth: float | Rate | None = None,
@@ -122,6 +127,10 @@ def disk_quota(
     crit_free: CRITICAL below this; left out: 5 %, 20 TB at most
     warn_inodes_free: the same for inodes, a number or a share; left out: 10 %, ten million at most
     crit_inodes_free: CRITICAL below this many; left out: 5 %, two million at most
+    warn_used: WARNING above this much in use, a size or a share, for who thinks so
+    crit_used: CRITICAL above this
+    warn_inodes_used: the same for inodes, a number or a share
+    crit_inodes_used: CRITICAL above this many
     usable: the share of the space that this file system reliably gives
     full_within: WARNING when the forecast has it full sooner
     growth: known writing rate; left out: measured over 14 days
@@ -148,7 +157,10 @@ def disk_quota(
             yield _targets(path, said.targets)
     saving = keeping.savings(checkpoints, sight.device, memory, now)
     outlook = Outlook(history, now, full_within, growth, saving)
-    wishes = {BYTES: Wish(warn_free, crit_free), INODES: Wish(warn_inodes_free, crit_inodes_free)}
+    wishes = {
+        BYTES: Wish(warn_free, crit_free, warn_used, crit_used),
+        INODES: Wish(warn_inodes_free, crit_inodes_free, warn_inodes_used, crit_inodes_used),
+    }
     rooms = _rooms(found, wishes, usable, outlook, memory)
     yield from _told(path, rooms, outlook, spot, source, memory)
     if write_probe:

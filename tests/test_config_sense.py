@@ -84,6 +84,10 @@ def complaint(text: str) -> str:
             '[disks.d]\npath = "/x"\nwarn_inodes_free = "5%"\ncrit_inodes_free = "10%"',
             "crit_inodes_free = 10% is above",
         ),
+        (
+            '[disks.d]\npath = "/x"\nwarn_used = "90%"\ncrit_used = "80%"',
+            "warn_used = 90% is above crit_used",
+        ),
         ('[disks.d]\npath = "/x"\nquota = "lustr"', "did you mean 'lustre'?"),
         ('[disks.d]\npath = "/x"\nquota = { command = [] }', "disks.d.quota.command: must not be empty"),
         (

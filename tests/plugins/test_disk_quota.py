@@ -359,6 +359,15 @@ def test_a_tool_that_refuses_to_tell_who_is_left_alone(
         (Limit(BYTES, "q", used=100, soft=100, hard=1000, grace="6days"), Wish(), Status.WARNING),
         (Limit(BYTES, "q", used=1001, soft=100, hard=1000, grace="6days"), Wish(), Status.CRITICAL),
         (Limit(BYTES, "q", used=60, soft=100, hard=1000), Wish(), Status.OK),
+        (Limit(BYTES, "q", used=85, hard=100), Wish(warn_used=Amount(share=0.8)), Status.WARNING),
+        (Limit(BYTES, "q", used=75, hard=100), Wish(warn_used=Amount(share=0.8)), Status.OK),
+        (Limit(BYTES, "q", used=60, hard=100), Wish(crit_used=Amount(absolute=50)), Status.CRITICAL),
+        (Limit(BYTES, "q", used=60, hard=100), Wish(crit_used=Amount(absolute=500)), Status.OK),
+        (
+            Limit(BYTES, "q", used=60, hard=100),
+            Wish(Amount(share=0.5), None, Amount(share=0.9)),
+            Status.WARNING,
+        ),
         (Limit(INODES, "q", used=60), Wish(Amount(absolute=9_000_000_000)), Status.OK),
     ],
 )

@@ -23,10 +23,15 @@ CRIT_AT_MOST = {BYTES: 20e12, INODES: 2e6}
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Free amounts below which WARNING and CRITICAL are wanted; None: the usual ones."""
+    """Free amounts below which WARNING and CRITICAL are wanted, used ones above which; None: the usual ones.
+
+    Where both are given the one that is reached first counts.
+    """
 
     warn: Amount | None = None
     crit: Amount | None = None
+    warn_used: Amount | None = None
+    crit_used: Amount | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +77,22 @@ def _thresholds(limit: Limit, total: float, wish: Wish) -> Thresholds:
 
     Where there is no hard limit, writing goes on above the soft one: CRITICAL only where somebody wants it.
     """
-    warned = wish.warn.of(total) if wish.warn else min(WARN_SHARE * total, WARN_AT_MOST[limit.kind])
-    if wish.crit:
-        alarmed = wish.crit.of(total)
-    else:
-        alarmed = min(CRIT_SHARE * total, CRIT_AT_MOST[limit.kind]) if limit.hard is not None else 0.0
-    if wish.crit and not wish.warn:
+    warn, crit = _free(wish.warn, wish.warn_used, total), _free(wish.crit, wish.crit_used, total)
+    usual = min(CRIT_SHARE * total, CRIT_AT_MOST[limit.kind]) if limit.hard is not None else 0.0
+    warned = min(WARN_SHARE * total, WARN_AT_MOST[limit.kind]) if warn is None else warn
+    alarmed = usual if crit is None else crit
+    if crit is not None and warn is None:
         warned = max(warned, alarmed)
-    if wish.warn and not wish.crit:
+    if warn is not None and crit is None:
         alarmed = min(alarmed, warned / 2)
     return Thresholds(warned, alarmed)
+
+
+def _free(free: Amount | None, used: Amount | None, total: float) -> float | None:
+    """What has to stay free by either threshold; None where neither is given."""
+    wanted = [free.of(total)] if free else []
+    wanted += [max(total - used.of(total), 0.0)] if used else []
+    return max(wanted, default=None)
 
 
 def _state(limit: Limit, free: float, thresholds: Thresholds) -> tuple[Status, str]:

@@ -250,6 +250,10 @@ class DiskSection(Section):
     crit_free: AmountField | None = None
     warn_inodes_free: AmountField | None = None
     crit_inodes_free: AmountField | None = None
+    warn_used: AmountField | None = None
+    crit_used: AmountField | None = None
+    warn_inodes_used: AmountField | None = None
+    crit_inodes_used: AmountField | None = None
     usable: Share | None = None
     full_within: Positive | None = None
     growth: Rate | None = None
@@ -266,6 +270,12 @@ class DiskSection(Section):
                 raise ValueError(
                     f"{crit} = {getattr(self, crit)} is above {warn} = {getattr(self, warn)}: "
                     "CRITICAL would come first; give the smaller one to crit"
+                )
+        for warn, crit in (("warn_used", "crit_used"), ("warn_inodes_used", "crit_inodes_used")):
+            if is_above(getattr(self, warn), getattr(self, crit)):
+                raise ValueError(
+                    f"{warn} = {getattr(self, warn)} is above {crit} = {getattr(self, crit)}: "
+                    "CRITICAL would come first; give the larger one to crit"
                 )
         if self.usable == 0:
             raise ValueError("usable = 0%: nothing would ever be free; 80% is wise on Lustre")
