@@ -1,7 +1,8 @@
 """A training's log lines as numbers: how far it is, its loss, and how long an iteration takes.
 
 Known without configuration: Megatron(-DeepSpeed), DeepSpeed, torchtitan, MaxText, nanoGPT, Composer, OLMo,
-NeMo, Lightning, HF Trainer, fairseq, flair, timm, Levanter, and tqdm bars. Forms as their public logs show them.
+NeMo, Lightning, HF Trainer, fairseq, flair, timm, Levanter, and tqdm
+bars. Forms as their public logs show them.
 """
 
 from __future__ import annotations
