@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -282,6 +283,13 @@ def test_a_refusal_names_the_mend(errors: str, mend: str) -> None:
     assert "\n" not in str(error)
 
 
+def test_a_refusal_of_a_drop_in_is_mended_in_its_script() -> None:
+    refused = said("sbatch: error: Batch job submission failed: Invalid feature specification")
+    assert "--constraint under [slurm] options" in str(submit.refusal(refused))
+    mended = "Invalid feature specification: correct its #SBATCH lines"
+    assert mended in str(submit.refusal(refused, dropin=True))
+
+
 @pytest.mark.parametrize(
     "answer",
     [
@@ -339,6 +347,27 @@ def test_an_empty_queue_with_a_complaint_is_not_believed(monkeypatch: pytest.Mon
     answering(monkeypatch, Answer(("squeue",), 0, "", "slurm_load_jobs error: timed out", 0.1))
     with pytest.raises(SlurmSilentError, match="timed out"):
         links.queued("watchdogd:abc")
+
+
+def test_commands_of_slurm_without_a_cluster_are_as_none(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    alone = Answer(("squeue",), 1, "", "squeue: fatal: Could not establish a configuration source", 0.1)
+    answering(monkeypatch, alone)
+    assert launch.whereabouts(home) is None
+    link.remember(home, Wish(), DAY)  # but where it was a chain once, its links may be queued somewhere
+    with pytest.raises(SlurmSilentError):
+        launch.whereabouts(home)
+    assert launch.whereabouts(home, local=True) is None
+
+
+def test_a_silent_controller_keeps_no_local_daemon_from_starting(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    answering(monkeypatch, Answer(("squeue",), 1, "", "slurm_load_jobs error: Socket timed out", 0.1))
+    with pytest.raises(SlurmSilentError):
+        launch.whereabouts(home)
+    assert launch.whereabouts(home, local=True) is None
 
 
 # The partition
@@ -629,6 +658,18 @@ def test_only_waiting_for_ones_turn_is_no_trouble() -> None:
     assert "link 6 will not start (PartitionTimeLimit)" in links.held_up(
         waiting(6, reason="PartitionTimeLimit")
     )
+
+
+@pytest.mark.parametrize(
+    ("reason", "why"),
+    [
+        ("Job's account not permitted to use this partition (big allows root,lab2 not lab)", "its account"),
+        ("Job's QOS not permitted to use this partition (big allows high not normal)", "its QOS"),
+        ("Job's_account_not_permitted_to_use_this_partition_(big_allows_root_not_lab)", "its account"),
+    ],
+)
+def test_sentences_of_slurmctld_are_reasons_too(reason: str, why: str) -> None:
+    assert f"{why} may not use this partition: scancel 6" in links.held_up(waiting(6, reason=reason))
 
 
 def test_a_gap_that_is_near_is_told(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -374,6 +374,20 @@ def test_a_lease_that_was_removed_is_lost_and_can_be_taken_anew(home: Home) -> N
     assert lease.held()
 
 
+def test_a_lease_is_not_lost_where_all_of_home_is_gone(home: Home) -> None:
+    lease = Lease(home)
+    lease.acquire()
+    away = home.path.rename(home.path.with_name("away"))
+    with pytest.raises(FileNotFoundError):
+        lease.held()
+    with pytest.raises(FileNotFoundError):
+        lease.renew()
+    away.rename(home.path)
+    assert lease.renew()
+    home.path.rename(away)
+    lease.release()  # nothing is left to release
+
+
 def test_a_shared_home_shares_its_lease(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     home.make(group=os.getgid())

@@ -94,6 +94,10 @@ class Job:
         return self.comment.startswith(OWN_MARK)
 
 
+_NO_OUTPUT = 53
+"""Slurm's own mark in place of a signal (`0:53`): the job's files could not be opened (22.05: tried)."""
+
+
 @swift
 @dataclass(frozen=True, slots=True)
 class Ending:
@@ -131,6 +135,8 @@ class Ending:
     @property
     def how(self) -> str:
         """The end in words: `FAILED with exit code 3`, `CANCELLED by bob`, `FAILED by signal 9`."""
+        if self.signal == _NO_OUTPUT and not self.exit_code:
+            return f"{self.state}, since its output file (--output, --error) could not be opened"
         if self.cancelled_by:
             return f"{self.state} by {self.cancelled_by}"
         if self.exit_code:

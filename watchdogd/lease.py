@@ -129,8 +129,16 @@ class Lease:
         return self.acquire(by_force=True) if ask and holder is not None else holder
 
     def held(self) -> bool:
-        """Whether the lease is ours at this moment; to be asked before each act."""
-        return self._serial > 0 and _highest(self._folder) == self._serial
+        """Whether the lease is ours at this moment; to be asked before each act.
+
+        FileNotFoundError where all of home is gone: then nobody can have taken it over.
+        """
+        if not self._serial:
+            return False
+        highest = _highest(self._folder)
+        if not highest:
+            self._home.path.stat()
+        return highest == self._serial
 
     def asked(self) -> bool:
         """Whether a successor waits for us to release it; one that has gone away counts no more."""
@@ -152,8 +160,9 @@ class Lease:
 
     def release(self) -> None:
         """Give it up, if it is still ours: the next contender need not wait."""
-        if self.held():
-            _overwrite(self._path(self._serial), _text(self._me, released=True))
+        with contextlib.suppress(FileNotFoundError):  # home is gone, and the lease with it
+            if self.held():
+                _overwrite(self._path(self._serial), _text(self._me, released=True))
         self._serial = 0
 
     def _free(self, sight: Sight) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import grp
 import os
+import shlex
 import stat
 from pathlib import Path
 
@@ -34,7 +35,7 @@ def exposed(path: Path, group: int | None = None) -> str:
         found = real.stat()
     except OSError:
         return ""
-    mend = f"chmod {'640' if found.st_gid == group else '600'} {real}"
+    mend = f"chmod {'640' if found.st_gid == group else '600'} {shlex.quote(str(real))}"
     if found.st_mode & stat.S_IROTH:
         return f"{real} can be read by everybody: {mend}"
     if found.st_mode & stat.S_IRGRP and found.st_gid not in (0, group) and not _private(found.st_gid):
@@ -47,11 +48,12 @@ def _reason(place: Path, found: os.stat_result, group: int | None, *, itself: bo
     if found.st_uid not in (0, os.geteuid()) and not (group is not None and found.st_gid == group):
         return f"{place} belongs to uid {found.st_uid}: only your own, root's or your group's files are used"
     if found.st_mode & stat.S_IWOTH and not sticky:
-        return f"{place} can be written by everybody: chmod o-w {place}"
+        return f"{place} can be written by everybody: chmod o-w {shlex.quote(str(place))}"
     alone = found.st_gid == os.getegid() and _private(found.st_gid)
     if found.st_mode & stat.S_IWGRP and found.st_gid not in (0, group) and not alone and not sticky:
         name = _group_name(found.st_gid)
-        return f"{place} can be written by group {name}: chmod g-w {place}, or set [daemon] group to it"
+        mend = f"chmod g-w {shlex.quote(str(place))}, or set [daemon] group to it"
+        return f"{place} can be written by group {name}: {mend}"
     return ""
 
 

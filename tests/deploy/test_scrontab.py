@@ -55,7 +55,8 @@ class Site:
         self.slurm = slurm
         self.home = Home(slurm.home("alice") / "watch")
         slurm.run_as("alice", [slurm.watchdogd, "--home", self.home.path, "init"])
-        self.home.config.write_text('[slurm]\npartition = "small"\n[disks.root]\npath = "/"\n')
+        channel = '[channels.console]\ntype = "console"\n'
+        self.home.config.write_text(f'[slurm]\npartition = "small"\n{channel}[disks.root]\npath = "/"\n')
         text = adapted("scrontab", slurm.watchdogd.parent.parent, self.home.path)
         self.ensure, self.tick = entries(text)
 

@@ -76,7 +76,7 @@ class Place:
         """Rounds until so many messages say that."""
 
         def told() -> bool:
-            self.take(parts.engine.round(everything=True))
+            self.take(parts.engine.round(patience=60.0))
             return sum(until in line for line in self.told) >= count
 
         wait_until(told, 60, f"'{until}' is told {count} times", every=0.3)
@@ -89,7 +89,7 @@ class Place:
     def settle(self, parts: Assembly) -> None:
         """Some more rounds, in which nothing new may happen."""
         for _ in range(4):
-            self.take(parts.engine.round(everything=True))
+            self.take(parts.engine.round(patience=60.0))
             time.sleep(0.2)
 
     def about(self, word: str) -> list[str]:
@@ -161,7 +161,7 @@ def killed(place: Place, what: str) -> None:
 
 
 def _begun(place: Place, parts: Assembly, what: str) -> bool:
-    place.take(parts.engine.round(everything=True))
+    place.take(parts.engine.round(patience=60.0))
     for deed in parts.engine._acting._deeds:  # evidence hangs as well: it is taken as done
         if deed.action.kind == "evidence" and not deed.ended:
             parts.engine._acting._end(deed.key, "done", "", time.time())
@@ -252,7 +252,7 @@ def test_an_acknowledged_incident_is_somebodys(place: Place) -> None:
 def test_a_tick_ends_when_all_is_done(place: Place) -> None:
     place.configure('on_hang = ["stacks", "cancel"]')
     with assembled(place.home, begin(place)) as parts:
-        place.take(parts.engine.round(everything=True))
+        place.take(parts.engine.round(patience=60.0))
         told = parts.engine.conclude(60, lambda: True, go_on=True)
     assert [each.message.headline.split(" for ")[0] for each in told] == [
         "[OK] glide: stacks",

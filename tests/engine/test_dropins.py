@@ -224,6 +224,7 @@ def test_it_runs_in_home_without_slurm_and_knows_its_home(
         ("#!/bin/sh\nexit 77\n", "ended with exit code 77, which is no status (0 to 3)"),
         ("echo OK\n", "begin it with a line such as #!/bin/bash"),
         ("#!/nowhere/python\n", "is the interpreter that its first line names installed?"),
+        ("#!/bin/sh\r\necho OK\r\n", r"it has DOS line ends: sed -i 's/\r$//' "),
     ],
 )
 def test_what_misbehaves_is_unknown_in_a_sentence(home: Home, text: str, says: str) -> None:
@@ -451,6 +452,32 @@ def test_a_rehearsal_runs_no_program_and_check_does(dog: Dog) -> None:
     one = dog("check", "cron.daily/chore")
     assert (one.returncode, one.stdout.strip()) == (0, "cron.daily/chore OK - done")
     assert counted(dog, "ran") == 1
+
+
+def test_a_tick_tells_what_it_knows_while_a_slow_one_runs_and_keeps_its_lease(dog: Dog) -> None:
+    config = dog.home / "config.toml"
+    config.write_text(config.read_text().replace('timeout = "8s"', 'timeout = "60s"'))
+    drop(dog.home, "cron.daily/bad", "#!/bin/sh\necho broken\nexit 2\n")
+    renewed = "stat -c %Y .lease/0* > renewed; date +%s >> renewed; cp alerts.log told"
+    drop(dog.home, "cron.daily/slow", f"#!/bin/sh\nsleep 23\n{renewed}\necho slow at last\n")
+    assert dog("tick").returncode == 0
+    assert "[CRITICAL] cron.daily/bad: broken" in (dog.home / "told").read_text()
+    at, now = map(int, (dog.home / "renewed").read_text().split())
+    assert now - at < 15
+    assert "slow at last" in dog("history", "--csv").stdout
+
+
+def test_what_was_set_aside_by_its_name_is_no_trouble_of_doctor(dog: Dog) -> None:
+    drop(dog.home, "cron.daily/old.disabled", "#!/bin/sh\necho done\n")
+    drop(dog.home, "cron.daily/notes.txt", "x", 0o644)
+    said = dog("doctor").stdout
+    assert "cron.daily/notes.txt" in said
+    assert "old.disabled" not in said
+    checked = dog("check", "cron.daily/old.disabled")
+    assert (checked.returncode, checked.stderr) == (
+        3,
+        "watchdogd: cron.daily/old.disabled is not run: its name ends in .disabled\n",
+    )
 
 
 def test_plugins_lists_drop_ins_with_what_is_skipped_and_refused(dog: Dog) -> None:

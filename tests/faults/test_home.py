@@ -126,6 +126,17 @@ def test_the_database_is_taken_away(watched: Watched) -> None:
     wait_until(lambda: "silent" in watched.verb("history", "run-17").stdout, 60, "what happened is recorded")
 
 
+def test_home_is_moved_away_and_comes_back(watched: Watched) -> None:
+    away = watched.home.rename(watched.home.with_name("away"))
+    watched.wait_told("CRITICAL", "home is gone: was it moved or removed")
+    watched.wait_told("CRITICAL", "run-17", "silent")
+    assert watched.daemon.poll() is None
+    away.rename(watched.home)
+    watched.wait_resolved("run-17")
+    watched.wait_told("RESOLVED", "home is fine")
+    wait_until(lambda: watched.verb("status").returncode == 0, 60, "status says that all is well")
+
+
 def test_the_database_is_overwritten(watched: Watched) -> None:
     (watched.home / "history.db").write_bytes(b"this is no database " * 500)
     watched.wait_told("CRITICAL", "run-17", "silent")

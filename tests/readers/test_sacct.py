@@ -76,6 +76,7 @@ def test_completed() -> None:
     [
         ("FAILED", "3:0", "FAILED with exit code 3"),
         ("FAILED", "0:9", "FAILED by signal 9"),
+        ("FAILED", "0:53", "FAILED, since its output file (--output, --error) could not be opened"),
         ("TIMEOUT", "0:0", "TIMEOUT"),
         ("OUT_OF_MEMORY", "0:125", "OUT_OF_MEMORY"),
         (" OUT_OF_MEMORY ", "0:125", "OUT_OF_MEMORY"),

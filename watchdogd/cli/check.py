@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from watchdogd.cli.output import one_line, print_json, print_line
 from watchdogd.cli.perfdata import nagios, worst
+from watchdogd.engine import dropins
 from watchdogd.engine.assembly import assembled
 from watchdogd.engine.setup import Setup
 from watchdogd.engine.status import observation_json
@@ -37,8 +39,7 @@ def run(args: argparse.Namespace) -> int:
     chosen = [check for check in setup.checks if _chosen(check, args.names)]
     missing = [name for name in args.names if not any(_chosen(check, [name]) for check in setup.checks)]
     if missing:
-        hint = nearest(missing[0], [check.name for check in setup.checks])
-        print(f"watchdogd: there is no check '{one_line(missing[0])}'{hint}", file=sys.stderr)
+        print(f"watchdogd: {_why_missing(home, setup, missing[0])}", file=sys.stderr)
         return Status.UNKNOWN
     with assembled(home, replace(setup, checks=tuple(chosen)), looking=True) as parts:
         observations = parts.engine.observe()
@@ -49,6 +50,15 @@ def run(args: argparse.Namespace) -> int:
     else:
         _print_table(observations)
     return int(worst(observations)) if observations else Status.OK
+
+
+def _why_missing(home: Home, setup: Setup, name: str) -> str:
+    """That there is no such check, with the nearest name, or why what was dropped in is none."""
+    with contextlib.suppress(OSError):
+        for dropin in dropins.look(home):
+            if name in (dropin.name, dropin.path) and dropin.skipped:
+                return f"{one_line(name)} is not run: {dropin.skipped}"
+    return f"there is no check '{one_line(name)}'{nearest(name, [check.name for check in setup.checks])}"
 
 
 def _chosen(check: Check, names: list[str]) -> bool:

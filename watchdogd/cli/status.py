@@ -103,7 +103,8 @@ def _by_the_queue(home: Home, picture: dict[str, Any]) -> dict[str, Any]:
         return _troubled(picture, str(error))
     except SlurmSilentError as error:
         ticked = ticks and picture["last_round"] is not None and not _stale(picture, link.SHORTEST_TICK)
-        return {**_troubled(picture, str(error)), "alive": ticked, "holder": "by its last tick"}
+        holder = "by its last tick" if ticked else None
+        return {**_troubled(picture, str(error)), "alive": ticked, "holder": holder}
     return _queued(picture, found, wish.mode) if found else picture
 
 

@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     import argparse
 
     from watchdogd.engine.assembly import Assembly
-    from watchdogd.engine.engine import Round
-    from watchdogd.lease import Lease
+    from watchdogd.engine.engine import Engine, Round
+    from watchdogd.notify.outbox import Outbox
 
+SLOW = 15.0
+"""Seconds after which what has answered is told, and the lease renewed, though something is slower."""
 FAREWELL = 30.0
 """Seconds that messages get; what is left is sent by the next tick."""
 
@@ -58,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
         with assembled(home, setup) as parts:
             parts.engine.troubles["chain"] = "; ".join(tenure.troubles())
             tell_gaps(parts, step, time.time())
-            _tick(parts, tenure.lease)
+            _tick(parts, tenure)
             tenure.settle(FAREWELL)
     finally:
         tenure.end()
@@ -83,17 +85,15 @@ def _mark(home: Home) -> float:
     return step
 
 
-def _tick(parts: Assembly, lease: Lease) -> None:
+def _tick(parts: Assembly, tenure: Tenure) -> None:
     engine = parts.engine
-    outbox = outbox_of(parts, lease.held)
+    outbox = outbox_of(parts, tenure.lease.held)
     outbox.start()
     outbox.add(parts.past.waiting)
     learn(parts, outbox)
     engine.reload()
-    seen = engine.round(everything=True, may_act=lease.held)
-    if seen is not None:
-        outbox.add(seen.notifications)
-        outbox.add(engine.conclude(ACTIONS, lease.held, go_on=True))
+    if _rounds(engine, outbox, tenure):
+        outbox.add(engine.conclude(ACTIONS, tenure.lease.held, go_on=True))
     outbox.stop(FAREWELL)
     do_chores(parts, time.time())
     beat = heartbeat_of(engine.setup.config)
@@ -103,6 +103,19 @@ def _tick(parts: Assembly, lease: Lease) -> None:
     else:
         beat.good()
     beat.stop(FAREWELL)
+
+
+def _rounds(engine: Engine, outbox: Outbox, tenure: Tenure) -> bool:
+    """One round, and as long as a slow check has not answered another: meanwhile the lease is kept, and the
+    others are told. Whether the tick may go on."""
+    while (seen := engine.round(patience=SLOW, may_act=tenure.lease.held)) is not None:
+        outbox.add(seen.notifications)
+        if not engine.waits:
+            return True
+        with contextlib.suppress(OSError):  # a home that cannot be asked is told by the round
+            if not tenure.watch():
+                return False
+    return False
 
 
 def _rehearse(home: Home, setup: Setup) -> int:

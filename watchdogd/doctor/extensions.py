@@ -25,7 +25,7 @@ def look(scene: Scene) -> Iterator[Finding]:
     for dropin in found:
         if dropin.refused:
             yield broken("drop-ins", f"{dropin.name}: {dropin.refused}", dropin.refused.rpartition(": ")[2])
-        elif dropin.skipped:
+        elif dropin.skipped and not dropin.aside:
             yield warning("drop-ins", f"{dropin.name}: {dropin.skipped}", "mend it, or name it *.disabled")
     if not bad:
         runs = sum(dropin.runs for dropin in found)

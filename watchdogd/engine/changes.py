@@ -39,8 +39,13 @@ class Changes:
             self._troubles["config"] = f"{error} (the last good configuration is kept)"
             log.warning("%s", self._troubles["config"])
         except (WatchdogError, OSError) as error:
-            self._troubles["home"] = f"{self._home.path} cannot be used: {error}"
+            self._troubles["home"] = f"{self._home.path} {self._what_is_wrong(error)}"
         return setup
+
+    def _what_is_wrong(self, error: Exception) -> str:
+        if not isinstance(error, FileNotFoundError) or self._home.path.exists():
+            return f"cannot be used: {error}"
+        return "is gone: was it moved or removed, or is its file system not mounted?"
 
     def dropins(self, setup: Setup) -> Setup:
         """Likewise for the drop-in folders: what was dropped in has a check from now on."""

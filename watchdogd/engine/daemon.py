@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 FAREWELL = 10.0
 """Seconds that undelivered messages get when the daemon ends; what is left is sent by the next one."""
+GONE = 600.0
+"""Seconds for which the daemon goes on where home is gone: it may come back, or it was moved for good."""
 RECOVERY = 10.0
 """Seconds until the next round after one that broke off."""
 
@@ -38,6 +40,19 @@ def tell_gaps(parts: Assembly, step: float, now: float) -> None:
         parts.engine.tell_gap(gap, told=told)
 
 
+class Absence:
+    """For how long home is gone."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+
+    def bearable(self, now: float) -> bool:
+        """Whether it is so short that home may come back; `now`: seconds of a monotonic clock."""
+        if self._since is None:
+            self._since = now
+        return now - self._since < GONE
+
+
 class Daemon:
     """One home's daemon. `run` returns when it was told to end, or somebody else took the lease."""
 
@@ -48,6 +63,7 @@ class Daemon:
         self._lease = tenure.lease
         self._heartbeat = heartbeat
         self._told = 0
+        self._absence = Absence()
         step = self._engine.setup.config.daemon.interval
         tell_gaps(parts, step, time.time())
         self._outbox: Outbox = outbox_of(parts, self.may_act)
@@ -134,9 +150,13 @@ class Daemon:
     def _watch(self) -> bool:
         """Renew the lease; False where it is time to end."""
         try:
-            return self._parts.patient.attempt(self._tenure.watch)
+            goes_on = self._parts.patient.attempt(self._tenure.watch)
+        except FileNotFoundError:
+            return self._absence.bearable(time.monotonic())  # it is told from the next round on
         except (StuckError, OSError):
             return True
+        self._absence = Absence()
+        return goes_on
 
     def _chores(self) -> None:
         do_chores(self._parts, time.time())

@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 import os
 import re
+import shlex
 import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -45,7 +46,8 @@ class DropIn:
     """One thing in a drop-in folder, or (where `name` has no `/`) a folder that is not used itself.
 
     `name` is `cron.hourly/FILE`, `every` its folder's cadence in seconds. `skipped` says why it is passed
-    over, `refused` why it may not run; both are empty where it runs.
+    over, `refused` why it may not run; both are empty where it runs. `aside`: it is passed over for its name,
+    which somebody gave it for that.
     """
 
     name: str
@@ -54,6 +56,7 @@ class DropIn:
     kind: Kind | None = None
     skipped: str = ""
     refused: str = ""
+    aside: bool = False
     stamp: Stamp = ()
 
     @property
@@ -124,9 +127,12 @@ def _cadence(folder: str) -> float:
 
 def _classified(path: Path, name: str, every: float, group: int | None) -> DropIn:
     """A file, with what it is; by name and mode alone, but for `*.py`."""
-    reason = _passed_over(path.name)
+    reason = _set_aside(path.name)
     if reason:
-        return DropIn(name, str(path), every, skipped=reason)
+        return DropIn(name, str(path), every, skipped=reason, aside=True)
+    if not path.name.isprintable() or _shown(path.name) != path.name:
+        said = "its name has characters that cannot be shown: rename it"
+        return DropIn(name, str(path), every, skipped=said)
     try:
         found = path.stat()
         kind, reason = _kind(path, found)
@@ -137,15 +143,13 @@ def _classified(path: Path, name: str, every: float, group: int | None) -> DropI
     return DropIn(name, str(path), every, kind, refused=distrust(path, group), stamp=_stamp(found))
 
 
-def _passed_over(name: str) -> str:
-    """Why a name is none of a drop-in, or empty."""
+def _set_aside(name: str) -> str:
+    """Why a name is none of a drop-in on purpose, or empty."""
     if name.startswith("."):
         return "hidden: its name begins with a dot"
     for ending in ("~", ".bak", ".disabled"):
         if name.endswith(ending):
             return f"its name ends in {ending}"
-    if not name.isprintable() or _shown(name) != name:
-        return "its name has characters that cannot be shown: rename it"
     return ""
 
 
@@ -164,7 +168,7 @@ def _kind(path: Path, found: os.stat_result) -> tuple[Kind | None, str]:
     if os.access(path, os.X_OK):
         return Kind.EXECUTABLE, ""
     no_checks = "defines no checks and is " if path.suffix == ".py" else ""
-    return None, f"{no_checks}not executable: chmod +x {path}"
+    return None, f"{no_checks}not executable: chmod +x {shlex.quote(str(path))}"
 
 
 def _text(path: Path) -> bytes:

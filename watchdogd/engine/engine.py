@@ -110,17 +110,22 @@ class Engine:
 
     # ------------------------------------------------------------------ the round
 
-    def round(self, *, everything: bool = False, may_act: Callable[[], bool] = lambda: True) -> Round | None:
+    def round(
+        self,
+        *,
+        patience: float = SETTLE,
+        may_act: Callable[[], bool] = lambda: True,
+    ) -> Round | None:
         """One round: what is due, and what came late. None, and nothing done, where `may_act` says no.
 
-        `everything`: wait until all checks have answered.
+        `patience`: seconds for which answers are waited for.
         """
         now = self._clock()
         papers = [] if self._dry else self._intake.take()
         self.troubles["inbox"] = self._intake.trouble
         forgotten, emptied = self._execution.forgotten()
         started = forgotten | self._execution.start(self.setup, self.book, now)
-        observations, memories = self._execution.gather(None if everything else SETTLE)
+        observations, memories = self._execution.gather(patience)
         judged_at = self._clock()
         observations += self._of_itself(judged_at)
         if not may_act():
@@ -193,6 +198,11 @@ class Engine:
         self._execution.start(self.setup, self.book, self._clock())
         known = {check.name for check in self.setup.checks}
         return tuple(seen for seen in self._execution.gather(None)[0] if seen.check in known)
+
+    @property
+    def waits(self) -> bool:
+        """Whether checks have not answered yet."""
+        return self._execution.busy
 
     def next_wake(self) -> float:
         """When the next round should be (seconds since the epoch): reminders want one each interval, too."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import shlex
 import time
 from pathlib import Path
 
@@ -15,6 +17,7 @@ OUTPUT_LIMIT = 1_000_000
 """Bytes of each stream of a drop-in that are kept."""
 _BUSY = 3.0
 """Seconds for which a program is tried again that somebody still writes."""
+_FIRST_LINE = 4096
 _NOT_FOR_DROPINS = frozenset({"WATCHDOGD_LINK"})
 
 
@@ -36,7 +39,7 @@ def executable(path: str, home: str, group: int | None, deadline: float) -> Resu
     if answer.exit_code is not None:
         return nagios.read(answer.exit_code, answer.output, answer.errors)
     if answer.seconds < deadline:
-        return unknown(f"{answer.trouble}{_mend(answer.trouble)}")
+        return unknown(f"{answer.trouble}{_mend(answer.trouble, path)}")
     details = "\n".join(filter(None, [answer.output.strip(), answer.errors.strip()]))
     return unknown(f"did not end within {format_duration(deadline)} and was killed", details=details)
 
@@ -58,9 +61,12 @@ def _ask(path: str, home: str, deadline: float) -> command.Answer:
         time.sleep(0.2)
 
 
-def _mend(trouble: str) -> str:
+def _mend(trouble: str, path: str) -> str:
     if "Exec format error" in trouble:
         return ": begin it with a line such as #!/bin/bash"
-    if "No such file" in trouble:
-        return ": is the interpreter that its first line names installed?"
-    return ""
+    if "No such file" not in trouble:
+        return ""
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        if file.readline(_FIRST_LINE).endswith(b"\r\n"):
+            return f": it has DOS line ends: sed -i 's/\\r$//' {shlex.quote(path)}"
+    return ": is the interpreter that its first line names installed?"

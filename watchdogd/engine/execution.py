@@ -150,6 +150,11 @@ class Execution:
 
     # ------------------------------------------------------------------ taking in what came
 
+    @property
+    def busy(self) -> bool:
+        """Whether something that was started has not answered yet."""
+        return self._workers.busy
+
     def gather(self, patience: float | None) -> tuple[tuple[Observation, ...], dict[str, dict[str, Any]]]:
         """Observations and changed memories from what comes within `patience` seconds; None: from all."""
         end = time.monotonic() + (patience if patience is not None else float("inf"))

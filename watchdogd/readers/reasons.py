@@ -67,6 +67,8 @@ _ONE_JOB = re.compile(
 )
 _BUDGET = re.compile(r"(QOS|Assoc)(Grp|Max)(?!\w*Run)\w*(Minutes|Wall)\w*")
 """Group minutes and group wall time are budgets: used up, they come back only as the usage decays."""
+_NOT_PERMITTED = re.compile(r"Job's[ _](account|QOS)[ _]not[ _]permitted[ _]")
+"""`Job's account not permitted to use this partition (gpu allows a,b not c)`: slurmctld's own sentence."""
 _PBS_HELD = Reason(Wait.HELD, "held by its user", "qrls {id}")
 _PBS_KEPT = Reason(
     Wait.NEVER, "held by the system or an operator", "ask the cluster's administrators to 'qrls -h so {id}'"
@@ -86,6 +88,8 @@ def judge(reason: str, state: str = "PENDING") -> Reason:
         return Reason(Wait.HELD, "requeued and held", _RELEASE)
     if _ONE_JOB.fullmatch(bare):
         return Reason(Wait.NEVER, "it asks for more than its limit lets one job have", _LIMIT)
+    if refused := _NOT_PERMITTED.match(bare):
+        return _KNOWN["AccountNotAllowed" if refused[1] == "account" else "QOSNotAllowed"]
     if bare.startswith("Hold_Types "):
         return _PBS_HELD if bare == "Hold_Types u" else _PBS_KEPT
     if bare.lower().startswith("can never run"):

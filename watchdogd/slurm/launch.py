@@ -41,7 +41,7 @@ def start(home: Home, config: Config, wish: Wish) -> Outcome:
     """Start it where it is not alive. ConfigError, SlurmError, or WatchdogError where it cannot be."""
     check_secrets(config, home)
     try:
-        return whereabouts(home) or _begin(home, config, wish)
+        return whereabouts(home, local=wish.mode == "local") or _begin(home, config, wish)
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         why = "its file system, or your quota, is full: free space" if full else error.strerror
@@ -77,9 +77,17 @@ def ensure(home: Home, config: Config, wish: Wish) -> Outcome:
     return start(home, config, wish)
 
 
-def whereabouts(home: Home) -> Outcome | None:
-    """Where it lives, in words, or None where it does not. SlurmSilentError where nobody can tell."""
-    found = links.everybodys(home)
+def whereabouts(home: Home, *, local: bool = False) -> Outcome | None:
+    """Where it lives, in words, or None where it does not. SlurmSilentError where nobody can tell.
+
+    `local`: a silent Slurm is no reason to wait: whatever it has queued, the lease lets one act.
+    """
+    try:
+        found = links.everybodys(home)
+    except SlurmSilentError:
+        if not local:
+            raise
+        found = ()
     if found:
         return _found(found)
     holder = lease.alive(home)

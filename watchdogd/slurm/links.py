@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from watchdogd.jobs import Job
 
 _LIMITS = re.compile(r"(QOS|Assoc)(Grp|Max)\w|Partition(Down|Inactive)|NodeDown|ReqNodeNotAvail|Licenses")
+_NOT_SET_UP = re.compile(r"configuration source|slurm\.conf")
+"""What Slurm's commands say where they are installed, but no cluster is behind them."""
 DEADLINE = 20.0
 """Seconds for one question to Slurm."""
 
@@ -49,7 +51,8 @@ def own(mark: str, users: Iterable[str] | None = None) -> tuple[Job, ...]:
 
 
 def everybodys(home: Home, *, dropins: bool = False) -> tuple[Job, ...]:
-    """The links of this home, whoever submitted them; none where there is no Slurm. SlurmSilentError.
+    """The links of this home, whoever submitted them; none where there is no Slurm, or none set up and none
+    of it was ever submitted. SlurmSilentError.
 
     `dropins`: and the jobs of its drop-ins. An empty answer is asked for twice, since a busy controller can
     time out with one.
@@ -58,7 +61,13 @@ def everybodys(home: Home, *, dropins: bool = False) -> tuple[Job, ...]:
         return ()
     mark = link.mark_of(home)
     ask = own if dropins else queued
-    return ask(mark, ()) or ask(mark, ())
+    try:
+        return ask(mark, ()) or ask(mark, ())
+    except SlurmSilentError as error:
+        _, walltime = link.remembered(home)
+        if walltime or not _NOT_SET_UP.search(str(error)):
+            raise
+        return ()
 
 
 def forgotten(job_id: str) -> bool:

@@ -47,8 +47,16 @@ _MENDS = (
 )  # fmt: skip
 
 
+_OF_THE_SCRIPT = (
+    "correct its #SBATCH lines; what they leave out comes from partition and account under [slurm]"
+)
+
+
 def sbatch(options: Sequence[str], script: str, env: Mapping[str, str] | None = None) -> str:
-    """Submit a script and return the job's id. SlurmError or SlurmSilentError."""
+    """Submit a script and return the job's id; an empty one: `options` end with a drop-in's path.
+
+    SlurmError or SlurmSilentError.
+    """
     argv = ("sbatch", "--parsable", *options)
     answer = command.ask(argv, deadline=SBATCH_DEADLINE, stdin=script, env=env)
     if answer.ok:
@@ -58,7 +66,7 @@ def sbatch(options: Sequence[str], script: str, env: Mapping[str, str] | None = 
         if match:
             return match[1]
         raise SlurmSilentError(f"sbatch printed no job id: {answer.output.strip()[:200]!r}")
-    raise refusal(answer)
+    raise refusal(answer, dropin=not script)
 
 
 def scancel(job_ids: Sequence[str]) -> None:
@@ -70,12 +78,13 @@ def scancel(job_ids: Sequence[str]) -> None:
         raise refusal(answer)
 
 
-def refusal(answer: Answer) -> SlurmError:
-    """The error that a command's answer means, in one line with the mend."""
+def refusal(answer: Answer, *, dropin: bool = False) -> SlurmError:
+    """The error that a command's answer means, in one line with the mend; a drop-in's is in its script."""
     tool, said = answer.argv[0], _said(answer)
     if answer.silent or _SILENT.search(answer.errors):
         return SlurmSilentError(f"{tool} got no answer from Slurm: {said}")
     mend = next((mend for words, mend in _MENDS if re.search(words, answer.errors, re.IGNORECASE)), "")
+    mend = _OF_THE_SCRIPT if dropin and "[slurm]" in mend else mend
     return SlurmError(f"{tool} was refused: {said}" + (f": {mend}" if mend else ""))
 
 
