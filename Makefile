@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint format docs bench soak audit clean
+.PHONY: demo test examples lint format docs bench soak audit clean
 
 demo: $(VENV)/installed
 	$(BIN)/watchdogd demo
@@ -12,6 +12,14 @@ test: $(VENV)/developing
 	scripts/packages
 	$(MAKE) --no-print-directory lint
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadgroup $(PYTEST)
+
+# The examples with PyTorch, Hugging Face's Trainer and Lightning: 1.2 GB and three minutes the first time.
+# TORCH says which build, such as a wheel without CUDA; the plain one of some indexes brings CUDA, several GB more.
+TORCH ?= torch
+examples: $(VENV)/developing
+	$(BIN)/python -m pip install --quiet '$(TORCH)'
+	$(BIN)/python -m pip install --quiet --editable '.[examples]'
+	$(BIN)/python -m pytest tests/test_examples.py
 
 lint: $(VENV)/developing
 	$(BIN)/ruff format --check .

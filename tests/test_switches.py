@@ -187,6 +187,14 @@ def test_what_the_file_system_refuses_is_one_clear_line(
     assert os.listdir(home.path.parent / "work") == []
 
 
+@pytest.mark.parametrize("words", [[], ["--show"], ["--clear"]])
+def test_a_folder_is_no_switch(words: list[str], home: Home, capsys: Says) -> None:
+    work = home.path.parent / "work"
+    lay_out(home, kill_switch=str(work))
+    assert main(["kill-switch", "run-17", *words]) == 1
+    assert capsys.readouterr().err == f"watchdogd: {work} is a folder: correct kill_switch in config.toml\n"
+
+
 @pytest.mark.root
 def test_a_full_and_a_read_only_folder(home: Home, capsys: Says, tmp_path: Path) -> None:
     small = tmp_path / "small"

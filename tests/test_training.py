@@ -215,6 +215,33 @@ def test_a_switch_that_is_no_regular_file_is_set_and_does_not_block(home: Path, 
     assert make().poll().reason == "kill switch set"
 
 
+def test_a_folder_is_no_kill_switch(home: Path, make: Make, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = home / "switches" / "run-17.kill"
+    folder.mkdir()
+    guard = make()
+    assert not guard.poll()
+    assert capsys.readouterr().err == (
+        f"watchdogd: run-17: {folder} is a folder, no kill switch: correct kill_switch\n"
+    )
+    folder.rmdir()
+    folder.touch()
+    assert guard.poll().stop
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"kill_switch": ""}, "kill_switch = '' is no path of a file"),
+        ({"save_switch": "/scratch/"}, "save_switch = '/scratch/' is no path of a file"),
+        ({"memory_free": "200%"}, "more than all of the memory"),
+        ({"run": 17}, "needs the name of its run"),
+    ],
+)
+def test_what_would_stop_a_run_at_once_is_refused(options: dict[str, Any], said: str, make: Make) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)):
+        make(**options)
+
+
 def test_a_switch_below_a_missing_folder_is_not_set(
     tmp_path: Path, make: Make, capsys: pytest.CaptureFixture[str]
 ) -> None:

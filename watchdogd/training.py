@@ -164,6 +164,13 @@ def _home(home: str | None) -> str:
     return os.path.abspath(os.path.expanduser(home or os.environ.get("WATCHDOGD_HOME") or "~/.watchdogd"))
 
 
+def _switch_path(key: str, path: str) -> str:
+    """Absolute. An empty one would be this folder, which is there: the run would stop at once."""
+    if not path or path.endswith("/"):
+        raise ValueError(f"{key} = {path!r} is no path of a file: leave it out, or name the file to look for")
+    return os.path.abspath(path)
+
+
 def _told(path: str) -> dict[str, Any]:
     """The strings in RUN.json and its lists of them; keys that later versions may add are left aside."""
     try:
@@ -212,6 +219,8 @@ def _amount(given: str | float | None) -> Amount | None:
         raise ValueError(f"{text!r} is no amount of memory: write 5%, 20GiB or a number of bytes")
     number, unit = float(found.group(1)), (found.group(2) or "B").upper()
     if unit == "%":
+        if number > 100:
+            raise ValueError(f"{text!r} is more than all of the memory: the run would stop at once")
         return Amount(0.0, number / 100, text)
     return Amount(number * SIZES.get(unit, 1), 0.0, _gib(number * SIZES.get(unit, 1)))
 
@@ -617,7 +626,8 @@ class Guard:
     too. every: seconds between two looks at the switches. heartbeat: rank 0 writes step and loss to the
     inbox, for the watchdog to see progress.
 
-    Raises ValueError for an empty run name and amounts that it cannot read.
+    Raises ValueError for an empty run name, a switch that is no path of a file, and amounts that it cannot
+    read.
     """
 
     def __init__(
@@ -634,14 +644,13 @@ class Guard:
         every: float = 1.0,
         heartbeat: bool = True,
     ) -> None:
-        if not run:
+        if not (run and isinstance(run, str)):
             raise ValueError("a Guard needs the name of its run, as in [runs.NAME] of config.toml")
         self.run = run
         self._home = None if home is None else os.fspath(home)
+        given = (("kill_switch", kill_switch), ("save_switch", save_switch))
         self._overrides: dict[str, Any] = {
-            key: os.path.abspath(os.fspath(value))
-            for key, value in (("kill_switch", kill_switch), ("save_switch", save_switch))
-            if value is not None
+            key: _switch_path(key, os.fspath(value)) for key, value in given if value is not None
         }
         self._memory_free = _amount(memory_free)
         self._gpu_memory_free = _amount(gpu_memory_free)
@@ -855,6 +864,9 @@ class Guard:
         with self._telling("look", "the switches are not seen until that is mended"):
             kill = self._places.kill_switch
             self._kill = self._switch("kill switch", kill, _signature(kill))
+            if self._kill and os.path.isdir(kill):
+                self._kill = ""
+                self._say("folder", f"{kill} is a folder, no kill switch: correct kill_switch")
             save = self._places.save_switch
             self._save_seen = _signature(save)
             seen = None if self._save_seen == self._save_ignored else self._save_seen

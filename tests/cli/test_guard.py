@@ -168,6 +168,29 @@ def test_sigterm_follows_after_the_grace_and_sigkill_where_asked(start: Start, h
     assert [word in err for word in ("SIGUSR1 to", "goes on: SIGTERM", "goes on: SIGKILL")] == [True] * 3
 
 
+@pytest.mark.parametrize("then", ["; exit $?", "& wait $!"])
+def test_under_a_launcher_that_takes_no_signal_the_program_is_asked(
+    then: str, start: Start, home: Path, tmp_path: Path
+) -> None:
+    """A shell, torchrun: of SIGUSR1 they would die at once, and the ranks would go on without anybody."""
+    (tmp_path / "train.py").write_text(OBEDIENT)
+    launcher = f"{sys.executable} {tmp_path}/train.py 0 {then}"
+    process = start("--", "sh", "-c", launcher)
+    ready(process)
+    press(home)
+    assert end(process)[:2] == (0, "saved on SIGUSR1\n")
+
+
+def test_what_takes_no_signal_ends_with_all_that_is_under_it(start: Start, home: Path) -> None:
+    process = start("--", "sh", "-c", "sleep 3000 & echo ready; echo $!; wait")
+    ready(process)
+    assert process.stdout is not None
+    child = int(process.stdout.readline())
+    press(home)
+    assert end(process)[0] == 128 + signal.SIGUSR1
+    wait_until(lambda: not Path(f"/proc/{child}").exists(), 20, "nothing is left behind")
+
+
 def test_sigkill_never_comes_unasked(start: Start, home: Path) -> None:
     process = start("--grace", "1s", *python(DEAF))
     ready(process)

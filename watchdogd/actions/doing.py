@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from typing import TYPE_CHECKING
 
 from watchdogd import command
@@ -67,9 +68,19 @@ def _exec(errand: Errand) -> Outcome:
         output_limit=64 * 1024,
     )
     if not answer.ok:
-        return Outcome(answer.complaint(), ok=False)
+        return Outcome(_failure(answer), ok=False)
     said = answer.output.strip().splitlines()
     return Outcome(f"ended well after {answer.seconds:.1f} s" + (f": {said[-1]}" if said else ""))
+
+
+def _failure(answer: command.Answer) -> str:
+    """How a program ended, and what it said last, where all that it said is kept."""
+    if answer.silent:
+        return answer.complaint()
+    code = answer.exit_code or 0
+    ended = f"ended with exit code {code}" if code > 0 else f"ended by {signal.Signals(-code).name}"
+    said = (answer.errors.strip() or ("" if answer.truncated else answer.output.strip())).splitlines()
+    return f"{ended}: {said[-1].strip()}" if said else ended
 
 
 _DOERS: dict[str, Callable[[Errand], Outcome]] = {

@@ -84,6 +84,8 @@ def read(switch: Switch) -> Touch | None:
         return None
     except OSError as error:
         raise SwitchError(_trouble(switch, error, "read")) from None
+    if stat.S_ISDIR(found.st_mode):
+        raise SwitchError(f"{switch.path} is a folder: correct {switch.kind}_switch in config.toml")
     said = _content(switch.path)
     return Touch(
         str(said.get("by") or user(found.st_uid)),

@@ -150,11 +150,16 @@ def _pass_on(pid: int) -> None:
 
 
 def _send(pid: int, number: int) -> None:
-    """CMD may have ended, but nobody reaps it before us: the process id is still its own."""
-    try:
-        os.kill(pid, number)
-    except PermissionError:
-        _say(f"{signal.Signals(number).name} is not allowed: CMD runs as another user")
+    """To CMD, or to those under it. CMD may have ended, but nobody reaps it before us: its id is its own."""
+    from watchdogd.actions.recipients import recipients
+
+    for each in recipients(pid, number):
+        try:
+            os.kill(each, number)
+        except ProcessLookupError:
+            pass  # one under CMD that has ended meanwhile
+        except PermissionError:
+            _say(f"{signal.Signals(number).name} is not allowed: CMD runs as another user")
 
 
 class Saver:

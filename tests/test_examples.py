@@ -1,0 +1,130 @@
+"""The examples with the real libraries, which `make examples` brings: PyTorch, transformers and Lightning."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.waiting import wait_until
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = ROOT / "examples"
+PATIENCE = 180.0  # seconds: loading PyTorch alone takes twenty where the processors are shared
+TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0")
+
+pytestmark = pytest.mark.xdist_group("examples")
+
+
+def needs(*names: str) -> pytest.MarkDecorator:
+    missing = [name for name in names if find_spec(name) is None]
+    return pytest.mark.skipif(bool(missing), reason=f"no {', '.join(missing)} here: make examples brings it")
+
+
+@contextmanager
+def running(folder: Path, *command: str, home: Path) -> Iterator["subprocess.Popen[str]"]:
+    """The command in a session of its own, its output in folder/out; nothing of it survives."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("SLURM_", "PBS_"))}
+    environment = {**kept, "WATCHDOGD_HOME": str(home), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    with (folder / "out").open("w") as out:
+        process = subprocess.Popen(
+            command, text=True, stdout=out, stderr=subprocess.STDOUT, env=environment, cwd=folder
+        )
+    try:
+        yield process
+    finally:
+        process.terminate()  # torchrun takes its ranks with it
+        try:
+            process.wait(PATIENCE)
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return made(tmp_path / "home")
+
+
+def made(home: Path) -> Path:
+    for name in ("switches", "inbox"):
+        (home / name).mkdir(parents=True)
+    return home
+
+
+def said(folder: Path) -> str:
+    return (folder / "out").read_text()
+
+
+def beats(home: Path, process: "subprocess.Popen[str]") -> Callable[[], bool]:
+    """Whether the training has begun; a program that has ended begins no more."""
+
+    def begun() -> bool:
+        assert process.poll() is None, said(home.parent)
+        return any((home / "inbox").glob("*.beat.*"))
+
+    return begun
+
+
+def pressed_and_obeyed(folder: Path, home: Path, run: str, *command: str) -> list[tuple[int, str]]:
+    """The save switch, then the kill switch; the steps and the reasons that the program told."""
+    save, kill = home / "switches" / f"{run}.save", home / "switches" / f"{run}.kill"
+    with running(folder, *command, home=home) as process:
+        wait_until(beats(home, process), PATIENCE, f"{run} begins")
+        save.touch()
+        wait_until(lambda: not save.exists(), PATIENCE, f"{run} saves")
+        time.sleep(0.5)  # some steps in between
+        kill.write_text('{"by": "bob", "reason": "lunch"}\n')
+        process.wait(PATIENCE)
+    assert process.returncode == 0, said(folder)
+    return told(folder)
+
+
+def told(folder: Path) -> list[tuple[int, str]]:
+    return [(int(step), why) for step, why in re.findall(r"step (\d+): (.*)", said(folder))]
+
+
+@needs("torch")
+def test_both_ranks_leave_at_the_step_where_one_of_them_sees_the_switch(tmp_path: Path) -> None:
+    homes = [made(tmp_path / name) for name in ("home-0", "home-1")]
+    rank = f'WATCHDOGD_HOME={tmp_path}/home-$RANK exec "$@"'
+    script = (sys.executable, str(EXAMPLES / "torch_ddp.py"), str(tmp_path / "ddp.pt"), "100000")
+    command = (*TORCHRUN, "--no-python", "sh", "-c", rank, "rank", *script)
+    with running(tmp_path, *command, home=homes[0]) as process:
+        wait_until(beats(homes[0], process), PATIENCE, "the ranks begin")
+        (homes[1] / "switches" / "torch-ddp.kill").write_text('{"by": "bob", "reason": "lunch"}\n')
+        process.wait(PATIENCE)
+    assert process.returncode == 0, said(tmp_path)
+    steps, reasons = zip(*sorted(told(tmp_path), key=lambda each: each[1]), strict=True)
+    assert len(set(steps)) == 1
+    assert reasons == ("kill switch (seen by another rank)", "kill switch set by bob: lunch")
+    assert (tmp_path / "ddp.pt").exists()
+
+
+@needs("transformers", "accelerate", "torch")
+def test_hugging_faces_trainer_saves_and_stops(tmp_path: Path, home: Path) -> None:
+    command = (sys.executable, str(EXAMPLES / "hf_trainer.py"), str(tmp_path / "kept"), "100000")
+    (saved, why), (stopped, end) = pressed_and_obeyed(tmp_path, home, "hf-trainer", *command)
+    assert (why, end) == ("save switch set", "kill switch set by bob: lunch")
+    assert saved < stopped
+    kept = {path.name for path in (tmp_path / "kept").iterdir()}
+    assert kept >= {f"checkpoint-{saved}", f"checkpoint-{stopped}"}
+    assert not (home / "switches" / "hf-trainer.finished").exists()
+
+
+@needs("lightning", "torch")
+def test_lightning_saves_stops_resumes_and_finishes(tmp_path: Path, home: Path) -> None:
+    command = (sys.executable, str(EXAMPLES / "lightning_callback.py"), str(tmp_path / "kept.ckpt"))
+    (saved, why), (stopped, end) = pressed_and_obeyed(tmp_path, home, "lightning", *command, "100000")
+    assert (why, end) == ("save switch set", "kill switch set by bob: lunch")
+    assert saved < stopped
+    (home / "switches" / "lightning.kill").unlink()
+    with running(tmp_path, *command, str(stopped + 5), home=home) as process:
+        assert process.wait(PATIENCE) == 0, said(tmp_path)
+    assert f"`max_steps={stopped + 5}` reached" in said(tmp_path)
+    assert (home / "switches" / "lightning.finished").exists()

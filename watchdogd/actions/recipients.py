@@ -1,0 +1,69 @@
+"""Who gets a signal that is meant for a program: it, or the processes under it that know what to do with it.
+
+A launcher or a shell that does not take SIGUSR1 would die of it, and leave its ranks running without it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+
+TYPE_CHECKING = False  # without the import of typing: see watchdogd/cli/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+HARMLESS = frozenset({signal.SIGCONT, signal.SIGWINCH})
+"""Those that end nobody who does not take them (signal(7))."""
+
+
+def recipients(pid: int, number: int) -> list[int]:
+    """The process itself where it takes the signal or is not harmed by it, else the nearest below that do.
+
+    Where none does, all of them, lowest first: the signal ends them together, and orphans nobody.
+    """
+    if number in HARMLESS or takes(pid, number):
+        return [pid]
+    below = _below()
+    return [*_nearest(pid, number, below)] or [*reversed([pid, *_descendants(pid, below)])]
+
+
+def takes(pid: int, number: int) -> bool:
+    """Whether a process has a handler for a signal, or blocks it to wait for it (proc(5): SigCgt, SigBlk).
+
+    True where that cannot be read: then nobody else is to get it in its place.
+    """
+    try:
+        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+            masks = re.findall(r"^Sig(?:Cgt|Blk):\s*(\w+)", file.read(), re.MULTILINE)
+    except OSError:
+        return True
+    return any(int(mask, 16) >> (number - 1) & 1 for mask in masks)
+
+
+def _nearest(pid: int, number: int, below: Mapping[int, list[int]]) -> Iterator[int]:
+    """Not those under one that takes it: it passes on to its workers what they need."""
+    for child in below.get(pid, ()):
+        if takes(child, number):
+            yield child
+        else:
+            yield from _nearest(child, number, below)
+
+
+def _descendants(pid: int, below: Mapping[int, list[int]]) -> Iterator[int]:
+    for child in below.get(pid, ()):
+        yield child
+        yield from _descendants(child, below)
+
+
+def _below() -> dict[int, list[int]]:
+    """The children of each process of this machine, by the parent that each names (proc(5))."""
+    found: dict[int, list[int]] = {}
+    for name in filter(str.isdecimal, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:
+                parent = int(file.read().rpartition(b")")[2].split()[1])
+        except (OSError, IndexError):
+            continue  # it has ended meanwhile
+        found.setdefault(parent, []).append(int(name))
+    return found
