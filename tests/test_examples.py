@@ -17,7 +17,7 @@ from tests.waiting import wait_until
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
 PATIENCE = 180.0  # seconds: loading PyTorch alone takes twenty where the processors are shared
-TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0")
+TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
 pytestmark = pytest.mark.xdist_group("examples")
 
