@@ -119,6 +119,20 @@ def test_home_is_full_by_bytes(watched: Watched) -> None:
     assert "run-17/log_staleness" in incidents
 
 
+def test_home_is_full_by_inodes_and_all_is_recorded_meanwhile(watched: Watched) -> None:
+    """No new file can be made: the history's journal and status.json are there already."""
+    room = os.statvfs(watched.mount)
+    options = f"remount,nr_inodes={room.f_files - room.f_ffree}"
+    subprocess.run(["mount", "-o", options, str(watched.mount)], check=True)
+    with pytest.raises(OSError, match="No space left"):
+        (watched.mount / "one-more").touch()
+    watched.wait_told("CRITICAL", "run-17", "silent")
+    wait_until(lambda: "silent" in watched.verb("history", "run-17").stdout, 60, "what happened is recorded")
+    watched.wait_resolved("run-17")
+    watched.daemon.send_signal(signal.SIGTERM)
+    assert watched.daemon.wait(timeout=30) == 0
+
+
 def test_the_database_is_taken_away(watched: Watched) -> None:
     for path in watched.home.glob("history.db*"):
         path.unlink()
