@@ -25,7 +25,8 @@ class Policy:
     A check that is slower than `patience` is confirmed by time too: once its newest results have said the
     same for `patience` seconds, so that a daily check is not heard a day late. `patience` is meant to be
     `confirm` times the daemon's interval. `follows` are the full names of checks whose open incident
-    explains this check's. `escalate_after`: None for never.
+    explains this check's; `blinds`: all that it explains is that others cannot be found out.
+    `escalate_after`: None for never.
     """
 
     confirm: int = 2
@@ -34,6 +35,7 @@ class Policy:
     escalate_after: float | None = None
     follows: tuple[str, ...] = ()
     patience: float = 120.0
+    blinds: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,8 +164,8 @@ def test_a_colleagues_job_is_asked_through_its_probe(run: Run) -> None:
 
 
 def test_a_home_without_a_group_is_told_as_the_reason(run: Run) -> None:
-    for folder in (run.home, run.home / "inbox", run.home / "switches"):
-        folder.chmod(0o777)
+    for folder, mode in ((run.home, 0o755), (run.home / "inbox", 0o777), (run.home / "switches", 0o755)):
+        folder.chmod(mode)
     run.start("bob", "srun {python} {folder}/guarded.py {home}", 1)
     done = run.stacks("--samples", "1", "--deadline", "20s")
     assert done.returncode == 1

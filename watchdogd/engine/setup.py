@@ -99,7 +99,9 @@ class Setup:
             catalog=catalog,
             checks=checks,
             policies={SELF: own, DELIVERY: replace(own, escalate_after=None)}
-            | dict.fromkeys(_grounds(checks), replace(own, confirm=max(config.daemon.confirm, 2)))
+            | dict.fromkeys(
+                _grounds(checks), replace(own, confirm=max(config.daemon.confirm, 2), blinds=True)
+            )
             | {check.name: checks_module.policy(check, config) for check in checks},
             routes={SELF: Route(config.default_channels), DELIVERY: Route()}
             | {name: _route(name, checks, config) for name in _grounds(checks)}

@@ -2,7 +2,8 @@
 
 A check explains those that follow it, while it has an open incident that is at least as severe: a warning
 (a held job) must never swallow a critical (a hung training). While it is bad and not yet confirmed, the
-others wait for what becomes of it. What cannot be found out explains only what cannot be found out either.
+others wait for what becomes of it. What cannot be found out, and what `blinds` others (a file system that is
+silent), explains only what cannot be found out either: who sees a fault all the same is heard.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class Causes:
         self._open: defaultdict[str, list[Incident]] = defaultdict(list)
         self._brewing: defaultdict[str, list[Standing]] = defaultdict(list)
         self._explained: dict[int, int | None] = {}
+        self._policies = policies
         for standing in standings:
             if standing.incident is not None:
                 self._open[standing.check].append(standing.incident)
@@ -41,10 +43,17 @@ class Causes:
             other
             for check in follows
             for other in self._open.get(check, ())
-            if _explains(other.status, incident.status) and not self._rests_on(other.id, incident.id)
+            if self._explains(check, other.status, incident.status)
+            and not self._rests_on(other.id, incident.id)
         ]
         order = ((other.id != incident.explained_by, -other.status.severity, other.id) for other in found)
         return min(order)[2] if found else None
+
+    def _explains(self, check: str, cause: Status, status: Status) -> bool:
+        """Whether `check` being `cause` may stand for what is of `status`."""
+        if cause is Status.UNKNOWN or self._policies[check].blinds:
+            return status is Status.UNKNOWN
+        return cause.severity >= status.severity
 
     def explain(self, incident: Incident, leader: int | None) -> None:
         """From now on this one rests on `leader`."""
@@ -53,7 +62,7 @@ class Causes:
     def brewing(self, incident: Incident, follows: Iterable[str]) -> bool:
         """Whether a cause is about to be confirmed."""
         return any(
-            _explains(standing.status, incident.status)
+            self._explains(check, standing.status, incident.status)
             for check in follows
             for standing in self._brewing.get(check, ())
         )
@@ -76,13 +85,6 @@ class Causes:
         while start is not None and start != wanted:
             start = self._explained.get(start)
         return start == wanted
-
-
-def _explains(cause: Status, status: Status) -> bool:
-    """Whether something of status `cause` may stand for what is of `status`."""
-    if cause is Status.UNKNOWN:
-        return status is Status.UNKNOWN
-    return cause.severity >= status.severity
 
 
 def _undecided(standing: Standing, policy: Policy, now: float) -> bool:
