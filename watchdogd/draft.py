@@ -85,7 +85,7 @@ def _write(path: str, text: str, mode: int, group: int | None) -> None:
             os.fchmod(descriptor, mode)
         _write_all(descriptor, text.encode("utf-8", "surrogateescape"))
         os.fsync(descriptor)  # a full quota shows here at the latest
-    except BaseException:
+    except BaseException:  # whatever it was, it is raised again: no half-written file stays behind
         os.close(descriptor)
         os.unlink(path)
         raise

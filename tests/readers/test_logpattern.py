@@ -11,15 +11,15 @@ from watchdogd.jobs import Job
 from watchdogd.readers.logpattern import glob_of
 from watchdogd.readers.logtail import find
 
-ONE = Job("48213", "48213", "moe-3b", "ines", "RUNNING", work_dir="/work/ines", nodes="n[04-05]")
-TASK = Job("48300_7", "48307", "sweep", "ines", "RUNNING", array_id="48300", work_dir="/work/ines")
+ONE = Job("48213", "48213", "moe-3b", "ines", "RUNNING", work_dir="/proj/ines", nodes="n[04-05]")
+TASK = Job("48300_7", "48307", "sweep", "ines", "RUNNING", array_id="48300", work_dir="/proj/ines")
 
 
 @pytest.mark.parametrize(
     ("job", "pattern", "glob"),
     [
-        (ONE, "/work/ines/slurm-48213.out", "/work/ines/slurm-*.out"),
-        (ONE, "logs/%x-%j.out", "/work/ines/logs/moe-3b-*.out"),
+        (ONE, "/proj/ines/slurm-48213.out", "/proj/ines/slurm-*.out"),
+        (ONE, "logs/%x-%j.out", "/proj/ines/logs/moe-3b-*.out"),
         (ONE, "/l/%x.%8j.%N.%u.log", "/l/moe-3b.*.*.ines.log"),
         (ONE, "/l/%J-%n-%s-%t-%b", "/l/*-*-*-*-*"),
         (ONE, "/l/100%%-%j", "/l/100%-*"),

@@ -60,7 +60,7 @@ def _target(path: str | None) -> Iterator[TextIO]:
             file.flush()
             os.fsync(file.fileno())
         os.replace(made, path)
-    except BaseException:
+    except BaseException:  # whatever it was, it is raised again: no half-written file stays behind
         os.unlink(made)
         raise
 

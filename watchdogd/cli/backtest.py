@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
         sent = {each.key.rpartition("@")[0] for each in store.notifications(since=since)}
     alerts = list(backtest(setup, readings))
     if args.json:
-        print_json([{**_json(alert)} for alert in alerts])
+        print_json([_json(alert) for alert in alerts])
         return 0
     for alert in alerts:
         to = ", ".join(alert.channels) or "nobody"
