@@ -27,6 +27,7 @@ def seen(
         "summary": summary or f"{check} says so",
         "metrics": {name: {"value": value, "unit": units.get(name, "")} for name, value in metrics.items()},
         "target": check.partition("/")[0],
+        "at": iso(NOW - 20),
     }
 
 
@@ -170,3 +171,9 @@ def test_the_link_gaps_silences_and_troubles() -> None:
 )
 def test_bars(share: float, drawn: str) -> None:
     assert bar(share, 4) == drawn
+
+
+def test_what_was_said_longer_ago_is_as_old_as_it_is() -> None:
+    old = {**FULL[1], "at": iso(NOW - 600)}
+    [run] = [line for line in shown(picture(FULL[0], old)) if line.startswith("moe")]
+    assert " 10m" in run

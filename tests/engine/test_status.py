@@ -1,10 +1,23 @@
 """What the daemon leaves for `status`."""
 
+from __future__ import annotations
+
+import json
+from contextlib import closing
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from tests.history.values import NOW, book, incident, standing
+from watchdogd.engine.patient import Patient
+from watchdogd.engine.picture import Picture
 from watchdogd.engine.status import snapshot
+from watchdogd.home import Home
 from watchdogd.incident import Policy
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CHECK = "run-17/log_staleness"
 
@@ -33,3 +46,37 @@ def test_who_has_no_run_or_subject_has_null() -> None:
     )
     [said] = picture["incidents"]
     assert (said["run"], said["subject"]) == (None, None)
+
+
+def said(check: str, summary: str, subject: str | None = None) -> dict[str, Any]:
+    return {"check": check, "subject": subject, "summary": summary}
+
+
+def published(home: Home, *rounds: list[dict[str, Any]], known: tuple[str, ...]) -> list[tuple[str, str]]:
+    """What the picture shows after the rounds of one process."""
+    with closing(Patient("home")) as patient:
+        picture = Picture(home, patient)
+        for checks in rounds:
+            picture.publish({"checks": checks}, known)
+    return [(each["check"], each["summary"]) for each in json.loads(home.status.read_text())["checks"]]
+
+
+def test_a_tick_in_which_a_check_was_not_due_still_shows_what_it_said(tmp_path: Path) -> None:
+    home, known = Home(tmp_path), ("run/job", "disk/quota", "gone/check")
+    first = [said("gone/check", "old"), said("disk/quota", "78 %", "bytes"), said("disk/quota", "9 %")]
+    published(home, first, known=known)
+    now_known = ("run/job", "disk/quota")
+    second = published(home, [], [said("run/job", "runs")], known=now_known)
+    assert second == [("run/job", "runs"), ("disk/quota", "78 %"), ("disk/quota", "9 %")]
+    third = published(home, [said("disk/quota", "80 %", "bytes")], known=now_known)
+    assert third == [
+        ("run/job", "runs"),
+        ("disk/quota", "80 %"),
+    ]  # the latest results replace all earlier ones
+
+
+@pytest.mark.parametrize("left", ["", "[]", '{"checks": [1]}', '{"checks": [{}]}', "\0\0"])
+def test_a_picture_that_cannot_be_read_is_none(tmp_path: Path, left: str) -> None:
+    home = Home(tmp_path)
+    home.status.write_text(left)
+    assert published(home, [said("run/job", "runs")], known=("run/job",)) == [("run/job", "runs")]

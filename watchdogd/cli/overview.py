@@ -32,10 +32,10 @@ _STATE_STYLES = {"running": "green", "waiting": "cyan", "hung": "bold red", "gon
 
 @dataclass(frozen=True, slots=True)
 class _Results:
-    """The latest results of one run or disk by plugin and subject; `age`: seconds since the last round."""
+    """The latest results of one run or disk by plugin and subject."""
 
     by_plugin: Mapping[str, Mapping[str, Seen]]
-    age: float
+    now: float
 
     def of(self, plugin: str, subject: str = "") -> Seen | None:
         return self.by_plugin.get(plugin, {}).get(subject)
@@ -46,14 +46,18 @@ class _Results:
         value = (seen or {}).get("metrics", {}).get(metric, {}).get("value")
         return None if value is None else float(value)
 
+    def age(self, plugin: str, subject: str = "") -> float:
+        """Seconds since it was said: checks have cadences of their own."""
+        seen = self.of(plugin, subject)
+        return max(self.now - _time(seen["at"]), 0.0) if seen else 0.0
+
 
 def overview(place: str, picture: Picture, now: float) -> Group:
     """Everything: who watches, what is open, then runs, disks, other checks, and what else is to be said."""
     parts: list[RenderableType] = [*_head(place, picture, now), *map(_incident(now), picture["incidents"])]
-    age = 0.0 if picture["last_round"] is None else max(now - _time(picture["last_round"]), 0.0)
     targets = _by_target(picture["checks"])
-    runs = {name: _Results(found, age) for (kind, name), found in targets.items() if kind == "run"}
-    disks = {name: _Results(found, age) for (kind, name), found in targets.items() if kind == "disk"}
+    runs = {name: _Results(found, now) for (kind, name), found in targets.items() if kind == "run"}
+    disks = {name: _Results(found, now) for (kind, name), found in targets.items() if kind == "disk"}
     parts += [Text(), _runs(runs)] if runs else []
     parts += [Text(), _disks(disks)] if disks else []
     parts += _others(picture)
@@ -170,12 +174,12 @@ def _rate(found: _Results) -> str:
 
 def _left(found: _Results) -> str:
     left = found.number("job_liveness", "time_left")
-    return "" if left is None else _compact(left - found.age)
+    return "" if left is None else _compact(left - found.age("job_liveness"))
 
 
 def _log(found: _Results) -> str:
     age = found.number("log_staleness", "age")
-    return "" if age is None else _compact(age + found.age)
+    return "" if age is None else _compact(age + found.age("log_staleness"))
 
 
 def _gpus(found: _Results) -> str:
@@ -219,7 +223,8 @@ def _disk(name: str, found: _Results) -> Iterator[tuple[str | Text, ...]]:
             continue
         shown, used = True, min(max(1 - free / total, 0.0), 1.0)
         left = found.number("disk_quota", "full_in", subject)
-        full = "" if left is None else f"full in {_compact(left - found.age)}"
+        age = found.age("disk_quota", subject)
+        full = "" if left is None else f"full in {_compact(left - age)}"
         size = f"{free:,.0f}" if seen["metrics"]["free"]["unit"] != "B" else format_size(free)
         style = _STYLES.get(seen["status"], "")
         yield (

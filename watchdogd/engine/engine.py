@@ -279,18 +279,19 @@ class Engine:
             self.troubles["home"] = f"home cannot be written: {error}"
 
     def _publish(self, now: float) -> None:
-        known = {check.name for check in self.setup.checks}
+        known = [check.name for check in self.setup.checks]
         self._picture.publish(
             status.snapshot(
                 self.book,
-                {name: seen for name, seen in self._execution.latest.items() if name in known},
+                {name: seen for name in known if (seen := self._execution.latest.get(name))},
                 now=now,
                 link=self.link,
                 gaps=self.gaps,
                 every=min((check.every for check in self.setup.checks), default=3600.0),
                 troubles=[text for text in self.troubles.values() if text],
                 policies=self.setup.policies,
-            )
+            ),
+            known,
         )
 
     # ------------------------------------------------------------------ what people change

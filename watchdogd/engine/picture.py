@@ -8,6 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from watchdogd.engine.patient import Patient
     from watchdogd.home import Home
 
@@ -16,18 +18,24 @@ ROOM = 16_384
 
 
 class Picture:
-    """Replaces status.json; where home is full, it is overwritten in place."""
+    """Replaces status.json; where home is full, it is overwritten in place.
+
+    A tick, or a link that has just begun, has run few checks yet: what the others said to the one before it
+    stays in the picture until they are due.
+    """
 
     def __init__(self, home: Home, patient: Patient) -> None:
         self._home = home
         self._patient = patient
+        self._inherited: list[dict[str, Any]] | None = None
 
-    def publish(self, picture: dict[str, Any]) -> None:
-        """OSError or StuckError where home does not take it."""
-        self._patient.attempt(partial(self._write, picture))
+    def publish(self, picture: dict[str, Any], known: Sequence[str]) -> None:
+        """`known`: all checks by name, in order. OSError or StuckError where home does not take it."""
+        self._patient.attempt(partial(self._write, picture, known))
 
-    def _write(self, picture: dict[str, Any]) -> None:
-        home, text = self._home, json.dumps(picture)
+    def _write(self, picture: dict[str, Any], known: Sequence[str]) -> None:
+        home, picture = self._home, picture | {"checks": self._with_inherited(picture["checks"], known)}
+        text = json.dumps(picture)
         try:
             home.write(home.status, text.ljust(len(text) + ROOM - len(text) % ROOM))
         except OSError as error:
@@ -35,3 +43,20 @@ class Picture:
                 raise
             if not home.overwrite(home.status, text):
                 home.overwrite(home.status, json.dumps(picture | {"checks": []}))
+
+    def _with_inherited(self, said: list[dict[str, Any]], known: Sequence[str]) -> list[dict[str, Any]]:
+        """What was said, and what checks that have not spoken here said before; in the order of `known`."""
+        if self._inherited is None:
+            self._inherited = _results(self._home)
+        heard, order = {seen["check"] for seen in said}, {name: place for place, name in enumerate(known)}
+        self._inherited = [seen for seen in self._inherited if seen["check"] in order.keys() - heard]
+        return sorted([*said, *self._inherited], key=lambda seen: order.get(seen["check"], len(order)))
+
+
+def _results(home: Home) -> list[dict[str, Any]]:
+    """The results in the status.json that is there; none where it cannot be read."""
+    try:
+        found = json.loads(home.status.read_text())["checks"]
+        return [seen for seen in found if isinstance(seen["check"], str)]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
