@@ -10,6 +10,9 @@ increase count: totals are those of the card's life, and correctable ones are ha
 are a WARNING, failed ones CRITICAL. A GPU that was bad before is recognised by its identity when a new
 job gets it.
 
+The figures of all GPUs together, and those of each node (of the first 64, and of those that are told of),
+are recorded: their trends stand on the page.
+
 The signature of a **hung collective** is that GPUs say 100 % at a power near idle: they spin, waiting
 for others. The GPUs at 0 % are the ones that are waited for, and are named first.
 """
@@ -17,12 +20,13 @@ for others. The GPUs at 0 % are the ones that are waited for, and are named firs
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from watchdogd.checks.working import running
 from watchdogd.gpus import faults, together
 from watchdogd.gpus.faults import Fault, Limits
+from watchdogd.gpus.figures import metrics_of, spreads
 from watchdogd.gpus.look import Look, look
 from watchdogd.gpus.memory import Memory
 from watchdogd.gpus.together import Moment, Named
@@ -49,6 +53,8 @@ HUNG = "collective"
 IDLE = "idle"
 """Subject of GPUs that do nothing."""
 _SHOWN = 8
+_RECORDED = 64
+"""Nodes whose figures are recorded each: four numbers a node every two minutes, however large the job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +167,8 @@ def judge(
         *_idle(moment, gpus, book, patience, now),
     ]
     yield _whole(gpus, moment, len(nodes), silent, limits)
-    yield from results
-    yield from _well_again({result.subject for result in results}, silent, book)
+    results += _well_again({result.subject for result in results}, silent, book)
+    yield from _with_nodes(results, nodes, limits)
 
 
 def _well_again(bad: set[str], silent: set[str], book: Memory) -> Iterator[Result]:
@@ -179,35 +185,27 @@ def _well_again(bad: set[str], silent: set[str], book: Memory) -> Iterator[Resul
 def _whole(gpus: Sequence[Named], moment: Moment, nodes: int, silent: set[str], limits: Limits) -> Result:
     """One line and the figures of all GPUs; what is wrong with single ones stands in results of their own."""
     parts = [f"{len(gpus)} GPU{'' if len(gpus) == 1 else 's'} on {nodes} node{'s' if nodes > 1 else ''}"]
-    metrics = {"gpus": Metric(len(gpus))}
-    figures = (
-        ("utilisation", "%", [each.gpu.utilisation for each in gpus], None, None),
-        ("power", "W", [each.gpu.power_w for each in gpus], limits.power_warn, limits.power_crit),
-        (
-            "temperature",
-            "C",
-            [each.gpu.temperature_c for each in gpus],
-            limits.temperature_warn,
-            limits.temperature_crit,
-        ),
-        ("vram", "%", [each.gpu.vram for each in gpus], limits.vram_warn, limits.vram_crit),
-    )
-    for name, unit, cells, warn, crit in figures:
-        known = [cell for cell in cells if cell is not None]
-        if not known:
-            continue
-        mean = sum(known) / len(known)
-        judged = (
-            max(known) if warn is not None or crit is not None or name in ("temperature", "vram") else mean
-        )
-        metrics[name] = Metric(round(judged, 1), unit, warn, crit)
-        spread = f"{min(known):.0f} to {max(known):.0f}" if max(known) - min(known) >= 1 else f"{mean:.0f}"
-        parts.append(f"{name} {spread} {'°C' if unit == 'C' else unit}")
+    cells = [each.gpu for each in gpus]
+    parts += spreads(cells)
     if moment.hung:
         parts.append(f"{len(moment.waiting)} wait for the others")
     if silent:
         parts.append(f"{len(silent)} node{'s' if len(silent) > 1 else ''} did not answer")
+    metrics = {"gpus": Metric(len(gpus)), **metrics_of(cells, limits)}
     return Result(Status.OK, ", ".join(parts), metrics, details=_lines(gpus))
+
+
+def _with_nodes(results: Sequence[Result], nodes: Sequence[Node], limits: Limits) -> Iterator[Result]:
+    """The results, those of a node with its figures, and the figures of nodes that nothing is said of."""
+    gpus = {node.name: node.readout.gpus for node in nodes}
+    told = {result.subject for result in results}
+    for result in results:
+        figures = metrics_of(gpus.get(result.subject, ()), limits)
+        yield replace(result, metrics={**figures, **result.metrics})
+    for name in list(gpus)[:_RECORDED]:
+        figures = metrics_of(gpus[name], limits)
+        if figures and name not in told:
+            yield Result(Status.OK, f"{name}: {', '.join(spreads(gpus[name]))}", figures, subject=name)
 
 
 def _lines(gpus: Sequence[Named]) -> str:

@@ -51,6 +51,22 @@ def test_nodes_share_a_chart_and_a_plugin_of_ones_own_has_its_own() -> None:
     assert (own.group, own.title) == ("More", "jobs")
 
 
+def test_gpus_are_drawn_node_by_node_below_the_line_of_all() -> None:
+    series = {
+        ("", "temperature"): ((0.0, 71.0),),
+        ("node1", "temperature"): ((0.0, 60.0),),
+        ("node2", "temperature"): ((0.0, 71.0),),
+        ("", "gpus"): ((0.0, 16.0),),
+    }
+    heat, count = charts_of("run-17/gpu_health", "gpu_health", "run-17", series)
+    assert heat.title == "temperature of each node's hottest GPU"
+    assert [line.label for line in heat.lines] == ["all", "node1", "node2"]
+    assert [line.label for line in count.lines] == ["run-17"]
+    del series["node2", "temperature"]
+    heat, _ = charts_of("run-17/gpu_health", "gpu_health", "run-17", series)
+    assert [line.label for line in heat.lines] == ["node1"]
+
+
 def test_what_the_timeline_shows_has_no_chart() -> None:
     assert not list(charts_of("r/job_liveness", "job_liveness", "r", {("", "running"): ((0.0, 1.0),)}))
 

@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from watchdogd.plugins.gpu_health import gpu_health
+from watchdogd.plugins.gpu_health import Patience, gpu_health, judge
 
 from tests.readers.gpu_samples import sample
 from watchdogd.gpus import together
+from watchdogd.gpus.faults import Limits
+from watchdogd.gpus.look import Look
+from watchdogd.gpus.memory import Memory
 from watchdogd.gpus.together import Named
 from watchdogd.jobs import Job, Snapshot
 from watchdogd.plugin import Plugin, Result, Run, Status
@@ -106,9 +109,9 @@ def test_working_gpus_are_well_and_measured(machine: Machine) -> None:
     machine.wanted = {"gpus_per_node": 2}
     machine.tool("nvidia-smi", csv(WORKS, (97, 612, 60000)))
     found = machine.look()
-    assert set(found) == {""}
+    assert set(found) == {"", HERE}
     whole = found[""]
-    assert whole.status is Status.OK
+    assert whole.status is found[HERE].status is Status.OK
     assert "2 GPUs on 1 node" in whole.summary
     assert whole.metrics["utilisation"].value == 98.5
     assert whole.metrics["power"].unit == "W"
@@ -211,7 +214,7 @@ def test_lost_and_half_dead_gpus_of_the_table(machine: Machine) -> None:
     machine.wanted = {"gpus_per_node": 4}
     machine.tool("nvidia-smi", sample("nvidia-table.txt"))
     found = machine.look()
-    assert {subject: each.status for subject, each in found.items() if subject.startswith(HERE)} == {
+    assert {subject: each.status for subject, each in found.items() if subject.startswith(f"{HERE}/")} == {
         f"{HERE}/gpu1": Status.CRITICAL,
         f"{HERE}/gpu2": Status.CRITICAL,
         f"{HERE}/gpu3": Status.WARNING,
@@ -398,6 +401,64 @@ def test_nothing_is_judged_without_a_job(machine: Machine) -> None:
     assert {each.status for each in found.values()} == {Status.OK}
     assert all(each.quiet for subject, each in found.items() if subject)
     assert set(machine.look()) == {""}
+
+
+# ------------------------------------------------------------------ the figures of each node
+
+
+def judged(book: Memory, *nodes: Node) -> dict[str, Result]:
+    """Results by subject of one look at a job on these nodes."""
+    job = Job("88", "88", "run-17", "alice", "RUNNING", started_at=START)
+    run, patience = Run("run-17", "run-17"), Patience(600.0, 900.0, 3600.0)
+    limits = Limits(gpus_per_node=2, temperature_crit=95.0)
+    found = list(judge(Look(nodes), book, limits, patience, job, run, START))
+    assert len({result.subject for result in found}) == len(found), "each subject is spoken of once"
+    return {result.subject: result for result in found}
+
+
+def node(name: str, *gpus: Gpu) -> Node:
+    return Node(name, Readout(gpus))
+
+
+COOL = Gpu(0, utilisation=90.0, power_w=600.0, temperature_c=60.0, vram_percent=40.0)
+HOT = Gpu(1, utilisation=100.0, power_w=650.0, temperature_c=71.0, vram_percent=80.0)
+
+
+def test_each_node_has_figures_of_its_own() -> None:
+    found = judged(Memory.load({}), node("node5", COOL, HOT), node("node6", COOL, COOL))
+    figures = {name: metric.value for name, metric in found["node5"].metrics.items()}
+    assert figures == {"utilisation": 95.0, "power": 625.0, "temperature": 71.0, "vram": 80.0}
+    assert found["node6"].metrics["temperature"].value == 60.0
+    assert found["node5"].metrics["temperature"].crit == 95.0
+    assert found["node5"].status is Status.OK
+    assert found["node5"].summary == (
+        "node5: utilisation 90 to 100 %, power 600 to 650 W, temperature 60 to 71 °C, vram 40 to 80 %"
+    )
+
+
+def test_a_node_that_is_told_of_keeps_its_figures_and_says_when_it_is_well_again() -> None:
+    book = Memory.load({})
+    lost = judged(book, node("node5", COOL), node("node6", COOL, HOT))["node5"]
+    assert (lost.status, lost.metrics["temperature"].value) == (Status.CRITICAL, 60.0)
+    again = judged(book, node("node5", COOL, HOT), node("node6", COOL, HOT))["node5"]
+    assert (again.status, again.metrics["temperature"].value) == (Status.OK, 71.0)
+    assert again.summary == "node5 is well again"
+
+
+def test_a_gpu_that_is_lost_and_one_that_tells_nothing_have_no_figures() -> None:
+    broken = Gpu(1, trouble="GPU is lost", utilisation=0.0, temperature_c=0.0)
+    found = judged(Memory.load({}), node("node5", COOL, broken), node("node6", Gpu(0), Gpu(1)))
+    assert found["node5"].metrics["utilisation"].value == 90.0
+    assert "node6" not in found
+
+
+def test_of_a_large_job_the_first_nodes_and_the_bad_ones_are_recorded() -> None:
+    nodes = [node(f"node{number:03}", COOL, HOT) for number in range(300)]
+    found = judged(Memory.load({}), *nodes, node("node300", COOL))
+    recorded = [subject for subject, result in found.items() if subject and result.metrics]
+    assert len(recorded) == 65
+    assert "node300" in recorded
+    assert found[""].metrics["gpus"].value == 601
 
 
 # ------------------------------------------------------------------ samples that the job's own probe left

@@ -62,10 +62,10 @@ _KINDS = {
     ("log_staleness", "age"): _Kind("Progress", "age of the log", "s"),
     ("memory_leak", "left"): _Kind("Memory", "memory left on each node", "B"),
     ("memory_leak", "anonymous"): _Kind("Memory", "memory held by processes", "B"),
-    ("gpu_health", "utilisation"): _Kind("GPUs", "GPU utilisation", "%"),
-    ("gpu_health", "power"): _Kind("GPUs", "GPU power", "W"),
-    ("gpu_health", "temperature"): _Kind("GPUs", "GPU temperature", "°C"),
-    ("gpu_health", "vram"): _Kind("GPUs", "GPU memory used", "%"),
+    ("gpu_health", "utilisation"): _Kind("GPUs", "GPU utilisation of each node", "%"),
+    ("gpu_health", "power"): _Kind("GPUs", "GPU power of each node", "W"),
+    ("gpu_health", "temperature"): _Kind("GPUs", "temperature of each node's hottest GPU", "°C"),
+    ("gpu_health", "vram"): _Kind("GPUs", "memory used of each node's fullest GPU", "%"),
     ("gpu_health", "gpus"): _Kind("GPUs", "GPUs that answer"),
 }
 GROUPS = ("Disks", "Progress", "Memory", "GPUs", "More")
@@ -82,17 +82,24 @@ def charts_of(
     if plugin == "disk_quota":
         yield from _disks(check, target, series)
         return
-    metrics = dict.fromkeys(metric for _, metric in series)
-    for metric in metrics:
+    for metric in dict.fromkeys(metric for _, metric in series):
         kind = _KINDS.get((plugin, metric), _Kind("More", metric))
-        lines = tuple(
-            Line(subject or target, thinned(_scaled(points, kind.rate)))
-            for (subject, name), points in sorted(series.items())
-            if name == metric
-        )
-        shown = tuple(line for line in lines if line.points)
-        if shown:
-            yield Chart(f"{check}.{metric}", kind.group, target, kind.title, kind.unit, shown)
+        lines = tuple(_lines(metric, target, series, kind.rate))
+        if lines:
+            yield Chart(f"{check}.{metric}", kind.group, target, kind.title, kind.unit, lines)
+
+
+def _lines(metric: str, target: str, series: Mapping[tuple[str, str], Points], rate: float) -> Iterator[Line]:
+    """A line a subject; the one of the whole first, unless there is a single part, which it would repeat."""
+    found = {
+        subject: thinned(scaled)
+        for (subject, name), points in sorted(series.items())
+        if name == metric and (scaled := _scaled(points, rate))
+    }
+    whole = found.pop("", ())
+    if whole and len(found) != 1:
+        yield Line("all" if found else target, whole)
+    yield from (Line(subject, points) for subject, points in found.items())
 
 
 def _disks(check: str, target: str, series: Mapping[tuple[str, str], Points]) -> Iterator[Chart]:
