@@ -108,3 +108,25 @@ def test_the_doctor_here_and_on_the_partition(alice: Newcomer) -> None:
     assert wrong.returncode == 2
     assert "did you mean 'small'?" in wrong.stdout
     assert max(map(len, wrong.stdout.splitlines())) <= 80
+
+
+HIDDEN = """
+mount -t tmpfs -o mode=1777 tmpfs "$1"
+exec setpriv --reuid=alice --regid=alice --init-groups env HOME="$1" USER=alice LOGNAME=alice \\
+  sh -c '"$0" init >/dev/null && "$0" doctor --on-partition --json' "$2"
+"""
+"""A home on a file system that this machine has mounted and the nodes have not."""
+
+
+def test_where_nodes_do_not_see_home_it_says_so_and_tries_the_rest(slurm: Cluster) -> None:
+    words = ["unshare", "--mount", "--propagation", "private", "sh", "-c", HIDDEN, "sh"]
+    done = slurm.run_as("root", [*words, slurm.new_folder(), slurm.watchdogd], check=False, timeout=180)
+    assert done.returncode == 2, done.stderr
+    report = json.loads(done.stdout)
+    said = {(each["state"], each["topic"]): each["text"] for each in reversed(report["findings"])}
+    assert "does not see" in said["broken", "home"]
+    assert "runs" in said["fine", "Python"]
+    assert any(each["text"].startswith("squeue answers on node") for each in report["findings"])
+    assert said["fine", "sbatch"].startswith("takes a link from node")
+    assert "; what needs home, from " in report["where"]
+    assert any("a lock holds" in each["text"] for each in report["findings"])

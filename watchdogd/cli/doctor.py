@@ -7,7 +7,7 @@ import socket
 import sys
 from typing import TYPE_CHECKING
 
-from watchdogd.cli.output import one_line, print_json
+from watchdogd.cli.output import one_line, print_json, terminal
 from watchdogd.doctor import errand
 from watchdogd.doctor.examination import examine
 from watchdogd.doctor.finding import BROKEN, FINE, WARNING, exit_code
@@ -41,8 +41,7 @@ def run(args: argparse.Namespace) -> int:
     """0 all fine, 1 a warning, 2 something broken."""
     home = Home.existing(args.home)
     if args.on_partition:
-        report = _errand(home, parse_duration(args.wait), quiet=args.json)
-        findings, where = report.findings, report.where
+        findings, where = _there(home, parse_duration(args.wait), quiet=args.json)
     else:
         findings, where = examine(home), _here()
     if args.json:
@@ -50,6 +49,14 @@ def run(args: argparse.Namespace) -> int:
     else:
         _print(findings, where, hint=not args.on_partition)
     return exit_code(findings)
+
+
+def _there(home: Home, patience: float, *, quiet: bool) -> tuple[tuple[Finding, ...], str]:
+    """What a job on the partition finds, and from where; where nodes do not see home, the rest from here."""
+    report = _errand(home, patience, quiet=quiet)
+    if report.whole:
+        return report.findings, report.where
+    return (*report.findings, *examine(home)), f"{report.where}; what needs home, from {_here()}"
 
 
 def _errand(home: Home, patience: float, *, quiet: bool) -> errand.Report:
@@ -74,11 +81,10 @@ def _here() -> str:
 
 
 def _print(findings: Sequence[Finding], where: str, *, hint: bool) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console(highlight=False)
+    console = terminal()
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)

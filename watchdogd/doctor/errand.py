@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import json
 import secrets
-import shlex
 import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from watchdogd.doctor import sight
 from watchdogd.doctor.finding import Finding, broken, from_json
+from watchdogd.doctor.scene import ask
 from watchdogd.errors import SlurmError, SlurmSilentError, WatchdogError
+from watchdogd.readers import scontrol
 from watchdogd.slurm import link, submit
 from watchdogd.slurm.links import queued
 
@@ -26,22 +28,15 @@ WALLTIME = 300.0
 _SEEN_LATE = 20.0
 """Seconds after which a node's file is on this one at the latest (NFS keeps attributes for a while)."""
 _LOOK = 1.0
-_SCRIPT = """#!/bin/bash
-#SBATCH --nodes=1
-#SBATCH --ntasks=1
-#SBATCH --cpus-per-task=1
-#SBATCH --mem=512M
-#SBATCH --no-requeue
-exec {python} -P -m watchdogd doctor --json --home {home}
-"""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What came back: the findings, and from where."""
+    """What came back: the findings, and from where; `whole`: all that can be tried was tried there."""
 
     findings: tuple[Finding, ...]
     where: str
+    whole: bool = True
 
 
 def run(scene: Scene, patience: float) -> Report:
@@ -51,18 +46,16 @@ def run(scene: Scene, patience: float) -> Report:
     said, wrong = (scene.home.logs / f"doctor-{token}.{end}" for end in ("json", "err"))
     form = link.form(scene.home, scene.config, scene.wish, WALLTIME, 0.0)
     mark = f"{form.mark} doctor {token}"
-    more = (
-        "--job-name=watchdogd-doctor",
-        f"--comment={mark}",
-        f"--output={_plain(said)}",
-        f"--error={_plain(wrong)}",
-    )
-    script = _SCRIPT.format(python=shlex.quote(sys.executable), home=shlex.quote(str(scene.home.path)))
-    job_id = submit.sbatch(form.sbatch_options(*more), script)
+    # not below home: where a node cannot open its output, a job ends before it could say anything
+    unseen = ("--output=/dev/null", "--error=/dev/null")
+    script = sight.script(scene.home.path, sys.executable, said, wrong, form.sbatch_options(*unseen))
+    own = ("--job-name=watchdogd-doctor", f"--comment={mark}", *unseen)
+    job_id = submit.sbatch(form.sbatch_options(*own), script)
     try:
         node = _wait(mark, job_id, patience)
-        findings = _read(said, wrong, job_id)
-        return Report(findings, f"job {job_id} on {node or scene.partition or 'the partition'}")
+        where = f"job {job_id} on {node or scene.partition or 'the partition'}"
+        lacks = tuple(sight.judge(_exit_code(job_id), node or "the node", scene.home.path, sys.executable))
+        return Report(lacks, where, whole=False) if lacks else Report(_read(said, wrong, job_id), where)
     finally:
         with contextlib.suppress(SlurmError):
             submit.scancel([job_id])
@@ -70,8 +63,10 @@ def run(scene: Scene, patience: float) -> Report:
             path.unlink(missing_ok=True)
 
 
-def _plain(path: Path) -> str:
-    return str(path).replace("%", "%%")
+def _exit_code(job_id: str) -> int:
+    """The job's, as the controller remembers it for some minutes; 0 where it does not tell."""
+    found = scontrol.exit_codes(ask("scontrol", "show", "job", job_id).output)
+    return found.get(job_id, (0, 0))[0]
 
 
 def _wait(mark: str, job_id: str, patience: float) -> str:
