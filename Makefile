@@ -3,22 +3,20 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test examples lint format docs bench soak audit clean
+.PHONY: demo test packages examples lint format docs bench soak audit clean
 
 demo: $(VENV)/installed
 	$(BIN)/watchdogd demo
 
+# What the tests need comes while format, lint and types run.
 test: $(VENV)/developing
-	scripts/packages
-	$(MAKE) --no-print-directory lint
+	$(MAKE) --no-print-directory --jobs 3 --output-sync packages lint $(VENV)/examples/ready
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadgroup $(PYTEST)
 
-# The examples with PyTorch, Hugging Face's Trainer and Lightning: 1.2 GB and three minutes the first time.
-# TORCH says which build, such as a wheel without CUDA; the plain one of some indexes brings CUDA, several GB more.
-TORCH ?= torch
-examples: $(VENV)/developing
-	$(BIN)/python -m pip install --quiet '$(TORCH)'
-	$(BIN)/python -m pip install --quiet --editable '.[examples]'
+packages:
+	scripts/packages
+
+examples: $(VENV)/developing $(VENV)/examples/ready
 	$(BIN)/python -m pytest tests/test_examples.py
 
 lint: $(VENV)/developing
@@ -57,6 +55,18 @@ $(VENV)/installed: $(VENV)/pip pyproject.toml
 $(VENV)/developing: $(VENV)/pip pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@ $(VENV)/installed
+
+# PyTorch, Hugging Face's Trainer and Lightning, which the examples need, apart from the rest: 1 GB, three minutes.
+# A build for CPUs only, looked for on PyTorch's own index where yours has none, since PyPI's brings several GB of CUDA;
+# TORCH=torch takes that all the same. What a network broke off is tried once more.
+TORCH ?= torch==2.13.0+cpu
+PYTORCH := --extra-index-url https://download.pytorch.org/whl/cpu
+$(VENV)/examples/ready: $(VENV)/pip pyproject.toml
+	$(PYTHON) -m venv $(VENV)/examples
+	set -- $(VENV)/examples/bin/python -m pip install --quiet --no-compile --disable-pip-version-check && \
+		{ "$$@" --no-deps '$(TORCH)' || "$$@" --no-deps $(PYTORCH) '$(TORCH)'; } && \
+		{ "$$@" --editable '.[examples]' || "$$@" --editable '.[examples]'; }
+	touch $@
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

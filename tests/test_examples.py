@@ -1,13 +1,11 @@
-"""The examples with the real libraries, which `make examples` brings: PyTorch, transformers and Lightning."""
+"""The examples with the real PyTorch, transformers and Lightning, which `make test` brings."""
 
 import os
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -16,15 +14,19 @@ from tests.waiting import wait_until
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
-PATIENCE = 180.0  # seconds: loading PyTorch alone takes twenty where the processors are shared
-TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+PATIENCE = (
+    300.0  # seconds: loading PyTorch alone takes twenty where the processors are shared, the first time more
+)
+PYTHON = str(ROOT / ".venv" / "examples" / "bin" / "python")
+TORCHRUN = (PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
 pytestmark = pytest.mark.xdist_group("examples")
 
 
-def needs(*names: str) -> pytest.MarkDecorator:
-    missing = [name for name in names if find_spec(name) is None]
-    return pytest.mark.skipif(bool(missing), reason=f"no {', '.join(missing)} here: make examples brings it")
+@pytest.fixture(autouse=True)
+def _libraries() -> None:
+    if not Path(PYTHON).with_name("torchrun").exists():
+        pytest.fail("PyTorch and its friends are missing: make examples brings them", pytrace=False)
 
 
 @contextmanager
@@ -89,11 +91,10 @@ def told(folder: Path) -> list[tuple[int, str]]:
     return [(int(step), why) for step, why in re.findall(r"step (\d+): (.*)", said(folder))]
 
 
-@needs("torch")
 def test_both_ranks_leave_at_the_step_where_one_of_them_sees_the_switch(tmp_path: Path) -> None:
     homes = [made(tmp_path / name) for name in ("home-0", "home-1")]
     rank = f'WATCHDOGD_HOME={tmp_path}/home-$RANK exec "$@"'
-    script = (sys.executable, str(EXAMPLES / "torch_ddp.py"), str(tmp_path / "ddp.pt"), "100000")
+    script = (PYTHON, str(EXAMPLES / "torch_ddp.py"), str(tmp_path / "ddp.pt"), "100000")
     command = (*TORCHRUN, "--no-python", "sh", "-c", rank, "rank", *script)
     with running(tmp_path, *command, home=homes[0]) as process:
         wait_until(beats(homes[0], process), PATIENCE, "the ranks begin")
@@ -106,9 +107,8 @@ def test_both_ranks_leave_at_the_step_where_one_of_them_sees_the_switch(tmp_path
     assert (tmp_path / "ddp.pt").exists()
 
 
-@needs("transformers", "accelerate", "torch")
 def test_hugging_faces_trainer_saves_and_stops(tmp_path: Path, home: Path) -> None:
-    command = (sys.executable, str(EXAMPLES / "hf_trainer.py"), str(tmp_path / "kept"), "100000")
+    command = (PYTHON, str(EXAMPLES / "hf_trainer.py"), str(tmp_path / "kept"), "100000")
     (saved, why), (stopped, end) = pressed_and_obeyed(tmp_path, home, "hf-trainer", *command)
     assert (why, end) == ("save switch set", "kill switch set by bob: lunch")
     assert saved < stopped
@@ -117,9 +117,8 @@ def test_hugging_faces_trainer_saves_and_stops(tmp_path: Path, home: Path) -> No
     assert not (home / "switches" / "hf-trainer.finished").exists()
 
 
-@needs("lightning", "torch")
 def test_lightning_saves_stops_resumes_and_finishes(tmp_path: Path, home: Path) -> None:
-    command = (sys.executable, str(EXAMPLES / "lightning_callback.py"), str(tmp_path / "kept.ckpt"))
+    command = (PYTHON, str(EXAMPLES / "lightning_callback.py"), str(tmp_path / "kept.ckpt"))
     (saved, why), (stopped, end) = pressed_and_obeyed(tmp_path, home, "lightning", *command, "100000")
     assert (why, end) == ("save switch set", "kill switch set by bob: lunch")
     assert saved < stopped
