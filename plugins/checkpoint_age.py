@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from watchdogd.checks import shelf
@@ -32,6 +33,7 @@ from watchdogd.plugin import (
     unknown,
     warning,
 )
+from watchdogd.unanswered import unanswered
 from watchdogd.units import format_duration, format_size, iso
 
 LEAST_ALLOWANCE, ALLOWANCE = 600.0, 0.25
@@ -61,7 +63,8 @@ def checkpoint_age(
     try:
         some = shelf.look(checkpoints, memory, now)
     except OSError as error:
-        yield unknown(f"{error.filename or checkpoints} cannot be read: {error.strerror}")
+        result = unknown(f"{error.filename or checkpoints} cannot be read: {error.strerror}")
+        yield replace(result, unanswered=unanswered(error))
         return
     begin = state.since(memory, now)
     if state.excuse:

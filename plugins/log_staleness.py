@@ -29,6 +29,7 @@ at its other end, ready for `--exclude`; and where many ranks write, the one tha
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 from watchdogd.checks import beats, curves, silence, wanted
@@ -39,6 +40,7 @@ from watchdogd.checks.wanted import Wanted
 from watchdogd.checks.working import Working, working
 from watchdogd.plugin import Duration, Result, Run, Snapshot, Status, check, critical, ok, unknown
 from watchdogd.readers import logtail
+from watchdogd.unanswered import unanswered
 from watchdogd.units import format_duration
 
 SUBJECTS = {**curves.SUBJECTS, "forbidden": "must_not_see"}
@@ -95,7 +97,8 @@ def log_staleness(
     try:
         _take_in(log, pulse, run, state, wishes, memory, now)
     except OSError as error:
-        yield unknown(f"{error.filename or log} cannot be read: {error.strerror}")
+        result = unknown(f"{error.filename or log} cannot be read: {error.strerror}")
+        yield replace(result, unanswered=unanswered(error))
         return
     begin = _begin(state, memory, now)
     if state.excuse:

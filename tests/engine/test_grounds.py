@@ -1,5 +1,6 @@
 """What checks rest on, and when it is asked whether that holds."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from watchdogd.engine.grounds import Ground, Probes, placed, queue_result, touch
 from watchdogd.home import Home
 from watchdogd.jobs import Snapshot
 from watchdogd.plugin import Status
+from watchdogd.unanswered import must_answer
 
 NOW = 1_790_000_000.0
 SCRATCH = Ground("watchdogd/files:/scratch", "/scratch", ("/scratch/logs",), ("a/log_staleness",))
@@ -76,7 +78,26 @@ def test_a_late_check_is_a_doubt_until_the_file_system_has_answered_or_not() -> 
 
 
 def test_a_no_is_an_answer(tmp_path: Path) -> None:
-    assert touch([str(tmp_path), str(tmp_path / "nowhere"), f"/proc/{os.getpid()}/fd"])
+    assert touch([str(tmp_path), str(tmp_path / "nowhere"), f"/proc/{os.getpid()}/fd"]) == ""
+
+
+def test_who_has_no_answer_from_any_folder_has_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    gone = {"/gone/a": errno.ESTALE, "/gone/b": errno.ENOTCONN}
+
+    def stat(path: str) -> os.stat_result:
+        if path in gone:
+            raise OSError(gone[path], os.strerror(gone[path]))
+        return real(path)
+
+    real = os.stat
+    monkeypatch.setattr(os, "stat", stat)
+    assert touch(["/gone/a", "/gone/b"]) == "/gone/a: Stale file handle"
+    assert touch(["/gone/a", str(tmp_path)]) == ""
+    with pytest.raises(OSError, match="not connected"):
+        must_answer("/gone/b/main_log*.txt")
+    must_answer("/nowhere/main_log*.txt")
+    said = Probes().result(SCRATCH, answered=True, host="node5", trouble="/gone/a: Stale file handle")
+    assert said.summary == "the file system at /scratch does not answer on node5: /gone/a: Stale file handle"
 
 
 def test_a_silent_batch_system_is_unknown_and_one_that_answers_is_ok() -> None:

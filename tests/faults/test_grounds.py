@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -66,15 +67,29 @@ class Site:
     def wait_told(self, *parts: str) -> None:
         wait_until(
             lambda: any(all(part in line for part in parts) for line in self.headlines),
-            90,
+            180,
             f"{parts} is told",
         )
 
-    def quiet_for(self, seconds: float) -> None:
-        """Nothing more comes; what is wrongly sent beside would by now."""
-        before = self.headlines
-        time.sleep(seconds)
+    def said(self) -> dict[str, tuple[str, str]]:
+        """When each check said something last, and what, as `status` has it."""
+        shown = json.loads((self.home / "status.json").read_text())["checks"]
+        return {each["check"]: (each["at"], each["summary"]) for each in shown}
+
+    def wait_said(self, check: str, part: str) -> None:
+        wait_until(lambda: part in self.said()[check][1], 180, f"{check} says: {part}")
+
+    def quiet(self, *checks: str, times: int = 2) -> None:
+        """Each of these is judged so often, and nothing more comes: what is wrongly told would have."""
+        before, heard = self.headlines, {check: {self.said()[check][0]} for check in checks}
+        wait_until(partial(self._heard, heard, times), 240, f"all are judged {times} times")
         assert self.headlines == before
+
+    def _heard(self, heard: dict[str, set[str]], times: int) -> bool:
+        said = self.said()
+        for check, seen in heard.items():
+            seen.add(said[check][0])
+        return all(len(seen) > times for seen in heard.values())
 
     def end(self) -> None:
         if self.daemon is not None:
@@ -129,12 +144,14 @@ def test_a_file_system_that_hangs_is_told_once_whoever_works_on_it(site: Site, s
                 for run in runs
             )
             + f'[disks.scratch]\npath = "{scratch}"\nwarn_free = "1%"\ncrit_free = "0.5%"\n'
+            + "[disks.scratch.checks.disk_quota]\nconfirm = 1\n"
         )
         with hanging(scratch):
             site.wait_told("[CRITICAL]", f"the file system at {scratch} does not answer on")
-            site.quiet_for(8)
+            site.wait_said("scratch/disk_quota", "does not answer on")
+            site.quiet(*(f"{run}/log_staleness" for run in runs))
         site.wait_told("[RESOLVED]", f"the file system at {scratch} answers")
-        site.quiet_for(8)
+        site.quiet("scratch/disk_quota", *(f"{run}/log_staleness" for run in runs))
     finally:
         training.kill()
         training.wait()
@@ -159,6 +176,6 @@ def test_a_controller_that_is_silent_is_told_once_whatever_the_runs(site: Site) 
         )
     )
     site.wait_told("[UNKNOWN] watchdogd: Slurm does not say what runs", "Unable to contact")
-    site.quiet_for(8)
+    site.quiet(*(f"{run}/log_staleness" for run in runs), *(f"{run}/job_liveness" for run in runs))
     assert len(site.headlines) == 1, site.headlines
     assert all(f"[UNKNOWN] {run}/job_liveness" in site.bodies for run in runs)

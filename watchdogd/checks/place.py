@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from watchdogd.engine.patient import Patient, StuckError
 from watchdogd.plugin import Result, critical, ok, unknown
 from watchdogd.readers.mounts import Mount, mount_of, read_fstab, read_mounts
+from watchdogd.unanswered import unanswered
 from watchdogd.units import format_duration, iso
 
 DEADLINE = 15.0
@@ -19,7 +20,6 @@ DEADLINE = 15.0
 _patients: dict[str, Patient] = {}
 """A thread for each path: while one hangs there, no other is sent after it."""
 _FSTAB = "/etc/fstab"
-_NO_ANSWER = frozenset({errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EIO})
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def _stuck(path: str, error: StuckError, memory: dict[str, Any], now: float) -> 
     """It does not answer: since when."""
     since = memory.setdefault("hangs", now)
     lasted = f", for {format_duration(now - since)} (since {iso(since)})" if now > since else ""
-    return critical(f"{path} does not answer on {platform.node()}: {error}{lasted}")
+    return replace(critical(f"{path} does not answer on {platform.node()}: {error}{lasted}"), unanswered=True)
 
 
 def _unreachable(path: str, error: OSError, memory: dict[str, Any]) -> Result:
@@ -94,8 +94,9 @@ def _unreachable(path: str, error: OSError, memory: dict[str, Any]) -> Result:
         return critical(f"{path} is missing {where}{note}")
     if error.errno in (errno.EACCES, errno.EPERM):
         return unknown(f"{path} may not be entered by this user {where}: permission denied")
-    if error.errno in _NO_ANSWER:
-        return critical(f"{path} does not answer {where}: {error.strerror}; it may have to be mounted again")
+    if unanswered(error):
+        text = f"{path} does not answer {where}: {error.strerror}; it may have to be mounted again"
+        return replace(critical(text), unanswered=True)
     return critical(f"{path} cannot be looked at {where}: {error.strerror}")
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from watchdogd.checks.checkpoint import FILES, Content, Entry, content, find
 from watchdogd.checks.saving import Saving, saving
+from watchdogd.unanswered import must_answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +24,8 @@ WRITTEN_KEPT = 12
 def look(pattern: str, memory: dict[str, Any], now: float) -> bool:
     """Look into the newest checkpoint while it changes; True where there is any. OSError where it fails."""
     entries = find(pattern)
+    if not entries:
+        must_answer(pattern)
     looked, before = memory.get("looked"), memory.get("known", {})
     kept: dict[str, Any] = {}
     files = 0

@@ -6,6 +6,7 @@ import errno
 import os
 import platform
 import sys
+from dataclasses import replace
 from typing import Any
 
 import psutil
@@ -13,6 +14,7 @@ import psutil
 from watchdogd.checks import writeprobe
 from watchdogd.command import ask
 from watchdogd.plugin import Metric, Result, critical, ok, unknown
+from watchdogd.unanswered import unanswered
 from watchdogd.units import format_duration
 
 WRITE = "write"
@@ -52,12 +54,13 @@ def _failed(where: str, step: str, number: int) -> Result:
     line = f"{where}: a test file could not be {step}: {why}"
     if number in (errno.EACCES, errno.EPERM):
         return unknown(f"{line}: this user may not write there", subject=WRITE)
-    return critical(line, subject=WRITE)
+    return replace(critical(line, subject=WRITE), unanswered=unanswered(OSError(number, why)))
 
 
 def _hangs(where: str, since: float, now: float) -> Result:
     lasted = f" for {format_duration(now - since)}" if now - since >= 1.0 else ""
-    return critical(f"{where}: writing a test file hangs{lasted}: it does not answer in time", subject=WRITE)
+    text = f"{where}: writing a test file hangs{lasted}: it does not answer in time"
+    return replace(critical(text, subject=WRITE), unanswered=True)
 
 
 def _runs(argv: list[str]) -> bool:

@@ -49,8 +49,8 @@ class Returned:
 class Reply:
     """What came of a Call: `value` (a plugin's results, a function's return value), or `trouble` in one line.
 
-    `memory` is the plugin's memory where it changed. `late`: it did not answer in time. `left`: ids of
-    processes that the call started and that could not even be killed.
+    `memory` is the plugin's memory where it changed. `late`: it did not answer in time. `unanswered`: what it
+    looked at did not. `left`: ids of processes that the call started and that could not even be killed.
     """
 
     key: str
@@ -58,5 +58,6 @@ class Reply:
     memory: dict[str, Any] | None = None
     trouble: str = ""
     late: bool = False
+    unanswered: bool = False
     left: tuple[int, ...] = ()
     seconds: float = 0.0

@@ -169,26 +169,33 @@ class Execution:
                     self._submit(ready, self._finished_marks())
                 elif (answer := self._footing.take(reply)) is not None:
                     observations.append(answer)
-                else:
-                    observations += self._observed(reply, memories)
+                elif (check := self._out.pop(reply.key, None)) is not None:
+                    seen = self._observed(check, reply, memories)
+                    if patience is not None:
+                        seen = self._footing.heard(check, seen)
+                    observations += self._noted(check.name, seen)
+        for name, seen in self._footing.settled().items():
+            observations += self._noted(name, seen)
         self._memories |= memories
         held, stuck = self._footing.stuck()
         self._troubles["workers"] = _hanging(stuck)
         return (*self._footing.doubts(), *observations, *held), memories
 
-    def _observed(self, reply: Reply, memories: dict[str, dict[str, Any]]) -> list[Observation]:
-        check = self._out.pop(reply.key, None)
-        if check is None:
-            return []
-        self._footing.note(check.name, late=reply.late)
+    def _observed(
+        self, check: Check, reply: Reply, memories: dict[str, dict[str, Any]]
+    ) -> tuple[Observation, ...]:
         if reply.memory is not None:
             memories[check.name] = reply.memory
-        results: list[Result] = (
-            [unknown(f"the check {reply.trouble}")] if reply.trouble else list(reply.value)
-        )
+        results: Sequence[Result] = reply.value or ()
+        if reply.trouble:
+            nothing = reply.late or reply.unanswered
+            results = (replace(unknown(f"the check {reply.trouble}"), unanswered=nothing),)
         now = self._clock()
-        seen = [Observation(check.name, check.run_name, check.target, result, now) for result in results]
-        self.latest[check.name] = tuple(seen)
+        return tuple(Observation(check.name, check.run_name, check.target, result, now) for result in results)
+
+    def _noted(self, check: str, seen: tuple[Observation, ...]) -> tuple[Observation, ...]:
+        if seen:
+            self.latest[check] = seen
         return seen
 
     # ------------------------------------------------------------------ starting anew

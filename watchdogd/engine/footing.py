@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from watchdogd.engine.grounds import Probes, queue_name, queue_result
+from watchdogd.engine.withheld import Withheld
 from watchdogd.incident import Observation
 from watchdogd.plugin import Status
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from watchdogd.engine.call import Reply
+    from watchdogd.engine.checks import Check
     from watchdogd.engine.setup import Setup
     from watchdogd.engine.stuck import Stuck
     from watchdogd.engine.workers import Workers
@@ -31,6 +33,7 @@ class Footing:
         self._latest = latest
         self._clock = clock
         self._probes = Probes()
+        self._withheld = Withheld()
         self._setup: Setup | None = None
         self._unsettled: frozenset[str] = frozenset()
         self._doubts: list[Observation] = []
@@ -54,14 +57,32 @@ class Footing:
         ground = self._setup.files.get(reply.key) if self._setup else None
         if ground is None or self._setup is None:
             return None
-        result = self._probes.result(ground, answered=not reply.late, host=self._setup.rules.host)
+        host, trouble = self._setup.rules.host, reply.value or ""
+        result = self._probes.result(ground, answered=not reply.late, host=host, trouble=trouble)
         return self._said(ground.name, result)
 
-    def note(self, check: str, *, late: bool) -> None:
-        """A check came back, in time or not: then it is asked whether its file systems answer."""
-        self._probes.note(check, late=late)
-        if late and self._setup is not None:
+    def heard(self, check: Check, seen: tuple[Observation, ...]) -> tuple[Observation, ...]:
+        """What a check said, where it may be judged at once.
+
+        Where it had no answer, its file systems are asked first; `settled` tells what came of it.
+        """
+        nothing = any(each.result.unanswered for each in seen)
+        self._probes.note(check.name, late=nothing)
+        if not nothing:
+            self._withheld.drop(check.name)
+        grounds = tuple(name for name in check.follows if self._setup and name in self._setup.files)
+        if not nothing or not grounds or self._setup is None:
+            return seen
+        now = self._clock()
+        self._withheld.keep(check.name, grounds, seen, now)
+        self._ask(self._setup, now)
+        return ()
+
+    def settled(self) -> dict[str, tuple[Observation, ...]]:
+        """What had no answer, by check, once it is known whether its file system has one; asks again."""
+        if self._setup is not None:
             self._ask(self._setup, self._clock())
+        return self._withheld.release(self._probes.silent, self._probes.answered, self._clock())
 
     def doubts(self) -> list[Observation]:
         """What is being found out since the last call."""
@@ -77,7 +98,8 @@ class Footing:
             return [], []
         hanging, files = self._workers.stuck, self._setup.files
         now, every = self._clock(), self._setup.config.daemon.interval * 0.9
-        held = [seen for key in {each.key for each in hanging} for seen in self._latest.get(key, ())]
+        keys = {each.key for each in hanging} - self._withheld.checks
+        held = [seen for key in keys for seen in self._latest.get(key, ())]
         again = [replace(seen, at=now) for seen in held if now - seen.at >= every]
         for key in {seen.check for seen in again}:
             self._latest[key] = tuple(seen for seen in again if seen.check == key)
@@ -85,7 +107,9 @@ class Footing:
 
     def _ask(self, setup: Setup, now: float) -> None:
         interval, outstanding = setup.config.daemon.interval, self._workers.outstanding
-        calls = self._probes.calls(setup.files, self._unsettled, outstanding, interval, now)
+        calls = self._probes.calls(
+            setup.files, self._unsettled, outstanding, interval, now, self._withheld.open
+        )
         self._workers.submit(calls)
         for ground in (setup.files[call.key] for call in calls):
             doubt = self._probes.doubt(ground)

@@ -19,9 +19,10 @@ from watchdogd.engine.looks import backend_of, needs_look
 from watchdogd.engine.patient import Patient, StuckError
 from watchdogd.plugin import Result, Status, ok, unknown
 from watchdogd.readers.mounts import mount_of, read_mounts
+from watchdogd.unanswered import unanswered
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from watchdogd.engine.checks import Check
     from watchdogd.jobs import Snapshot
@@ -81,15 +82,21 @@ def placed(checks: Iterable[Check]) -> tuple[tuple[Check, ...], dict[str, Ground
     return tuple(found), {ground.name: ground for ground in grounds}
 
 
-def touch(folders: Iterable[str]) -> bool:
-    """Ask for the simplest thing of each folder; runs in a worker. A "no" is an answer as well."""
+def touch(folders: Iterable[str]) -> str:
+    """Ask for the simplest thing of each folder; runs in a worker. Why none of them answers, or empty.
+
+    A "no" is an answer as well.
+    """
+    troubles = []
     for folder in folders:
         try:
             os.stat(folder)
             os.statvfs(folder)
-        except OSError:
-            continue
-    return True
+        except OSError as error:
+            troubles.append(f"{folder}: {error.strerror}" if unanswered(error) else "")
+        else:
+            troubles.append("")
+    return troubles[0] if troubles and all(troubles) else ""
 
 
 class Probes:
@@ -98,6 +105,7 @@ class Probes:
     def __init__(self) -> None:
         self._late: set[str] = set()
         self._asked_at: dict[str, float] = {}
+        self._answered: dict[str, float] = {}
         self._silent: dict[str, bool] = {}
 
     def note(self, check: str, *, late: bool) -> None:
@@ -114,20 +122,35 @@ class Probes:
         outstanding: Collection[str],
         every: float,
         now: float,
+        wanted: Callable[[str], float | None] = lambda _: None,
     ) -> list[Call]:
-        """What is to be asked now: file systems with late checks, and `unsettled` ones, each `every`."""
-        wanted = [
+        """What is to be asked now: file systems with late checks, and `unsettled` ones, each `every`.
+
+        At once where something waits for an answer to a question asked since then: `wanted` says when.
+        """
+        asked = [
             ground
             for ground in grounds.values()
             if ground.name not in outstanding
-            and (ground.name in unsettled or not self._late.isdisjoint(ground.checks))
-            and not 0 <= now - self._asked_at.get(ground.name, float("-inf")) < every * 0.9
+            and (
+                self._is_due(ground, unsettled, every, now)
+                or self._asked_before(ground.name, wanted(ground.name))
+            )
         ]
-        self._asked_at |= {ground.name: now for ground in wanted}
+        self._asked_at |= {ground.name: now for ground in asked}
         return [
             Call(ground.name, _SOURCE, {"folders": ground.folders}, timeout=PROBE_DEADLINE)
-            for ground in wanted
+            for ground in asked
         ]
+
+    def _is_due(self, ground: Ground, unsettled: Collection[str], every: float, now: float) -> bool:
+        if ground.name not in unsettled and self._late.isdisjoint(ground.checks):
+            return False
+        return not 0 <= now - self._asked_at.get(ground.name, float("-inf")) < every * 0.9
+
+    def _asked_before(self, ground: str, since: float | None) -> bool:
+        """Whether the last question is older than what waits for an answer."""
+        return since is not None and self._asked_at.get(ground, float("-inf")) < since
 
     def doubt(self, ground: Ground) -> Result | None:
         """While it is asked: a late check is a first bad result, so that those that follow wait."""
@@ -135,15 +158,25 @@ class Probes:
             return None
         return unknown(f"whether the file system at {ground.point} answers is being found out")
 
-    def result(self, ground: Ground, *, answered: bool, host: str) -> Result:
-        """What a probe came to."""
+    def silent(self, ground: str) -> bool:
+        """Whether it did not answer when it was asked last."""
+        return self._silent.get(ground, False)
+
+    def answered(self, ground: str, since: float) -> bool:
+        """Whether it answered what it was asked at that time or later."""
+        return self._answered.get(ground, float("-inf")) >= since
+
+    def result(self, ground: Ground, *, answered: bool, host: str, trouble: str = "") -> Result:
+        """What a probe came to; `trouble` is what was said instead of an answer."""
+        answered = answered and not trouble
         self._silent[ground.name] = not answered
         if answered:
+            self._answered[ground.name] = self._asked_at.get(ground.name, float("-inf"))
             return ok(f"the file system at {ground.point} answers")
         shown = [*ground.checks[:20], *(["…"] if len(ground.checks) > 20 else [])]
         return Result(
             Status.CRITICAL,
-            f"the file system at {ground.point} does not answer on {host}",
+            f"the file system at {ground.point} does not answer on {host}{f': {trouble}' * bool(trouble)}",
             details=f"asked for no more than {', '.join(ground.folders[:5])}, for {PROBE_DEADLINE:g} s\n"
             f"cannot be watched meanwhile: {', '.join(shown)}",
         )
@@ -162,7 +195,8 @@ def _files_name(point: str) -> str:
 
 def _folders(check: Check) -> list[str]:
     """The folders that a check looks into, wildcards left out."""
-    paths = [check.parameters.get(key) for key in _PATHS]
+    values = (check.parameters.get(key) for key in _PATHS)
+    paths = [path for value in values for path in (value if isinstance(value, list | tuple) else (value,))]
     if check.run is not None and check.entry.name == "job_liveness":
         paths.append(check.run.kill_switch)
     absolute = [path for path in paths if isinstance(path, str) and path.startswith("/")]

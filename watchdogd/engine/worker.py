@@ -22,6 +22,7 @@ from watchdogd import command
 from watchdogd.engine.call import RECALL, Call, Reply, Returned
 from watchdogd.engine.loading import load
 from watchdogd.plugin import Plugin, Result
+from watchdogd.unanswered import unanswered
 
 if TYPE_CHECKING:
     from watchdogd.engine.catalog import Source
@@ -111,7 +112,8 @@ def answer(call: Call) -> Reply:
     try:
         reply = _run(call)
     except BaseException as error:  # noqa: BLE001 - a plugin may raise anything, SystemExit included
-        reply = Reply(call.key, trouble=_line(f"{type(error).__name__}: {error}"))
+        trouble = _line(f"{type(error).__name__}: {error}")
+        reply = Reply(call.key, trouble=trouble, unanswered=unanswered(error))
     left = tuple(pid for pid in command.abandoned() if pid not in before)
     return replace(reply, seconds=time.perf_counter() - begin, left=left)
 

@@ -119,7 +119,7 @@ class _Sitting:
             other = worst.get(key)
             if other is None or other.result.status.severity < result.status.severity:
                 worst[key] = seen
-            if result.status is Status.UNKNOWN:
+            if result.status is Status.UNKNOWN or result.unanswered:
                 blind.add(seen.check)
         for key, seen in worst.items():
             self.standings[key] = judge(self.standings.get(key), seen, self._policies[seen.check], self._now)

@@ -8,6 +8,8 @@ import stat as modes
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from watchdogd.unanswered import must_answer
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -50,6 +52,8 @@ def find(pattern: str, without: str = "") -> list[Found]:
             continue
         if modes.S_ISREG(seen.st_mode) and path != without:
             found.append(Found(path, str(seen.st_ino), seen.st_size, seen.st_mtime))
+    if not found:
+        must_answer(pattern)
     if len(found) > 1:
         found.sort(key=lambda file: (file.mtime, file.path), reverse=True)
     return found[:FILES]
