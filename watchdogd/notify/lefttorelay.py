@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
     from watchdogd.notify.notification import Notification
 
+LOOK = 60.0
+"""Seconds between two looks: what a relay delivers is heard of without one, and a tick waits for none."""
+
 
 class LeftToRelay:
     """`relay = true`. What no relay takes in time goes the way of every channel that fails: told, then on to
@@ -20,7 +23,7 @@ class LeftToRelay:
 
     def send(self, _notification: Notification, _roots: Sequence[Notification], /) -> str:
         """Never from here."""
-        raise DeliveryError("it is left to 'watchdogd relay', which has not taken it yet")
+        raise DeliveryError("it is left to 'watchdogd relay', which has not taken it yet", retry_after=LOOK)
 
     def close(self) -> None:
         """Nothing is open."""

@@ -108,12 +108,14 @@ class Outbox:
         found = [lane.trouble for lane in self.lanes.values()]
         return tuple(trouble for trouble in found if trouble)
 
-    def stop(self, timeout: float) -> None:
+    def stop(self, timeout: float, *, more: bool = True) -> None:
         """Deliver what can be delivered within `timeout` seconds, mark it, and end.
 
-        What is left stays `waiting` in the store. Returns in time also where a server hangs.
+        What is left stays `waiting` in the store. Returns in time also where a server hangs. Without `more`
+        nothing is begun any more: what is on its way has so long.
         """
-        self._stop_at = deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + timeout
+        self._stop_at = deadline if more else time.monotonic()
         for lane in self.lanes.values():
             lane.wake()
         for thread in self._threads:

@@ -80,7 +80,7 @@ class Relay:
                 self._rest(every, follow=patience is None)
                 self._fetch()
         finally:
-            self._outbox.stop(FAREWELL)
+            self._outbox.stop(FAREWELL, more=False)
 
     @property
     def left(self) -> int:
@@ -104,10 +104,10 @@ class Relay:
             log.warning("what waits cannot be looked up now: %s", error)
 
     def _waiting(self) -> list[Notification]:
-        """What waits for our channels, and was delivered by nobody."""
+        """What waits for our channels, and was delivered by nobody; the tries of others do not count here."""
         delivered = {each.key for each in self._claims.outcomes()}
         return [
-            each
+            replace(each, attempts=0, next_try=0.0)
             for each in self._store.waiting()
             if each.channel in self._names and each.key not in delivered
         ]
