@@ -953,6 +953,19 @@ def test_a_first_link_that_waits_for_a_limit_is_warned_of(
     assert launch.start(home, config.load(home), Wish()).warnings == (warning,)  # so does a second one
 
 
+def test_a_first_link_that_is_gone_at_once_is_no_start(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = starting(home, monkeypatch)
+
+    def gone(home: Home, job_id: str) -> None:
+        queue.jobs = []
+
+    monkeypatch.setattr(launch, "_settled", gone)
+    with pytest.raises(
+        SlurmError, match=r"Slurm took link 10, but it ended at once: .* doctor --on-partition"
+    ):
+        launch.start(home, config.load(home), Wish())
+
+
 def test_a_tick_is_short_whatever_walltime_is_configured(home: Home) -> None:
     chosen = SITE.chosen("small")
     home.config.write_text('[slurm]\npartition = "small"\ntime = "12h"\n')

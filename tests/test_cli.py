@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import fcntl
 import importlib
+import os
+import pty
+import struct
 import subprocess
 import sys
+import termios
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -199,3 +205,17 @@ def test_json_is_ascii(capsys: Says) -> None:
     out = capsys.readouterr().out
     assert out.isascii()
     assert "\x1b" not in out
+
+
+def test_help_is_no_wider_than_the_terminal() -> None:
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
+    command = [sys.executable, "-m", "watchdogd", "history", "--help"]
+    subprocess.run(command, stdin=slave, stdout=slave, check=True, timeout=60)
+    os.close(slave)
+    shown = ""
+    with open(master, "rb", buffering=0) as screen, contextlib.suppress(OSError):  # EIO: nothing is left
+        while piece := screen.read(4096):
+            shown += piece.decode()
+    assert "--metric NAME" in shown
+    assert max(map(len, shown.splitlines())) <= 60

@@ -15,7 +15,14 @@ import pytest
 from tests.waiting import wait_until
 
 
-@pytest.mark.parametrize(("colour", "escapes"), [({}, True), ({"NO_COLOR": "1"}, False)])
+@pytest.mark.parametrize(
+    ("colour", "escapes"),
+    [
+        ({}, True),
+        ({"NO_COLOR": "1"}, False),
+        ({"TERM": "dumb"}, False),
+    ],  # a dumb one is written to line by line
+)
 def test_it_draws_until_it_is_ended(tmp_path: Path, colour: dict[str, str], escapes: bool) -> None:
     (tmp_path / "config.toml").write_text("")
     tmp_path.chmod(0o700)

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import pytest
 
 from tests.waiting import wait_until
+from watchdogd.cli import main
 from watchdogd.cli.plugins import type_name
 from watchdogd.units import AmountField, Percent
 
@@ -247,6 +248,50 @@ def test_a_dry_tick_prints_and_leaves_nothing(dog: Dog) -> None:
     assert "would send" in done.stdout
     assert not (dog.home / "history.db").exists()
     assert dog.alerts() == ""
+
+
+def test_before_the_first_round_verbs_say_so_and_exit_0(dog: Dog, capsys: pytest.CaptureFixture[str]) -> None:
+    def said(*words: str) -> tuple[int, str, str]:
+        code = main(["--home", str(dog.home), *words])
+        return code, *capsys.readouterr()
+
+    files = {
+        "incidents": "no open incidents\n",
+        "history": "nothing is recorded of that time\n",
+        "outbox": "everything is delivered\n",
+        "backtest": "0 alerts would have come",
+        "report": "report.html",
+        "export": '"watchdogd',
+    }
+    note = "watchdogd: nothing is recorded yet; 'watchdogd start' begins it\n"
+    for verb, words in files.items():
+        code, out, err = said(verb)
+        assert (code, words in out, err) == (0, True, note), (verb, out, err)
+    for verb in ("incidents", "history", "outbox", "backtest"):
+        assert said(verb, "--json") == (0, "[]\n", note)
+    assert "No run is watched" in (dog.home / "report.html").read_text()
+    assert said("history", "run-17")[0] == 0
+    assert not (dog.home / "history.db").exists()
+    assert said("ack", "1") == (1, "", "watchdogd: there is no open incident 1; none is open\n")
+    assert said("tick", "--json")[0] == said("status", "--watch", "--json")[0] == 64
+
+
+def test_a_dry_tick_as_json(dog: Dog) -> None:
+    (dog.home / "config.toml").write_text(CONFIG.replace('crit_free = "1B"', 'crit_free = "100%"'))
+    found = dog.json("tick", "--dry-run")
+    assert {each["check"] for each in found["results"]} >= {"run-17/job_liveness", "scratch/disk_quota"}
+    assert all({"status", "summary", "metrics"} <= each.keys() for each in found["results"])
+    told = {each["target"]: each for each in found["notifications"]}["scratch"]
+    assert (told["channel"], told["status"]) == ("alerts", "CRITICAL")
+    assert told["headline"].startswith("[CRITICAL] scratch: ")
+
+
+def test_a_plot_names_what_there_is(dog: Dog) -> None:
+    assert dog("tick").returncode == 0
+    done = dog("history", "scratch", "--plot", "--metric", "fre")
+    assert done.stdout.startswith("no fre of scratch is recorded of that time; there are ")
+    assert "free, " in done.stdout
+    assert "free" in dog("history", "scratch", "--plot", "--metric", "free").stdout
 
 
 def test_notify_says_what_was_delivered(dog: Dog, tmp_path: Path) -> None:

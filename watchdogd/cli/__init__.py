@@ -152,13 +152,23 @@ def parser_of(module: ModuleType, verb: str) -> argparse.ArgumentParser:
         prog=f"watchdogd {verb}",
         description=VERBS[verb][1],
         allow_abbrev=False,
-        # A width of our own: asking the terminal for its costs argparse the import of shutil.
-        formatter_class=lambda prog: argparse.HelpFormatter(prog, width=_WIDTH),
+        # argparse's own way to ask the terminal for its width costs the import of shutil
+        formatter_class=lambda prog: argparse.HelpFormatter(prog, width=_width()),
     )
     parser.set_defaults(verb=verb)
     parser.add_argument("--home", metavar="DIR", help="default: $WATCHDOGD_HOME, else ~/.watchdogd")
     module.arguments(parser)
     return parser
+
+
+def _width() -> int:
+    """Columns for help: the terminal's, where there is one."""
+    import os
+
+    try:
+        return min(_WIDTH, max(os.get_terminal_size(sys.stdout.fileno()).columns, 40))
+    except (OSError, ValueError, AttributeError):
+        return _WIDTH
 
 
 def _complain(text: str) -> None:

@@ -42,6 +42,8 @@ def open_incidents(home: Home) -> dict[int, dict[str, Any]] | None:
     try:
         listed = json.loads(home.status.read_text(encoding="utf-8"))["incidents"]
         return {int(incident["id"]): incident for incident in listed}
+    except FileNotFoundError:
+        return {}  # no round was judged yet
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

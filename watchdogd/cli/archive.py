@@ -13,7 +13,7 @@ from watchdogd import draft, lease
 from watchdogd.cli.history import print_csv
 from watchdogd.cli.output import print_line
 from watchdogd.cli.past import store_of
-from watchdogd.errors import HistoryError
+from watchdogd.errors import HistoryError, HomeError
 from watchdogd.history.store import Store
 from watchdogd.home import Home
 
@@ -53,7 +53,10 @@ def _target(path: str | None) -> Iterator[TextIO]:
     if path is None:
         yield sys.stdout
         return
-    made = draft.write_draft(os.path.abspath(path), "", 0o600)
+    try:
+        made = draft.write_draft(os.path.abspath(path), "", 0o600)
+    except OSError as error:
+        raise HomeError(f"{path} cannot be written: {error.strerror}: choose another with -o") from None
     try:
         with open(made, "w", encoding="utf-8") as file:
             yield file

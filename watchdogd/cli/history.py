@@ -90,19 +90,25 @@ def _plot(store: Store, target: str, metric: str | None, since: float) -> None:
 
     series: dict[tuple[str, str, str, str], list[tuple[float, float]]] = {}
     for each in store.readings(target, since):
-        if each.value is not None and metric in (None, each.metric):
+        if each.value is not None:
             series.setdefault((each.check, each.subject, each.metric, each.unit), []).append(
                 (each.at, each.value)
             )
-    if metric is None:
-        series = {key: points for key, points in series.items() if len({value for _, value in points}) > 1}
+    shown = {
+        key: points
+        for key, points in series.items()
+        if key[2] == metric or (metric is None and len({value for _, value in points}) > 1)
+    }
     width, now = terminal().width, time.time()
-    for (check, subject, name, unit), points in sorted(series.items()):
+    since = max(since, min((points[0][0] for points in shown.values()), default=since))
+    for (check, subject, name, unit), points in sorted(shown.items()):
         title = f"{check}{f' [{subject}]' if subject else ''} {name}"
         for line in chart(title, unit, points, since, now, width):
             print_line(line)
-    if not series:
-        print_line(f"no {metric or 'metric that moved'} of {target} is recorded of that time")
+    if not shown:
+        names = ", ".join(dict.fromkeys(name for _, _, name, _ in sorted(series)))
+        there_are = f"; there are {names}" if names else ""
+        print_line(f"no {metric or 'metric that moved'} of {target} is recorded of that time{there_are}")
 
 
 def _range(measure: Measure) -> str:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import sys
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from watchdogd import config as configuration
 from watchdogd.engine import goodconfig
-from watchdogd.errors import ConfigError
+from watchdogd.errors import ConfigError, NoHistoryError
 from watchdogd.history.store import Store
+from watchdogd.home import Home
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from watchdogd.config import Config
-    from watchdogd.home import Home
 
 
 def config_of(home: Home) -> Config:
@@ -30,9 +33,19 @@ def config_of(home: Home) -> Config:
 
 @contextmanager
 def store_of(home: Home) -> Iterator[Store]:
-    """The store of a home. HistoryError, one line, where there is none yet."""
-    store = Store.open(config_of(home).history.url, home, owner=False)
-    try:
+    """The store of a home; before the first round an empty one, which is said on stderr. HistoryError."""
+    with ExitStack() as stack:
+        try:
+            store = stack.enter_context(recorded(home))
+        except NoHistoryError:
+            print("watchdogd: nothing is recorded yet; 'watchdogd start' begins it", file=sys.stderr)
+            nowhere = Home(Path(stack.enter_context(TemporaryDirectory(prefix="watchdogd-"))))
+            store = stack.enter_context(closing(Store.open("sqlite:///history.db", nowhere)))
         yield store
-    finally:
-        store.close()
+
+
+@contextmanager
+def recorded(home: Home) -> Iterator[Store]:
+    """The store of a home that has one. NoHistoryError where nothing was recorded yet; HistoryError."""
+    with closing(Store.open(config_of(home).history.url, home, owner=False)) as store:
+        yield store

@@ -9,8 +9,8 @@ import time
 from typing import TYPE_CHECKING
 
 from watchdogd.cli.output import one_line, print_line
-from watchdogd.cli.past import config_of, store_of
-from watchdogd.errors import ConfigError, HistoryError, UnitError, UsageError, WatchdogError
+from watchdogd.cli.past import config_of, recorded
+from watchdogd.errors import ConfigError, HistoryError, NoHistoryError, UnitError, UsageError, WatchdogError
 from watchdogd.home import Home
 from watchdogd.nearest import nearest
 from watchdogd.notify import channels
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as by Ctrl-C: what is on its way goes
     try:
         if not args.follow:
-            return _relay(senders, config, home, every, patience)
+            return _once(senders, config, home, every, patience)
         while True:
             try:
                 _relay(senders, config, home, every, None)
@@ -66,10 +66,18 @@ def run(args: argparse.Namespace) -> int:
         return 0
 
 
+def _once(senders: Mapping[str, Sender], config: Config, home: Home, every: float, patience: float) -> int:
+    try:
+        return _relay(senders, config, home, every, patience)
+    except NoHistoryError:
+        print_line("nothing is recorded yet, and nothing waits")
+        return 0
+
+
 def _relay(
     senders: Mapping[str, Sender], config: Config, home: Home, every: float, patience: float | None
 ) -> int:
-    with store_of(home) as store:
+    with recorded(home) as store:
         relay = Relay(senders, config, store, Claims(home), _told)
         relay.run(every=every, patience=patience)
     for trouble in relay.troubles:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from watchdogd import lease
 from watchdogd.cli.output import print_json, print_line, terminal
 from watchdogd.cli.verdict import verdict
-from watchdogd.errors import HomeError, SlurmSilentError
+from watchdogd.errors import HomeError, SlurmSilentError, UsageError
 from watchdogd.home import Home
 from watchdogd.units import iso, parse_duration
 
@@ -39,6 +39,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0 all OK, 1 a warning is open, 2 something critical is, 3 nobody watches."""
+    if args.watch and (args.json or args.nagios):
+        raise UsageError("status: --watch draws for people: it goes with neither --json nor --nagios")
     home = Home.existing(args.home)
     if args.watch:
         return _watch(home, max(parse_duration(args.every), 1.0))
@@ -134,7 +136,7 @@ def _worst(incidents: list[dict[str, Any]]) -> int:
 
 
 def _watch(home: Home, every: float) -> int:
-    """The same in place until Ctrl-C; where this is no terminal, one after the other."""
+    """The same in place until Ctrl-C; where nothing can be drawn over, one after the other."""
     from contextlib import nullcontext
 
     from rich.live import Live
@@ -142,7 +144,8 @@ def _watch(home: Home, every: float) -> int:
     from watchdogd.cli.overview import overview
 
     console = terminal()
-    with Live(console=console, auto_refresh=False) if console.is_terminal else nullcontext() as screen:
+    drawn_over = console.is_terminal and not console.is_dumb_terminal
+    with Live(console=console, auto_refresh=False) if drawn_over else nullcontext() as screen:
         while True:
             shown = overview(str(home.path), read(home), time.time())
             if screen:

@@ -7,12 +7,14 @@ import time
 from typing import TYPE_CHECKING
 
 from watchdogd import lease, stopmark, tickmark
-from watchdogd.cli.output import one_line, print_line
+from watchdogd.cli.output import one_line, print_json, print_line
 from watchdogd.engine import logs
 from watchdogd.engine.assembly import assembled, learn, outbox_of
 from watchdogd.engine.chores import do_chores
 from watchdogd.engine.daemon import tell_gaps
 from watchdogd.engine.setup import Setup
+from watchdogd.engine.status import observation_json
+from watchdogd.errors import UsageError
 from watchdogd.home import Home
 from watchdogd.notify.heartbeat import heartbeat_of
 from watchdogd.slurm import link
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from watchdogd.engine.assembly import Assembly
     from watchdogd.engine.engine import Engine, Round
+    from watchdogd.notify.notification import Notification
     from watchdogd.notify.outbox import Outbox
 
 SLOW = 15.0
@@ -39,14 +42,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dry-run", action="store_true", help="judge and print, send, record and touch nothing"
     )
+    parser.add_argument("--json", action="store_true", help="with --dry-run: results and notifications")
 
 
 def run(args: argparse.Namespace) -> int:
     """One round; where a daemon or another tick is at work, nothing, and 0."""
+    if args.json and not args.dry_run:
+        raise UsageError(
+            "tick: --json goes with --dry-run; 'watchdogd status --json' shows what a tick found"
+        )
     home = Home.existing(args.home)
     setup = Setup.load(home)
     if args.dry_run:
-        return _rehearse(home, setup)
+        return _rehearse(home, setup, as_json=args.json)
     home.share(setup.config.daemon.group)
     tenure = Tenure(home, setup.config)
     idle = "" if tenure.chain else _needless(home)
@@ -118,12 +126,30 @@ def _rounds(engine: Engine, outbox: Outbox, tenure: Tenure) -> bool:
     return False
 
 
-def _rehearse(home: Home, setup: Setup) -> int:
+def _rehearse(home: Home, setup: Setup, *, as_json: bool) -> int:
     """What a tick would see and say now, printed; a first bad result already speaks."""
     with assembled(home, setup.harmless(), looking=True) as parts:
         seen = parts.engine.rehearse()
-    _print(seen)
+    if as_json:
+        print_json(
+            {
+                "results": [observation_json(each) for each in seen.observations],
+                "notifications": [_json(each) for each in seen.notifications],
+            }
+        )
+    else:
+        _print(seen)
     return 0
+
+
+def _json(notification: Notification) -> dict[str, object]:
+    message = notification.message
+    return {
+        "channel": notification.channel,
+        "headline": message.headline,
+        "status": message.status,
+        "target": message.target,
+    }
 
 
 def _print(seen: Round) -> None:

@@ -34,6 +34,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0, also where it is watched already; 1 where there is no such job."""
+    if not args.job.strip():
+        raise UsageError("watch: JOB is empty: give the id or name of a live job, as squeue shows it")
     home = Home.existing(args.home)
     config = load(home)
     me = user(os.geteuid())

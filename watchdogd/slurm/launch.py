@@ -191,6 +191,11 @@ def _submit(home: Home, config: Config, wish: Wish, warnings: tuple[str, ...]) -
         submit.scancel([job_id])
         raise SlurmError(f"Slurm took the link, but {never.removeprefix('link ')}; it was cancelled again")
     limited = links.limited(job) if job else ""
+    if job is None and _vanished(home):
+        raise SlurmError(
+            f"Slurm took link {job_id}, but it ended at once: see {link.log_of(home)}; "
+            "'watchdogd doctor --on-partition' finds out why"
+        )
     state = links.describe(job) if job else f"job {job_id}"
     return Outcome(
         (f"started: {state}",), True, job, (*warnings, *planned.warnings, *filter(None, [limited]))
@@ -232,6 +237,14 @@ def _settled(home: Home, job_id: str) -> Job | None:
         if settled or time.monotonic() > until:
             return found
         time.sleep(_LOOK)
+
+
+def _vanished(home: Home) -> bool:
+    """Nothing of it is in the queue, and nobody holds the lease: a short tick would have left a successor."""
+    try:
+        return not links.everybodys(home) and lease.alive(home) is None
+    except SlurmSilentError:
+        return False
 
 
 def _entry(name: str) -> pwd.struct_passwd | None:
