@@ -385,7 +385,7 @@ def test_never_seen_alive(watch: Watch) -> None:
     result = the(watch.look(ends=(before,), after=121))
     assert result.status is Status.WARNING
     assert f"never seen alive: no job named '{NAME}' of alice, bob since watching began at" in result.summary
-    assert "Before that: job 70 ended FAILED with exit code 1" in result.details
+    assert "; before that job 70 ended FAILED with exit code 1" in result.summary
 
 
 def test_finished_is_said_once_and_nothing_is_expected(watch: Watch) -> None:
@@ -439,6 +439,20 @@ def test_restart_is_told_once(watch: Watch) -> None:
     assert said.startswith("restart: job 88 ended NODE_FAIL at ")
     assert said.endswith("job 90 took over; 6 jobs are waiting")
     assert notices(watch.look(job("90", started_at=START + 95), ends=ends)) == []
+
+
+def test_a_job_that_still_completes_took_nothing_over(watch: Watch) -> None:
+    watch.look(job())
+    over = (end(at=START + 90, state="CANCELLED", exit_code=0, cancelled_by="bob"),)
+    assert notices(watch.look(job(state="COMPLETING"), ends=over)) == []
+    gone = the(watch.look(ends=over))
+    assert "job 88 ended CANCELLED by bob" in gone.summary
+    watch.look(job("90", started_at=START + 200))
+    last = end("90", at=START + 290, started_at=START + 200)
+    assert notices(watch.look(job("90", state="COMPLETING"), waiting("91"), ends=(*over, last))) == []
+    (said,) = notices(watch.look(waiting("91"), ends=(*over, last)))
+    assert "job 90 ended FAILED with exit code 3" in said
+    assert "job 91 is next" in said
 
 
 def test_restart_after_a_gap_is_told_too(watch: Watch) -> None:
@@ -540,6 +554,7 @@ def test_crash_loop_before_the_array_is_burnt(watch: Watch) -> None:
         in result.summary
     )
     assert "7 jobs are waiting" in result.summary
+    assert notices(results) == []
     assert "scontrol hold 89" in result.details
     recovered = watch.look(job("93", started_at=watch.now - 30), ends=ends, after=700)
     assert (the(recovered).status, the(recovered, "crashes").status) == (Status.OK, Status.OK)

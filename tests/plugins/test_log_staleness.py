@@ -551,6 +551,16 @@ def test_the_cause_in_the_tail_is_named(training: Training) -> None:
     assert "cause: collective timed out on rank 5" in training.look()[""].summary
 
 
+def test_a_connection_that_came_after_all_is_not_named(training: Training) -> None:
+    training.iterate(1, 3)
+    training.write("Connection refused; retrying in 5 s\n")
+    training.look()
+    training.now += MINUTE
+    training.write("Connected to n2\n")
+    wait(training, 21 * MINUTE)
+    assert "cause" not in training.look()[""].summary
+
+
 def test_a_log_that_may_not_be_read_is_unknown(training: Training, monkeypatch: pytest.MonkeyPatch) -> None:
     from watchdogd.readers import logtail
 

@@ -107,6 +107,34 @@ CASES = [
         "MPICH ERROR [Rank 0] [job id 7.0] - Abort(26) (rank 0 in comm 0): Fatal error in PMPI_Init_thread: Other",
         "MPI could not start on rank 0",
     ),
+    (
+        "MPICH ERROR [Rank 12] [job id 7.0] [Mon Jan 1 00:00:00 2024] [nid0021] - Abort(1) (rank 12 in comm 0): application called MPI_Abort(MPI_COMM_WORLD, 1) - process 12",
+        "aborted through MPI on rank 12 on node nid0021",
+    ),
+    (
+        "Abort(15) on node 3 (rank 3 in comm 0): application called MPI_Abort(MPI_COMM_WORLD, 15) - process 3",
+        "aborted through MPI on rank 3",
+    ),
+    ("MPI_ABORT was invoked on rank 2 in communicator MPI_COMM_WORLD", "aborted through MPI on rank 2"),
+    ("srun: error: n04: task 9: Segmentation fault", "segmentation fault on rank 9 on node n04"),
+    ("srun: error: n04: task 9: Killed", "a task was killed on rank 9 on node n04"),
+    ("srun: error: n04: tasks 8-11: Exited with exit code 2", "a task failed on node n04"),
+    (
+        "[rank4]:[E0102 ProcessGroupNCCL.cpp:1834] [PG ID 1 PG GUID 1 Rank 4] Timeout at NCCL work: 51, last enqueued NCCL work: 51",
+        "collective timed out on rank 4",
+    ),
+    (
+        "[rank4]:[E0102 ProcessGroupNCCL.cpp:1785] [PG ID 1 PG GUID 1 Rank 4] Exception (either an error or timeout) detected by watchdog at work: 51",
+        "collective failed on rank 4",
+    ),
+    (
+        "RuntimeError: NCCL communicator was aborted on rank 6.  Original reason for failure was: watchdog timeout",
+        "collective timed out on rank 6",
+    ),
+    (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9 MiB. GPU 2 has a total capacity of 79 GiB",
+        "GPU out of memory on GPU 2",
+    ),
     ("Traceback (most recent call last):", "error in the program"),
     ("ValueError: no such shape", "error in the program (ValueError: no such shape)"),
 ]
@@ -146,3 +174,39 @@ def test_of_several_the_one_nearest_to_the_root_counts() -> None:
     assert cause
     assert cause.sentence == "no space left on device on rank 4"
     assert root([]) is None
+
+
+def test_the_report_of_torchrun_names_host_and_rank() -> None:
+    text = (
+        b"Root Cause (first observed failure):\n[0]:\n  time      : 2024-05-06_07:08:09\n  host      : n07\n"
+        b"  rank      : 13 (local_rank: 5)\n  exitcode  : 1 (pid: 26)\n"
+    )
+    assert [cause.sentence for cause in find(read_lines(text)[0])] == ["a task failed on node n07 on rank 13"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "socket: Connection refused; retrying in 5 s\nConnected to n07",
+        "3: n07: Connection refused, retrying\n3: connection to n07 established",
+        "Connection reset by peer\nreconnected after 2 s",
+    ],
+)
+def test_a_connection_that_came_after_all_is_no_cause(text: str) -> None:
+    assert find(read_lines(text.encode() + b"\n")[0]) == []
+    first, second = (read_lines(line.encode() + b"\n")[0] for line in text.splitlines())
+    assert find(second, find(first)) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "3: n07: Connection refused, retrying\n5: connected to n07",
+        "Connection refused\ncould not get connected to n07",
+        "Connection refused\nnot connected",
+        "Connection refused\nloading the data",
+        "[Errno 28] No space left on device\nConnected to n07",
+    ],
+)
+def test_what_does_not_mend_it_leaves_the_cause(text: str) -> None:
+    assert len(find(read_lines(text.encode() + b"\n")[0])) == 1

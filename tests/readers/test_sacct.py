@@ -42,8 +42,9 @@ def test_argv_names_users_names_and_start() -> None:
     old = sacct.argv(["alice"], since_minutes=5, without=["SubmitLine"])
     assert "SubmitLine" not in old[-1]
     assert old[-1].count(",") == len(DEFAULTS) - 2
-    with_comma = sacct.argv(["alice"], ["tr11", "a,b"], since_minutes=90)
-    assert not [word for word in with_comma if word.startswith("--name")]
+    for name in ("a,b", 'the "best"', "bob's", "a\\b", "a[1-2]", " a"):
+        asked = sacct.argv(["alice"], ["tr11", name], since_minutes=90)
+        assert not [word for word in asked if word.startswith("--name")]
 
 
 def test_a_field_that_this_sacct_does_not_know() -> None:

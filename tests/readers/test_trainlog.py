@@ -16,7 +16,13 @@ MEGATRON = (
     " learning rate: 1.2E-04 | global batch size:  1024 | lm loss: 2.514821E+00 | loss scale: 65536.0 |"
     " grad norm: 0.214 | number of skipped iterations:   0 | number of nan iterations:   0 |"
 )
+MEGATRON_IN_SECONDS = (
+    "[default7]: iteration      410/  115000 | consumed samples:        65600 | consumed tokens:    134348800 |"
+    " elapsed time per iteration (s): 105.25 | learning rate: 5.9E-05 | global batch size:  2048 |"
+    " lm loss: 3.25E+00 | number of skipped iterations:   0 | samples per second: 19.5 | TFLOPs: 149.0 |"
+)
 LINES = [
+    (MEGATRON_IN_SECONDS, "iteration", 410, 3.25),
     (MEGATRON, "iteration", 7310, 2.514821),
     (
         " iteration        3/    1000 | elapsed time per iteration (ms): 9.1 | lm-loss: 9.1E+00 |",
@@ -94,6 +100,14 @@ LINES = [
     ("30/600 [=>............................] - ETA: 9:59 - loss: 0.5", "bar of 600", 30, 0.5),
     (" samples/sec: 31.5 | iteration     20/   900 | lm_loss: 6.5E+00 |", "iteration", 20, 6.5),
     ("iteration: 8 / 90  Loss: 3.25", "step", 8, 3.25),
+    ("41it [1:02:03,  3.20s/it]", "iteration of a bar", 41, None),
+    ("Epoch 3: |          | 20/? [01:02<?, 3.1it/s]", None, None, None),
+    (
+        "Epoch 3: |          | 20it [01:02, 3.10it/s, v_num=2, train_loss=2.25]",
+        "batch of each epoch",
+        3000020,
+        2.25,
+    ),
 ]
 
 
@@ -146,6 +160,7 @@ def test_what_tells_nan_without_saying_a_loss() -> None:
     ("text", "unit", "seconds_each"),
     [
         (MEGATRON, "sample", 18.2505 / 1024),
+        (MEGATRON_IN_SECONDS, "sample", 1 / 19.5),
         ("step: 20  loss: 3.1  memory: 9.5GiB(9%)  tps: 2,500  mfu: 31%", "token", 1 / 2500),
         ("global_step=10, RunningAvgSamplesPerSec=12.5, CurrSamplesPerSec=13.0", "sample", 0.08),
         ("| 7/16 [06:58<08:59, 2.5it/s]", "iteration", 0.4),
@@ -161,6 +176,7 @@ def test_what_a_unit_of_work_costs(text: str, unit: str, seconds_each: float) ->
 
 def test_seconds_of_an_iteration() -> None:
     assert seconds(MEGATRON) == pytest.approx(18.2505)
+    assert seconds(MEGATRON_IN_SECONDS) == pytest.approx(105.25)
     assert seconds("| 7/16 [06:58<08:59, 58.93s/it]") == pytest.approx(58.93)
     assert seconds("| 7/16 [06:58<08:59, 2.5it/s]") == pytest.approx(0.4)
     assert seconds("train loss 2.5") is None
@@ -205,3 +221,4 @@ def test_progress_is_told_in_the_words_of_the_log() -> None:
     assert words("iteration", 12, 2_500_000) == "iteration 12/2500000"
     assert words("bar of 600", 30, 600) == "30/600"
     assert words("epoch", 0.37) == "epoch 0.37"
+    assert words("batch of each epoch", 3_000_020) == "epoch 3, batch 20"

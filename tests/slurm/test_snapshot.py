@@ -182,6 +182,17 @@ class TestEnded:
         job_id = submit(slurm, "kill -9 $$", name="killed")
         assert end_of(job_id, "killed").how == "FAILED by signal 9"
 
+    def test_accounting_knows_a_name_with_quotes(self, slurm: Cluster) -> None:
+        name = """the "best" of bob's | a\\b"""
+        job_id = submit(slurm, FOREVER, name=name)
+        slurm.wait_for_state(job_id, "RUNNING")
+        slurm.run_as("alice", ["scancel", job_id])
+
+        def told() -> list[str]:
+            return [end.cancelled_by for end in look(name).ended(name) if end.over and end.cancelled_by]
+
+        assert wait_until(told, 60, "accounting names who it was").value == ["alice"]
+
     def test_own_jobs_are_known_in_accounting_too(self, slurm: Cluster) -> None:
         job_id = submit(slurm, "exit 3", "--comment=watchdogd:ab12", name="mine")
         assert end_of(job_id, "mine").own

@@ -48,10 +48,10 @@ def _never_seen(scene: Scene, past: Past, absent_for: float) -> Result:
         what = f"process of {run.pid_file}" if run.pid_file else f"process that matches '{run.command}'"
     if absent_for < scene.limits.unseen_after:
         return ok(f"no {what} was seen yet")
-    before = [f"Before that: {told(end)}" for end in snapshot.ended(run.job_name)[-1:]]
-    trouble = [snapshot.endings_trouble] if snapshot.endings_trouble else []
-    line = f"never seen alive: no {what} since watching began at {iso(past.watched_since)}"
-    return warning(line, details="\n".join(before + trouble))
+    ended = [end for end in snapshot.ended(run.job_name) if not run.users or end.user in run.users]
+    before = f"; before that {told(ended[-1])}" if ended else ""
+    line = f"never seen alive: no {what} since watching began at {iso(past.watched_since)}{before}"
+    return warning(line, details=snapshot.endings_trouble)
 
 
 def _gone(scene: Scene, past: Past) -> Result:

@@ -112,13 +112,13 @@ def _take_lines(lines: list[Line], wishes: Wanted, memory: dict[str, Any], at: f
 
 def _note_cause(lines: list[Line], memory: dict[str, Any], at: float) -> None:
     """Keep the cause nearest to the root that came since the last progress."""
-    found = causes.find(lines)
-    if "cause" in memory:
-        kind, sentence, peer, since = memory["cause"]
-        found, at = [causes.Cause(kind, sentence, peer), *found], since
+    *before, since = memory.pop("cause", [at])
+    known = [causes.Cause(*before)] if before else []
+    found = causes.find(lines, known)
     cause = causes.root(found)
     if cause:
-        memory["cause"] = [cause.kind, cause.sentence, cause.peer, at]
+        lasts = found[: len(known)] == known
+        memory["cause"] = [cause.kind, cause.sentence, cause.peer, since if lasts else at]
 
 
 def take_beat(beat: Beat, memory: dict[str, Any], now: float) -> None:

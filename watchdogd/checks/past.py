@@ -165,7 +165,8 @@ def advance(
 
     One look may serve several rounds: it is not taken for a newer one.
     """
-    fresh = _fresh(past, endings)
+    here = {job.raw_id for job in jobs}  # what is COMPLETING has an end, and lives: it is told once it left
+    fresh = _fresh(past, [end for end in endings if end.raw_id not in here])
     if past.stop is not None and switch is None:
         past = _cleared(past, jobs, fresh)
     past = _taken_in(past, fresh, silent=switch is not None or past.resting)

@@ -22,9 +22,8 @@ _NO_CRASH = frozenset({"COMPLETED", "CANCELLED", "PREEMPTED", "NODE_FAIL", "TIME
 
 def crash_loop(scene: Scene, past: Past) -> list[Result]:
     """The last jobs all failed within minutes of their start, and none has outlived that yet."""
-    crashed = _crashed(scene, past)
-    oldest = min((job.started_at or scene.now for job in scene.running), default=scene.now)
-    if len(crashed) < scene.limits.crashes or scene.now - oldest > scene.limits.crash_within:
+    crashed = _loop(scene, past)
+    if not crashed:
         return [ok("no crash loop", subject=CRASHES)] if past.crashes_said else []
     line = f"crash loop: the last {len(crashed)} jobs failed within minutes; {told(crashed[0])}"
     holds = [scene.order("hold", job) for job in scene.waiting]
@@ -38,6 +37,14 @@ def no_crash_loop(past: Past) -> list[Result]:
     return [Result(Status.OK, "nothing runs", subject=CRASHES, quiet=True)] if past.crashes_said else []
 
 
+def _loop(scene: Scene, past: Past) -> list[Ending]:
+    """The crashes of a crash loop, newest first; none where it is none."""
+    crashed = _crashed(scene, past)
+    oldest = min((job.started_at or scene.now for job in scene.running), default=scene.now)
+    outlived = scene.now - oldest > scene.limits.crash_within
+    return crashed if len(crashed) >= scene.limits.crashes and not outlived else []
+
+
 def _crashed(scene: Scene, past: Past) -> list[Ending]:
     """The last ends as far as they are crashes, newest first."""
     crashed: list[Ending] = []
@@ -49,7 +56,10 @@ def _crashed(scene: Scene, past: Past) -> list[Ending]:
 
 
 def restarts(scene: Scene, past: Past) -> Iterator[Result]:
-    """What ended badly while the run goes on: told once. Not after an incident, whose RESOLVED tells it."""
+    """What ended badly while the run goes on: told once.
+
+    Not after an incident, whose RESOLVED tells it, nor what a crash loop tells all together.
+    """
     for job in scene.jobs:
         if job.raw_id in past.requeued:
             yield _requeue(scene, past, job, past.requeued[job.raw_id])
@@ -57,8 +67,9 @@ def restarts(scene: Scene, past: Past) -> Iterator[Result]:
         return
     successor = f"{scene.newest.id} took over" if scene.running else f"{scene.waiting[0].id} is next"
     rest = f"{scene.noun} {successor}; {jobs_are(scene.queued)} waiting"
+    loop = _loop(scene, past)
     for end in past.news:
-        if not end.well and end.started_at is not None:
+        if not end.well and end.started_at is not None and end not in loop:
             yield _restart(told(end), past.remains_of(end), rest, end.reason)
     for life in given_up(scene, past).values():
         why = scene.snapshot.endings_trouble or "accounting has no end of it"

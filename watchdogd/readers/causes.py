@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from watchdogd.readers import peers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from watchdogd.readers.lines import Line
 
@@ -52,6 +52,13 @@ _MANY_AFTER = re.compile(r"s\b|[ _](?:errors|events)\b")
 _NONE_BEFORE = re.compile(r"\b(?:no|without|avoid|avoiding)\s+$")
 _ZERO_BEFORE = re.compile(r"\b0\s+$")
 _OVERCOME = re.compile(r"(?<!not )(?<!be )\b(?:succeeded|recovered|reconnected)\b")
+_CONNECTED = re.compile(
+    r"(?<!not )(?<!be )(?<!been )\b(?:(?:re)?connected|connection (?:to \S+ )?(?:is |was )?(?:established|ok)"
+    r"|established (?:a )?connection|joined (?:the )?rendezvous|rendezvous (?:is |was )?complete)\b"
+)
+_NOT_CONNECTED = re.compile(
+    r"\b(?:fail|error|refused|lost|cannot|can't|could not|unable|until|while|when|if)"
+)
 
 
 def _happened(low: str, needle: str) -> bool:
@@ -69,6 +76,10 @@ def _kind(name: str, weight: int, *needles: str, only: str = "") -> Kind:
     return Kind(name, weight, needles, re.compile(only) if only else None)
 
 
+_CONNECTION = "no connection between ranks"
+_PROGRAM = "error in the program"
+_OF_A_TASK = r"^srun: error: \S+: tasks? [\d,-]+: "
+_EXIT_CODE = r"^\s*exitcode\s*: -?"
 KINDS = (
     _kind("uncorrectable ECC error", 0, "uncorrectable ecc", "cudaerroreccuncorrectable", "ecc error encou"),
     _kind("GPU fault (Xid)", 0, "nvrm: xid", "xid (pci", "gpu has fallen off the bus"),
@@ -130,11 +141,13 @@ KINDS = (
         3,
         "watchdog caught collective operation timeout",
         "timeout at collective",
+        "timeout at nccl work",
         "processgroupnccl watchdog hang",
         "some nccl operations have failed or timed out",
+        "for failure was: watchdog timeout",
     ),
     _kind(
-        "no connection between ranks",
+        _CONNECTION,
         3,
         "connection refused",
         "no route to host",
@@ -152,15 +165,40 @@ KINDS = (
         "transport retry counter exceeded",
     ),
     _kind("killed (SIGKILL)", 4, "exitcode: -9", "exitcode  : -9", "signal 9 (sigkill)", "exit code 137"),
+    _kind(
+        "collective failed",
+        4,
+        "detected by watchdog at work",
+        "due to collective timeout or exception",
+        "communicator was aborted",
+        "process group watchdog thread terminated",
+    ),
     _kind("cancelled", 5, "*** job ", "*** step ", only=r"\*\*\* (?:JOB|STEP) \S+ .*CANCELLED"),
     _kind(
-        "error in the program",
+        _PROGRAM,
         6,
         "traceback (most recent call last)",
         "error: ",
         "exception: ",
         "fatal python error",
         only=r"^Traceback \(|^[\w.]*(?:Error|Exception): |Fatal Python error",
+    ),
+    _kind(
+        "aborted through MPI",
+        7,
+        "abort(",
+        "mpi_abort was invoked",
+        only=r"\bMPI_Abort\(|^MPI_ABORT was invoked|\bAbort\(-?\d+\) (?:on node|\(rank)",
+    ),
+    _kind(
+        "a task failed", 8, "srun: error: ", "exitcode", only=rf"{_OF_A_TASK}Exited with|{_EXIT_CODE}[1-9]"
+    ),
+    _kind(
+        "a task was killed",
+        9,
+        "srun: error: ",
+        "exitcode",
+        only=rf"{_OF_A_TASK}(?:Killed|Terminated|Aborted)",
     ),
 )
 """Nearest to the root first; the first that fits a line is its kind."""
@@ -175,25 +213,44 @@ FATAL = frozenset(
         "segmentation fault",
         "illegal memory access on the GPU",
         "collective timed out",
+        "collective failed",
+        "aborted through MPI",
     }
 )
 """Kinds after which no training goes on by itself."""
 _NEEDLES = tuple(needle for kind in KINDS for needle in kind.needles)
 _WEIGHTS = {kind.name: kind.weight for kind in KINDS}
 _SHOWN = 160
-_RANK = re.compile(r"\brank\s?(\d+)|^\s*\[(\d+)\] (?:finished|joined) collective", re.IGNORECASE)
+_RANK = re.compile(
+    r"\brank\s?(\d+)|^\s*\[(\d+)\] (?:finished|joined) collective|^srun: error: \S+: task (\d+): ",
+    re.IGNORECASE,
+)
+_GPU = re.compile(r"\bGPU (\d+)(?:;| has a total)")
 _MISSING = re.compile(r"\b[Rr]anks? (\d+(?:, \d+)*) failed to pass")
-_NODE = re.compile(r"\bON (\S*\w) CANCELLED|srun: error: ([\w.-]+): task")
+_NODE = re.compile(r"\bON (\S*\w) CANCELLED|srun: error: ([\w.-]+): task|\[([\w.-]+)\] - Abort\(")
+_OF_ELASTIC = re.compile(r"^\s+(host|rank)\s*: (\S+)")
 _CORE = re.compile(r"(?i:core)\b.*?(/\S*core[\w.-]*)")
 
 
-def find(lines: Sequence[Line]) -> list[Cause]:
-    """The causes that the lines tell, in their order."""
+def find(lines: Sequence[Line], before: Sequence[Cause] = ()) -> list[Cause]:
+    """The causes that the lines tell, in their order, behind those of `before`.
+
+    A connection that failed is none any more once a later line says that it is there.
+    """
+    found = list(before)
     whole = "\n".join(line.text for line in lines).lower()
     present = [needle for needle in _NEEDLES if needle in whole]
-    if not present:
-        return []
-    return [cause for line in lines if (cause := _of_line(line, present))]
+    if not present and not any(cause.kind == _CONNECTION for cause in found):
+        return found
+    told: dict[str, str] = {}
+    for line in lines:
+        told |= dict(_OF_ELASTIC.findall(line.text))
+        cause = _of_line(line, present, told)
+        if cause:
+            found.append(cause)
+        elif found and _connected(line.text.lower()):
+            found = [cause for cause in found if not _settled(cause, line)]
+    return found
 
 
 def root(causes: Sequence[Cause]) -> Cause | None:
@@ -201,40 +258,57 @@ def root(causes: Sequence[Cause]) -> Cause | None:
     return min(causes, key=lambda cause: (_WEIGHTS[cause.kind], cause.sentence == cause.kind), default=None)
 
 
-def _of_line(line: Line, present: Sequence[str]) -> Cause | None:
+def _connected(low: str) -> bool:
+    return _CONNECTED.search(low) is not None and not _NOT_CONNECTED.search(low)
+
+
+def _settled(cause: Cause, line: Line) -> bool:
+    """Whether a line that says `connected` speaks of this cause: it is not another rank's."""
+    return cause.kind == _CONNECTION and (
+        " on " not in cause.sentence or not line.rank or f"{_on_rank(line.rank)} " in f"{cause.sentence} "
+    )
+
+
+def _of_line(line: Line, present: Sequence[str], told: Mapping[str, str]) -> Cause | None:
+    """`told`: the host and the rank that torchrun's report names in the lines before."""
     low = line.text.lower()
     if not any(needle in low for needle in present) or "nccl info" in low or _OVERCOME.search(low):
         return None
     for kind in KINDS:
         if kind.fits(line.text, low):
-            peer = peers.of(line.text) if kind.name == "no connection between ranks" else ""
-            return Cause(kind.name, " ".join([kind.name, *_places(kind, line, peer)]), peer)
+            peer = peers.of(line.text) if kind.name == _CONNECTION else ""
+            places = _places(kind, line, peer)
+            if "exitcode" in low and not places:
+                places = [f"on {'node' if what == 'host' else what} {which}" for what, which in told.items()]
+            return Cause(kind.name, " ".join([kind.name, *places]), peer)
     return None
 
 
 def _places(kind: Kind, line: Line, peer: str) -> list[str]:
     """`on rank 3`, `on node n12`, `with peer 10.0.0.7`, the error itself, as far as the line says so."""
     found = []
-    missing = _MISSING.search(line.text)
-    rank = _RANK.search(line.text)
+    missing, rank, gpu = _MISSING.search(line.text), _RANK.search(line.text), _GPU.search(line.text)
     if missing:
         found.append(f"on rank {missing[1]}")
     elif rank:
-        found.append(f"on rank {rank[1] or rank[2]}")
-    elif line.rank:  # `node:rank` and `node:pid` are told as they stand
-        found.append(
-            f"on {line.rank}"
-            if ":" in line.rank
-            else f"on rank {line.rank.removeprefix('rank').removeprefix('Rank ')}"
-        )
+        found.append(f"on rank {rank[rank.lastindex or 0]}")
+    elif line.rank:
+        found.append(_on_rank(line.rank))
+    elif gpu and kind.name == "GPU out of memory":
+        found.append(f"on GPU {gpu[1]}")
     node = _NODE.search(line.text)
     if node:
-        found.append(f"on node {node[1] or node[2]}")
+        found.append(f"on node {node[node.lastindex or 0]}")
     if peer:
         found.append(f"with peer {peer}")
     core = _CORE.search(line.text) if kind.name == "segmentation fault" else None
     if core:
         found.append(f"with core file {core[1]}")
-    if kind is KINDS[-1] and not line.text.startswith("Traceback"):
+    if kind.name == _PROGRAM and not line.text.startswith("Traceback"):
         found.append(f"({line.text.strip()[:_SHOWN]})")
     return found
+
+
+def _on_rank(prefix: str) -> str:
+    """A line's prefix as a place; `node:rank` and `node:pid` are told as they stand."""
+    return f"on {prefix}" if ":" in prefix else f"on rank {prefix.removeprefix('rank').removeprefix('Rank ')}"

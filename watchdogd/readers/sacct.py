@@ -39,6 +39,7 @@ _FIELDS = (
 _WORD = rf"[^{FIELD}\n]*{FIELD}"
 _START = re.compile(rf"^(?=\d+{_WORD}\d+{_WORD} *[A-Z_]+{_WORD}\d+:\d+{FIELD})", re.MULTILINE)
 _BY = re.compile(r"CANCELLED by (\S+)")
+_UNASKABLE = re.compile(r"""[,'"`\\\[\]]|^\s|\s$""")
 _REFUSED = re.compile(r'Invalid field requested: "(\w+)"')
 _NEEDED = frozenset({"JobIDRaw", "JobID", "State", "ExitCode", "JobName"})
 
@@ -52,11 +53,12 @@ def argv(
 ) -> tuple[str, ...]:
     """The one sacct of a round: jobs of `users` with one of `names` that lived in the last `since_minutes`.
 
-    sacct refuses as a whole where it does not know one of the users (22.05: tried). A name with a comma
-    cannot be asked for: then all names are. `without` are fields that this sacct does not know (`refused`).
+    sacct refuses as a whole where it does not know one of the users (22.05: tried). A name with a comma, a
+    quote or a backslash cannot be asked for: then all names are. `without` are fields that this
+    sacct does not know (`refused`).
     """
     wanted = sorted(names)
-    only = () if any("," in name for name in wanted) or not wanted else (f"--name={','.join(wanted)}",)
+    only = () if any(map(_UNASKABLE.search, wanted)) or not wanted else (f"--name={','.join(wanted)}",)
     return (
         "sacct",
         "--allocations",
@@ -69,6 +71,11 @@ def argv(
         f"--starttime=now-{since_minutes}minutes",
         f"--format={','.join(each for each in _FIELDS if each not in without)}",
     )
+
+
+def folded(name: str) -> str:
+    """A job's name with all quotes alike: accounting keeps `"` as a backtick (22.05: tried)."""
+    return re.sub("['\"]", "`", name)
 
 
 def refused(complaint: str) -> str:

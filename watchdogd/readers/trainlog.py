@@ -38,6 +38,7 @@ _NAN_ITERATIONS = re.compile(r"number of nan iterations: *[1-9]")
 _NAN_GRADIENT = re.compile(r"['\"]grad_norm['\"]: ['\"]?nan")
 _SECONDS = (
     ("per iteration (ms)", re.compile(rf"per iteration \(ms\): *({_NUMBER})"), 0.001),
+    ("per iteration (s)", re.compile(rf"per iteration \(s\): *({_NUMBER})"), 1.0),
     ("train_step_timing in s", re.compile(rf"train_step_timing in s[:=] *({_NUMBER})"), 1.0),
     ("s/it", re.compile(rf"(?<![\w.])({_NUMBER})s/it\b"), 1.0),
     ("ms, mfu", re.compile(rf"\btime ({_NUMBER})ms, mfu"), 0.001),
@@ -52,7 +53,11 @@ _RATES = (
         re.compile(rf"tokens(?:_per_|/| per )sec(?:ond)?\w*(?:/\w+)?['\"]?[:= ]+({_NUMBER})"),
     ),
     ("token", '"wps"', re.compile(rf"\"wps\": \"?({_NUMBER})")),
-    ("sample", "amples", re.compile(rf"[Ss]amples(?:/s|/sec|_per_sec\w*|PerSec)['\"]?[:= ]+({_NUMBER})")),
+    (
+        "sample",
+        "amples",
+        re.compile(rf"[Ss]amples(?:/s|/sec|[_ ]per[_ ]sec\w*|PerSec)['\"]?[:= ]+({_NUMBER})"),
+    ),
     ("iteration", "it/s", re.compile(rf"(?<![\w.])({_NUMBER})it/s\b")),
 )
 """How much a second: what of, a needle and the number; of several in a line the first (a running average)."""
@@ -101,8 +106,8 @@ def _plain(match: re.Match[str]) -> tuple[float, float | None]:
 
 def _of_epoch(match: re.Match[str]) -> tuple[float, float | None]:
     """A counter that begins anew with each epoch; where no total is known an epoch counts as a million."""
-    total = _float(match[3]) if match[3] else None
-    return _float(match[1]) * (total or 1e6) + _float(match[2]), None
+    total = _float(match[3]) if match[3] else _EPOCH
+    return _float(match[1]) * total + _float(match[2]), None
 
 
 def _float(text: str) -> float:
@@ -140,8 +145,11 @@ FORMATS = (
     _format("batch", "Epoch ", r"Epoch (\d+):.*?(?<![\d.])(\d+)(?:/(\d+)|it) \[", _of_epoch),
     _format("epoch", "'epoch'", r"loss'.*'epoch': '?(\d+(?:\.\d+)?)"),
 )
+_EPOCH = 1e6
+_OF_EACH_EPOCH = " of each epoch"
 _BAR_SERIES = "bar of "
 _BAR = re.compile(r"(\d+)/(\d+) \[(?:\d+:\d\d(?::\d\d)?<|[=>.]{3,}\])")
+_ENDLESS_BAR = re.compile(r"(?<![\w./])(\d+)it \[\d+:\d\d")
 _ANY_WORDS = ("step", "iter", "batch", "update")
 _ANY = re.compile(
     r"(?:global[_ ]step|iteration|iter|step|update|batch)['\"]?[\s:=#\[]{0,4}(\d+)"
@@ -158,10 +166,13 @@ def progress(text: str) -> Report | None:
         if known.needle in text and (match := known.pattern.search(text)):
             number, total = known.read(match)
             mark = float(crc32(text[match.start() :].encode())) if known.needle == "'epoch'" else 0.0
-            return Report(known.series, number, total, mark)
+            endless = known.read is _of_epoch and not match[3]
+            return Report(f"{known.series}{_OF_EACH_EPOCH}" if endless else known.series, number, total, mark)
     if ("<" in text or " [=" in text or " [>" in text or " [." in text) and (bars := _BAR.findall(text)):
         number, total = bars[-1]
         return Report(f"{_BAR_SERIES}{total}", float(number), float(total))
+    if "it [" in text and (counts := _ENDLESS_BAR.findall(text)):
+        return Report("iteration of a bar", float(counts[-1]))
     return _any_counter(text.lower())
 
 
@@ -182,7 +193,10 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
 
 def words(series: str, number: float, total: float | None = None) -> str:
-    """A report as people read it: `iteration 12/90`; of a progress bar only `12/90`."""
+    """A report as people read it: `iteration 12/90`; of a progress bar only `12/90`; `epoch 3, batch 12`."""
+    if series.endswith(_OF_EACH_EPOCH):
+        epoch, within = divmod(number, _EPOCH)
+        return f"epoch {epoch:.0f}, {series.removesuffix(_OF_EACH_EPOCH)} {within:.0f}"
     count = f"{number:.10g}/{total:.10g}" if total else f"{number:.10g}"
     return count if series.startswith(_BAR_SERIES) else f"{series} {count}"
 

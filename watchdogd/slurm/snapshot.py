@@ -171,7 +171,17 @@ class _Look:
             endings, earlier = sacct.read_all(answer.output, without)
         except UnreadableError as error:
             return (), (), str(error)
-        return _named(endings), _named(earlier), ""
+        return self._named(endings), self._named(earlier), ""
+
+    def _named(self, endings: Sequence[Ending]) -> tuple[Ending, ...]:
+        """With the names of the runs' jobs as squeue tells them, and of those who cancelled."""
+        names = {sacct.folded(name): name for name in self.wanted}
+        return tuple(
+            dataclasses.replace(
+                end, name=names.get(sacct.folded(end.name), end.name), cancelled_by=_name(end.cancelled_by)
+            )
+            for end in endings
+        )
 
     def _exit_codes(self, known: dict[str, Ending], fresh: Collection[str]) -> None:
         """Ask the controller for the exit codes that accounting does not have yet."""
@@ -227,11 +237,6 @@ def _ending(job: Job) -> Ending:
         comment=job.comment,
         reason=job.reason,
     )
-
-
-def _named(endings: Sequence[Ending]) -> tuple[Ending, ...]:
-    """With the names of those who cancelled."""
-    return tuple(dataclasses.replace(end, cancelled_by=_name(end.cancelled_by)) for end in endings)
 
 
 def _order(ending: Ending) -> tuple[bool, float, str]:
