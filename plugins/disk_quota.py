@@ -13,9 +13,10 @@ CRITICAL, thresholds or not.
 
 The **forecast** is a trend over days that does not take a sawtooth (checkpoints written and cleaned up)
 for growth. It needs readings that differ: quota figures may lag by half an hour, and repeats do not
-count; where a site's tool dates its figures (`updated_at` in its JSON, the group `updated` of a pattern),
-their age is shown, and figures older than six hours are UNKNOWN. Each of several limits has a forecast of
-its own. `full_within` makes it a WARNING. Where runs save their checkpoints there, room is also told in
+count. What stands still for far longer than it ever paused, half a day at least, is no trend any more.
+Where a site's tool dates its figures (`updated_at` in its JSON, the group `updated` of a pattern), their age
+is shown, and figures older than six hours are UNKNOWN. Each of several limits has a forecast of its own.
+`full_within` makes it a WARNING. Where runs save their checkpoints there, room is also told in
 checkpoints, and it is a WARNING when the next one does not fit.
 
 **Who** holds most is told where the tool knows that at once (`repquota`, `mmrepquota`, `beegfs-ctl`, the
@@ -25,8 +26,9 @@ of these tools answer administrators only: one that refuses is left alone for ho
 With `write_probe = true` a small file is written, fsynced, read back and removed. That finds what df
 hides: a file system that is read-only, over a quota, failing, or frozen so that writes hang for ever.
 
-A path that is missing, is not mounted (any more, or though /etc/fstab has it), has become read-only or
-does not answer is an incident that says which.
+A path that is missing, is not mounted (any more, or though /etc/fstab has it), is another file system than
+before (told for a day, then that is the one), has become read-only or does not answer is an incident that
+says which.
 """
 
 from __future__ import annotations
@@ -142,7 +144,7 @@ def disk_quota(
     if isinstance(sight, Result):
         yield sight
         return
-    yield place.judge(path, sight, memory)
+    yield place.judge(path, sight, memory, now)
     if "unmounted" in memory:
         return
     spot = quotas.Place(path, sight.mount or Mount("/", "", ""), now)

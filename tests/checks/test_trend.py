@@ -77,3 +77,24 @@ def test_a_single_large_file_after_a_calm_fortnight_is_no_trend() -> None:
         rate = filling_rate([*calm, *later[:last]])
         assert rate is not None
         assert rate * 86400 < 0.5e12
+
+
+def test_growth_that_stopped_is_no_trend_any_more() -> None:
+    """A day of 5 TB an hour, in readings of every ten minutes, and then nothing."""
+    grew = [(n * 600.0, n * 0.8e12) for n in range(144)]
+    still = [(grew[-1][0] + n * 600.0, grew[-1][1] + (n % 3) * 1e9) for n in range(1, 145)]
+    assert filling_rate([*grew, *still[:24]]) == pytest.approx(0.8e12 / 600, rel=0.3)
+    assert filling_rate([*grew, *still]) == 0.0
+    again = [(still[-1][0] + n * 600.0, still[-1][1] + n * 0.8e12) for n in range(1, 40)]
+    assert (filling_rate([*grew, *still, *again]) or 0.0) * 600 > 0.3e12
+
+
+def test_what_grows_in_working_hours_goes_on_growing_at_night() -> None:
+    hours = [day * 24 + hour for day in range(5) for hour in range(9, 19)]
+    points = [(hour * HOUR, float(sum(each <= hour for each in hours))) for hour in range(120)]
+    assert all((filling_rate(points[:last]) or 0.0) > 0 for last in range(60, 120))
+
+
+def test_a_checkpoint_a_day_is_a_trend_on_the_day_after() -> None:
+    points = [(hour * HOUR, float(hour // 24)) for hour in range(24 * 10)]
+    assert all((filling_rate(points[:last]) or 0.0) > 0 for last in range(24 * 7, 24 * 10))

@@ -26,8 +26,8 @@ root = pytest.mark.root
 
 
 def look(path: Path | str, memory: dict[str, Any] | None = None, **wanted: Any) -> dict[str, Result]:
-    history = wanted.pop("history", History())
-    injected = {"memory": {} if memory is None else memory, "history": history, "now": NOW}
+    history, now = wanted.pop("history", History()), wanted.pop("now", NOW)
+    injected = {"memory": {} if memory is None else memory, "history": history, "now": now}
     return {result.subject: result for result in disk_quota.results({"path": str(path), **wanted}, injected)}
 
 
@@ -118,6 +118,28 @@ def test_an_unmounted_disk_is_told_and_so_is_its_return(disk: Path) -> None:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "scratch", str(disk)], check=True)
     assert look(disk, memory)[""].status is Status.OK
     assert look(disk, memory)["bytes"].status is Status.OK
+
+
+@root
+def test_another_file_system_at_the_same_place_is_told_for_a_day(
+    disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory: dict[str, Any] = {}
+    assert look(disk, memory)[""].status is Status.OK
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "other", str(disk)], check=True)
+    seen = look(disk, memory)
+    assert seen[""].status is Status.CRITICAL
+    assert f"it was tmpfs scratch at {disk}, now tmpfs other is mounted at {disk}" in seen[""].summary
+    assert seen["bytes"].metrics["total"].value == 8 * 1024**2
+    elsewhere = dict(memory)
+    assert look(disk, memory, now=NOW + 86400)[""].status is Status.OK
+    assert look(disk, memory)[""].status is Status.OK
+    subprocess.run(["umount", str(disk)], check=True)
+    assert look(disk, elsewhere)[""].status is Status.OK
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "other", str(disk)], check=True)
+    monkeypatch.setattr("platform.node", lambda: "another-machine")
+    assert look(disk, elsewhere)[""].status is Status.OK
+    subprocess.run(["umount", str(disk)], check=True)
 
 
 @pytest.mark.root

@@ -20,6 +20,8 @@ DEADLINE = 15.0
 _patients: dict[str, Patient] = {}
 """A thread for each path: while one hangs there, no other is sent after it."""
 _FSTAB = "/etc/fstab"
+ACCEPTED = 86400.0
+"""Seconds after which another file system at the same place is taken for the one that should be there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +73,14 @@ def _text(path: str) -> str:
         return ""
 
 
-def judge(path: str, sight: Sight, memory: dict[str, Any]) -> Result:
+def judge(path: str, sight: Sight, memory: dict[str, Any], now: float) -> Result:
     """CRITICAL where it is another file system than before, or read-only; `memory` keeps the former one."""
     memory.pop("hangs", None)
-    return _moved(path, sight, memory) or _read_only(path, sight) or ok(f"{path} is there and not read-only")
+    wrong = _moved(path, sight, memory) or _replaced(path, sight, memory, now)
+    if wrong:
+        return wrong
+    _remember(sight, memory)
+    return _read_only(path, sight) or ok(f"{path} is there and not read-only")
 
 
 def _stuck(path: str, error: StuckError, memory: dict[str, Any], now: float) -> Result:
@@ -120,10 +126,34 @@ def _moved(path: str, sight: Sight, memory: dict[str, Any]) -> Result | None:
             f"there now goes to {now.type} {now.source}"
         )
     memory.pop("unmounted", None)
-    memory["device"] = sight.device
-    if now:
-        memory["mount"] = [now.point, now.type, now.source, now.options]
     return None
+
+
+def _replaced(path: str, sight: Sight, memory: dict[str, Any], now: float) -> Result | None:
+    """CRITICAL for a day where another file system hangs there than before, on the same machine.
+
+    One machine's name for it says nothing of another's, and a disk may be renamed at a boot: the same
+    identity (statvfs(2), f_fsid; 0 where there is none) is the same file system.
+    """
+    it, before = sight.mount, Mount(*memory["mount"]) if "mount" in memory else None
+    if it is None or before is None or memory.get("host") != platform.node():
+        return None
+    same = (it.type, it.source) == (before.type, before.source) or "autofs" in (it.type, before.type)
+    if same or (sight.stat.f_fsid and sight.stat.f_fsid == memory.get("fsid")):
+        return None
+    if now - memory.setdefault("replaced", now) >= ACCEPTED:
+        return None
+    return critical(
+        f"{path} is another file system on {platform.node()}: it was {before.type} {before.source} at "
+        f"{before.point}, now {it.type} {it.source} is mounted at {it.point}"
+    )
+
+
+def _remember(sight: Sight, memory: dict[str, Any]) -> None:
+    memory.pop("replaced", None)
+    memory["host"], memory["fsid"] = platform.node(), sight.stat.f_fsid
+    if sight.mount:
+        memory["mount"] = [sight.mount.point, sight.mount.type, sight.mount.source, sight.mount.options]
 
 
 def _read_only(path: str, sight: Sight) -> Result | None:

@@ -21,6 +21,12 @@ _LEFT = 0.25
 _STEP = 0.6
 """Share of a rise that may come at once."""
 _KEPT = 120
+_STILL = 12 * 3600.0
+"""Seconds without growth, after which a trend may be over."""
+_PAUSE = 1.5
+"""So many times the longest pause that it ever made, a trend has to stand still to be over."""
+_MARKS = 50
+"""Parts of the whole growth: what grows by less than one of them stands still."""
 
 Point = tuple[float, float]
 
@@ -32,10 +38,13 @@ def filling_rate(points: Sequence[Point]) -> float | None:
     is first replaced by the lowest that still comes, then the median of all pairwise slopes is taken
     (Theil-Sen). Repeats within the hour in which quota figures may lag are left out. What began to grow
     lately, beyond all levels of before, counts as fast as it grows since: a calm fortnight does not hide it.
+    What grew and stands still for far longer than it ever paused, half a day at least, grows no more.
     """
     known = _without_repeats(points)
     if not known:
         return None
+    if _stands_still(_lower_envelope(known), points[-1][0]):
+        return 0.0
     rates = [_rate(known), *(_rate(recent) for span in _RECENT if (recent := _beyond(known, span)))]
     return max((rate for rate in rates if rate is not None), default=None)
 
@@ -60,6 +69,18 @@ def _beyond(known: Sequence[Point], span: float) -> Sequence[Point]:
         return ()
     largest = max((b[1] - a[1] for a, b in itertools.pairwise(recent)), default=0.0)
     return recent if largest <= _STEP * (recent[-1][1] - recent[0][1]) else ()
+
+
+def _stands_still(envelope: Sequence[Point], now: float) -> bool:
+    """Whether the growth is over, by the pauses between its marks (see _MARKS)."""
+    begin, end = envelope[0][1], envelope[-1][1]
+    marks, level = [envelope[0][0]], begin
+    for at, height in envelope:
+        if end > begin and height >= level + (end - begin) / _MARKS:
+            marks.append(at)
+            level = height
+    pauses = [later - earlier for earlier, later in itertools.pairwise(marks)]
+    return len(pauses) >= NEEDED and now - marks[-1] > max(_STILL, _PAUSE * max(pauses))
 
 
 def time_to_full(free: float, rate: float | None, points: Sequence[Point]) -> float | None:
