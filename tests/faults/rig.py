@@ -47,6 +47,7 @@ class Rig:
     ) -> None:
         self.home = home
         self.endpoint = endpoint
+        self._output = place / "daemon.output"
         self.python = sys.executable
         self.env = {
             **os.environ,
@@ -77,30 +78,36 @@ class Rig:
 
     def start(self) -> None:
         """Start the daemon, and wait for its first round."""
-        self.daemon = subprocess.Popen(
-            [*self._as_user, self.python, "-m", "watchdogd", "run"],
-            env=self.env,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        with self._output.open("ab") as output:
+            self.daemon = subprocess.Popen(
+                [*self._as_user, self.python, "-m", "watchdogd", "run"],
+                env=self.env,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
         wait_until((self.home / "status.json").exists, 60, "the first round is over")
+
+    @property
+    def output(self) -> str:
+        """What the daemon said on its terminal."""
+        return self._output.read_text()
 
     @property
     def bodies(self) -> list[str]:
         """All messages, oldest first."""
         return [request.body.decode() for request in self.endpoint.requests]
 
-    def told(self, *parts: str) -> bool:
-        """Whether one message holds all of `parts`."""
-        return any(all(part in body for part in parts) for body in self.bodies)
+    def told(self, *parts: str, after: int = 0) -> bool:
+        """Whether one message behind the first `after` ones holds all of `parts`."""
+        return any(all(part in body for part in parts) for body in self.bodies[after:])
 
-    def wait_told(self, *parts: str, within: float = 60) -> Waited[bool]:
-        waited = wait_until(lambda: self.told(*parts), within, f"{parts} is told")
+    def wait_told(self, *parts: str, within: float = 90, after: int = 0) -> Waited[bool]:
+        waited = wait_until(lambda: self.told(*parts, after=after), within, f"{parts} is told")
         print(f"{parts} told after {waited.seconds:.1f} s")
         return waited
 
-    def pull(self, within: float = 30) -> float:
+    def pull(self, within: float = 90) -> float:
         """Break a lever and mend it: both is told. Returns the seconds until the first."""
         lever = self._unused.pop()
         moved = lever.rename(lever.with_name(f"{lever.name}-moved"))

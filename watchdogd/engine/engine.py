@@ -105,6 +105,7 @@ class Engine:
         self._new_gaps: tuple[Gap, ...] = ()
         self._untold: tuple[Result, ...] = ()
         self._unusable = ""
+        self._unwritten = ""
         kept = past.memories.get(KEPT, {})
         self._acting = Acting(home, kept, dry=dry, certain=not storage.unread)
 
@@ -275,8 +276,9 @@ class Engine:
             if not self._ledger.trouble:
                 self._intake.settle()
             self._publish(record.at)
-        except (WatchdogError, OSError) as error:
-            self.troubles["home"] = f"home cannot be written: {error}"
+            self._unwritten = ""
+        except (WatchdogError, OSError) as error:  # it was judged already: the next round tells
+            self._unwritten = f"home cannot be written: {error}"
 
     def _publish(self, now: float) -> None:
         known = [check.name for check in self.setup.checks]
@@ -298,7 +300,7 @@ class Engine:
 
     def reload(self) -> bool:
         """Take up what people changed; True where config.toml did, so that channels may be others."""
-        self.troubles["home"] = ""
+        self.troubles["home"] = self._unwritten
         before, self.setup = self.setup, self._changes.config(self.setup)
         changed = self.setup is not before
         dropped = _sources(self.setup)

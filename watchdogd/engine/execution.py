@@ -21,7 +21,7 @@ from watchdogd.plugin import History, Result, unknown
 from watchdogd.units import iso
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from watchdogd.engine.call import Reply
     from watchdogd.engine.catalog import Source
@@ -87,9 +87,7 @@ class Execution:
         self._workers.submit(self.looks.calls(ready, setup.checks, setup.config, now, over))
         self._out |= {check.name: check for check in ready}
         self._footing.begin(setup, book, now)
-        waiting = [check for check in ready if self.looks.waits(check)]
-        self._held += waiting
-        self._submit([check for check in ready if check not in waiting], marks)
+        self._hold([*self._held, *ready], marks)
         started = {check.name: now for check in ready}
         self._started |= started
         return started
@@ -98,6 +96,14 @@ class Execution:
         """When something is due, or may have come, within an interval (seconds since the epoch)."""
         soonest = min(next_due(setup.checks, self._started, now), now + setup.config.daemon.interval)
         return min(soonest, now + LINGER) if self._workers.busy else soonest
+
+    def _hold(self, checks: Iterable[Check], marks: dict[str, str]) -> None:
+        """Submit those that have what they need; the others are held until a look came."""
+        ready: list[Check] = []
+        self._held = []
+        for check in checks:
+            (self._held if self.looks.waits(check) else ready).append(check)
+        self._submit(ready, marks)
 
     def _submit(self, checks: Sequence[Check], marks: dict[str, str]) -> None:
         pasts = self._pasts(checks)
@@ -164,9 +170,7 @@ class Execution:
             for reply in self._workers.collect(min(left, 60.0)):
                 if (snapshot := self.looks.take(reply, self._clock())) is not None:
                     observations.append(self._footing.queue(snapshot))
-                    ready = [check for check in self._held if not self.looks.waits(check)]
-                    self._held = [check for check in self._held if check not in ready]
-                    self._submit(ready, self._finished_marks())
+                    self._hold(self._held, self._finished_marks())
                 elif (answer := self._footing.take(reply)) is not None:
                     observations.append(answer)
                 elif (check := self._out.pop(reply.key, None)) is not None:

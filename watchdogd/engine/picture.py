@@ -30,7 +30,8 @@ class Picture:
         self._inherited: list[dict[str, Any]] | None = None
 
     def publish(self, picture: dict[str, Any], known: Sequence[str]) -> None:
-        """`known`: all checks by name, in order. OSError or StuckError where home does not take it."""
+        """`known`: all checks by name, in order. OSError or StuckError where home does not
+        take it, also where it could be overwritten."""
         self._patient.attempt(partial(self._write, picture, known))
 
     def _write(self, picture: dict[str, Any], known: Sequence[str]) -> None:
@@ -43,6 +44,8 @@ class Picture:
                 raise
             if not home.overwrite(home.status, text):
                 home.overwrite(home.status, json.dumps(picture | {"checks": []}))
+            why = "it takes no new file: it is full (bytes or inodes) or over quota: free space"
+            raise OSError(error.errno, why, str(home.path)) from None
 
     def _with_inherited(self, said: list[dict[str, Any]], known: Sequence[str]) -> list[dict[str, Any]]:
         """What was said, and what checks that have not spoken here said before; in the order of `known`."""
