@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 
 import psutil
@@ -115,6 +117,16 @@ class Rig:
         moved.rename(lever)
         self.wait_told(f"[RESOLVED] {lever.name}", within=within)
         return told.seconds
+
+    def wait_well(self) -> None:
+        """Wait for a round after now that left no incident open."""
+        now = time.time()
+
+        def well() -> bool:
+            status = json.loads(self.verb("status", "--json").stdout)
+            return not status["incidents"] and datetime.fromisoformat(status["last_round"]).timestamp() > now
+
+        wait_until(well, 120, "all is well again", every=0.5)
 
     @property
     def family(self) -> list[psutil.Process]:

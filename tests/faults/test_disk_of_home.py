@@ -123,7 +123,7 @@ def test_each_fault_is_told_beside_all_else_and_nothing_is_lost(
             with fault(disk, rig):
                 rig.pull()
                 rig.wait_told("CRITICAL", "bloom-watch", *words, after=before)
-            wait_until(lambda: rig.verb("status").returncode == 0, 90, "all is well again", every=0.5)
+            rig.wait_well()
         wait_until(lambda: rig.recorded() == rig.pulled, 60, "all that was told is recorded", every=0.5)
         assert rig.daemon.poll() is None
     finally:
