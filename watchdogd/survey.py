@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pwd
 import re
 import shutil
 import socket
@@ -13,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from watchdogd import command
+from watchdogd.actions.switches import user
 from watchdogd.engine.patient import Patient, StuckError
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _accounts() -> tuple[str, ...]:
             "show",
             "assoc",
             "where",
-            "user=" + _user(),
+            "user=" + user(os.geteuid()),
             "format=account",
         ],
         deadline=_DEADLINE,
@@ -132,10 +132,6 @@ def _places() -> dict[str, str]:
                 found[name.lower()] = path
     patient.close()
     return found
-
-
-def _user() -> str:
-    return pwd.getpwuid(os.geteuid()).pw_name
 
 
 def _listens(host: str, port: int) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import grp
 import os
-import pwd
 from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from watchdogd.actions.switches import user
 from watchdogd.engine.call import Call
 from watchdogd.engine.catalog import Source
 from watchdogd.jobs import Snapshot
@@ -136,7 +136,7 @@ def slurm_users(config: Config) -> frozenset[str]:
             return frozenset(grp.getgrnam(config.slurm.group).gr_mem)
         except KeyError:
             return frozenset()
-    return frozenset({pwd.getpwuid(os.geteuid()).pw_name})
+    return frozenset({user(os.geteuid())})
 
 
 def _by_name(items: Iterable[Any]) -> dict[str, list[Any]]:
