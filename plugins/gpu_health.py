@@ -23,6 +23,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from watchdogd.checks import entry, spoken
 from watchdogd.checks.working import running
 from watchdogd.gpus import faults, together
 from watchdogd.gpus.faults import Fault, Limits
@@ -40,8 +41,6 @@ from watchdogd.plugin import (
     Snapshot,
     Status,
     check,
-    notice,
-    ok,
     unknown,
     warning,
 )
@@ -124,21 +123,17 @@ def _judged(
     now: float,
     deadline: float,
 ) -> Iterator[Result]:
-    if snapshot.jobs is None:
-        yield unknown(f"whether the run's job lives cannot be found out: {snapshot.trouble}")
+    jobs = running(run, snapshot)
+    if bar := entry.barred(snapshot, jobs):
+        yield bar
+        if bar.status is Status.OK:
+            yield from spoken.ends(book.spoken, (), words="belongs to no job", quiet=True)
         return
-    job = next(iter(running(run, snapshot)), None)
-    if job is None:
-        yield ok("not judged: no job runs")
-        yield from (Result(Status.OK, "no job runs", subject=said, quiet=True) for said in book.said)
-        book.said = []
-        return
+    job = jobs[0]
     book.begin(job.raw_id, now)
     seen = look(run, job, deadline=deadline, now=now, skip=book.resting(now))
     if seen.closed:
-        yield ok(f"not judged: {seen.closed}")
-        if not book.told:
-            yield notice(f"the GPUs of {run.name} cannot be watched: {seen.closed}")
+        yield from entry.closed(f"the GPUs of {run.name}", seen.closed, told=book.told)
         book.told = True
         return
     book.heard(seen.nodes, now)
@@ -167,16 +162,9 @@ def judge(
         *_idle(moment, gpus, book, patience, now),
     ]
     yield _whole(gpus, moment, len(nodes), silent, limits)
-    results += _well_again({result.subject for result in results}, silent, book)
+    hidden = {subject for subject in book.spoken if subject.partition("/")[0] in silent}
+    results += spoken.ends(book.spoken, results, hidden=hidden)
     yield from _with_nodes(results, nodes, limits)
-
-
-def _well_again(bad: set[str], silent: set[str], book: Memory) -> Iterator[Result]:
-    """OK for what was told of before and is not now; nothing of nodes that did not answer."""
-    for subject in book.said:
-        if subject not in bad and subject.partition("/")[0] not in silent:
-            yield ok(f"{subject} is well again", subject=subject)
-    book.said = list(dict.fromkeys([*book.said, *sorted(bad)]))[-Memory.SAID :]
 
 
 # ------------------------------------------------------------------ the whole job

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from watchdogd.checks import entry, spoken
 from watchdogd.checks.trend import filling_rate, time_to_full
 from watchdogd.checks.working import running
 from watchdogd.plugin import (
@@ -29,7 +30,6 @@ from watchdogd.plugin import (
     Status,
     check,
     critical,
-    notice,
     ok,
     unknown,
     warning,
@@ -37,8 +37,6 @@ from watchdogd.plugin import (
 from watchdogd.probe.nodelook import look
 from watchdogd.readers.usage import Memory, Process
 from watchdogd.units import format_duration, format_size
-
-_SAID = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +79,8 @@ def memory_leak(
     limits = Limits(memory_free, used_up_within, warm_up)
     found = list(_judged(run, snapshot, history, memory, limits, now, deadline))
     yield from found
-    subjects = {result.subject for result in found}
-    gone = [str(node) for node in memory.get("said", []) if node not in subjects]
-    if snapshot.jobs is not None:
-        yield from (Result(Status.OK, "the run has left it", subject=node, quiet=True) for node in gone)
-        memory["said"] = sorted(subjects - {""})[:_SAID]
+    if found[0].status is not Status.UNKNOWN:
+        yield from spoken.ends(memory.setdefault("spoken", {}), found, words="is left by the run", quiet=True)
 
 
 def _judged(
@@ -97,33 +92,28 @@ def _judged(
     now: float,
     deadline: float,
 ) -> Iterator[Result]:
-    if snapshot.jobs is None:
-        yield unknown(f"whether the run's job lives cannot be found out: {snapshot.trouble}")
-        return
     jobs = running(run, snapshot)
-    if not jobs:
-        yield ok("not judged: no job runs")
+    if bar := entry.barred(snapshot, jobs):
+        yield bar
         return
     seen = look(run, jobs, deadline=deadline, now=now)
     if seen.closed:
-        yield ok(f"not judged: {seen.closed}")
-        if not memory.get("told"):
-            yield notice(f"the memory of {run.name} cannot be watched: {seen.closed}")
+        yield from entry.closed(f"the memory of {run.name}", seen.closed, told="told" in memory)
         memory["told"] = True
         return
-    held_by = {node: usage.memory for node, usage in seen.nodes.items() if usage.memory is not None}
-    yield whole(held_by)
+    held_by = {node: usage.memory for node, usage in seen.told.items() if usage.memory is not None}
+    yield whole(held_by, seen.trouble)
     since = max(job.started_at or 0.0 for job in jobs) + limits.warm_up
     for node, held in held_by.items():
         past = [point for point in history.series("anonymous", node) if point[0] >= since]
         yield judge(node, held, limits, [*past, (now, held.anonymous)])
-    yield from (unknown(f"{node}: {why}", subject=node) for node, why in seen.silent.items() if node)
+    yield from (unknown(f"{node}: {why}", subject=node) for node, why in seen.silent.items())
 
 
-def whole(nodes: Mapping[str, Memory]) -> Result:
-    """The node with the least left."""
+def whole(nodes: Mapping[str, Memory], trouble: str = "") -> Result:
+    """The node with the least left; `trouble` is why no node could be asked."""
     if not nodes:
-        return unknown("no node of the run tells of its memory")
+        return unknown(trouble or "no node of the run tells of its memory")
     node, least = min(nodes.items(), key=lambda item: item[1].left / max(item[1].total, 1.0))
     count = f"{len(nodes)} node{'' if len(nodes) == 1 else 's'}"
     return ok(f"{count}; least is left on {_left(node, least)}")

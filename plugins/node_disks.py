@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from watchdogd.checks import room
+from watchdogd.checks import entry, room, spoken
 from watchdogd.checks.room import Verdict, Wish
+from watchdogd.checks.working import running
 from watchdogd.plugin import (
     AmountField,
     Duration,
@@ -25,15 +26,11 @@ from watchdogd.plugin import (
     Status,
     check,
     critical,
-    notice,
-    ok,
     unknown,
 )
 from watchdogd.probe.nodelook import look
 from watchdogd.readers.quota.limit import BYTES, FILE_SYSTEM, INODES, Limit
 from watchdogd.readers.usage import Disk, Usage
-
-_SAID = 500
 
 
 @check(every="2m", timeout="60s", follows=("job_liveness",))
@@ -61,12 +58,8 @@ def node_disks(
     wishes = {BYTES: Wish(warn_free, crit_free), INODES: Wish(warn_inodes_free, crit_inodes_free)}
     found = list(_judged(run, snapshot, memory, node_disks, wishes, now, deadline))
     yield from found
-    if snapshot.jobs is None:
-        return
-    bad = [result.subject for result in found if result.subject]
-    said = [str(subject) for subject in memory.get("said", []) if subject not in bad]
-    yield from (ok(f"{subject} is well again, or left behind", subject=subject) for subject in said)
-    memory["said"] = list(dict.fromkeys([*said, *bad]))[-_SAID:]
+    if found[0].status is not Status.UNKNOWN:
+        yield from spoken.ends(memory.setdefault("spoken", {}), found)
 
 
 def _judged(
@@ -79,23 +72,20 @@ def _judged(
     deadline: float,
 ) -> Iterator[Result]:
     """The whole, and what is wrong with single disks and nodes."""
-    if snapshot.jobs is None:
-        yield unknown(f"whether the run's job lives cannot be found out: {snapshot.trouble}")
-        return
-    name = run.name if snapshot.backend == "process" else run.job_name
-    jobs = [job for job in snapshot.of(name) if job.state == "RUNNING"]
-    if not jobs:
-        yield ok("not judged: no job runs")
+    jobs = running(run, snapshot)
+    if bar := entry.barred(snapshot, jobs):
+        yield bar
         return
     seen = look(run, jobs, deadline=deadline, now=now, paths=paths)
     if seen.closed:
-        yield ok(f"not judged: {seen.closed}")
-        if not memory.get("told"):
-            yield notice(f"the node disks of {run.name} cannot be watched: {seen.closed}")
+        yield from entry.closed(f"the node disks of {run.name}", seen.closed, told="told" in memory)
         memory["told"] = True
         return
-    yield from judge(seen.nodes, paths, wishes)
-    yield from (unknown(f"{node}: {why}", subject=node) for node, why in seen.silent.items() if node)
+    if seen.trouble:
+        yield unknown(seen.trouble)
+        return
+    yield from judge(seen.told, paths, wishes)
+    yield from (unknown(f"{node}: {why}", subject=node) for node, why in seen.silent.items())
 
 
 def judge(nodes: Mapping[str, Usage], paths: tuple[str, ...], wishes: Mapping[str, Wish]) -> Iterator[Result]:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from watchdogd import command
-from watchdogd.checks import blame
+from watchdogd.checks import blame, spoken
 from watchdogd.checks.blame import Suspect
 from watchdogd.errors import UnreadableError
 from watchdogd.nearest import nearest
@@ -36,8 +36,6 @@ from watchdogd.plugin import (
 from watchdogd.readers import hostlist, sinfo, slurmtext
 from watchdogd.readers.sinfo import Node
 from watchdogd.units import iso
-
-_SAID = 200
 
 
 @check(every="10m", timeout="45s")
@@ -168,9 +166,5 @@ def _remembered(found: Sequence[Result], memory: dict[str, Any], certain: bool) 
     """Those, and OK for what was told of before; nothing where the queue could not be seen."""
     bad = {result.subject: result for result in found}
     yield from bad.values()
-    said = [str(name) for name in memory.get("said", [])]
     if certain:
-        yield from (
-            ok(f"{name}: nothing is wrong any more", subject=name) for name in said if name not in bad
-        )
-    memory["said"] = list(dict.fromkeys([*said, *bad]))[-_SAID:]
+        yield from spoken.ends(memory.setdefault("spoken", {}), found, words="has nothing wrong any more")

@@ -397,10 +397,11 @@ def test_nothing_is_judged_without_a_job(machine: Machine) -> None:
     machine.tool("nvidia-smi", sample("nvidia-table.txt"))
     assert machine.bad()
     machine.job = None
-    found = machine.look()
-    assert {each.status for each in found.values()} == {Status.OK}
-    assert all(each.quiet for subject, each in found.items() if subject)
-    assert set(machine.look()) == {""}
+    for _ in range(3):  # as often as the end has to be confirmed
+        found = machine.look()
+        assert len(found) > 1
+        assert {each.status for each in found.values()} == {Status.OK}
+        assert all(each.quiet for subject, each in found.items() if subject)
 
 
 # ------------------------------------------------------------------ the figures of each node

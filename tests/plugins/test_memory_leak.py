@@ -68,9 +68,17 @@ def test_what_is_no_leak(points: list[float]) -> None:
     assert told(points).status is Status.OK
 
 
-def rounds(run: Run, snapshot: Snapshot, memory: dict[str, Any], history: History) -> dict[str, Result]:
-    given = {"run": run, "snapshot": snapshot, "memory": memory, "history": history, "now": time.time()}
-    results = LEAK.results({"memory_free": Amount(absolute=1), "deadline": 10.0}, given)
+def rounds(
+    run: Run, snapshot: Snapshot, memory: dict[str, Any], past: History | None = None, free: int = 1
+) -> dict[str, Result]:
+    given = {
+        "run": run,
+        "snapshot": snapshot,
+        "memory": memory,
+        "history": past or History(),
+        "now": time.time(),
+    }
+    results = LEAK.results({"memory_free": Amount(absolute=free), "deadline": 10.0}, given)
     return {result.subject: result for result in results if not result.notice}
 
 
@@ -83,14 +91,18 @@ def test_a_plain_process_and_what_it_started() -> None:
             job = Job(str(running.pid), "1", "run-17", ME, "RUNNING", started_at=time.time())
             seen = Snapshot(time.time(), (job,), backend="process")
             memory: dict[str, Any] = {}
-            found = rounds(Run("run-17", "run-17", backend="process"), seen, memory, History())
+            run = Run("run-17", "run-17", backend="process")
+            found = rounds(run, seen, memory)
+            short = rounds(run, seen, memory, free=10**15)
         finally:
             running.kill()
     [node] = set(found) - {""}
     assert 64 << 20 <= found[node].metrics["anonymous"].value < 256 << 20
     assert found[node].status is Status.OK
-    gone = rounds(Run("run-17", "run-17", backend="process"), Snapshot(0.0, ()), memory, History())
-    assert (gone[node].status, gone[node].quiet) == (Status.OK, True)
+    assert short[node].status is Status.CRITICAL
+    for _ in range(3):  # as often as the end has to be confirmed
+        gone = rounds(run, Snapshot(0.0, ()), memory)
+        assert (gone[node].status, gone[node].quiet) == (Status.OK, True)
 
 
 JOB = Job("88", "88", "tr11", ME, "RUNNING", nodes="node[2-3]", started_at=START)
@@ -112,15 +124,15 @@ def test_samples_of_this_job_are_read_and_old_or_missing_ones_are_unknown(
     run, seen = Run("run-17", "tr11", inbox=str(tmp_path)), Snapshot(0.0, (JOB,))
     for node in ("node2", "node3"):
         leave(tmp_path, node)
-    assert {node: each.status for node, each in rounds(run, seen, {}, History()).items()} == {
+    assert {node: each.status for node, each in rounds(run, seen, {}).items()} == {
         "": Status.OK,
         "node2": Status.OK,
         "node3": Status.OK,
     }
     leave(tmp_path, "node2", job="77")
-    found = rounds(run, seen, {}, History())
-    assert {each.status for each in found.values()} == {Status.UNKNOWN}
-    assert "srun cannot be run" in found["node2"].summary
+    found = rounds(run, seen, {})
+    assert {node: each.status for node, each in found.items()} == {"": Status.UNKNOWN}
+    assert "no node of job 88 could be asked: srun cannot be run" in found[""].summary
 
 
 def test_the_past_of_an_earlier_job_and_the_warm_up_do_not_count(
@@ -150,5 +162,5 @@ def test_no_way_in_is_told_once(tmp_path: Path) -> None:
 
 
 def test_a_queue_that_does_not_answer_is_unknown() -> None:
-    found = rounds(Run("run-17", "tr11"), Snapshot(0.0, None, "no answer"), {"said": ["node2"]}, History())
+    found = rounds(Run("run-17", "tr11"), Snapshot(0.0, None, "no answer"), {"spoken": {"node2": 0}})
     assert {node: each.status for node, each in found.items()} == {"": Status.UNKNOWN}

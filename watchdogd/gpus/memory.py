@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from watchdogd.readers.gpu.probe import Node
 from watchdogd.units import iso
@@ -26,16 +26,14 @@ class Memory:
     """JSON values.
 
     By key (the UUID where it is known): the last `counters`, their `rises` in this job, `bad` ones.
-    `said` are subjects that were not OK in this job, `labels` the GPUs of each node, `used` those that
-    worked.
+    `spoken` are subjects that were not OK (see checks.spoken), `labels` the GPUs of each node, `used` those
+    that worked.
     """
-
-    SAID: ClassVar[int] = 200
 
     job: str = ""
     since: float = 0.0
     told: bool = False
-    said: list[str] = field(default_factory=list)
+    spoken: dict[str, int] = field(default_factory=dict)
     labels: dict[str, list[str]] = field(default_factory=dict)
     keys: dict[str, str] = field(default_factory=dict)
     counters: dict[str, list[int | None]] = field(default_factory=dict)
