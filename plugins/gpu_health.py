@@ -163,7 +163,7 @@ def judge(
     ]
     yield _whole(gpus, moment, len(nodes), silent, limits)
     hidden = {subject for subject in book.spoken if subject.partition("/")[0] in silent}
-    results += spoken.ends(book.spoken, results, hidden=hidden)
+    results += spoken.ends(book.spoken, results, words="is well again", hidden=hidden)
     yield from _with_nodes(results, nodes, limits)
 
 

@@ -108,7 +108,7 @@ class Cluster:
         env: Mapping[str, str] | None = None,
         stdin: str = "",
         check: bool = True,
-        timeout: float = 60.0,
+        timeout: float = 180.0,
     ) -> subprocess.CompletedProcess[str]:
         """Runs a program as `user` (or "root") in a clean environment, to which `env` adds.
 

@@ -163,7 +163,7 @@ def test_a_reader_that_left_is_no_complaint() -> None:
         assert process.stderr
         process.stdout.close()
         assert process.stderr.read() == b""
-        assert process.wait(60) == 141
+        assert process.wait(240) == 141
 
 
 def test_a_full_output_is_one_line() -> None:

@@ -166,7 +166,7 @@ def test_a_killed_holder_of_this_node_is_replaced_at_once(home: Home, contenders
     first.ask("lease.acquire()")
     first.signal(signal.SIGKILL)  # not reaped yet: a zombie is dead too
     begin = time.monotonic()
-    assert second.ask("lease.wait(20)") == "None"
+    assert second.ask("lease.wait(240)") == "None"
     assert time.monotonic() - begin < 5
 
 
@@ -191,7 +191,7 @@ def test_a_dead_holder_of_another_node_is_replaced_in_time(home: Home, quick: No
     elsewhere(home)
     assert second.acquire() is not None
     begin = time.monotonic()
-    assert second.wait(20) is None
+    assert second.wait(240) is None
     assert time.monotonic() - begin >= module.STALE - 0.5
     assert (first.held(), second.held()) == (False, True)
 
@@ -202,7 +202,7 @@ def test_one_that_died_long_ago_is_only_watched_for_a_while(home: Home, quick: N
     path = max(folder_of(home).glob("0*"))
     os.utime(path, (1, 1))
     begin = time.monotonic()
-    assert Lease(home).wait(20) is None
+    assert Lease(home).wait(240) is None
     assert time.monotonic() - begin < module.STALE - 0.2
 
 
@@ -234,7 +234,7 @@ def test_where_the_file_system_takes_the_clients_clocks(home: Home, quick: None)
         os.utime(path, (behind, behind))
         assert second.acquire() is not None
         time.sleep(0.2)
-    assert second.wait(10) is None
+    assert second.wait(240) is None
 
 
 def test_a_successor_asks_and_the_holder_hands_over(home: Home, contenders: Contenders) -> None:
@@ -352,7 +352,7 @@ def test_what_is_no_record_is_held_by_nobody_known(home: Home, quick: None) -> N
     holder = Lease(home).acquire()
     assert str(holder) == "process 0 on another node"
     lease = Lease(home)
-    assert lease.wait(10) is None
+    assert lease.wait(240) is None
     assert lease.serial == 5
 
 

@@ -26,7 +26,7 @@ LINE = b"iteration 100 | lm loss: 2.5 | elapsed time per iteration (ms): 9000\n"
 def file_calls(words: list[str], trace: Path) -> int:
     """Calls that name a file, those that fail included, children's too."""
     subprocess.run(
-        ["strace", "-f", "-qq", "-e", "trace=%file", "-o", trace, *words], check=False, timeout=120
+        ["strace", "-f", "-qq", "-e", "trace=%file", "-o", trace, *words], check=False, timeout=300
     )
     return sum(1 for line in trace.read_text(errors="replace").splitlines() if re.match(r"\d+\s+\w+\(", line))
 

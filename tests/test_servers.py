@@ -130,7 +130,7 @@ class TestMailbox:
         client.start()
         wait_until(lambda: mailbox.attempts, 10.0, "the client is there")
         mailbox.down()
-        client.join(10.0)
+        client.join(240)
         assert len(failures) == 1
 
     def test_starttls_and_login_are_required(self, mailbox: Mailbox) -> None:

@@ -65,7 +65,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     yield begin
     for process in started:
         os.killpg(process.pid, 9)
-        process.communicate(timeout=20)
+        process.communicate(timeout=240)
 
 
 def tool() -> str:

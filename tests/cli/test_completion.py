@@ -58,7 +58,7 @@ def fish(home: Path, *words: str) -> set[str]:
 
 def offered(argv: list[str], home: Path) -> set[str]:
     env = {"WATCHDOGD_HOME": str(home), "HOME": str(home), "PATH": "/usr/bin:/bin"}
-    done = subprocess.run(argv, capture_output=True, text=True, env=env, timeout=60, check=True)
+    done = subprocess.run(argv, capture_output=True, text=True, env=env, timeout=300, check=True)
     assert done.stderr == ""
     return set(done.stdout.split("\n")) - {""}
 

@@ -73,7 +73,7 @@ def start(home: Path) -> Iterator[Start]:
     for process in started:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        process.communicate(timeout=20)
+        process.communicate(timeout=240)
 
 
 def python(script: str, *words: str) -> list[str]:
@@ -86,7 +86,7 @@ def ready(process: subprocess.Popen[str]) -> None:
 
 
 def end(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=240)
     assert "Traceback" not in err
     return process.returncode, out, err
 
@@ -182,7 +182,7 @@ def test_under_a_launcher_that_takes_no_signal_the_program_is_asked(
 
 
 def test_what_takes_no_signal_ends_with_all_that_is_under_it(start: Start, home: Path) -> None:
-    process = start("--", "sh", "-c", "sleep 3000 & echo ready; echo $!; wait")
+    process = start("--", "sh", "-c", "sleep 3000 & echo ready; echo $!; wait; kill -USR1 $$")
     ready(process)
     assert process.stdout is not None
     child = int(process.stdout.readline())
@@ -284,7 +284,7 @@ def test_cmd_inherits_open_files_as_mpi_needs_under_srun(start: Start) -> None:
 
 def test_cmd_reads_guards_input(start: Start) -> None:
     process = start("--", "cat", stdin=subprocess.PIPE)
-    out, _ = process.communicate("hello\n", timeout=60)
+    out, _ = process.communicate("hello\n", timeout=300)
     assert out == "hello\n"
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_verbs import Dog
 from tests.lab import accounts
+from tests.lab.dog import Dog
 from tests.waiting import wait_until
 
 
@@ -136,4 +136,4 @@ def test_a_plugin_that_is_refused_is_in_the_log_and_told_once(dog: Dog) -> None:
         assert log.read_text().count(told) == 1
     finally:
         daemon.terminate()
-        daemon.communicate(timeout=60)
+        daemon.communicate(timeout=240)

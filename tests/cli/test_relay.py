@@ -162,8 +162,8 @@ def test_beside_a_living_daemon_without_a_way_out_each_message_comes_once(site: 
     finally:
         relay.send_signal(signal.SIGTERM)
         daemon.send_signal(signal.SIGTERM)
-        said, complaints = relay.communicate(timeout=120)
-        daemon.communicate(timeout=120)
+        said, complaints = relay.communicate(timeout=240)
+        daemon.communicate(timeout=240)
     assert "Traceback" not in said + complaints
     statuses = {request.json()["key"]: request.json()["status"] for request in site.endpoint.requests}
     assert list(statuses.values()) == ["CRITICAL", "RESOLVED"] * 2
@@ -181,7 +181,7 @@ def test_two_relays_share_the_work(site: Site) -> None:
     store.close()
     site.endpoint.behave(_slowly)
     relays = [site.start("relay", "--every", "0.2s") for _ in range(2)]
-    assert [relay.communicate(timeout=120)[1] for relay in relays] == ["", ""]
+    assert [relay.communicate(timeout=240)[1] for relay in relays] == ["", ""]
     assert [relay.returncode for relay in relays] == [0, 0]
     assert site.arrived() == dict.fromkeys(keys, 1)
 
@@ -238,5 +238,5 @@ def test_a_test_message_that_went_well_ends_the_rest_of_a_channel(site: Site) ->
         wait_until(lambda: len(site.endpoint.requests) > tried + 1, 120, "it is tried again at once")
     finally:
         daemon.terminate()
-        daemon.communicate(timeout=120)
+        daemon.communicate(timeout=240)
     assert site.endpoint.requests[-1].json()["headline"] == "[CRITICAL] flag: it is red"

@@ -41,7 +41,7 @@ def test_it_draws_until_it_is_ended(tmp_path: Path, colour: dict[str, str], esca
     try:
         wait_until(drawn, 60, "the picture is drawn")
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 130
+        assert process.wait(240) == 130
     finally:
         process.kill()
         process.wait()

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 
+from tests.lab.dog import Dog
 from tests.waiting import wait_until
 from watchdogd.cli import main
 from watchdogd.cli.plugins import type_name
@@ -38,50 +36,15 @@ crit_free = "1B"
 """
 
 
-class Dog:
-    """watchdogd on one home."""
-
-    def __init__(self, home: Path) -> None:
-        self.home = home
-        self.env = {**os.environ, "WATCHDOGD_HOME": str(home)}
-
-    def __call__(self, *words: str) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "watchdogd", *words],
-            env=self.env,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert "Traceback" not in done.stdout + done.stderr
-        return done
-
-    def json(self, *words: str) -> Any:
-        return json.loads(self(*words, "--json").stdout)
-
-    def alerts(self) -> str:
-        path = self.home / "alerts.log"
-        return path.read_text() if path.exists() else ""
-
-
 @pytest.fixture
 def dog(tmp_path: Path) -> Dog:
-    dog = Dog(tmp_path / "home")
-    assert dog("init").returncode == 0
-    (dog.home / "config.toml").write_text(CONFIG)
-    return dog
+    return Dog(tmp_path / "home").settle(CONFIG)
 
 
 @pytest.fixture
 def daemon(dog: Dog) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "watchdogd", "run"], env=dog.env, stdout=subprocess.PIPE, text=True
-    )
-    wait_until(lambda: dog.json("status")["last_round"], 60, "the first round is over")
-    yield process
-    process.terminate()
-    process.communicate(timeout=60)
+    with dog.running() as process:
+        yield process
 
 
 @pytest.fixture
@@ -213,7 +176,7 @@ def test_a_second_daemon_says_who_has_the_lease_and_a_tick_does_nothing(
     assert tick.returncode == 0
     assert "nothing done" in tick.stdout
     daemon.terminate()
-    daemon.wait(60)
+    daemon.wait(240)
     assert dog("status").returncode == 3
     assert dog("tick").returncode == 0
 

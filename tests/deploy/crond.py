@@ -76,7 +76,7 @@ class Cron:
         """cron first, then whatever it has just started: all that lives in its namespace."""
         place = self._place(self._daemon.pid)
         self._daemon.terminate()
-        self._daemon.wait(30)
+        self._daemon.wait(240)
         processes.end(each for each in psutil.process_iter() if place and self._place(each.pid) == place)
 
     @staticmethod

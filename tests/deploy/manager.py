@@ -76,7 +76,7 @@ class Manager:
             [*inside, *as_user, *environment, "systemctl", "--user", *words],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             check=False,
         )
         assert not check or done.returncode == 0, done.stdout + done.stderr
@@ -92,4 +92,4 @@ class Manager:
 
     def _end(self) -> None:
         self._leader.terminate()
-        self._leader.wait(120)
+        self._leader.wait(240)

@@ -114,7 +114,7 @@ def test_ensure_from_cron_starts_one_chain_and_brings_it_back(slurm: Cluster, ho
         back = wait_until(acts, MINUTE + CHAIN, "cron has brought the chain back", every=0.5).value
         assert not set(back) & set(pair)
     assert log_of(home) == ""
-    slurm.run_as("alice", [str(slurm.watchdogd), "--home", str(home.path), "stop"], timeout=150)
+    slurm.run_as("alice", [str(slurm.watchdogd), "--home", str(home.path), "stop"], timeout=300)
 
 
 def test_what_goes_wrong_under_cron_is_in_its_log(slurm: Cluster, home: Home) -> None:

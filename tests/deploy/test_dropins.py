@@ -38,7 +38,7 @@ def edited(name: str, folder: Path, **settings: str) -> Path:
 def run(path: Path, **env: str) -> subprocess.CompletedProcess[str]:
     words = ["python3", str(path)] if "python3" in path.read_text().partition("\n")[0] else [str(path)]
     return subprocess.run(
-        words, capture_output=True, text=True, timeout=60, check=False, env={**os.environ, **env}
+        words, capture_output=True, text=True, timeout=300, check=False, env={**os.environ, **env}
     )
 
 

@@ -93,7 +93,7 @@ def test_ensure_starts_one_chain(site: Site) -> None:
     assert site.submit(site.ensure) == "COMPLETED", site.log()
     assert len(links()) == 2
     assert site.log() == ""
-    site.slurm.run_as("alice", [site.slurm.watchdogd, "--home", site.home.path, "stop"], timeout=150)
+    site.slurm.run_as("alice", [site.slurm.watchdogd, "--home", site.home.path, "stop"], timeout=300)
 
 
 def test_tick_makes_a_round(site: Site) -> None:

@@ -65,7 +65,7 @@ def test_systemd_finds_no_fault_with_the_unit(service: Service) -> None:
         env={**os.environ, "XDG_RUNTIME_DIR": str(service.home.path)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert (done.returncode, done.stdout + done.stderr) == (0, "")

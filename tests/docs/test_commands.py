@@ -53,7 +53,7 @@ class Reader:
     def type(self, line: str) -> subprocess.CompletedProcess[str]:
         """A line in a shell."""
         words: list[str | Path] = ["bash", "-c", line]
-        return self.slurm.run_as("alice", words, cwd=self.place, env=self.env, check=False, timeout=150)
+        return self.slurm.run_as("alice", words, cwd=self.place, env=self.env, check=False, timeout=300)
 
     def do(self, step: Step) -> None:
         """A step; AssertionError where it fails."""

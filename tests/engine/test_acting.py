@@ -137,7 +137,7 @@ def test_a_hang_from_evidence_to_the_end_of_the_process(place: Place) -> None:
     assert any("save switch of glide set by" in line for line in place.told)
     order = [line.split()[1] for line in place.about("for incident")]
     assert order == ["stacks", "exec", "save-switch", "cancel"]
-    assert place.training.wait(20) == -signal.SIGTERM
+    assert place.training.wait(240) == -signal.SIGTERM
     assert "SIGTERM is sent to" in place.about("cancel for")[0]
 
 
@@ -217,7 +217,7 @@ def test_nothing_that_ends_a_job_is_done_where_it_cannot_be_recorded(
         assert place.about("cancel for") == []
         monkeypatch.setattr(type(parts.engine._ledger), "keep", trouble)
         place.rounds(parts, "cancel for incident")
-    assert place.training.wait(20) == -signal.SIGTERM
+    assert place.training.wait(240) == -signal.SIGTERM
 
 
 def test_a_dry_run_of_actions(place: Place) -> None:
@@ -258,4 +258,4 @@ def test_a_tick_ends_when_all_is_done(place: Place) -> None:
         "[OK] glide: stacks",
         "[OK] glide: cancel",
     ]
-    assert place.training.wait(20) == -signal.SIGTERM
+    assert place.training.wait(240) == -signal.SIGTERM

@@ -7,15 +7,14 @@ import json
 import os
 import sqlite3
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cli.test_verbs import Dog
 from tests.faults import mounts
+from tests.lab.dog import Dog
 from tests.waiting import wait_until
 from watchdogd.config import Config, parse
 from watchdogd.engine.cleanup import clean_up
@@ -305,21 +304,13 @@ def test_young_logs_stay_as_long_as_configured(home: Home) -> None:
 
 @pytest.fixture
 def dog(tmp_path: Path) -> Dog:
-    dog = Dog(tmp_path / "home")
-    assert dog("init").returncode == 0
-    (dog.home / "config.toml").write_text(CONFIG)
-    return dog
+    return Dog(tmp_path / "home").settle(CONFIG)
 
 
 @pytest.fixture
 def daemon(dog: Dog) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "watchdogd", "run"], env=dog.env, stdout=subprocess.PIPE, text=True
-    )
-    wait_until(lambda: dog.json("status")["last_round"], 60, "the first round is over")
-    yield process
-    process.terminate()
-    process.communicate(timeout=60)
+    with dog.running() as process:
+        yield process
 
 
 def checks_of(dog: Dog) -> dict[str, str]:

@@ -72,7 +72,7 @@ class Rig:
             env=self.env,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             check=False,
         )
         assert "Traceback" not in done.stdout + done.stderr

@@ -130,7 +130,7 @@ def test_home_is_full_by_inodes_and_all_is_recorded_meanwhile(watched: Watched) 
     wait_until(lambda: "silent" in watched.verb("history", "run-17").stdout, 60, "what happened is recorded")
     watched.wait_resolved("run-17")
     watched.daemon.send_signal(signal.SIGTERM)
-    assert watched.daemon.wait(timeout=30) == 0
+    assert watched.daemon.wait(timeout=240) == 0
 
 
 def test_the_database_is_taken_away(watched: Watched) -> None:

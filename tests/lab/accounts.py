@@ -52,6 +52,6 @@ def _group_exists() -> bool:
 
 
 def _run(*argv: str) -> None:
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=300, check=False)
     if done.returncode:
         raise AssertionError(f"{' '.join(argv)} ended with {done.returncode}: {done.stderr.strip()}")

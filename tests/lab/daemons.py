@@ -84,7 +84,7 @@ class Daemons:
         data.mkdir()
         shutil.chown(data, "mysql", "mysql")
         argv = ["mariadb-install-db", *_database_options(data), "--user=mysql", "--skip-test-db"]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=120, env=self._env, check=False)
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=300, env=self._env, check=False)
         if done.returncode:
             raise AssertionError(f"mariadb-install-db failed: {done.stdout} {done.stderr}")
         first = self._folder / "first.sql"

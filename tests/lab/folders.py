@@ -51,7 +51,7 @@ def remove(folder: Path) -> None:
     """Ends all processes of a cluster, unmounts what is mounted in its folder, and deletes it."""
     processes.end(processes.belonging_to(folder))
     for mount in _mounts_below(folder):
-        subprocess.run(["umount", "--lazy", mount], check=True, capture_output=True, timeout=60)
+        subprocess.run(["umount", "--lazy", mount], check=True, capture_output=True, timeout=300)
     shutil.rmtree(folder)
 
 

@@ -42,7 +42,7 @@ class HungMount:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._ended.set()
-        self._thread.join(10)
+        self._thread.join(240)
         os.close(self._server)
         subprocess.run(["umount", "--lazy", str(self._place)], check=True)
 

@@ -25,14 +25,14 @@ def install(folder: Path, people: People) -> Path:
     """Makes the environment in `folder`, for all of `people`, and returns its bin folder."""
     base = _base_python(people)
     subprocess.run(
-        [base, "-m", "venv", "--without-pip", folder], check=True, capture_output=True, timeout=120
+        [base, "-m", "venv", "--without-pip", folder], check=True, capture_output=True, timeout=300
     )
     site = next(folder.glob("lib/python*/site-packages"))
     for needed in _needed("watchdogd", EXTRAS, {}).values():
         _copy_distribution(needed, site, folder / "bin")
     _copy_project(site)
     python = folder / "bin/python"
-    subprocess.run([python, "-m", "compileall", "-q", site / "watchdogd"], check=True, timeout=120)
+    subprocess.run([python, "-m", "compileall", "-q", site / "watchdogd"], check=True, timeout=300)
     for script in distribution("watchdogd").entry_points.select(group="console_scripts"):
         _write_script(folder / "bin" / script.name, python, script)
     return folder / "bin"

@@ -77,7 +77,7 @@ class People:
         env: Mapping[str, str] | None = None,
         stdin: str = "",
         check: bool = True,
-        timeout: float = 60.0,
+        timeout: float = 180.0,
     ) -> subprocess.CompletedProcess[str]:
         """Runs a program to its end; AssertionError with all it said when it fails or takes too long."""
         process = self.popen(user, argv, cwd=cwd, env=env)

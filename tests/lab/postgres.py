@@ -79,5 +79,5 @@ class Postgres:
             cwd=self._folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            timeout=90,
+            timeout=300,
         )

@@ -82,7 +82,7 @@ def alertmanager(tmp_path: Path) -> Iterator[str]:
             yield f"http://{address}"
         finally:
             process.terminate()
-            process.wait(10)
+            process.wait(240)
 
 
 def _ready(address: str) -> bool:

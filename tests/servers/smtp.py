@@ -195,7 +195,7 @@ class _Service:
 
     def start(self) -> None:
         self._thread.start()
-        if not self._ready.wait(10.0):
+        if not self._ready.wait(240):
             raise AssertionError(f"the SMTP server did not listen on {self.mailbox.url} within 10 s")
 
     def stop(self) -> None:
@@ -325,4 +325,4 @@ def _sign(certificate: Path, key: Path) -> None:
     names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
     files = ["-keyout", str(key), "-out", str(certificate)]
     argv = ["openssl", "req", *kind, *names, *files]
-    subprocess.run(argv, check=True, capture_output=True, timeout=60)
+    subprocess.run(argv, check=True, capture_output=True, timeout=300)

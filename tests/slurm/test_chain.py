@@ -62,7 +62,7 @@ class Site:
 
     def say(self, *words: str, check: bool = True, user: str = "alice") -> CompletedProcess[str]:
         argv: list[str | Path] = [self.slurm.watchdogd, *words]
-        return self.slurm.run_as(user, argv, env=self.env, check=check, timeout=150)
+        return self.slurm.run_as(user, argv, env=self.env, check=check, timeout=300)
 
     def status(self) -> dict[str, Any]:
         picture: dict[str, Any] = json.loads(self.say("status", "--json", check=False).stdout)
@@ -341,7 +341,7 @@ def test_stop_ends_a_link_that_slurm_cannot_reach(site: Site) -> None:
     assert alive(site.home) is None
     down = ["scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test"]
     site.slurm.run_as("root", down)  # as Slurm itself would have after SlurmdTimeout
-    said, _ = stop.communicate(timeout=100)
+    said, _ = stop.communicate(timeout=240)
     assert (stop.returncode, f"job {link}" in said) == (0, True)
     assert site.links() == []
 
@@ -467,7 +467,7 @@ def test_stop_ends_what_drop_ins_have_in_the_queue_and_restart_does_not(site: Si
 def test_of_several_starts_at_one_moment_one_wins(site: Site) -> None:
     env = site.env
     starts = [site.slurm.popen_as("alice", [site.slurm.watchdogd, "start"], env=env) for _ in range(4)]
-    said = [start.communicate(timeout=100)[0] for start in starts]
+    said = [start.communicate(timeout=240)[0] for start in starts]
     assert sorted(words.partition(": ")[0] for words in said) == [*["it runs already"] * 3, "started"]
     site.wait_for_pair()
 

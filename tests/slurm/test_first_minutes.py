@@ -25,7 +25,7 @@ class Newcomer:
         self.config = slurm.home("alice") / ".watchdogd/config.toml"
 
     def __call__(self, *words: str) -> subprocess.CompletedProcess[str]:
-        done = self.slurm.run_as("alice", [str(self.slurm.watchdogd), *words], check=False, timeout=120)
+        done = self.slurm.run_as("alice", [str(self.slurm.watchdogd), *words], check=False, timeout=300)
         assert "Traceback" not in done.stdout + done.stderr
         return done
 

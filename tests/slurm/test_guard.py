@@ -29,7 +29,7 @@ def start(slurm: Cluster, home: Path, time_left: str) -> str:
 
 
 def reason(slurm: Cluster, job: str, home: Path) -> str:
-    slurm.wait_for_state(job, "COMPLETED", timeout=90)
+    slurm.wait_for_state(job, "COMPLETED", timeout=300)
     return wait_until(lambda: (home / "log").read_text().strip(), 30, "the reason is in the log").value
 
 

@@ -53,7 +53,7 @@ def obeys(slurm: Cluster, home: Path, line: str, ranks: int, *options: str) -> N
     job = slurm.sbatch("alice", words, f"--output={home}/log", *options)
     wait_until(lambda: len(list(home.glob("ready.*"))) == ranks, 90, f"{ranks} ranks run: {job}")
     (home / "switches" / "run-17.kill").write_text('{"by": "bob"}\n')
-    slurm.wait_for_state(job, "COMPLETED", timeout=90)
+    slurm.wait_for_state(job, "COMPLETED", timeout=300)
     saved = {path.name: path.read_text() for path in home.glob("saved.*")}
     assert saved == {f"saved.{rank}": "SIGUSR1" for rank in range(ranks)}
 
@@ -79,7 +79,7 @@ def test_slurms_own_signal_reaches_cmd(slurm: Cluster, home: Path) -> None:
     words = f"exec {slurm.watchdogd} --home {home} guard --run run-17 -- {slurm.python} {home}/rank.py {home}"
     options = ("--time=1", "--signal=B:USR1@50", f"--output={home}/log")
     job = slurm.sbatch("alice", words, *options)
-    slurm.wait_for_state(job, "COMPLETED", timeout=120)
+    slurm.wait_for_state(job, "COMPLETED", timeout=300)
     assert (home / "saved.0").read_text() == "SIGUSR1"
 
 
@@ -88,5 +88,5 @@ def test_a_queue_of_jobs_behind_a_stopped_run_burns_through(slurm: Cluster, home
     words = f"{slurm.watchdogd} --home {home} guard --run run-17 -- touch {home}/started"
     jobs = [slurm.sbatch("alice", words, "--output=/dev/null") for _ in range(2)]
     for job in jobs:
-        slurm.wait_for_state(job, "COMPLETED", timeout=60)
+        slurm.wait_for_state(job, "COMPLETED", timeout=300)
     assert not (home / "started").exists()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.cluster import ANSWERING, Cluster
+from tests.lab.alice import check, shared_home
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.root]
@@ -23,6 +21,7 @@ type = "console"
 job_name = "tr11"
 memory_free = "{free}"
 """
+LEAK = "run-17/memory_leak"
 HOLDER = """
 import pathlib, sys, time
 held = bytearray(96 << 20)
@@ -33,16 +32,9 @@ NODES = ("--partition=gpu", "--nodes=2", "--job-name=tr11", "--ntasks-per-node=1
 
 
 def home_of_alice(slurm: Cluster, free: str) -> Path:
-    """It is shared with bob's group."""
     folder = slurm.new_folder()
     (folder / "hold.py").write_text(HOLDER)
-    home = folder / "home"
-    slurm.run_as("alice", [slurm.watchdogd, "--home", home, "init"])
-    (home / "config.toml").write_text(CONFIG.format(free=free))
-    for each in (home, home / "inbox", home / "switches"):
-        shutil.chown(each, group="six")
-        each.chmod(0o2770)
-    return home
+    return shared_home(slurm, folder, CONFIG.format(free=free))
 
 
 def start(slurm: Cluster, user: str, home: Path, before: str = "") -> None:
@@ -52,17 +44,10 @@ def start(slurm: Cluster, user: str, home: Path, before: str = "") -> None:
     wait_until(lambda: (home.parent / "ready").exists(), ANSWERING, "the memory is held")
 
 
-def check(slurm: Cluster, home: Path) -> dict[str, dict[str, Any]]:
-    """Results by subject."""
-    words: list[str | Path] = [slurm.watchdogd, "--home", home, "check", "run-17/memory_leak", "--json"]
-    told = json.loads(slurm.run_as("alice", words, check=False).stdout)
-    return {each["subject"] or "": each for each in told}
-
-
 def test_ones_own_job_is_asked_on_all_its_nodes(slurm: Cluster) -> None:
     home = home_of_alice(slurm, "1MB")
     start(slurm, "alice", home)
-    found = check(slurm, home)
+    found = check(slurm, home, LEAK)
     assert {node: each["status"] for node, each in found.items()} == {"": "OK", "node2": "OK", "node3": "OK"}
     held = {node: found[node]["metrics"]["anonymous"]["value"] for node in ("node2", "node3")}
     assert held["node2"] > 96 << 20 > held["node3"]
@@ -74,12 +59,12 @@ def test_a_colleagues_job_tells_through_its_probe_that_memory_is_short(slurm: Cl
     start(slurm, "bob", home, f"{slurm.watchdogd} --home {home} probe --run run-17 --every 5s &")
     wait_until(
         lambda: (
-            {node for node, each in check(slurm, home).items() if each["status"] == "CRITICAL"}
+            {node for node, each in check(slurm, home, LEAK).items() if each["status"] == "CRITICAL"}
             == {"node2", "node3"}
         ),
         2 * ANSWERING,
         "both nodes are short of memory",
         every=2.0,
     )
-    found = check(slurm, home)["node2"]["summary"]
+    found = check(slurm, home, LEAK)["node2"]["summary"]
     assert "most is held by python" in found

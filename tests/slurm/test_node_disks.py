@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.cluster import ANSWERING, Cluster
+from tests.lab.alice import check, shared_home
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.root]
@@ -30,22 +28,8 @@ NODES = ("--partition=gpu", "--nodes=2", "--ntasks-per-node=1", "--job-name=tr11
 
 
 def home_of_alice(slurm: Cluster) -> Path:
-    """It is shared with bob's group."""
     folder = slurm.new_folder()
-    home = folder / "home"
-    slurm.run_as("alice", [slurm.watchdogd, "--home", home, "init"])
-    (home / "config.toml").write_text(CONFIG.format(folder=folder))
-    for each in (home, home / "inbox", home / "switches"):
-        shutil.chown(each, group="six")
-        each.chmod(0o2770)
-    return home
-
-
-def check(slurm: Cluster, home: Path, name: str) -> dict[str, dict[str, Any]]:
-    """Results by subject."""
-    words: list[str | Path] = [slurm.watchdogd, "--home", home, "check", name, "--json"]
-    told = json.loads(slurm.run_as("alice", words, check=False).stdout)
-    return {each["subject"] or "": each for each in told}
+    return shared_home(slurm, folder, CONFIG.format(folder=folder))
 
 
 def gone(home: Path) -> dict[str, str]:

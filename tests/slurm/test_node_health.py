@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from datetime import datetime
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.cluster import Cluster
+from tests.lab.alice import check, shared_home
 
 pytestmark = [pytest.mark.slurm, pytest.mark.root]
 
@@ -29,18 +27,9 @@ min_idle = 2
 """
 
 
-def check(slurm: Cluster, home: Path) -> dict[str, dict[str, Any]]:
-    """Results by subject."""
-    words: list[str | Path] = [slurm.watchdogd, "--home", home, "check", "spare-nodes", "--json"]
-    told = json.loads(slurm.run_as("alice", words, check=False).stdout)
-    return {each["subject"] or "": each for each in told}
-
-
 def test_a_drained_node_of_a_colleagues_job_and_too_few_spare_ones(slurm: Cluster) -> None:
-    home = slurm.new_folder() / "home"
-    slurm.run_as("alice", [slurm.watchdogd, "--home", home, "init"])
-    (home / "config.toml").write_text(CONFIG)
-    found = check(slurm, home)
+    home = shared_home(slurm, slurm.new_folder(), CONFIG)
+    found = check(slurm, home, "spare-nodes")
     assert {subject: each["status"] for subject, each in found.items()} == {"": "OK"}
     assert found[""]["summary"] == "3 of 3 nodes in gpu are idle"
     options = ("--job-name=tr11", "--partition=gpu", "--nodelist=node2", "--exclusive", "--output=/dev/null")
@@ -48,7 +37,7 @@ def test_a_drained_node_of_a_colleagues_job_and_too_few_spare_ones(slurm: Cluste
     slurm.wait_for_state(job, "RUNNING")
     slurm.drain("node2", "Kill task failed")
     slurm.drain("node3", "bad | DIMM")
-    found = check(slurm, home)
+    found = check(slurm, home, "spare-nodes")
     assert {subject: each["status"] for subject, each in found.items()} == {"": "WARNING", "node2": "WARNING"}
     assert found[""]["summary"] == "1 of 3 nodes in gpu is idle, 2 out of service: below 2"
     assert "by root: bad | DIMM" in found[""]["details"]

@@ -37,7 +37,7 @@ def start(slurm: Cluster, home: Path, words: str = "", before: str = "", *option
         f"{before}\n{slurm.watchdogd} --home {home} preflight --run run-17 {words} || exit $?\necho started"
     )
     job = slurm.sbatch("alice", script, "--partition=gpu", f"--output={home}/log", *options)
-    state = slurm.wait_for_state(job, "COMPLETED", "FAILED", timeout=90)
+    state = slurm.wait_for_state(job, "COMPLETED", "FAILED", timeout=300)
     return state, (home / "log").read_text()
 
 
@@ -81,7 +81,7 @@ def test_a_node_that_does_not_answer_is_to_be_left_out(slurm: Cluster, home: Pat
     slurm.wait_for_state(job, "RUNNING")
     slurm.kill_slurmd("node3")
     (home / "go").touch()
-    slurm.wait_for_state(job, "FAILED", timeout=90)
+    slurm.wait_for_state(job, "FAILED", timeout=300)
     said = (home / "log").read_text()
     assert "broken   nodes        node3 does not answer: " in said
     assert said.endswith("do not start: 1 thing is broken; leave out --exclude=node3\n")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from pathlib import Path
 
 import pytest
 
 from tests.cluster import ANSWERING, Cluster
+from tests.lab.alice import shared_home
 from tests.waiting import wait_until
 from watchdogd.readers import usage
 
@@ -42,12 +42,7 @@ class Lab:
     def __init__(self, slurm: Cluster) -> None:
         self.slurm = slurm
         self.folder = slurm.new_folder()
-        self.home = self.folder / "home"
-        slurm.run_as("alice", [slurm.watchdogd, "--home", self.home, "init"])
-        (self.home / "config.toml").write_text(CONFIG)
-        for each in (self.home, self.home / "inbox", self.home / "switches"):
-            shutil.chown(each, group="six")
-            each.chmod(0o2770)
+        self.home = shared_home(slurm, self.folder, CONFIG)
         tool = self.folder / "nvidia-smi"
         tool.write_text(TOOL)
         tool.chmod(0o755)

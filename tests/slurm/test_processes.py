@@ -167,7 +167,7 @@ def test_what_the_daemon_started_is_not_the_run(trainings: Trainings, tmp_path: 
     program.write_text(f"#!{sys.executable}\n{DAEMON}")
     program.chmod(0o755)
     training = trainings.start()
-    said = subprocess.run([program, trainings.word], capture_output=True, text=True, timeout=60, check=True)
+    said = subprocess.run([program, trainings.word], capture_output=True, text=True, timeout=300, check=True)
     assert said.stdout.strip() == f"['{training.pid}']"
 
 

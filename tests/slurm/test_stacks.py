@@ -83,7 +83,7 @@ class Run:
 
     def stacks(self, *words: str) -> subprocess.CompletedProcess[str]:
         argv = [str(self.slurm.watchdogd), "--home", str(self.home), "stacks", "run-17", *words]
-        return self.slurm.run_as("alice", argv, check=False, timeout=120)
+        return self.slurm.run_as("alice", argv, check=False, timeout=300)
 
     def share(self) -> None:
         """A home of the group, and what the daemon lays out for the run in it."""

@@ -83,14 +83,17 @@ def ask(
         return _left(run, job, names, found)
     if heard.trouble:
         return Answers(trouble=f"no node of job {job.id} could be asked: {heard.trouble}")
-    return _heard(heard, question)
+    return _heard(heard, wanted, question)
 
 
-def _heard(heard: fanout.Heard, question: Question[Told]) -> Answers[Told]:
+def _heard(heard: fanout.Heard, names: Sequence[str], question: Question[Told]) -> Answers[Told]:
+    """In the order of `names`, not of the answers."""
     told, silent = {}, dict(heard.silent)
-    for name, text in heard.texts.items():
+    for name in names:
+        if name in silent:
+            continue
         try:
-            told[name] = question.hear(text)
+            told[name] = question.hear(heard.texts[name])
         except UnreadableError as error:
             silent[name] = str(error)
     return Answers(told, silent)

@@ -1,0 +1,58 @@
+"""watchdogd as people call it, on a home of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.waiting import wait_until
+
+
+class Dog:
+    """watchdogd on one home."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.env = {**os.environ, "WATCHDOGD_HOME": str(home)}
+
+    def settle(self, config: str) -> Dog:
+        """Make the home, and configure it."""
+        assert self("init").returncode == 0
+        (self.home / "config.toml").write_text(config)
+        return self
+
+    @contextmanager
+    def running(self) -> Iterator[subprocess.Popen[str]]:
+        """A daemon whose first round is over."""
+        process = subprocess.Popen(
+            [sys.executable, "-m", "watchdogd", "run"], env=self.env, stdout=subprocess.PIPE, text=True
+        )
+        wait_until(lambda: self.json("status")["last_round"], 60, "the first round is over")
+        yield process
+        process.terminate()
+        process.communicate(timeout=240)
+
+    def __call__(self, *words: str) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "watchdogd", *words],
+            env=self.env,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert "Traceback" not in done.stdout + done.stderr
+        return done
+
+    def json(self, *words: str) -> Any:
+        return json.loads(self(*words, "--json").stdout)
+
+    def alerts(self) -> str:
+        path = self.home / "alerts.log"
+        return path.read_text() if path.exists() else ""
