@@ -22,13 +22,14 @@ RUNS = ("llama-7b", EVIL)
 EVERY = 600.0
 
 
-def home_with_past(folder: Path, now: float, hours: int = 72) -> Home:
-    """A home with `hours` of history that ends at `now`: a hang, a disk that fills, a gap, hostile names."""
+def home_with_past(folder: Path, now: float, hours: int = 72, nodes: int = 4) -> Home:
+    """A home with `hours` of history that ends at `now`: a hang, a disk that fills, a gap, hostile names, and
+    so many nodes of one run."""
     home = Home(folder / "home")
     home.make()
     home.write(home.config, '[daemon]\nname = "bloom-watch"\n')
     store = Store.open("sqlite:///history.db", home)
-    for record in _rounds(now - hours * HOUR, now):
+    for record in _rounds(now - hours * HOUR, now, nodes):
         store.record(record)
     store.close()
     kept = home.evidence / "1"
@@ -37,14 +38,14 @@ def home_with_past(folder: Path, now: float, hours: int = 72) -> Home:
     return home
 
 
-def _rounds(begin: float, now: float) -> Iterator[Record]:
+def _rounds(begin: float, now: float, nodes: int) -> Iterator[Record]:
     hang = _hang(now)
     count = int((now - begin) / EVERY)
     for number in range(count):
         at = begin + number * EVERY
         if 0.2 < number / count < 0.25:
             continue
-        yield Record(at, tuple(_seen(at, number, number / count)))
+        yield Record(at, tuple(_seen(at, number, number / count, nodes)))
     standing = Standing("llama-7b/log_staleness", "", hang.status, hang.summary, now, now, 3, incident=hang)
     yield Record(
         now - 60,
@@ -101,7 +102,7 @@ def _told(now: float, channel: str, state: str, failure: str = "") -> Notificati
     return Notification(f"{now}@{channel}", channel, message, now - 60, state=state, failure=failure)
 
 
-def _seen(at: float, number: int, share: float) -> Iterator[Observation]:
+def _seen(at: float, number: int, share: float, nodes: int) -> Iterator[Observation]:
     waits = share < 0.1
     for run in RUNS:
         jobs = Result(
@@ -117,35 +118,32 @@ def _seen(at: float, number: int, share: float) -> Iterator[Observation]:
     yield Observation(
         "scratch/disk_quota", "", "scratch", Result(Status.OK, "room", disk, subject="bytes"), at
     )
-    for node in range(1, 5):
-        left = {"left": Metric(400e9 - share * node * 80e9, "B")}
-        yield Observation(
-            "llama-7b/memory_leak",
-            "llama-7b",
-            "llama-7b",
-            Result(Status.OK, "enough", left, subject=f"node{node}"),
-            at,
-        )
-    gpus = {"utilisation": Metric(97 - number % 3, "%"), "power": Metric(550, "W")}
-    yield Observation("llama-7b/gpu_health", "llama-7b", "llama-7b", Result(Status.OK, "32 GPUs", gpus), at)
+    for node in range(1, nodes + 1):
+        left = {"left": Metric(400e9 - share * node * 300e9 / nodes, "B")}
+        yield _of_run("memory_leak", f"node{node}", at, left)
+        gpus = {
+            "temperature": Metric(50 + node * 20 / nodes + number % 4, "C"),
+            "utilisation": Metric(97 - number % 3, "%"),
+        }
+        yield _of_run("gpu_health", f"node{node}", at, gpus)
+    yield _of_run("gpu_health", "", at, {"utilisation": Metric(97, "%"), "power": Metric(550, "W")})
+
+
+def _of_run(plugin: str, subject: str, at: float, metrics: dict[str, Metric]) -> Observation:
+    result = Result(Status.OK, "well", metrics, subject=subject)
+    return Observation(f"llama-7b/{plugin}", "llama-7b", "llama-7b", result, at)
 
 
 def status_of(now_iso: str) -> dict[str, Any]:
     """What `status --json` would say."""
-    checks = [
-        {
-            "check": f"{run}/job_liveness",
-            "run": run,
-            "subject": None,
-            "status": "OK",
-            "summary": "job 17 runs on node[1-4]",
-            "metrics": {"running": {"value": 1, "unit": "", "warn": None, "crit": None}},
-            "details": "",
-            "at": now_iso,
-            "target": run,
-        }
-        for run in RUNS
-    ]
+
+    def result(check: str, run: str, subject: str | None, status: str, summary: str) -> dict[str, Any]:
+        words = {"check": f"{run}/{check}", "run": run, "subject": subject, "status": status, "target": run}
+        return {**words, "summary": summary, "metrics": {}, "details": "", "at": now_iso}
+
+    checks = [result("job_liveness", run, None, "OK", "job 17 runs on node[1-4]") for run in RUNS]
+    checks += [result("memory_leak", RUNS[0], f"node{node}", "OK", "400 GB left") for node in range(1, 5)]
+    checks.append(result("gpu_health", RUNS[0], "node3/gpu2", "CRITICAL", "node3/gpu2: is lost"))
     return {
         "alive": True,
         "holder": "job 30 on small1",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import nan
 
-from watchdogd.page.charts import MOST, Line, charts_of, thinned
+from watchdogd.page.charts import FEW, MOST, SLOTS, Line, charts_of, gridded, thinned
 
 
 def test_a_disk_has_its_capacity_and_its_forecast_drawn_on() -> None:
@@ -79,3 +79,24 @@ def test_thinning_keeps_every_spike_and_the_last_point() -> None:
     assert kept[-1] == points[-1]
     assert list(kept) == sorted(kept)
     assert thinned(points[:MOST]) == points[:MOST]
+
+
+def test_many_lines_share_one_grid_and_lose_no_spike() -> None:
+    nodes = {
+        (f"node{number}", "left"): tuple((60.0 * at + number, float(at % 50 + number)) for at in range(5_000))
+        for number in range(FEW + 1)
+    }
+    spiked = [(at, 9_999.0 if at == 60.0 * 3_333 + 2 else value) for at, value in nodes["node2", "left"]]
+    (chart,) = charts_of(
+        "run-17/memory_leak", "memory_leak", "run-17", nodes | {("node2", "left"): tuple(spiked)}
+    )
+    times = {at for line in chart.lines for at, _ in line.points}
+    assert len(times) <= 2 * (SLOTS + 1)
+    assert max(value for line in chart.lines for _, value in line.points) == 9_999.0
+    assert all(list(line.points) == sorted(line.points) for line in chart.lines)
+
+
+def test_the_grid_keeps_both_ends_of_a_stretch_in_their_order() -> None:
+    points = ((0.0, 5.0), (1.0, 9.0), (2.0, 1.0), (3.0, 5.0), (10.0, 7.0))
+    assert gridded(points, 0.0, 10.0) == ((0.0, 9.0), (5.0, 1.0), (10.0, 7.0))
+    assert gridded(((4.0, 2.0),), 4.0, 0.0) == ((4.0, 2.0),)

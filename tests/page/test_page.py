@@ -14,9 +14,11 @@ import pytest
 from tests.page.browser import tab
 from tests.page.stage import EVIL, home_with_past, status_of
 from tests.waiting import wait_until
+from watchdogd.history.record import Gap
 from watchdogd.history.store import Store
+from watchdogd.page.charts import Chart, Line
 from watchdogd.page.picture import gather
-from watchdogd.page.render import as_script, render
+from watchdogd.page.render import as_script, plotted, render
 from watchdogd.page.server import Document, Server
 from watchdogd.units import iso
 
@@ -104,6 +106,48 @@ def test_every_picture_has_words_and_every_control_a_name(page: str, tmp_path: P
         levels = [int(each.evaluate("e => e.tagName[1]")) for each in seen.page.locator("h1,h2,h3").all()]
         assert levels[0] == 1
         assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+
+
+def test_lines_break_off_where_nobody_looked() -> None:
+    def line(*times: float, dashed: bool = False) -> Line:
+        return Line("used", tuple((at, 1.0) for at in times), dashed=dashed)
+
+    def columns(shown: Line, *gaps: Gap) -> list[list[float | bool | None]]:
+        [chart] = plotted((Chart("c", "Disks", "scratch", "bytes", "B", (shown,)),), gaps)
+        found: list[list[float | bool | None]] = chart["columns"]
+        return found
+
+    assert columns(line(0, 60, 120)) == [[0, 60, 120], [1.0, 1.0, 1.0]]
+    assert columns(line(0, 60, 9060)) == [[0, 60, 4560, 9060], [1.0, 1.0, False, 1.0]]
+    assert columns(line(0, 600, 1200), Gap(700, 1100, "down")) == [
+        [0, 600, 900, 1200],
+        [1.0, 1.0, False, 1.0],
+    ]
+    assert columns(line(0, 60, 120), Gap(10, 20, "away")) == [[0, 30, 60, 120], [1.0, False, 1.0, 1.0]]
+    assert columns(line(0, 60, 120), Gap(130, 200, "now")) == [[0, 60, 120], [1.0, 1.0, 1.0]]
+    assert columns(line(0, 90_000, dashed=True)) == [[0, 90_000], [1.0, 1.0]]
+
+
+def test_the_keyboard_reaches_everything(page: str, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(page)
+    with tab() as seen:
+        seen.page.goto(file.as_uri())
+        seen.page.keyboard.press("Tab")
+        assert seen.page.evaluate("document.activeElement.textContent") == "to the incidents"
+        seen.page.keyboard.press("Enter")
+        assert seen.page.evaluate("document.activeElement.id") == "main"
+        summary = seen.page.locator("#times-1 summary")
+        summary.focus()
+        seen.page.keyboard.press("Enter")
+        assert re.search(r"hung for 4h.* from ", seen.page.locator("#times-1 ol").inner_text())
+        assert seen.page.get_by_role("navigation").get_by_role("link", name="GPUs").count() == 1
+        assert seen.page.get_by_role("table").count() == seen.page.locator(".wide table:visible").count() > 5
+        assert seen.page.locator("#well-1").inner_text().startswith("4 more are OK")
+        assert "is lost" in seen.page.locator("article").first.inner_text()
+        nameless = "e => !(e.getAttribute('aria-label') || e.textContent.trim() || (e.labels || []).length)"
+        places = seen.page.locator("a,summary,input,[tabindex='0']").all()
+        assert [each for each in places if each.evaluate(nameless)] == []
 
 
 @pytest.mark.parametrize("text", ["</script><script>alert(1)</script>", "<!--", "a & b", "\u2028"])

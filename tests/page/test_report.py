@@ -56,8 +56,11 @@ def test_what_cannot_be_is_one_line(
     assert error.count("\n") == 1
 
 
-def test_before_the_first_round_there_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_before_the_first_round_the_page_is_there_and_empty(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     main(["--home", str(tmp_path / "new"), "init"])
     capsys.readouterr()
-    assert main(["--home", str(tmp_path / "new"), "report"]) == 1
+    assert main(["--home", str(tmp_path / "new"), "report"]) == 0
     assert capsys.readouterr().err.count("\n") == 1
+    assert "No run is watched." in (tmp_path / "new/report.html").read_text()

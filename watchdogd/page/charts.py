@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
 MOST = 600
 """Points that a line keeps: more than a screen shows."""
+FEW = 8
+"""Lines whose points are kept as they are; more of them share one grid of times, or a page would be huge."""
+SLOTS = 150
+"""Stretches of time of that grid: the lowest and the highest value of each are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +96,16 @@ def charts_of(
 def _lines(metric: str, target: str, series: Mapping[tuple[str, str], Points], rate: float) -> Iterator[Line]:
     """A line a subject; the one of the whole first, unless there is a single part, which it would repeat."""
     found = {
-        subject: thinned(scaled)
+        subject: scaled
         for (subject, name), points in sorted(series.items())
         if name == metric and (scaled := _scaled(points, rate))
     }
+    if len(found) > FEW:
+        begin = min(points[0][0] for points in found.values())
+        width = max(points[-1][0] for points in found.values()) - begin
+        found = {subject: gridded(points, begin, width / SLOTS) for subject, points in found.items()}
+    else:
+        found = {subject: thinned(points) for subject, points in found.items()}
     whole = found.pop("", ())
     if whole and len(found) != 1:
         yield Line("all" if found else target, whole)
@@ -140,6 +150,19 @@ def thinned(points: Points, most: int = MOST) -> Points:
         kept[slot] = (min(low, point, key=_value), max(high, point, key=_value))
     found = {point for pair in kept.values() for point in pair}
     return tuple(sorted({*found, points[-1]}))[-most - 3 :]
+
+
+def gridded(points: Points, begin: float, width: float) -> Points:
+    """Two points a stretch of `width` seconds, counted from `begin`: its lowest and its highest value, in
+    their order, at its begin and its middle. One of them where they are the same."""
+    slots: dict[int, list[tuple[float, float]]] = {}
+    for point in points:
+        slots.setdefault(int((point[0] - begin) / width) if width > 0 else 0, []).append(point)
+    found: list[tuple[float, float]] = []
+    for slot, inside in slots.items():
+        pair = sorted({min(inside, key=_value), max(inside, key=_value)})
+        found += [(begin + (slot + half / 2) * width, value) for half, (_, value) in enumerate(pair)]
+    return tuple(found)
 
 
 def _value(point: tuple[float, float]) -> float:

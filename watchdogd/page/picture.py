@@ -37,6 +37,16 @@ class RunRow:
         return self.spans[-1].state if self.spans else "unwatched"
 
     @property
+    def told(self) -> tuple[Mapping[str, Any], ...]:
+        """What is shown at once: each check as a whole, and what is not OK."""
+        return tuple(each for each in self.results if not each["subject"] or each["status"] != "OK")
+
+    @property
+    def well(self) -> tuple[Mapping[str, Any], ...]:
+        """The parts of which all is well: nodes, disks, GPUs."""
+        return tuple(each for each in self.results if each not in self.told)
+
+    @property
     def totals(self) -> dict[str, float]:
         """Seconds in each state."""
         return totals(self.spans)
@@ -81,7 +91,7 @@ def gather(
     measures = store.measures(None, since)
     incidents = sorted(store.incidents(since=since), key=lambda each: each.state == "resolved")
     gaps = store.gaps(since)
-    series = {check: store.series(check, since) for check in dict.fromkeys(each.check for each in measures)}
+    series = store.series_of(list(dict.fromkeys(each.check for each in measures)), since)
     since = max(
         since, min((points[0][0] for each in series.values() for points in each.values()), default=since)
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from bisect import bisect_right
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
@@ -12,13 +14,17 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from watchdogd.notify.text import plain
-from watchdogd.page.charts import GROUPS
+from watchdogd.page.charts import FEW, GROUPS
+from watchdogd.page.timeline import HOLDS
 from watchdogd.units import format_duration, format_size
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from watchdogd.history.record import Gap
     from watchdogd.page.charts import Chart
     from watchdogd.page.picture import Picture
-    from watchdogd.page.timeline import Span
+    from watchdogd.page.timeline import Points, Span
 
 LIVE_EVERY = 30
 """Seconds after which the live page asks for itself again."""
@@ -28,8 +34,19 @@ def render(picture: Picture, *, live: bool = False) -> str:
     """The page; `live`: it renews itself, from where it came."""
     template = _environment().get_template("page.html.j2")
     return template.render(
-        picture=picture, live_every=LIVE_EVERY if live else 0, groups=GROUPS, assets=_assets()
+        picture=picture,
+        live_every=LIVE_EVERY if live else 0,
+        groups=GROUPS,
+        few=FEW,
+        offset=_offset(picture.at),
+        assets=_assets(),
     )
+
+
+def _offset(at: float) -> int:
+    """Minutes by which this machine's clock is ahead of UTC: charts have the times of the text."""
+    ahead = datetime.fromtimestamp(at).astimezone().utcoffset()
+    return round(ahead.total_seconds() / 60) if ahead else 0
 
 
 @cache
@@ -97,23 +114,38 @@ def bars(spans: tuple[Span, ...], since: float, now: float) -> list[dict[str, An
     ]
 
 
-def plotted(charts: tuple[Chart, ...]) -> list[dict[str, Any]]:
+def plotted(charts: tuple[Chart, ...], gaps: tuple[Gap, ...] = ()) -> list[dict[str, Any]]:
     """The charts as their script takes them: one axis of times, a column of values a line."""
     return [
         {
             "id": chart.id,
             "unit": chart.unit,
             "lines": [{"label": line.label, "dashed": line.dashed} for line in chart.lines],
-            "columns": _columns(chart),
+            "columns": _columns(chart, gaps),
         }
         for chart in charts
     ]
 
 
-def _columns(chart: Chart) -> list[list[float | None]]:
-    times = sorted({round(at) for line in chart.lines for at, _ in line.points})
-    columns: list[list[float | None]] = [list(times)]
-    for line in chart.lines:
-        values = {round(at): float(f"{value:.6g}") for at, value in line.points}
-        columns.append([values.get(at) for at in times])
-    return columns
+def _columns(chart: Chart, gaps: Iterable[Gap]) -> list[list[float | bool | None]]:
+    """The times, then the values of each line: None where it has none, False where it breaks off."""
+    lines = [{round(at): float(f"{value:.6g}") for at, value in line.points} for line in chart.lines]
+    breaks = [set() if line.dashed else _breaks(line.points, gaps) for line in chart.lines]
+    times = sorted({at for line in lines for at in line} | {at for found in breaks for at in found})
+    rows = zip(lines, breaks, strict=True)
+    return [
+        list(times),
+        *([values.get(at, False if at in ends else None) for at in times] for values, ends in rows),
+    ]
+
+
+def _breaks(points: Points, gaps: Iterable[Gap]) -> set[int]:
+    """A time inside of each stretch in which nobody looked: a straight line there would be made up."""
+    pairs = list(itertools.pairwise(at for at, _ in points))
+    held = {round((before + after) / 2) for before, after in pairs if after - before > HOLDS}
+    begins = [before for before, _ in pairs]
+    for gap in gaps:
+        index = bisect_right(begins, gap.begin) - 1
+        if index >= 0 and pairs[index][1] >= gap.end:
+            held.add(round((pairs[index][0] + pairs[index][1]) / 2))
+    return held

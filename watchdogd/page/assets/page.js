@@ -22,27 +22,50 @@
     return `${scaled(value, 1000, ["", "k", "M", "G", "T"])}${unit ? ` ${unit}` : ""}`;
   };
 
+  // Times as the text of the page has them: those of the machine that made it.
+  const clock = (time) => {
+    const at = new Date(time * 1000);
+    return new Date(time * 1000 + (Number(document.body.dataset.offset) + at.getTimezoneOffset()) * 60000);
+  };
+  // Ticks: smallest step in seconds, label, and what is added where a year, month, day, hour or minute begins.
+  const DAY = "\n{D} {MMM}";
+  const TICKS = [
+    [31536000, "{YYYY}", null, null, null, null, null, null, 1],
+    [2419200, "{MMM}", "\n{YYYY}", null, null, null, null, null, 1],
+    [86400, "{D} {MMM}", "\n{YYYY}", null, null, null, null, null, 1],
+    [60, "{HH}:{mm}", DAY, null, DAY, null, null, null, 1],
+    [1, "{HH}:{mm}:{ss}", DAY, null, DAY, null, null, null, 1],
+  ];
+  // null: this line has no value at that time; false: it breaks off there. uPlot says undefined and null.
+  const column = (values) => values.map((value) => (value === null ? undefined : value === false ? null : value));
+
   const plot = (box, chart) => {
     const style = getComputedStyle(document.body);
     const axis = { stroke: style.getPropertyValue("--soft"), grid: { stroke: style.getPropertyValue("--line"), width: 1 } };
+    const { since, at } = document.getElementById("main").dataset;
+    const times = chart.columns[0];
+    const begin = Math.min(Number(since), times[0]);
+    const end = Math.max(Number(at), times[times.length - 1], begin + 60);
     const text = figure(chart.unit);
     const series = chart.lines.map((line, index) => ({
       label: line.label,
-      stroke: line.dashed ? style.getPropertyValue("--soft") : COLOURS[index % COLOURS.length],
+      stroke: line.label === "capacity" ? style.getPropertyValue("--soft") : COLOURS[(line.dashed ? 0 : index) % COLOURS.length],
       width: 1.5,
       dash: line.dashed ? [6, 4] : undefined,
-      spanGaps: true,
+      spanGaps: false,
       points: { show: chart.columns[0].length < 3 },
       value: (_, value) => text(value),
     }));
     const options = {
       width: box.clientWidth,
       height: 180,
-      series: [{}, ...series],
-      axes: [axis, { ...axis, size: 70, values: (_, ticks) => ticks.map(text) }],
+      tzDate: clock,
+      scales: { x: { auto: false, min: begin, max: end } },
+      series: [{ label: "time", value: "{D} {MMM} {HH}:{mm}" }, ...series],
+      axes: [{ ...axis, values: TICKS }, { ...axis, size: 70, values: (_, ticks) => ticks.map(text) }],
       legend: { show: chart.lines.length <= 8 },
     };
-    return new uPlot(options, chart.columns, box);
+    return new uPlot(options, [times, ...chart.columns.slice(1).map(column)], box);
   };
 
   const draw = () => {
