@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from watchdogd.history.record import Record
+from watchdogd.history.retention import DAY, FIVES, RAW
 from watchdogd.history.store import Store
 from watchdogd.home import Home
 from watchdogd.incident import Book, Observation, Standing
@@ -129,23 +130,32 @@ def _insert(connection: sqlite3.Connection, rows: list[tuple[int, int, float]]) 
 
 
 def grow(home: Home, days: int, checks: int) -> float:
-    """A history of so many days up to now, one round a minute, thinned every hour; its size in MB."""
+    """A history of so many days up to now, thinned every day; its size in MB.
+
+    One round a minute in the days of which that is kept. Before them only the rounds are made that leave
+    the same rows: one in each five minutes while those are kept, two an hour before that.
+    """
     noise = random.Random(2)
     store = Store.open("sqlite:///history.db", home)
     # Making results takes longer than storing them: a few rounds serve for all, with times of their own.
     rounds = [observations(checks, START, noise) for _ in range(20)]
-    begin = time.time() - days * 86400
-    for hour in range(days * 24):
-        at = begin + 3600 * hour
+    now = time.time()
+    for age in range(days, 0, -1):
+        at = now - age * DAY
         told = [
             Observation(each.check, each.run, each.target, each.result, at + 60 * minute)
-            for minute in range(60)
+            for minute in range(0, DAY // 60, _apart(age * DAY))
             for each in noise.choice(rounds)
         ]
         store.record(Record(at, tuple(told)))
-        store.thin(at + 3600, KEEP)
+        store.thin(at + DAY, KEEP)
     store.close()
     return home.history.stat().st_size / 1e6
+
+
+def _apart(age: float) -> int:
+    """Minutes between two rounds of such an age."""
+    return 1 if age < RAW + DAY else 5 if age < FIVES + DAY else 30
 
 
 def growth(folder: Path, days: int, checks: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -44,10 +45,18 @@ def lines() -> Iterator[Line]:
     )
 
 
-def _append(log: Any, size: int = NEW) -> None:
-    line = b"iteration 100 | lm loss: 2.5 | elapsed time per iteration (ms): 9000\n"
-    with log.open("ab") as file:
-        file.write(line * (size // len(line)))
+def _append(log: Path, size: int = NEW) -> None:
+    """Lines of a training that goes on: each tells one iteration more, and a loss of its own."""
+    first = log.stat().st_size if log.exists() else 0
+    lines, length = [], 0
+    while length < size:
+        number = (first + length) // 60
+        loss = f"lm loss: {2.5 + number % 7 / 100:.2f}"
+        line = f"iteration {number} | {loss} | elapsed time per iteration (ms): 9000\n"
+        lines.append(line)
+        length += len(line)
+    with log.open("a") as file:
+        file.writelines(lines)
 
 
 def _look(log: str, memory: dict[str, Any]) -> None:

@@ -20,6 +20,9 @@ from watchdogd.home import Home
 HEAD = '[daemon]\ninterval = "1m"\n[channels.nowhere]\ntype = "statuslog"\npath = "logs/alerts.log"\n'
 """What every configuration here begins with: one channel, that a notification costs what it costs."""
 
+PATIENCE = 120.0
+"""Seconds that a round may take on a busy machine."""
+
 
 def new_home(folder: Path, config: str) -> Home:
     """A home with a configuration."""
@@ -43,7 +46,7 @@ class Rounds:
         workers = cpu(os.getpid(), itself=False)
         begin = time.process_time()
         self.engine.reload()
-        done = self.engine.round(everything=True)
+        done = self.engine.round(patience=PATIENCE)
         daemon = time.process_time() - begin
         self.seen = 0 if done is None else len(done.observations)
         return daemon + cpu(os.getpid(), itself=False) - workers

@@ -12,10 +12,11 @@ import psutil
 import pytest
 from watchdogd.plugins.log_staleness import log_staleness
 
-from watchdogd.engine import handout
+from watchdogd.engine import goodconfig, handout
 from watchdogd.engine.checks import Check
 from watchdogd.engine.looks import Looks
 from watchdogd.engine.setup import Setup
+from watchdogd.history.store import Store
 from watchdogd.home import Home
 from watchdogd.plugin import Run
 
@@ -49,6 +50,22 @@ def test_verbs_for_an_emergency_open_few_files(home: Home, tmp_path: Path) -> No
     assert file_calls([*program, "kill-switch", "run-17", *where], tmp_path / "switch") <= 4 * bare
     assert (home.switches / "run-17.kill").exists()
     assert file_calls([*program, "status", *where], tmp_path / "status") <= 3000
+
+
+def test_a_look_at_the_history_imports_what_it_needs_alone(home: Home) -> None:
+    home.write(home.config, '[history]\nurl = "sqlite:///elsewhere.db"\n')
+    Store.open("sqlite:///elsewhere.db", home).close()
+    goodconfig.keep(home)  # as a daemon does in its first round
+    program = (
+        "import sys; from watchdogd.cli import main; code = main(sys.argv[1:]);"
+        "heavy = {'pydantic', 'sqlalchemy.dialects.postgresql'}; print(sorted(heavy & {*sys.modules}), code)"
+    )
+    words = [sys.executable, "-c", program, "history", "--home", str(home.path)]
+    said = subprocess.run(words, capture_output=True, text=True, check=True, timeout=120).stdout
+    assert said.splitlines() == ["nothing is recorded of that time", "[] 0"]
+    home.write(home.config, "[histori]\n")  # a broken edit: the last good one tells where the history is
+    said = subprocess.run(words, capture_output=True, text=True, check=True, timeout=120).stdout
+    assert said.splitlines()[0] == "nothing is recorded of that time"
 
 
 def test_one_look_serves_all_runs_of_a_round(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,8 +49,8 @@ def _reason(place: Path, found: os.stat_result, group: int | None, *, itself: bo
         return f"{place} belongs to uid {found.st_uid}: only your own, root's or your group's files are used"
     if found.st_mode & stat.S_IWOTH and not sticky:
         return f"{place} can be written by everybody: chmod o-w {shlex.quote(str(place))}"
-    alone = found.st_gid == os.getegid() and _private(found.st_gid)
-    if found.st_mode & stat.S_IWGRP and found.st_gid not in (0, group) and not alone and not sticky:
+    others = found.st_mode & stat.S_IWGRP and found.st_gid not in (0, group) and not sticky
+    if others and not (found.st_gid == os.getegid() and _private(found.st_gid)):
         name = _group_name(found.st_gid)
         mend = f"chmod g-w {shlex.quote(str(place))}, or set [daemon] group to it"
         return f"{place} can be written by group {name}: {mend}"

@@ -168,7 +168,7 @@ def test_what_tells_nan_without_saying_a_loss() -> None:
     ],
 )
 def test_what_a_unit_of_work_costs(text: str, unit: str, seconds_each: float) -> None:
-    found = cost(text)
+    found = cost(text, seconds(text))
     assert found
     assert found[0] == unit
     assert found[1] == pytest.approx(seconds_each)

@@ -91,11 +91,14 @@ def _take_lines(lines: list[Line], wishes: Wanted, memory: dict[str, Any], at: f
     """What the lines say, in their order: phases, progress, losses, causes, wanted and unwanted lines."""
     counter = memory.setdefault("counter", {})
     pattern = wishes.progress
+    whole = "\n".join(line.text for line in lines)
+    low = whole.lower()
+    known, wishes = trainlog.vocabulary(whole, low), wanted.possible(wishes, low)
     steps = last = 0
     for index, line in enumerate(lines):
         text = line.text
         wanted.note(text, wishes, memory, at)
-        report = trainlog.progress_by(pattern, text) if pattern else trainlog.progress(text)
+        report = trainlog.progress_by(pattern, text) if pattern else trainlog.progress(text, known)
         if line.rank:
             stopped.note(line.rank, report.number if report else None, memory, at)
         if report and advance(counter, report):

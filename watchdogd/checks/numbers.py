@@ -38,14 +38,15 @@ def note_progress(report: Report, text: str, memory: dict[str, Any], at: float, 
     earlier = memory.pop("before", None)
     if earlier is not None and report.number < earlier:
         _rewind(memory, report.number, anew=report.number < earlier / 2)
-    _note_pace(report.series, text, memory)
+    taken = trainlog.seconds(text)
+    _note_pace(report.series, trainlog.cost(text, taken), memory)
     _note_skips(text, memory)
     memory["report"] = {
         "series": report.series,
         "number": report.number,
         "total": report.total,
         "at": at,
-        "seconds": trainlog.seconds(text),
+        "seconds": taken,
     }
 
 
@@ -61,9 +62,8 @@ def _rewind(memory: dict[str, Any], number: float, *, anew: bool) -> None:
         memory.pop("pace", None)
 
 
-def _note_pace(series: str, text: str, memory: dict[str, Any]) -> None:
+def _note_pace(series: str, found: tuple[str, float] | None, memory: dict[str, Any]) -> None:
     """Seconds for a token, a sample or an iteration: a ramp-up of the batch size is no slowness."""
-    found = trainlog.cost(text)
     if found is None:
         return
     name = f"{series} {found[0]}"

@@ -13,6 +13,8 @@ from watchdogd.units import format_duration
 SLACK = 60.0
 """Seconds by which the clocks of the batch system and of the file server may differ."""
 _LOOKED_INTO = 3
+_TAIL = 256 * 1024
+"""Bytes of the end of a log in which the last words are looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ def _last_lines(log: str, ended_at: float, pulse: str) -> list[Line]:
     if not files:
         return []
     own = next((file for file in files if file.mtime <= ended_at + SLACK), files[0])
-    begin = max(own.size - logtail.FIRST_LOOK, 0)
+    begin = max(own.size - _TAIL, 0)
     return read_lines(logtail.read(own.path, begin, own.size))[0]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from watchdogd.checks.rhythm import UNKNOWN
@@ -38,6 +38,12 @@ def pairs(key: str, tables: Sequence[Mapping[str, Any]], time: str) -> tuple[tup
         if table.keys() != {"match", time}:
             raise ValueError(f"{key}: write {{ match = 'pattern', {time} = '40m' }}, not {dict(table)}")
     return tuple((table["match"], parse_duration(table[time])) for table in tables)
+
+
+def possible(wanted: Wanted, low: str) -> Wanted:
+    """What of it can be found in a text, given in lower case."""
+    usual = wanted.usual_phases and any(word in low for word in _PHASE_WORDS)
+    return replace(wanted, usual_phases=usual)
 
 
 def note(text: str, wanted: Wanted, memory: dict[str, Any], at: float) -> None:

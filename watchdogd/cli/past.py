@@ -8,9 +8,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from watchdogd import config as configuration
 from watchdogd.engine import goodconfig
 from watchdogd.errors import ConfigError, NoHistoryError
+from watchdogd.history import DEFAULT_URL
 from watchdogd.history.store import Store
 from watchdogd.home import Home
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 def config_of(home: Home) -> Config:
     """The configuration; where an edit broke it, the last good one, as the daemon goes on. ConfigError."""
+    from watchdogd import config as configuration  # half of what a look at the history would cost
+
     try:
         return configuration.load(home)
     except ConfigError:
@@ -47,5 +49,14 @@ def store_of(home: Home) -> Iterator[Store]:
 @contextmanager
 def recorded(home: Home) -> Iterator[Store]:
     """The store of a home that has one. NoHistoryError where nothing was recorded yet; HistoryError."""
-    with closing(Store.open(config_of(home).history.url, home, owner=False)) as store:
+    with closing(Store.open(_url(home), home, owner=False)) as store:
         yield store
+
+
+def _url(home: Home) -> str:
+    """`[history] url`. ConfigError."""
+    tables = goodconfig.tables(home)
+    if tables is None:
+        return config_of(home).history.url
+    url: str = tables.get("history", {}).get("url", DEFAULT_URL)
+    return url

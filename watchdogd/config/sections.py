@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_v
 
 from watchdogd.config.channels import Channel
 from watchdogd.config.fields import Name, OneLine, PathText, Pattern, Positive, Section, WebSecretField
+from watchdogd.history import DEFAULT_URL
 from watchdogd.secret import Secret
 from watchdogd.slurm.walltime import parse_walltime
 from watchdogd.units import Amount, AmountField, Duration, Rate, Share
@@ -68,7 +69,7 @@ class SlurmSection(Section):
 class HistorySection(Section):
     """[history]"""
 
-    url: HistoryUrl = "sqlite:///history.db"
+    url: HistoryUrl = DEFAULT_URL
     keep: Positive = 90 * 86400.0
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from watchdogd.config import parse
+import tomllib
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,9 +22,23 @@ def keep(home: Home) -> None:
 
 def last(home: Home) -> Config | None:
     """The configuration that was kept, or None."""
+    from watchdogd.config import parse
+
     try:
         return parse(_path(home).read_text(encoding="utf-8"), home.config)
     except OSError:
+        return None
+
+
+def tables(home: Home) -> dict[str, Any] | None:
+    """config.toml as it is written, where it is still what a daemon found good; None else.
+
+    For verbs that want one value of it and no half second for what checks it all.
+    """
+    try:
+        text = home.config.read_text(encoding="utf-8")
+        return tomllib.loads(text) if text == _path(home).read_text(encoding="utf-8") else None
+    except (OSError, ValueError):
         return None
 
 

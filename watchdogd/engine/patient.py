@@ -22,10 +22,15 @@ class StuckError(WatchdogError):
 
 @dataclass(slots=True)
 class _Task:
+    """`done` is held until the function has come back: a lock wakes its waiter for a third of an Event."""
+
     function: Callable[[], Any]
-    done: threading.Event = field(default_factory=threading.Event)
+    done: threading.Lock = field(default_factory=threading.Lock)
     value: Any = None
     error: BaseException | None = None
+
+    def __post_init__(self) -> None:
+        self.done.acquire()
 
 
 class Patient:
@@ -44,13 +49,13 @@ class Patient:
 
     def attempt(self, function: Callable[[], Value]) -> Value:
         """What `function` returns or raises; StuckError where it does not come back in time."""
-        if self._late is not None and not self._late.done.is_set():
+        if self._late is not None and self._late.done.locked():
             raise StuckError(f"{self._place} has not answered for {time.monotonic() - self._since:.0f} s")
         self._late = None
         task = _Task(function)
         began = time.monotonic()
         self._tasks.put(task)
-        if not task.done.wait(self._deadline):
+        if not task.done.acquire(timeout=self._deadline):
             self._late, self._since = task, began
             raise StuckError(f"{self._place} has not answered for {self._deadline:.0f} s")
         if task.error is not None:
@@ -68,4 +73,4 @@ class Patient:
                 task.value = task.function()
             except BaseException as error:  # noqa: BLE001 - it is raised again where it was asked for
                 task.error = error
-            task.done.set()
+            task.done.release()

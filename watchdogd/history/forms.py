@@ -10,23 +10,29 @@ from functools import cache
 from math import isnan
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import TypeAdapter
-from pydantic_core import PydanticSerializationError, to_json
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from pydantic import TypeAdapter
 
 Value = TypeVar("Value")
 
 
 @cache
 def adapter(form: Any) -> TypeAdapter[Any]:
-    """How pydantic reads and writes one type; made once, since making it takes a millisecond."""
+    """How pydantic reads and writes one type; made once, since making it takes a millisecond.
+
+    Imported here, since looks at numbers and turns do without it, and people wait for them.
+    """
+    from pydantic import TypeAdapter
+
     return TypeAdapter(form)
 
 
 def packed(form: Any, value: Any, exclude: set[str] | None = None) -> str:
     """`value` as JSON text. What is no UTF-8 (a byte of a log, say) becomes a question mark."""
+    from pydantic_core import PydanticSerializationError
+
     try:
         return adapter(form).dump_json(value, exclude=exclude).decode()
     except PydanticSerializationError:
@@ -45,6 +51,8 @@ def packed_memory(memory: Mapping[str, Any]) -> str:
 
     What is no JSON becomes its text: one plugin's mistake must not keep the round from being stored.
     """
+    from pydantic_core import PydanticSerializationError, to_json
+
     try:
         return to_json(memory, fallback=str, inf_nan_mode="constants").decode()
     except PydanticSerializationError:

@@ -15,8 +15,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Integer, Numeric, bindparam, cast, delete, func, select
-from sqlalchemy.dialects import postgresql, sqlite
 
+from watchdogd.history.inserting import insert
 from watchdogd.history.tables import facts, fives, hours, notifications, readings
 
 if TYPE_CHECKING:
@@ -162,8 +162,7 @@ def _between(column: Any) -> tuple[Any, Any]:
 
 def _replacing(dialect: str, table: Any, folded: Any) -> Any:
     """INSERT of folded rows; a slot that was folded before is folded anew, for a reading that came late."""
-    insert = (sqlite if dialect == "sqlite" else postgresql).insert(table)
-    statement = insert.from_select([column.name for column in table.columns], folded)
+    statement = insert(dialect, table).from_select([column.name for column in table.columns], folded)
     keys = {column.name for column in table.primary_key}
     rest = {
         column.name: statement.excluded[column.name] for column in table.columns if column.name not in keys

@@ -9,9 +9,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy import bindparam, delete, literal_column, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from watchdogd.history import tables
+from watchdogd.history.inserting import insert
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +44,7 @@ class Statements:
     def __init__(self, dialect: DefaultDialect) -> None:
         def new(table: Table) -> Statement:
             """Rows that are there already stay as they are: a record that is stored again changes nothing."""
-            return Statement(_insert(dialect, table).on_conflict_do_nothing(), dialect, _names(table))
+            return Statement(insert(dialect.name, table).on_conflict_do_nothing(), dialect, _names(table))
 
         def latest(table: Table) -> Statement:
             return Statement(_upsert(dialect, table), dialect, _names(table))
@@ -84,19 +84,15 @@ def _names(table: Table) -> list[str]:
     ]
 
 
-def _insert(dialect: DefaultDialect, table: Table) -> Any:
-    return (sqlite if dialect.name == "sqlite" else postgresql).insert(table)
-
-
 def _upsert(dialect: DefaultDialect, table: Table) -> Any:
-    statement = _insert(dialect, table)
+    statement = insert(dialect.name, table)
     keys = [column.name for column in table.primary_key]
     rest = {name: statement.excluded[name] for name in _names(table) if name not in keys}
     return statement.on_conflict_do_update(index_elements=keys, set_=rest)
 
 
 def _settling(dialect: DefaultDialect) -> Any:
-    statement = _insert(dialect, tables.notifications)
+    statement = insert(dialect.name, tables.notifications)
     fields = ("state", "attempts", "next_try", "sent_at", "failure", "receipt")
     return statement.on_conflict_do_update(
         index_elements=["key"],

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from watchdogd.errors import HistoryError
-from watchdogd.history import archive, decided, measured, retention
+from watchdogd.history import decided, measured, retention
 from watchdogd.history import past as beginning
 from watchdogd.history.database import Database
 from watchdogd.history.failure import FAULTS, sentence
@@ -174,12 +174,16 @@ class Store:
 
     def export(self, say: Callable[[str], object]) -> None:
         """Hand all of it to `say`, line by line, as it is at one moment."""
+        from watchdogd.history import archive
+
         with self._transaction() as connection:
             for line in archive.lines_of(connection):
                 say(line)
 
     def bring_in(self, lines: Iterable[str]) -> int:
         """Fill it with what `export` said; returns how many rows. Refused where it is not empty."""
+        from watchdogd.history import archive
+
         with self._transaction(writing=True) as connection:
             return archive.bring_in(connection, lines)
 

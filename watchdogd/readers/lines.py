@@ -48,7 +48,8 @@ def read_lines(data: bytes) -> tuple[list[Line], int]:
 
 
 def _add(lines: list[Line], raw: str) -> None:
-    parts = [part for part in raw.split("\r") if part and not part.isspace()]
+    bars = raw.split("\r") if "\r" in raw else (raw,)
+    parts = [part for part in bars if part and not part.isspace()]
     for number, part in enumerate(parts, 1):
         lines.append(_line(part, final=number == len(parts)))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
@@ -21,11 +22,13 @@ class Mount:
     options: str = ""
 
 
+@lru_cache(maxsize=4)  # each disk asks once a round, and seldom is anything else mounted
 def read_mounts(text: str) -> tuple[Mount, ...]:
     """The mounts in the kernel's order (a later one at the same point covers the earlier)."""
     return tuple(mount for line in text.splitlines() if (mount := _mount(line)))
 
 
+@lru_cache(maxsize=4)
 def read_fstab(text: str) -> tuple[Mount, ...]:
     """What is to be mounted at boot; entries with `noauto` or without a place of their own are left out."""
     fields = [line.split() for line in text.splitlines() if not line.lstrip().startswith("#")]

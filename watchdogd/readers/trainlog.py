@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
 _LOSS = re.compile(
-    rf"[Ll]oss(?:_step|/train/total| train)?['\"]?\s*[:= ]\s*['\"]?({_NUMBER}|[-+]?(?i:nan|inf(?:inity)?))\b"
+    rf"oss(?:_step|/train/total| train)?['\"]?\s*[:= ]\s*['\"]?({_NUMBER}|[-+]?(?i:nan|inf(?:inity)?))\b"
 )
 _LOSS_NAMES = (
     "lm ",
@@ -155,33 +155,66 @@ _ANY = re.compile(
     r"(?:global[_ ]step|iteration|iter|step|update|batch)['\"]?[\s:=#\[]{0,4}(\d+)"
     r"(?:\s*/\s*(\d+))?(?![\d.]*[a-z])"
 )
-_NO_PROGRESS = re.compile(
-    r"slurm|srun:|checkpoint|load|sav(?:e|ing)|resum|restor|skip|error|warn|timeout|valid|eval"
+_NO_PROGRESS = (
+    "slurm",
+    "srun:",
+    "checkpoint",
+    "load",
+    "save",
+    "saving",
+    "resum",
+    "restor",
+    "skip",
+    "error",
+    "warn",
+    "timeout",
+    "valid",
+    "eval",
 )
 
 
-def progress(text: str) -> Report | None:
-    """How far the training says it is in this line, in any known format, or None."""
-    for known in FORMATS:
-        if known.needle in text and (match := known.pattern.search(text)):
-            number, total = known.read(match)
-            mark = float(crc32(text[match.start() :].encode())) if known.needle == "'epoch'" else 0.0
-            endless = known.read is _of_epoch and not match[3]
-            return Report(f"{known.series}{_OF_EACH_EPOCH}" if endless else known.series, number, total, mark)
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """What may stand in some lines: the formats of progress, and words of lines that tell none."""
+
+    formats: tuple[Format, ...]
+    no_progress: tuple[str, ...]
+
+
+ANYTHING = Vocabulary(FORMATS, _NO_PROGRESS)
+
+
+def vocabulary(text: str, low: str) -> Vocabulary:
+    """What stands in a text (and the same in lower case): one search of it all for what each of its lines
+    then need not be searched for."""
+    return Vocabulary(
+        tuple(each for each in FORMATS if each.needle in text),
+        tuple(word for word in _NO_PROGRESS if word in low),
+    )
+
+
+def progress(text: str, known: Vocabulary = ANYTHING) -> Report | None:
+    """How far the training says it is in this line, in any format of `known`, or None."""
+    for form in known.formats:
+        if form.needle in text and (match := form.pattern.search(text)):
+            number, total = form.read(match)
+            mark = float(crc32(text[match.start() :].encode())) if form.needle == "'epoch'" else 0.0
+            endless = form.read is _of_epoch and not match[3]
+            return Report(f"{form.series}{_OF_EACH_EPOCH}" if endless else form.series, number, total, mark)
     if ("<" in text or " [=" in text or " [>" in text or " [." in text) and (bars := _BAR.findall(text)):
         number, total = bars[-1]
         return Report(f"{_BAR_SERIES}{total}", float(number), float(total))
     if "it [" in text and (counts := _ENDLESS_BAR.findall(text)):
         return Report("iteration of a bar", float(counts[-1]))
-    return _any_counter(text.lower())
+    return _any_counter(text.lower(), known)
 
 
-def _any_counter(text: str) -> Report | None:
+def _any_counter(text: str, known: Vocabulary) -> Report | None:
     """`step 12`, `iter: 7/90`, `batch=3`: what a training that somebody wrote himself says."""
-    if not any(word in text for word in _ANY_WORDS):
+    match = _ANY.search(text) if any(map(text.__contains__, _ANY_WORDS)) else None
+    if not match or text[match.start() - 1 : match.start()].isalnum():
         return None
-    match = _ANY.search(text)
-    if not match or text[match.start() - 1 : match.start()].isalnum() or _NO_PROGRESS.search(text):
+    if any(map(text.__contains__, known.no_progress)):
         return None
     return Report("step", *_plain(match))
 
@@ -220,7 +253,10 @@ def loss(text: str) -> float | None:
     """
     best = None
     for match in _LOSS.finditer(text) if "oss" in text else ():
-        rank = _loss_rank(text[max(match.start() - 24, 0) : match.start()].lower())
+        begin = match.start() - 1
+        if text[begin : begin + 1] not in ("l", "L"):
+            continue
+        rank = _loss_rank(text[max(begin - 24, 0) : begin].lower())
         if rank is not None and (best is None or rank < best[0]):
             best = rank, float(match[1])
     if best is None:
@@ -247,17 +283,17 @@ def seconds(text: str) -> float | None:
     return 1.0 / rate if rate else None
 
 
-def cost(text: str) -> tuple[str, float] | None:
+def cost(text: str, taken: float | None) -> tuple[str, float] | None:
     """Seconds for one token, sample or iteration, and which of them; None where the line does not say.
 
-    A batch that grows lengthens iterations, not samples or tokens.
+    `taken` is what `seconds` says of it. A batch that grows lengthens iterations, not samples or tokens.
     """
     for unit in ("token", "sample"):
         if rate := _rate(text, unit):
             return unit, 1.0 / rate
-    taken, batch = seconds(text), batch_size(text)
     if taken is None:
         return None
+    batch = batch_size(text)
     return ("sample", taken / batch) if batch else ("iteration", taken)
 
 
