@@ -149,6 +149,24 @@ def test_one_that_is_given_up_half_way_is_told_and_does_not_count(saving: Saving
     assert seen[""].status is Status.WARNING
 
 
+def test_a_distributed_checkpoint_without_its_metadata_is_unfinished(saving: Saving) -> None:
+    for number in (1, 2):
+        saving.now += 3 * HOUR
+        path = saving.save(f"global_step{number}")
+        for name in ("__0_0.distcp", "__1_0.distcp", ".metadata"):
+            (path / name).write_bytes(b"x" * 1000)
+            os.utime(path / name, (saving.now, saving.now))
+        os.utime(path, (saving.now, saving.now))
+        saving.look()
+    assert saving.look(HOUR)["content"].status is Status.OK
+    (path / ".metadata").unlink()
+    os.utime(path, (saving.now, saving.now))
+    assert saving.look()["content"].status is Status.OK
+    seen = saving.look(HOUR)["content"]
+    assert seen.status is Status.WARNING
+    assert f"{path}/.metadata, which is missing, marks an unfinished checkpoint" in seen.summary
+
+
 def test_no_room_for_the_next_one_is_critical(saving: Saving, monkeypatch: pytest.MonkeyPatch) -> None:
     saving.save("global_step1")
     saving.look()

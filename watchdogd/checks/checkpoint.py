@@ -48,14 +48,27 @@ def find(pattern: str) -> list[Entry]:
 
 
 def content(entry: Entry) -> Content:
-    """Everything that lies in it, down to FILES files; links to folders are not followed."""
+    """Everything that lies in it, down to FILES files; links to folders are not followed.
+
+    PyTorch's distributed checkpoints are marked by what they lack: `.metadata` is written when all ranks have
+    written their parts, and nothing loads without it.
+    """
+    parts: set[str] = set()
+    described: set[str] = set()
     mark = entry.path if _MARK.search(os.path.basename(entry.path)) else ""
     size, files, newest = 0, 0, entry.mtime
     for path, name, seen in _files(entry.path):
         size, files, newest = size + seen.st_size, files + 1, max(newest, seen.st_mtime)
         mark = mark or (path if _MARK.search(name) else "")
+        if name.endswith(".distcp"):
+            parts.add(os.path.dirname(path))
+        elif name == ".metadata":
+            described.add(os.path.dirname(path))
         if files >= FILES:
             break
+    else:
+        lacking = min(parts - described, default="")
+        mark = mark or (f"{lacking}/.metadata, which is missing," if lacking else "")
     return Content(size, files, newest, mark)
 
 
