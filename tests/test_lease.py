@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from watchdogd import lease as module
+from watchdogd.holder import Holder, lives, myself
 from watchdogd.home import Home
-from watchdogd.lease import STALE, WATCH, Holder, Lease, Sight, alive, folder_of, is_free, lives, look, myself
+from watchdogd.lease import STALE, WATCH, Lease, Sight, alive, folder_of, is_free, look
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import time
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from watchdogd.draft import create, host
+from watchdogd.holder import NOBODY, RECORD_SIZE, Holder, lives, myself, read, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,26 +36,8 @@ RENEW = 5.0
 _LOOK = 0.5
 _ASKING = 3 * RENEW
 _DRAFTS = 3600.0
-_RECORD_SIZE = 1024
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _REQUEST = "request"
-
-
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """Who holds a lease. `node` tells boot and pid namespace apart, `born` a pid that is used anew."""
-
-    id: str
-    host: str
-    node: str
-    pid: int
-    born: str
-    job_id: str = ""
-    released: bool = False
-
-    def __str__(self) -> str:
-        """`process 4711 on login2 (job 88)`."""
-        return f"process {self.pid} on {self.host}" + (f" (job {self.job_id})" if self.job_id else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +92,10 @@ class Lease:
         self._make_folder()
         sight = look(self._folder)
         if not by_force and not self._free(sight):
-            return sight.holder or _NOBODY
+            return sight.holder or NOBODY
         if self._claim(sight.serial):
             return None
-        return look(self._folder).holder or _NOBODY
+        return look(self._folder).holder or NOBODY
 
     def wait(self, patience: float, *, ask: bool = False) -> Holder | None:
         """`acquire`, again and again for `patience` seconds; a dead holder is replaced meanwhile.
@@ -162,7 +144,7 @@ class Lease:
         """Give it up, if it is still ours: the next contender need not wait."""
         with contextlib.suppress(FileNotFoundError):  # home is gone, and the lease with it
             if self.held():
-                _overwrite(self._path(self._serial), _text(self._me, released=True))
+                _overwrite(self._path(self._serial), write(self._me, released=True))
         self._serial = 0
 
     def _free(self, sight: Sight) -> bool:
@@ -176,13 +158,13 @@ class Lease:
         """Make the next serial ours; False where somebody was faster."""
         claim = self._path(last + 1)
         try:
-            create(str(claim), _text(self._me), self._home.file_mode, self._home.group)
+            create(str(claim), write(self._me), self._home.file_mode, self._home.group)
         except FileExistsError:
             return False
         except OSError as error:
             if error.errno not in _FULL or not last:
                 raise
-            if not _take_name(self._path(last), claim, _text(self._me)):
+            if not _take_name(self._path(last), claim, write(self._me)):
                 return False
         if _highest(self._folder) != last + 1:  # we were asleep since our look: others went on without us
             with contextlib.suppress(FileNotFoundError):
@@ -241,7 +223,7 @@ def look(folder: Path) -> Sight:
             return Sight()
         try:
             with open(folder / f"{serial:010d}", "rb") as file:  # opening it asks the server for its time
-                return Sight(serial, _holder(file.read(_RECORD_SIZE)), os.fstat(file.fileno()).st_mtime)
+                return Sight(serial, read(file.read(RECORD_SIZE)), os.fstat(file.fileno()).st_mtime)
         except FileNotFoundError:  # a next holder has tidied up since
             continue
     return Sight(serial)
@@ -253,22 +235,7 @@ def alive(home: Home) -> Holder | None:
     sight = look(folder)
     age = _server_age(folder, sight)
     free = is_free(sight, lives=lives(sight.holder), age=age, unchanged=WATCH)
-    return None if free else sight.holder or _NOBODY
-
-
-def myself(job_id: str = "") -> Holder:
-    """This process as a holder."""
-    return Holder(os.urandom(8).hex(), host(), _node(), os.getpid(), _born(os.getpid()), job_id)
-
-
-def lives(holder: Holder | None) -> bool | None:
-    """Whether the holder's process is there; None where that cannot be seen from this node."""
-    if holder is None or not holder.node or holder.node != _node():
-        return None
-    return bool(holder.born) and _born(holder.pid) == holder.born
-
-
-_NOBODY = Holder("", "another node", "", 0, "")
+    return None if free else sight.holder or NOBODY
 
 
 def _highest(folder: Path) -> int:
@@ -276,25 +243,6 @@ def _highest(folder: Path) -> int:
         return max((int(name) for name in os.listdir(folder) if name.isdecimal()), default=0)
     except FileNotFoundError:
         return 0
-
-
-def _node(proc: str = "/proc") -> str:
-    """This boot and pid namespace: where equal, pids can be compared. Empty where they cannot be told."""
-    try:
-        with open(f"{proc}/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return f"{file.read().strip()} {os.readlink(f'{proc}/self/ns/pid')}"
-    except OSError:
-        return ""
-
-
-def _born(pid: int) -> str:
-    """When the process started, in ticks since boot (proc(5), stat field 22); empty where none lives."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            after_name = file.read().rpartition(")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
-    return "" if after_name[0] in "ZX" else after_name[19]
 
 
 def _server_age(folder: Path, sight: Sight) -> float | None:
@@ -313,20 +261,6 @@ def server_age(folder: Path, since: float) -> float | None:
             os.close(descriptor)
             os.unlink(probe)
     except OSError:
-        return None
-
-
-def _text(holder: Holder, *, released: bool = False) -> str:
-    """A record; always of one size, so that it can be overwritten where nothing is free any more."""
-    return json.dumps({**asdict(holder), "released": released}).ljust(_RECORD_SIZE - 1) + "\n"
-
-
-def _holder(text: bytes) -> Holder | None:
-    """The record of a lease file, or None where it is none (yet)."""
-    try:
-        said = json.loads(text)
-        return Holder(**{each.name: said[each.name] for each in fields(Holder)})
-    except (ValueError, KeyError, TypeError):
         return None
 
 

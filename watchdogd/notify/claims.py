@@ -17,7 +17,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.draft import create
-from watchdogd.lease import Holder, lives, myself, server_age
+from watchdogd.holder import Holder, lives, myself
+from watchdogd.lease import server_age
 from watchdogd.notify.lane import Delivered
 from watchdogd.notify.sender import TakenError
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from watchdogd import lease, stopmark, tickmark
 from watchdogd.actions.switches import user
 from watchdogd.errors import HomeError, SlurmSilentError, WatchdogError
+from watchdogd.holder import lives
 from watchdogd.slurm import link, links, submit
 from watchdogd.slurm.outcome import Outcome
 
@@ -103,7 +104,7 @@ def _end_process(home: Home, ended: dict[str, str]) -> list[str]:
         ended.setdefault(holder.job_id, f"job {holder.job_id}")
     elif holder.id not in ended:
         ended[holder.id] = str(holder)
-        if lease.lives(holder):
+        if lives(holder):
             with contextlib.suppress(ProcessLookupError, PermissionError):  # gone, or another user's
                 os.kill(holder.pid, signal.SIGTERM)
     return [str(holder)]

@@ -15,8 +15,8 @@ from watchdogd.slurm.chain import ENVIRONMENT, Chain
 
 if TYPE_CHECKING:
     from watchdogd.config import Config
+    from watchdogd.holder import Holder
     from watchdogd.home import Home
-    from watchdogd.lease import Holder
 
 HAND_OVER = 60.0
 """Seconds that the last link gets to hand over before its successor takes the lease by force."""
