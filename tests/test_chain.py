@@ -19,6 +19,7 @@ import pytest
 from tests.waiting import wait_until
 from watchdogd import command, config, stopmark
 from watchdogd.command import Answer
+from watchdogd.doctor import secrets
 from watchdogd.errors import HomeError, SlurmError, SlurmSilentError, UnitError, WatchdogError
 from watchdogd.home import Home
 from watchdogd.jobs import Job
@@ -869,6 +870,17 @@ def test_start_refuses_where_a_secret_is_not_set(home: Home, monkeypatch: pytest
     with pytest.raises(WatchdogError, match="environment variable HOOK is not set") as caught:
         launch.start(home, config.load(home), Wish())
     assert caught.value.exit_code == 1
+
+
+def test_what_the_relay_alone_sends_with_need_not_be_where_the_daemon_runs(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HOOK", raising=False)
+    home.config.write_text('[channels.s]\ntype = "slack"\nrelay = true\nwebhook_url = "env:HOOK"\n')
+    known = config.load(home)
+    launch.check_secrets(known, home)
+    assert "HOOK" not in link.form(home, known, Wish(), 3600.0, 600.0).needed
+    assert list(secrets.judge(tuple(known.secrets()), None, ())) == []
 
 
 def test_users_that_nobody_knows_are_warned_of(home: Home) -> None:

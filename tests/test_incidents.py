@@ -674,7 +674,7 @@ def test_a_subject_that_is_no_longer_reported_is_well() -> None:
     rest = (DISK, ok("fine", subject="ost4"))
     watch.rounds(2, hot, rest)
     (told,) = watch.rounds(2, rest)
-    assert (told.kind, told.summary) == (Kind.RESOLVED, "no longer reported")
+    assert (told.kind, told.summary) == (Kind.RESOLVED, "ost3 is no longer reported")
     watch.round(rest, after=2 * HOUR)
     assert set(watch.book.standings) == {(DISK, "ost4")}
 
@@ -684,6 +684,14 @@ def test_a_check_that_found_nothing_out_ends_none_of_its_subjects() -> None:
     watch.rounds(2, (DISK, critical("slow", subject="ost3")))
     assert kinds(watch.rounds(5, SILENT_TOOL)) == ["OPENED"]
     assert watch.incident(DISK, "ost3").told is Status.CRITICAL
+
+
+def test_a_check_whose_place_is_away_ends_none_of_its_subjects() -> None:
+    watch = Watch()
+    away = (DISK, replace(critical("/scratch is not mounted any more"), unanswered=True))
+    watch.rounds(2, (DISK, critical("full", subject="bytes")))
+    assert kinds(watch.rounds(5, away)) == ["OPENED"]
+    assert watch.incident(DISK, "bytes").told is Status.CRITICAL
 
 
 def test_a_check_that_did_not_run_ends_nothing() -> None:

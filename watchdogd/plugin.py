@@ -92,8 +92,8 @@ class Result:
     `summary` is one line: what, where, since when, why. `details` are further lines of evidence.
     `notice`: told once as `[OK]`, never an incident; the plugin itself remembers that it was told.
     `quiet`: an incident that this result ends is closed without a message.
-    `unanswered`: what was to be looked at does not answer; where the whole file system is silent, that is
-    told once, and this is noted in it.
+    `unanswered`: what was to be looked at does not answer, or is away: of what lies there nothing is known.
+    Where the whole file system is silent, that is told once, and this is noted in it.
     """
 
     status: Status

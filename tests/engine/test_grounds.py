@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from watchdogd.config import Config
+from watchdogd.engine import grounds
 from watchdogd.engine.catalog import discover
 from watchdogd.engine.checks import Check, build
 from watchdogd.engine.grounds import Ground, Probes, placed, queue_result, touch
+from watchdogd.engine.setup import Setup
 from watchdogd.home import Home
 from watchdogd.jobs import Snapshot
 from watchdogd.plugin import Status
@@ -36,13 +38,42 @@ def checks(tmp_path: Path) -> tuple[Check, ...]:
 def test_checks_follow_the_batch_system_and_the_file_systems_of_their_paths(
     checks: tuple[Check, ...],
 ) -> None:
-    found, grounds = placed(checks)
+    found, files, _ = placed(checks)
     follows = {check.name: check.follows for check in found}
     assert follows["a/log_staleness"] == ("a/job_liveness", "watchdogd/slurm", "watchdogd/files:/proc")
     assert follows["d/disk_quota"] == ("watchdogd/files:/proc",)
     assert "watchdogd/slurm" in follows["a/job_liveness"]
-    assert {"a/log_staleness", "d/disk_quota"} <= set(grounds["watchdogd/files:/proc"].checks)
-    assert "/proc/1" in grounds["watchdogd/files:/proc"].folders
+    assert {"a/log_staleness", "d/disk_quota"} <= set(files["watchdogd/files:/proc"].checks)
+    assert "/proc/1" in files["watchdogd/files:/proc"].folders
+
+
+def test_what_is_mounted_later_is_a_ground_of_its_own_and_what_was_told_of_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def mount(*points: str) -> None:
+        lines = [f"{n} 0 0:{n} / {point} rw - tmpfs tmpfs rw" for n, point in enumerate(("/", *points))]
+        monkeypatch.setattr(grounds, "_mountinfo", lambda: "\n".join(lines))
+
+    def follows(setup: Setup) -> tuple[str, ...]:
+        return next(check.follows for check in setup.checks if check.name == "d/disk_quota")
+
+    mount()
+    config = Config.model_validate({"disks": {"d": {"path": str(tmp_path / "scratch")}}})
+    first = Setup.of(config, Home(tmp_path))
+    assert first.remounted(()) is first
+    mount(str(tmp_path))
+    name = f"watchdogd/files:{tmp_path}"
+    later = first.remounted(())
+    assert follows(later) == later.policies["d/disk_quota"].follows == (name,)
+    assert later.policies[name].blinds
+    assert name in later.routes
+    assert "watchdogd/files:/" not in later.policies
+    mount()
+    assert set(later.remounted(()).files) == {"watchdogd/files:/"}
+    kept = later.remounted({name})
+    assert set(kept.files) == {"watchdogd/files:/", name}
+    assert follows(kept) == ("watchdogd/files:/",)
+    assert {name, "watchdogd/files:/"} <= set(kept.policies) & set(kept.routes)
 
 
 def test_a_file_system_is_asked_where_a_check_is_late_and_once_an_interval() -> None:

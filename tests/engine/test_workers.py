@@ -14,7 +14,9 @@ import pytest
 from tests.waiting import wait_until
 from watchdogd.engine.call import Call, Reply
 from watchdogd.engine.catalog import Source, scout
+from watchdogd.engine.worker import bounded
 from watchdogd.engine.workers import Workers
+from watchdogd.plugin import Result, Status
 
 PLUGINS = """
 import os, signal, sys, time
@@ -211,3 +213,8 @@ def test_secrets_are_hidden_from_code_that_is_only_looked_at(
     seen = (tmp_path / "seen").read_text()
     assert "PATH" in seen
     assert "verysecret" not in seen
+
+
+def test_summary_and_subject_are_one_line_whoever_made_them() -> None:
+    said = bounded(Result(Status.OK, "all\r\n\x1b[31mwell", subject="node5\n/gpu3", details="a\nb"))
+    assert (said.summary, said.subject, said.details) == ("all well", "node5 /gpu3", "a\nb")

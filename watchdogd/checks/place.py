@@ -97,7 +97,7 @@ def _unreachable(path: str, error: OSError, memory: dict[str, Any]) -> Result:
         was = Mount(*memory["mount"]) if "mount" in memory else None
         gone = was is not None and not any((was.point, was.type) == (m.point, m.type) for m in mounts())
         note = f"; its file system ({was.type} {was.source}) is not mounted any more" if was and gone else ""
-        return critical(f"{path} is missing {where}{note}")
+        return replace(critical(f"{path} is missing {where}{note}"), unanswered=True)
     if error.errno in (errno.EACCES, errno.EPERM):
         return unknown(f"{path} may not be entered by this user {where}: permission denied")
     if unanswered(error):
@@ -121,10 +121,11 @@ def _moved(path: str, sight: Sight, memory: dict[str, Any]) -> Result | None:
         assert it is not None
         how = "is not mounted any more" if lost else "is not mounted"
         was = "it was" if lost else "/etc/fstab has"
-        return critical(
+        text = (
             f"{path} {how} on {platform.node()}: {was} {it.type} {it.source} at {it.point}, what is written "
             f"there now goes to {now.type} {now.source}"
         )
+        return replace(critical(text), unanswered=True)
     memory.pop("unmounted", None)
     return None
 

@@ -322,11 +322,11 @@ class Config(Section):
         held_back = {*self.alerts.escalate_to, *self.alerts.fallback}
         return tuple(name for name in self.channels if name not in held_back)
 
-    def secrets(self) -> Iterator[tuple[str, Secret]]:
-        """Every secret with the key it stands under."""
+    def secrets(self, *, relayed: bool = True) -> Iterator[tuple[str, Secret]]:
+        """Every secret with the key it stands under; without `relayed` those alone that the daemon needs."""
         for name, channel in self.channels.items():
             for key, value in channel:
-                if isinstance(value, Secret):
+                if isinstance(value, Secret) and (relayed or not channel.relay):
                     yield f"channels.{name}.{key}", value
         if self.heartbeat:
             yield "heartbeat.url", self.heartbeat.url

@@ -9,7 +9,7 @@ from watchdogd.errors import ConfigError
 from watchdogd.secret import exposed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from watchdogd.doctor.scene import Scene
     from watchdogd.secret import Secret
@@ -19,18 +19,21 @@ TOPIC = "secrets"
 
 def look(scene: Scene) -> Iterator[Finding]:
     """Each secret by the key it stands under."""
-    return judge(tuple(scene.config.secrets()), scene.home.group)
+    config = scene.config
+    return judge(tuple(config.secrets()), scene.home.group, dict(config.secrets(relayed=False)))
 
 
-def judge(secrets: Sequence[tuple[str, Secret]], group: int | None) -> Iterator[Finding]:
-    """What is wrong with them; nothing of a secret is shown."""
-    found = [finding for key, secret in secrets for finding in _there(key, secret)]
+def judge(
+    secrets: Sequence[tuple[str, Secret]], group: int | None, needed: Collection[str] | None = None
+) -> Iterator[Finding]:
+    """What is wrong with them; nothing of a secret is shown. `needed` are the keys of those that have to
+    be here (all): what a relay alone sends with may lie elsewhere."""
+    here = [(key, secret) for key, secret in secrets if needed is None or key in needed]
+    found = [finding for key, secret in here for finding in _there(key, secret)]
     found += [warning(TOPIC, *_apart(line)) for line in exposed(secrets, group)]
     yield from found
-    if secrets and not found:
-        yield fine(
-            TOPIC, f"{len(secrets)} {'is' if len(secrets) == 1 else 'are'} set, and nobody else's to read"
-        )
+    if here and not found:
+        yield fine(TOPIC, f"{len(here)} {'is' if len(here) == 1 else 'are'} set, and nobody else's to read")
 
 
 def _there(key: str, secret: Secret) -> Iterator[Finding]:

@@ -304,7 +304,9 @@ class Engine:
         before, self.setup = self.setup, self._changes.config(self.setup)
         changed = self.setup is not before
         dropped = _sources(self.setup)
-        self.setup = self._changes.dropins(self.setup)
+        self.setup = self._changes.dropins(self.setup).remounted(
+            {standing.check for standing in self.book.standings.values() if standing.incident}
+        )
         self._execution.forget(dropped, _sources(self.setup))
         return changed
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,7 @@ DELIVERY = f"{SELF}/delivery"
 """The check under which it says which channels are broken: for `status`; the outbox tells the others."""
 PROBE_DEADLINE = 10.0
 """Seconds after which a file system that was asked for the simplest thing counts as silent."""
+_FILES = f"{SELF}/files:"
 _PATHS = ("log", "path", "checkpoints", "pulse")
 _SOURCE = Source("watchdogd.engine.grounds", "touch")
 
@@ -60,10 +61,28 @@ def queue_result(snapshot: Snapshot) -> Result:
     return unknown(f"{who} say what runs: {snapshot.trouble}")
 
 
-def placed(checks: Iterable[Check]) -> tuple[tuple[Check, ...], dict[str, Ground]]:
-    """The checks, each following what it rests on, and the file systems among that, by name."""
-    checks = tuple(checks)
-    points = _points({folder for check in checks for folder in _folders(check)})
+@dataclass(frozen=True, slots=True)
+class Land:
+    """What is mounted (a mark that changes with it), and where links among the checks' folders lead."""
+
+    mounted: int = 0
+    resolved: Mapping[str, str] = field(default_factory=dict)
+
+
+def mounted() -> int:
+    """A mark of what is mounted now."""
+    return hash(_mountinfo())
+
+
+def placed(
+    checks: Iterable[Check], before: Land | None = None
+) -> tuple[tuple[Check, ...], dict[str, Ground], Land]:
+    """The checks, each following what it rests on, the file systems among that, by name, and the land.
+
+    `before` tells where links lead that cannot be followed now.
+    """
+    checks = tuple(map(_bare, checks))
+    points, land = _points({folder for check in checks for folder in _folders(check)}, before or Land())
     folders: defaultdict[str, set[str]] = defaultdict(set)
     users: defaultdict[str, list[str]] = defaultdict(list)
     found = []
@@ -74,12 +93,17 @@ def placed(checks: Iterable[Check]) -> tuple[tuple[Check, ...], dict[str, Ground
             folders[point] |= {folder for folder in _folders(check) if points[folder] == point}
         queue = (queue_name(backend_of(check)),) if needs_look(check) else ()
         files = tuple(_files_name(point) for point in rests_on)
-        found.append(replace(check, follows=(*check.follows, *queue, *files)))
+        found.append(replace(check, follows=tuple(dict.fromkeys((*check.follows, *queue, *files)))))
     grounds = [
         Ground(_files_name(point), point, tuple(sorted(folders[point])), tuple(names))
         for point, names in users.items()
     ]
-    return tuple(found), {ground.name: ground for ground in grounds}
+    return tuple(found), {ground.name: ground for ground in grounds}, land
+
+
+def _bare(check: Check) -> Check:
+    """A check that follows no file system."""
+    return replace(check, follows=tuple(name for name in check.follows if not name.startswith(_FILES)))
 
 
 def touch(folders: Iterable[str]) -> str:
@@ -190,7 +214,7 @@ class Probes:
 
 
 def _files_name(point: str) -> str:
-    return f"{SELF}/files:{point}"
+    return f"{_FILES}{point}"
 
 
 def _folders(check: Check) -> list[str]:
@@ -209,23 +233,30 @@ def _folder(path: str) -> str:
     return (os.path.dirname(plain) or "/") if wild else plain
 
 
-def _points(folders: Iterable[str]) -> dict[str, str]:
+def _points(folders: Iterable[str], before: Land) -> tuple[dict[str, str], Land]:
     """Where the file system of each folder is mounted; links are resolved where that can be done in time."""
     folders = sorted(folders)
     patient = Patient("a file system that a check looks at", deadline=3.0)
     try:
         resolved: Sequence[str] = patient.attempt(partial(_resolved, folders))
     except (StuckError, OSError):
-        resolved = folders
+        resolved = [before.resolved.get(folder, folder) for folder in folders]
     finally:
         patient.close()
+    text = _mountinfo()
+    mounts = read_mounts(text)
+    found = [mount_of(path, mounts) for path in resolved]
+    points = {folder: mount.point if mount else "/" for folder, mount in zip(folders, found, strict=True)}
+    return points, Land(hash(text), dict(zip(folders, resolved, strict=True)))
+
+
+def _mountinfo() -> str:
+    """All that is mounted here; empty without Linux's /proc."""
     try:
         with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
-            mounts = read_mounts(file.read())
+            return file.read()
     except OSError:
-        mounts = ()
-    found = [mount_of(path, mounts) for path in resolved]
-    return {folder: mount.point if mount else "/" for folder, mount in zip(folders, found, strict=True)}
+        return ""
 
 
 def _resolved(folders: Sequence[str]) -> list[str]:

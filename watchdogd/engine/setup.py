@@ -16,14 +16,14 @@ from watchdogd.config import SlackChannel
 from watchdogd.engine import checks as checks_module
 from watchdogd.engine import crontab, dropins, grounds
 from watchdogd.engine.catalog import discover
-from watchdogd.engine.grounds import DELIVERY, SELF
+from watchdogd.engine.grounds import DELIVERY, SELF, Land
 from watchdogd.engine.maintenance import Windows
 from watchdogd.engine.patient import Patient, StuckError
 from watchdogd.incident import Policy
 from watchdogd.notify.message import Route, Rules
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from watchdogd.config import Config
     from watchdogd.engine.catalog import Entry
@@ -55,8 +55,8 @@ log = logging.getLogger(__name__)
 class Setup:
     """Configuration, plugins, checks, and how each check's results are judged and sent.
 
-    `files` are the file systems that checks rest on. `dropped` are those of `checks` that come from home's
-    drop-in folders.
+    `files` are the file systems that checks rest on, as `land` tells. `dropped` are those of `checks` that
+    come from home's drop-in folders.
     """
 
     config: Config
@@ -67,6 +67,7 @@ class Setup:
     maintenance: Windows
     rules: Rules
     files: Mapping[str, Ground] = field(default_factory=dict)
+    land: Land = field(default_factory=Land)
     dropped: tuple[Check, ...] = ()
     scouts: crontab.Scouts = field(default_factory=crontab.Scouts)
 
@@ -92,22 +93,21 @@ class Setup:
     def _of(cls, config: Config, home: Home) -> Setup:
         catalog = discover(home)
         backend = "slurm" if shutil.which("squeue") else "none"
-        checks, files = grounds.placed(checks_module.build(config, catalog, home, backend))
+        checks, files, land = grounds.placed(checks_module.build(config, catalog, home, backend))
         own = Policy(1, config.daemon.interval, config.alerts.repeat_every, config.alerts.escalate_after)
         return cls(
             config=config,
             catalog=catalog,
             checks=checks,
             policies={SELF: own, DELIVERY: replace(own, escalate_after=None)}
-            | dict.fromkeys(
-                _grounds(checks), replace(own, confirm=max(config.daemon.confirm, 2), blinds=True)
-            )
+            | dict.fromkeys(_grounds(checks), _of_ground(config))
             | {check.name: checks_module.policy(check, config) for check in checks},
             routes={SELF: Route(config.default_channels), DELIVERY: Route()}
             | {name: _route(name, checks, config) for name in _grounds(checks)}
             | {check.name: Route(check.channels, check.runbook) for check in checks},
             maintenance=Windows(config.alerts.maintenance),
             files=files,
+            land=land,
             rules=Rules(
                 channels=config.default_channels,
                 escalate_to=config.alerts.escalate_to,
@@ -139,6 +139,29 @@ class Setup:
             | {check.name: Route(check.channels, check.runbook) for check in fresh},
         )
 
+    def remounted(self, needed: Collection[str]) -> Setup:
+        """The same for what is mounted now; itself where nothing changed.
+
+        File systems of those names stay, so that what was told of one that is gone is told to be over.
+        """
+        if grounds.mounted() == self.land.mounted:
+            return self
+        own = tuple(check for check in self.checks if check not in self.dropped)
+        checks, files, land = grounds.placed(own, self.land)
+        stay = {name: ground for name, ground in self.files.items() if name in needed}
+        gone = set(self.files) - set(files) - set(stay)
+        names = [name for name in files if name not in self.policies]
+        return replace(
+            self,
+            checks=checks + self.dropped,
+            policies=_without(self.policies, gone)
+            | {check.name: checks_module.policy(check, self.config) for check in checks}
+            | dict.fromkeys(names, _of_ground(self.config)),
+            routes=_without(self.routes, gone) | {name: _route(name, checks, self.config) for name in files},
+            files=stay | files,
+            land=land,
+        )
+
     def harmless(self) -> Setup:
         """The same for a rehearsal: programs in drop-in folders are not run, no script is submitted."""
         return replace(self, checks=tuple(crontab.harmless(check) for check in self.checks))
@@ -156,6 +179,18 @@ class Setup:
     def hidden(self) -> frozenset[str]:
         """Environment variables that hold secrets: no worker and no tool gets them."""
         return frozenset(secret.variable for _, secret in self.config.secrets() if secret.variable)
+
+
+def _of_ground(config: Config) -> Policy:
+    """How it is judged whether a ground holds."""
+    alerts = config.alerts
+    return Policy(
+        max(config.daemon.confirm, 2),
+        config.daemon.interval,
+        alerts.repeat_every,
+        alerts.escalate_after,
+        blinds=True,
+    )
 
 
 def _grounds(checks: Iterable[Check]) -> list[str]:
@@ -177,5 +212,8 @@ def _command(home: Home) -> str:
 
 
 def _but(by_name: Mapping[str, Value], checks: tuple[Check, ...]) -> dict[str, Value]:
-    gone = {check.name for check in checks}
+    return _without(by_name, {check.name for check in checks})
+
+
+def _without(by_name: Mapping[str, Value], gone: Collection[str]) -> dict[str, Value]:
     return {name: value for name, value in by_name.items() if name not in gone}

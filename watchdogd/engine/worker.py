@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from watchdogd import command
 from watchdogd.engine.call import RECALL, Call, Reply, Returned
 from watchdogd.engine.loading import load
+from watchdogd.notify.text import one_line
 from watchdogd.plugin import Plugin, Result
 from watchdogd.unanswered import unanswered
 
@@ -143,18 +144,15 @@ def _changed(before: str, after: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def bounded(result: Result) -> Result:
-    """A result whose texts are of a size that can be kept and sent."""
-    if len(result.summary) <= SUMMARY_LIMIT and len(result.details) <= DETAILS_LIMIT:
+    """A result whose texts are of a size that can be kept and sent; summary and subject are one line."""
+    summary, subject = _line(result.summary), _line(result.subject)
+    if (summary, subject) == (result.summary, result.subject) and len(result.details) <= DETAILS_LIMIT:
         return result
-    return replace(
-        result,
-        summary=result.summary[:SUMMARY_LIMIT],
-        details=result.details[:DETAILS_LIMIT],
-    )
+    return replace(result, summary=summary, subject=subject, details=result.details[:DETAILS_LIMIT])
 
 
 def _line(text: str) -> str:
-    return " ".join(text.split())[:SUMMARY_LIMIT]
+    return one_line(text, SUMMARY_LIMIT)
 
 
 def _mute() -> None:

@@ -133,7 +133,8 @@ class _Sitting:
             if forgettable(standing, policy, self._now):
                 del self.standings[key]
             else:
-                result = Result(Status.OK, "no longer reported", subject=standing.subject)
+                text = f"{standing.subject} is no longer reported".lstrip()
+                result = Result(Status.OK, text, subject=standing.subject)
                 missing = Observation(standing.check, standing.run, standing.target, result, self._now)
                 self.standings[key] = judge(standing, missing, policy, self._now)
 

@@ -147,7 +147,7 @@ def _message(
     parts += [f"Runbook: {plain(link)}" for link in runbooks if link]
     parts += [_answers(group, rules.command), _watcher(rules)]
     return Message(
-        headline=_headline(worst),
+        headline=_headline(worst) + _more(group),
         body=_body(parts),
         status=_word(worst),
         target=one_line(worst.target, 100),
@@ -158,6 +158,12 @@ def _message(
         incidents=tuple(sorted({event.incident.id for event in group if event.incident})),
         items=tuple(_item(event) for event in group),
     )
+
+
+def _more(group: Sequence[Event]) -> str:
+    """How many further things a message tells of: a phone shows its first line alone."""
+    told = {event.incident.id if event.incident else event.summary for event in group}
+    return f" (and {len(told) - 1} more)" if len(told) > 1 else ""
 
 
 def _body(parts: Iterable[str]) -> str:

@@ -103,7 +103,7 @@ def _found(found: Sequence[Job]) -> Outcome:
 
 def check_secrets(config: Config, home: Home) -> None:
     """WatchdogError where a secret is not to be had here, or is none: the link would be mute."""
-    for key, secret in config.secrets():
+    for key, secret in config.secrets(relayed=False):
         try:
             secret.reveal()
         except ConfigError as error:

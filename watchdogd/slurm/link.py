@@ -126,7 +126,10 @@ def form(home: Home, config: Config, wish: Wish, walltime: float, shortest: floa
         walltime=walltime,
         shortest=shortest,
         options=config.slurm.options,
-        needed=(*(secret.variable for _, secret in config.secrets() if secret.variable), *variables(home)),
+        needed=(
+            *(secret.variable for _, secret in config.secrets(relayed=False) if secret.variable),
+            *variables(home),
+        ),
         mode=wish.mode,
     )
 
