@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs"
-_BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r'^```(\w*)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +39,11 @@ def steps(page: Path) -> Iterator[Step]:
 
 
 def loose(page: Path) -> list[str]:
-    """Blocks of a shell's language that no test would run."""
-    return [
-        text for language, title, text in _BLOCK.findall(page.read_text()) if language in SHELLS and not title
-    ]
+    """Commands that no test would run: blocks of a shell's language, and verbs in blocks of none."""
+    blocks = [(language, text) for language, title, text in _BLOCK.findall(page.read_text()) if not title]
+    verbs = re.compile(r"^(\$ )?watchdogd ", re.MULTILINE)
+    plain = [text for language, text in blocks if language in ("", "text") and verbs.search(text)]
+    return plain + [text for language, text in blocks if language in SHELLS]
 
 
 SHELLS = ("bash", "sh", "shell")

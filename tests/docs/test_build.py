@@ -61,6 +61,8 @@ def test_every_page_is_in_the_menu(site: Path) -> None:
     for page in pages():
         if page.stem != "index":
             assert f'href="{page.stem}/"' in menu
+    for check in (site / "checks").glob("*/index.html"):
+        assert f'href="checks/{check.parent.name}/"' in menu
 
 
 def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:

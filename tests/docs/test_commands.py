@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.slurm, pytest.mark.root]
 
 ELSEWHERE = {
     "python3 -m venv ~/watchdogd-venv": "the cluster of the tests has such an environment,",
-    "~/watchdogd-venv/bin/pip install watchdogd": "into which this checkout was installed,",
+    "~/watchdogd-venv/bin/pip install .": "into which this checkout was installed,",
     "export PATH=~/watchdogd-venv/bin:$PATH": "and it is first in PATH",
 }
 """Commands that were typed before, in another form."""

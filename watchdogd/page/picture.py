@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 SHOWN = 200
 """Incidents and messages on the page: the newest."""
+MANY = 3
+"""Parts of a run that are well and shown at once; more of them are folded."""
 EVIDENCE_FILES, EVIDENCE_BYTES = 8, 20_000
 """Files of evidence that an incident shows, and bytes of each: the rest is in home."""
 
@@ -39,12 +41,13 @@ class RunRow:
     @property
     def told(self) -> tuple[Mapping[str, Any], ...]:
         """What is shown at once: each check as a whole, and what is not OK."""
-        return tuple(each for each in self.results if not each["subject"] or each["status"] != "OK")
+        return tuple(each for each in self.results if each not in self.well)
 
     @property
     def well(self) -> tuple[Mapping[str, Any], ...]:
-        """The parts of which all is well: nodes, disks, GPUs."""
-        return tuple(each for each in self.results if each not in self.told)
+        """Parts of which all is well (nodes, GPUs), where there are many."""
+        parts = tuple(each for each in self.results if each["subject"] and each["status"] == "OK")
+        return parts if len(parts) > MANY else ()
 
     @property
     def totals(self) -> dict[str, float]:
