@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs"
+README = FOLDER.parent / "README.md"
 _BLOCK = re.compile(r'^```(\w*)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 
 
@@ -36,6 +37,13 @@ def steps(page: Path) -> Iterator[Step]:
             for line in text.splitlines():
                 assert line.startswith("$ "), f"{page.name}: what is typed begins with '$ ': {line}"
                 yield Step(line.removeprefix("$ "))
+
+
+def readme() -> list[str]:
+    """The commands that the README has a new user type, without their comments."""
+    blocks = [text for language, title, text in _BLOCK.findall(README.read_text()) if not language + title]
+    lines = [line.partition("#")[0].strip() for block in blocks for line in block.splitlines()]
+    return [line for line in lines if not line.startswith("make ")]
 
 
 def loose(page: Path) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.docs.pages import pages, steps
+from tests.docs.pages import Step, pages, readme, steps
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.cluster import Cluster
-    from tests.docs.pages import Step
     from tests.servers.slack import SlackServer
 
 pytestmark = [pytest.mark.slurm, pytest.mark.root]
@@ -27,9 +26,11 @@ ELSEWHERE = {
     "python3 -m venv ~/watchdogd-venv": "the cluster of the tests has such an environment,",
     "~/watchdogd-venv/bin/pip install .": "into which this checkout was installed,",
     "export PATH=~/watchdogd-venv/bin:$PATH": "and it is first in PATH",
+    "pip install .": "likewise,",
+    "$EDITOR ~/.watchdogd/config.toml": "and a page that goes on to use a channel adds it",
 }
 """Commands that were typed before, in another form."""
-LASTING = ("watchdogd relay --follow",)
+LASTING = ("watchdogd relay --follow", "watchdogd status --watch", "watchdogd web")
 """Commands that go on until somebody ends them: here after some seconds."""
 ENDED = 124
 ANSWERS = {0, 1, 2, 3}
@@ -112,4 +113,24 @@ def test_the_page_can_be_followed(page: Path, reader: Reader) -> None:
         if step.text.startswith("sbatch"):
             wait_until(lambda: reader.type("squeue -h -t R").stdout.strip(), 60, "the job runs", every=0.5)
         if step.text.startswith("watchdogd start"):
+            wait_until(reader.watched, 120, "the first round is over", every=0.5)
+
+
+def test_the_readme_can_be_followed(reader: Reader) -> None:
+    loop = "while :; do echo iteration $((i += 1)); sleep 1; done"
+    words = ("--job-name=my-training", "--output=%x-%j.log", "--partition=gpu")
+    job = reader.slurm.sbatch("alice", loop, *words, cwd=reader.place)
+    reader.slurm.wait_for_state(job, "RUNNING")
+    lines = readme()
+    assert {line.split()[1] for line in lines if line.startswith("watchdogd ")} >= {
+        "init",
+        "watch",
+        "start",
+        "report",
+    }
+    for line in lines:
+        reader.do(Step(line))
+        if line.startswith("watchdogd watch"):
+            reader.write("~/.watchdogd/config.toml", f'[disks.scratch]\npath = "{reader.place}"\n')
+        if line == "watchdogd start":
             wait_until(reader.watched, 120, "the first round is over", every=0.5)
