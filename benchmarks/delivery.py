@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 from benchmarks import measure, ours, peers
 from benchmarks.table import Line
@@ -19,18 +20,21 @@ STORM, TURNS = 1000, 5
 
 
 class Hook:
-    """A web server that notes when each message came."""
+    """A web server that notes when each message came, and which."""
 
     def __init__(self) -> None:
         self.times: list[float] = []
-        times = self.times
+        self.heard: list[tuple[float, dict[str, Any]]] = []
+        times, heard = self.times, self.heard
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                alerts = json.loads(body).get("alerts", [None])
+                said = json.loads(body)
+                heard.append((time.time(), said))
+                alerts = said.get("alerts", [None])
                 times.extend([time.perf_counter()] * len(alerts))
                 self.send_response(200)
                 self.send_header("Content-Length", "0")
@@ -64,7 +68,8 @@ def hook() -> Iterator[Hook]:
         made.close()
 
 
-def _channel(url: str, folder: Path) -> str:
+def channel(url: str, folder: Path) -> str:
+    """The configuration of a webhook that is told everything at once."""
     (folder / "url").write_text(url)
     (folder / "url").chmod(0o600)
     return (
@@ -105,7 +110,7 @@ def ours_one() -> float:
 
 @contextmanager
 def _delivering(folder: Path, there: Hook, config: str) -> Iterator[tuple[ours.Rounds, Outbox]]:
-    home = ours.new_home(folder, _channel(there.url, folder) + config)
+    home = ours.new_home(folder, channel(there.url, folder) + config)
     with ours.without_slurm(), ours.rounds(home) as turned:
         chosen = turned.engine.setup.config
         settle = turned.engine._storage.settle

@@ -17,18 +17,18 @@ from watchdogd.engine.storage import Storage
 from watchdogd.engine.workers import Workers
 from watchdogd.home import Home
 
-HEAD = '[daemon]\ninterval = "1m"\n[channels.nowhere]\ntype = "statuslog"\npath = "logs/alerts.log"\n'
+HEAD = '[daemon]\ninterval = "{}"\n[channels.nowhere]\ntype = "statuslog"\npath = "logs/alerts.log"\n'
 """What every configuration here begins with: one channel, that a notification costs what it costs."""
 
 PATIENCE = 120.0
 """Seconds that a round may take on a busy machine."""
 
 
-def new_home(folder: Path, config: str) -> Home:
+def new_home(folder: Path, config: str, interval: str = "1m") -> Home:
     """A home with a configuration."""
     home = Home(folder / "home")
     home.make(None)
-    home.write(home.config, HEAD + config)
+    home.write(home.config, HEAD.format(interval) + config)
     return home
 
 

@@ -23,7 +23,7 @@ SETTINGS = {"SchedulerParameters": "bf_interval=30,sched_interval=30,defer"}
 
 def lines() -> Iterator[Line]:
     """Three rows of the table."""
-    with Cluster(nodes=2, settings=SETTINGS) as cluster, _environment(cluster):
+    with Cluster(nodes=2, settings=SETTINGS) as cluster, environment(cluster):
         asked, costs = {}, {}
         queued = 0
         for runs in (1, 10, RUNS // TENTH, RUNS):
@@ -52,7 +52,7 @@ def lines() -> Iterator[Line]:
 
 
 @contextmanager
-def _environment(cluster: Cluster) -> Iterator[None]:
+def environment(cluster: Cluster) -> Iterator[None]:
     """Its commands and its slurm.conf are what this process finds."""
     before = dict(os.environ)
     os.environ.update(cluster.env)
@@ -65,12 +65,20 @@ def _environment(cluster: Cluster) -> Iterator[None]:
 
 
 def _queue(have: int, want: int) -> None:
-    """Jobs that wait for tomorrow, one a run."""
-    loop = (
-        f"for i in $(seq {have} {want - 1}); do sbatch -Q -J run-$i --begin=now+1day -o /dev/null "
-        "-n1 --mem=1 --wrap true || exit 1; done"
-    )
-    subprocess.run(["sh", "-c", loop], check=True, stdout=subprocess.DEVNULL, cwd="/tmp")
+    """Jobs that wait for tomorrow, one a run: an array, of which each task then gets the name of its run."""
+    words = ["sbatch", "--parsable", f"--array=0-{want - have - 1}", "--begin=now+1day", "-o", "/dev/null"]
+    array = _said([*words, "-n1", "--mem=1", "--wrap", "true"]).strip()
+    names = "".join(f"update JobId={array}_{n} JobName=run-{have + n}\n" for n in range(want - have))
+    _said(["scontrol"], stdin=names)
+    queued = set(_said(["squeue", "--noheader", "--array", "--format=%j"]).split())
+    if not {f"run-{number}" for number in range(want)} <= queued:
+        raise RuntimeError(f"{len(queued)} jobs of {want} wait in the queue")
+
+
+def _said(words: list[str], stdin: str = "") -> str:
+    return subprocess.run(
+        words, input=stdin, capture_output=True, text=True, check=True, cwd="/tmp", timeout=300
+    ).stdout
 
 
 def _rounds(folder: Path, runs: int, disks: int) -> tuple[float, float]:
@@ -104,8 +112,7 @@ def _lengthen(log: Path, turn: int) -> None:
 
 def _asked() -> int:
     """How often the controller was asked for jobs since it started."""
-    said = subprocess.run(["sdiag"], capture_output=True, text=True, check=True).stdout
-    found = re.search(r"REQUEST_JOB_INFO\s.*count:(\d+)", said)
+    found = re.search(r"REQUEST_JOB_INFO\s.*count:(\d+)", _said(["sdiag"]))
     return int(found[1]) if found else 0
 
 

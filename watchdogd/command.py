@@ -147,6 +147,7 @@ def ask(
             env=dict(env) if env is not None else environment(),
             cwd=cwd,
             start_new_session=True,
+            bufsize=0,
         )
     except OSError as error:
         trouble = f"{words[0]} cannot be run: {error.strerror or error}"
@@ -168,10 +169,9 @@ def _read(
     """Both streams up to `limit` bytes each, until the process closes them, ends, or time is up."""
     kept = {"out": bytearray(), "err": bytearray()}
     truncated = False
-    with selectors.DefaultSelector() as selector:
+    with selectors.PollSelector() as selector:  # epoll would cost a file and five more calls
         for stream, key in ((process.stdout, "out"), (process.stderr, "err")):
             if stream is not None:
-                os.set_blocking(stream.fileno(), False)
                 selector.register(stream, selectors.EVENT_READ, key)
         if process.stdin is not None:
             os.set_blocking(process.stdin.fileno(), False)

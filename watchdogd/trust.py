@@ -15,16 +15,17 @@ from pathlib import Path
 
 def distrust(path: Path, group: int | None = None) -> str:
     """Why this file or folder shall not be used, in one line with the mend; empty where it may."""
-    real = Path(os.path.realpath(path))
-    for place in (real, *real.parents):
+    real = place = os.path.realpath(path)
+    while True:  # plain text: for each drop-in, each minute, a Path would cost more than the looks themselves
         try:
-            found = place.stat()
+            found = os.stat(place)
         except OSError as error:
             return f"{place} cannot be looked at: {error.strerror}"
         reason = _reason(place, found, group, itself=place == real)
-        if reason:
+        above = os.path.dirname(place)
+        if reason or above == place:
             return reason
-    return ""
+        place = above
 
 
 def exposed(path: Path, group: int | None = None) -> str:
@@ -43,16 +44,16 @@ def exposed(path: Path, group: int | None = None) -> str:
     return ""
 
 
-def _reason(place: Path, found: os.stat_result, group: int | None, *, itself: bool) -> str:
+def _reason(place: str, found: os.stat_result, group: int | None, *, itself: bool) -> str:
     sticky = bool(found.st_mode & stat.S_ISVTX) and not itself
     if found.st_uid not in (0, os.geteuid()) and not (group is not None and found.st_gid == group):
         return f"{place} belongs to uid {found.st_uid}: only your own, root's or your group's files are used"
     if found.st_mode & stat.S_IWOTH and not sticky:
-        return f"{place} can be written by everybody: chmod o-w {shlex.quote(str(place))}"
+        return f"{place} can be written by everybody: chmod o-w {shlex.quote(place)}"
     others = found.st_mode & stat.S_IWGRP and found.st_gid not in (0, group) and not sticky
     if others and not (found.st_gid == os.getegid() and _private(found.st_gid)):
         name = _group_name(found.st_gid)
-        mend = f"chmod g-w {shlex.quote(str(place))}, or set [daemon] group to it"
+        mend = f"chmod g-w {shlex.quote(place)}, or set [daemon] group to it"
         return f"{place} can be written by group {name}: {mend}"
     return ""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 import time
+from functools import cache
 from pathlib import Path
 
 from watchdogd import command
@@ -21,10 +22,11 @@ _FIRST_LINE = 4096
 _NOT_FOR_DROPINS = frozenset({"WATCHDOGD_LINK"})
 
 
+@cache
 def environment(home: str) -> dict[str, str]:
     """What drop-ins get: WATCHDOGD_HOME, and nothing that would make them take themselves for a link.
 
-    Secrets are gone already: no worker has them.
+    Secrets are gone already: no worker has them. Made once, since a worker's own never changes.
     """
     return command.environment({"WATCHDOGD_HOME": home}, without=_NOT_FOR_DROPINS)
 
