@@ -75,3 +75,16 @@ def test_slurms_variables_are_not_inherited(monkeypatch: pytest.MonkeyPatch) -> 
         False,
     )
     assert os.environ["SLURM_JOB_ID"] == "x"
+
+
+def test_a_command_under_way_ends_when_watchdogd_does() -> None:
+    """Whether it still speaks, or has closed its streams and goes on."""
+    for script in ("trap '' TERM; echo begun; sleep 1000", "exec >&- 2>&-; trap '' TERM; sleep 1000"):
+        ending = threading.Event()
+        timer = threading.Timer(1.0, ending.set)
+        timer.start()
+        answer = command.ask(["sh", "-c", script], deadline=600.0, ending=ending)
+        timer.join()
+        assert answer.silent
+        assert answer.trouble == "sh was killed, since watchdogd ended"
+        assert answer.seconds < 300

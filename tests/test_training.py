@@ -234,6 +234,7 @@ def test_a_folder_is_no_kill_switch(home: Path, make: Make, capsys: pytest.Captu
         ({"kill_switch": ""}, "kill_switch = '' is no path of a file"),
         ({"save_switch": "/scratch/"}, "save_switch = '/scratch/' is no path of a file"),
         ({"memory_free": "200%"}, "more than all of the memory"),
+        ({"memory_free": 0.05}, "for that share of the memory write 5"),
         ({"run": 17}, "needs the name of its run"),
     ],
 )
@@ -249,7 +250,43 @@ def test_a_switch_below_a_missing_folder_is_not_set(
     guard = make(kill_switch=tmp_path / "none" / "kill", save_switch=tmp_path / "file" / "save")
     assert not guard.poll()
     guard.saved()
+    wrong = "watchdogd: run-17: there is no folder {}: until it is made, nobody can set the {}"
+    assert capsys.readouterr().err.splitlines() == [
+        wrong.format(tmp_path / "none", "kill_switch"),
+        wrong.format(tmp_path / "file", "save_switch"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("run-71", "did you mean 'run-17'?"), ("eel", "there are pike, run-17")]
+)
+def test_a_run_that_nobody_configured_is_told(
+    name: str, hint: str, home: Path, make: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A misspelt name polls switches that nobody will ever press."""
+    for known in ("run-17", "pike"):
+        (home / "switches" / f"{known}.json").write_text("{}")
+    make(run="pike").poll()
     assert capsys.readouterr().err == ""
+    assert not make(run=name).poll()
+    said = f"no run '{name}' is known in {home}/switches, {hint} Its default switches count"
+    assert capsys.readouterr().err == f"watchdogd: {name}: {said}\n"
+
+
+def test_an_amount_that_no_node_has_is_told_before_it_stops_the_run(
+    make: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
+    guard = make(memory_free="5000TB")
+    told = capsys.readouterr().err
+    assert "memory_free = 4656612.9 GiB is more than all there is, " in told
+    assert told.endswith("the run stops at once; write a share of it, such as 5%\n")
+    assert guard.poll().stop
+
+
+@pytest.mark.parametrize("code", [-1, 10, 99])
+def test_what_no_reduction_can_give_is_refused(code: int, make: Make) -> None:
+    with pytest.raises(ValueError, match=f"agree returned {code}"):
+        make().poll(agree=lambda own: code)
 
 
 def test_a_cleared_kill_switch_stops_no_more(home: Path, make: Make) -> None:

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import time
 from dataclasses import dataclass
+from threading import Event
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -131,10 +132,12 @@ def ask(
     env: Mapping[str, str] | None = None,
     cwd: str | None = None,
     output_limit: int = OUTPUT_LIMIT,
+    ending: Event | None = None,
 ) -> Answer:
     """Run `argv` without a shell, at most `deadline` seconds, and return what it said.
 
-    Never raises for what the command does. Its whole process group is killed at the deadline.
+    Never raises for what the command does. Its whole process group is killed at the deadline, or as soon as
+    `ending` is set: watchdogd ends.
     """
     begin = time.monotonic()
     words = tuple(argv)
@@ -153,20 +156,22 @@ def ask(
         trouble = f"{words[0]} cannot be run: {error.strerror or error}"
         return Answer(words, None, "", "", time.monotonic() - begin, trouble)
     try:
-        streams, truncated = _read(process, stdin.encode(), begin + deadline, output_limit)
-        answered = _ended(process, begin + deadline)
+        over = ending or Event()
+        streams, truncated = _read(process, stdin.encode(), begin + deadline, output_limit, over)
+        answered = _ended(process, begin + deadline, over)
     finally:
         _end_group(process)
     code = process.returncode if answered else None
-    trouble = "" if answered else f"{words[0]} did not answer within {deadline:g} s"
+    why = "was killed, since watchdogd ended" if over.is_set() else f"did not answer within {deadline:g} s"
+    trouble = "" if answered else f"{words[0]} {why}"
     output, errors = (stream.decode("utf-8", "backslashreplace") for stream in streams)
     return Answer(words, code, output, errors, time.monotonic() - begin, trouble, truncated)
 
 
 def _read(
-    process: subprocess.Popen[bytes], stdin: bytes, until: float, limit: int
+    process: subprocess.Popen[bytes], stdin: bytes, until: float, limit: int, ending: Event
 ) -> tuple[tuple[bytes, bytes], bool]:
-    """Both streams up to `limit` bytes each, until the process closes them, ends, or time is up."""
+    """Both streams up to `limit` bytes each, until the process closes them, ends, or its time is over."""
     kept = {"out": bytearray(), "err": bytearray()}
     truncated = False
     with selectors.PollSelector() as selector:  # epoll would cost a file and five more calls
@@ -176,7 +181,7 @@ def _read(
         if process.stdin is not None:
             os.set_blocking(process.stdin.fileno(), False)
             selector.register(process.stdin, selectors.EVENT_WRITE, "in")
-        while selector.get_map() and (left := until - time.monotonic()) > 0:
+        while selector.get_map() and (left := until - time.monotonic()) > 0 and not ending.is_set():
             ready = selector.select(min(left, 0.2))
             for event, _ in ready:
                 if event.data == "in":
@@ -208,10 +213,14 @@ def _feed(selector: selectors.BaseSelector, process: subprocess.Popen[bytes], st
     return stdin
 
 
-def _ended(process: subprocess.Popen[bytes], until: float) -> bool:
-    """Whether the process itself ended in time."""
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(max(until - time.monotonic(), 0.05))
+def _ended(process: subprocess.Popen[bytes], until: float, ending: Event) -> bool:
+    """Whether the process itself ended in time; it may have closed its streams long before."""
+    while process.returncode is None:
+        left = until - time.monotonic()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(min(max(left, 0.05), 0.2))
+        if left <= 0 or ending.is_set():
+            break
     return process.returncode is not None
 
 

@@ -42,6 +42,7 @@ import atexit
 import calendar
 import collections
 import contextlib
+import difflib
 import faulthandler
 import functools
 import gc
@@ -184,6 +185,17 @@ def _told(path: str) -> dict[str, Any]:
         raise ValueError(f"{path} is not a JSON object: the daemon writes it anew when it starts") from None
 
 
+def _runs(switches: str) -> list[str]:
+    """The runs for which the daemon wrote a RUN.json, by name."""
+    try:
+        names = os.listdir(switches)
+    except OSError:
+        return []
+    return sorted(
+        urllib.parse.unquote(name[:-5]) for name in names if name.endswith(".json") and name[0] != "."
+    )
+
+
 def _textual(value: object) -> bool:
     return isinstance(value, str) or (
         isinstance(value, list) and all(isinstance(each, str) for each in value)
@@ -218,6 +230,8 @@ def _amount(given: str | float | None) -> Amount | None:
     if not found:
         raise ValueError(f"{text!r} is no amount of memory: write 5%, 20GiB or a number of bytes")
     number, unit = float(found.group(1)), (found.group(2) or "B").upper()
+    if 0 < number < 1 and not found.group(2):
+        raise ValueError(f"{text!r} is less than a byte: for that share of the memory write {number:.4%}")
     if unit == "%":
         if number > 100:
             raise ValueError(f"{text!r} is more than all of the memory: the run would stop at once")
@@ -830,6 +844,8 @@ class Guard:
     def _agreed(self, agree: Agree) -> Wish:
         own = 2 * self._kind + self._wish.save
         code = int(agree(own))
+        if not 0 <= code < 2 * len(KINDS):
+            raise ValueError(f"agree returned {code}: it has to return the largest of what the ranks give it")
         if code == own:
             return self._wish
         kind, save = divmod(code, 2)
@@ -858,6 +874,30 @@ class Guard:
         self._read_places()
         with self._telling("stacks", "no stacks on request"):
             self._stacks_seen = _signature(self._stacks_request())  # an old request is no request
+        with self._telling("doubts", "the training goes on all the same"):
+            self._say_doubts()
+
+    def _say_doubts(self) -> None:
+        """What will not do what was meant, told before the first step."""
+        switches = os.path.join(_home(self._home), "switches")
+        known = [] if "kill_switch" in self._overrides else _runs(switches)
+        if known and self.run not in known:
+            near = difflib.get_close_matches(self.run, known, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known[:9])}"
+            self._say(
+                "name", f"no run {self.run!r} is known in {switches}, {hint} Its default switches count"
+            )
+        for key in ("kill_switch", "save_switch"):
+            folder = os.path.dirname(getattr(self._places, key))
+            if folder != switches and not os.path.isdir(folder):
+                self._say(key, f"there is no folder {folder}: until it is made, nobody can set the {key}")
+        free = self._memory_free or _amount(self._places.memory_free)
+        for pool in pools() if free else ():
+            if free and free.of(pool.total) > pool.total:
+                text = (
+                    f"memory_free = {free.text} is more than all there is, {_gib(pool.total)} ({pool.name})"
+                )
+                self._say("amount", f"{text}: the run stops at once; write a share of it, such as 5%")
 
     def _look(self) -> None:
         self._read_places()

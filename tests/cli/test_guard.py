@@ -191,6 +191,22 @@ def test_what_takes_no_signal_ends_with_all_that_is_under_it(start: Start, home:
     wait_until(lambda: not Path(f"/proc/{child}").exists(), 20, "nothing is left behind")
 
 
+def test_a_launcher_is_not_ended_before_a_rank_that_ignores_the_signal(start: Start, home: Path) -> None:
+    """It would die of it, and the rank would go on without anybody; SIGKILL ends both."""
+    deaf = "trap '' USR1 TERM; echo $$; while :; do sleep 0.2; done"
+    launcher = ("sh", "-c", 'echo ready; sh -c "$0" & wait', deaf)
+    process = start("--grace", "1s", "--kill-after", "1s", "--", *launcher)
+    ready(process)
+    assert process.stdout is not None
+    rank = int(process.stdout.readline())
+    press(home)
+    code, _, err = end(process)
+    assert code == 128 + signal.SIGKILL
+    ours = [line for line in err.splitlines() if line.startswith("watchdogd: ")]  # the shell has words too
+    assert [line.rpartition(": ")[2] for line in ours[1:]] == ["SIGTERM", "SIGKILL"]
+    wait_until(lambda: not Path(f"/proc/{rank}").exists(), 60, "nothing is left behind")
+
+
 def test_sigkill_never_comes_unasked(start: Start, home: Path) -> None:
     process = start("--grace", "1s", *python(DEAF))
     ready(process)

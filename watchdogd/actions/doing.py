@@ -66,6 +66,7 @@ def _exec(errand: Errand) -> Outcome:
         env=command.environment({"WATCHDOGD_HOME": str(errand.home.path)}, without=errand.hidden),
         cwd=str(errand.home.path),
         output_limit=64 * 1024,
+        ending=errand.ending,
     )
     if not answer.ok:
         return Outcome(_failure(answer), ok=False)

@@ -1,8 +1,9 @@
-"""A deed with all that its doer needs to know: values alone, so that it can be handed to a thread."""
+"""A deed with all that its doer needs to know, so that it can be handed to a thread."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.units import iso
@@ -19,7 +20,8 @@ class Errand:
     """`run` is None for an incident of no run. `log` is its log, `pulse` what is none of it.
 
     `users` are those whose jobs count, `queue` the run's jobs as the round saw them, `gpus` how many each
-    node has, 0 where it is not configured. `hidden` are environment variables that hold secrets.
+    node has, 0 where it is not configured. `hidden` are environment variables that hold secrets. `ending` is
+    set when watchdogd ends and waits no longer.
     """
 
     deed: Deed
@@ -32,6 +34,7 @@ class Errand:
     users: frozenset[str] = field(default_factory=frozenset)
     queue: tuple[Job, ...] = ()
     hidden: frozenset[str] = field(default_factory=frozenset)
+    ending: Event = field(default_factory=Event)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,12 +20,16 @@ HARMLESS = frozenset({signal.SIGCONT, signal.SIGWINCH})
 def recipients(pid: int, number: int) -> list[int]:
     """The process itself where it takes the signal or is not harmed by it, else the nearest below that do.
 
-    Where none does, all of them, lowest first: the signal ends them together, and orphans nobody.
+    Where none does, all of them, lowest first: the signal ends them together, and orphans nobody. So nobody
+    gets it where one of them ignores it: that one would go on without its launcher.
     """
     if number in HARMLESS or takes(pid, number):
         return [pid]
     below = _below()
-    return [*_nearest(pid, number, below)] or [*reversed([pid, *_descendants(pid, below)])]
+    if found := [*_nearest(pid, number, below)]:
+        return found
+    everybody = [pid, *_descendants(pid, below)]
+    return [] if any(_set(each, "Ign", number) for each in everybody) else everybody[::-1]
 
 
 def takes(pid: int, number: int) -> bool:
@@ -33,12 +37,17 @@ def takes(pid: int, number: int) -> bool:
 
     True where that cannot be read: then nobody else is to get it in its place.
     """
+    return _set(pid, "(?:Cgt|Blk)", number) is not False
+
+
+def _set(pid: int, masks: str, number: int) -> bool | None:
+    """Whether a signal is in one of a process's masks, None where they cannot be read."""
     try:
         with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
-            masks = re.findall(r"^Sig(?:Cgt|Blk):\s*(\w+)", file.read(), re.MULTILINE)
+            found = re.findall(rf"^Sig{masks}:\s*(\w+)", file.read(), re.MULTILINE)
     except OSError:
-        return True
-    return any(int(mask, 16) >> (number - 1) & 1 for mask in masks)
+        return None
+    return any(int(mask, 16) >> (number - 1) & 1 for mask in found)
 
 
 def _nearest(pid: int, number: int, below: Mapping[int, list[int]]) -> Iterator[int]:

@@ -74,7 +74,6 @@ def run(args: argparse.Namespace) -> int:
     guard = _guard(args)
     try:
         guard.exit_if_stopped()
-        _warn_of_a_stranger(args)
         return _supervise(guard, command, plan, before)
     finally:
         guard.close()
@@ -216,21 +215,6 @@ def _guard(args: argparse.Namespace) -> Guard:
         )
     except ValueError as error:
         raise UsageError(f"guard: {error}") from None
-
-
-def _warn_of_a_stranger(args: argparse.Namespace) -> None:
-    """A misspelt run would never be stopped: say so, and run CMD all the same."""
-    from watchdogd.actions.switches import runs
-    from watchdogd.place import home_folder
-
-    home = home_folder(args.home)
-    known = runs(home)
-    if known and args.name not in known:
-        from watchdogd.nearest import nearest
-
-        _say(
-            f"no run '{args.name}' is known in {home}{nearest(args.name, known)}: its default switches count"
-        )
 
 
 def _signal(text: str) -> signal.Signals:

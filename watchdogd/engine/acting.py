@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,7 @@ class Acting:
         self._deeds = tuple(_remembered(kept))
         self._fresh: list[Errand] = []
         self._crew = Crew(do)
+        self._ending = threading.Event()
 
     @property
     def busy(self) -> bool:
@@ -109,6 +111,10 @@ class Acting:
     def wait(self, patience: float) -> bool:
         """Whether outcomes come within `patience` seconds; `step` then takes them in."""
         return patience > 0 and self._crew.wait(patience)
+
+    def end(self) -> None:
+        """We wait no longer: a program that still runs is ended, and its outcome told."""
+        self._ending.set()
 
     def hand_over(self) -> None:
         """Somebody else acts now: leave in the inbox what came of our deeds."""
@@ -208,7 +214,7 @@ class Acting:
         check = _check_of(scene.setup, deed.run)
         section = config.runs.get(deed.run)
         if check is None or check.run is None or section is None:
-            return Errand(deed, incident, self._home, hidden=scene.setup.hidden)
+            return Errand(deed, incident, self._home, hidden=scene.setup.hidden, ending=self._ending)
         snapshot = scene.looks.snapshot(check)
         return Errand(
             deed=deed,
@@ -221,6 +227,7 @@ class Acting:
             users=check.run.users or slurm_users(config),
             queue=(snapshot.jobs or ()) if snapshot else (),
             hidden=scene.setup.hidden,
+            ending=self._ending,
         )
 
     def _with_deeds(self, event: Event) -> Event:

@@ -47,6 +47,9 @@ PLUGINS_LIMIT = 500
 ACTING = 3.0
 """Seconds until the next round where an action is under way: it is told then, and the next one begins."""
 
+KILLED = 5.0
+"""Seconds, at most, for the last words of actions that are broken off since the daemon ends."""
+
 log = logging.getLogger(__name__)
 
 
@@ -164,7 +167,17 @@ class Engine:
     def conclude(
         self, patience: float, may_act: Callable[[], bool], *, go_on: bool = False
     ) -> tuple[Notification, ...]:
-        """Wait for actions under way, and tell what came of them; `go_on`: order what is next, too."""
+        """Wait for actions under way, and tell what came of them; `go_on`: order what is next, too.
+
+        A program that still runs after `patience` seconds is killed, and that is told.
+        """
+        told = self._outcomes(patience, may_act, go_on)
+        self._acting.end()
+        return told + self._outcomes(KILLED, may_act, go_on=False)
+
+    def _outcomes(
+        self, patience: float, may_act: Callable[[], bool], go_on: bool
+    ) -> tuple[Notification, ...]:
         until = time.monotonic() + patience
         told: tuple[Notification, ...] = ()
         while self._acting.wait(until - time.monotonic()):
