@@ -24,7 +24,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from watchdogd.checks import presence, remains
+from watchdogd.checks import hetjob, presence, remains
 from watchdogd.checks.absence import absence
 from watchdogd.checks.behind import QUEUE, nothing_behind, queue
 from watchdogd.checks.killswitch import kill_switch
@@ -33,7 +33,7 @@ from watchdogd.checks.restarts import CRASHES, crash_loop, given_up, no_crash_lo
 from watchdogd.checks.scene import Limits, Scene, jobs_are
 from watchdogd.plugin import Duration, Metric, Result, Run, Snapshot, Status, check, notice, unknown
 
-Autopsy = Callable[[float | None, float], str]
+Autopsy = Callable[[str, str, float | None, float], str]
 
 
 @check
@@ -86,8 +86,8 @@ def job_liveness(
         walltime_left=walltime_left,
     )
 
-    def autopsy(started_at: float | None, ended_at: float) -> str:
-        found = remains.look(log, checkpoints, ended_at, pulse)
+    def autopsy(job_id: str, raw_id: str, started_at: float | None, ended_at: float) -> str:
+        found = remains.look(log, checkpoints, (job_id, raw_id), ended_at, pulse)
         return remains.worded(found, bool(checkpoints), started_at, ended_at)
 
     pressed = kill_switch(run.kill_switch)
@@ -118,8 +118,9 @@ def judge(
     if trouble:
         return past, [unknown(trouble)]
     name = run.name if snapshot.backend == "process" else run.job_name
-    jobs = tuple(job for job in snapshot.of(name) if not run.users or job.user in run.users)
-    endings = [end for end in snapshot.ended(name) if not run.users or end.user in run.users]
+    jobs = hetjob.living(job for job in snapshot.of(name) if not run.users or job.user in run.users)
+    ended = (end for end in snapshot.ended(name) if not run.users or end.user in run.users)
+    endings = hetjob.over(ended, jobs)
     past = advance(past, jobs, endings, pressed, looked_at=snapshot.taken_at, now=now)
     past = examine(past, autopsy, absent_after=limits.absent_after, now=now)
     scene = Scene(run, snapshot, jobs, pressed, limits, now)

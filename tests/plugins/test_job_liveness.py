@@ -524,6 +524,47 @@ def test_a_restart_names_cause_and_lost_work(watch: Watch, left: Path) -> None:
     assert said.endswith("job 90 took over; 6 jobs are waiting")
 
 
+@pytest.mark.parametrize("name", ["main_log-88_1.txt", "main_log_88-01.txt", "main_log.91.txt"])
+def test_the_log_that_bears_the_jobs_id_is_its_own(watch: Watch, left: Path, name: str) -> None:
+    (left / "main_log.txt").rename(left / name)
+    later = left / "main_log-88_2.txt"
+    later.write_text(" iteration     1/  90000 | lm loss: 2.3E+00 |\n")
+    os.utime(later, (START + 95, START + 95))
+    watch.parameters |= {"log": str(left / "main_log*")}
+    watch.look(job("91", id="88_1"), waiting("88", id="88_[2-9]", tasks=8))
+    over = (end("91", id="88_1", at=START + 90),)
+    (said,) = notices(watch.look(job("92", id="88_2", started_at=START + 91), ends=over))
+    assert "; cause: GPU out of memory on rank 7; iteration 1243 was reached; " in said
+
+
+def test_a_het_job_is_one_job(watch: Watch) -> None:
+    parts = (job("88", id="88+0", nodes="n1", node_count=1), job("89", id="88+1", nodes="n[4-5]"))
+    result = the(watch.look(*parts))
+    assert result.summary.startswith("job 88 runs since")
+    assert "on n1,n[4-5]" in result.summary
+    assert result.metrics["running"].value == 1
+    half = (end("88", id="88+0", state="COMPLETED", exit_code=0, nodes="n1"),)
+    assert notices(watch.look(parts[1], ends=half)) == []
+    ends = (*half, end("89", id="88+1", state="OUT_OF_MEMORY", exit_code=0, nodes="n[4-5]"))
+    result = the(watch.look(ends=ends))
+    assert result.summary.startswith("neither running nor scheduled: job 88 ended OUT_OF_MEMORY at")
+    assert "on n1,n[4-5]" in result.summary
+    assert result.details == ""
+
+
+def test_components_of_a_het_job_are_no_crash_loop(watch: Watch) -> None:
+    ends: tuple[Ending, ...] = ()
+    for number in (90, 92):
+        at = watch.now + 30
+        parts = (job(f"{number + part}", id=f"{number}+{part}", started_at=at) for part in (0, 1))
+        watch.look(*parts, ends=ends)
+        both = ((f"{number + part}", f"{number}+{part}") for part in (0, 1))
+        ends += tuple(end(raw, id=name, at=at + 20, started_at=at) for raw, name in both)
+    results = watch.look(waiting("99"), ends=ends)
+    assert {result.subject for result in results} == {""}
+    assert len(notices(results)) == 1
+
+
 def test_a_restart_without_any_checkpoint_has_lost_all(watch: Watch, left: Path) -> None:
     watch.parameters |= {"checkpoints": str(left / "none*")}
     watch.look(job())

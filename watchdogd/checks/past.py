@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from watchdogd.jobs import Job
 
-    Autopsy = Callable[[float | None, float], str]
-    """What is known of a job that ran from the first time to the second, in words."""
+    Autopsy = Callable[[str, str, float | None, float], str]
+    """What is known of a job (id, raw id) that ran from the first time to the second, in words."""
 
 ENDS_KEPT = 12
 LIVES_KEPT = 200
@@ -180,13 +180,14 @@ def advance(
 
 def examine(past: Past, autopsy: Autopsy, *, absent_after: float, now: float) -> Past:
     """The Past with what `autopsy` says of each bad end, asked once for each."""
-    wanted: dict[str, tuple[float | None, float]] = {
-        key(end): (end.started_at, end.ended_at or now)
+    wanted: dict[str, tuple[str, str, float | None, float]] = {
+        key(end): (end.id, end.raw_id, end.started_at, end.ended_at or now)
         for end in past.ends
         if not end.well and end.started_at is not None
     }
-    quiet = (life for life in past.lost.values() if life.ran and now - life.seen_at >= absent_after)
-    wanted |= {life.key: (life.started_at, life.seen_at) for life in (*quiet, *past.requeued.values())}
+    quiet = {raw: life for raw, life in past.lost.items() if life.ran and now - life.seen_at >= absent_after}
+    for raw_id, life in (*quiet.items(), *past.requeued.items()):
+        wanted[life.key] = (life.id, raw_id, life.started_at, life.seen_at)
     remains = {
         name: past.remains[name] if name in past.remains else autopsy(*times)
         for name, times in wanted.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 
 from watchdogd.checks import checkpoint
@@ -26,13 +27,13 @@ class Remains:
     saved: tuple[str, float] | None = None
 
 
-def look(log: str, checkpoints: str, ended_at: float, pulse: str = "") -> Remains:
-    """What lies there of a job that ended at `ended_at`; an empty pattern is not looked for.
+def look(log: str, checkpoints: str, job: tuple[str, str], ended_at: float, pulse: str = "") -> Remains:
+    """What lies there of a job (id, raw id) that ended at `ended_at`; an empty pattern is not looked for.
 
     What cannot be read tells nothing.
     """
     try:
-        lines = _last_lines(log, ended_at, pulse) if log else []
+        lines = _last_lines(log, job, ended_at, pulse) if log else []
         saved = _saved(checkpoints, ended_at) if checkpoints else None
     except OSError:
         return Remains()  # log_staleness and checkpoint_age tell what is wrong with these files
@@ -56,14 +57,28 @@ def worded(remains: Remains, watched: bool, started_at: float | None, ended_at: 
     return "; ".join(parts)
 
 
-def _last_lines(log: str, ended_at: float, pulse: str) -> list[Line]:
-    """Of the file that was last written to when the job ended, else of the newest."""
+def _last_lines(log: str, job: tuple[str, str], ended_at: float, pulse: str) -> list[Line]:
+    """Of the file that bears the job's id, else of the one last written to when it ended, or the newest."""
     files = logtail.find(log, pulse)
     if not files:
         return []
-    own = next((file for file in files if file.mtime <= ended_at + SLACK), files[0])
+    before = next((file for file in files if file.mtime <= ended_at + SLACK), files[0])
+    own = next(
+        (file for name in _names(*job) for file in files if name.search(os.path.basename(file.path))), before
+    )
     begin = max(own.size - _TAIL, 0)
     return read_lines(logtail.read(own.path, begin, own.size))[0]
+
+
+def _names(job_id: str, raw_id: str) -> list[re.Pattern[str]]:
+    """How a file's name may bear a job's id: `%j`, and `%A_%a` of an array's task.
+
+    The raw id of an array's last task is the array's own, which all of its files bear.
+    """
+    array, task, number = job_id.partition("_")
+    wanted = [rf"{re.escape(array)}[_.-]0*{re.escape(number)}"] if task else []
+    wanted += [re.escape(raw_id)] if raw_id != array or not task else []
+    return [re.compile(rf"(?<!\d){each}(?!\d)") for each in wanted]
 
 
 def _last_words(lines: list[Line]) -> tuple[str, str]:

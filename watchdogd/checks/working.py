@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from watchdogd.checks import hetjob
+
 if TYPE_CHECKING:
     from watchdogd.plugin import Job, Run, Snapshot
 
@@ -42,12 +44,16 @@ def of(run: Run, snapshot: Snapshot) -> tuple[Job, ...]:
 
 def running(run: Run, snapshot: Snapshot) -> tuple[Job, ...]:
     """The running jobs of a run, the one that started last first."""
-    jobs = [job for job in of(run, snapshot) if job.state == "RUNNING"]
-    return tuple(sorted(jobs, key=lambda job: (job.started_at or 0.0, job.raw_id), reverse=True))
+    return _running(of(run, snapshot))
+
+
+def _running(jobs: tuple[Job, ...]) -> tuple[Job, ...]:
+    found = [job for job in jobs if job.state == "RUNNING"]
+    return tuple(sorted(found, key=lambda job: (job.started_at or 0.0, job.raw_id), reverse=True))
 
 
 def working(run: Run | None, snapshot: Snapshot | None) -> Working:
-    """Of several running jobs the one that started last.
+    """Of several running jobs the one that started last; a het job is one job.
 
     A plain process that is stopped counts as running: nobody pauses one on purpose; its silence is a hang.
     """
@@ -55,9 +61,9 @@ def working(run: Run | None, snapshot: Snapshot | None) -> Working:
         return Working()
     if snapshot.jobs is None:
         return Working(blind=snapshot.trouble or "the queue did not answer")
-    jobs = of(run, snapshot)
+    jobs = hetjob.living(of(run, snapshot))
     stopped = [job for job in jobs if snapshot.backend == "process" and job.state == "SUSPENDED"]
-    works = next(iter((*running(run, snapshot), *stopped)), None)
+    works = next(iter((*_running(jobs), *stopped)), None)
     if works:
         return Working(works)
     if not jobs:
