@@ -88,7 +88,15 @@ class Rig:
                 stderr=output,
                 start_new_session=True,
             )
-        wait_until((self.home / "status.json").exists, 60, "the first round is over")
+        wait_until(self._began, 90, "the first round is over")
+
+    def _began(self) -> bool:
+        assert self.daemon.poll() is None, self.output
+        return (self.home / "status.json").exists()
+
+    def wrap(self, prefix: Sequence[str]) -> None:
+        """What is started from now on runs under this too."""
+        self._as_user = [*prefix, *self._as_user]
 
     @property
     def output(self) -> str:
@@ -109,13 +117,22 @@ class Rig:
         print(f"{parts} told after {waited.seconds:.1f} s")
         return waited
 
+    def break_lever(self) -> Path:
+        """Take a lever away; returns where it was."""
+        lever = self._unused.pop()
+        lever.rename(lever.with_name(f"{lever.name}-moved"))
+        return lever
+
+    def mend_lever(self, lever: Path, within: float = 90) -> None:
+        """Put it back, and wait until that is told."""
+        lever.with_name(f"{lever.name}-moved").rename(lever)
+        self.wait_told(f"[RESOLVED] {lever.name}", within=within)
+
     def pull(self, within: float = 90) -> float:
         """Break a lever and mend it: both is told. Returns the seconds until the first."""
-        lever = self._unused.pop()
-        moved = lever.rename(lever.with_name(f"{lever.name}-moved"))
+        lever = self.break_lever()
         told = self.wait_told(f"[CRITICAL] {lever.name}", within=within)
-        moved.rename(lever)
-        self.wait_told(f"[RESOLVED] {lever.name}", within=within)
+        self.mend_lever(lever, within)
         return told.seconds
 
     def wait_well(self) -> None:

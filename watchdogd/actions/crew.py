@@ -1,5 +1,6 @@
-"""Those who carry deeds out, beside the rounds: a thread for each, none of which is ever waited for.
+"""Those who carry deeds out, beside the rounds: threads of their own, none of which is ever waited for.
 
+One that is free takes the next deed, so that deeds are done also where no further thread can be started.
 Threads end with the process: what hangs in a file system or a kernel is left behind, and told as late.
 """
 
@@ -40,7 +41,9 @@ class Crew:
 
     def __init__(self, do: Callable[[Errand], Outcome]) -> None:
         self._do = do
+        self._errands: queue.SimpleQueue[Errand] = queue.SimpleQueue()
         self._reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
+        self._free = threading.Semaphore(0)
         self._came: list[Report] = []
         self._since: dict[tuple[int, str, str], tuple[Deed, float]] = {}
 
@@ -55,10 +58,16 @@ class Crew:
         return bool(self._since)
 
     def begin(self, errand: Errand) -> None:
-        """Start one."""
+        """Start one; where no thread can be, that is its outcome."""
         self._since[errand.deed.key] = errand.deed, time.monotonic()
-        name = f"action {errand.deed.action.kind}"
-        threading.Thread(target=self._carry_out, args=(errand,), name=name, daemon=True).start()
+        if not self._free.acquire(blocking=False):
+            try:
+                threading.Thread(target=self._work, name="action", daemon=True).start()
+            except RuntimeError:
+                outcome = Outcome("it could not be started: this user has too many processes here", ok=False)
+                self._reports.put(Report(errand.deed, outcome))
+                return
+        self._errands.put(errand)
 
     def has(self, deed: Deed) -> bool:
         """Whether it is under way here."""
@@ -88,6 +97,11 @@ class Crew:
         for deed in late:
             del self._since[deed.key]
         return [Report(deed, Outcome(f"it did not end within {LATE:.0f} s", ok=False)) for deed in late]
+
+    def _work(self) -> None:
+        while True:
+            self._carry_out(self._errands.get())
+            self._free.release()
 
     def _carry_out(self, errand: Errand) -> None:
         try:

@@ -181,7 +181,8 @@ def _shown(name: str) -> str:
 
 
 def _stamp(found: os.stat_result) -> Stamp:
-    return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_mode, found.st_ino)
+    times = found.st_mtime_ns, found.st_ctime_ns
+    return (*times, found.st_size, found.st_mode, found.st_ino, found.st_uid, found.st_gid)
 
 
 def _stamp_of(entry: os.DirEntry[str]) -> Stamp:

@@ -70,11 +70,17 @@ class Heartbeat:
             self._said = (not reason, now)
             self._next = reason  # only the newest counts: one that has not gone yet is replaced
             if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._run, args=(self._web,), name="heartbeat", daemon=True
-                )
-                self._thread.start()
+                self._begin(self._web)
             self._changed.notify_all()
+
+    def _begin(self, web: Web) -> None:
+        thread = threading.Thread(target=self._run, args=(web,), name="heartbeat", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # too many processes: the next round tries again
+            self.trouble, self._said = f"heartbeat: {error}", None
+        else:
+            self._thread = thread
 
     def _due(self, good: bool, now: float) -> bool:
         """Whether there is something to say; a round that comes a little early is not left out."""

@@ -185,10 +185,18 @@ class _Deadline:
         with self._changed:
             self._until = time.monotonic() + seconds
             if self._watcher is None:
-                self._watcher = threading.Thread(target=self._watch, name="deadline", daemon=True)
-                self._watcher.start()
+                self._watcher = self._begun()
             elif self._idle:
                 self._changed.notify_all()
+
+    def _begun(self) -> threading.Thread | None:
+        """The watcher; None where there are too many processes: then the timeouts of sockets have to do."""
+        watcher = threading.Thread(target=self._watch, name="deadline", daemon=True)
+        try:
+            watcher.start()
+        except RuntimeError:
+            return None
+        return watcher
 
     def watch(self, connection: HTTPConnection, opened: socket.socket) -> socket.socket:
         """This is what is to be ended."""

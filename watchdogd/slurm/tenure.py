@@ -105,8 +105,13 @@ class Tenure:
         if self.chain is None or not self.chain.due(time.time()):
             return
         if self._stepping is None or not self._stepping.is_alive():
-            self._stepping = threading.Thread(target=self._step, args=[self.chain], name="chain", daemon=True)
-            self._stepping.start()
+            stepping = threading.Thread(target=self._step, args=[self.chain], name="chain", daemon=True)
+            try:
+                stepping.start()
+            except RuntimeError as error:  # too many processes: the next look tries again
+                self._troubles = [f"nobody looks after the chain: {error}"]
+            else:
+                self._stepping = stepping
 
     def _step(self, chain: Chain) -> None:
         self._troubles = chain.step(time.time())
