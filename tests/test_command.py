@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from tests.waiting import wait_until
+from watchdogd import command
 from watchdogd.command import ask, environment
 
 

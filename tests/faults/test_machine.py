@@ -1,4 +1,4 @@
-"""The machine fails around the daemon: limits, a Python replaced, no /proc, clocks that jump, an early end."""
+"""The machine fails around the daemon: limits, a Python replaced, no /proc, clocks that jump, an end."""
 
 from __future__ import annotations
 
