@@ -11,6 +11,7 @@ from tests.history.values import new_home, notification, opened, opening, round_
 from watchdogd.history.record import Record
 from watchdogd.history.retention import DAY, FIVE, FIVES, HOUR, RAW, Thinned, plan
 from watchdogd.history.store import Store
+from watchdogd.home import Home
 from watchdogd.plugin import Status
 
 BEGIN = 1_790_035_200
@@ -152,6 +153,28 @@ def test_less_than_two_days_may_be_kept(store: Store) -> None:
     assert [line.at for line in store.readings() if line.metric == "lag"] == [
         BEGIN + 2 * DAY + hour * HOUR for hour in range(24)
     ]
+
+
+def test_the_past_that_is_remembered_between_two_folds_is_what_the_database_holds(home: Home) -> None:
+    store = opened(home)
+
+    def same() -> bool:
+        fresh = opened(home)
+        both = [(each.series(CHECK, 0), each.series(CHECK, BEGIN + HOUR)) for each in (store, fresh)]
+        fresh.close()
+        return both[0] == both[1] and bool(both[0][0])
+
+    fill(store, BEGIN, BEGIN + 6 * HOUR, 120)
+    store.thin(BEGIN + 6 * HOUR, KEEP)
+    assert len(store.series(CHECK, BEGIN + 3 * HOUR)) == 1  # it reaches less far back than what is asked next
+    assert same()
+    store.record(round_of(BEGIN + 3 * HOUR + 60, lag=1000.0))  # late: folded anew, up to the same time
+    store.thin(BEGIN + 6 * HOUR, KEEP)
+    assert same()
+    fill(store, BEGIN + 6 * HOUR, BEGIN + 8 * HOUR, 120)
+    assert same()
+    store.thin(BEGIN + 9 * DAY, KEEP)
+    assert same()
 
 
 def test_a_round_that_waited_in_memory_is_folded_too(store: Store) -> None:

@@ -28,22 +28,20 @@ def points(
 ) -> tuple[dict[str, PastOfCheck], Tail]:
     """Per check, subject and metric: means of five minutes or an hour, the newest as they came.
 
-    Those are taken from `tail`, which is returned, made where it is None or does not reach back.
+    All but what `tail` lacks is taken from there; it is returned, made where it is None or does not reach
+    back.
     """
     kept = coarse(connection)
     if tail is None or tail.begin > kept.raw:
         tail = Tail(connection, kept.raw)
     wanted = (subjects.c.check.in_(checks),)
     known = series_of(connection, wanted)
-    found = {each.id: tail.points(each.id, max(since, kept.raw)) for each in known}
-    for query in folded_parts(kept, since, wanted):
-        for identity, at, _low, mean, _high, count in connection.execute(query):
-            if count:
-                found[identity].add((at / 1000, mean))
+    tail.folded.look(connection, kept, checks, since)
     by_check: dict[str, PastOfCheck] = {check: {} for check in checks}
     for each in known:
-        if found[each.id]:
-            by_check[each.check][each.subject, each.metric] = tuple(sorted(found[each.id]))
+        newest = tail.points(each.id, max(since, kept.raw))
+        if found := (*tail.folded.points(each, since), *sorted(newest)):
+            by_check[each.check][each.subject, each.metric] = found
     return by_check, tail
 
 

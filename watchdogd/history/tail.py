@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
+from watchdogd.history.folded import Folded
 from watchdogd.history.tables import readings
 
 if TYPE_CHECKING:
@@ -23,10 +24,11 @@ if TYPE_CHECKING:
 
 
 class Tail:
-    """Readings from `begin` on (seconds since the epoch), sixteen bytes each."""
+    """Readings from `begin` on (seconds since the epoch), sixteen bytes each, and before it `folded`."""
 
     def __init__(self, connection: Connection, begin: int) -> None:
         self.begin = begin
+        self.folded = Folded()
         self._times: dict[int, array[float]] = {}
         self._values: dict[int, array[float]] = {}
         query = select(readings).where(readings.c.at >= begin * 1000).order_by(readings.c.at)
@@ -50,3 +52,4 @@ class Tail:
             place = bisect_left(times, begin)
             del times[:place], self._values[series][:place]
         self.begin = max(self.begin, begin)
+        self.folded.clear()
