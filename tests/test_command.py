@@ -85,7 +85,7 @@ def test_a_command_under_way_ends_when_watchdogd_does() -> None:
         ending = threading.Event()
         timer = threading.Timer(1.0, ending.set)
         timer.start()
-        answer = command.ask(["sh", "-c", script], deadline=600.0, ending=ending)
+        answer = ask(["sh", "-c", script], deadline=600.0, ending=ending)
         timer.join()
         assert answer.silent
         assert answer.trouble == "sh was killed, since watchdogd ended"

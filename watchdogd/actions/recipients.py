@@ -20,8 +20,8 @@ HARMLESS = frozenset({signal.SIGCONT, signal.SIGWINCH})
 def recipients(pid: int, number: int) -> list[int]:
     """The process itself where it takes the signal or is not harmed by it, else the nearest below that do.
 
-    Where none does, all of them, lowest first: the signal ends them together, and orphans nobody. So nobody
-    gets it where one of them ignores it: that one would go on without its launcher.
+    Where none does, all of them, the program itself first, whose exit code says of what it ended: they end
+    together, and none is orphaned. So nobody gets it where one of them ignores it and would go on alone.
     """
     if number in HARMLESS or takes(pid, number):
         return [pid]
@@ -29,7 +29,7 @@ def recipients(pid: int, number: int) -> list[int]:
     if found := [*_nearest(pid, number, below)]:
         return found
     everybody = [pid, *_descendants(pid, below)]
-    return [] if any(_set(each, "Ign", number) for each in everybody) else everybody[::-1]
+    return [] if any(_set(each, "Ign", number) for each in everybody) else everybody
 
 
 def takes(pid: int, number: int) -> bool:
