@@ -16,9 +16,10 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
+from rich.table import Table
 
 from watchdogd import __version__, cli
-from watchdogd.cli.output import clean, one_line, print_json
+from watchdogd.cli.output import clean, one_line, print_json, terminal
 from watchdogd.errors import ConfigError, HomeError
 
 if TYPE_CHECKING:
@@ -207,15 +208,29 @@ def test_json_is_ascii(capsys: Says) -> None:
     assert "\x1b" not in out
 
 
-def test_help_is_no_wider_than_the_terminal() -> None:
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [(("history", "--help"), "--metric NAME"), (("plugins",), "checkpoint_age (built-in)")],
+)
+def test_nothing_is_wider_than_the_terminal(words: tuple[str, ...], shown: str, tmp_path: Path) -> None:
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
-    command = [sys.executable, "-m", "watchdogd", "history", "--help"]
-    subprocess.run(command, stdin=slave, stdout=slave, check=True, timeout=60)
-    os.close(slave)
-    shown = ""
-    with open(master, "rb", buffering=0) as screen, contextlib.suppress(OSError):  # EIO: nothing is left
-        while piece := screen.read(4096):
-            shown += piece.decode()
-    assert "--metric NAME" in shown
-    assert max(map(len, shown.splitlines())) <= 60
+    command = [sys.executable, "-m", "watchdogd", "--home", str(tmp_path), *words]
+    env = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES")}
+    with subprocess.Popen(command, stdin=slave, stdout=slave, env=env) as process:
+        os.close(slave)
+        text = ""
+        with open(master, "rb", buffering=0) as screen, contextlib.suppress(OSError):  # EIO: nothing is left
+            while piece := screen.read(4096):
+                text += piece.decode()
+        assert process.wait(60) == 0
+    assert shown in text
+    assert max(map(len, text.splitlines())) <= 60
+
+
+def test_tables_in_a_pipe_are_not_filled_up(capsys: Says) -> None:
+    table = Table.grid()
+    table.add_row("a", "b")
+    table.add_row("a", "a longer cell")
+    terminal(40).print(table)
+    assert capsys.readouterr().out == "ab\naa longer cell\n"

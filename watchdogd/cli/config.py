@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, get_args
 
+from pydantic import BaseModel
+
+from watchdogd.adoption import toml_key
 from watchdogd.cli.output import print_json, print_line
 from watchdogd.engine.setup import Setup
 from watchdogd.home import Home
-from watchdogd.units import Amount, format_duration
+from watchdogd.units import Amount, Parsed, format_duration, parse_duration
 
 if TYPE_CHECKING:
     import argparse
+
+    from pydantic.fields import FieldInfo
 
     from watchdogd.engine.checks import Check
 
@@ -28,11 +35,11 @@ def run(args: argparse.Namespace) -> int:
     """Print it; ConfigError (exit 78) where it is broken."""
     home = Home.existing(args.home)
     setup = Setup.load(home)
-    settings = _plain(setup.config.model_dump(by_alias=True))
+    settings = setup.config.model_dump(by_alias=True)
     if args.json:
-        print_json({"config": settings, "checks": [_check(check) for check in setup.checks]})
+        print_json({"config": _plain(settings), "checks": [_check(check) for check in setup.checks]})
         return 0
-    for table, keys in settings.items():
+    for table, keys in _plain(_spoken(setup.config, settings)).items():
         for line in _lines(table, keys):
             print_line(line)
     print_line("")
@@ -70,10 +77,38 @@ def _plain(value: Any) -> Any:
     return _PASSWORD.sub(r"\1****@", value) if isinstance(value, str) else value
 
 
+def _spoken(value: Any, dumped: Any) -> Any:
+    """What was dumped of a model, with durations as people write them."""
+    if isinstance(value, BaseModel):
+        fields = type(value).model_fields
+        keys = {name: each.alias or name for name, each in fields.items()}
+        return dumped | {
+            keys[name]: _field(each, getattr(value, name), dumped[keys[name]])
+            for name, each in fields.items()
+        }
+    if isinstance(value, Mapping):
+        return {key: _spoken(each, dumped[key]) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_spoken(*pair) for pair in zip(value, dumped, strict=True)]
+    return dumped
+
+
+def _field(field: FieldInfo, value: Any, dumped: Any) -> Any:
+    marks = [
+        *field.metadata,
+        *(mark for part in get_args(field.annotation) for mark in getattr(part, "__metadata__", ())),
+    ]
+    is_duration = any(isinstance(mark, Parsed) and mark.parse is parse_duration for mark in marks)
+    if not is_duration or isinstance(value, bool) or not isinstance(value, int | float):
+        return _spoken(value, dumped)
+    text = format_duration(value)
+    return text if parse_duration(text) == value else f"{value:g}s"
+
+
 def _lines(key: str, value: Any) -> list[str]:
-    """`a.b.c = value`, one line a setting; what is not set is left out."""
+    """`a.b.c = value`, one line a setting, as config.toml has it; what is not set is left out."""
     if isinstance(value, dict):
-        return [line for inner, item in value.items() for line in _lines(f"{key}.{inner}", item)]
+        return [line for inner, item in value.items() for line in _lines(f"{key}.{toml_key(inner)}", item)]
     if value is None or value == []:
         return []
-    return [f"{key} = {value!r}" if isinstance(value, str) else f"{key} = {value}"]
+    return [f"{key} = {json.dumps(value, ensure_ascii=False)}"]

@@ -69,7 +69,8 @@ def _watch(home: Home, live: LiveJob, every: float) -> int:
     Where this is no terminal, one table after the other.
     """
     console = _console()
-    with Live(console=console, auto_refresh=False) if console.is_terminal else nullcontext() as screen:
+    drawn_over = console.is_terminal and not console.is_dumb_terminal
+    with Live(console=console, auto_refresh=False) if drawn_over else nullcontext() as screen:
         while True:
             began = time.monotonic()
             shown = _shown(live)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 import sys
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 TYPE_CHECKING = False  # as type checkers know it: emergency verbs import this, and need no typing
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import IO
+
     from rich.console import Console
 
 _ESCAPE = re.compile(
@@ -54,10 +53,29 @@ def print_json(value: object) -> None:
 def terminal(width: int | None = None) -> Console:
     """rich's console for tables. Where its reader has gone (`| head`), that ends the verb as any other
     output's would, not with rich's own exit code 1: that one means something else here."""
+    from typing import cast
+
     from rich.console import Console
 
     class Terminal(Console):
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
 
-    return Terminal(highlight=False, width=width)
+    console = Terminal(highlight=False, width=width)
+    if not console.is_terminal:
+        console.file = cast("IO[str]", _Trimmed(sys.stdout))
+    return console
+
+
+class _Trimmed:
+    """A file into which lines go without the blanks that fill up a table."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+
+    def write(self, text: str) -> int:
+        """rich writes whole lines."""
+        return self._file.write(re.sub(r" +(?=\n)", "", text))
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._file, name)

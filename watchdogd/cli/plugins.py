@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import shutil
+import sys
+import textwrap
 import types
 import typing
 from typing import TYPE_CHECKING, Any
@@ -36,10 +39,19 @@ def run(args: argparse.Namespace) -> int:
         print_json([entry_json(entry) for entry in entries])
         return 0
     for entry in entries:
-        print_line(f"{entry.name} ({entry.origin}): {entry.skipped or entry.description}")
+        _print(f"{entry.name} ({entry.origin}): {entry.skipped or entry.description}", indent=0)
         for parameter in entry.parameters.values():
-            print_line(f"    {_written(parameter)}")
+            _print(_written(parameter), indent=4)
     return 0
+
+
+def _print(text: str, indent: int) -> None:
+    """On one line for a pipe, folded for a terminal."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    begin = " " * indent
+    for line in textwrap.wrap(text, width - indent - 4) if width > indent + 24 else [text]:
+        print_line(begin + line)
+        begin = " " * (indent + 4)
 
 
 def _dropins(home: Home) -> tuple[DropIn, ...]:
