@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.waiting import wait_until
-from watchdogd import command
 from watchdogd.command import ask, environment
 
 

@@ -154,6 +154,61 @@ def test_never_through_a_symbolic_link(home: Home, capsys: Says, tmp_path: Path)
     assert "untouched" not in capsys.readouterr().out
 
 
+def test_links_in_a_circle_are_no_switch_and_can_be_removed(home: Home, capsys: Says, tmp_path: Path) -> None:
+    lay_out(home)
+    link = tmp_path / "work" / "kill"
+    link.symlink_to("kill")
+    assert main(["kill-switch", "run-17", "--show"]) == 1
+    assert main(["kill-switch", "run-17"]) == 1
+    assert "is a symbolic link that leads nowhere: remove it" in capsys.readouterr().err
+    assert main(["kill-switch", "run-17", "--clear"]) == 0
+    assert not link.is_symlink()
+    assert main(["kill-switch", "run-17"]) == 0
+
+
+@pytest.mark.root
+def test_a_link_speaks_by_who_laid_it(home: Home, tmp_path: Path) -> None:
+    lay_out(home)
+    target, link = tmp_path / "target", tmp_path / "work" / "kill"
+    target.touch()
+    os.utime(target, (5, 5))
+    link.symlink_to(target)
+    os.chown(link, 54321, -1, follow_symlinks=False)
+    found = switches.read(switches.find(str(home.path), "run-17", "kill"))
+    assert found is not None
+    assert found.by == "54321"
+    assert not found.at.startswith("1970")
+
+
+@pytest.mark.root
+def test_who_may_not_enter_home_is_told_whom_to_ask(home: Home, tmp_path: Path) -> None:
+    lay_out(home)
+    for folder in (tmp_path, *tmp_path.parents):
+        if str(folder).startswith("/tmp/") and folder.stat().st_uid == os.getuid():
+            folder.chmod(folder.stat().st_mode | 0o011)
+    home.path.chmod(0o700)
+    done = subprocess.run(
+        [sys.executable, "-c", NOBODY, str(home.path)],
+        text=True,
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    whose = f"only {ME}, or the group of [daemon] group, may"
+    assert done.stdout == f"nobody may not use the switches of {home.path}: {whose}\n", done.stderr
+
+
+NOBODY = """
+import os, sys
+from watchdogd.actions import switches
+os.setuid(65534)
+try:
+    switches.find(sys.argv[1], "run-17", "kill")
+except switches.SwitchError as error:
+    print(error)
+"""
+
+
 def test_a_missing_folder_is_one_clear_line(home: Home, capsys: Says) -> None:
     lay_out(home, kill_switch=str(home.path / "gone" / "kill"))
     assert main(["kill-switch", "run-17"]) == 1
@@ -409,4 +464,4 @@ def test_a_switch_that_cannot_be_read_is_an_error(home: Home) -> None:
     loop = home.path / "loop"
     loop.symlink_to("loop")
     with pytest.raises(SwitchError, match="cannot be read"):
-        switches.read(Switch("r", "kill", str(loop), str(home.inbox), None))
+        switches.read(Switch("r", "kill", str(loop / "kill"), str(home.inbox), None))

@@ -84,7 +84,7 @@ def test_a_node_that_does_not_answer_is_to_be_left_out(slurm: Cluster, home: Pat
     slurm.wait_for_state(job, "FAILED", timeout=300)
     said = (home / "log").read_text()
     assert "broken   nodes        node3 does not answer: " in said
-    assert said.endswith("do not start: 1 thing is broken; leave out --exclude=node3\n")
+    assert said.endswith("do not start: 1 thing is broken; submit it again with --exclude=node3\n")
 
 
 def test_outside_of_a_job(slurm: Cluster, home: Path) -> None:

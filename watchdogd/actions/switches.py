@@ -79,13 +79,15 @@ def mine(reason: str = "") -> Touch:
 def read(switch: Switch) -> Touch | None:
     """Who set it, or None where it is not set. A file that says nothing speaks by its owner and time."""
     try:
-        found = os.stat(switch.path)
+        if stat.S_ISDIR(os.stat(switch.path).st_mode):
+            raise SwitchError(f"{switch.path} is a folder: correct {switch.kind}_switch in config.toml")
+        found = os.lstat(switch.path)  # of a link, who laid it: where it leads somebody else wrote
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
+        if os.path.islink(switch.path):  # in a circle: it leads nowhere, as one to a missing file
+            return None
         raise SwitchError(_trouble(switch, error, "read")) from None
-    if stat.S_ISDIR(found.st_mode):
-        raise SwitchError(f"{switch.path} is a folder: correct {switch.kind}_switch in config.toml")
     said = _content(switch.path)
     return Touch(
         str(said.get("by") or user(found.st_uid)),
@@ -174,6 +176,9 @@ def _told(home: str, run: str) -> dict[str, object]:
             told = json.load(file)
     except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
         return {}
+    except PermissionError:
+        whose = f"only {_owner(home)}, or the group of [daemon] group, may"
+        raise SwitchError(f"{user(os.getuid())} may not use the switches of {home}: {whose}") from None
     return told if isinstance(told, dict) else {}
 
 

@@ -111,7 +111,7 @@ def _print(findings: Sequence[Finding], broken: int, exclude: str) -> None:
         print_line("go")
         return
     what = "1 thing is broken" if broken == 1 else f"{broken} things are broken"
-    print_line(f"do not start: {what}" + (f"; leave out --exclude={exclude}" if exclude else ""))
+    print_line(f"do not start: {what}" + (f"; submit it again with --exclude={exclude}" if exclude else ""))
 
 
 def _json(finding: Finding) -> dict[str, object]:
