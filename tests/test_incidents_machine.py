@@ -15,15 +15,26 @@ from watchdogd.plugin import Result, Status
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 LIVENESS, LOG, DISK, BACKUP = "glide/job_liveness", "glide/log_staleness", "fast/disk_quota", "backup"
+SLURM, FILES = "watchdogd/slurm", "watchdogd/files:/fast"
 POLICIES = {
-    LIVENESS: Policy(escalate_after=30 * MINUTE),
-    LOG: Policy(confirm=3, follows=(LIVENESS,)),
-    DISK: Policy(repeat_every=HOUR),
+    LIVENESS: Policy(escalate_after=30 * MINUTE, follows=(SLURM,)),
+    LOG: Policy(confirm=3, follows=(LIVENESS, SLURM, FILES)),
+    DISK: Policy(confirm=1, repeat_every=HOUR, follows=(FILES,)),
     BACKUP: Policy(every=DAY),
+    SLURM: Policy(blinds=True),
+    FILES: Policy(blinds=True),
 }
-TARGETS = {LIVENESS: ("glide", "glide"), LOG: ("glide", "glide"), DISK: ("", "fast"), BACKUP: ("", "backup")}
+GROUNDS = {check for check, policy in POLICIES.items() if policy.blinds}
+TARGETS = {
+    LIVENESS: ("glide", "glide"),
+    LOG: ("glide", "glide"),
+    DISK: ("", "fast"),
+    BACKUP: ("", "backup"),
+    SLURM: ("", "watch"),
+    FILES: ("", "watch"),
+}
 STATUSES = st.sampled_from([Status.OK, Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN])
-SILENCEABLE = st.sampled_from(["glide", "fast", "log_staleness", "backup"])
+SILENCEABLE = st.sampled_from(["glide", "fast", "log_staleness", "backup", "watch"])
 ABOUT = {Kind.WORSE, Kind.REMINDER, Kind.ESCALATION}
 
 
@@ -97,6 +108,19 @@ class Incidents(RuleBasedStateMachine):
         assert not self.pass_round({}, 0.0), "a restart told something"
         assert self.book == before
 
+    @rule(doubts=st.integers(0, 2), first=st.sets(st.sampled_from([LOG, DISK])))
+    def a_file_system_falls_silent(self, doubts: int, first: set[str]) -> None:
+        """Whoever notices it first, and however long it takes to be sure, it is told once."""
+        self.all_is_well_for_long()
+        blind = dict.fromkeys((LOG, DISK), Status.UNKNOWN)
+        told = self.pass_round({FILES: Status.UNKNOWN} | dict.fromkeys(first, Status.UNKNOWN), MINUTE)
+        for _ in range(doubts):
+            told += self.pass_round({FILES: Status.UNKNOWN} | blind, MINUTE)
+        for _ in range(3):
+            told += self.pass_round({FILES: Status.CRITICAL} | blind, MINUTE)
+        assert {event.check for event in told} == {FILES}
+        assert all(self.standing(check).explained_by is not None for check in blind)
+
     @rule()
     def all_is_well_for_long(self) -> None:
         """Whatever was told as open is told as resolved, once."""
@@ -125,8 +149,8 @@ class Incidents(RuleBasedStateMachine):
             assert incident.told is incident.status
         elif incident.explained_by is not None:
             cause = incidents[incident.explained_by]
-            assert cause.status.severity >= incident.status.severity
-            assert cause.told is cause.status or cause.acknowledged_by
+            assert cause.check in GROUNDS or cause.status.severity >= incident.status.severity
+            self.is_known(cause, incidents)
         else:
             assert incident.acknowledged_by, f"nobody heard of {incident}"
 
@@ -135,7 +159,7 @@ class Incidents(RuleBasedStateMachine):
     def stay(self, statuses: dict[str, Status]) -> None:
         """No silence, and the same results until nothing can be undecided any more."""
         self.maintenance = ""
-        for whom in ("glide", "fast", "log_staleness", "backup"):
+        for whom in ("glide", "fast", "log_staleness", "backup", "watch"):
             self.unsilence(whom)
         for after in (*[MINUTE] * 4, 2 * HOUR, *[MINUTE] * 6):
             self.pass_round(statuses, after)
@@ -162,6 +186,11 @@ class Incidents(RuleBasedStateMachine):
 
     def open(self) -> list[Incident]:
         return [standing.incident for standing in self.book.standings.values() if standing.incident]
+
+    def standing(self, check: str) -> Incident:
+        incident = self.book.standings[check, ""].incident
+        assert incident is not None
+        return incident
 
     def account(self, event: Event) -> None:
         """Every event is possible at its time."""
@@ -205,6 +234,14 @@ class Incidents(RuleBasedStateMachine):
         assert len(ids) == len(set(ids))
         assert all(number < self.book.next_id for number in ids)
         assert {incident.id for incident in self.open()} == self.born - self.ended.keys()
+
+    @invariant()
+    def what_is_seen_all_the_same_is_not_put_down_to_a_silent_ground(self) -> None:
+        causes = {incident.id: incident for incident in self.open()}
+        for incident in causes.values():
+            cause = causes.get(incident.explained_by or 0)
+            if incident.told is None and cause is not None and cause.check in GROUNDS:
+                assert incident.status is Status.UNKNOWN
 
     @invariant()
     def nothing_is_owed_that_was_told(self) -> None:

@@ -45,6 +45,7 @@ class Relay:
         store: Store,
         claims: Claims,
         told: Callable[[Notification], None],
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._names = frozenset(senders)
         self._store = store
@@ -55,17 +56,18 @@ class Relay:
             for name, sender in senders.items()
         }
         policy = replace(channels.policy(config), fallback=(), tell=None, expire=math.inf)
-        waiting, ended = self._waiting(), store.notifications(since=time.time() - REMEMBERED)
+        waiting, past = self._waiting(), store.notifications(since=clock() - REMEMBERED)
         taken = {each.key for each in waiting}
         delivered = {each.key: each for each in claims.outcomes()}
         known = [
             replace(each, state="sent", receipt=delivered[each.key].receipt)
             if each.key in delivered
             else each
-            for each in ended
+            for each in past
             if each.key not in taken
         ]
-        self._outbox = Outbox(claimed, policy, self._settle, [e for e in known if e.state != "waiting"])
+        ended = [each for each in known if each.state != "waiting"]
+        self._outbox = Outbox(claimed, policy, self._settle, ended, clock)
         self._outbox.add(waiting)
 
     def run(self, *, every: float, patience: float | None) -> None:

@@ -1,0 +1,191 @@
+"""A daemon and relays over one home, each killed at the worst moment: once each, in order, nothing lost."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from tests.notify.values import NOON, Ledger, Script, letter
+from watchdogd.config import Config
+from watchdogd.engine import assembly
+from watchdogd.errors import DeliveryError
+from watchdogd.home import Home
+from watchdogd.notify.claimed import Claimed
+from watchdogd.notify.claims import Claims
+from watchdogd.notify.notification import Notification
+from watchdogd.notify.outbox import Outbox
+from watchdogd.notify.relay import Relay
+from watchdogd.notify.retry import Policy
+
+CHANNEL = {"type": "webhook", "url": "http://127.0.0.1:9", "rate": "none"}
+CONFIG = Config.model_validate({"channels": {"slack": CHANNEL}})
+POLICY = Policy(expire=1e9, tell=None, longest=60, pause=60)
+FAULTS = (None, DeliveryError("no route"), DeliveryError("answered 404", permanent=True))
+WHO = ("daemon", "relay", "other relay")
+
+
+class CrashError(BaseException):
+    """kill -9: the server has it, and nobody says so."""
+
+
+class Way(Script):
+    """One sender's way to the server that all send to."""
+
+    crashing = False
+
+    def send(self, notification: Notification, roots: Sequence[Notification], /) -> str:
+        """As a Script, but for being killed after it."""
+        receipt = super().send(notification, roots)
+        if self.crashing:
+            raise CrashError
+        return receipt
+
+
+class Sharing(RuleBasedStateMachine):
+    """One history, one folder of claims, one server; a daemon that stores, and two relays that do not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.mkdtemp(prefix="watchdogd-sharing-")
+        self.home = Home(Path(self.folder) / "home")
+        self.home.make()
+        self.now, self.count, self.lives = NOON, 0, 0
+        self.ledger = Ledger()
+        self.server: list[Notification] = []
+        self.ways = {who: Way(taken=self.server) for who in WHO}
+        self.allowed: Counter[str] = Counter()
+        self.outboxes: dict[str, Outbox] = {}
+        self.looks: dict[str, Any] = {}
+        for who in WHO:
+            self.begin(who)
+
+    # ------------------------------------------------------------ what happens
+
+    @rule(incident=st.integers(1, 2))
+    def something_happens(self, incident: int) -> None:
+        self.count += 1
+        new = [letter(incident, "slack", f"n{self.count}", self.now)]
+        self.ledger.record(new)
+        self.outboxes["daemon"].add(new)
+
+    @rule(who=st.sampled_from(WHO))
+    def one_looks(self, who: str) -> None:
+        self.looks[who]()
+
+    @rule(who=st.sampled_from(WHO), steps=st.integers(1, 3))
+    def one_works(self, who: str, steps: int) -> None:
+        try:
+            for _ in range(steps):
+                self.outboxes[who].lanes["slack"].step()
+        except CrashError:
+            self.allowed[self.server[-1].key] += 1
+            self.begin(who)
+
+    @rule(seconds=st.sampled_from([10.0, 1000.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.now += seconds
+
+    @rule(who=st.sampled_from(WHO), fault=st.sampled_from(FAULTS))
+    def a_way_changes(self, who: str, fault: DeliveryError | None) -> None:
+        self.ways[who].always = fault
+
+    @rule(who=st.sampled_from(WHO))
+    def the_next_sending_is_killed(self, who: str) -> None:
+        self.ways[who].crashing = True
+
+    @rule(who=st.sampled_from(WHO))
+    def one_is_killed(self, who: str) -> None:
+        self.begin(who)
+
+    # ------------------------------------------------------------ what always holds
+
+    @invariant()
+    def each_comes_once_and_once_more_for_a_kill(self) -> None:
+        assert all(
+            count <= 1 + self.allowed[key] for key, count in Counter(e.key for e in self.server).items()
+        )
+
+    @invariant()
+    def the_order_of_an_incident_is_kept(self) -> None:
+        for incident in (1, 2):
+            mine = [each.key for each in self.server if each.message.thread == f"incident-{incident}"]
+            numbers = [int(key.partition("@")[0][1:]) for key in dict.fromkeys(mine)]
+            assert numbers == sorted(numbers)
+
+    @invariant()
+    def what_is_marked_as_sent_was_sent(self) -> None:
+        came = {each.key for each in self.server}
+        assert all(key in came for key, state in self.ledger.states().items() if state == "sent")
+
+    def teardown(self) -> None:
+        """Any one that has a way out again delivers all, and the daemon knows, and leaves no claim."""
+        for way in self.ways.values():
+            way.always, way.crashing = DeliveryError("no route"), False
+        self.ways["other relay"].always = None
+        for who in ("other relay", "daemon", "daemon"):
+            self.now += 1000.0
+            self.one_looks(who)
+            self.one_works(who, 2 * self.count + 2)
+        self.each_comes_once_and_once_more_for_a_kill()
+        self.the_order_of_an_incident_is_kept()
+        assert {each.key for each in self.server} == set(self.ledger.rows)
+        assert set(self.ledger.states().values()) <= {"sent"}
+        claims = self.home.path / ".outbox"
+        assert not claims.exists() or not list(claims.iterdir())
+        shutil.rmtree(self.folder)
+
+    # ------------------------------------------------------------ who they are
+
+    def begin(self, who: str) -> None:
+        """A new life of one: what it knows is in the history and in the claims."""
+        self.lives += 1
+        self.ways[who].crashing = False
+        claims = Claims(self.home)
+        # Claims that lie there while another works are of the dead: here all work in turn.
+        claims._me = replace(claims._me, id=str(self.lives), pid=0, born="gone")
+        if who == "daemon":
+            self.begin_daemon(claims)
+        else:
+            self.begin_relay(who, claims)
+
+    def begin_daemon(self, claims: Claims) -> None:
+        def at_once(function: Any) -> Any:
+            return function()
+
+        parts: Any = SimpleNamespace(
+            storage=self.ledger, patient=SimpleNamespace(attempt=at_once), claims=claims
+        )
+        sender = Claimed(self.ways["daemon"], claims, at_once, anyway=True)
+        settle = partial(assembly._settle, parts)
+        sent = [row for row in self.ledger.rows.values() if row.state == "sent"]
+        outbox = Outbox({"slack": sender}, POLICY, settle, sent, lambda: self.now)
+        outbox.add(self.waiting())
+        self.outboxes["daemon"], self.looks["daemon"] = outbox, partial(assembly.learn, parts, outbox)
+
+    def begin_relay(self, who: str, claims: Claims) -> None:
+        store: Any = SimpleNamespace(
+            waiting=self.waiting,
+            notifications=lambda since: list(self.ledger.rows.values()),
+            notification=self.ledger.rows.get,
+        )
+        way: Any = self.ways[who]
+        relay = Relay({"slack": way}, CONFIG, store, claims, lambda _: None, lambda: self.now)
+        self.outboxes[who], self.looks[who] = relay._outbox, relay._fetch
+
+    def waiting(self) -> list[Notification]:
+        return [row for row in self.ledger.rows.values() if row.state == "waiting"]
+
+
+Sharing.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestSharing = Sharing.TestCase
