@@ -19,7 +19,7 @@ from watchdogd.notify.webhook import JsonWebhook
 
 PASSING = DeliveryError("slack answered 500")
 GONE = DeliveryError("slack answered 404: no_service", permanent=True)
-POLICY = Policy(name="bloom-watch")
+POLICY = Policy(name="bloom-watch", command="watchdogd --home /h")
 
 
 @dataclass
@@ -131,7 +131,7 @@ def test_a_permanent_error_pauses_the_channel_and_is_told_on_the_others() -> Non
         "[WARNING] bloom-watch: channel slack does not deliver: slack answered 404: no_service"
     ]
     assert "run-17: no new line" in mail.taken[0].message.body
-    assert "watchdogd notify --test slack" in mail.taken[0].message.body
+    assert "watchdogd --home /h notify --test slack" in mail.taken[0].message.body
     assert desk.outbox.troubles[0].permanent
     slack.always = None
     desk.work(10)

@@ -80,7 +80,8 @@ def outbox_of(parts: Assembly, may_act: Callable[[], bool]) -> Outbox:
     attempt, claims = parts.patient.attempt, parts.claims
     claimed = {name: Claimed(sender, claims, attempt, anyway=True) for name, sender in senders.items()}
     leased = {name: Leased(sender, may_act) for name, sender in claimed.items()}
-    return Outbox(leased, channels.policy(config), partial(_settle, parts), ended)
+    policy = replace(channels.policy(config), command=parts.engine.setup.rules.command)
+    return Outbox(leased, policy, partial(_settle, parts), ended)
 
 
 def learn(parts: Assembly, outbox: Outbox) -> None:

@@ -304,7 +304,8 @@ class Lane:
         lost = [each for each in expired if not each.message.thread.startswith(ABOUT)]
         if lost:
             within = format_duration(self._policy.expire)
-            text = f"channel {self.channel} did not deliver {len(lost)} messages within {within}; given up"
+            count = "a message" if len(lost) == 1 else f"{len(lost)} messages"
+            text = f"channel {self.channel} did not deliver {count} within {within}; given up"
             self._say(text, lost, now)
 
     def _tell_broken(self, now: float) -> None:
@@ -318,7 +319,7 @@ class Lane:
     def _say(self, text: str, about: Sequence[Notification], now: float) -> None:
         lines = [each.message.headline for each in about[:20]]
         if len(about) > len(lines):
-            lines.append(f"… and {len(about) - len(lines)} more: watchdogd outbox")
+            lines.append(f"… and {len(about) - len(lines)} more: {self._policy.command} outbox")
         self._desk.tell(self.channel, "WARNING", text, "\n".join(lines), now)
 
     def _divert(self, now: float) -> None:

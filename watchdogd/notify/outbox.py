@@ -154,8 +154,8 @@ class Outbox:
         body = f"{verbatim(excerpt(details, 25, 4000))}\n\n" if details else ""
         message = Message(
             headline=f"[{status}] {target}: {text}",
-            body=f"{body}Look and try with:\n{verbatim('watchdogd outbox')}\n"
-            f"{verbatim(f'watchdogd notify --test {channel}')}",
+            body=f"{body}Look and try with:\n{verbatim(f'{self._policy.command} outbox')}\n"
+            f"{verbatim(f'{self._policy.command} notify --test {channel}')}",
             status=status,
             target=target,
             thread=name,

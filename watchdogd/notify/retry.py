@@ -22,7 +22,7 @@ class Policy:
     peace for `pause`. A channel that has failed for `patience` is broken: its messages go to `fallback`.
     After `expire` a message is given up. `rates` are messages a second by channel (None: as fast as it
     goes). What is told about channels has the daemon's `name` as TARGET and goes to `tell` (empty: to all;
-    None: it is told nobody).
+    None: it is told nobody). `command` is how the verbs are called for this home.
     """
 
     expire: float = 86_400.0
@@ -30,6 +30,7 @@ class Policy:
     tell: tuple[str, ...] | None = ()
     rates: Mapping[str, float | None] = field(default_factory=dict)
     name: str = "watchdogd"
+    command: str = "watchdogd"
     first: float = 2.0
     longest: float = 300.0
     pause: float = 900.0
