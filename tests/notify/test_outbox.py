@@ -419,7 +419,8 @@ def test_what_somebody_else_delivered_is_marked_and_not_sent() -> None:
     desk.work(10)
     slack.always = None
     slack.tried.clear()
-    assert desk.outbox.learn([Delivered("one@slack", "slack", NOON + 9, "C1 17.5")]) == {"one@slack"}
+    for _ in range(2):  # each round says so, until it is marked
+        assert desk.outbox.learn([Delivered("one@slack", "slack", NOON + 9, "C1 17.5")]) == {"one@slack"}
     desk.work()
     assert (slack.keys, slack.roots) == (["two@slack"], [("C1 17.5",)])
     row = desk.ledger.rows["one@slack"]

@@ -249,7 +249,8 @@ class Lane:
     def _take_in_learned(self, now: float) -> None:
         with self._lock:
             learned, self._learned = self._learned, []
-            waiting = [(each, said) for said in learned if (each := self._queue.get(said.key))]
+            once = {said.key: said for said in learned}  # while we hung in a try, it was heard in every round
+            waiting = [(each, said) for said in once.values() if (each := self._queue.get(said.key))]
         self._finish(
             [
                 replace(each, state="sent", sent_at=said.at, failure="", receipt=said.receipt)
