@@ -144,6 +144,8 @@ def test_the_keyboard_reaches_everything(page: str, tmp_path: Path) -> None:
         assert seen.page.get_by_role("navigation").get_by_role("link", name="GPUs").count() == 1
         assert seen.page.get_by_role("table").count() == seen.page.locator(".wide table:visible").count() > 5
         assert seen.page.locator("#well-1").inner_text().startswith("4 more are OK")
+        seen.page.locator("#chain summary").click()
+        assert re.search(r"job 30 watched .*\n?.*job 29 watched", seen.page.locator("#chain ol").inner_text())
         assert "is lost" in seen.page.locator("article").first.inner_text()
         nameless = "e => !(e.getAttribute('aria-label') || e.textContent.trim() || (e.labels || []).length)"
         places = seen.page.locator("a,summary,input,[tabindex='0']").all()

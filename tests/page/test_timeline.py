@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchdogd.page.timeline import HOLDS, STATES, Span, timeline, totals
+from watchdogd.page.timeline import HOLDS, STATES, Link, Span, links, timeline, totals
 
 MINUTE = 60.0
 
@@ -78,3 +78,9 @@ def test_every_moment_has_one_state(
     assert all(before.end == after.begin for before, after in itertools.pairwise(spans))
     assert all(before.state != after.state for before, after in itertools.pairwise(spans))
     assert {span.state for span in spans} <= set(STATES)
+
+
+def test_the_links_of_the_chain_by_what_was_recorded() -> None:
+    points = ((0.0, 30.0), (60.0, 30.0), (120.0, 30.5), (180.0, 31.0), (240.0, 31.0), (300.0, 34.0))
+    assert links(points) == (Link(31, 180.0, 240.0), Link(30, 0.0, 60.0))
+    assert links(()) == ()

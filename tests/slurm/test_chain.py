@@ -158,6 +158,7 @@ def test_start_status_start_again_and_stop(site: Site) -> None:
     picture = site.status()
     assert picture["alive"] is True
     assert picture["link"]["job_id"] == link
+    assert f",watchdogd,chain,OK,link,{link}.0," in site.say("history", "watchdogd", "--csv").stdout
     again = site.say("start")
     assert again.stdout.startswith(f"it runs already: job {link} RUNNING on node")
     assert site.say("ensure").stdout == again.stdout

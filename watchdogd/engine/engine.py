@@ -22,7 +22,7 @@ from watchdogd.errors import WatchdogError
 from watchdogd.history.record import Record
 from watchdogd.incident import Event, Kind, Observation
 from watchdogd.notify.message import compose
-from watchdogd.plugin import Result, Status, notice
+from watchdogd.plugin import Metric, Result, Status, notice
 from watchdogd.units import format_duration, iso
 
 if TYPE_CHECKING:
@@ -254,8 +254,17 @@ class Engine:
     def _of_itself(self, now: float) -> tuple[Observation, ...]:
         """The daemon's own troubles, as results of a check of its own."""
         target = self.setup.config.daemon.name
+        link = str(self.link["job_id"]) if self.link else ""
+        recorded = (
+            {"chain": {"link": Metric(int(link))}} if link.isdigit() else {}
+        )  # the page lists the links
         results = [
-            Result(Status.CRITICAL if text else Status.OK, text or f"{subject} is fine", subject=subject)
+            Result(
+                Status.CRITICAL if text else Status.OK,
+                text or f"{subject} is fine",
+                recorded.get(subject, {}),
+                subject=subject,
+            )
             for subject, text in self.troubles.items()
         ]
         results.append(self._of_plugins())

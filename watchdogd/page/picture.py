@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from watchdogd.engine.grounds import SELF
 from watchdogd.page.charts import Chart, charts_of
-from watchdogd.page.timeline import Span, timeline, totals
+from watchdogd.page.timeline import Link, Span, links, timeline, totals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -85,6 +86,7 @@ class Picture:
     messages: tuple[Notification, ...]
     gaps: tuple[Gap, ...]
     touches: tuple[Touch, ...]
+    links: tuple[Link, ...]
 
 
 def gather(
@@ -112,6 +114,7 @@ def gather(
         messages=tuple(reversed(store.notifications(since=since, limit=SHOWN))),
         gaps=tuple(gaps),
         touches=tuple(reversed(store.touches(since)[-SHOWN:])),
+        links=links(series.get(SELF, {}).get(("chain", "link"), ()))[:SHOWN],
     )
 
 

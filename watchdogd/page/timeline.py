@@ -28,6 +28,26 @@ STATES = ("running", "waiting", "hung", "gone", "absent", "unwatched")
 """`absent`: no job of the run, and nobody complained; `gone`: the same, and an incident was open."""
 
 
+class Link(NamedTuple):
+    """A job of the chain, and when it was seen at work."""
+
+    job_id: int
+    begin: float
+    end: float
+
+
+def links(points: Points) -> tuple[Link, ...]:
+    """The jobs of the chain, from (time, job id): the newest first.
+
+    What is seen once alone is left out: old readings are means, and one in which two links meet is no job id.
+    """
+    stretches = [
+        (value, [at for at, _ in group]) for value, group in itertools.groupby(points, lambda point: point[1])
+    ]
+    found = [Link(int(value), times[0], times[-1]) for value, times in stretches if len(times) > 1]
+    return tuple(reversed(found))
+
+
 def timeline(
     running: Points,
     waiting: Points,
