@@ -13,9 +13,9 @@ how it ended, by whom it was cancelled, and what the log said last. A controller
 answers with nothing, or accounting that lags behind is UNKNOWN, never "gone".
 
 A task that fails and is replaced by the next is a notice, told once. Jobs that end within minutes, one
-after another, are a crash loop: told before the whole array is burnt. A kill switch that nobody obeys,
-or that is left in front of waiting jobs, is told too, as is the end of the walltime with nothing queued
-behind it.
+after another, or one that is requeued as quickly time and again, are a crash loop: told before the whole
+array is burnt. A kill switch that nobody obeys, or that is left in front of waiting jobs, is told too, as is
+the end of the walltime with nothing queued behind it.
 """
 
 from __future__ import annotations
@@ -121,7 +121,9 @@ def judge(
     jobs = hetjob.living(job for job in snapshot.of(name) if not run.users or job.user in run.users)
     ended = (end for end in snapshot.ended(name) if not run.users or end.user in run.users)
     endings = hetjob.over(ended, jobs)
-    past = advance(past, jobs, endings, pressed, looked_at=snapshot.taken_at, now=now)
+    past = advance(
+        past, jobs, endings, pressed, attempts=snapshot.attempts, looked_at=snapshot.taken_at, now=now
+    )
     past = examine(past, autopsy, absent_after=limits.absent_after, now=now)
     scene = Scene(run, snapshot, jobs, pressed, limits, now)
     if run.finished:

@@ -601,6 +601,30 @@ def test_crash_loop_before_the_array_is_burnt(watch: Watch) -> None:
     assert (the(recovered).status, the(recovered, "crashes").status) == (Status.OK, Status.OK)
 
 
+def test_a_job_that_is_requeued_within_minutes_time_and_again_is_a_crash_loop(watch: Watch) -> None:
+    watch.look(job())
+    for _ in range(3):
+        at = watch.now + 30
+        attempt = end(at=at, started_at=at - 9, state="REQUEUED", exit_code=0)
+        results = watch.look(waiting("88", "BeginTime", submitted_at=at), attempts=(attempt,))
+    result = the(results, "crashes")
+    assert result.status is Status.CRITICAL
+    assert "crash loop: the last 3 attempts of job 88 failed within minutes; job 88 ended REQUEUED" in (
+        result.summary
+    )
+    assert "scontrol hold 88" in result.details
+    assert the(watch.look(job(started_at=watch.now), after=700), "crashes").status is Status.OK
+
+
+def test_a_job_that_is_preempted_time_and_again_is_none(watch: Watch) -> None:
+    watch.look(job())
+    for _ in range(4):
+        at = watch.now + 30
+        attempt = end(at=at, started_at=at - 9, state="PREEMPTED", exit_code=0)
+        results = watch.look(waiting("88", "BeginTime", submitted_at=at), attempts=(attempt,))
+    assert {result.subject for result in results} == {""}
+
+
 def test_what_comes_of_a_crash_loop_is_told_anew(watch: Watch) -> None:
     ends: tuple[Ending, ...] = ()
     watch.look(job("90", started_at=START))

@@ -66,10 +66,11 @@ class Past:
 
     `lives` are the jobs of the last look by raw id, `lost` those that left the queue without an end that
     anybody told. `ends` are the last ends of this run's jobs, oldest first, `untold` the keys of those that
-    nothing was said of. `taken` are the keys of all ends that were taken in, those up to `taken_until` left
-    out. `stop` is the kill switch as it was last seen set, at `stop_seen_at`; `stopped`: the run ended by it;
-    `resting`: that switch is cleared, and no job was seen since. `gone` counts the rounds for which it was
-    judged to be over. `remains` is what is known of the work and the cause of bad ends, by their keys.
+    nothing was said of, `tries` the last attempts of living jobs, requeued under their ids. `taken` are the
+    keys of all ends that were taken in, those up to `taken_until` left out. `stop` is the kill switch as it
+    was last seen set, at `stop_seen_at`; `stopped`: the run ended by it; `resting`: that switch is cleared,
+    and no job was seen since. `gone` counts the rounds for which it was judged to be over. `remains` is
+    what is known of the work and the cause of bad ends, by their keys.
     """
 
     taken_until: float
@@ -81,6 +82,7 @@ class Past:
     requeued: Mapping[str, Life] = field(default_factory=dict)
     ends: tuple[Ending, ...] = ()
     untold: tuple[str, ...] = ()
+    tries: tuple[Ending, ...] = ()
     taken: tuple[str, ...] = ()
     stop: Switch | None = None
     stop_seen_at: float = 0.0
@@ -106,10 +108,10 @@ class Past:
             name: {raw_id: Life(**life) for raw_id, life in memory[name].items()}
             for name in ("lives", "lost", "requeued")
         }
-        ends = tuple(Ending(**end) for end in memory["ends"])
+        ends, tries = (tuple(Ending(**end) for end in memory.get(name, ())) for name in ("ends", "tries"))
         lists = {name: tuple(memory[name]) for name in ("untold", "taken")}
         stop = Switch(**memory["stop"]) if memory["stop"] else None
-        return cls(**{**memory, **lives, **lists, "ends": ends, "stop": stop})
+        return cls(**{**memory, **lives, **lists, "ends": ends, "tries": tries, "stop": stop})
 
     def dump(self) -> dict[str, Any]:
         """JSON values."""
@@ -126,6 +128,11 @@ class Past:
         newest = self.ends[-1].ended_at or 0.0
         ran = [end for end in self.ends if end.started_at and (end.ended_at or 0.0) >= newest - 60]
         return ran[-1] if ran else self.ends[-1]
+
+    @property
+    def trials(self) -> tuple[Ending, ...]:
+        """The ends, and those of attempts of living jobs, oldest first."""
+        return tuple(sorted((*self.ends, *self.tries), key=_order))
 
     @property
     def news(self) -> tuple[Ending, ...]:
@@ -158,11 +165,13 @@ def advance(
     endings: Sequence[Ending],
     switch: Switch | None,
     *,
+    attempts: Sequence[Ending] = (),
     looked_at: float,
     now: float,
 ) -> Past:
     """The Past after a look: `jobs` lived and `endings` were told at `looked_at`, `switch` is seen `now`.
 
+    `attempts` are the ends of those jobs' earlier attempts, as far as this look told them.
     One look may serve several rounds: it is not taken for a newer one.
     """
     here = {job.raw_id for job in jobs}  # what is COMPLETING has an end, and lives: it is told once it left
@@ -171,6 +180,8 @@ def advance(
         past = _cleared(past, jobs, fresh)
     past = _taken_in(past, fresh, silent=switch is not None or past.resting)
     past = _seen(past, jobs, looked_at)
+    tries = {key(end): end for end in (*past.tries, *attempts) if end.raw_id in here}
+    past = dataclasses.replace(past, tries=tuple(sorted(tries.values(), key=_order))[-ENDS_KEPT:])
     if switch is not None:
         past = dataclasses.replace(past, stop=switch, stop_seen_at=now, resting=False)
         stopped = all(job.waiting for job in jobs) and (past.stopped or past.ended_by_switch)

@@ -25,7 +25,8 @@ def crash_loop(scene: Scene, past: Past) -> list[Result]:
     crashed = _loop(scene, past)
     if not crashed:
         return [ok("no crash loop", subject=CRASHES)] if past.crashes_said else []
-    line = f"crash loop: the last {len(crashed)} jobs failed within minutes; {told(crashed[0])}"
+    what = "jobs" if len({end.id for end in crashed}) > 1 else f"attempts of job {crashed[0].id}"
+    line = f"crash loop: the last {len(crashed)} {what} failed within minutes; {told(crashed[0])}"
     holds = [scene.order("hold", job) for job in scene.waiting]
     more = [told(end) for end in crashed[1:]]
     details = "\n".join([*(past.remains_of(end) for end in crashed[:1]), *more, *holds]).strip()
@@ -48,7 +49,7 @@ def _loop(scene: Scene, past: Past) -> list[Ending]:
 def _crashed(scene: Scene, past: Past) -> list[Ending]:
     """The last ends as far as they are crashes, newest first."""
     crashed: list[Ending] = []
-    for end in reversed(past.ends):
+    for end in reversed(past.trials):
         if end.state in _NO_CRASH or end.lasted is None or end.lasted > scene.limits.crash_within:
             break
         crashed.append(end)
@@ -60,14 +61,14 @@ def restarts(scene: Scene, past: Past) -> Iterator[Result]:
 
     Not after an incident, whose RESOLVED tells it, nor what a crash loop tells all together.
     """
+    loop = _loop(scene, past)
     for job in scene.jobs:
-        if job.raw_id in past.requeued:
+        if job.raw_id in past.requeued and not loop:
             yield _requeue(scene, past, job, past.requeued[job.raw_id])
     if past.gone >= 2:
         return
     successor = f"{scene.newest.id} took over" if scene.running else f"{scene.waiting[0].id} is next"
     rest = f"{scene.noun} {successor}; {jobs_are(scene.queued)} waiting"
-    loop = _loop(scene, past)
     for end in past.news:
         if not end.well and end.started_at is not None and end not in loop:
             yield _restart(told(end), past.remains_of(end), rest, end.reason)
