@@ -20,14 +20,14 @@ def main(chosen: list[str]) -> None:
     begin = time.monotonic()
     print(f"{_machine()}\n\n{table.head()}", flush=True)
     idle = None if chosen else Resting()
-    if idle:
-        idle.settle()
     for name in chosen or MODULES:
         try:
             for line in import_module(f"benchmarks.{name}").lines():
                 print(table.row(line), flush=True)
         except Exception as error:  # noqa: BLE001 - whatever goes wrong is a row, and the others come all the same
             print(table.row(table.Line(name, f"not measured: {' '.join(str(error).split())[:150]}")))
+        if idle:
+            idle.settle()
     if idle:
         print(table.row(idle.line()))
     print(f"\nin {(time.monotonic() - begin) / 60:.0f} minutes", flush=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import resource
 import statistics
 import subprocess
 import tempfile
@@ -51,6 +52,14 @@ def file_calls(words: Sequence[str], env: dict[str, str] | None = None) -> int:
             check=False,
         )
         return sum(1 for line in trace if re.match(r"\d+\s+\w+\(", line))
+
+
+def command_cpu(words: Sequence[str]) -> float:
+    """CPU seconds of a command: what other work on the machine adds little to."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def wall(function: Callable[[], object]) -> float:

@@ -39,7 +39,9 @@ class Resting:
         self._begin: tuple[float, float] | None = None
 
     def settle(self) -> None:
-        """Wait until it idles; count from then on."""
+        """Wait until it idles; count from then on. Once is enough."""
+        if self._begin is not None:
+            return
         time.sleep(max(_SETTLED - (time.monotonic() - self._born), 0.0))
         self._begin = (time.monotonic(), measure.cpu(self._pid))
 
