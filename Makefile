@@ -10,7 +10,7 @@ demo: $(VENV)/installed
 
 # What the tests need comes while format, lint and types run.
 test: $(VENV)/developing
-	$(MAKE) --no-print-directory --jobs 3 --output-sync packages lint $(VENV)/examples/ready
+	$(MAKE) --no-print-directory --jobs 3 --output-sync packages lint $(VENV)/lowest/bin/ready
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadgroup $(PYTEST)
 
 packages:
@@ -66,6 +66,14 @@ $(VENV)/examples/ready: $(VENV)/pip pyproject.toml
 	set -- $(VENV)/examples/bin/python -m pip install --quiet --no-compile --disable-pip-version-check && \
 		{ "$$@" --no-deps '$(TORCH)' || "$$@" --no-deps $(PYTORCH) '$(TORCH)'; } && \
 		{ "$$@" --editable '.[examples]' || "$$@" --editable '.[examples]'; }
+	touch $@
+
+# The oldest versions of our libraries that pyproject.toml allows; after the examples, since both build in this folder.
+$(VENV)/lowest/bin/ready: $(VENV)/examples/ready pyproject.toml scripts/lowest.py
+	$(PYTHON) -m venv $(VENV)/lowest
+	$(PYTHON) scripts/lowest.py > $(VENV)/lowest/constraints
+	set -- $(VENV)/lowest/bin/python -m pip install --quiet --disable-pip-version-check -c $(VENV)/lowest/constraints \
+		--editable '.[apprise,postgres,prometheus,stacks]' aiosmtpd hypothesis pytest pytest-randomly && { "$$@" || "$$@"; }
 	touch $@
 
 clean:

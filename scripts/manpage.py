@@ -64,7 +64,8 @@ def page() -> str:
 def _verb(verb: Verb) -> Iterator[str]:
     yield f".SS {_plain(verb.usage.replace('[-h] [--home DIR] ', ''))}"
     yield _sentence(verb.help)
-    for word in (*verb.places, *verb.options):
+    words: tuple[Place | Option, ...] = (*verb.places, *verb.options)
+    for word in words:
         if isinstance(word, Place):
             title = f".I {_plain(word.name)}"
         elif word.names[0] in ("-h", "--home"):

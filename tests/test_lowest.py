@@ -1,0 +1,34 @@
+"""The oldest versions of the libraries that pyproject.toml allows do the work as well as the newest."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PYTHON = ROOT / ".venv" / "lowest" / "bin" / "python"
+USE_EACH = (
+    "tests/test_config.py",  # pydantic
+    "tests/cli/test_overview.py",  # rich
+    "tests/cli/test_plot.py",
+    "tests/engine/test_checks.py",
+    "tests/engine/test_daemon.py",  # APScheduler, psutil
+    "tests/history/test_archive.py",  # SQLAlchemy, Alembic, psycopg
+    "tests/notify/test_apprise.py",
+    "tests/notify/test_mail.py",
+    "tests/notify/test_web.py",  # requests
+    "tests/page/test_metrics.py",  # prometheus-client
+    "tests/page/test_report.py",  # Jinja2
+)
+
+
+def test_the_lower_bounds_hold() -> None:
+    if not PYTHON.with_name("ready").exists():
+        pytest.fail(
+            "the oldest libraries are missing: make .venv/lowest/bin/ready brings them", pytrace=False
+        )
+    words = [str(PYTHON), "-m", "pytest", "-q", "-p", "no:cacheprovider", *USE_EACH]
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
