@@ -191,6 +191,12 @@ JobId=27 ArrayJobId=25 ArrayTaskId=2 JobName=tr11
 """
 
 
+def test_the_node_of_a_jobs_script() -> None:
+    shown = "JobId=31 JobName=try\n   ReqNodeList=(null)\n   NodeList=cpu[3-4]\n   BatchHost=cpu3\n"
+    assert scontrol.host(shown) == "cpu3"
+    assert scontrol.host("JobId=31 JobName=try\n   NodeList=(null)\n   NumNodes=1\n") == ""
+
+
 def test_exit_codes_of_scontrol() -> None:
     assert scontrol.exit_codes(SHOW) == {"24": (3, 0), "27": (0, 9)}
     assert scontrol.exit_codes("slurm_load_jobs error: Invalid job id specified\n") == {}

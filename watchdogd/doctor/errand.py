@@ -53,9 +53,11 @@ def run(scene: Scene, patience: float) -> Report:
     job_id = submit.sbatch(form.sbatch_options(*own), script)
     try:
         node = _wait(mark, job_id, patience)
-        where = f"job {job_id} on {node or scene.partition or 'the partition'}"
-        lacks = tuple(sight.judge(_exit_code(job_id), node or "the node", scene.home.path, sys.executable))
-        return Report(lacks, where, whole=False) if lacks else Report(_read(said, wrong, job_id), where)
+        code, host = _fate(job_id)
+        node = node or host or "the node"
+        lacks = tuple(sight.judge(code, node, scene.home.path, sys.executable))
+        found = lacks or _read(said, wrong, job_id)
+        return Report(found, f"job {job_id} on {node}", whole=not lacks)
     finally:
         with contextlib.suppress(SlurmError):
             submit.scancel([job_id])
@@ -63,10 +65,10 @@ def run(scene: Scene, patience: float) -> Report:
             path.unlink(missing_ok=True)
 
 
-def _exit_code(job_id: str) -> int:
-    """The job's, as the controller remembers it for some minutes; 0 where it does not tell."""
-    found = scontrol.exit_codes(ask("scontrol", "show", "job", job_id).output)
-    return found.get(job_id, (0, 0))[0]
+def _fate(job_id: str) -> tuple[int, str]:
+    """The job's exit code and node, as the controller remembers them for some minutes; 0 and none else."""
+    shown = ask("scontrol", "show", "job", job_id).output
+    return scontrol.exit_codes(shown).get(job_id, (0, 0))[0], scontrol.host(shown)
 
 
 def _wait(mark: str, job_id: str, patience: float) -> str:

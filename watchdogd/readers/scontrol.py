@@ -6,6 +6,7 @@ import re
 
 _EXIT = re.compile(r"^JobId=(\d+) .*?^ +Requeue=\d+ [^\n]*?ExitCode=(\d+):(\d+)", re.MULTILINE | re.DOTALL)
 _STDOUT = re.compile(r"^ +StdOut=(.*)$", re.MULTILINE)
+_HOST = re.compile(r"^ +BatchHost=(\S+)", re.MULTILINE)
 _PRIVATE = re.compile(r"^PrivateData\s*=\s*(\S+)", re.MULTILINE)
 
 
@@ -29,6 +30,12 @@ def stdout(text: str) -> str:
     """Where the output of the first job in `scontrol show job` goes, or empty."""
     match = _STDOUT.search(text)
     return match[1].strip() if match else ""
+
+
+def host(text: str) -> str:
+    """The node of the first job's script in `scontrol show job`, or empty: it was on none yet."""
+    match = _HOST.search(text)
+    return match[1] if match else ""
 
 
 def settings(text: str) -> dict[str, str]:
