@@ -132,7 +132,8 @@ def test_who_has_no_answer_from_any_folder_has_none(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_silent_batch_system_is_unknown_and_one_that_answers_is_ok() -> None:
-    said = queue_result(Snapshot(NOW, trouble="squeue did not answer within 30 s"))
+    said = queue_result(Snapshot(NOW, trouble="squeue did not answer within 30 s"), ["a/job_liveness"])
+    assert said.details == "cannot be watched meanwhile: a/job_liveness"
     assert said.status is Status.UNKNOWN
     assert said.summary == "Slurm does not say what runs: squeue did not answer within 30 s"
     assert queue_result(Snapshot(NOW, jobs=())).status is Status.OK

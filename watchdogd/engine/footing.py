@@ -50,7 +50,10 @@ class Footing:
 
     def queue(self, snapshot: Snapshot) -> Observation:
         """What a look at a batch system says of it."""
-        return self._said(queue_name(snapshot.backend), queue_result(snapshot))
+        name = queue_name(snapshot.backend)
+        checks = self._setup.checks if self._setup else ()
+        resting = [check.name for check in checks if name in check.follows]
+        return self._said(name, queue_result(snapshot, resting))
 
     def take(self, reply: Reply) -> Observation | None:
         """What a file system said, or None where the reply is none of ours."""

@@ -53,12 +53,18 @@ def queue_name(backend: str) -> str:
     return f"{SELF}/{backend}"
 
 
-def queue_result(snapshot: Snapshot) -> Result:
-    """Whether the batch system said what runs. UNKNOWN: what it hides may be well."""
+def queue_result(snapshot: Snapshot, checks: Sequence[str] = ()) -> Result:
+    """Whether the batch system said what runs, on which `checks` rest. UNKNOWN: what it hides may be well."""
     if snapshot.jobs is not None:
         return ok("the batch system says what runs")
     who = "Slurm does not" if snapshot.backend == "slurm" else f"nobody ({snapshot.backend}) can"
-    return unknown(f"{who} say what runs: {snapshot.trouble}")
+    return unknown(f"{who} say what runs: {snapshot.trouble}", details=_unwatched(checks))
+
+
+def _unwatched(checks: Sequence[str]) -> str:
+    """Which checks find nothing out meanwhile, twenty of them, in a line; empty where none does."""
+    shown = [*checks[:20], *(["…"] if len(checks) > 20 else [])]
+    return f"cannot be watched meanwhile: {', '.join(shown)}" if shown else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,12 +203,11 @@ class Probes:
         if answered:
             self._answered[ground.name] = self._asked_at.get(ground.name, float("-inf"))
             return ok(f"the file system at {ground.point} answers")
-        shown = [*ground.checks[:20], *(["…"] if len(ground.checks) > 20 else [])]
         return Result(
             Status.CRITICAL,
             f"the file system at {ground.point} does not answer on {host}{f': {trouble}' * bool(trouble)}",
             details=f"asked for no more than {', '.join(ground.folders[:5])}, for {PROBE_DEADLINE:g} s\n"
-            f"cannot be watched meanwhile: {', '.join(shown)}",
+            + _unwatched(ground.checks),
         )
 
     def explains(self, key: str, grounds: Mapping[str, Ground]) -> bool:
