@@ -51,12 +51,12 @@ kill_switch = "{mount}/kill"
                 f"in {mount}",
                 f"since {began}",
             )
-            assert rig.pull() < 20
-            hanging = wait_until(lambda: _asleep(rig), 30, "processes hang").value
+            assert rig.pull() < 60
+            hanging = wait_until(lambda: _asleep(rig), 90, "processes hang").value
             time.sleep(4)
             assert _asleep(rig) <= hanging + 3, "nothing is started on top"
             assert _asleep(rig) <= 8
-            assert rig.pull() < 20
+            assert rig.pull() < 60
             names = rig.verb("status").stdout
             assert "trouble: " in names
             assert str(mount) in names.replace("\n", "")
