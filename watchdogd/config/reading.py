@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from watchdogd.config import sense
+from watchdogd.config import sense, syntax
 from watchdogd.config.channels import (
     AlertmanagerChannel,
     AppriseChannel,
@@ -63,7 +63,7 @@ def parse(text: str, path: Path) -> Config:
     try:
         tables = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigError(f"{path}: {error}") from None
+        raise ConfigError(f"{path}: {syntax.sentence(text, error)}") from None
     try:
         config = Config.model_validate(tables, context={"home": str(path.parent)})
     except ValidationError as error:

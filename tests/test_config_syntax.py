@@ -1,0 +1,64 @@
+"""Files that are no TOML: the line, what stands there, and what to do; never the parser's own words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from watchdogd.config.reading import parse
+from watchdogd.errors import ConfigError
+
+PATH = Path("/home/alice/watchdogd/config.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[runs.a]\nlog = 'x'\nlog = 'y'\n", "line 3, 'log': this stands twice in its table"),
+        ("[runs.a]\n\n[runs.a]\n", "line 3, '[runs.a]': this table stands twice"),
+        ("[runs]\na = { log = 'x', log = 'y' }\n", "line 2, 'a': a key stands twice between the braces"),
+        ("runs = {}\n[runs.a]\n", "line 2, '[runs.a]': this table stands twice, or between braces"),
+        ("a = [1]\n[[a]]\n", "line 2, '[[a]]': this table was closed before"),
+        ("a = {}\na.b = 1\n", "line 2, 'a.b': this table was closed before"),
+        ("[runs.a]\nevery = 5m\n", "line 2, 'every': write one key = value a line"),
+        ("[runs.a]\nlog = /scratch/x\n", "line 2, 'log': write texts and durations in quotes"),
+        ("[runs.a]\nstarted = True\n", "line 2, 'started': write texts and durations in quotes, true"),
+        ("[runs.a\nlog = 'x'\n", "line 1, '[runs.a': close the table's heading"),
+        ("[runs.a]\nlog = 'x\n", "line 2, 'log': close the text with the quotes"),
+        ('[runs.a]\nlog = "x\n', "line 2, 'log': close the text with the quotes"),
+        ('[runs.a]\nlog = """x\n', "line 2, 'log': close the text with the quotes"),
+        ("[runs.a]\nlog = '''x\n", "line 2, 'log': close the text with the quotes"),
+        (
+            '[runs.a]\nprogress = "step (\\d+)"\n',
+            "line 2, 'progress': put a text with backslashes between '...'",
+        ),
+        ("[runs.a]\nchannels = ['x'\n", "line 2, 'channels': close the list with ]"),
+        ("[runs.a]\nchannels = ['x' 'y']\n", "line 2, 'channels': close the list with ]"),
+        ("[runs.a]\nquiet = { match = 'x'\n", "line 2, 'quiet': close the braces"),
+        ("[runs.a]\nlog\n", "line 2: write it as key = value"),
+        ("log: x\n", "line 1: write it as key = value"),
+        ("= x\n", "line 1: write a [table], or key = value"),
+        ("a. = 1\n", "line 1, 'a.': begin a key with a letter"),
+        ("a = 'x\0'\n", "line 1, 'a': take this invisible character out"),
+        ("a = 2026-11-31\n", "line 1, 'a': write texts and durations in quotes"),
+        ("a = " + "[" * 5000, "too deep"),
+    ],
+)
+def test_what_is_no_toml_is_one_line_that_says_what_to_do(text: str, told: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(text, PATH)
+    said = str(caught.value)
+    assert said.startswith(f"{PATH}: ")
+    assert told in said
+    assert "(at " not in said
+    assert "\n" not in said
+
+
+def test_a_value_is_not_shown_since_it_may_be_a_secret() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse("[channels.slack]\nurl = https://hooks.example.org/s3cret\nhttps://s3cret\n", PATH)
+    assert "s3cret" not in str(caught.value)
+    with pytest.raises(ConfigError) as caught:
+        parse("[channels.slack]\nhttps://hooks.example.org/s3cret\n", PATH)
+    assert "s3cret" not in str(caught.value)
