@@ -110,7 +110,7 @@ def _expand(value: object) -> object:
     return expanded
 
 
-SecretField = Annotated[Secret, BeforeValidator(_secret), PlainSerializer(str)]
+SecretField = Annotated[Secret, BeforeValidator(_secret), PlainSerializer(Secret.__str__)]
 WebSecretField = Annotated[SecretField, AfterValidator(_web_secret)]
 Name = Annotated[str, BeforeValidator(_name)]
 OneLine = Annotated[str, BeforeValidator(_one_line), Field(min_length=1)]
