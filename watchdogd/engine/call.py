@@ -50,7 +50,8 @@ class Reply:
     """What came of a Call: `value` (a plugin's results, a function's return value), or `trouble` in one line.
 
     `memory` is the plugin's memory where it changed. `late`: it did not answer in time. `unanswered`: what it
-    looked at did not. `left`: ids of processes that the call started and that could not even be killed.
+    looked at did not. `left`: ids of processes that the call started and that could not even be killed;
+    `hang`: what to say of them.
     """
 
     key: str
@@ -60,4 +61,5 @@ class Reply:
     late: bool = False
     unanswered: bool = False
     left: tuple[int, ...] = ()
+    hang: str = ""
     seconds: float = 0.0

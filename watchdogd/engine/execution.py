@@ -17,7 +17,7 @@ from watchdogd.engine.looks import Looks
 from watchdogd.errors import WatchdogError
 from watchdogd.incident import Observation
 from watchdogd.place import file_name
-from watchdogd.plugin import History, Result, unknown
+from watchdogd.plugin import History, Result, Status, unknown
 from watchdogd.units import iso
 
 if TYPE_CHECKING:
@@ -194,6 +194,8 @@ class Execution:
         if reply.trouble:
             nothing = reply.late or reply.unanswered
             results = (replace(unknown(f"the check {reply.trouble}"), unanswered=nothing),)
+        elif reply.hang:
+            results = [_hung(result, reply.hang) for result in results]
         now = self._clock()
         return tuple(Observation(check.name, check.run_name, check.target, result, now) for result in results)
 
@@ -218,6 +220,13 @@ class Execution:
         """The starts and memories of what was forgotten since the last call, to be recorded."""
         starts, self._forgotten = self._forgotten, {}
         return starts, {name: self._memories[name] for name in starts if name in self._memories}
+
+
+def _hung(result: Result, hang: str) -> Result:
+    """What a check found bad while a tool of its own was left behind, with what that tool does."""
+    if result.status is Status.OK:
+        return result
+    return replace(result, summary=f"{result.summary}; what it started {hang}")
 
 
 def _hanging(stuck: Sequence[Stuck]) -> str:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from watchdogd.engine.grounds import Probes, queue_name, queue_result
+from watchdogd.engine.looks import looked_at
 from watchdogd.engine.withheld import Withheld
 from watchdogd.incident import Observation
 from watchdogd.plugin import Status
@@ -95,7 +96,7 @@ class Footing:
     def stuck(self) -> tuple[list[Observation], list[Stuck]]:
         """What hangs in the kernel cannot be asked again: what it came to holds on, once an interval.
 
-        Also what hangs there for no reason that is told otherwise.
+        Also what hangs there and is not told otherwise: neither by its own check nor by what that rests on.
         """
         if self._setup is None:
             return [], []
@@ -106,7 +107,16 @@ class Footing:
         again = [replace(seen, at=now) for seen in held if now - seen.at >= every]
         for key in {seen.check for seen in again}:
             self._latest[key] = tuple(seen for seen in again if seen.check == key)
-        return again, [each for each in hanging if not self._probes.explains(each.key, files)]
+        told = {each.key for each in hanging if self._tells(each.key, self._setup)}
+        rest = [each for each in hanging if each.key not in told | self._withheld.checks]
+        return again, [each for each in rest if not self._probes.explains(each.key, files)]
+
+    def _tells(self, key: str, setup: Setup) -> bool:
+        """Whether the check that asked for what hangs tells it: it is judged, and what it says is bad."""
+        backend = looked_at(key)
+        check = queue_name(backend) if backend else key
+        bad = any(seen.result.status is not Status.OK for seen in self._latest.get(check, ()))
+        return bad and check in setup.policies
 
     def _ask(self, setup: Setup, now: float) -> None:
         interval, outstanding = setup.config.daemon.interval, self._workers.outstanding

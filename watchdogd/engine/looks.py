@@ -64,10 +64,12 @@ class Looks:
 
     def take(self, reply: Reply, now: float) -> Snapshot | None:
         """Keep the Snapshot in a reply, and return it; None where the reply has none."""
-        if not reply.key.startswith(_KEY):
+        backend = looked_at(reply.key)
+        if not backend:
             return None
-        backend = reply.key.removeprefix(_KEY)
         snapshot = reply.value if isinstance(reply.value, Snapshot) else self._silence(backend, reply, now)
+        if reply.hang and snapshot.trouble and not reply.trouble:
+            snapshot = replace(snapshot, trouble=f"{snapshot.trouble}, and {reply.hang}")
         self._asked.discard(backend)
         self._latest[backend] = snapshot
         self._jobs[backend] = _by_name(snapshot.jobs or ())
@@ -115,6 +117,11 @@ class Looks:
         latest = self._latest.get(backend)
         trouble = f"the look at the queue {reply.trouble}"
         return Snapshot(now, trouble=trouble, backend=backend, known=latest.known if latest else {})
+
+
+def looked_at(key: str) -> str:
+    """The batch system that the Call of this key looks at; empty where it is no look."""
+    return key.removeprefix(_KEY) if key.startswith(_KEY) else ""
 
 
 def needs_look(check: Check) -> bool:

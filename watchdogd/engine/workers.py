@@ -294,16 +294,15 @@ class Workers:
             self._take_in(Reply(call.key, trouble=trouble, late=True, left=left, seconds=call.timeout))
 
     def _take_in(self, reply: Reply) -> None:
-        """Keep a reply; what its call left in the kernel is counted, and named in its trouble."""
+        """Keep a reply; what its call left in the kernel is counted, and named in it."""
         now = time.time()
         left = [stuck for pid in reply.left if (stuck := Stuck.of(reply.key, pid, now))]
         self._stuck += left
-        if left and reply.trouble:
+        if left:
             place = next((f" in {stuck.place}" for stuck in left if stuck.place), "")
-            why = (
-                f"{reply.trouble}, and cannot be killed: it hangs in the kernel{place} (a hung file system?)"
-            )
-            reply = replace(reply, trouble=why)
+            hang = f"cannot be killed: it hangs in the kernel{place} (a hung file system?)"
+            trouble = f"{reply.trouble}, and {hang}" if reply.trouble else ""
+            reply = replace(reply, trouble=trouble, hang=hang)
         self._replies.append(reply)
 
     def _requeue(self, worker: _Worker) -> None:

@@ -1,0 +1,82 @@
+"""What hangs in the kernel is told once: by the check that asked for it, else by the daemon."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from watchdogd.config import Config
+from watchdogd.engine.checks import Check
+from watchdogd.engine.footing import Footing
+from watchdogd.engine.setup import Setup
+from watchdogd.engine.stuck import Stuck
+from watchdogd.engine.workers import Workers
+from watchdogd.home import Home
+from watchdogd.incident import Book, Observation
+from watchdogd.jobs import Snapshot
+from watchdogd.plugin import Result, critical, ok, unknown
+
+NOW = 1_790_000_000.0
+GPUS = "run-17/gpu_health"
+HANGS = unknown("the check did not answer within 30 s, and cannot be killed: it hangs in the kernel")
+
+
+class Pool:
+    """Workers of which some hang; what they are asked is kept."""
+
+    def __init__(self, *keys: str) -> None:
+        self.stuck = [Stuck(key, 7, NOW, 1.0) for key in keys]
+        self.outstanding = frozenset(keys)
+
+    def submit(self, calls: Any) -> None:
+        """Nobody answers."""
+
+
+@pytest.fixture
+def setup(tmp_path: Path) -> Setup:
+    run = {"backend": "slurm", "gpus_per_node": 8, "log": str(tmp_path / "train.log")}
+    return Setup.of(Config.model_validate({"runs": {"run-17": run}}), Home(tmp_path))
+
+
+def told_by_the_daemon(setup: Setup, key: str, latest: dict[str, tuple[Observation, ...]]) -> bool:
+    footing = Footing(cast("Workers", Pool(key)), latest, lambda: NOW)
+    footing.begin(setup, Book(), NOW)
+    return bool(footing.stuck()[1])
+
+
+@pytest.mark.parametrize(
+    ("key", "said", "by_the_daemon"),
+    [
+        (GPUS, HANGS, False),
+        (GPUS, critical("node5: 1 GPU missing"), False),
+        (GPUS, ok("8 GPUs"), True),
+        ("run-17/no-more", HANGS, True),
+        ("evidence", None, True),
+    ],
+)
+def test_its_own_check_tells_it_where_it_says_something_bad(
+    setup: Setup, key: str, said: Result | None, by_the_daemon: bool
+) -> None:
+    seen = (Observation(key, "run-17", "run-17", said, NOW),) if said else ()
+    assert told_by_the_daemon(setup, key, {key: seen}) is by_the_daemon
+
+
+@pytest.mark.parametrize("trouble", ["", "squeue did not answer within 30 s"])
+def test_a_look_at_the_queue_that_hangs_is_told_as_a_silent_batch_system(setup: Setup, trouble: str) -> None:
+    footing = Footing(cast("Workers", Pool("look at slurm")), {}, lambda: NOW)
+    footing.begin(setup, Book(), NOW)
+    footing.queue(Snapshot(NOW, jobs=None if trouble else (), trouble=trouble))
+    assert bool(footing.stuck()[1]) is not bool(trouble)
+
+
+def test_while_its_file_system_is_asked_nobody_tells_it(setup: Setup) -> None:
+    log: Check = next(check for check in setup.checks if check.name == "run-17/log_staleness")
+    footing = Footing(cast("Workers", Pool(log.name)), {}, lambda: NOW)
+    footing.begin(setup, Book(), NOW)
+    seen = Observation(
+        log.name, "run-17", "run-17", Result(HANGS.status, HANGS.summary, unanswered=True), NOW
+    )
+    assert footing.heard(log, (seen,)) == ()
+    assert footing.stuck()[1] == []
