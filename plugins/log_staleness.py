@@ -32,7 +32,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
-from watchdogd.checks import beats, curves, silence, wanted
+from watchdogd.checks import beats, curves, obstacle, silence, wanted
 from watchdogd.checks.logbook import follow_job, take_beat, take_in
 from watchdogd.checks.rhythm import UNKNOWN
 from watchdogd.checks.silence import Limits, Look
@@ -97,7 +97,7 @@ def log_staleness(
     try:
         _take_in(log, pulse, run, state, wishes, memory, now)
     except OSError as error:
-        result = unknown(f"{error.filename or log} cannot be read: {error.strerror}")
+        result = unknown(str(obstacle.refused(error, log)))
         yield replace(result, unanswered=unanswered(error))
         return
     begin = _begin(state, memory, now)
@@ -130,7 +130,9 @@ def _take_in(
     memory["looked"] = now
     if memory["files"]:
         memory.pop("missing", None)
+        memory.pop("instead", None)
     else:
+        memory["instead"] = str((obstacle.find(log, pulse) if log else None) or "")
         memory.setdefault("missing", now if had or not state.job else 0.0)
     silence.find_peer(memory, state)
 

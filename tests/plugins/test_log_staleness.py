@@ -195,6 +195,20 @@ def test_a_log_may_come_after_its_job_but_not_too_late(training: Training) -> No
     assert training.state() is Status.OK
 
 
+def test_a_folder_in_the_place_of_the_log_is_told_as_such(training: Training) -> None:
+    training.path.mkdir()
+    training.now += 20 * MINUTE
+    result = training.look()[""]
+    assert result.status is Status.CRITICAL
+    assert (
+        f"no log: {training.path} is a folder (set log to the files in it, as {training.path}/*) since"
+        in result.summary
+    )
+    training.log = f"{training.path}/*"
+    training.write("starting\n", training.path / "out")
+    assert training.state() is Status.OK
+
+
 def test_an_old_log_is_no_news_of_a_new_job(training: Training) -> None:
     training.write("from last week\n")
     os.utime(training.path, (START - 7 * 86400, START - 7 * 86400))
@@ -571,7 +585,8 @@ def test_a_log_that_may_not_be_read_is_unknown(training: Training, monkeypatch: 
     monkeypatch.setattr(logtail, "read", refuse)
     result = training.look()[""]
     assert result.status is Status.UNKNOWN
-    assert result.summary == f"{training.path} cannot be read: Permission denied"
+    mend = f"have its owner run: chmod g+r {training.path}"
+    assert result.summary == f"{training.path} cannot be read: Permission denied ({mend})"
 
 
 def test_memory_is_plain_json_and_small(training: Training) -> None:

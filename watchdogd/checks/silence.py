@@ -81,8 +81,7 @@ def judge(look: Look, limits: Limits) -> Result:
     allowed = _allowance(limits, look.memory)
     newest = look.newest
     if newest is None:
-        what = f"no log: no file matches {look.log}" if look.log else "no heartbeat of its Guard"
-        return _waiting(look, look.begin, allowed, what)
+        return _waiting(look, look.begin, allowed, _nothing(look))
     told, wrote = newest
     if look.now - wrote >= allowed.seconds:
         return _waiting(look, wrote, allowed, _silent(told))
@@ -97,6 +96,12 @@ def judge(look: Look, limits: Limits) -> Result:
         if late:
             return late
     return _fine(look, told, look.now - wrote, allowed)
+
+
+def _nothing(look: Look) -> str:
+    if not look.log:
+        return "no heartbeat of its Guard"
+    return f"no log: {look.memory.get('instead') or f'no file matches {look.log}'}"
 
 
 def _silent(told: str) -> str:
@@ -149,7 +154,8 @@ def _waiting(look: Look, since: float, allowed: Allowance, what: str) -> Result:
     age = look.now - since
     metrics = allowed.metrics(age) | numbers(look.memory)
     if age < allowed.seconds:
-        line = f"{what} yet, for {format_duration(age)} ({allowed})"
+        yet = "" if look.memory.get("instead") else " yet"
+        line = f"{what}{yet}, for {format_duration(age)} ({allowed})"
         return Result(Status.OK, f"{before(look.memory)}{line}", metrics)
     parts = [f"{what} since {iso(since)}, {format_duration(age)} ago ({allowed})", *_known(look, what)]
     status = Status.UNKNOWN if look.state.blind else Status.CRITICAL

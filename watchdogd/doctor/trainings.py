@@ -6,6 +6,7 @@ import glob
 import os
 from typing import TYPE_CHECKING
 
+from watchdogd.checks import obstacle
 from watchdogd.config import absolute
 from watchdogd.doctor.finding import Finding, broken, fine, warning
 
@@ -32,7 +33,7 @@ def _run(scene: Scene, run: Run, section: RunSection) -> Iterator[Finding | None
     if run.backend == "none":
         yield broken(TOPIC, f"{run.name}: no Slurm is here to ask for it", f"set pid_file or command {key}")
     if section.log:
-        yield _log(run.name, absolute(scene.home, section.log), key)
+        yield log_of(run.name, absolute(scene.home, section.log), key)
     else:
         yield warning(TOPIC, f"{run.name}: without its log a hang goes unseen", f"set log {key}")
     if section.checkpoints and not glob.glob(absolute(scene.home, section.checkpoints)):
@@ -45,8 +46,12 @@ def _run(scene: Scene, run: Run, section: RunSection) -> Iterator[Finding | None
         yield writable(run.name, folder)
 
 
-def _log(name: str, pattern: str, key: str) -> Finding | None:
+def log_of(name: str, pattern: str, key: str) -> Finding | None:
+    """What is wrong with a run's log, if anything; `key`: where it is configured."""
     found = [path for path in glob.glob(pattern, recursive=True) if os.path.isfile(path)]
+    instead = None if found else obstacle.find(pattern)
+    if instead:
+        return broken(TOPIC, f"{name}: {instead.what}", f"{instead.mend or 'correct log'} ({key})")
     if not found:
         return warning(TOPIC, f"{name}: no file matches {pattern} (yet?)", f"correct log {key}, if it should")
     unread = [path for path in found if not os.access(path, os.R_OK)]

@@ -1,0 +1,88 @@
+"""What stands where a log should be, in words, and what to do about it: a folder, a FIFO, a broken link."""
+
+from __future__ import annotations
+
+import errno
+import glob
+import os
+import re
+import stat as modes
+from dataclasses import dataclass
+
+_TO_A_FILE = "have the run write to a file, and set log to that"
+_KINDS = (
+    (modes.S_ISDIR, "a folder", "set log to the files in it, as {path}/*"),
+    (modes.S_ISFIFO, "a FIFO, which only one can read", _TO_A_FILE),
+    (modes.S_ISSOCK, "a socket", _TO_A_FILE),
+    (modes.S_ISCHR, "a device", _TO_A_FILE),
+    (modes.S_ISBLK, "a device", _TO_A_FILE),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """`what` is there, and the `mend`; empty where nothing is known to do."""
+
+    what: str
+    mend: str = ""
+
+    def __str__(self) -> str:
+        """As a summary says it."""
+        return f"{self.what} ({self.mend})" if self.mend else self.what
+
+
+def find(pattern: str, pulse: str = "") -> Obstacle | None:
+    """Why no log is found by this pattern; None where there just is none (yet)."""
+    paths = sorted(glob.glob(pattern, recursive=True)) if glob.has_magic(pattern) else [pattern]
+    return next((told for path in paths if (told := _instead(path, pulse))), None) or _folder(pattern)
+
+
+def _instead(path: str, pulse: str) -> Obstacle | None:
+    """What lies there instead of a log."""
+    if path == pulse:
+        return Obstacle(f"{path} is the pulse, which watchdogd writes", "set log to what the run writes")
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        if not os.path.islink(path):
+            return None
+        return Obstacle(f"{path} is a link to {os.readlink(path)}, which is not there", "mend it or log")
+    for is_one, what, mend in _KINDS:
+        if is_one(mode):
+            return Obstacle(f"{path} is {what}", mend.format(path=path))
+    return None
+
+
+def _folder(pattern: str) -> Obstacle | None:
+    """What is wrong with the folder that the log should lie in: glob takes one it may not read for empty."""
+    folder = os.path.dirname(re.split(r"[*?\[]", pattern, maxsplit=1)[0]) or "."
+    try:
+        os.stat(folder)
+        if glob.has_magic(pattern):
+            os.listdir(folder)
+    except FileNotFoundError:
+        return Obstacle(f"there is no folder {folder}", "correct log, if it should be there")
+    except OSError as error:
+        return refused(error, folder)
+    return None
+
+
+def refused(error: OSError, path: str) -> Obstacle:
+    """`... cannot be read: Permission denied`, and who can change that."""
+    where = str(error.filename or path)
+    return Obstacle(f"{where} cannot be read: {error.strerror}", _mend(error.errno, where))
+
+
+def _mend(number: int | None, where: str) -> str:
+    if number == errno.ENOTDIR:
+        return "a file stands where a folder should be; correct log"
+    if number == errno.ELOOP:
+        return "its links lead in a circle; mend them"
+    if number not in (errno.EACCES, errno.EPERM):
+        return ""
+    folder = os.path.dirname(where) or "."
+    if os.path.isdir(where):
+        return f"have its owner run: chmod g+rx {where}"
+    if not os.access(folder, os.X_OK):
+        return f"have the owner of {folder} run: chmod g+x {folder}"
+    return f"have its owner run: chmod g+r {where}"
