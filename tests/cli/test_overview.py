@@ -177,3 +177,10 @@ def test_what_was_said_longer_ago_is_as_old_as_it_is() -> None:
     old = {**FULL[1], "at": iso(NOW - 600)}
     [run] = [line for line in shown(picture(FULL[0], old)) if line.startswith("moe")]
     assert " 10m" in run
+
+
+def test_epoch_and_batch_of_a_bar_without_a_total() -> None:
+    lines = shown(
+        picture(seen("moe/job_liveness", running=1), seen("moe/log_staleness", age=4, epoch=3, batch=20)), 100
+    )
+    assert any("epoch 3, batch 20" in line for line in lines)

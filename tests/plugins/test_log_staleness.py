@@ -241,6 +241,20 @@ def test_epochs_and_bars_begin_anew(training: Training) -> None:
         training.write("\rtrain: 100%|#####| 40/40 [00:59<00:00, 1.20s/it]\n")
 
 
+def test_a_bar_without_a_total_is_told_as_epoch_and_batch(training: Training) -> None:
+    for rank in (1, 0):
+        for step in (20, 30 - 5 * rank):
+            training.write(f"[rank{rank}]: Epoch 3: | | {step}it [01:02, 3.10it/s, train_loss=2.25]\n")
+    metrics = training.look()[""].metrics
+    assert (metrics["epoch"].value, metrics["batch"].value) == (3, 30)
+    assert "progress" not in metrics
+    training.now += 21 * MINUTE
+    summary = training.look()[""].summary
+    assert "last epoch 3, batch 30" in summary
+    assert "was rank 1, at epoch 3, batch 25" in summary
+    assert "30000" not in summary
+
+
 def test_truncated_replaced_and_rotated_logs_are_read_on(training: Training, tmp_path: Path) -> None:
     training.iterate(1, 3)
     training.path.write_bytes(b"")

@@ -229,10 +229,12 @@ def number(report: Mapping[str, Any]) -> str:
 
 def numbers(memory: Mapping[str, Any]) -> dict[str, Metric]:
     """Progress, time of an iteration and loss as metrics."""
-    found = {}
+    found: dict[str, Metric] = {}
     report, loss = memory.get("report"), memory.get("loss")
     if report:
-        found["progress"] = Metric(report["number"])
+        parts = trainlog.in_epoch(report["series"], report["number"])
+        named = zip(("epoch", "batch"), parts, strict=True) if parts else (("progress", report["number"]),)
+        found.update((name, Metric(value)) for name, value in named)
         if report["total"]:
             found["total"] = Metric(report["total"])
         if report["seconds"]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from watchdogd.readers import trainlog
 from watchdogd.units import iso
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ def first_rank(memory: Mapping[str, Any], moved: float) -> str:
     if all(seen[0] is not None for seen in ranks.values()):
         first, second = sorted(ranks.items(), key=lambda item: float(item[1][0]))[:2]
         if first[1][0] < second[1][0]:
-            return f"the first to stop of {len(ranks)} was {_rank(first[0])}, at {first[1][0]:.10g}"
+            at = _number(memory, first[1][0])
+            return f"the first to stop of {len(ranks)} was {_rank(first[0])}, at {at}"
         return ""
     first_name, seen = min(ranks.items(), key=lambda item: int(item[1][1]))
     if all(other[2] > seen[1] for name, other in ranks.items() if name != first_name):
@@ -57,6 +59,12 @@ def first_file(memory: Mapping[str, Any], begin: float, moved: float) -> str:
     if second[4] - first[4] < 1.0:
         return ""
     return f"the first to stop of {len(places)} was {first[0]} at {iso(first[4])}"
+
+
+def _number(memory: Mapping[str, Any], number: float) -> str:
+    """As it stands in the log."""
+    series = memory.get("report", {}).get("series", "")
+    return trainlog.words(series, number) if trainlog.in_epoch(series, number) else f"{number:.10g}"
 
 
 def _rank(name: str) -> str:

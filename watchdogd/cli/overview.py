@@ -160,7 +160,8 @@ def state_of(found: _Results) -> str:
 def _progress(found: _Results) -> str:
     done, total = (found.number("log_staleness", name) for name in ("progress", "total"))
     if done is None:
-        return ""
+        epoch, batch = (found.number("log_staleness", name) for name in ("epoch", "batch"))
+        return "" if epoch is None or batch is None else f"epoch {epoch:.0f}, batch {batch:.0f}"
     return f"{done:.10g}" + (f"/{total:.10g} {100 * done / total:.0f} %" if total else "")
 
 

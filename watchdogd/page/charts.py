@@ -62,6 +62,8 @@ class _Kind:
 _KINDS = {
     ("log_staleness", "iteration_time"): _Kind("Progress", "iterations a minute", rate=60.0),
     ("log_staleness", "progress"): _Kind("Progress", "iteration"),
+    ("log_staleness", "epoch"): _Kind("Progress", "epoch"),
+    ("log_staleness", "batch"): _Kind("Progress", "batch of the epoch"),
     ("log_staleness", "loss"): _Kind("Progress", "loss"),
     ("log_staleness", "age"): _Kind("Progress", "age of the log", "s"),
     ("memory_leak", "left"): _Kind("Memory", "memory left on each node", "B"),

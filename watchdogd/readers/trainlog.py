@@ -227,11 +227,17 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
 def words(series: str, number: float, total: float | None = None) -> str:
     """A report as people read it: `iteration 12/90`; of a progress bar only `12/90`; `epoch 3, batch 12`."""
-    if series.endswith(_OF_EACH_EPOCH):
-        epoch, within = divmod(number, _EPOCH)
-        return f"epoch {epoch:.0f}, {series.removesuffix(_OF_EACH_EPOCH)} {within:.0f}"
+    parts = in_epoch(series, number)
+    if parts:
+        return f"epoch {parts[0]:.0f}, {series.removesuffix(_OF_EACH_EPOCH)} {parts[1]:.0f}"
     count = f"{number:.10g}/{total:.10g}" if total else f"{number:.10g}"
     return count if series.startswith(_BAR_SERIES) else f"{series} {count}"
+
+
+def in_epoch(series: str, number: float) -> tuple[float, float] | None:
+    """Epoch and batch of a bar that begins anew with each epoch and has no total; None for all other series,
+    whose number people can read."""
+    return divmod(number, _EPOCH) if series.endswith(_OF_EACH_EPOCH) else None
 
 
 def progress_by(pattern: str, text: str) -> Report | None:
