@@ -3,6 +3,8 @@
 import dataclasses
 from datetime import datetime
 
+import pytest
+
 from tests.notify.values import NOON, event, incident
 from watchdogd.incident import Event, Kind
 from watchdogd.notify.message import BODY_LIMIT, Route, Rules, compose, test_message
@@ -88,7 +90,7 @@ def test_events_about_one_target_travel_in_one_message_the_worst_first() -> None
     )
     slack = next(note for note in notes if note.channel == "slack").message
     assert slack.headline == "[CRITICAL] run-17: no new line for 25m (and 1 more)"
-    assert "[WARNING] run-17: hot" in slack.body
+    assert "[WARNING] run-17: node5/gpu3: hot" in slack.body
     assert "watchdogd ack 17" in slack.body
     assert "watchdogd ack 18" in slack.body
     assert slack.incidents == (17, 18)
@@ -96,6 +98,28 @@ def test_events_about_one_target_travel_in_one_message_the_worst_first() -> None
     mail = next(note for note in notes if note.channel == "mail").message
     assert "hot" not in mail.body
     assert len(notes) == 2
+
+
+@pytest.mark.parametrize(
+    ("subject", "summary", "foreign", "words"),
+    [
+        ("node5", "not reachable", False, "node5: not reachable"),
+        ("node5", "node5: not reachable", False, "node5: not reachable"),
+        ("node5", "node51 is well", False, "node5: node51 is well"),
+        ("node5/gpu3", "node5: GPU3 is hot", False, "node5: GPU3 is hot"),
+        ("/dev/shm", "95 % full", False, "/dev/shm: 95 % full"),
+        ("inodes", "98 % of the files are used", False, "98 % of the files are used"),
+        ("alice", "over her share", True, "alice: over her share"),
+        ("alice", "Alice is over her share", True, "Alice is over her share"),
+        ("exclude run-17", "more than one job failed on node5", False, "more than one job failed on node5"),
+        ("", "over the share", True, "over the share"),
+    ],
+)
+def test_the_first_line_names_which_of_many(subject: str, summary: str, foreign: bool, words: str) -> None:
+    about = incident(subject=subject, summary=summary)
+    for kind, status in ((Kind.OPENED, "CRITICAL"), (Kind.RESOLVED, "RESOLVED")):
+        [note] = compose([event(kind, about)], {CHECK: Route(("slack",), foreign=foreign)}, RULES, NOON)
+        assert note.message.headline == f"[{status}] run-17: {words}"
 
 
 def test_something_new_opens_a_thread_though_something_old_is_worse() -> None:

@@ -104,7 +104,7 @@ class Setup:
             | {check.name: checks_module.policy(check, config) for check in checks},
             routes={SELF: Route(config.default_channels), DELIVERY: Route()}
             | {name: _route(name, checks, config) for name in _grounds(checks)}
-            | {check.name: Route(check.channels, check.runbook) for check in checks},
+            | {check.name: Route(check.channels, check.runbook, check.entry.foreign) for check in checks},
             maintenance=Windows(config.alerts.maintenance),
             files=files,
             land=land,
@@ -136,7 +136,7 @@ class Setup:
             policies=_but(self.policies, self.dropped)
             | {check.name: checks_module.policy(check, self.config) for check in fresh},
             routes=_but(self.routes, self.dropped)
-            | {check.name: Route(check.channels, check.runbook) for check in fresh},
+            | {check.name: Route(check.channels, check.runbook, check.entry.foreign) for check in fresh},
         )
 
     def remounted(self, needed: Collection[str]) -> Setup:

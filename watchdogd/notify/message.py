@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shlex
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
@@ -34,10 +35,14 @@ SHOWN = 6
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where one check's messages go, and what to read when they come."""
+    """Where one check's messages go, and what to read when they come.
+
+    `foreign`: its plugin is the user's own, so that any of its subjects may be one of many.
+    """
 
     channels: tuple[str, ...] = ()
     runbook: str = ""
+    foreign: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +131,23 @@ def _rank(event: Event) -> tuple[int, float]:
     return ORDER.index(_word(event)), event.at
 
 
-def _headline(event: Event) -> str:
-    return f"[{_word(event)}] {one_line(event.target, 100)}: {one_line(event.summary)}"
+def _headline(event: Event, routes: Mapping[str, Route]) -> str:
+    route = routes.get(event.check, Route())
+    words = f"{_unnamed(event, foreign=route.foreign)}{event.summary}"
+    return f"[{_word(event)}] {one_line(event.target, 100)}: {one_line(words)}"
+
+
+def _unnamed(event: Event, *, foreign: bool) -> str:
+    """The subject (which node, GPU, disk), to stand before a summary that does not name it; else empty.
+
+    What built-in checks call by plain words (`inodes`, `must_see`) is no thing of many.
+    """
+    subject = event.incident.subject if event.incident else ""
+    if not foreign and not re.fullmatch(r"\S*[/\d]\S*", subject):
+        return ""
+    parts = [part for part in subject.split("/") if part]
+    named = (re.search(rf"(?<!\w){re.escape(part)}(?!\w)", event.summary, re.IGNORECASE) for part in parts)
+    return "" if all(named) else f"{one_line(subject, 100)}: "
 
 
 def _message(
@@ -142,12 +162,12 @@ def _message(
     runbooks = dict.fromkeys(routes[event.check].runbook for event in group if event.check in routes)
     parts = [_account(worst, now, lines=40), *_deeds(worst)]
     for event in group[1:SHOWN]:
-        parts += [_headline(event), _account(event, now, lines=8), *_deeds(event)]
-    parts.append("\n".join(map(_headline, group[SHOWN:])))
+        parts += [_headline(event, routes), _account(event, now, lines=8), *_deeds(event)]
+    parts.append("\n".join(_headline(event, routes) for event in group[SHOWN:]))
     parts += [f"Runbook: {plain(link)}" for link in runbooks if link]
     parts += [_answers(group, rules.command), _watcher(rules)]
     return Message(
-        headline=_headline(worst) + _more(group),
+        headline=_headline(worst, routes) + _more(group),
         body=_body(parts),
         status=_word(worst),
         target=one_line(worst.target, 100),
