@@ -17,13 +17,20 @@ START = 1_790_000_000.0
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 
 LIVENESS, LOG, DISK, BACKUP = "glide/job_liveness", "glide/log_staleness", "fast/disk_quota", "backup"
+SLURM = "watchdogd/slurm"
 POLICIES = {
     LIVENESS: Policy(),
     LOG: Policy(follows=(LIVENESS,)),
     DISK: Policy(),
     BACKUP: Policy(every=DAY),
 }
-TARGETS = {LIVENESS: ("glide", "glide"), LOG: ("glide", "glide"), DISK: ("", "fast"), BACKUP: ("", "backup")}
+TARGETS = {
+    LIVENESS: ("glide", "glide"),
+    LOG: ("glide", "glide"),
+    DISK: ("", "fast"),
+    BACKUP: ("", "backup"),
+    SLURM: ("", "watchdogd"),
+}
 
 
 class Watch:
@@ -632,6 +639,31 @@ def test_a_maintenance_window_is_a_silence_with_a_reason() -> None:
     assert [event.check for event in watch.rounds(2, FULL, stale())] == [LOG]
     assert watch.incident(DISK).silent == "maintenance"
     assert [event.check for event in watch.round(FULL, stale(), after=HOUR)] == [DISK]
+
+
+def test_at_the_end_of_a_window_what_lasts_is_told_and_what_ended_is_not_told_as_open() -> None:
+    watch = Watch()
+    watch.rounds(2, stale())
+    end = watch.now + HOUR
+    watch.silent = lambda target, check, now: "maintenance" if now < end else ""
+    assert watch.rounds(3, FULL, GONE, stale()) == []
+    assert watch.rounds(3, FULL, ALIVE, FINE) == []
+    told = watch.round(FULL, ALIVE, FINE, after=HOUR)
+    assert {(event.check, event.kind.name) for event in told} == {(DISK, "OPENED"), (LOG, "RESOLVED")}
+    assert watch.rounds(3, FULL, ALIVE, FINE) == []
+
+
+def test_a_controller_that_comes_back_ends_and_then_the_end_of_the_job_is_told_once() -> None:
+    watch = Watch({LIVENESS: Policy(follows=(SLURM,)), SLURM: Policy(blinds=True)})
+    silent, back = (SLURM, unknown("Slurm does not say what runs")), (SLURM, ok("it says what runs"))
+    told = watch.rounds(5, silent, (LIVENESS, unknown("squeue does not answer")))
+    assert [(event.check, event.kind.name) for event in told] == [(SLURM, "OPENED")]
+    told = watch.rounds(6, back, (LIVENESS, critical("job 501 ended FAILED")))
+    assert sorted((event.check, event.kind.name) for event in told) == [
+        (LIVENESS, "OPENED"),
+        (SLURM, "RESOLVED"),
+    ]
+    assert watch.incident(LIVENESS).status is Status.CRITICAL
 
 
 # ---------------------------------------------------------------- restarts, removals, clocks

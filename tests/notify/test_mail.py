@@ -137,6 +137,8 @@ def test_a_server_that_hangs_is_left_in_time(mailbox: Mailbox, stage: str) -> No
     assert not _refused(Mail(_account(mailbox), timeout=0.6)).permanent
     assert time.monotonic() - began < 4
     mailbox.release()
+    Mail(_account(mailbox)).send(letter(), ())
+    assert len(mailbox.messages) == 1, "the second try alone delivers"
 
 
 @pytest.mark.parametrize("beginning", [b"", b"220 x\r\n250-"])
