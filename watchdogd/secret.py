@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
 from watchdogd import trust
 from watchdogd.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+MASK = "****"
+_TELLING = 8
+"""Characters that a part of an address has at least to be taken for a secret: `api` and `hooks` are none."""
+_PASSWORD = re.compile(r"(://[^:/@\s]*:)[^@\s]+(?=@)")
+_IN_QUERY = re.compile(r"([?&][^=&\s]*(?:password|token|secret|key)[^=&\s]*=)[^&\s]+", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +41,15 @@ class Secret:
     def reveal(self) -> str:
         """The secret itself. ConfigError, naming the reference alone, where it is not there."""
         if self.variable:
-            value = os.environ.get(self.variable, "")
+            value = os.environ.get(self.variable, "").strip()
             if not value:
                 raise ConfigError(
                     f"environment variable {self.variable} is not set: export it, or use file:PATH"
+                )
+            if not value.isprintable():
+                raise ConfigError(
+                    f"environment variable {self.variable} has line breaks or control characters in it: "
+                    "export the secret alone"
                 )
             return value
         if self.path:
@@ -55,11 +68,35 @@ class Secret:
 
     def __str__(self) -> str:
         """The reference where it is one, else a mask."""
-        return self.reference if self.variable or self.path else "****"
+        return self.reference if self.variable or self.path else MASK
 
     def __repr__(self) -> str:
         """As str: a secret shows nowhere."""
         return f"Secret({self})"
+
+
+def masked(text: str, words: Iterable[str]) -> str:
+    """`text`, which others wrote, without these words: a server may repeat what it was sent."""
+    found = sorted({re.escape(word) for word in words if word}, key=len, reverse=True)
+    return re.sub("|".join(found), MASK, text) if found else text
+
+
+def telling(url: str) -> tuple[str, ...]:
+    """What of a web address may be a secret: all of it, its path, and its longer parts, but not its host."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return (url,)
+    user = parts.netloc.rpartition("@")[0]
+    behind = f"{parts.path}?{parts.query}" if parts.query else parts.path
+    pieces = (behind, parts.path, user, *re.split(r"[/?&=:]", f"{user}/{behind}"))
+    found = {url, *(piece for piece in pieces if len(piece) >= _TELLING)}
+    return tuple(found | {unquote(piece) for piece in found})
+
+
+def veiled(text: str) -> str:
+    """`text` with the passwords of its addresses masked."""
+    return _IN_QUERY.sub(rf"\1{MASK}", _PASSWORD.sub(rf"\1{MASK}", text))
 
 
 def exposed(secrets: Iterable[tuple[str, Secret]], group: int | None) -> tuple[str, ...]:

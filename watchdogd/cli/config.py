@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -13,6 +12,7 @@ from watchdogd.adoption import toml_key
 from watchdogd.cli.output import print_json, print_line
 from watchdogd.engine.setup import Setup
 from watchdogd.home import Home
+from watchdogd.secret import veiled
 from watchdogd.units import Amount, Parsed, format_duration, parse_duration
 
 if TYPE_CHECKING:
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
     from watchdogd.engine.checks import Check
-
-
-_PASSWORD = re.compile(r"(://[^:/@\s]*:)[^@/\s]+@")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -74,7 +71,7 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, Amount) or not (value is None or isinstance(value, bool | int | float | str)):
         return str(value)
-    return _PASSWORD.sub(r"\1****@", value) if isinstance(value, str) else value
+    return veiled(value) if isinstance(value, str) else value
 
 
 def _spoken(value: Any, dumped: Any) -> Any:

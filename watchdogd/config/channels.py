@@ -17,6 +17,7 @@ from watchdogd.config.fields import (
     SendingRate,
     WebSecretField,
 )
+from watchdogd.secret import veiled
 
 
 class ChannelSection(Section):
@@ -61,7 +62,9 @@ class EmailChannel(ChannelSection):
     def _servers(self) -> EmailChannel:
         for server in self.smtp:
             if not _is_mail_server(server):
-                raise ValueError(f"smtp '{server}' is no server: write smtp://host:25 or smtps://host:465")
+                raise ValueError(
+                    f"smtp '{veiled(server)}' is no server: write smtp://host:25 or smtps://host:465"
+                )
         return self
 
 

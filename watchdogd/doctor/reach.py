@@ -66,12 +66,17 @@ def _mail(name: str, channel: EmailChannel) -> Finding:
     for server in channel.smtp:
         trouble = greet_smtp(server)
         if not trouble:
-            host = urlsplit(server).netloc
+            host = _server(server)
             return fine("channels", f"{name}: {host} greets us (notify --test {name} sends one)")
-        troubles.append(f"{urlsplit(server).netloc} {trouble}")
+        troubles.append(f"{_server(server)} {trouble}")
     return broken(
         "channels", f"{name}: {'; '.join(troubles)}", f"correct smtp under [channels.{name}], or {_RELAY}"
     )
+
+
+def _server(url: str) -> str:
+    """Its host and port, without a password that somebody wrote before them."""
+    return urlsplit(url).netloc.rpartition("@")[2]
 
 
 def greet_smtp(server: str) -> str:

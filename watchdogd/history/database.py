@@ -15,6 +15,7 @@ from watchdogd.errors import HistoryError, NoHistoryError
 from watchdogd.history import schema
 from watchdogd.history.failure import FAULTS, is_damage, sentence
 from watchdogd.history.file import BUSY, HistoryFile
+from watchdogd.secret import veiled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +44,9 @@ class Database:
         self._opened_before = False
         self.troubles: tuple[str, ...] = ()
         self.file = _file(self._url, home)
-        self.place = str(self.file.path if self.file else self._url.render_as_string(hide_password=True))
+        self.place = (
+            str(self.file.path) if self.file else veiled(self._url.render_as_string(hide_password=True))
+        )
 
     @property
     def dialect(self) -> str:
@@ -129,7 +132,7 @@ def _absolute(url: str, home: Home) -> URL:
     try:
         parsed = make_url(url)
         backend = parsed.get_backend_name()
-    except ArgumentError:  # the text itself may hold a password: it is not repeated
+    except (ArgumentError, ValueError):  # the text itself may hold a password: it is not repeated
         raise HistoryError("history: [history] url is no URL: write 'sqlite:///history.db'") from None
     if backend not in DIALECTS:
         raise HistoryError(f"history: [history] url names {backend}: SQLite and PostgreSQL are supported")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.errors import ConfigError, DeliveryError
@@ -28,6 +29,8 @@ class Apprise:
             import apprise
         except ImportError:
             raise ConfigError("apprise is not installed: pip install 'watchdogd[apprise]'") from None
+        # Its own log repeats addresses that it does not understand, and with them what is secret.
+        logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)
         found = apprise.Apprise()
         if not found.add(url) or not len(found):
             raise ConfigError("url is none that apprise knows: see 'apprise --details'")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import email.utils
 import functools
@@ -20,6 +21,7 @@ from urllib.parse import urlsplit
 from watchdogd.errors import ConfigError, DeliveryError
 from watchdogd.notify.sender import TIMEOUT, PartlyDeliveredError
 from watchdogd.notify.text import one_line, paragraphs
+from watchdogd.secret import masked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -64,7 +66,7 @@ class Mail:
         refused = self._handed_over(letter, lack)
         have += [address for address in lack if address not in refused]
         if refused:
-            raise _refusal(refused, have)
+            raise _refusal(refused, have, self._account.password)
         return " ".join(have)
 
     def _handed_over(self, letter: EmailMessage, to: Sequence[str]) -> Refused:
@@ -90,7 +92,7 @@ class Mail:
                 return _transaction(smtp, letter, _address(self._account.sender), to)
         except smtplib.SMTPResponseException as error:
             permanent = 500 <= error.smtp_code < 600
-            said = f"{error.smtp_code} {_said(error.smtp_error)}"
+            said = f"{error.smtp_code} {_said(error.smtp_error, self._account.password)}"
             raise DeliveryError(f"{name} refused: {said}", permanent=permanent) from None
         except ssl.SSLError:
             raise DeliveryError(f"{name}: its certificate is not trusted here, or it speaks no TLS") from None
@@ -174,17 +176,22 @@ def _transaction(smtp: smtplib.SMTP, letter: EmailMessage, sender: str, to: Sequ
     return refused
 
 
-def _refusal(refused: Refused, have: Sequence[str]) -> DeliveryError:
+def _refusal(refused: Refused, have: Sequence[str], password: str) -> DeliveryError:
     """What it means that a server took a letter for some recipients, or for none."""
-    told = "; ".join(f"{address} refused: {code} {_said(text)}" for address, (code, text) in refused.items())
+    told = "; ".join(
+        f"{address} refused: {code} {_said(text, password)}" for address, (code, text) in refused.items()
+    )
     permanent = all(500 <= code < 600 for code, _ in refused.values())
     if have:
         return PartlyDeliveredError(told, receipt=" ".join(have), permanent=permanent)
     return DeliveryError(told, permanent=permanent)
 
 
-def _said(answer: bytes | str) -> str:
-    return one_line(answer if isinstance(answer, str) else answer.decode("utf-8", "replace"), 200)
+def _said(answer: bytes | str, password: str) -> str:
+    """A server's words in one line; where it repeats the password, as it is or as AUTH sends it, masked."""
+    text = answer if isinstance(answer, str) else answer.decode("utf-8", "replace")
+    sent = base64.b64encode(password.encode()).decode()
+    return one_line(masked(text, (password, sent)), 200)
 
 
 def compose(notification: Notification, roots: Sequence[Notification], account: Account) -> EmailMessage:

@@ -82,7 +82,7 @@ class Bot:
     def __init__(self, token: str, channel: str, api: str) -> None:
         self._channel = channel
         self._api = api.rstrip("/")
-        self._web = Web(self._api, "api of Slack")
+        self._web = Web(self._api, "api of Slack", token=token)
         self._headers = {"Authorization": f"Bearer {token}"}
 
     def send(self, notification: Notification, roots: Sequence[Notification], /) -> str:

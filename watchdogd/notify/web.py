@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import email.utils
 import json
+import logging
 import socket
 import threading
 import time
@@ -20,6 +21,7 @@ from urllib3.exceptions import HTTPError
 from watchdogd.errors import ConfigError, DeliveryError
 from watchdogd.notify.sender import TIMEOUT
 from watchdogd.notify.text import one_line
+from watchdogd.secret import masked, telling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
 
 ANSWER_LIMIT = 65_536
 """Bytes of an answer that are read; no service of ours says more."""
+
+# It warns of answers with strange headers, and names the whole address, which may be a secret.
+logging.getLogger("urllib3").setLevel(logging.ERROR)
 
 _PASSING = frozenset({408, 425, 429})
 """Statuses below 500 after which another try is of use (RFC 9110, RFC 8470, RFC 6585)."""
@@ -62,10 +67,11 @@ class Answer:
 class Web:
     """Posts to one URL's server. Proxies and certificates are those of the environment.
 
+    What of the URL may be a secret, and the `token` that is sent, are masked in what the server says.
     ConfigError, naming no more than `what`, where the URL is none.
     """
 
-    def __init__(self, url: str, what: str, timeout: float = TIMEOUT) -> None:
+    def __init__(self, url: str, what: str, timeout: float = TIMEOUT, *, token: str = "") -> None:
         try:
             parts = urlsplit(url)
             self.host = parts.hostname or ""
@@ -74,6 +80,7 @@ class Web:
         if not self.host or parts.scheme not in ("http", "https"):
             raise ConfigError(f"{what} is no address: write it as https://host/path")
         self._timeout = timeout
+        self._secrets = (*telling(url), token)
         self._session = requests.Session()
         self._requests: dict[str, requests.PreparedRequest] = {}
         # Asked for once: requests would read netrc files and the environment anew for each message.
@@ -111,9 +118,10 @@ class Web:
             verify=self._verify,
             proxies=self._proxies,
         ) as response:
-            text = response.raw.read(ANSWER_LIMIT, decode_content=True)
+            read = response.raw.read(ANSWER_LIMIT, decode_content=True)
+            text = masked(read.decode("utf-8", "replace"), self._secrets)
             after = _retry_after(response.headers.get("Retry-After"), time.time())
-            return Answer(response.status_code, text.decode("utf-8", "replace"), after)
+            return Answer(response.status_code, text, after)
 
     def _prepared(self, url: str) -> requests.PreparedRequest:
         if url not in self._requests:
