@@ -241,6 +241,67 @@ def test_epochs_and_bars_begin_anew(training: Training) -> None:
         training.write("\rtrain: 100%|#####| 40/40 [00:59<00:00, 1.20s/it]\n")
 
 
+def grow(training: Training, text: str, minutes: int = 30) -> list[Status]:
+    """`text`, in which {} is the minute, written each minute, with a look after each."""
+    seen = []
+    for minute in range(1, minutes + 1):
+        training.now += MINUTE
+        training.write(text.format(minute))
+        seen.append(training.state())
+    return seen
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "step {} loss 2.5 ",
+        "step {}, batch 7 ",
+        "iter {0}: loss 2.5, time 900.0ms | ",
+        "\x1b[2K\x1b[1Gstep {} of many",
+        "\x08\x08\x08\x08step {} of many",
+        "\x1b[1G {}%|# | {}/90 [10:10<5:50,  9.95s/it]".replace("{}", "{0}"),
+        "\r{0}/90 [====>....] - ETA: 9:59",
+    ],
+)
+def test_a_line_that_never_ends_tells_its_last_number(training: Training, text: str) -> None:
+    assert set(grow(training, text)) == {Status.OK}
+    assert training.look()[""].metrics["progress"].value >= 29
+    standing = grow(training, text.replace("{0}", "30").replace("{}", "30"))
+    assert standing[-1] is Status.CRITICAL
+    assert "stuck" in training.look()[""].summary
+    training.now += MINUTE
+    training.write("\nstep 31\n")
+    assert training.state() is Status.OK
+
+
+@pytest.mark.parametrize("text", [".", "#", "\r{}%", "\x08\x08\x08{}%"])
+@pytest.mark.parametrize("known", [True, False])
+def test_bytes_that_neither_end_a_line_nor_tell_a_number_are_no_stuck(
+    training: Training, text: str, known: bool
+) -> None:
+    if known:
+        training.iterate(1, 3)
+    assert set(grow(training, text)) == {Status.OK}
+    assert wait(training, 21 * MINUTE)[-1] is Status.CRITICAL
+    assert "silent" in training.look()[""].summary
+
+
+def test_dots_after_a_crash_are_no_work(training: Training) -> None:
+    training.iterate(1, 3)
+    training.write("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n")
+    assert grow(training, ".")[-1] is Status.CRITICAL
+
+
+def test_of_a_line_without_an_end_only_what_is_new_is_read(training: Training) -> None:
+    training.write("." * 300_000)
+    training.look()
+    training.write("step 8 ")
+    training.look()
+    ((_, offset, size, *_),) = training.memory["files"].values()
+    assert 0 < size - offset <= 64 * 1024
+    assert training.look()[""].metrics["progress"].value == 8
+
+
 def test_a_bar_without_a_total_is_told_as_epoch_and_batch(training: Training) -> None:
     for rank in (1, 0):
         for step in (20, 30 - 5 * rank):

@@ -1,7 +1,8 @@
 """What a training's log has said so far: kept as plain values between rounds, line by line.
 
 `memory` is the check's own. In it: `files` (how far each was read), `tail` (the last lines), `counter`
-(see `counter`), what `numbers` and `wanted` keep, `cause`, `ranks` (see `stopped`), `addresses` (hosts by
+(see `counter`), what `numbers` and `wanted` keep, `cause`, `grew` (when a line
+that does not end last grew without a number), `ranks` (see `stopped`), `addresses` (hosts by
 network address, as NCCL tells them), `beat` (the Guard's last one), and whose job it all speaks of.
 """
 
@@ -22,11 +23,14 @@ if TYPE_CHECKING:
 
 SHOWN = 10
 """Last log lines that a message shows."""
+GLUED = 1000
+"""Characters of a line, above which it may hold many states that were written one after the other."""
 _OF_ONE_JOB = (
     "skips",
     "losses",
     "counter",
     "report",
+    "grew",
     "phase",
     "loss",
     "seen",
@@ -78,13 +82,25 @@ def take_in(files: list[logtail.Found], wishes: Wanted, memory: dict[str, Any], 
         offset = begin
         if end > begin:
             try:
-                lines, done = read_lines(logtail.read(file.path, begin, end))
+                data = logtail.read(file.path, begin, end)
             except FileNotFoundError:
                 continue  # gone since it was found: a rotation
+            lines, done = read_lines(data)
             offset = begin + done if done or end - begin < logtail.AT_MOST else end
             _take_lines(lines, wishes, memory, grown)
+            if place and not wishes.progress and _goes_on(data[max(place.size - begin, 0) :]):
+                memory["grew"] = grown
         kept[file.key] = [file.path, offset, file.size, file.mtime, grown]
     memory["files"] = kept
+
+
+def _goes_on(new: bytes) -> bool:
+    """Whether a line grew that neither ended nor told a number: dots, a bar of percents."""
+    return (
+        bool(new)
+        and b"\n" not in new
+        and all(not trainlog.progress(each.text) for each in read_lines(new)[0])
+    )
 
 
 def _take_lines(lines: list[Line], wishes: Wanted, memory: dict[str, Any], at: float) -> None:
@@ -96,7 +112,8 @@ def _take_lines(lines: list[Line], wishes: Wanted, memory: dict[str, Any], at: f
     known, wishes = trainlog.vocabulary(whole, low), wanted.possible(wishes, low)
     steps = last = 0
     for index, line in enumerate(lines):
-        text = line.text
+        glued = line.open or len(line.text) > GLUED
+        text = trainlog.latest(line.text, pattern, known) if glued else line.text
         wanted.note(text, wishes, memory, at)
         report = trainlog.progress_by(pattern, text) if pattern else trainlog.progress(text, known)
         if line.rank:

@@ -88,7 +88,7 @@ def judge(look: Look, limits: Limits) -> Result:
     report = look.memory.get("report")
     if report:
         phase_began = (look.memory.get("phase") or [0, 0, 0.0])[2]
-        moved = max(report["at"], look.begin, phase_began)
+        moved = max(report["at"], look.begin, phase_began, _goes_on(look.memory))
         if look.now - moved >= allowed.seconds:
             return _waiting(look, moved, allowed, f"stuck: {_grows(told)}, but {number(report)} does not")
     else:
@@ -114,15 +114,21 @@ def _grows(told: str) -> str:
     return f"{path} grows" if path != told else f"the {told} comes"
 
 
+def _goes_on(memory: Mapping[str, Any]) -> float:
+    """When a line that never ends last grew (dots, percents): work, unless no training survives its cause."""
+    crashed = memory.get("cause", [""])[0] in FATAL
+    return 0.0 if crashed else float(memory.get("grew", 0.0))
+
+
 def _no_progress_yet(look: Look, limits: Limits, allowed: Allowance, told: str) -> Result | None:
     """Bytes come, and no number yet: has the start had its time?"""
     begin, limit = (
-        look.begin,
+        look.begin and max(look.begin, _goes_on(look.memory)),
         Allowance(max(allowed.seconds, limits.grace), "until a job's first progress line", passing=True),
     )
     cause = look.memory.get("cause")
     if cause and cause[0] in FATAL:
-        begin, limit = max(begin, cause[3]), allowed
+        begin, limit = max(look.begin, cause[3]), allowed
     if not begin or look.now - begin < limit.seconds:
         return None
     if look.memory.get("known") or limit is allowed:

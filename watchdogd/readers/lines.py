@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
+_REDRAW = re.compile(r"\x1b\[(?:\d*[AFG]|2[JK]|(?:\d+;\d+)?[Hf])|\x08+")
+"""What a bar writes before its next state instead of a carriage return: cursor moved, line erased."""
+_REDRAW_BYTES = re.compile(_REDRAW.pattern.encode())
 _RANK = re.compile(
     r"\s*(?:"
     r"(?P<srun>\d{1,6}): "  # srun --label
@@ -17,34 +20,40 @@ _RANK = re.compile(
 )
 _CUT_NUMBER = re.compile(r"[\d.,]+$")
 SHOWN_AT_MOST = 300
+OPEN_AT_MOST = 64 * 1024
+"""Bytes kept of the end of a line that never ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
     """One line without its prefix. `rank` is what the prefix said (`3`, `rank3`, `node1:3`), or empty.
 
-    `final`: the last state of a progress bar, or a whole line: worth showing to people.
+    `final`: the last state of a progress bar, or a whole line: worth showing to people. `open`: it may go on.
     """
 
     text: str
     rank: str = ""
     final: bool = True
+    open: bool = False
 
 
 def read_lines(data: bytes) -> tuple[list[Line], int]:
     """The lines in `data`, and how many of its bytes are done with.
 
     An unfinished last line is read too (a progress bar never finishes its line), less a number that may be
-    cut at its end, but it is not done with: it comes again when more was written.
+    cut at its end, but it is not done with: its end comes again when more was written.
     """
     done = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
+    for redrawn in _REDRAW_BYTES.finditer(data, done):
+        done = redrawn.end()
     lines: list[Line] = []
-    for raw in data[:done].decode("utf-8", "replace").split("\n"):
+    for raw in _REDRAW.sub("\r", data[:done].decode("utf-8", "replace")).split("\n"):
         _add(lines, raw)
-    rest = data[done:].decode("utf-8", "replace")
-    if rest.strip():
-        _add(lines, _CUT_NUMBER.sub("", rest))
-    return lines, done
+    rest = data[done:][-OPEN_AT_MOST:]
+    text = _CUT_NUMBER.sub("", rest.decode("utf-8", "replace"))
+    if text.strip():
+        lines.append(replace(_line(text, final=True), open=True))
+    return lines, len(data) - len(rest)
 
 
 def _add(lines: list[Line], raw: str) -> None:

@@ -14,6 +14,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+from watchdogd.readers.lines import OPEN_AT_MOST
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -232,6 +234,27 @@ def words(series: str, number: float, total: float | None = None) -> str:
         return f"epoch {parts[0]:.0f}, {series.removesuffix(_OF_EACH_EPOCH)} {parts[1]:.0f}"
     count = f"{number:.10g}/{total:.10g}" if total else f"{number:.10g}"
     return count if series.startswith(_BAR_SERIES) else f"{series} {count}"
+
+
+def latest(text: str, pattern: str | None, known: Vocabulary = ANYTHING) -> str:
+    """Of a line that holds many states, one behind the other, the last; all of it where it holds one."""
+    text = text[-OPEN_AT_MOST:]
+    if pattern:
+        found = list(compiled(pattern).finditer(text))
+        return text[found[-2].end() :] if len(found) > 1 else text
+    found = _states(text, known)
+    return text[found[-1].start() :] if len(found) > 1 else text
+
+
+def _states(text: str, known: Vocabulary) -> list[re.Match[str]]:
+    """All that `progress` could take the first of."""
+    for form in known.formats:
+        if form.needle in text and (found := list(form.pattern.finditer(text))):
+            return found
+    if found := list(_BAR.finditer(text)) or list(_ENDLESS_BAR.finditer(text)):
+        return found
+    counters = [(each[0][: each.start(1) - each.start()], each) for each in _ANY.finditer(text.lower())]
+    return [each for word, each in counters if word == counters[0][0]]
 
 
 def in_epoch(series: str, number: float) -> tuple[float, float] | None:
