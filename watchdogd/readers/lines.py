@@ -18,9 +18,9 @@ _RANK = re.compile(
     r"|\[(?P<pod>[a-z0-9-]+-\d+)\] "  # a pod's name
     r")"
 )
-_CUT_NUMBER = re.compile(r"[\d.,]+$")
+_CUT_NUMBER = "0123456789.,"
 SHOWN_AT_MOST = 300
-OPEN_AT_MOST = 64 * 1024
+OPEN_AT_MOST = 4096
 """Bytes kept of the end of a line that never ends."""
 
 
@@ -44,13 +44,15 @@ def read_lines(data: bytes) -> tuple[list[Line], int]:
     cut at its end, but it is not done with: its end comes again when more was written.
     """
     done = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
-    for redrawn in _REDRAW_BYTES.finditer(data, done):
-        done = redrawn.end()
+    redrawn = b"\x1b[" in data or b"\b" in data
+    for drawn in _REDRAW_BYTES.finditer(data, done) if redrawn else ():
+        done = drawn.end()
+    text = data[:done].decode("utf-8", "replace")
     lines: list[Line] = []
-    for raw in _REDRAW.sub("\r", data[:done].decode("utf-8", "replace")).split("\n"):
+    for raw in (_REDRAW.sub("\r", text) if redrawn else text).split("\n"):
         _add(lines, raw)
     rest = data[done:][-OPEN_AT_MOST:]
-    text = _CUT_NUMBER.sub("", rest.decode("utf-8", "replace"))
+    text = rest.decode("utf-8", "replace").rstrip(_CUT_NUMBER)
     if text.strip():
         lines.append(replace(_line(text, final=True), open=True))
     return lines, len(data) - len(rest)
