@@ -5,13 +5,20 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.history.values import NOW
 from tests.lab import accounts
 from tests.lab.dog import Dog
 from tests.waiting import wait_until
+from watchdogd.history.record import Record
+from watchdogd.history.store import Store
+from watchdogd.home import Home
+from watchdogd.incident import Observation
+from watchdogd.plugin import Metric, Result, Status
 
 
 @pytest.fixture
@@ -113,6 +120,29 @@ def test_a_reader_who_has_gone_is_no_error(dog: Dog, verb: str) -> None:
     )
     os.close(writing)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.parametrize("words", [["export"], ["export", "--csv"]])
+def test_a_reader_who_leaves_an_export_is_no_fault_of_the_history(dog: Dog, words: list[str]) -> None:
+    """As in `watchdogd export | head -1`, with more than the pipe holds."""
+    metrics = {f"number {each}": Metric(each) for each in range(400)}
+    seen = Observation("run-17/x", "run-17", "x", Result(Status.OK, "fine", metrics), 1.0)
+    store = Store.open("sqlite:///history.db", Home.existing(str(dog.home)))
+    for second in range(20):
+        at = NOW + second
+        store.record(Record(at, (replace(seen, at=at),)))
+    store.close()
+    with subprocess.Popen(
+        [sys.executable, "-m", "watchdogd", *words],
+        env=dog.env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout
+        assert process.stderr
+        assert process.stdout.readline()
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait(240)) == (b"", 141)
 
 
 def test_a_plugin_that_is_refused_is_in_the_log_and_told_once(dog: Dog) -> None:

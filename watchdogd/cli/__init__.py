@@ -75,6 +75,9 @@ def main(argv: list[str] | None = None) -> int:
             sys.stdout.flush()
         return code
     except WatchdogError as error:
+        if _is_broken_pipe(error):
+            _silence_stdout()
+            return _BROKEN_PIPE
         _complain(str(error))
         return error.exit_code
     except KeyboardInterrupt:
@@ -196,6 +199,29 @@ def _internal(error: Exception, words: list[str]) -> str:
     log = record(error, before + rest)
     where = f"send {log} with the report" if log else "say with the report what you did"
     return f"internal error in '{verb or 'watchdogd'}': {fault}. This is a bug: {where}"
+
+
+def _is_broken_pipe(error: BaseException) -> bool:
+    """Whether what is behind this fault is only that stdout's reader has gone (`| head`).
+
+    What is printed while it is read from the history comes here as a fault of that.
+    """
+    behind: BaseException | None = error
+    while behind is not None and not isinstance(behind, BrokenPipeError):
+        behind = behind.__cause__ or behind.__context__
+    return behind is not None and _reader_left()
+
+
+def _reader_left() -> bool:
+    """Whether nobody has the other end of stdout any more: the pipe that broke is not a database's."""
+    import select
+
+    poll = select.poll()
+    try:
+        poll.register(sys.stdout.fileno(), select.POLLOUT)
+    except (OSError, ValueError, AttributeError):
+        return False
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
 
 
 def _silence_stdout() -> None:
