@@ -24,6 +24,9 @@ HEARTBEAT = 1.0
 JUMP = 30.0
 """Seconds by which the wall clock may drift from the monotonic one before a round is brought forward."""
 
+LOST = 5.0
+"""Seconds after which a round that was due and has not begun is ordered again."""
+
 
 class Schedule:
     """Runs `round_` whenever the time that it returned has come, on a thread.
@@ -36,6 +39,8 @@ class Schedule:
         self._round = round_
         self._watch = watch
         self._ended = threading.Event()
+        self._under_way = False
+        self._due = time.monotonic()
         self._scheduler = BackgroundScheduler(
             executors={"default": ThreadPoolExecutor(1)},
             job_defaults={"misfire_grace_time": None, "coalesce": True, "max_instances": 1},
@@ -64,6 +69,9 @@ class Schedule:
                     log.warning("the clock was set by %.0f s", now_drift - drift)
                     self._at(time.time())
                 drift = now_drift
+                if not self._under_way and time.monotonic() > self._due + LOST:
+                    # a scheduler that had no memory for a round, or for ordering it, has forgotten it
+                    self._at(time.time())
         finally:
             self._ended.set()
             self._scheduler.shutdown(wait=True)
@@ -84,12 +92,17 @@ class Schedule:
         self._ended.set()
 
     def _at(self, when: float) -> None:
+        self._due = time.monotonic() + when - time.time()
         moment = datetime.fromtimestamp(when, UTC)
         self._scheduler.add_job(self._step, DateTrigger(moment), id="round", replace_existing=True)
 
     def _step(self) -> None:
         if self._ended.is_set():
             return
-        wake = self._round()
-        if not self._ended.is_set():
-            self._at(max(wake, time.time() + 0.05))
+        self._under_way = True
+        try:
+            wake = self._round()
+            if not self._ended.is_set():
+                self._at(max(wake, time.time() + 0.05))
+        finally:
+            self._under_way = False
