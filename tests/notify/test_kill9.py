@@ -57,11 +57,14 @@ def _life(context: ForkServerContext, home: Home, endpoint: WebServer, rounds: i
     ready, begun = context.Pipe(duplex=False)
     process = context.Process(target=live, args=(str(home.path), endpoint.url, rounds, begun))
     process.start()
-    assert ready.poll(300)
-    begin = time.monotonic()
-    process.join(300)
-    assert process.exitcode == 0
-    return time.monotonic() - begin
+    try:
+        assert ready.poll(300)
+        begin = time.monotonic()
+        process.join(300)
+        assert process.exitcode == 0
+        return time.monotonic() - begin
+    finally:
+        process.kill()
 
 
 def _keys(endpoint: WebServer) -> list[str]:
