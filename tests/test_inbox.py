@@ -72,10 +72,15 @@ def test_ack_of_an_unknown_incident(home: Home, capsys: Says) -> None:
     assert os.listdir(home.inbox) == []
 
 
-@pytest.mark.parametrize("left", [None, "", "{", '{"incidents": 3}', '{"incidents": [{}]}', "[]"])
-def test_ack_is_handed_in_where_the_daemon_left_no_word(home: Home, left: str | None) -> None:
-    if left is not None:
-        home.status.write_text(left)
+def test_before_the_first_round_no_incident_is_open(home: Home, capsys: Says) -> None:
+    assert main(["ack", "18"]) == 1
+    assert capsys.readouterr().err == "watchdogd: there is no open incident 18; none is open\n"
+    assert os.listdir(home.inbox) == []
+
+
+@pytest.mark.parametrize("left", ["", "{", '{"incidents": 3}', '{"incidents": [{}]}', "[]"])
+def test_ack_is_handed_in_where_the_daemons_word_cannot_be_read(home: Home, left: str) -> None:
+    home.status.write_text(left)
     assert main(["ack", "18", "19"]) == 0
     papers, _ = inbox.take(home)
     assert sorted(order.incident or 0 for paper in papers for order in paper.orders) == [18, 19]
