@@ -111,7 +111,9 @@ def _seen(at: float, number: int, share: float, nodes: int) -> Iterator[Observat
             {"running": Metric(0 if waits else 1), "waiting": Metric(2)},
         )
         yield Observation(f"{run}/job_liveness", run, run, jobs, at)
-    chain = Result(Status.OK, "chain is fine", {"link": Metric(29 if share < 0.5 else 30)}, subject="chain")
+    chain = Result(
+        Status.OK, "chain: no trouble", {"link": Metric(29 if share < 0.5 else 30)}, subject="chain"
+    )
     yield Observation("watchdogd", "", "bloom-watch", chain, at)
     lines = {"iteration_time": Metric(3 + number % 5 / 10, "s"), "loss": Metric(2 + 1 / (1 + number))}
     yield Observation("llama-7b/log_staleness", "llama-7b", "llama-7b", Result(Status.OK, "well", lines), at)

@@ -54,6 +54,14 @@ def test_what_is_no_number_is_left_out() -> None:
     assert "nan" not in text_of(measured("used", float("nan"), "B")).lower()
 
 
+def test_names_that_a_line_shows_alike_are_one_series_with_the_worst_status() -> None:
+    odd = [measured("used", 1, "B", check) for check in ("new\nline", "new line", "new\u2028line")]
+    text = text_of({**odd[0], "status": "CRITICAL"}, *odd[1:])
+    samples = [line.rpartition(" ")[0] for line in text.splitlines() if not line.startswith("#")]
+    assert len(samples) == len(set(samples))
+    assert 'watchdogd_check_status{check="new line",run="",subject="bytes"} 2.0' in text
+
+
 def test_promtool_finds_no_fault() -> None:
     tool = shutil.which("promtool")
     assert tool, "promtool comes with Debian's prometheus: run scripts/packages"
@@ -62,6 +70,7 @@ def test_promtool_finds_no_fault() -> None:
         measured("power", 300, "W", "run-17/gpu_health"),
         measured("errors", 3, "c", "own"),
         measured("request count", 3, "", 'odd "name"\n\\'),
+        measured("größe", 3, "", '日本 {x="y"} \udc80\x00\x1b[31m'),
     )
     assert EVIL in text
     done = subprocess.run(

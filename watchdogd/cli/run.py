@@ -39,7 +39,8 @@ def run(args: argparse.Namespace) -> int:
         with contextlib.suppress(OSError):
             tickmark.remove(home)
         logs.begin(home)
-        print_line(f"watching {home.path}: {len(setup.checks)} checks; end with Ctrl-C")
+        count = len(setup.checks)
+        print_line(f"watching {home.path}: {count} check{'' if count == 1 else 's'}; end with Ctrl-C")
         with assembled(home, setup) as parts:
             parts.engine.troubles["config"] = broken
             Daemon(parts, tenure, heartbeat_of(setup.config)).run()

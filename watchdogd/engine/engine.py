@@ -261,7 +261,7 @@ class Engine:
         results = [
             Result(
                 Status.CRITICAL if text else Status.OK,
-                text or f"{subject} is fine",
+                text or f"{subject}: no trouble",
                 recorded.get(subject, {}),
                 subject=subject,
             )

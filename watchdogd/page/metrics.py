@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from watchdogd.errors import ConfigError
 from watchdogd.notify.text import one_line
+from watchdogd.plugin import Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -28,7 +29,6 @@ _UNITS = {
     "C": ("_celsius", 1.0),
     "W": ("_watts", 1.0),
 }
-_CODES = {"OK": 0, "WARNING": 1, "CRITICAL": 2, "UNKNOWN": 3}
 _LABELS = ("check", "run", "subject")
 
 
@@ -72,7 +72,7 @@ def _own(status: Mapping[str, Any]) -> Iterator[Family]:
     unresolved = _gauge(
         "watchdogd_incidents", "Incidents that are open, by status and state.", ("status", "state")
     )
-    counts: dict[tuple[str, str], int] = {(name, "open"): 0 for name in _CODES if name != "OK"}
+    counts: dict[tuple[str, str], int] = {(each.name, "open"): 0 for each in Status if each is not Status.OK}
     for incident in status["incidents"]:
         key = (incident["status"], incident["state"])
         counts[key] = counts.get(key, 0) + 1
@@ -85,13 +85,17 @@ def _results(checks: Iterable[Mapping[str, Any]]) -> Iterator[Family]:
     """The status of each result, and its numbers under the name of what was measured."""
     judged = _gauge("watchdogd_check_status", "Last result: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.", _LABELS)
     values: dict[str, dict[tuple[str, ...], float]] = defaultdict(dict)
+    worst: dict[tuple[str, ...], Status] = {}  # names that differ in what a line cannot show are one series
     for result in checks:
         labels = tuple(one_line(str(result[label] or "")) for label in _LABELS)
-        judged.add_metric(list(labels), _CODES[result["status"]])
+        found = Status[result["status"]]
+        worst[labels] = max(found, worst.get(labels, found), key=lambda status: status.severity)
         for name, metric in result["metrics"].items():
             if isinstance(metric["value"], int | float) and math.isfinite(metric["value"]):
                 full, factor = _named(result["check"], name, metric["unit"])
                 values[full][labels] = metric["value"] * factor
+    for labels, status in worst.items():
+        judged.add_metric(list(labels), int(status))
     yield judged
     for full, samples in sorted(values.items()):
         family = _family(full)
