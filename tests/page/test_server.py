@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import os
 import signal
 import subprocess
 import sys
@@ -89,9 +90,10 @@ def test_what_cannot_be_made_is_one_line(server: Server) -> None:
 def test_the_verb_prints_an_address_that_works_and_keeps_its_token(tmp_path: Path) -> None:
     assert main(["--home", str(tmp_path / "home"), "init"]) == 0
     command = [sys.executable, "-m", "watchdogd", "web", "--home", str(tmp_path / "home"), "--port", "0"]
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     tokens = set()
     for _ in range(2):
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as process:
             assert process.stdout is not None
             address = process.stdout.readline().strip()
             host, _, path = address.removeprefix("http://").partition("/")

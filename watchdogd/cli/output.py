@@ -32,9 +32,9 @@ def one_line(text: str) -> str:
     return " ".join(clean(text.replace("\r", "\n")).split())
 
 
-def print_line(text: str) -> None:
-    """One line of outside or own text."""
-    print(clean(text))
+def print_line(text: str, *, at_once: bool = False) -> None:
+    """One line of outside or own text; `at_once`: a file or pipe has it while the verb goes on."""
+    print(clean(text), flush=at_once)
 
 
 def warn(warnings: Iterable[str]) -> None:

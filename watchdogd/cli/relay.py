@@ -109,7 +109,7 @@ def _senders(names: list[str], config: Config, home: Home) -> dict[str, Sender]:
 
 
 def _told(notification: Notification) -> None:
-    print_line(f"{notification.channel}: delivered: {one_line(notification.message.headline)}")
+    print_line(f"{notification.channel}: delivered: {one_line(notification.message.headline)}", at_once=True)
 
 
 def _duration(option: str, text: str) -> float:

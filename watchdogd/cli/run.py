@@ -40,7 +40,9 @@ def run(args: argparse.Namespace) -> int:
             tickmark.remove(home)
         logs.begin(home)
         count = len(setup.checks)
-        print_line(f"watching {home.path}: {count} check{'' if count == 1 else 's'}; end with Ctrl-C")
+        print_line(
+            f"watching {home.path}: {count} check{'' if count == 1 else 's'}; end with Ctrl-C", at_once=True
+        )
         with assembled(home, setup) as parts:
             parts.engine.troubles["config"] = broken
             Daemon(parts, tenure, heartbeat_of(setup.config)).run()

@@ -43,8 +43,9 @@ def run(args: argparse.Namespace) -> int:
         raise HomeError(f"port {args.port}: {reason}: choose another with --port") from None
     with server:
         port = server.server_port
-        print_line(server.address)
-        print_line(f"from elsewhere: ssh -L {port}:127.0.0.1:{port} THIS-MACHINE, then the same address")
+        print_line(server.address, at_once=True)
+        tunnel = f"ssh -L {port}:127.0.0.1:{port} THIS-MACHINE"
+        print_line(f"from elsewhere: {tunnel}, then the same address", at_once=True)
         server.serve_forever()
     return 0
 
