@@ -42,8 +42,20 @@ def steps(page: Path) -> Iterator[Step]:
 def readme() -> list[str]:
     """The commands that the README has a new user type, without their comments."""
     blocks = [text for language, title, text in _BLOCK.findall(README.read_text()) if not language + title]
-    lines = [line.partition("#")[0].strip() for block in blocks for line in block.splitlines()]
-    return [line for line in lines if not line.startswith("make ")]
+    return [line.partition("#")[0].strip() for block in blocks for line in block.splitlines()]
+
+
+def tables(page: Path) -> list[str]:
+    """TOML that is shown and not written to a file: an example of what stands in a config.toml."""
+    return [
+        text for language, title, text in _BLOCK.findall(page.read_text()) if language == "toml" and not title
+    ]
+
+
+def mentioned(page: Path) -> set[str]:
+    """Commands inside of sentences."""
+    prose = _BLOCK.sub("", page.read_text())
+    return set(re.findall(r"`((?:watchdogd|make|pip|createuser|createdb) [^`\n]+)`", prose))
 
 
 def loose(page: Path) -> list[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.docs.elsewhere import ELSEWHERE
 from tests.docs.pages import Step, pages, readme, steps
 from tests.waiting import wait_until
 
@@ -22,16 +23,21 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.slurm, pytest.mark.root]
 
-ELSEWHERE = {
-    "python3 -m venv ~/watchdogd-venv": "the cluster of the tests has such an environment,",
-    "~/watchdogd-venv/bin/pip install .": "into which this checkout was installed,",
-    "export PATH=~/watchdogd-venv/bin:$PATH": "and it is first in PATH",
-    "pip install .": "likewise,",
-    "$EDITOR ~/.watchdogd/config.toml": "and a page that goes on to use a channel adds it",
-}
-"""Commands that were typed before, in another form."""
-LASTING = ("watchdogd relay --follow", "watchdogd status --watch", "watchdogd web")
+LASTING = ("watchdogd relay --follow", "watchdogd status --watch")
 """Commands that go on until somebody ends them: here after some seconds."""
+WEB = """
+timeout 200 watchdogd web > web.out 2>&1 & server=$!
+until address=$(grep -o -m 1 'http://[^ ]*' web.out); do
+    kill -0 $server || { cat web.out; exit 70; }
+    sleep 0.2
+done
+curl --silent --show-error --fail --location --cookie '' --max-time 90 --noproxy '*' "$address" > web.html
+asked=$?
+kill $server
+wait $server
+[ $asked = 0 ] && grep '<title>' web.html
+"""
+"""`watchdogd web`, the page asked for at the address that it prints, and ended."""
 ENDED = 124
 ANSWERS = {0, 1, 2, 3}
 """Exit codes that say how things are; 64 and above say that the command itself was wrong."""
@@ -62,12 +68,19 @@ class Reader:
             self.write(step.file, step.text)
         elif step.text not in ELSEWHERE:
             lasting = step.text in LASTING
-            done = self.type(f"timeout 8 {step.text}" if lasting else step.text)
+            line = WEB if step.text == "watchdogd web" else step.text
+            done = self.type(f"timeout 8 {line}" if lasting else line)
             verb = ([*shlex.split(step.text), ""])[1]
             good = {ENDED} if lasting else ANSWERS if verb in JUDGING else {0}
             said = f"{step.text}\n{done.stdout}\n{done.stderr}"
             assert done.returncode in good, f"exit {done.returncode}: {said}"
             assert "Traceback" not in said
+
+    def acknowledged(self) -> bool:
+        """Whether the first incident is, once a round took it in."""
+        assert self.type("watchdogd tick").returncode == 0
+        listed = json.loads(self.type("watchdogd incidents --json").stdout)
+        return any(each["id"] == 1 and each["state"] == "acknowledged" for each in listed)
 
     def watched(self) -> bool:
         """Whether a round was made."""
@@ -89,12 +102,14 @@ def reader(slurm: Cluster, slack: SlackServer) -> Iterator[Reader]:
 
 
 def prepared(reader: Reader) -> None:
-    """What every page but the tutorial takes for granted: a home with a run that was watched for a while."""
+    """What every page but the tutorial takes for granted: a home, a run watched for a while, an incident."""
     reader.type("watchdogd init")
     reader.write(
         "~/.watchdogd/config.toml",
         '[channels.slack]\ntype = "slack"\nwebhook_url = "env:SLACK_WEBHOOK_URL"\nrate = "none"\n'
-        f'[runs.run-17]\nlog = "{reader.place}/run-17.log"\n',
+        f'[runs.run-17]\nlog = "{reader.place}/run-17.log"\n'
+        f'[disks.full]\npath = "{reader.place}"\nquota = "statvfs"\ncrit_free = "100%"\n'
+        "[disks.full.checks.disk_quota]\nconfirm = 1\n",
     )
     done = reader.type("watchdogd tick")
     assert done.returncode == 0, done.stderr
@@ -112,6 +127,8 @@ def test_the_page_can_be_followed(page: Path, reader: Reader) -> None:
         reader.do(step)
         if step.text.startswith("sbatch"):
             wait_until(lambda: reader.type("squeue -h -t R").stdout.strip(), 60, "the job runs", every=0.5)
+        if step.text.startswith("watchdogd ack"):
+            wait_until(reader.acknowledged, 120, "a round takes it in", every=0.5)
         if step.text.startswith("watchdogd start"):
             wait_until(reader.watched, 120, "the first round is over", every=0.5)
 

@@ -62,6 +62,17 @@ class Postgres:
         finally:
             shutil.rmtree(self._folder)
 
+    @property
+    def folder(self) -> Path:
+        """Where its socket is: the `host` of a client."""
+        return self._folder
+
+    @property
+    def env(self) -> dict[str, str]:
+        """For the shell of its administrator."""
+        path = f"{self._programs}:{os.environ['PATH']}"
+        return {"PGHOST": str(self._folder), "PGUSER": "alice", "PATH": path}
+
     def url(self) -> str:
         """The URL of a fresh, empty database."""
         self._made += 1
