@@ -32,9 +32,8 @@ TRAINING = """
 import sys, time
 from watchdogd.training import Guard
 guard = Guard("run-17", home=sys.argv[1])
-print("ready", flush=True)
 def next_batch():
-    time.sleep(60)
+    print("ready", flush=True), time.sleep(60)
 next_batch()
 """
 
@@ -82,4 +81,4 @@ def test_what_a_guard_writes(tmp_path: Path) -> None:
     assert handed is not None
     assert (handed.run, handed.rank, handed.dump.pid) == ("run-17", 40, process.pid)
     assert handed.dump.main is not None
-    assert str(handed.dump.main.frames[0]) == "next_batch (train.py:7)"
+    assert str(handed.dump.main.frames[0]) == "next_batch (train.py:6)"
