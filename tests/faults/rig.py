@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 
+from tests.lab.dog import typed
 from tests.servers.web import WebServer
 from tests.waiting import Waited, wait_until
 
@@ -67,16 +68,7 @@ class Rig:
         (home / "config.toml").write_text("".join([CONFIG.format(url=endpoint.url), *levers, more]))
 
     def verb(self, *words: str) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [*self._as_user, sys.executable, "-m", "watchdogd", *words],
-            env=self.env,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        assert "Traceback" not in done.stdout + done.stderr
-        return done
+        return typed(words, self.env, self._as_user)
 
     def start(self) -> None:
         """Start the daemon, and wait for its first round."""

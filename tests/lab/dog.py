@@ -6,12 +6,28 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from tests.waiting import wait_until
+
+
+def typed(
+    words: Sequence[str], env: Mapping[str, str], under: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
+    """watchdogd with these words, to its end, without a traceback; `under` is a prefix such as setpriv's."""
+    done = subprocess.run(
+        [*under, sys.executable, "-m", "watchdogd", *words],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert "Traceback" not in done.stdout + done.stderr
+    return done
 
 
 class Dog:
@@ -39,16 +55,7 @@ class Dog:
         process.communicate(timeout=240)
 
     def __call__(self, *words: str) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "watchdogd", *words],
-            env=self.env,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        assert "Traceback" not in done.stdout + done.stderr
-        return done
+        return typed(words, self.env)
 
     def json(self, *words: str) -> Any:
         return json.loads(self(*words, "--json").stdout)

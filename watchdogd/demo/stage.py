@@ -95,7 +95,7 @@ class Stage:
         self.home = Home(Path(tempfile.mkdtemp(prefix="watchdogd-demo-")).resolve())
         try:
             self._build()
-        except BaseException:
+        except BaseException:  # whatever it was, it is raised again: no process or folder stays behind
             self._clear()
             raise
         return self
