@@ -38,6 +38,7 @@ def live(folder: str, url: str, rounds: int, begun: Connection) -> None:
     store = Store.open("sqlite:///history.db", home)
     claims = Claims(home)
     waiting, ended = store.waiting(), [each for each in store.notifications() if each.state != "waiting"]
+    claims.forget(each.key for each in ended)
     sender = Claimed(JsonWebhook(url), claims, lambda function: function(), anyway=True)
 
     def settle(outcomes: object) -> None:

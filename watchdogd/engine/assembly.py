@@ -78,6 +78,7 @@ def outbox_of(parts: Assembly, may_act: Callable[[], bool]) -> Outbox:
     except HistoryError:
         ended = []  # later messages then open threads of their own
     attempt, claims = parts.patient.attempt, parts.claims
+    _forget(parts, ended)  # a sender that was killed may have left claims of what was stored since
     claimed = {name: Claimed(sender, claims, attempt, anyway=True) for name, sender in senders.items()}
     leased = {name: Leased(sender, may_act) for name, sender in claimed.items()}
     policy = replace(channels.policy(config), command=parts.engine.setup.rules.command)
@@ -96,6 +97,10 @@ def learn(parts: Assembly, outbox: Outbox) -> None:
 def _settle(parts: Assembly, outcomes: Sequence[Notification]) -> None:
     """Store what became of notifications; claims of what is over have done their work."""
     parts.storage.settle(outcomes)
-    over = [each.key for each in outcomes if each.state != "waiting"]
+    _forget(parts, [each for each in outcomes if each.state != "waiting"])
+
+
+def _forget(parts: Assembly, over: Sequence[Notification]) -> None:
+    """Remove the claims of what is over."""
     with suppress(OSError, WatchdogError):  # the next daemon finds and removes them
-        parts.patient.attempt(partial(parts.claims.forget, over))
+        parts.patient.attempt(partial(parts.claims.forget, [each.key for each in over]))
