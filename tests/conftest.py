@@ -11,6 +11,7 @@ from tests.lab.site import missing_requirements
 from tests.servers.slack import SlackServer
 from tests.servers.smtp import Mailbox
 from tests.servers.web import WebServer
+from watchdogd import command
 
 FOREIGN = ("WATCHDOGD_", "SLURM_", "SLURMD_", "SBATCH_", "SALLOC_", "SRUN_", "SQUEUE_", "SACCT_", "SINFO_")
 
@@ -32,6 +33,7 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest
     monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.setenv(name, "127.0.0.1,localhost")
+    monkeypatch.setattr(command, "_withheld", set[str]())
 
 
 @pytest.fixture(scope="session")

@@ -34,7 +34,7 @@ from watchdogd.slurm.walltime import format_walltime, margin, parse_walltime
 from watchdogd.survey import Partition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 NOW = 1_800_000_000.0
 DAY = 86400.0
@@ -179,7 +179,7 @@ def test_the_options_of_a_link(home: Home, monkeypatch: pytest.MonkeyPatch) -> N
     for name in (*link._EXPORTED, "HOOK"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", "/bin")
-    monkeypatch.setenv("HOOK", "https://secret")
+    monkeypatch.setenv("HOOK", "https://canary")
     home.config.write_text(
         home.config.read_text() + '[channels.s]\ntype = "slack"\nwebhook_url = "env:HOOK"\n'
     )
@@ -198,7 +198,8 @@ def test_the_options_of_a_link(home: Home, monkeypatch: pytest.MonkeyPatch) -> N
         "--qos=normal",
         "--dependency=afterany:5",
     )
-    assert "secret" not in " ".join(options) + form.script()
+    assert "canary" not in " ".join(options) + form.script()
+    assert (form.environment()["HOOK"], command.environment().get("HOOK")) == ("https://canary", None)
 
 
 def test_a_home_with_signs_of_slurm_and_of_the_shell_in_its_name(tmp_path: Path) -> None:
@@ -467,7 +468,7 @@ class Queue:
             raise SlurmSilentError("squeue did not answer")
         return tuple(self.jobs)
 
-    def sbatch(self, options: tuple[str, ...], script: str) -> str:
+    def sbatch(self, options: tuple[str, ...], script: str, env: Mapping[str, str]) -> str:
         self.submitted.append(tuple(options))
         number = max((int(job.raw_id) for job in self.jobs), default=9) + 1
         if self.refuses is None or self.takes_all_the_same:
@@ -756,9 +757,9 @@ def test_a_stop_while_sbatch_is_under_way_wins(home: Home, monkeypatch: pytest.M
     queue = Queue(running(5)).use(monkeypatch)
     real = queue.sbatch
 
-    def slow(options: tuple[str, ...], script: str) -> str:
+    def slow(options: tuple[str, ...], script: str, env: Mapping[str, str]) -> str:
         stopmark.put(home)
-        return real(options, script)
+        return real(options, script, env)
 
     monkeypatch.setattr(submit, "sbatch", slow)
     Chain(home, config.load(home), "5").step(NOW)
@@ -912,9 +913,9 @@ def starting(home: Home, monkeypatch: pytest.MonkeyPatch, *jobs: Job) -> Queue:
     monkeypatch.setattr(partition, "ask", lambda: SITE)
     real = queue.sbatch
 
-    def sbatch(options: tuple[str, ...], script: str) -> str:
+    def sbatch(options: tuple[str, ...], script: str, env: Mapping[str, str]) -> str:
         queue.jobs += jobs
-        return real(options, script)
+        return real(options, script, env)
 
     monkeypatch.setattr(submit, "sbatch", sbatch)
     monkeypatch.setattr(links, "everybodys", lambda home, dropins=False: tuple(queue.jobs))
@@ -944,9 +945,9 @@ def test_a_stop_during_a_start_wins(home: Home, monkeypatch: pytest.MonkeyPatch)
     queue = starting(home, monkeypatch)
     real = submit.sbatch
 
-    def slow(options: tuple[str, ...], script: str) -> str:
+    def slow(options: tuple[str, ...], script: str, env: Mapping[str, str]) -> str:
         stopmark.put(home)
-        return real(options, script)
+        return real(options, script, env)
 
     monkeypatch.setattr(submit, "sbatch", slow)
     with pytest.raises(WatchdogError, match=r"it was stopped by .* meanwhile: link 10 was cancelled again"):

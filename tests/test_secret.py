@@ -10,6 +10,7 @@ import pytest
 
 from tests.notify.values import letter
 from tests.servers.web import Answer, WebServer
+from watchdogd import command
 from watchdogd.errors import ConfigError, DeliveryError, HistoryError
 from watchdogd.history.database import Database
 from watchdogd.home import Home
@@ -122,3 +123,11 @@ def test_a_variable_with_more_than_the_secret_is_refused(monkeypatch: pytest.Mon
 def test_a_line_end_behind_the_secret_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUR_HOOK", f"{CANARY}\r\n")
     assert Secret("env:OUR_HOOK").reveal() == CANARY
+
+
+def test_no_command_gets_what_is_withheld(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUR_HOOK", CANARY)
+    assert CANARY in command.ask(["env"], deadline=60).output
+    command.withhold(["OUR_HOOK"])
+    assert CANARY not in command.ask(["env"], deadline=60).output
+    assert command.environment({"OUR_HOOK": CANARY})["OUR_HOOK"] == CANARY

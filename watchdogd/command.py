@@ -17,7 +17,7 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 OUTPUT_LIMIT = 64 * 1024 * 1024
 """Bytes kept of each stream; 64 MiB is a squeue of some 200,000 jobs."""
@@ -65,6 +65,9 @@ class Answer:
         return lines[-1].strip() if lines else f"{self.argv[0]} ended with exit code {self.exit_code}"
 
 
+_withheld: set[str] = set()
+"""Environment variables that hold secrets: no command gets them, unless it is handed them by name."""
+
 _left: set[int] = set()
 """Process groups of commands of which something survived its kill."""
 
@@ -108,18 +111,25 @@ def kill_group(process: subprocess.Popen[bytes], grace: float) -> tuple[int, ...
     return alive
 
 
+def withhold(variables: Iterable[str]) -> None:
+    """From now on these variables, which hold secrets, stay out of what `environment` gives."""
+    _withheld.update(variables)
+
+
 def environment(
     extra: Mapping[str, str] | None = None, *, without: frozenset[str] = frozenset()
 ) -> dict[str, str]:
     """This process's environment as tools get it: C locale, no inherited SLURM_*... but SLURM_CONF.
 
-    Inherited ones make squeue answer empty with exit 0 and srun hang (measured on Slurm 22.05). `without`
-    names secrets that no tool needs.
+    Inherited ones make squeue answer empty with exit 0 and srun hang (measured on Slurm 22.05).
+    Withheld variables and those of `without` are left out; `extra` comes on top.
     """
     kept = {
         key: value
         for key, value in os.environ.items()
-        if (key == "SLURM_CONF" or not key.startswith(_SLURM_PREFIXES)) and key not in without
+        if (key == "SLURM_CONF" or not key.startswith(_SLURM_PREFIXES))
+        and key not in without
+        and key not in _withheld
     }
     return {**kept, "LC_ALL": "C", **(extra or {})}
 

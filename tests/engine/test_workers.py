@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from tests.waiting import wait_until
+from watchdogd import command
 from watchdogd.engine.call import Call, Reply
 from watchdogd.engine.catalog import Source, scout
 from watchdogd.engine.worker import bounded
@@ -66,7 +67,8 @@ def plugins(tmp_path: Path) -> str:
 
 @pytest.fixture
 def workers() -> Iterator[Workers]:
-    pool = Workers(hidden={"TOKEN"})
+    command.withhold(["TOKEN"])
+    pool = Workers()
     yield pool
     pool.close()
     assert not [child for child in psutil.Process().children(recursive=True) if _is_worker(child)]

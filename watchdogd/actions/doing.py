@@ -63,7 +63,7 @@ def _exec(errand: Errand) -> Outcome:
         errand.deed.action.words,
         deadline=EXEC_DEADLINE,
         stdin=json.dumps(incident_as_json(errand)) + "\n",
-        env=command.environment({"WATCHDOGD_HOME": str(errand.home.path)}, without=errand.hidden),
+        env=command.environment({"WATCHDOGD_HOME": str(errand.home.path)}),
         cwd=str(errand.home.path),
         output_limit=64 * 1024,
         ending=errand.ending,

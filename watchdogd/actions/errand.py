@@ -20,8 +20,8 @@ class Errand:
     """`run` is None for an incident of no run. `log` is its log, `pulse` what is none of it.
 
     `users` are those whose jobs count, `queue` the run's jobs as the round saw them, `gpus` how many each
-    node has, 0 where it is not configured. `hidden` are environment variables that hold secrets. `ending` is
-    set when watchdogd ends and waits no longer.
+    node has, 0 where it is not configured. `ending` is set when watchdogd ends
+    and waits no longer.
     """
 
     deed: Deed
@@ -33,7 +33,6 @@ class Errand:
     gpus: int = 0
     users: frozenset[str] = field(default_factory=frozenset)
     queue: tuple[Job, ...] = ()
-    hidden: frozenset[str] = field(default_factory=frozenset)
     ending: Event = field(default_factory=Event)
 
 

@@ -78,9 +78,7 @@ def resubmit(errand: Errand) -> Outcome:
     if run.users and myself not in run.users:
         who = ", ".join(sorted(run.users))
         raise WatchdogError(f"a job of {myself} would not count for {run.name}; {who}: sbatch {script}")
-    job_id = submit.sbatch(
-        (*_options(script, run), str(script)), "", command.environment(without=errand.hidden)
-    )
+    job_id = submit.sbatch((*_options(script, run), str(script)), "")
     return Outcome(f"{script.name} is submitted as job {job_id}")
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from watchdogd import command
 from watchdogd.config import sense, syntax
 from watchdogd.config.channels import (
     AlertmanagerChannel,
@@ -59,7 +60,10 @@ def load(home: Home) -> Config:
 
 
 def parse(text: str, path: Path) -> Config:
-    """The configuration in `text`; `path` is named in errors, and relative paths hang on its folder."""
+    """The configuration in `text`; `path` is named in errors, and relative paths hang on its folder.
+
+    From now on no command gets the variables that it names as secrets.
+    """
     try:
         tables = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -71,6 +75,7 @@ def parse(text: str, path: Path) -> Config:
     fault = sense.fault(config)
     if fault:
         raise ConfigError(f"{path}: {fault}")
+    command.withhold(secret.variable for _, secret in config.secrets() if secret.variable)
     return config
 
 

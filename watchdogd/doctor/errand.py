@@ -50,7 +50,7 @@ def run(scene: Scene, patience: float) -> Report:
     unseen = ("--output=/dev/null", "--error=/dev/null")
     script = sight.script(scene.home.path, sys.executable, said, wrong, form.sbatch_options(*unseen))
     own = ("--job-name=watchdogd-doctor", f"--comment={mark}", *unseen)
-    job_id = submit.sbatch(form.sbatch_options(*own), script)
+    job_id = submit.sbatch(form.sbatch_options(*own), script, form.environment())
     try:
         node = _wait(mark, job_id, patience)
         code, host = _fate(job_id)

@@ -214,7 +214,7 @@ class Acting:
         check = _check_of(scene.setup, deed.run)
         section = config.runs.get(deed.run)
         if check is None or check.run is None or section is None:
-            return Errand(deed, incident, self._home, hidden=scene.setup.hidden, ending=self._ending)
+            return Errand(deed, incident, self._home, ending=self._ending)
         snapshot = scene.looks.snapshot(check)
         return Errand(
             deed=deed,
@@ -226,7 +226,6 @@ class Acting:
             gpus=section.gpus_per_node or 0,
             users=check.run.users or slurm_users(config),
             queue=(snapshot.jobs or ()) if snapshot else (),
-            hidden=scene.setup.hidden,
             ending=self._ending,
         )
 

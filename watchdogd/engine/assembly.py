@@ -54,7 +54,7 @@ def assembled(home: Home, setup: Setup, *, looking: bool = False) -> Iterator[As
         setup = replace(setup, checks=tuple(submitting_nothing(check) for check in setup.checks))
     patient = Patient(str(home.path))
     storage = Storage(setup.config.history.url, home, patient, owner=not looking)
-    workers = Workers(hidden=setup.hidden)
+    workers = Workers()
     past = storage.past()
     if looking:
         past = replace(past, started={})

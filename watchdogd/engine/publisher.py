@@ -58,7 +58,7 @@ class Publisher:
         if 0 <= age < section.every:
             return ""
         argv = (sys.executable, "-P", "-m", "watchdogd", "report", "--home", str(self._home.path), "-o", path)
-        answer = command.ask(argv, deadline=DEADLINE, env=command.environment(without=setup.hidden))
+        answer = command.ask(argv, deadline=DEADLINE)
         return "" if answer.ok else answer.complaint().removeprefix("watchdogd: ")
 
     def _textfile(self, setup: Setup) -> str:

@@ -175,11 +175,6 @@ class Setup:
             if entry.skipped
         )
 
-    @property
-    def hidden(self) -> frozenset[str]:
-        """Environment variables that hold secrets: no worker and no tool gets them."""
-        return frozenset(secret.variable for _, secret in self.config.secrets() if secret.variable)
-
 
 def _of_ground(config: Config) -> Policy:
     """How it is judged whether a ground holds."""

@@ -28,7 +28,7 @@ from watchdogd.engine.stuck import Stuck
 from watchdogd.engine.wire import Wire
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     from watchdogd.engine.call import Call
 
@@ -73,13 +73,11 @@ class Workers:
 
     warm    processes that are kept
     most    processes that may work at once, those left behind in the kernel included twice over
-    hidden  environment variables (secrets) that no worker gets
     """
 
-    def __init__(self, *, warm: int = 1, most: int = 8, hidden: Collection[str] = ()) -> None:
+    def __init__(self, *, warm: int = 1, most: int = 8) -> None:
         self._warm = warm
         self._most = most
-        self._hidden = frozenset(hidden)
         self._workers: list[_Worker] = []
         self._selector = selectors.DefaultSelector()
         self._waiting: deque[Call] = deque()
@@ -204,7 +202,7 @@ class Workers:
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
                     pass_fds=[theirs.fileno()],
-                    env=command.environment(without=self._hidden),
+                    env=command.environment(),
                     start_new_session=True,
                 )
             except OSError:

@@ -167,7 +167,7 @@ class Chain:
             with contextlib.suppress(OSError):
                 link.prepare_log(self._home)
             form = self._form(now)
-            job_id = submit.sbatch(form.sbatch_options(*plan.submit), form.script())
+            job_id = submit.sbatch(form.sbatch_options(*plan.submit), form.script(), form.environment())
             self._submissions += 1
             self._heir = job_id
             log.info("successor submitted: job %s", job_id)

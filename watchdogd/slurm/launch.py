@@ -205,7 +205,7 @@ def _submit(home: Home, config: Config, wish: Wish, warnings: tuple[str, ...]) -
 def _submitted(home: Home, form: Form) -> str:
     """Submit the link; an sbatch that failed may have been taken all the same."""
     try:
-        return submit.sbatch(form.sbatch_options(), form.script())
+        return submit.sbatch(form.sbatch_options(), form.script(), form.environment())
     except SlurmSilentError:
         with contextlib.suppress(SlurmSilentError):
             for taken in links.everybodys(home):

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from string import Template
 from typing import TYPE_CHECKING
 
+from watchdogd import command
 from watchdogd.draft import create
 from watchdogd.errors import HomeError
 from watchdogd.jobs import OWN_MARK
@@ -103,6 +104,10 @@ class Form:
         """The names of variables that a link gets: never their values, which would show in `ps`."""
         names = dict.fromkeys((*_EXPORTED, *self.needed))
         return tuple(name for name in names if name in os.environ) or ("NONE",)
+
+    def environment(self) -> dict[str, str]:
+        """What sbatch gets, to hand on the variables that it is told by name."""
+        return command.environment({name: os.environ[name] for name in self.needed if name in os.environ})
 
     def script(self) -> str:
         """The job script."""
