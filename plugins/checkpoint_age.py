@@ -5,7 +5,9 @@ by its name's pattern and its time, may be as old as `checkpoint_every` with an 
 counted while the run trains: time in the queue does not count.
 
 A checkpoint that is empty, much smaller than the ones before it, or still marked incomplete long after
-it was begun, would not load: that is told as well. One that is being written just now is not judged.
+it was begun, would not load: that is told as well. Where DeepSpeed's `latest` or Megatron's
+`latest_checkpointed_iteration.txt` lies beside them, one that is newer than that file and further than the
+step in it is not finished. One that is being written just now is not judged.
 What a checkpoint usually weighs, and how often one comes, is what the disks' forecast counts with.
 """
 
@@ -119,7 +121,9 @@ def _content(memory: Mapping[str, Any], now: float) -> Result:
     quiet = now - newest["changed"]
     if newest["mark"]:
         text = f"{newest['mark']} marks an unfinished checkpoint, unchanged for {format_duration(quiet)}"
-        return warning(text, subject="content") if quiet >= UNFINISHED else ok(text, subject="content")
+        if quiet >= UNFINISHED:
+            return warning(text, subject="content")
+        return ok(f"{path} is being written: {text}", subject="content")
     if quiet < SETTLED:
         return ok(f"{path} is being written", subject="content")
     size = Metric(newest["size"], "B")

@@ -5,8 +5,8 @@ so it is followed: the newest of all files that match, through rotation, truncat
 bytes are read.
 
 **Stale** is no byte for `stale_after`, **stuck** is bytes without progress: warnings that repeat, a
-progress bar that stands. The number of a progress line must grow; the usual formats are recognised
-without configuration, and heartbeats of the Guard count as progress.
+progress bar that stands, dots and spinners of a program that waits. The number of a progress line must
+grow; the usual formats are recognised without configuration, and heartbeats of the Guard count as progress.
 
 With `stale_after = "auto"` the limit comes from the run's own rhythm: a multiple of a high quantile of
 the times between its progress lines, phases apart, bounded below and above, kept over restarts. So a run

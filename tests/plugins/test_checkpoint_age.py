@@ -167,6 +167,73 @@ def test_a_distributed_checkpoint_without_its_metadata_is_unfinished(saving: Sav
     assert f"{path}/.metadata, which is missing, marks an unfinished checkpoint" in seen.summary
 
 
+@pytest.mark.parametrize(
+    ("name", "tracker", "said"),
+    [
+        ("global_step{}", "latest", "global_step{}"),
+        ("global_step{}", "latest_checkpointed_iteration.txt", "{}\n"),
+        ("iter_{:07d}", "latest_checkpointed_iteration.txt", "{}"),
+    ],
+)
+def test_one_that_the_frameworks_tracker_does_not_name_yet_is_being_written(
+    saving: Saving, name: str, tracker: str, said: str
+) -> None:
+    saving.wanted["checkpoints"] = f"{saving.folder}/*"
+
+    def finish(step: int) -> None:
+        (saving.folder / tracker).write_text(said.format(step))
+        os.utime(saving.folder / tracker, (saving.now, saving.now))
+
+    for step in (900, 1000):
+        saving.now += 3 * HOUR
+        saving.save(name.format(step))
+        saving.now += MINUTE
+        finish(step)
+    assert f"{name.format(1000)} has 4 kB" in saving.look(10 * MINUTE)["content"].summary
+    saving.now += 3 * HOUR
+    new = saving.save(name.format(1100), files=1)
+    seen = saving.look(20 * MINUTE)
+    assert f"{name.format(1000)}, 3h31m old" in seen[""].summary
+    assert seen["content"].status is Status.OK
+    assert f"{new} is being written: {saving.folder}/{tracker}, which names" in seen["content"].summary
+    given_up = saving.look(11 * MINUTE)["content"]
+    assert given_up.status is Status.WARNING
+    assert f"and not {new.name}, marks an unfinished checkpoint, unchanged for 31m" in given_up.summary
+    finish(1100)
+    seen = saving.look()
+    assert f"{new.name}, 31m old" in seen[""].summary
+    assert "it may be cut" in seen["content"].summary
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("global_step900", "nobody keeps it: DeepSpeed's save_latest=False"),
+        ("", "it is just being written"),
+        ("\x00\x01" * 2000, "it is something else"),
+        ("global_step5000", "the run went back to an earlier one"),
+    ],
+)
+def test_a_tracker_that_tells_nothing_of_the_newest_ones_changes_nothing(
+    saving: Saving, said: str, why: str
+) -> None:
+    (saving.folder / "latest").write_text(said)
+    os.utime(saving.folder / "latest", (saving.now, saving.now))
+    for step in (1000, 1100):
+        saving.now += HOUR
+        saving.save(f"global_step{step}")
+    assert "global_step1100 has 4 kB" in saving.look(HOUR)["content"].summary, why
+
+
+def test_a_model_converted_by_megatron_comes_before_every_step(saving: Saving) -> None:
+    (saving.folder / "latest_checkpointed_iteration.txt").write_text("release")
+    os.utime(saving.folder / "latest_checkpointed_iteration.txt", (saving.now, saving.now))
+    saving.now += HOUR
+    path = saving.save("global_step500")
+    (saving.folder / "latest").mkdir()  # something else of that name
+    assert f"{path} is being written" in saving.look(10 * MINUTE)["content"].summary
+
+
 def test_no_room_for_the_next_one_is_critical(saving: Saving, monkeypatch: pytest.MonkeyPatch) -> None:
     saving.save("global_step1")
     saving.look()

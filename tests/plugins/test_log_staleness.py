@@ -274,7 +274,7 @@ def test_a_line_that_never_ends_tells_its_last_number(training: Training, text: 
     assert training.state() is Status.OK
 
 
-@pytest.mark.parametrize("text", [".", "#", "\r{}%", "\x08\x08\x08{}%"])
+@pytest.mark.parametrize("text", ["x", "#", "\r{}%", "\x08\x08\x08{}%", "\r[={}=>"])
 @pytest.mark.parametrize("known", [True, False])
 def test_bytes_that_neither_end_a_line_nor_tell_a_number_are_no_stuck(
     training: Training, text: str, known: bool
@@ -286,10 +286,35 @@ def test_bytes_that_neither_end_a_line_nor_tell_a_number_are_no_stuck(
     assert "silent" in training.look()[""].summary
 
 
-def test_dots_after_a_crash_are_no_work(training: Training) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        ".",
+        " . . .",
+        "\u2026",
+        "\rwaiting |\rwaiting /\rwaiting -\rwaiting \\",
+        "\b|",
+        "\b/\b-",
+        "\r\u280b loading data\r\u2819 loading data",
+        "\rwaiting for ranks.\rwaiting for ranks..\rwaiting for ranks...",
+        "\x1b[2K\x1b[1G\x1b[36m\u25d0\x1b[0m rendezvous",
+    ],
+)
+def test_dots_and_spinners_after_the_last_number_are_no_progress(training: Training, text: str) -> None:
+    assert set(grow(training, text)) == {Status.OK}, "where no number was told nothing is known of its growth"
+    training.write("\n")
+    training.iterate(1, 3)
+    seen = grow(training, text)
+    assert (seen[10], seen[-1]) == (Status.OK, Status.CRITICAL)
+    assert "stuck" in training.look()[""].summary
+    training.write("\niteration 4/ 90 | lm loss: 2.5 |\n")
+    assert training.state() is Status.OK
+
+
+def test_a_line_that_goes_on_after_a_crash_is_no_work(training: Training) -> None:
     training.iterate(1, 3)
     training.write("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n")
-    assert grow(training, ".")[-1] is Status.CRITICAL
+    assert grow(training, "x")[-1] is Status.CRITICAL
 
 
 def test_of_a_line_without_an_end_only_what_is_new_is_read(training: Training) -> None:

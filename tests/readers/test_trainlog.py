@@ -5,11 +5,13 @@
 from __future__ import annotations
 
 import math
+import time
 
 import pytest
 
-from watchdogd.readers.lines import read_lines
-from watchdogd.readers.trainlog import cost, loss, progress, progress_by, seconds, words
+from watchdogd.readers.lines import Line, read_lines
+from watchdogd.readers.measures import cost, loss, seconds
+from watchdogd.readers.trainlog import latest, progress, progress_by, words
 
 MEGATRON = (
     " iteration     7310/  200000 | consumed samples:      7485440 | elapsed time per iteration (ms): 18250.5 |"
@@ -222,3 +224,44 @@ def test_progress_is_told_in_the_words_of_the_log() -> None:
     assert words("bar of 600", 30, 600) == "30/600"
     assert words("epoch", 0.37) == "epoch 0.37"
     assert words("batch of each epoch", 3_000_020) == "epoch 3, batch 20"
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        "Epoch 3: ",
+        "Epoch 3:   7%|# ",
+        "━ Epoch 3/4 ━━ ",
+        "Epoch 3 ",
+        "loss' ",
+        " - loss' 'epoch' ",
+        "epoch 3 - iter ",
+        "Epoch(train)  [",
+        "Iter(train) [    ",
+        "num_updates ",
+        "step=   step: 1,",
+        "tokens per sec ",
+        "val_x_ loss ",
+        "12/",
+        "1",
+        " ",
+    ],
+)
+def test_a_line_of_megabytes_costs_no_more_than_its_length(again: str) -> None:
+    """In the CPU's time, which another process does not lengthen: a search to the line's end from each of
+    its words takes minutes."""
+    text = again * (128 * 1024 // len(again)) + "<"
+    began = time.process_time()
+    for look in (progress, loss, seconds, lambda text: cost(text, 1.0), lambda text: latest(Line(text))):
+        look(text)
+    assert time.process_time() - began < 10
+
+
+def test_of_a_line_of_many_epochs_the_count_belongs_to_the_one_before_it() -> None:
+    line = "Epoch 3: 100%|##| 90/90 [00:09<00:00]" * 40 + "Epoch 4: Epoch 5:   1%| | 1/90 [00:01<01:30]"
+    found = progress(latest(Line(line)))
+    assert found
+    assert words(found.series, found.number) == "batch 451"
+    rich = progress("Epoch 3/9 Epoch 4/9 ━━━━━ 12/90 0:00:01")
+    assert rich
+    assert rich.number == 4 * 90 + 12

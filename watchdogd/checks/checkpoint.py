@@ -6,8 +6,10 @@ import contextlib
 import glob
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from watchdogd.checks import tracker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,10 +22,14 @@ _MARK = re.compile(r"^tmp[-_.]|^\.tmp|[-._](?:tmp|part|partial|incomplete|unfini
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One match of the pattern; `mtime` is its own, of a folder not that of what lies in it."""
+    """One match of the pattern; `mtime` is its own, of a folder not that of what lies in it.
+
+    `mark` is a tracker that names another one, though this one is newer.
+    """
 
     path: str
     mtime: float
+    mark: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +43,28 @@ class Content:
 
 
 def find(pattern: str) -> list[Entry]:
-    """All matches, newest first. What vanishes meanwhile (a clean-up) is left out."""
+    """All matches, newest first. What vanishes meanwhile (a clean-up) is left out, and so are trackers."""
     found = []
     for path in glob.glob(pattern, recursive=True):
+        if os.path.basename(path) in tracker.NAMES and not os.path.isdir(path):
+            continue
         try:
             found.append(Entry(path, os.stat(path).st_mtime))
         except FileNotFoundError:
             continue
-    return sorted(found, key=lambda entry: (entry.mtime, entry.path), reverse=True)
+    return _tracked(sorted(found, key=lambda entry: (entry.mtime, entry.path), reverse=True))
+
+
+def _tracked(entries: list[Entry]) -> list[Entry]:
+    """The same, with the mark of the one that its tracker does not name yet."""
+    folder = os.path.dirname(entries[0].path) if entries else ""
+    known = tracker.find(folder) if folder else None
+    if not known:
+        return entries
+    beside = [(each.path, each.mtime) for each in entries if os.path.dirname(each.path) == folder]
+    path = tracker.unfinished(known, beside)
+    mark = f"{known.path}, which names {known.said} and not {os.path.basename(path)},"
+    return [replace(each, mark=mark) if each.path == path else each for each in entries]
 
 
 def content(entry: Entry) -> Content:
@@ -55,7 +75,7 @@ def content(entry: Entry) -> Content:
     """
     parts: set[str] = set()
     described: set[str] = set()
-    mark = entry.path if _MARK.search(os.path.basename(entry.path)) else ""
+    mark = entry.path if _MARK.search(os.path.basename(entry.path)) else entry.mark
     size, files, newest = 0, 0, entry.mtime
     for path, name, seen in _files(entry.path):
         size, files, newest = size + seen.st_size, files + 1, max(newest, seen.st_mtime)

@@ -2,7 +2,8 @@
 
 `memory` is the check's own. In it: `files` (how far each was read), `tail` (the last lines), `counter`
 (see `counter`), what `numbers` and `wanted` keep, `cause`, `grew` (when a line
-that does not end last grew without a number), `ranks` (see `stopped`), `addresses` (hosts by
+that does not end last grew without a number, and not by dots alone), `drawn` (what such a line last showed,
+by file), `ranks` (see `stopped`), `addresses` (hosts by
 network address, as NCCL tells them), `beat` (the Guard's last one), and whose job it all speaks of.
 """
 
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from watchdogd.checks import level, numbers, stopped, wanted
 from watchdogd.checks.counter import advance
-from watchdogd.readers import causes, logtail, peers, trainlog
+from watchdogd.readers import causes, logtail, measures, peers, spinner, trainlog
 from watchdogd.readers.lines import SHOWN_AT_MOST, Line, read_lines
 from watchdogd.readers.trainlog import Report
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 SHOWN = 10
 """Last log lines that a message shows."""
-GLUED = 1000
-"""Characters of a line, above which it may hold many states that were written one after the other."""
 _OF_ONE_JOB = (
     "skips",
     "losses",
@@ -88,19 +87,25 @@ def take_in(files: list[logtail.Found], wishes: Wanted, memory: dict[str, Any], 
             lines, done = read_lines(data)
             offset = begin + done if done or end - begin < logtail.AT_MOST else end
             _take_lines(lines, wishes, memory, grown)
-            if place and not wishes.progress and _goes_on(data[max(place.size - begin, 0) :]):
+            new = data[max(place.size - begin, 0) :] if place and not wishes.progress else b""
+            if _goes_on(new, memory.setdefault("drawn", {}), file.key):
                 memory["grew"] = grown
         kept[file.key] = [file.path, offset, file.size, file.mtime, grown]
     memory["files"] = kept
+    memory["drawn"] = {key: text for key, text in memory.get("drawn", {}).items() if key in kept}
 
 
-def _goes_on(new: bytes) -> bool:
-    """Whether a line grew that neither ended nor told a number: dots, a bar of percents."""
-    return (
-        bool(new)
-        and b"\n" not in new
-        and all(not trainlog.progress(each.text) for each in read_lines(new)[0])
-    )
+def _goes_on(new: bytes, drawn: dict[str, str], key: str) -> bool:
+    """Whether a line grew that neither ended nor told a number, by more than dots or a spinner: percents, a
+    bar. `drawn` keeps the last state of such a line by the file's key."""
+    lines = read_lines(new)[0] if new and b"\n" not in new else []
+    if any(trainlog.progress(each.text) for each in lines):
+        return False
+    said = [text[:SHOWN_AT_MOST] for each in lines if (text := spinner.without(each.text))]
+    before = drawn.get(key, "") if spinner.redraws(new) else ""
+    if said:
+        drawn[key] = said[-1]
+    return any(text != before for text in said)
 
 
 def _take_lines(lines: list[Line], wishes: Wanted, memory: dict[str, Any], at: float) -> None:
@@ -112,8 +117,7 @@ def _take_lines(lines: list[Line], wishes: Wanted, memory: dict[str, Any], at: f
     known, wishes = trainlog.vocabulary(whole, low), wanted.possible(wishes, low)
     steps = last = 0
     for index, line in enumerate(lines):
-        glued = line.open or len(line.text) > GLUED
-        text = trainlog.latest(line.text, pattern, known) if glued else line.text
+        text = trainlog.latest(line, pattern, known)
         wanted.note(text, wishes, memory, at)
         report = trainlog.progress_by(pattern, text) if pattern else trainlog.progress(text, known)
         if line.rank:
@@ -121,7 +125,7 @@ def _take_lines(lines: list[Line], wishes: Wanted, memory: dict[str, Any], at: f
         if report and advance(counter, report):
             steps, last = steps + 1, index
             numbers.note_progress(report, text, memory, at, first=steps == 1)
-        value = trainlog.loss(text)
+        value = measures.loss(text)
         if value:  # exactly 0 is a placeholder of runs on synthetic data
             numbers.note_loss(value, memory, at)
     _note_cause(lines[last:], memory, at)

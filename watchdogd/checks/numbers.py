@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from watchdogd.checks import level
 from watchdogd.checks.rhythm import learn
 from watchdogd.checks.rhythm import limit as learned_limit
-from watchdogd.readers import trainlog
+from watchdogd.readers import measures
 
 if TYPE_CHECKING:
     from watchdogd.readers.trainlog import Report
@@ -38,8 +38,8 @@ def note_progress(report: Report, text: str, memory: dict[str, Any], at: float, 
     earlier = memory.pop("before", None)
     if earlier is not None and report.number < earlier:
         _rewind(memory, report.number, anew=report.number < earlier / 2)
-    taken = trainlog.seconds(text)
-    _note_pace(report.series, trainlog.cost(text, taken), memory)
+    taken = measures.seconds(text)
+    _note_pace(report.series, measures.cost(text, taken), memory)
     _note_skips(text, memory)
     memory["report"] = {
         "series": report.series,
@@ -73,7 +73,7 @@ def _note_pace(series: str, found: tuple[str, float] | None, memory: dict[str, A
 
 def _note_skips(text: str, memory: dict[str, Any]) -> None:
     """Whether this report's iterations were skipped (their gradients overflowed)."""
-    skipped = trainlog.skipped(text)
+    skipped = measures.skipped(text)
     if skipped is None:
         return
     state = memory.get("skips", {"last": [], "seen": 0, "total": None})

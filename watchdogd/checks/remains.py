@@ -85,7 +85,7 @@ def _last_words(lines: list[Line]) -> tuple[str, str]:
     """The cause that was told after the last progress, and that progress."""
     last, report = 0, ""
     for index, line in enumerate(lines):
-        if found := trainlog.progress(line.text):
+        if found := trainlog.progress(trainlog.latest(line)):
             last, report = index, trainlog.words(found.series, found.number)
     cause = causes.root(causes.find(lines[last:]))
     return (cause.sentence if cause else ""), report

@@ -115,7 +115,7 @@ def _grows(told: str) -> str:
 
 
 def _goes_on(memory: Mapping[str, Any]) -> float:
-    """When a line that never ends last grew (dots, percents): work, unless no training survives its cause."""
+    """When a line that never ends last grew (percents, a bar): work, unless nobody survives its cause."""
     crashed = memory.get("cause", [""])[0] in FATAL
     return 0.0 if crashed else float(memory.get("grew", 0.0))
 

@@ -1,13 +1,12 @@
-"""A training's log lines as numbers: how far it is, its loss, and how long an iteration takes.
+"""How far a training is, as its log lines say.
 
 Known without configuration: Megatron(-DeepSpeed), DeepSpeed, torchtitan, MaxText, nanoGPT, Composer, OLMo,
-NeMo, Lightning, HF Trainer, fairseq, flair, timm, Levanter, and tqdm
-bars. Forms as their public logs show them.
+NeMo, Lightning, HF Trainer, fairseq, flair, timm, Levanter, and tqdm bars. Forms as their public logs show
+them. Every pattern reads a line in a time that grows as its length does: lines of megabytes occur.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,56 +18,10 @@ from watchdogd.readers.lines import OPEN_AT_MOST
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
-_LOSS = re.compile(
-    rf"oss(?:_step|/train/total| train)?['\"]?\s*[:= ]\s*['\"]?({_NUMBER}|[-+]?(?i:nan|inf(?:inity)?))\b"
-)
-_LOSS_NAMES = (
-    "lm ",
-    "lm-",
-    "lm_",
-    "reduced_train_",
-    "train_",
-    "train ",
-    "train/",
-    "train/crossentropy",
-    "total_",
-)
-"""What may stand before `loss`; the first ones are the surest."""
-_NOT_TRAINING = re.compile(r"\b(?:val|eval|test)\w*[ /_-]+(?:\w+[ /_-]+)?$")
-_NAN_ITERATIONS = re.compile(r"number of nan iterations: *[1-9]")
-_NAN_GRADIENT = re.compile(r"['\"]grad_norm['\"]: ['\"]?nan")
-_SECONDS = (
-    ("per iteration (ms)", re.compile(rf"per iteration \(ms\): *({_NUMBER})"), 0.001),
-    ("per iteration (s)", re.compile(rf"per iteration \(s\): *({_NUMBER})"), 1.0),
-    ("train_step_timing in s", re.compile(rf"train_step_timing in s[:=] *({_NUMBER})"), 1.0),
-    ("s/it", re.compile(rf"(?<![\w.])({_NUMBER})s/it\b"), 1.0),
-    ("ms, mfu", re.compile(rf"\btime ({_NUMBER})ms, mfu"), 0.001),
-    ("iter time", re.compile(rf"\biter time: ({_NUMBER}) ?ms"), 0.001),
-    ("seconds:", re.compile(rf"step: \d+, seconds: ({_NUMBER})"), 1.0),
-)
-_RATES = (
-    ("token", "tps:", re.compile(rf"\btps: *({_NUMBER})")),
-    (
-        "token",
-        "tokens",
-        re.compile(rf"tokens(?:_per_|/| per )sec(?:ond)?\w*(?:/\w+)?['\"]?[:= ]+({_NUMBER})"),
-    ),
-    ("token", '"wps"', re.compile(rf"\"wps\": \"?({_NUMBER})")),
-    (
-        "sample",
-        "amples",
-        re.compile(rf"[Ss]amples(?:/s|/sec|[_ ]per[_ ]sec\w*|PerSec)['\"]?[:= ]+({_NUMBER})"),
-    ),
-    ("iteration", "it/s", re.compile(rf"(?<![\w.])({_NUMBER})it/s\b")),
-)
-"""How much a second: what of, a needle and the number; of several in a line the first (a running average)."""
-_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
+    from watchdogd.readers.lines import Line
 
-
-_BATCH = re.compile(r"global[ _]batch[ _]size: *(\d+)")
-_SKIPPED = re.compile(r"skipped iterations: *(\d+)")
-_SKIPPED_RUNNING = re.compile(r"(?<!\w)skipped=(\d+)")
+_GLUED = 1000
+"""Characters of a line, above which it may hold many states that were written one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +35,6 @@ class Report:
     number: float
     total: float | None = None
     mark: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """Skipped iterations: since the last report, or all since the start (`running`)."""
-
-    count: int
-    running: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +70,10 @@ def _format(
     return Format(series, needle, re.compile(pattern), read)
 
 
+_RICH_EPOCH = r"(?:(?!Epoch \d+(?:/\d+)?\s).)*?"
+_BAR_EPOCH = r"(?:(?!Epoch \d+:).)*?"
+"""What may stand between an epoch and the count of its batches: no other epoch, lest a long line of epochs
+be searched to its end from each of them."""
 FORMATS = (
     _format("iteration", "iteration", r"(?<!\w)iteration\s+(\d+)/\s*(\d+)\s*\|"),
     _format("step", "skipped=", r"(?<!\w)step=(\d+), skipped="),
@@ -137,20 +86,20 @@ FORMATS = (
     _format("num_updates", "num_updates", r"num_updates['\"]?[:= ]+['\"]?(\d+)"),
     _format("update", '"update"', r"\"update\": \"?(\d+(?:\.\d+)?)"),
     _format("train", "Progress on:", r"Progress on:train ([\d.]+)(?:k?it)/([\d.]+)"),
-    _format("batch", "━", r"Epoch (\d+)(?:/\d+)?\s.*?(?<![\d.:])(\d+)/(\d+) ", _of_epoch),
+    _format("batch", "━", rf"Epoch (\d+)(?:/\d+)?\s{_RICH_EPOCH}(?<![\d.:])(\d+)/(\d+) ", _of_epoch),
     _format("batch", "Epoch(train)", r"Epoch\(train\)\s+\[(\d+)\]\[\s*(\d+)/(\d+)\]", _of_epoch),
     _format("iter", "Iter(train)", r"Iter\(train\)\s+\[\s*(\d+)/(\d+)\]"),
     _format("batch", "Epoch: [", r"Epoch: \[(\d+)\]\s*\[\s*(\d+)/(\d+)\]", _of_epoch),
     _format("batch", "Epoch: ", r"Epoch: (\d+) \[(\d+)/(\d+) \(", _of_epoch),
     _format("batch", "Train: ", r"Train: (\d+) \[\s*(\d+)/(\d+) \(", _of_epoch),
     _format("step", "current_steps", r"current_steps['\"]?: *(\d+)"),
-    _format("batch", "Epoch ", r"Epoch (\d+):.*?(?<![\d.])(\d+)(?:/(\d+)|it) \[", _of_epoch),
-    _format("epoch", "'epoch'", r"loss'.*'epoch': '?(\d+(?:\.\d+)?)"),
+    _format("batch", "Epoch ", rf"Epoch (\d+):{_BAR_EPOCH}(?<![\d.])(\d+)(?:/(\d+)|it) \[", _of_epoch),
+    _format("epoch", "'epoch'", r"loss'(?:(?!loss').)*'epoch': '?(\d+(?:\.\d+)?)"),
 )
 _EPOCH = 1e6
 _OF_EACH_EPOCH = " of each epoch"
 _BAR_SERIES = "bar of "
-_BAR = re.compile(r"(\d+)/(\d+) \[(?:\d+:\d\d(?::\d\d)?<|[=>.]{3,}\])")
+_BAR = re.compile(r"(?<!\d)(\d+)/(\d+) \[(?:\d+:\d\d(?::\d\d)?<|[=>.]{3,}\])")
 _ENDLESS_BAR = re.compile(r"(?<![\w./])(\d+)it \[\d+:\d\d")
 _ANY_WORDS = ("step", "iter", "batch", "update")
 _ANY = re.compile(
@@ -236,9 +185,11 @@ def words(series: str, number: float, total: float | None = None) -> str:
     return count if series.startswith(_BAR_SERIES) else f"{series} {count}"
 
 
-def latest(text: str, pattern: str | None, known: Vocabulary = ANYTHING) -> str:
-    """Of a line that holds many states, one behind the other, the last; all of it where it holds one."""
-    text = text[-OPEN_AT_MOST:]
+def latest(line: Line, pattern: str | None = None, known: Vocabulary = ANYTHING) -> str:
+    """Of a line that may hold many states, one behind the other, the last; all of it where it holds one."""
+    if not line.open and len(line.text) <= _GLUED:
+        return line.text
+    text = line.text[-OPEN_AT_MOST:]
     if pattern:
         found = list(compiled(pattern).finditer(text))
         return text[found[-2].end() :] if len(found) > 1 else text
@@ -272,83 +223,3 @@ def progress_by(pattern: str, text: str) -> Report | None:
         return Report("progress", _float(match[1] if match.re.groups and match[1] else match[0]))
     except ValueError:
         return None
-
-
-def loss(text: str) -> float | None:
-    """The training loss in this line (may be NaN or infinite), or None. Validation losses do not count.
-
-    Also NaN: a report of Megatron about NaN iterations, which then names no loss, and the loss of 0 that HF
-    Trainer prints beside a gradient that is NaN.
-    """
-    best = None
-    for match in _LOSS.finditer(text) if "oss" in text else ():
-        begin = match.start() - 1
-        if text[begin : begin + 1] not in ("l", "L"):
-            continue
-        rank = _loss_rank(text[max(begin - 24, 0) : begin].lower())
-        if rank is not None and (best is None or rank < best[0]):
-            best = rank, float(match[1])
-    if best is None:
-        return math.nan if "nan iterations" in text and _NAN_ITERATIONS.search(text) else None
-    return math.nan if not best[1] and "grad_norm" in text and _NAN_GRADIENT.search(text) else best[1]
-
-
-def _loss_rank(before: str) -> int | None:
-    """How surely a loss is the training's, by what stands before it: 0 is the surest, None: it is not."""
-    for rank, name in enumerate(_LOSS_NAMES):
-        if before.endswith(name):
-            return rank
-    if before[-1:].isalnum() or before[-1:] in ("_", "/") or _NOT_TRAINING.search(before):
-        return None
-    return len(_LOSS_NAMES)
-
-
-def seconds(text: str) -> float | None:
-    """How long one iteration takes by this line's own words, or None."""
-    for needle, pattern, unit in _SECONDS:
-        if needle in text and (match := pattern.search(text)):
-            return _positive(float(match[1]) * unit)
-    rate = _rate(text, "iteration")
-    return 1.0 / rate if rate else None
-
-
-def cost(text: str, taken: float | None) -> tuple[str, float] | None:
-    """Seconds for one token, sample or iteration, and which of them; None where the line does not say.
-
-    `taken` is what `seconds` says of it. A batch that grows lengthens iterations, not samples or tokens.
-    """
-    for unit in ("token", "sample"):
-        if rate := _rate(text, unit):
-            return unit, 1.0 / rate
-    if taken is None:
-        return None
-    batch = batch_size(text)
-    return ("sample", taken / batch) if batch else ("iteration", taken)
-
-
-def _rate(text: str, unit: str) -> float | None:
-    """Units a second."""
-    for name, needle, pattern in _RATES:
-        if name == unit and needle in text and (match := pattern.search(_THOUSANDS.sub("", text))):
-            return _positive(float(match[1]))
-    return None
-
-
-def _positive(value: float) -> float | None:
-    return value if math.isfinite(value) and value > 0 else None
-
-
-def batch_size(text: str) -> float | None:
-    """Samples in one iteration, as Megatron says it, or None."""
-    match = _BATCH.search(text) if "batch" in text else None
-    return float(match[1]) or None if match else None
-
-
-def skipped(text: str) -> Skipped | None:
-    """Iterations skipped for overflowing gradients, as Megatron and DeepSpeed say it, or None."""
-    if "skipped" not in text:
-        return None
-    if match := _SKIPPED.search(text):
-        return Skipped(int(match[1]), running=False)
-    match = _SKIPPED_RUNNING.search(text)
-    return Skipped(int(match[1]), running=True) if match else None

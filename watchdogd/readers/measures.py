@@ -1,0 +1,147 @@
+"""What a training's log lines measure: its loss, how long an iteration takes, and what was skipped.
+
+Known without configuration: the frameworks of `trainlog`, in the forms that their public logs show.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+_NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
+_LOSS = re.compile(
+    rf"oss(?:_step|/train/total| train)?['\"]?\s*[:= ]\s*['\"]?({_NUMBER}|[-+]?(?i:nan|inf(?:inity)?))\b"
+)
+_LOSS_NAMES = (
+    "lm ",
+    "lm-",
+    "lm_",
+    "reduced_train_",
+    "train_",
+    "train ",
+    "train/",
+    "train/crossentropy",
+    "total_",
+)
+"""What may stand before `loss`; the first ones are the surest."""
+_NOT_TRAINING = re.compile(r"\b(?:val|eval|test)\w*[ /_-]+(?:\w+[ /_-]+)?$")
+_NAN_ITERATIONS = re.compile(r"number of nan iterations: *[1-9]")
+_NAN_GRADIENT = re.compile(r"['\"]grad_norm['\"]: ['\"]?nan")
+_SECONDS = (
+    ("per iteration (ms)", re.compile(rf"per iteration \(ms\): *({_NUMBER})"), 0.001),
+    ("per iteration (s)", re.compile(rf"per iteration \(s\): *({_NUMBER})"), 1.0),
+    ("train_step_timing in s", re.compile(rf"train_step_timing in s[:=] *({_NUMBER})"), 1.0),
+    ("s/it", re.compile(rf"(?<![\w.])({_NUMBER})s/it\b"), 1.0),
+    ("ms, mfu", re.compile(rf"\btime ({_NUMBER})ms, mfu"), 0.001),
+    ("iter time", re.compile(rf"\biter time: ({_NUMBER}) ?ms"), 0.001),
+    ("seconds:", re.compile(rf"step: \d+, seconds: ({_NUMBER})"), 1.0),
+)
+_RATES = (
+    ("token", "tps:", re.compile(rf"\btps: *({_NUMBER})")),
+    (
+        "token",
+        "tokens",
+        re.compile(rf"tokens(?:_per_|/| per )sec(?:ond)?\w*(?:/\w+)?['\"]?[:= ]+({_NUMBER})"),
+    ),
+    ("token", '"wps"', re.compile(rf"\"wps\": \"?({_NUMBER})")),
+    (
+        "sample",
+        "amples",
+        re.compile(rf"[Ss]amples(?:/s|/sec|[_ ]per[_ ]sec\w*|PerSec)['\"]?[:= ]+({_NUMBER})"),
+    ),
+    ("iteration", "it/s", re.compile(rf"(?<![\w.])({_NUMBER})it/s\b")),
+)
+"""How much a second: what of, a needle and the number; of several in a line the first (a running average)."""
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
+_BATCH = re.compile(r"global[ _]batch[ _]size: *(\d+)")
+_SKIPPED = re.compile(r"skipped iterations: *(\d+)")
+_SKIPPED_RUNNING = re.compile(r"(?<!\w)skipped=(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Skipped iterations: since the last report, or all since the start (`running`)."""
+
+    count: int
+    running: bool
+
+
+def loss(text: str) -> float | None:
+    """The training loss in this line (may be NaN or infinite), or None. Validation losses do not count.
+
+    Also NaN: a report of Megatron about NaN iterations, which then names no loss, and the loss of 0 that HF
+    Trainer prints beside a gradient that is NaN.
+    """
+    best = None
+    for match in _LOSS.finditer(text) if "oss" in text else ():
+        begin = match.start() - 1
+        if text[begin : begin + 1] not in ("l", "L"):
+            continue
+        rank = _loss_rank(text[max(begin - 24, 0) : begin].lower())
+        if rank is not None and (best is None or rank < best[0]):
+            best = rank, float(match[1])
+    if best is None:
+        return math.nan if "nan iterations" in text and _NAN_ITERATIONS.search(text) else None
+    return math.nan if not best[1] and "grad_norm" in text and _NAN_GRADIENT.search(text) else best[1]
+
+
+def _loss_rank(before: str) -> int | None:
+    """How surely a loss is the training's, by what stands before it: 0 is the surest, None: it is not."""
+    for rank, name in enumerate(_LOSS_NAMES):
+        if before.endswith(name):
+            return rank
+    if before[-1:].isalnum() or before[-1:] in ("_", "/") or _NOT_TRAINING.search(before):
+        return None
+    return len(_LOSS_NAMES)
+
+
+def seconds(text: str) -> float | None:
+    """How long one iteration takes by this line's own words, or None."""
+    for needle, pattern, unit in _SECONDS:
+        if needle in text and (match := pattern.search(text)):
+            return _positive(float(match[1]) * unit)
+    rate = _rate(text, "iteration")
+    return 1.0 / rate if rate else None
+
+
+def cost(text: str, taken: float | None) -> tuple[str, float] | None:
+    """Seconds for one token, sample or iteration, and which of them; None where the line does not say.
+
+    `taken` is what `seconds` says of it. A batch that grows lengthens iterations, not samples or tokens.
+    """
+    for unit in ("token", "sample"):
+        if rate := _rate(text, unit):
+            return unit, 1.0 / rate
+    if taken is None:
+        return None
+    batch = batch_size(text)
+    return ("sample", taken / batch) if batch else ("iteration", taken)
+
+
+def _rate(text: str, unit: str) -> float | None:
+    """Units a second."""
+    for name, needle, pattern in _RATES:
+        if name == unit and needle in text and (match := pattern.search(_THOUSANDS.sub("", text))):
+            return _positive(float(match[1]))
+    return None
+
+
+def _positive(value: float) -> float | None:
+    return value if math.isfinite(value) and value > 0 else None
+
+
+def batch_size(text: str) -> float | None:
+    """Samples in one iteration, as Megatron says it, or None."""
+    match = _BATCH.search(text) if "batch" in text else None
+    return float(match[1]) or None if match else None
+
+
+def skipped(text: str) -> Skipped | None:
+    """Iterations skipped for overflowing gradients, as Megatron and DeepSpeed say it, or None."""
+    if "skipped" not in text:
+        return None
+    if match := _SKIPPED.search(text):
+        return Skipped(int(match[1]), running=False)
+    match = _SKIPPED_RUNNING.search(text)
+    return Skipped(int(match[1]), running=True) if match else None
