@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import selectors
+import select
 import signal
 import subprocess
 import time
@@ -33,6 +33,7 @@ _SLURM_PREFIXES = (
     "SCANCEL_",
 )
 _GRACE = 0.5
+_NEVER = Event()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,8 @@ _left: set[int] = set()
 
 def abandoned() -> tuple[int, ...]:
     """The ids of processes of our commands that survived their kill: they wait in the kernel."""
+    if not _left:
+        return ()
     found = {group: members(group) for group in _left}
     _left.intersection_update(group for group, pids in found.items() if pids)
     return tuple(pid for pids in found.values() for pid in pids)
@@ -134,6 +137,41 @@ def environment(
     return {**kept, "LC_ALL": "C", **(extra or {})}
 
 
+class _Pipes:
+    """The pipes of a command: our ends, and its own until it is started. No file objects: they cost more."""
+
+    def __init__(self, *, feeding: bool) -> None:
+        self._open: list[int] = []
+        self.input = -1
+        self.its_input = subprocess.DEVNULL
+        try:
+            self.output, self.its_output = self._pipe()
+            self.errors, self.its_errors = self._pipe()
+            if feeding:
+                self.its_input, self.input = self._pipe()
+                os.set_blocking(self.input, False)
+        except OSError:
+            self.close()
+            raise
+
+    def _pipe(self) -> tuple[int, int]:
+        ends = os.pipe()
+        self._open += ends
+        return ends
+
+    def hand_over(self) -> None:
+        """The command has its ends: ours alone stay open."""
+        for end in (self.its_output, self.its_errors, self.its_input):
+            self.close(end)
+
+    def close(self, *ends: int) -> None:
+        """Close these ends, or all that are open."""
+        for end in ends or tuple(self._open):
+            if end in self._open:
+                self._open.remove(end)
+                os.close(end)
+
+
 def ask(
     argv: Sequence[str],
     *,
@@ -142,7 +180,7 @@ def ask(
     env: Mapping[str, str] | None = None,
     cwd: str | None = None,
     output_limit: int = OUTPUT_LIMIT,
-    ending: Event | None = None,
+    ending: Event = _NEVER,
 ) -> Answer:
     """Run `argv` without a shell, at most `deadline` seconds, and return what it said.
 
@@ -152,80 +190,89 @@ def ask(
     begin = time.monotonic()
     words = tuple(argv)
     try:
-        process = subprocess.Popen(
-            words,
-            stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=dict(env) if env is not None else environment(),
-            cwd=cwd,
-            start_new_session=True,
-            bufsize=0,
-        )
+        process, pipes = _start(words, env if env is not None else environment(), cwd, feeding=bool(stdin))
     except OSError as error:
         trouble = f"{words[0]} cannot be run: {error.strerror or error}"
         return Answer(words, None, "", "", time.monotonic() - begin, trouble)
     try:
-        over = ending or Event()
-        streams, truncated = _read(process, stdin.encode(), begin + deadline, output_limit, over)
-        answered = _ended(process, begin + deadline, over)
+        streams, truncated = _read(process, pipes, stdin.encode(), begin + deadline, output_limit, ending)
+        answered = _ended(process, begin + deadline, ending)
     finally:
         _end_group(process)
+        pipes.close()
     code = process.returncode if answered else None
-    why = "was killed, since watchdogd ended" if over.is_set() else f"did not answer within {deadline:g} s"
+    why = "was killed, since watchdogd ended" if ending.is_set() else f"did not answer within {deadline:g} s"
     trouble = "" if answered else f"{words[0]} {why}"
     output, errors = (stream.decode("utf-8", "backslashreplace") for stream in streams)
     return Answer(words, code, output, errors, time.monotonic() - begin, trouble, truncated)
 
 
+def _start(
+    words: tuple[str, ...], env: Mapping[str, str], cwd: str | None, *, feeding: bool
+) -> tuple[subprocess.Popen[bytes], _Pipes]:
+    pipes = _Pipes(feeding=feeding)
+    try:
+        process = subprocess.Popen(
+            words,
+            stdin=pipes.its_input,
+            stdout=pipes.its_output,
+            stderr=pipes.its_errors,
+            env=env,
+            cwd=cwd,
+            start_new_session=True,
+        )
+    except BaseException:
+        pipes.close()
+        raise
+    pipes.hand_over()
+    return process, pipes
+
+
 def _read(
-    process: subprocess.Popen[bytes], stdin: bytes, until: float, limit: int, ending: Event
+    process: subprocess.Popen[bytes], pipes: _Pipes, stdin: bytes, until: float, limit: int, ending: Event
 ) -> tuple[tuple[bytes, bytes], bool]:
     """Both streams up to `limit` bytes each, until the process closes them, ends, or its time is over."""
-    kept = {"out": bytearray(), "err": bytearray()}
+    kept = {pipes.output: bytearray(), pipes.errors: bytearray()}
     truncated = False
-    with selectors.PollSelector() as selector:  # epoll would cost a file and five more calls
-        for stream, key in ((process.stdout, "out"), (process.stderr, "err")):
-            if stream is not None:
-                selector.register(stream, selectors.EVENT_READ, key)
-        if process.stdin is not None:
-            os.set_blocking(process.stdin.fileno(), False)
-            selector.register(process.stdin, selectors.EVENT_WRITE, "in")
-        while selector.get_map() and (left := until - time.monotonic()) > 0 and not ending.is_set():
-            ready = selector.select(min(left, 0.2))
-            for event, _ in ready:
-                if event.data == "in":
-                    stdin = _feed(selector, process, stdin)
-                    continue
-                chunk = os.read(event.fd, 65536)
-                if not chunk:
-                    selector.unregister(event.fileobj)
-                    continue
-                room = limit - len(kept[event.data])
-                kept[event.data] += chunk[:room]
+    poller = select.poll()  # a selector's bookkeeping costs as much again as all the calls to the kernel
+    for end in kept:
+        poller.register(end, select.POLLIN)
+    if stdin:
+        poller.register(pipes.input, select.POLLOUT)
+    listening = len(kept) + bool(stdin)
+    while listening and (left := until - time.monotonic()) > 0 and not ending.is_set():
+        ready = poller.poll(min(left, 0.2) * 1000)
+        for end, _ in ready:
+            if end == pipes.input:
+                stdin = _feed(end, stdin)
+                over = not stdin
+            else:
+                chunk = os.read(end, 65536)
+                room = limit - len(kept[end])
+                kept[end] += chunk[:room]
                 truncated = truncated or len(chunk) > room
-            if not ready and process.poll() is not None:
-                break  # a grandchild holds the pipes open: what the command itself said is all here
-    return (bytes(kept["out"]), bytes(kept["err"])), truncated
+                over = not chunk
+            if over:
+                poller.unregister(end)
+                pipes.close(end)
+                listening -= 1
+        if not ready and process.poll() is not None:
+            break  # a grandchild holds the pipes open: what the command itself said is all here
+    output, errors = map(bytes, kept.values())
+    return (output, errors), truncated
 
 
-def _feed(selector: selectors.BaseSelector, process: subprocess.Popen[bytes], stdin: bytes) -> bytes:
+def _feed(pipe: int, stdin: bytes) -> bytes:
     """Write what the pipe takes of `stdin`; returns what is left."""
-    pipe = process.stdin
-    assert pipe is not None
     try:
-        stdin = stdin[os.write(pipe.fileno(), stdin[:65536]) :]
+        return stdin[os.write(pipe, stdin[:65536]) :]
     except BrokenPipeError:
-        stdin = b""
-    if not stdin:
-        selector.unregister(pipe)
-        pipe.close()
-    return stdin
+        return b""
 
 
 def _ended(process: subprocess.Popen[bytes], until: float, ending: Event) -> bool:
     """Whether the process itself ended in time; it may have closed its streams long before."""
-    while process.returncode is None:
+    while process.poll() is None:
         left = until - time.monotonic()
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(min(max(left, 0.05), 0.2))
@@ -235,10 +282,6 @@ def _ended(process: subprocess.Popen[bytes], until: float, ending: Event) -> boo
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill what is left of the command and its children, and close our ends; a stuck one is left behind."""
+    """Kill what is left of the command and its children; a stuck one is left behind."""
     if kill_group(process, _GRACE):
         _left.add(process.pid)
-    for stream in (process.stdin, process.stdout, process.stderr):
-        if stream is not None:
-            with contextlib.suppress(OSError):
-                stream.close()

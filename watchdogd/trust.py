@@ -10,22 +10,59 @@ import grp
 import os
 import shlex
 import stat
+import time
 from pathlib import Path
+
+FRESH = 1.0
+"""Seconds for which what was found of a folder holds for the files in it."""
 
 
 def distrust(path: Path, group: int | None = None) -> str:
     """Why this file or folder shall not be used, in one line with the mend; empty where it may."""
-    real = place = os.path.realpath(path)
+    real = os.path.realpath(path)
+    return _distrust(real, group) or _above(os.path.dirname(real), group)
+
+
+class Folders:
+    """Looks at many files of few folders: at each file itself, at its folders once every `FRESH` seconds."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, int | None], tuple[float, str, str]] = {}
+
+    def distrust(self, path: str, group: int | None = None) -> str:
+        """As `distrust` says it."""
+        folder, name = os.path.split(path)
+        if os.path.islink(path):
+            return distrust(Path(path), group)
+        real, reason = self._folder(folder, group)
+        return _distrust(f"{real}/{name}", group) or reason
+
+    def _folder(self, folder: str, group: int | None) -> tuple[str, str]:
+        """Where it lies, and why it shall not be used."""
+        now = time.monotonic()
+        at, real, reason = self._found.get((folder, group), (-FRESH, "", ""))
+        if now - at >= FRESH:
+            real = os.path.realpath(folder)
+            reason = _above(real, group)
+            self._found[folder, group] = now, real, reason
+        return real, reason
+
+
+def _above(place: str, group: int | None) -> str:
+    """Why nothing in this folder shall be used."""
     while True:  # plain text: for each drop-in, each minute, a Path would cost more than the looks themselves
-        try:
-            found = os.stat(place)
-        except OSError as error:
-            return f"{place} cannot be looked at: {error.strerror}"
-        reason = _reason(place, found, group, itself=place == real)
-        above = os.path.dirname(place)
+        reason, above = _distrust(place, group, itself=False), os.path.dirname(place)
         if reason or above == place:
             return reason
         place = above
+
+
+def _distrust(place: str, group: int | None, *, itself: bool = True) -> str:
+    try:
+        found = os.stat(place)
+    except OSError as error:
+        return f"{place} cannot be looked at: {error.strerror}"
+    return _reason(place, found, group, itself=itself)
 
 
 def exposed(path: Path, group: int | None = None) -> str:

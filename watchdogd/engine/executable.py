@@ -6,12 +6,11 @@ import contextlib
 import shlex
 import time
 from functools import cache
-from pathlib import Path
 
 from watchdogd import command
 from watchdogd.plugin import Result, Status, check, critical, unknown
 from watchdogd.readers import nagios
-from watchdogd.trust import distrust
+from watchdogd.trust import Folders
 from watchdogd.units import format_duration
 
 OUTPUT_LIMIT = 1_000_000
@@ -20,6 +19,7 @@ _BUSY = 3.0
 """Seconds for which a program is tried again that somebody still writes."""
 _FIRST_LINE = 4096
 _NOT_FOR_DROPINS = frozenset({"WATCHDOGD_LINK"})
+_folders = Folders()
 
 
 @cache
@@ -34,7 +34,7 @@ def environment(home: str) -> dict[str, str]:
 @check
 def executable(path: str, home: str, group: int | None, deadline: float) -> Result:
     """A program that speaks the Nagios plugin API, run in home for at most `deadline` seconds."""
-    reason = distrust(Path(path), group)
+    reason = _folders.distrust(path, group)
     if reason:
         return critical(f"is refused: {reason}")
     answer = _ask(path, home, deadline)

@@ -36,6 +36,8 @@ IMPATIENCE = 1.0
 """Seconds that calls may wait behind another before they are given to a further worker."""
 NAP, MANY = 0.005, 16
 """Seconds for which answers may gather while more than so many are expected: each look at them costs."""
+KEPT = 150.0
+"""Seconds without a call after which a lane's worker is let go: a start costs as much as many programs."""
 STARTING = 15.0
 """Seconds that a new process may take until it says that it is ready; deadlines count from then on."""
 
@@ -105,6 +107,7 @@ class Workers:
 
     def submit(self, calls: Sequence[Call]) -> None:
         """Take calls on; their keys must not be outstanding."""
+        self._retire()
         self._waiting.extend(calls)
 
     def collect(self, patience: float) -> list[Reply]:
@@ -266,9 +269,15 @@ class Workers:
                 self._attend(worker)
 
     def _superfluous(self, worker: _Worker) -> bool:
-        """Whether it is kept no longer; of other lanes than the first none is, since they come seldom."""
+        """Whether it is kept no longer."""
         shared, waiting = self._shared(worker.lane), any(not call.alone for call in self._waiting)
-        return not waiting and (bool(worker.lane) or (len(shared) > self._warm and worker is not shared[0]))
+        return not waiting and len(shared) > self._warm and worker is not shared[0]
+
+    def _retire(self) -> None:
+        """Let go of the workers of other lanes than the first whose calls come seldom."""
+        long_ago = time.monotonic() - KEPT
+        for worker in [w for w in self._workers if w.lane and not w.calls and w.since < long_ago]:
+            self._drop(worker)
 
     def _died(self, worker: _Worker) -> None:
         """The call that it worked on killed it; the others behind it go to another worker."""
