@@ -8,11 +8,12 @@ from pathlib import Path
 
 from benchmarks import measure, ours, peers
 from benchmarks.table import Line
+from watchdogd.home import Home
 
-CHECKS, PROGRAMS, OF_NAGIOS = 1000, 300, 200
+CHECKS, PROGRAMS, OF_NAGIOS = 1000, 1000, 200
 
 
-def home(folder: Path, checks: int) -> ours.Home:
+def home(folder: Path, checks: int) -> Home:
     """Half of the checks look at the age of a log, half at a file system."""
     lines = []
     for number in range(checks // 2):
@@ -23,7 +24,7 @@ def home(folder: Path, checks: int) -> ours.Home:
     return ours.new_home(folder, "\n".join(lines) + "\n")
 
 
-def programs(folder: Path) -> ours.Home:
+def programs(folder: Path) -> Home:
     """A home with executables in one drop-in folder."""
     made = ours.new_home(folder, "")
     crontab = made.path / "cron.every-1m"
@@ -35,7 +36,7 @@ def programs(folder: Path) -> ours.Home:
     return made
 
 
-def cost(home: ours.Home, checks: int, turns: int = 5) -> float:
+def cost(home: Home, checks: int, turns: int = 5) -> float:
     """CPU seconds of one check, in daemon and workers and programs together."""
     with ours.rounds(home) as engine:
         engine.one()

@@ -58,7 +58,7 @@ def rounds(home: Home) -> Iterator[Rounds]:
     setup = Setup.load(home)
     patient = Patient(str(home.path), deadline=60.0)
     storage = Storage(setup.config.history.url, home, patient)
-    workers = Workers(hidden=setup.hidden)
+    workers = Workers()
     turned: list[Rounds] = []
     start = time.time()
     engine = Engine(
