@@ -64,9 +64,8 @@ from watchdogd.readers.quota.lustre import Target
 from watchdogd.units import format_duration
 
 Source = Literal["auto", "statvfs", "lustre", "gpfs", "beegfs", "posix", "cephfs", "du"]
-RATE_KEPT = 600.0
-"""Seconds for which a measured filling rate is good: it comes from days of readings."""
-FEW = 60
+RATE_KEPT, KEPT_SHARE = 600.0, 1 / 6
+"""Seconds for which a measured filling rate is good, and for which share of the time that it comes from."""
 TARGET_WARN, TARGET_CRIT = 0.05, 0.01
 """Free shares of a single storage target of Lustre."""
 LATE, TOO_OLD = 300.0, 6 * 3600.0
@@ -253,7 +252,8 @@ def _left(verdict: Verdict, outlook: Outlook, memory: dict[str, Any], *, alone: 
         return None
     now, rates = outlook.now, memory.setdefault("rates", {})
     measured = rates.get(f"{limit.kind} {limit.of}")
-    if measured is None or len(points) <= FEW or not 0 <= now - measured[0] < RATE_KEPT:
+    kept = min(RATE_KEPT, KEPT_SHARE * (points[-1][0] - points[0][0]))
+    if measured is None or not 0 <= now - measured[0] < kept:
         rate = filling_rate([*points, (max(limit.at or now, points[-1][0]), limit.used)])
         measured = rates[f"{limit.kind} {limit.of}"] = [now, rate]
     return time_to_full(verdict.free, measured[1], points)

@@ -21,7 +21,7 @@ import enum
 import inspect
 import re
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, overload
 
@@ -166,9 +166,9 @@ class Run:
 class History:
     """What earlier rounds measured for this check: series of (time, value), oldest first."""
 
-    points: Mapping[tuple[str, str], tuple[tuple[float, float], ...]] = field(default_factory=dict)
+    points: Mapping[tuple[str, str], Sequence[tuple[float, float]]] = field(default_factory=dict)
 
-    def series(self, metric: str, subject: str = "") -> tuple[tuple[float, float], ...]:
+    def series(self, metric: str, subject: str = "") -> Sequence[tuple[float, float]]:
         """One metric of one subject."""
         return self.points.get((subject, metric), ())
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import fields
+from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,3 +27,24 @@ def swift(cls: Class) -> Class:
 
     cls.__reduce__ = reduce  # type: ignore[assignment] # mypy takes it for one that is bound
     return cls
+
+
+class Steady(dict[str, Any]):
+    """A mapping that is sent every round and never changed: pickled once, and unpickled once in each worker,
+    where it is a plain dict."""
+
+    __slots__ = ("_packed",)
+    _packed: bytes
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        try:
+            return _received, (self._packed,)
+        except AttributeError:
+            self._packed = pickle.dumps(dict(self), pickle.HIGHEST_PROTOCOL)
+            return _received, (self._packed,)
+
+
+@lru_cache(maxsize=10_000)
+def _received(packed: bytes) -> dict[str, Any]:
+    value: dict[str, Any] = pickle.loads(packed)  # noqa: S301 - a Steady of ours
+    return value

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from watchdogd.config import Config
-from watchdogd.engine import grounds
 from watchdogd.engine.catalog import discover
 from watchdogd.engine.checks import Check, build
 from watchdogd.engine.grounds import Ground, Probes, placed, queue_result, touch
 from watchdogd.engine.setup import Setup
 from watchdogd.home import Home
 from watchdogd.jobs import Snapshot
+from watchdogd.mounttable import mount_table
 from watchdogd.plugin import Status
 from watchdogd.unanswered import must_answer
 
@@ -52,7 +52,7 @@ def test_what_is_mounted_later_is_a_ground_of_its_own_and_what_was_told_of_stays
 ) -> None:
     def mount(*points: str) -> None:
         lines = [f"{n} 0 0:{n} / {point} rw - tmpfs tmpfs rw" for n, point in enumerate(("/", *points))]
-        monkeypatch.setattr(grounds, "_mountinfo", lambda: "\n".join(lines))
+        monkeypatch.setattr(mount_table, "text", lambda: "\n".join(lines))
 
     def follows(setup: Setup) -> tuple[str, ...]:
         return next(check.follows for check in setup.checks if check.name == "d/disk_quota")

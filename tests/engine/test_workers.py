@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import textwrap
 import time
@@ -142,8 +143,8 @@ def test_each_call_is_run_once_however_often_it_changes_hands(
 
 
 def test_calls_larger_than_a_socket_holds_do_not_stop_the_daemon(workers: Workers, plugins: str) -> None:
-    big = {"n": 1, "text": "x" * 3_000_000}
-    calls = [Call(f"fine {n}", Source(plugins, "fine"), injected={"memory": big}) for n in range(3)]
+    big = json.dumps({"n": 1, "text": "x" * 3_000_000}, separators=(",", ":"))
+    calls = [Call(f"fine {n}", Source(plugins, "fine"), memory=big) for n in range(3)]
     workers.submit([Call("hangs", Source(plugins, "hangs"), timeout=2.0), *calls])
     begin = time.monotonic()
     workers.collect(0.0)
@@ -169,10 +170,10 @@ def _is_ours(process: psutil.Process, parent: int) -> bool:
 
 
 def test_memory_comes_back_only_where_it_changed(workers: Workers, plugins: str) -> None:
-    call = Call("remembers", Source(plugins, "remembers"), injected={"memory": {"n": 4}})
-    workers.submit([call, Call("fine", Source(plugins, "fine"), injected={"memory": {"n": 4}})])
+    call = Call("remembers", Source(plugins, "remembers"), memory='{"n":4}')
+    workers.submit([call, Call("fine", Source(plugins, "fine"), memory='{"n":4}')])
     found = replies(workers)
-    assert found["remembers"].memory == {"n": 5}
+    assert found["remembers"].memory == '{"n":5}'
     assert found["fine"].memory is None
 
 

@@ -44,7 +44,7 @@ def filled(home: Home) -> Store:
             book=book(standing(about=incident(summary='Ωmega "quoted"\nline')), owed=(incident(9),)),
             events=(opening(),),
             notifications=(notification("a@mail"), notification("b@slack", state="sent", sent_at=NOW)),
-            memories={"run-17/log_staleness": {"offset": 1200, "name": "Zürich 🐕"}},
+            memories={"run-17/log_staleness": '{"offset":1200,"name":"Zürich 🐕"}'},
             started={"run-17/log_staleness": NOW - 1.125},
             gaps=(Gap(1.5, 2.5, "moved"),),
             touches=("alice pressed ☠",),

@@ -6,10 +6,11 @@ import errno
 import os
 import platform
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from watchdogd.engine.patient import Patient, StuckError
+from watchdogd.mounttable import mount_table
 from watchdogd.plugin import Result, critical, ok, unknown
 from watchdogd.readers.mounts import Mount, mount_of, read_fstab, read_mounts
 from watchdogd.unanswered import unanswered
@@ -48,29 +49,39 @@ def look(path: str, memory: dict[str, Any], now: float) -> Sight | Result:
 
 
 def _look(path: str) -> Sight:
+    seen, stat = os.stat(path), os.statvfs(path)
+    mount, missing = _lies_on(path, (seen.st_dev, seen.st_ino), mount_table.text(), _fstab())
+    return Sight(seen.st_dev, stat, mount, missing)
+
+
+@lru_cache(maxsize=1024)
+def _lies_on(
+    path: str, _identity: tuple[int, int], mounted: str, fstab: str
+) -> tuple[Mount | None, Mount | None]:
+    """What a path lies on, and what /etc/fstab would have there instead. It stays so as long as the path
+    leads to the same directory, and what is mounted stays."""
     real = os.path.realpath(path)
-    device, stat = os.stat(path).st_dev, os.statvfs(path)
-    mount = mount_of(real, mounts())
-    wanted = mount_of(real, _fstab())
-    missing = wanted if wanted and mount and len(wanted.point) > len(mount.point) else None
-    return Sight(device, stat, mount, missing)
+    mount, wanted = mount_of(real, read_mounts(mounted)), mount_of(real, read_fstab(fstab))
+    return mount, wanted if wanted and mount and len(wanted.point) > len(mount.point) else None
 
 
 def mounts() -> tuple[Mount, ...]:
     """All that is mounted; none without Linux's /proc: then an unmounted path shows only as missing."""
-    return read_mounts(_text("/proc/self/mountinfo"))
+    return read_mounts(mount_table.text())
 
 
-def _fstab() -> tuple[Mount, ...]:
-    return read_fstab(_text(_FSTAB))
-
-
-def _text(path: str) -> str:
+def _fstab() -> str:
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.read()
+        seen = os.stat(_FSTAB)
+        return _text(_FSTAB, (seen.st_mtime_ns, seen.st_size, seen.st_ino))
     except OSError:
         return ""
+
+
+@lru_cache(maxsize=1)
+def _text(path: str, _as_of: tuple[int, int, int]) -> str:
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        return file.read()
 
 
 def judge(path: str, sight: Sight, memory: dict[str, Any], now: float) -> Result:

@@ -41,7 +41,7 @@ def filling_rate(points: Sequence[Point]) -> float | None:
     What grew and stands still for far longer than it ever paused, half a day at least, grows no more.
     """
     known = _without_repeats(points)
-    if not known:
+    if _too_few(known):
         return None
     if _stands_still(_lower_envelope(known), points[-1][0]):
         return 0.0
@@ -50,11 +50,15 @@ def filling_rate(points: Sequence[Point]) -> float | None:
 
 
 def _rate(known: Sequence[Point]) -> float | None:
-    if len({level for _, level in known}) < NEEDED:
+    if _too_few(known):
         return None
     kept = _thinned(_lower_envelope(known))
     slopes = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in itertools.combinations(kept, 2) if b[0] > a[0]]
     return max(statistics.median(slopes), 0.0) if slopes else None
+
+
+def _too_few(known: Sequence[Point]) -> bool:
+    return len({level for _, level in known}) < NEEDED
 
 
 def _beyond(known: Sequence[Point], span: float) -> Sequence[Point]:

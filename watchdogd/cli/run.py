@@ -12,6 +12,7 @@ from watchdogd.engine import goodconfig, logs
 from watchdogd.engine.assembly import assembled
 from watchdogd.engine.daemon import Daemon
 from watchdogd.engine.setup import Setup
+from watchdogd.engine.sweeping import sweep_seldom
 from watchdogd.errors import ConfigError
 from watchdogd.home import Home
 from watchdogd.notify.heartbeat import heartbeat_of
@@ -43,6 +44,7 @@ def run(args: argparse.Namespace) -> int:
         print_line(
             f"watching {home.path}: {count} check{'' if count == 1 else 's'}; end with Ctrl-C", at_once=True
         )
+        sweep_seldom()
         with assembled(home, setup) as parts:
             parts.engine.troubles["config"] = broken
             Daemon(parts, tenure, heartbeat_of(setup.config)).run()

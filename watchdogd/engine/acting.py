@@ -8,6 +8,7 @@ whatever ends the daemon: what a crash leaves open is told as that.
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import threading
 from dataclasses import dataclass, replace
@@ -56,13 +57,14 @@ class Scene:
 
 
 class Acting:
-    """Remembers the deeds. `dry`: nothing is done, what would be is told; `certain`: see Rules."""
+    """Remembers the deeds; `kept` is what was, as JSON text. `dry`: nothing is done, what would be is told;
+    `certain`: see Rules."""
 
-    def __init__(self, home: Home, kept: Mapping[str, Any], *, dry: bool, certain: bool) -> None:
+    def __init__(self, home: Home, kept: str, *, dry: bool, certain: bool) -> None:
         self._home = home
         self._dry = dry
         self._certain = certain
-        self._deeds = tuple(_remembered(kept))
+        self._deeds = tuple(_remembered(json.loads(kept)))
         self._fresh: list[Errand] = []
         self._crew = Crew(do)
         self._ending = threading.Event()
@@ -80,7 +82,7 @@ class Acting:
         now: float,
         *,
         ordering: bool = True,
-    ) -> tuple[tuple[Event, ...], dict[str, dict[str, Any]]]:
+    ) -> tuple[tuple[Event, ...], dict[str, str]]:
         """The round's events with what is to be told of deeds, and what is to be kept with the round.
 
         `ordering`: new deeds may be ordered; `begin` then has to follow.
@@ -95,8 +97,8 @@ class Acting:
         notices = tuple(
             _notice(scene, deed, details, now) for deed, details in told if deed.action != EVIDENCE
         )
-        kept = {} if self._deeds == before else {KEPT: {"deeds": [each.as_json() for each in self._deeds]}}
-        return events + notices, kept
+        kept = json.dumps({"deeds": [each.as_json() for each in self._deeds]})
+        return events + notices, {} if self._deeds == before else {KEPT: kept}
 
     def begin(self, *, stored: bool) -> None:
         """Begin what was ordered, once the round is stored. What is not harmless waits where it is not."""

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from watchdogd.engine.catalog import Source
 
 RECALL = None
+NOTHING = "{}"
+"""The memory, as JSON text, of a plugin that remembers nothing."""
 
 
 @swift
@@ -23,15 +25,16 @@ RECALL = None
 class Call:
     """One function to run in a worker. `key` is its name; no second call of a key runs beside the first.
 
-    `timeout` in seconds. `alone`: in a process of its own (foreign code). Others share workers
-    with those of their `lane`: slow programs do not keep quick checks waiting. `injected` is given to
-    plugins by name; plain functions get `parameters` alone.
+    `injected` is given to plugins by name, and so is their own `memory`, which travels as JSON text; plain
+    functions get `parameters` alone. `timeout` in seconds. `alone`: in a process of its own (foreign code).
+    Others share workers with those of their `lane`: slow programs do not keep quick checks waiting.
     """
 
     key: str
     source: Source
     parameters: Mapping[str, Any] = field(default_factory=dict)
     injected: Mapping[str, Any] = field(default_factory=dict)
+    memory: str = NOTHING
     timeout: float = 30.0
     alone: bool = False
     lane: str = ""
@@ -49,14 +52,14 @@ class Returned:
 class Reply:
     """What came of a Call: `value` (a plugin's results, a function's return value), or `trouble` in one line.
 
-    `memory` is the plugin's memory where it changed. `late`: it did not answer in time. `unanswered`: what it
-    looked at did not. `left`: ids of processes that the call started and that could not even be killed;
-    `hang`: what to say of them.
+    `memory` is the plugin's memory, as JSON text, where it changed. `late`: it did not answer in time.
+    `unanswered`: what it looked at did not. `left`: ids of processes that the call started and that could not
+    even be killed; `hang`: what to say of them.
     """
 
     key: str
     value: Any = None
-    memory: dict[str, Any] | None = None
+    memory: str | None = None
     trouble: str = ""
     late: bool = False
     unanswered: bool = False

@@ -16,6 +16,7 @@ from watchdogd.incident import Policy
 from watchdogd.nearest import nearest
 from watchdogd.place import file_name
 from watchdogd.plugin import REQUIRED, Parameter, Run
+from watchdogd.swift import Steady
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -222,7 +223,7 @@ class _Builder:
         yield Check(
             name=name,
             entry=entry,
-            parameters=self._parameters(entry, given, where),
+            parameters=Steady(self._parameters(entry, given, where)),
             target=target,
             run=run,
             every=section.every or entry.every or daemon.interval,

@@ -19,6 +19,7 @@ from watchdogd.errors import ConfigError
 from watchdogd.jobs import OWN_MARK
 from watchdogd.place import file_name
 from watchdogd.plugin import Status
+from watchdogd.swift import Steady
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -173,7 +174,7 @@ class _Builder:
         return Check(
             name=dropin.name,
             entry=entry,
-            parameters=parameters,
+            parameters=Steady(parameters),
             target=dropin.name,
             run=None,
             every=every,

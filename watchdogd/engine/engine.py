@@ -109,7 +109,7 @@ class Engine:
         self._untold: tuple[Result, ...] = ()
         self._unusable = ""
         self._unwritten = ""
-        kept = past.memories.get(KEPT, {})
+        kept = past.memories.get(KEPT, "{}")
         self._acting = Acting(home, kept, dry=dry, certain=not storage.unread)
 
     # ------------------------------------------------------------------ the round

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.engine import handout
-from watchdogd.engine.call import Call
+from watchdogd.engine.call import NOTHING, Call
 from watchdogd.engine.crontab import is_dropin
 from watchdogd.engine.due import due, next_due
 from watchdogd.engine.footing import Footing
@@ -111,7 +111,7 @@ class Execution:
 
     def _call(self, check: Check, marks: dict[str, str], pasts: Mapping[str, PastOfCheck]) -> Call:
         wants = check.entry.wants
-        injected: dict[str, Any] = {"memory": self._memories.get(check.name, {})}
+        injected: dict[str, Any] = {}
         if "run" in wants:
             run = check.run
             finished = marks.get(file_name(run.name), "") if run and marks else ""
@@ -128,6 +128,7 @@ class Execution:
             entry.source,
             check.parameters,
             injected,
+            self._memories.get(check.name, NOTHING),
             check.timeout,
             alone=entry.foreign and not entry.program,
             lane="programs" if entry.program else "",
@@ -161,11 +162,11 @@ class Execution:
         """Whether something that was started has not answered yet."""
         return self._workers.busy
 
-    def gather(self, patience: float | None) -> tuple[tuple[Observation, ...], dict[str, dict[str, Any]]]:
+    def gather(self, patience: float | None) -> tuple[tuple[Observation, ...], dict[str, str]]:
         """Observations and changed memories from what comes within `patience` seconds; None: from all."""
         end = time.monotonic() + (patience if patience is not None else float("inf"))
         observations: list[Observation] = []
-        memories: dict[str, dict[str, Any]] = {}
+        memories: dict[str, str] = {}
         while self._workers.busy and (left := end - time.monotonic()) > 0:
             for reply in self._workers.collect(min(left, 60.0)):
                 if (snapshot := self.looks.take(reply, self._clock())) is not None:
@@ -185,9 +186,7 @@ class Execution:
         self._troubles["workers"] = _hanging(stuck)
         return (*self._footing.doubts(), *observations, *held), memories
 
-    def _observed(
-        self, check: Check, reply: Reply, memories: dict[str, dict[str, Any]]
-    ) -> tuple[Observation, ...]:
+    def _observed(self, check: Check, reply: Reply, memories: dict[str, str]) -> tuple[Observation, ...]:
         if reply.memory is not None:
             memories[check.name] = reply.memory
         results: Sequence[Result] = reply.value or ()
@@ -211,12 +210,12 @@ class Execution:
         for name, at in self._started.items():
             if at and is_dropin(name) and name not in after:
                 self._forgotten[name] = 0.0
-                self._memories[name] = {}
+                self._memories[name] = NOTHING
             elif name in before and before[name] != after.get(name):
                 self._forgotten[name] = 0.0
         self._started |= self._forgotten
 
-    def forgotten(self) -> tuple[dict[str, float], dict[str, dict[str, Any]]]:
+    def forgotten(self) -> tuple[dict[str, float], dict[str, str]]:
         """The starts and memories of what was forgotten since the last call, to be recorded."""
         starts, self._forgotten = self._forgotten, {}
         return starts, {name: self._memories[name] for name in starts if name in self._memories}

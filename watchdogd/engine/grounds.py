@@ -17,6 +17,7 @@ from watchdogd.engine.call import Call
 from watchdogd.engine.catalog import Source
 from watchdogd.engine.looks import backend_of, needs_look
 from watchdogd.engine.patient import Patient, StuckError
+from watchdogd.mounttable import mount_table
 from watchdogd.plugin import Result, Status, ok, unknown
 from watchdogd.readers.mounts import mount_of, read_mounts
 from watchdogd.unanswered import unanswered
@@ -77,7 +78,7 @@ class Land:
 
 def mounted() -> int:
     """A mark of what is mounted now."""
-    return hash(_mountinfo())
+    return hash(mount_table.text())
 
 
 def placed(
@@ -248,20 +249,11 @@ def _points(folders: Iterable[str], before: Land) -> tuple[dict[str, str], Land]
         resolved = [before.resolved.get(folder, folder) for folder in folders]
     finally:
         patient.close()
-    text = _mountinfo()
+    text = mount_table.text()
     mounts = read_mounts(text)
     found = [mount_of(path, mounts) for path in resolved]
     points = {folder: mount.point if mount else "/" for folder, mount in zip(folders, found, strict=True)}
     return points, Land(hash(text), dict(zip(folders, resolved, strict=True)))
-
-
-def _mountinfo() -> str:
-    """All that is mounted here; empty without Linux's /proc."""
-    try:
-        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
-            return file.read()
-    except OSError:
-        return ""
 
 
 def _resolved(folders: Sequence[str]) -> list[str]:

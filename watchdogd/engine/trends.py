@@ -10,12 +10,12 @@ from watchdogd.incident import Kind
 from watchdogd.notify.sparkline import trend
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from watchdogd.engine.checks import Check
     from watchdogd.incident import Event
 
-    Series = Callable[[str, float], Mapping[tuple[str, str], tuple[tuple[float, float], ...]]]
+    Series = Callable[[str, float], Mapping[tuple[str, str], Sequence[tuple[float, float]]]]
 
 COURSES = {"disk_quota": "free", "memory_leak": "left"}
 """By plugin, the metric (in bytes, or a number of inodes) whose course its messages show."""

@@ -5,31 +5,19 @@ Each round asks for it, and it changes once an hour: reading two weeks of it cos
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from watchdogd.course import Course
 from watchdogd.history.parts import folded_parts
 from watchdogd.history.tables import subjects
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection
 
     from sqlalchemy import Connection
 
     from watchdogd.history.parts import Series
     from watchdogd.history.retention import Thinned
-
-
-class _Course(NamedTuple):
-    """One series, oldest first: sixteen bytes a point."""
-
-    times: array[float]
-    values: array[float]
-
-    def since(self, begin: float) -> Iterator[tuple[float, float]]:
-        place = bisect_left(self.times, begin)
-        return zip(self.times[place:], self.values[place:], strict=True)
 
 
 class Folded:
@@ -38,7 +26,7 @@ class Folded:
     def __init__(self) -> None:
         self._kept: Thinned | None = None
         self._reach: dict[str, float] = {}
-        self._courses: dict[int, _Course] = {}
+        self._courses: dict[int, Course] = {}
 
     def clear(self) -> None:
         """Forget all: it is not what the database holds any more."""
@@ -57,14 +45,10 @@ class Folded:
             for identity, at, _low, mean, _high, count in connection.execute(query):
                 if count:
                     found.setdefault(identity, []).append((at / 1000, mean))
-        for identity, points in found.items():
-            points.sort()
-            self._courses[identity] = _Course(
-                array("d", [at for at, _ in points]), array("d", [value for _, value in points])
-            )
+        self._courses |= {identity: Course(sorted(points)) for identity, points in found.items()}
         self._reach |= dict.fromkeys(missing, since)
 
-    def points(self, series: Series, since: float) -> Iterator[tuple[float, float]]:
+    def points(self, series: Series, since: float) -> Course:
         """What `look` found of a series."""
         course = self._courses.get(series.id)
-        return course.since(since) if course else iter(())
+        return course.since(since) if course else Course()

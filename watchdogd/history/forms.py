@@ -11,7 +11,7 @@ from math import isnan
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from pydantic import TypeAdapter
 
@@ -44,19 +44,6 @@ def unpacked(form: Callable[..., Value], text: str) -> Value:
     """The value that `packed` wrote. ValueError where the text cannot be one."""
     value: Value = adapter(form).validate_json(text)
     return value
-
-
-def packed_memory(memory: Mapping[str, Any]) -> str:
-    """A plugin's memory as JSON text.
-
-    What is no JSON becomes its text: one plugin's mistake must not keep the round from being stored.
-    """
-    from pydantic_core import PydanticSerializationError, to_json
-
-    try:
-        return to_json(memory, fallback=str, inf_nan_mode="constants").decode()
-    except PydanticSerializationError:
-        return storable(json.dumps(memory, default=str, ensure_ascii=False))
 
 
 def storable(text: str) -> str:

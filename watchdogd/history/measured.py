@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import func, select
 
+from watchdogd.course import Course
 from watchdogd.history.parts import Series, coarse, folded_parts, raw_part, series_of
 from watchdogd.history.record import Measure
 from watchdogd.history.tables import subjects
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Select
 
-Points = tuple[tuple[float, float], ...]
-PastOfCheck = dict[tuple[str, str], Points]
+PastOfCheck = dict[tuple[str, str], Course]
 """By subject and metric, each oldest first."""
 
 
@@ -34,13 +34,11 @@ def points(
     kept = coarse(connection)
     if tail is None or tail.begin > kept.raw:
         tail = Tail(connection, kept.raw)
-    wanted = (subjects.c.check.in_(checks),)
-    known = series_of(connection, wanted)
     tail.folded.look(connection, kept, checks, since)
     by_check: dict[str, PastOfCheck] = {check: {} for check in checks}
-    for each in known:
+    for each in tail.series(connection, checks):
         newest = tail.points(each.id, max(since, kept.raw))
-        if found := (*tail.folded.points(each, since), *sorted(newest)):
+        if found := tail.folded.points(each, since).then(newest):
             by_check[each.check][each.subject, each.metric] = found
     return by_check, tail
 

@@ -26,13 +26,19 @@ def past(connection: Connection) -> tuple[Past, tuple[str, ...]]:
     return Past(
         book=book,
         memories={
-            check: json.loads(kept)
+            check: _sound(kept)
             for check, kept in _pairs(connection, memories.c.check, memories.c.value).items()
         },
         started=_pairs(connection, starts.c.check, starts.c.at),
         last_round=float(round_at) if round_at else None,
         waiting=tuple(notifications_of(connection, state="waiting")),
     ), troubles
+
+
+def _sound(text: str) -> str:
+    """A memory as it is kept. ValueError where it is no JSON."""
+    json.loads(text)
+    return text
 
 
 def _pairs(connection: Connection, key: ColumnElement[Any], value: ColumnElement[Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from watchdogd.incident import Book
 from watchdogd.plugin import Status
@@ -29,8 +29,8 @@ class Record:
     """One round, stored in one transaction: all of it or nothing.
 
     `book` is the whole book after the round; the store writes what differs from what it wrote last.
-    `memories` are the plugin memories that changed, by check; `started` the times at which checks were
-    last started; `touches` who pressed what (switches, acks, silences), one line of text each.
+    `memories` are the plugin memories that changed, by check, as JSON text; `started` the times at which
+    checks were last started; `touches` who pressed what (switches, acks, silences), one line of text each.
     """
 
     at: float
@@ -38,7 +38,7 @@ class Record:
     book: Book = field(default_factory=Book)
     events: tuple[Event, ...] = ()
     notifications: tuple[Notification, ...] = ()
-    memories: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    memories: Mapping[str, str] = field(default_factory=dict)
     started: Mapping[str, float] = field(default_factory=dict)
     gaps: tuple[Gap, ...] = ()
     touches: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ class Past:
     """What a starting daemon finds in the history. `last_round` is None in a new home."""
 
     book: Book = field(default_factory=Book)
-    memories: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    memories: Mapping[str, str] = field(default_factory=dict)
     started: Mapping[str, float] = field(default_factory=dict)
     last_round: float | None = None
     waiting: tuple[Notification, ...] = ()

@@ -6,50 +6,63 @@ last hour's readings of all checks read, every round.
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
+from watchdogd.course import Course
 from watchdogd.history.folded import Folded
-from watchdogd.history.tables import readings
+from watchdogd.history.parts import series_of
+from watchdogd.history.tables import readings, subjects
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Iterator
 
     from sqlalchemy import Connection
 
+    from watchdogd.history.parts import Series
     from watchdogd.history.statements import Row
 
 
 class Tail:
-    """Readings from `begin` on (seconds since the epoch), sixteen bytes each, and before it `folded`."""
+    """Readings from `begin` on (seconds since the epoch), and before it `folded`."""
 
     def __init__(self, connection: Connection, begin: int) -> None:
         self.begin = begin
         self.folded = Folded()
-        self._times: dict[int, array[float]] = {}
-        self._values: dict[int, array[float]] = {}
+        self._courses: dict[int, Course] = {}
+        self._series: dict[str, list[Series]] = {}
         query = select(readings).where(readings.c.at >= begin * 1000).order_by(readings.c.at)
         self.add(connection.execute(query).all())
 
     def add(self, rows: Iterable[Row]) -> None:
         """Take in rows of the table `readings`; those whose value was no number are left out."""
         for at, series, value in rows:
+            course = self._courses.get(series)
+            if course is None:
+                course = self._courses[series] = Course()
+                self._series = {}  # it may be one of a check whose series are known
             if value is not None:
-                self._times.setdefault(series, array("d")).append(at / 1000)
-                self._values.setdefault(series, array("d")).append(value)
+                course.add(at / 1000, value)
 
-    def points(self, series: int, since: float) -> set[tuple[float, float]]:
-        """The readings of one series since a time; a set, for a round that was stored twice."""
-        times = self._times.get(series, ())
-        return {point for point in zip(times, self._values.get(series, ()), strict=True) if point[0] >= since}
+    def series(self, connection: Connection, checks: Collection[str]) -> Iterator[Series]:
+        """The series of checks; the database is asked for those that it was not asked for before."""
+        missing = [check for check in checks if check not in self._series]
+        if missing:
+            self._series |= {check: [] for check in missing}
+            for each in series_of(connection, (subjects.c.check.in_(missing),)):
+                self._series[each.check].append(each)
+        for check in checks:
+            yield from self._series[check]
+
+    def points(self, series: int, since: float) -> Course:
+        """The readings of one series since a time."""
+        course = self._courses.get(series)
+        return course.since(since) if course else Course()
 
     def trim(self, begin: int) -> None:
-        """Forget what lies before `begin`, as far as it was stored in order."""
-        for series, times in self._times.items():
-            place = bisect_left(times, begin)
-            del times[:place], self._values[series][:place]
+        """Forget what lies before `begin`."""
+        for course in self._courses.values():
+            course.forget(begin)
         self.begin = max(self.begin, begin)
         self.folded.clear()

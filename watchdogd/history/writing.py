@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 from sqlalchemy import select
 
 from watchdogd.history import retention
-from watchdogd.history.forms import number, packed, packed_memory, storable
+from watchdogd.history.forms import number, packed, storable
 from watchdogd.history.ids import Ids
 from watchdogd.history.rows import event_row, incident_row, milliseconds, notification_row, standing_row
 from watchdogd.history.statements import statements
@@ -52,7 +52,9 @@ class Writer:
         self._write_incidents(connection, record)
         do.events.run(connection, [event_row(event) for event in record.events])
         do.notifications.run(connection, [notification_row(each) for each in record.notifications])
-        do.memories.run(connection, [(storable(k), packed_memory(v)) for k, v in record.memories.items()])
+        do.memories.run(
+            connection, [(storable(check), storable(kept)) for check, kept in record.memories.items()]
+        )
         started = [(self._starts.of((check,)), storable(check), at) for check, at in record.started.items()]
         do.starts.run(connection, started)
         do.gaps.run(connection, [(gap.begin, gap.end, storable(gap.reason)) for gap in record.gaps])

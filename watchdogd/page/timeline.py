@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_right
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-Points = tuple[tuple[float, float], ...]
+Points = Sequence[tuple[float, float]]
 Interval = tuple[float, float]
 
 HOLDS = 2 * 3600.0
