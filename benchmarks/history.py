@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import random
 import sqlite3
 import statistics
@@ -104,7 +105,7 @@ def recording(folder: Path, count: int, turns: int = 15) -> None:
             lean = Record(at, seen)
             judged = replace(lean, book=book(seen, turn), started={each.check: at for each in seen})
             whole = replace(
-                judged, memories={each.check: {"offset": turn, "seen": [at, at]} for each in seen}
+                judged, memories={each.check: json.dumps({"offset": turn, "seen": [at, at]}) for each in seen}
             )
             spent[names[0]].append(cpu(partial(_insert, connection, _rows(seen))))
             for name, store, record in zip(names[1:], stores, (lean, judged, whole), strict=True):
