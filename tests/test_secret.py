@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import logging
 import smtplib
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -45,14 +47,39 @@ def test_a_token_that_the_server_repeats_is_masked(endpoint: WebServer) -> None:
         Bot(CANARY, "#training", endpoint.url).send(letter(), ())
 
 
-@pytest.mark.parametrize("said", [CANARY, "Y2FuYXJ5LTdmM2E5MQ=="])
-def test_a_password_that_the_server_repeats_is_masked(monkeypatch: pytest.MonkeyPatch, said: str) -> None:
+@pytest.mark.parametrize("sent", ["canary/7f 3ä", "x"])
+def test_a_login_in_an_address_is_masked_in_all_its_forms(endpoint: WebServer, sent: str) -> None:
+    endpoint.behave(lambda request: Answer(404, str(request.headers)))
+    url = endpoint.url.replace("//", f"//watch:{quote(sent, safe='')}@")
+    with pytest.raises(DeliveryError, match="answered 404") as caught:
+        JsonWebhook(f"{url}/hook").send(letter(), ())
+    basic = base64.b64encode(f"watch:{sent}".encode("latin-1")).decode()
+    assert basic in str(endpoint.requests[-1].headers)
+    assert basic[:8] not in str(caught.value)
+    assert "****" in str(caught.value)
+
+
+def test_a_login_that_cannot_be_sent_is_told_when_it_is_configured() -> None:
+    with pytest.raises(ConfigError, match="login has characters that HTTP cannot send"):
+        JsonWebhook("https://u:p%E2%82%AC@host.test/x")
+    with pytest.raises(ConfigError, match="letters of ASCII alone"):
+        Mail(Account(("smtp://localhost",), "w@x.test", ("a@x.test",), "w", "pä"))
+
+
+SENT = [CANARY, base64.b64encode(CANARY.encode()), base64.b64encode(f"\0w\0{CANARY}".encode())]
+
+
+@pytest.mark.parametrize("said", SENT)
+def test_a_password_that_the_server_repeats_is_masked(
+    monkeypatch: pytest.MonkeyPatch, said: str | bytes
+) -> None:
     def refuse(*_: object) -> None:
-        raise smtplib.SMTPAuthenticationError(535, f"5.7.8 authentication failed: {said}".encode())
+        word = said if isinstance(said, bytes) else said.encode()
+        raise smtplib.SMTPAuthenticationError(535, b"5.7.8 authentication failed: " + word)
 
     monkeypatch.setattr("watchdogd.notify.mail._connected", refuse)
     account = Account(("smtp://localhost",), "w@x.test", ("a@x.test",), "w", CANARY)
-    with pytest.raises(DeliveryError, match=r"535 5.7.8 authentication failed: \*\*\*\*"):
+    with pytest.raises(DeliveryError, match=r"535 5.7.8 authentication failed: \*\*\*\*=*$"):
         Mail(account).send(letter(), ())
 
 

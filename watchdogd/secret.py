@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from watchdogd import trust
 from watchdogd.errors import ConfigError
@@ -76,9 +77,18 @@ class Secret:
 
 
 def masked(text: str, words: Iterable[str]) -> str:
-    """`text`, which others wrote, without these words: a server may repeat what it was sent."""
-    found = sorted({re.escape(word) for word in words if word}, key=len, reverse=True)
-    return re.sub("|".join(found), MASK, text) if found else text
+    """`text`, which others wrote, without these words: a server may repeat what it was sent, also as it was
+    sent (percent-encoded, or in base64 as logins are)."""
+    found = sorted({form for word in words if word for form in _forms(word)}, key=len, reverse=True)
+    return re.sub("|".join(map(re.escape, found)), MASK, text) if found else text
+
+
+def _forms(word: str) -> tuple[str, ...]:
+    sent = word.encode("utf-8", "surrogateescape")
+    coded = [
+        base64.b64encode(each).decode().rstrip("=") for each in (sent, word.encode("latin-1", "replace"))
+    ]
+    return word, quote(sent), quote(sent, safe=""), *coded
 
 
 def telling(url: str) -> tuple[str, ...]:
@@ -89,8 +99,10 @@ def telling(url: str) -> tuple[str, ...]:
         return (url,)
     user = parts.netloc.rpartition("@")[0]
     behind = f"{parts.path}?{parts.query}" if parts.query else parts.path
-    pieces = (behind, parts.path, user, *re.split(r"[/?&=:]", f"{user}/{behind}"))
+    pieces = (behind, parts.path, *re.split(r"[/?&=:]", f"{user}/{behind}"))
     found = {url, *(piece for piece in pieces if len(piece) >= _TELLING)}
+    if ":" in user:  # a password, however short it is
+        found |= {user, user.partition(":")[2]}
     return tuple(found | {unquote(piece) for piece in found})
 
 

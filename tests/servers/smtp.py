@@ -1,6 +1,7 @@
 """A real SMTP server on loopback (aiosmtpd) that misbehaves on demand."""
 
 import asyncio
+import base64
 import ssl
 import subprocess
 import threading
@@ -79,11 +80,13 @@ def refuse_recipient(address: str, code: int = 550) -> Refuse:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """What the server asks of its clients; `implicit`: TLS from the first byte (smtps)."""
+    """What the server asks of its clients; `implicit`: TLS from the first byte (smtps). `repeats`: a login
+    that is refused is repeated in the refusal, in words and in base64."""
 
     starttls: Literal["none", "offered", "required"] = "none"
     login: tuple[str, str] | None = None
     implicit: bool = False
+    repeats: bool = False
 
 
 class Mailbox:
@@ -244,7 +247,13 @@ class _Service:
     ) -> AuthResult:
         known = self.security.login
         right = isinstance(data, LoginPassword) and (data.login.decode(), data.password.decode()) == known
-        return AuthResult(success=right, handled=False, auth_data=data)
+        said = _repeated(data) if self.security.repeats and isinstance(data, LoginPassword) else None
+        return AuthResult(success=right, handled=False, message=None if right else said, auth_data=data)
+
+
+def _repeated(data: LoginPassword) -> str:
+    coded = [base64.b64encode(each).decode() for each in (data.password, b"\0".join((b"", *data)))]
+    return f"535 5.7.8 {data.login.decode()}: not {data.password.decode()}, {', '.join(coded)}"
 
 
 class _Handler:

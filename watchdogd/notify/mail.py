@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import email.utils
 import functools
@@ -55,6 +54,8 @@ class Mail:
             bare = _address(address)
             if "@" not in bare or not bare.isascii() or not address.isprintable():
                 raise ConfigError(f"'{one_line(address, 100)}' is no mail address: write it as name@host")
+        if not (account.user + account.password).isascii():
+            raise ConfigError("user and password: a mail server takes letters of ASCII alone")
         self._account = account
         self._timeout = timeout
 
@@ -66,7 +67,7 @@ class Mail:
         refused = self._handed_over(letter, lack)
         have += [address for address in lack if address not in refused]
         if refused:
-            raise _refusal(refused, have, self._account.password)
+            raise _refusal(refused, have, self._account)
         return " ".join(have)
 
     def _handed_over(self, letter: EmailMessage, to: Sequence[str]) -> Refused:
@@ -92,7 +93,7 @@ class Mail:
                 return _transaction(smtp, letter, _address(self._account.sender), to)
         except smtplib.SMTPResponseException as error:
             permanent = 500 <= error.smtp_code < 600
-            said = f"{error.smtp_code} {_said(error.smtp_error, self._account.password)}"
+            said = f"{error.smtp_code} {_said(error.smtp_error, self._account)}"
             raise DeliveryError(f"{name} refused: {said}", permanent=permanent) from None
         except ssl.SSLError:
             raise DeliveryError(f"{name}: its certificate is not trusted here, or it speaks no TLS") from None
@@ -176,10 +177,10 @@ def _transaction(smtp: smtplib.SMTP, letter: EmailMessage, sender: str, to: Sequ
     return refused
 
 
-def _refusal(refused: Refused, have: Sequence[str], password: str) -> DeliveryError:
+def _refusal(refused: Refused, have: Sequence[str], account: Account) -> DeliveryError:
     """What it means that a server took a letter for some recipients, or for none."""
     told = "; ".join(
-        f"{address} refused: {code} {_said(text, password)}" for address, (code, text) in refused.items()
+        f"{address} refused: {code} {_said(text, account)}" for address, (code, text) in refused.items()
     )
     permanent = all(500 <= code < 600 for code, _ in refused.values())
     if have:
@@ -187,11 +188,11 @@ def _refusal(refused: Refused, have: Sequence[str], password: str) -> DeliveryEr
     return DeliveryError(told, permanent=permanent)
 
 
-def _said(answer: bytes | str, password: str) -> str:
-    """A server's words in one line; where it repeats the password, as it is or as AUTH sends it, masked."""
+def _said(answer: bytes | str, account: Account) -> str:
+    """A server's words in one line; where it repeats the password, alone or as AUTH PLAIN has it, masked."""
     text = answer if isinstance(answer, str) else answer.decode("utf-8", "replace")
-    sent = base64.b64encode(password.encode()).decode()
-    return one_line(masked(text, (password, sent)), 200)
+    sent = f"\0{account.user}\0{account.password}" if account.password else ""
+    return one_line(masked(text, (account.password, sent)), 200)
 
 
 def compose(notification: Notification, roots: Sequence[Notification], account: Account) -> EmailMessage:

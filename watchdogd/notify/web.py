@@ -10,7 +10,7 @@ import socket
 import threading
 import time
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import requests
 from requests.adapters import HTTPAdapter
@@ -79,6 +79,9 @@ class Web:
             self.host = ""
         if not self.host or parts.scheme not in ("http", "https"):
             raise ConfigError(f"{what} is no address: write it as https://host/path")
+        login = unquote(parts.netloc.rpartition("@")[0]) + token
+        if not all(ord(character) < 256 for character in login):  # requests has them in Latin-1
+            raise ConfigError(f"{what}: its login has characters that HTTP cannot send")
         self._timeout = timeout
         self._secrets = (*telling(url), token)
         self._session = requests.Session()
