@@ -177,6 +177,10 @@ class Cluster:
         """Ends slurmctld: squeue, sbatch and scontrol are refused."""
         self._site.daemons.slurmctld.stop()
 
+    def kill_controller(self) -> None:
+        """kill -9 of slurmctld: what it has not written to its spool is lost."""
+        self._site.daemons.slurmctld.kill()
+
     def start_controller(self) -> None:
         """Starts it again; returns when it answers."""
         self._site.daemons.start_slurmctld()

@@ -327,6 +327,25 @@ def test_an_unknown_run_names_the_nearest(home: Home, capsys: Says) -> None:
     assert capsys.readouterr().err == "watchdogd: there is no run 'run17'; did you mean 'run-17'?\n"
 
 
+def test_a_slip_in_one_name_keeps_no_other_run_from_being_stopped(home: Home, capsys: Says) -> None:
+    lay_out(home)
+    lay_out(home, run="glide", kill_switch=str(home.path / "glide.kill"))
+    assert main(["kill-switch", "glied", "run-17", "nobody", "glide", "--wait", "60s"]) == 1
+    out, err = capsys.readouterr()
+    assert [line.partition(":")[0] for line in out.splitlines()] == [
+        "kill switch of run-17 is set",
+        "kill switch of glide is set",
+    ]
+    assert (home.path / "glide.kill").exists()
+    assert err.splitlines() == [
+        "watchdogd: there is no run 'glied'; did you mean 'glide'?",
+        "watchdogd: there is no run 'nobody'; there are glide, run-17",
+    ]
+    assert main(["kill-switch", "glied", "nobody"]) == 1
+    assert main(["kill-switch", "glied", "glide", "--clear"]) == 1
+    assert not (home.path / "glide.kill").exists()
+
+
 def test_a_home_that_is_none(tmp_path: Path, capsys: Says) -> None:
     assert main(["kill-switch", "r", "--home", str(tmp_path / "none")]) == 1
     assert "no watchdogd home at" in capsys.readouterr().err

@@ -30,6 +30,7 @@ class Watch:
         self.switch = cluster.new_folder() / "kill-switch"
         self.run = Run("run-17", NAME, kill_switch=str(self.switch), users=frozenset({"alice", "bob"}))
         self.memory: dict[str, Any] = {}
+        self.wanted: dict[str, Any] = {}
         self.known: Mapping[str, float] = {}
         self.notices: list[str] = []
         self.statuses: list[Status] = []
@@ -40,7 +41,7 @@ class Watch:
         seen = snapshot.look([NAME], self.run.users, self.known, 20.0, now)
         self.known = seen.known
         memory = json.loads(json.dumps(self.memory))
-        parameters = {name: each.default for name, each in LIVENESS.parameters.items()}
+        parameters = {name: each.default for name, each in LIVENESS.parameters.items()} | self.wanted
         injected = {"run": self.run, "snapshot": seen, "memory": memory, "now": now}
         first, *others = LIVENESS.results(parameters, injected)
         self.memory = memory
@@ -141,3 +142,25 @@ def test_a_requeue_after_a_node_failure_is_told_with_it(slurm: Cluster, watch: W
     watch.until("waits since", "(BeginTime)")
     assert len(watch.notices) == 1
     assert Status.CRITICAL not in watch.statuses
+
+
+def test_a_killed_controller_is_no_gone_run_and_a_dead_node_is_its_end(slurm: Cluster, watch: Watch) -> None:
+    job_id = submit(slurm, "exec sleep 3600", "--no-requeue", "--partition=gpu")
+    running = watch.until(f"job {job_id} runs since", " on node")
+    node = running.summary.partition(" on ")[2].partition(",")[0]
+    slurm.run_as("root", ["scontrol", "update", f"JobId={job_id}", "Comment=has-been-saved"])
+    spool = (
+        slurm.folder / "state" / "job_state"
+    )  # written behind: what came since is lost with the controller
+    wait_until(lambda: b"has-been-saved" in spool.read_bytes(), 60, "slurmctld saved its jobs")
+    slurm.kill_controller()
+    assert watch.look().status is Status.UNKNOWN
+    slurm.start_controller()
+    watch.until(f"job {job_id} runs since")
+    assert Status.CRITICAL not in watch.statuses
+    watch.wanted["absent_after"] = 3.0  # accounting knows at once, but a requeue might follow
+    slurm.run_as("root", ["scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test"])
+    gone = watch.until(f"neither running nor scheduled: job {job_id} ended NODE_FAIL")
+    assert gone.status is Status.CRITICAL
+    assert f" on {node}" in gone.summary
+    assert watch.notices == []

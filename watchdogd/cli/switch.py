@@ -43,10 +43,10 @@ def run(args: argparse.Namespace) -> int:
     names = _names(args, home)
     if not names:
         raise UsageError(f"{args.verb}: name a run, or --all")
-    found = [switches.find(home, name, args.verb.partition("-")[0]) for name in dict.fromkeys(names)]
-    if args.all and not args.show and not args.yes and not _agreed(args, found):
+    found, unknown = _find(args, home, names)
+    if args.all and found and not args.show and not args.yes and not _agreed(args, found):
         return 1
-    code = _act(args, found)
+    code = max([_act(args, found), *map(_complain, unknown)])
     if patience is None or code or args.show or args.clear:
         return code
     from watchdogd.cli.obeyed import wait
@@ -66,6 +66,23 @@ def _patience(args: argparse.Namespace) -> float | None:
     except UnitError:
         args.runs.append(args.wait)
         return float("inf")
+
+
+def _find(args: argparse.Namespace, home: str, names: list[str]) -> tuple[list[Switch], list[WatchdogError]]:
+    """The switches, and what is wrong with the names that have none: in an emergency a slip in one name
+    keeps no other run from being stopped."""
+    found, unknown = [], []
+    for name in dict.fromkeys(names):
+        try:
+            found.append(switches.find(home, name, args.verb.partition("-")[0]))
+        except WatchdogError as error:
+            unknown.append(error)
+    return found, unknown
+
+
+def _complain(error: WatchdogError) -> int:
+    print(f"watchdogd: {error}", file=sys.stderr)
+    return error.exit_code
 
 
 def _names(args: argparse.Namespace, home: str) -> list[str]:
@@ -110,7 +127,7 @@ def _act(args: argparse.Namespace, found: list[Switch]) -> int:
         try:
             touch, line = _one(args, switch)
         except WatchdogError as error:
-            print(f"watchdogd: {error}", file=sys.stderr)
+            _complain(error)
             code = 1
             continue
         code = max(code, 1 if args.show and touch is None else 0)
