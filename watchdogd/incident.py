@@ -185,7 +185,8 @@ class Event:
 
     A notice has none, but for what watchdogd did about one. `summary` goes into the first line. `notes` are
     further lines: what follows from the same cause and is not told by itself, that it cannot be found out
-    now, how long nobody acknowledged. `done` is what watchdogd did about it, one line a deed.
+    now, how long nobody acknowledged. `done` is what watchdogd did about it, one line a deed. `status` is the
+    word of a notice: WARNING where what watchdogd did came to nothing.
     """
 
     kind: Kind
@@ -199,3 +200,4 @@ class Event:
     quiet: bool = False
     notes: tuple[str, ...] = ()
     done: tuple[str, ...] = ()
+    status: Status = Status.OK

@@ -84,7 +84,11 @@ class Place:
     def take(self, seen: Round | None) -> None:
         assert seen
         self.told += [f"{each.kind.name} {each.summary}" for each in seen.events if not each.quiet]
-        self.bodies += [each.message.body for each in seen.notifications]
+        done = [deed for each in seen.events if not each.quiet for deed in each.done]
+        self.told += [f"DID {deed}" for deed in done if not any(deed in line for line in self.told)]
+        letters = [each.message for each in seen.notifications]
+        self.bodies += [each.body for each in letters]
+        assert all(f"{each.headline}\n{each.body}".count(deed) <= 1 for each in letters for deed in done)
 
     def settle(self, parts: Assembly) -> None:
         """Some more rounds, in which nothing new may happen."""
@@ -231,7 +235,9 @@ def test_a_dry_run_of_actions(place: Place) -> None:
 def test_a_dry_daemon_says_what_it_would_do_and_does_nothing(place: Place) -> None:
     place.configure('on_hang = ["cancel"]')
     with assembled(place.home, begin(place), looking=True) as parts:
-        place.take(parts.engine.rehearse())
+        seen = parts.engine.rehearse()
+    place.take(seen)
+    assert [each.kind.name for each in seen.events] == ["OPENED"], "what is done at once is told with it"
     assert "dry run, nothing was done" in place.about("cancel for")[0]
     assert list(place.home.evidence.iterdir()) == []
     assert place.training.poll() is None
@@ -250,12 +256,13 @@ def test_an_acknowledged_incident_is_somebodys(place: Place) -> None:
 
 
 def test_a_tick_ends_when_all_is_done(place: Place) -> None:
-    place.configure('on_hang = ["stacks", "cancel"]')
+    place.configure('on_hang = ["stacks", { exec = ["false"] }, "cancel"]')
     with assembled(place.home, begin(place)) as parts:
         place.take(parts.engine.round(patience=60.0))
         told = parts.engine.conclude(60, lambda: True, go_on=True)
     assert [each.message.headline.split(" for ")[0] for each in told] == [
         "[OK] glide: stacks",
+        "[WARNING] glide: exec false",
         "[OK] glide: cancel",
     ]
     assert place.training.wait(240) == -signal.SIGTERM

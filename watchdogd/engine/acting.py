@@ -93,9 +93,12 @@ class Acting:
         self._deeds = forget(self._deeds, frozenset(opened), now)
         if ordering:
             told += self._order(scene, now)
-        events = tuple(self._with_deeds(event) for event in events)
+        events = tuple(self._with_deeds(event, told) for event in events)
+        spoken = {event.incident.id: event.run for event in events if event.incident and _speaks(event)}
         notices = tuple(
-            _notice(scene, deed, details, now) for deed, details in told if deed.action != EVIDENCE
+            _notice(scene, deed, details, now)
+            for deed, details in told
+            if deed.action != EVIDENCE and spoken.get(deed.incident) != deed.run
         )
         kept = json.dumps({"deeds": [each.as_json() for each in self._deeds]})
         return events + notices, {} if self._deeds == before else {KEPT: kept}
@@ -231,8 +234,11 @@ class Acting:
             ending=self._ending,
         )
 
-    def _with_deeds(self, event: Event) -> Event:
-        """What was done about it; and where the evidence lies, which is known before it is written."""
+    def _with_deeds(self, event: Event, told: Iterable[tuple[Deed, str]]) -> Event:
+        """What was done about it; and where the evidence lies, which is known before it is written.
+
+        Of deeds that are `told` only now, with no notice of their own then, the details too.
+        """
         if event.incident is None or event.quiet:
             return event
         about = [deed for deed in self._deeds if deed.incident == event.incident.id]
@@ -242,7 +248,18 @@ class Acting:
             if deed.action == EVIDENCE and deed.state in (BEGUN, DONE)
         ]
         done = tuple(str(deed) for deed in about if deed.action != EVIDENCE and deed.ended)
-        return replace(event, notes=(*event.notes, *places), done=(*event.done, *done))
+        news = [text for deed, text in told if deed in about and deed.run == event.run and _speaks(event)]
+        return replace(
+            event,
+            details="\n\n".join(filter(None, [event.details, *news])),
+            notes=(*event.notes, *places),
+            done=(*event.done, *done),
+        )
+
+
+def _speaks(event: Event) -> bool:
+    """Whether it reaches those who would get a notice about the same incident."""
+    return not event.quiet and event.kind not in (Kind.NOTICE, Kind.ESCALATION)
 
 
 def _remembered(kept: Mapping[str, Any]) -> Iterator[Deed]:
@@ -283,4 +300,5 @@ def _notice(scene: Scene, deed: Deed, details: str, now: float) -> Event:
     check = _check_of(scene.setup, deed.run)
     about = next((each for each in _incidents(scene.book) if each.id == deed.incident), None)
     where = (check.name if check else SELF, deed.run, deed.run)
-    return Event(Kind.NOTICE, now, *where, str(deed), details, about)
+    status = Status.OK if deed.state == DONE else Status.WARNING
+    return Event(Kind.NOTICE, now, *where, str(deed), details, about, status=status)

@@ -123,7 +123,7 @@ def _word(event: Event) -> str:
     if event.kind is Kind.REMINDER:
         return "REMINDER"
     if event.kind is Kind.NOTICE:
-        return "OK"
+        return event.status.name
     return event.incident.status.name if event.incident else "OK"
 
 
