@@ -31,8 +31,11 @@ for form, value in ((Message, message()), (tuple[Silence, ...], ()), (tuple[Inci
     )  # how each is written is found out once, by the process that all lives are forked from
 
 
-def live(folder: str, url: str, rounds: int, begun: Connection) -> None:
-    """`rounds` more rounds with a message each, then until all is delivered. Says so when it has begun."""
+def live(folder: str, url: str, rounds: int, begun: Connection, storm: int = 0) -> None:
+    """`rounds` more rounds with a message each and one with a `storm` of them, then until all is delivered.
+
+    Says so when it has begun.
+    """
     begun.send_bytes(b"begun")
     home = Home(Path(folder))
     store = Store.open("sqlite:///history.db", home)
@@ -56,6 +59,10 @@ def live(folder: str, url: str, rounds: int, begun: Connection) -> None:
         letter = addressed(message(number % INCIDENTS), "hook", time.time(), f"n{number}")
         store.record(Record(time.time(), notifications=(letter,)))
         outbox.add([letter])
+    if storm:
+        letters = [addressed(message(number), "hook", time.time(), f"n{number}") for number in range(storm)]
+        store.record(Record(time.time(), notifications=tuple(letters)))
+        outbox.add(letters)
     while outbox.waiting:
         time.sleep(0.002)
     outbox.stop(1.0)

@@ -1,4 +1,4 @@
-"""kill -9 at random instants, two hundred times: each message comes, in order, at most one twice a crash."""
+"""kill -9 at random instants, 200 times, and amid a storm: none is lost, at most one comes twice."""
 
 import multiprocessing
 import os
@@ -10,21 +10,18 @@ from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
 from tests.notify.sender_process import INCIDENTS, live
-from tests.servers.web import WebServer
+from tests.servers.web import NORMAL, Fault, WebServer
+from tests.waiting import wait_until
 from watchdogd.history.store import Store
 from watchdogd.home import Home
 
-KILLS = 200
+KILLS, STORM = 200, 1000
 
 
 def test_two_hundred_kills_lose_nothing_and_repeat_at_most_one_message_each(
     tmp_path: Path, endpoint: WebServer
 ) -> None:
-    home = Home(tmp_path / "home")
-    home.make()
-    Store.open("sqlite:///history.db", home).close()
-    context = multiprocessing.get_context("forkserver")  # imports once: a life begins within milliseconds
-    context.set_forkserver_preload(["__main__", "tests.notify.sender_process"])
+    home, context = _ground(tmp_path)
     dice = random.Random(9)
     usual = _life(context, home, endpoint, 10)
     killed = arrived = 0
@@ -50,6 +47,38 @@ def test_two_hundred_kills_lose_nothing_and_repeat_at_most_one_message_each(
     _nothing_is_lost(home, endpoint)
     print(f"{killed} kills, {arrived} messages, {repeats[-1]} came twice")
     assert arrived > KILLS / 4, "most lives were too short to send anything"
+
+
+def test_a_thousand_incidents_of_one_round_outlive_a_kill_in_their_middle(
+    tmp_path: Path, endpoint: WebServer
+) -> None:
+    home, context = _ground(tmp_path)
+    endpoint.behave([*[NORMAL] * (STORM // 2), Fault.HANG])
+    ready, begun = context.Pipe(duplex=False)
+    process = context.Process(target=live, args=(str(home.path), endpoint.url, 0, begun, STORM))
+    process.start()
+    try:
+        assert ready.poll(300)
+        wait_until(lambda: len(endpoint.requests) > STORM // 2, 300, "half of the storm is delivered")
+    finally:
+        process.kill()
+        process.join()
+    endpoint.release()
+    _life(context, home, endpoint, 0)
+    _nothing_is_lost(home, endpoint)
+    keys = Counter(_keys(endpoint))
+    assert len(keys) == STORM
+    assert keys.total() <= STORM + 1
+
+
+def _ground(tmp_path: Path) -> tuple[Home, ForkServerContext]:
+    """A home with a history, and what begins lives."""
+    home = Home(tmp_path / "home")
+    home.make()
+    Store.open("sqlite:///history.db", home).close()
+    context = multiprocessing.get_context("forkserver")  # imports once: a life begins within milliseconds
+    context.set_forkserver_preload(["__main__", "tests.notify.sender_process"])
+    return home, context
 
 
 def _life(context: ForkServerContext, home: Home, endpoint: WebServer, rounds: int) -> float:
