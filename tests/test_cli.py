@@ -135,6 +135,17 @@ def test_a_fault_of_ours_is_one_line_and_its_traceback_is_in_the_log(
     assert "Traceback (most recent call last)" in log.read_text()
 
 
+@pytest.mark.parametrize(
+    "error", [MemoryError(), ImportError("/lib/_x.so: failed to map segment from shared object")]
+)
+def test_want_of_memory_is_no_fault_of_ours(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: Says, tmp_path: Path
+) -> None:
+    verb(monkeypatch, raising(error))
+    assert cli.main(["try-out", "--home", str(tmp_path)]) == 1
+    assert capsys.readouterr().err.startswith("watchdogd: no memory is left, on this machine or under ")
+
+
 def test_a_fault_of_ours_without_a_home_leaves_no_file(
     monkeypatch: pytest.MonkeyPatch, capsys: Says, tmp_path: Path
 ) -> None:

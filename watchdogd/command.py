@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from threading import Event
 from typing import TYPE_CHECKING
 
+from watchdogd import shortage
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -191,8 +193,9 @@ def ask(
     words = tuple(argv)
     try:
         process, pipes = _start(words, env if env is not None else environment(), cwd, feeding=bool(stdin))
-    except OSError as error:
-        trouble = f"{words[0]} cannot be run: {error.strerror or error}"
+    except (OSError, MemoryError) as error:
+        why = shortage.of_process(error) or getattr(error, "strerror", "") or str(error)
+        trouble = f"{words[0]} cannot be run: {why}"
         return Answer(words, None, "", "", time.monotonic() - begin, trouble)
     try:
         streams, truncated = _read(process, pipes, stdin.encode(), begin + deadline, output_limit, ending)

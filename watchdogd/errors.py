@@ -9,12 +9,14 @@ WatchdogError                exit 1
 ├── PluginError              a plugin is misspelt or cannot be loaded
 ├── UnreadableError          a tool said something that no reader understands
 ├── SlurmError               Slurm refused; SlurmSilentError where it did not answer
+├── StalledError             exit 70: the daemon could go on, but does nothing any more
 └── DeliveryError            a channel failed; `permanent` says whether trying again is of any use
 """
 
 from __future__ import annotations
 
 EX_USAGE = 64
+EX_SOFTWARE = 70
 EX_CONFIG = 78
 
 
@@ -68,6 +70,12 @@ class SlurmError(WatchdogError):
 
 class SlurmSilentError(SlurmError):
     """Slurm did not answer in time, or its answer made no sense: nothing is known."""
+
+
+class StalledError(WatchdogError):
+    """The daemon's rounds come about no more: it ends, so that another can be started in its place."""
+
+    exit_code = EX_SOFTWARE
 
 
 class DeliveryError(WatchdogError):

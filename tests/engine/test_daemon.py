@@ -1,6 +1,36 @@
-"""What the daemon decides by itself: how long it goes on where home is gone."""
+"""What the daemon decides by itself: how long it goes on where home is gone, and after a broken round."""
 
-from watchdogd.engine.daemon import GONE, Absence
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from tests.waiting import wait_until
+from watchdogd.engine import status
+from watchdogd.engine.assembly import assembled
+from watchdogd.engine.daemon import GONE, Absence, Daemon
+from watchdogd.engine.setup import Setup
+from watchdogd.home import Home
+from watchdogd.incident import Event
+from watchdogd.notify.heartbeat import heartbeat_of
+from watchdogd.notify.message import compose
+from watchdogd.notify.notification import Notification
+from watchdogd.slurm.tenure import Tenure
+
+CONFIG = """
+[daemon]
+interval = "0.2s"
+confirm = 1
+[channels.out]
+type = "console"
+[disks.scratch]
+path = "{path}"
+quota = "statvfs"
+"""
 
 
 def test_a_home_that_is_gone_may_come_back_for_a_while() -> None:
@@ -8,3 +38,48 @@ def test_a_home_that_is_gone_may_come_back_for_a_while() -> None:
     assert absence.bearable(1000.0)
     assert absence.bearable(1000.0 + GONE - 1)
     assert not absence.bearable(1000.0 + GONE)
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Daemon]:
+    """A daemon that holds its lease, with a disk that is not there; its rounds are ours to make."""
+    home = Home(tmp_path / "home")
+    home.make()
+    home.config.write_text(CONFIG.format(path=tmp_path / "gone"))
+    setup = Setup.load(home)
+    tenure = Tenure(home, setup.config)
+    tenure.begin()
+    with assembled(home, setup) as parts:
+        daemon = Daemon(parts, tenure, heartbeat_of(setup.config))
+        yield daemon
+        daemon._outbox.stop(30)
+    tenure.end()
+
+
+def open_incidents(daemon: Daemon) -> set[str]:
+    return {incident.summary for incident in status.open_incidents(daemon._engine.book)}
+
+
+def test_a_round_that_broke_off_is_told_once_and_is_over_with_the_next_good_one(daemon: Daemon) -> None:
+    with patch("watchdogd.engine.daemon.learn", side_effect=KeyError("odd")), pytest.raises(KeyError):
+        daemon.round()
+    daemon.round()
+    assert "the last round broke off: KeyError: 'odd'" in open_incidents(daemon)
+    daemon.round()
+    assert not any("broke off" in summary for summary in open_incidents(daemon))
+
+
+def test_what_a_round_found_that_broke_off_is_told_by_a_later_one(daemon: Daemon) -> None:
+    def tell(events: Sequence[Event], *rest: Any) -> list[Notification]:
+        told.append([event.summary for event in events])
+        if len(told) == 1:
+            raise MemoryError
+        return compose(events, *rest)
+
+    told: list[list[str]] = []
+    with patch("watchdogd.engine.engine.compose", tell), pytest.raises(MemoryError):
+        wait_until(lambda: daemon.round() and told, 60, "something is to be told")
+    (lost,) = told
+    wait_until(
+        lambda: daemon.round() and {*lost} <= open_incidents(daemon), 60, "it was found again", every=0.2
+    )

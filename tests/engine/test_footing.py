@@ -8,8 +8,10 @@ from typing import Any, cast
 import pytest
 
 from watchdogd.config import Config
+from watchdogd.engine.call import Reply
 from watchdogd.engine.checks import Check
 from watchdogd.engine.footing import Footing
+from watchdogd.engine.looks import Looks
 from watchdogd.engine.setup import Setup
 from watchdogd.engine.stuck import Stuck
 from watchdogd.engine.workers import Workers
@@ -80,3 +82,31 @@ def test_while_its_file_system_is_asked_nobody_tells_it(setup: Setup) -> None:
     )
     assert footing.heard(log, (seen,)) == ()
     assert footing.stuck()[1] == []
+
+
+def test_a_look_that_hangs_in_the_kernel_is_not_begun_again_on_top(setup: Setup) -> None:
+    checks, looks = setup.checks, Looks()
+    [call] = looks.calls(checks, checks, setup.config, NOW)
+    late = Reply(call.key, trouble="did not answer within 60 s, and cannot be killed", late=True)
+    assert looks.take(late, NOW)
+    assert looks.calls(checks, checks, setup.config, NOW + 600, outstanding={call.key}) == []
+    assert not any(looks.waits(check) for check in checks)
+    assert [each.key for each in looks.calls(checks, checks, setup.config, NOW + 601)] == [call.key]
+
+
+def test_what_it_came_to_holds_on_meanwhile(setup: Setup) -> None:
+    later = [NOW]
+    footing = Footing(cast("Workers", Pool("look at slurm")), {}, lambda: later[-1])
+    footing.begin(setup, Book(), NOW)
+    footing.queue(Snapshot(NOW, trouble="squeue did not answer within 30 s"))
+    assert footing.stuck()[0] == []
+    later.append(NOW + 2 * setup.config.daemon.interval)
+    assert [(seen.check, seen.at) for seen in footing.stuck()[0]] == [("watchdogd/slurm", later[-1])]
+
+
+def test_a_look_of_which_a_command_hangs_is_no_look_that_could_be_believed_for_long(setup: Setup) -> None:
+    looks = Looks()
+    [call] = looks.calls(setup.checks, setup.checks, setup.config, NOW)
+    seen = looks.take(Reply(call.key, Snapshot(NOW, jobs=()), hang="cannot be killed"), NOW)
+    assert seen
+    assert (seen.jobs, seen.trouble) == (None, "one of its commands cannot be killed")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import time
@@ -39,4 +40,37 @@ def test_while_one_hangs_others_are_refused_at_once_and_afterwards_all_is_well()
             return False
 
     wait_until(answers, 30, "it answers again")
+    patient.close()
+
+
+def test_a_thread_that_died_is_replaced() -> None:
+    patient = Patient("/home", deadline=60)
+    assert patient.attempt(threading.current_thread).name == "patient /home"
+    first = patient.attempt(threading.get_ident)
+    patient.close()
+    wait_until(lambda: all(thread.ident != first for thread in threading.enumerate()), 60, "it has ended")
+    assert patient.attempt(lambda: 3) == 3
+    patient.close()
+
+
+@pytest.mark.parametrize(
+    ("short", "told"), [(False, "too many processes here"), (True, "no memory is left for it")]
+)
+def test_where_no_thread_can_be_started_that_is_said_with_what_is_short(
+    short: bool, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    def no_memory(*_: object) -> None:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    patient = Patient("/home", deadline=60)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        if short:
+            patched.setattr("mmap.mmap", no_memory)
+        with pytest.raises(StuckError, match=f"/home cannot be asked: .*{told}"):
+            patient.attempt(lambda: 3)
+    assert patient.attempt(lambda: 3) == 3
     patient.close()

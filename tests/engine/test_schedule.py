@@ -1,12 +1,52 @@
-"""When rounds happen, where one of them breaks off."""
+"""When rounds happen, and the end where they happen no more: memory is short, threads die or hang."""
 
 from __future__ import annotations
 
+import logging
+import signal
+import threading
 import time
+from collections.abc import Callable, Iterator
 
+import pytest
+
+from tests.waiting import wait_until
+from watchdogd.engine import schedule
 from watchdogd.engine.schedule import Schedule
+from watchdogd.errors import StalledError
 
 
+@pytest.fixture
+def begin() -> Iterator[Callable[[Callable[[], float]], Schedule]]:
+    """A Schedule with that round; its scheduler's threads end with the test."""
+    begun: list[Schedule] = []
+
+    def make(round_: Callable[[], float]) -> Schedule:
+        until = time.monotonic() + 120
+        begun.append(Schedule(round_, lambda: time.monotonic() < until))
+        return begun[-1]
+
+    yield make
+    for each in begun:
+        if each._scheduler.running:
+            each._scheduler.shutdown(wait=True)
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, seconds in (("HEARTBEAT", 0.05), ("RECOVERY", 0.05), ("STALLED", 1.0)):
+        monkeypatch.setattr(schedule, name, seconds)
+
+
+def in_an_hour() -> float:
+    return time.time() + 3600
+
+
+def exhausted() -> float:
+    raise MemoryError
+
+
+@pytest.mark.usefixtures("hasty")
 def test_a_round_that_is_lost_for_want_of_memory_is_ordered_again() -> None:
     begun: list[float] = []
     until = time.monotonic() + 120
@@ -19,3 +59,121 @@ def test_a_round_that_is_lost_for_want_of_memory_is_ordered_again() -> None:
 
     Schedule(round_, lambda: len(begun) < 2 and time.monotonic() < until).run()
     assert len(begun) == 2
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # that is the fault
+def test_a_scheduler_that_died_ends_it(
+    begin: Callable[[Callable[[], float]], Schedule], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("apscheduler.schedulers.base.BaseScheduler._process_jobs", lambda _: exhausted())
+    monkeypatch.setattr(schedule, "LIFELESS", 0.5)
+    monkeypatch.setattr(schedule, "STALLED", 60.0)
+    with pytest.raises(StalledError, match="no round could be begun for"):
+        begin(in_an_hour).run()
+
+
+@pytest.mark.usefixtures("hasty")
+def test_rounds_that_break_off_time_and_again_end_it(
+    begin: Callable[[Callable[[], float]], Schedule],
+) -> None:
+    with pytest.raises(StalledError, match="no round went well for 1 s: the last one broke off: MemoryError"):
+        begin(exhausted).run()
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_round_that_hangs_ends_it_and_is_left_behind(
+    begin: Callable[[Callable[[], float]], Schedule],
+) -> None:
+    back = threading.Event()
+
+    def hangs() -> float:
+        back.wait(120)
+        return in_an_hour()
+
+    with pytest.raises(StalledError, match="the last one has not come back"):
+        begin(hangs).run()
+    back.set()
+
+
+@pytest.mark.usefixtures("hasty")
+def test_where_no_thread_can_be_started_it_ends_at_once(
+    begin: Callable[[Callable[[], float]], Schedule], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(StalledError, match="no round can be begun: this user has too many processes"):
+            Schedule(in_an_hour, lambda: True).run()
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # that is the fault
+def test_a_process_that_was_stopped_for_a_while_is_not_blamed_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each look of the caller comes so late that the process must have stood still."""
+    monkeypatch.setattr("apscheduler.schedulers.base.BaseScheduler._process_jobs", lambda _: exhausted())
+    monkeypatch.setattr(schedule, "ASLEEP", 0.1)
+    monkeypatch.setattr(schedule, "LIFELESS", 0.5)
+    looks: list[float] = []
+
+    def watch() -> bool:
+        looks.append(time.monotonic())
+        time.sleep(0.4)
+        return len(looks) < 3
+
+    stopped = Schedule(in_an_hour, watch)
+    stopped.run()
+    assert len(looks) == 3
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_look_for_which_there_is_no_memory_is_made_again() -> None:
+    looks: list[int] = []
+
+    def watch() -> bool:
+        looks.append(1)
+        if len(looks) == 1:
+            raise MemoryError
+        return False
+
+    begun = Schedule(in_an_hour, watch)
+    begun.run()
+    assert len(looks) == 2
+    wait_until(lambda: begun.ended, 60, "it has ended")
+
+
+class Locked(logging.Handler):
+    """As the queue of the daemon's log: signals come while its lock is held."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mutex = threading.Lock()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        assert self.mutex.acquire(timeout=10), record.getMessage()
+        if record.getMessage() == "now":
+            for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGINT):
+                signal.raise_signal(number)
+        self.mutex.release()
+
+
+def test_signals_that_come_together_while_a_line_is_logged_end_it() -> None:
+    looks: list[int] = []
+
+    def watch() -> bool:
+        looks.append(1)
+        logging.getLogger("watchdogd").warning("now")
+        return len(looks) < 100
+
+    handler = Locked()
+    logging.getLogger("watchdogd").addHandler(handler)
+    try:
+        ended = Schedule(in_an_hour, watch)
+        ended.run()
+    finally:
+        logging.getLogger("watchdogd").removeHandler(handler)
+    assert (len(looks), ended.ended) == (1, True)

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass, field, replace
+from unittest.mock import patch
 
 import pytest
 
@@ -449,6 +450,48 @@ def test_a_bug_in_a_channel_is_a_failure_like_any_other() -> None:
     desk.work(POLICY.patience + 1)
     assert "incident-17-opened@mail" in mail.keys
     assert desk.outbox.troubles[0].failure == "channel slack failed within: KeyError"
+
+
+def test_what_came_of_it_could_not_be_noted_for_want_of_memory_and_it_goes_again() -> None:
+    slack = Script()
+    desk = Desk({"slack": slack})
+    desk.add(letter())
+    with patch("watchdogd.notify.lane.after_success", side_effect=MemoryError), pytest.raises(MemoryError):
+        desk.work()
+    desk.work(10)
+    assert desk.ledger.rows["incident-17-opened@slack"].state == "sent"
+    assert desk.outbox.waiting == 0
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # that is the fault
+def test_a_channel_whose_thread_died_delivers_again() -> None:
+    slack, deaths = Script(), [GeneratorExit()]
+    outbox = Outbox({"slack": slack}, Policy(), Ledger().settle)
+    step = outbox.lanes["slack"].step
+
+    def dies_once() -> float:
+        if deaths:
+            raise deaths.pop()
+        return step()
+
+    with patch.object(outbox.lanes["slack"], "step", dies_once):
+        assert outbox.start() == ""
+        wait_until(lambda: not outbox._threads["slack"].is_alive(), 60, "its thread died")
+        outbox.add([letter(now=time.time())])
+        assert outbox.start() == ""
+        wait_until(lambda: slack.taken, 60, "it is delivered")
+        outbox.stop(30)
+
+
+def test_a_channel_for_which_there_is_no_thread_is_told_and_begins_later() -> None:
+    slack = Script()
+    outbox = Outbox({"slack": slack}, Policy(), Ledger().settle)
+    outbox.add([letter(now=time.time())])
+    with patch("threading.Thread.start", side_effect=RuntimeError("can't start new thread")):
+        assert outbox.start() == "no thread for channel slack: this user has too many processes here"
+    assert outbox.start() == ""
+    wait_until(lambda: slack.taken, 60, "it is delivered")
+    outbox.stop(30)
 
 
 def test_a_storm_is_marked_in_batches_and_a_single_message_at_once() -> None:

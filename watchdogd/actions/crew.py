@@ -13,6 +13,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from watchdogd import shortage
 from watchdogd.actions.errand import Outcome
 
 if TYPE_CHECKING:
@@ -63,8 +64,8 @@ class Crew:
         if not self._free.acquire(blocking=False):
             try:
                 threading.Thread(target=self._work, name="action", daemon=True).start()
-            except RuntimeError:
-                outcome = Outcome("it could not be started: this user has too many processes here", ok=False)
+            except (RuntimeError, MemoryError):
+                outcome = Outcome(f"it could not be started: {shortage.of_thread()}", ok=False)
                 self._reports.put(Report(errand.deed, outcome))
                 return
         self._errands.put(errand)

@@ -63,6 +63,7 @@ _EPILOG = "Home is --home DIR, else $WATCHDOGD_HOME, else ~/.watchdogd. See 'wat
 _WIDTH = 100
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141
+_NO_MEMORY = "no memory is left, on this machine or under this user's limits (see 'ulimit -v'): it ends"
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -92,7 +93,7 @@ def main(argv: list[str] | None = None) -> int:
         _complain(_os_sentence(error))
         return 1
     except Exception as error:  # noqa: BLE001 - the last net: nobody sees a traceback
-        _complain(_internal(error, words))
+        _complain(_NO_MEMORY if _is_shortage(error) else _internal(error, words))
         return 1
 
 
@@ -172,6 +173,13 @@ def _width() -> int:
         return min(_WIDTH, max(os.get_terminal_size(sys.stdout.fileno()).columns, 40))
     except (OSError, ValueError, AttributeError):
         return _WIDTH
+
+
+def _is_shortage(error: Exception) -> bool:
+    """Whether memory was short: Python and the loader have a word of their own each."""
+    return isinstance(error, MemoryError) or (
+        isinstance(error, ImportError) and "failed to map segment" in str(error)
+    )
 
 
 def _complain(text: str) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+import signal
 import time
 from typing import TYPE_CHECKING
 
@@ -13,13 +15,18 @@ from watchdogd.engine.assembly import assembled
 from watchdogd.engine.daemon import Daemon
 from watchdogd.engine.setup import Setup
 from watchdogd.engine.sweeping import sweep_seldom
-from watchdogd.errors import ConfigError
+from watchdogd.errors import ConfigError, StalledError
 from watchdogd.home import Home
 from watchdogd.notify.heartbeat import heartbeat_of
 from watchdogd.slurm.tenure import Tenure
 
 if TYPE_CHECKING:
     import argparse
+
+ENDING = 60
+"""Seconds for letting go of the lease, the workers and the chain where rounds come about no more."""
+
+log = logging.getLogger(__name__)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,9 +55,19 @@ def run(args: argparse.Namespace) -> int:
         with assembled(home, setup) as parts:
             parts.engine.troubles["config"] = broken
             Daemon(parts, tenure, heartbeat_of(setup.config)).run()
+    except (StalledError, MemoryError) as error:
+        _end_in_any_case()
+        log.warning("it ends: %s", error or "no memory is left")
+        raise
     finally:
         tenure.end()
     return 0
+
+
+def _end_in_any_case() -> None:
+    """From now on nothing that hangs or is out of memory keeps the process: the kernel ends it in time."""
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(ENDING)
 
 
 def _setup(home: Home) -> tuple[Setup, str]:

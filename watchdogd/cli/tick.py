@@ -96,7 +96,7 @@ def _mark(home: Home) -> float:
 def _tick(parts: Assembly, tenure: Tenure) -> None:
     engine = parts.engine
     outbox = outbox_of(parts, tenure.lease.held)
-    outbox.start()
+    engine.troubles["engine"] = outbox.start()
     outbox.add(parts.past.waiting)
     learn(parts, outbox)
     engine.reload()

@@ -27,8 +27,6 @@ FAREWELL = 10.0
 """Seconds that undelivered messages get when the daemon ends; what is left is sent by the next one."""
 GONE = 600.0
 """Seconds for which the daemon goes on where home is gone: it may come back, or it was moved for good."""
-RECOVERY = 10.0
-"""Seconds until the next round after one that broke off."""
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +61,7 @@ class Daemon:
         self._lease = tenure.lease
         self._heartbeat = heartbeat
         self._told = 0
+        self._broke = ""
         self._absence = Absence()
         step = self._engine.setup.config.daemon.interval
         tell_gaps(parts, step, time.time())
@@ -89,15 +88,19 @@ class Daemon:
             return True
 
     def round(self) -> float:
-        """One round with all that belongs to it; returns when the next one should be."""
+        """One round with all that belongs to it; returns when the next one should be.
+
+        Raises what broke it off: the next one, which is soon, tells it.
+        """
         try:
-            return self._round()
-        except Exception as error:  # a fault of ours must neither end the daemon nor stay unseen
+            wake = self._round()
+        except Exception as error:  # a fault of ours must not stay unseen
+            self._broke = f"the last round broke off: {type(error).__name__}: {error}"
             log.exception("the round broke off")
-            text = f"the last round broke off: {type(error).__name__}: {error}"
-            self._engine.troubles["engine"] = text
-            self._heartbeat.bad(text)
-            return time.time() + RECOVERY
+            self._heartbeat.bad(self._broke)
+            raise
+        self._broke = ""
+        return wake
 
     def _round(self) -> float:
         engine = self._engine
@@ -119,6 +122,7 @@ class Daemon:
 
     def _see_troubles(self) -> None:
         """The troubles that the engine does not see by itself; the next round judges them."""
+        self._engine.troubles["engine"] = "; ".join(filter(None, (self._broke, self._outbox.start())))
         self._engine.troubles["chain"] = "; ".join(self._tenure.troubles())
         self._engine.link = self._tenure.chain.as_json() if self._tenure.chain else None
         now = time.time()
@@ -154,7 +158,7 @@ class Daemon:
         except FileNotFoundError:
             return self._absence.bearable(time.monotonic())  # it is told from the next round on
         except (StuckError, OSError):
-            return True
+            return True  # rounds go on, and tell it
         self._absence = Absence()
         return goes_on
 

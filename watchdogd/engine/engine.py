@@ -26,7 +26,7 @@ from watchdogd.plugin import Metric, Result, Status, notice
 from watchdogd.units import format_duration, iso
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from watchdogd.engine.catalog import Source
     from watchdogd.engine.patient import Patient
@@ -134,6 +134,25 @@ class Engine:
         observations += self._of_itself(judged_at)
         if not may_act():
             return None
+        before = self.book
+        try:
+            record = self._judge(observations, papers, emptied | memories, started, judged_at)
+        except BaseException:  # nothing of it will be told: the next round judges anew
+            self.book = before
+            raise
+        self._keep(record)
+        self._acting.begin(stored=not self._ledger.trouble)
+        return Round(judged_at, observations, record.events, record.notifications)
+
+    def _judge(
+        self,
+        observations: tuple[Observation, ...],
+        papers: Sequence[Paper],
+        memories: Mapping[str, str],
+        started: Mapping[str, float],
+        judged_at: float,
+    ) -> Record:
+        """What the observations and papers come to: judged, acted upon, put into words."""
         self.book, events = incidents.advance(
             self.book,
             observations,
@@ -148,21 +167,17 @@ class Engine:
         events += tuple(_touch_event(paper, judged_at) for paper in papers if paper.kind == "touch")
         events, deeds = self._acting.step(self._scene(), events, papers, judged_at)
         notifications = tuple(compose(events, self.setup.routes, self.setup.rules, judged_at))
-        self._keep(
-            Record(
-                at=judged_at,
-                observations=observations,
-                book=self.book,
-                events=events,
-                notifications=notifications,
-                memories=emptied | memories | deeds,
-                started=started,
-                gaps=self._new_gaps,
-                touches=tuple(paper.line for paper in papers),
-            ),
+        return Record(
+            at=judged_at,
+            observations=observations,
+            book=self.book,
+            events=events,
+            notifications=notifications,
+            memories={**memories, **deeds},
+            started=started,
+            gaps=self._new_gaps,
+            touches=tuple(paper.line for paper in papers),
         )
-        self._acting.begin(stored=not self._ledger.trouble)
-        return Round(judged_at, observations, events, notifications)
 
     def conclude(
         self, patience: float, may_act: Callable[[], bool], *, go_on: bool = False
@@ -299,8 +314,8 @@ class Engine:
                 self._intake.settle()
             self._publish(record.at)
             self._unwritten = ""
-        except (WatchdogError, OSError) as error:  # it was judged already: the next round tells
-            self._unwritten = f"home cannot be written: {error}"
+        except (WatchdogError, OSError, MemoryError) as error:  # it was judged already: the next round tells
+            self._unwritten = f"home cannot be written: {error or 'no memory is left'}"
 
     def _publish(self, now: float) -> None:
         known = [check.name for check in self.setup.checks]

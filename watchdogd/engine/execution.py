@@ -84,7 +84,8 @@ class Execution:
         ready = due(setup.checks, self._started, outstanding, now, _hasty(setup, book))
         marks = self._finished_marks()
         over = {check.run_name for check in setup.checks if file_name(check.run_name) in marks}
-        self._workers.submit(self.looks.calls(ready, setup.checks, setup.config, now, over))
+        looks = self.looks.calls(ready, setup.checks, setup.config, now, over, outstanding)
+        self._workers.submit(looks)
         self._out |= {check.name: check for check in ready}
         self._footing.begin(setup, book, now)
         self._hold([*self._held, *ready], marks)

@@ -102,7 +102,7 @@ class Footing:
             return [], []
         hanging, files = self._workers.stuck, self._setup.files
         now, every = self._clock(), self._setup.config.daemon.interval * 0.9
-        keys = {each.key for each in hanging} - self._withheld.checks
+        keys = {_speaker(each.key) for each in hanging} - self._withheld.checks
         held = [seen for key in keys for seen in self._latest.get(key, ())]
         again = [replace(seen, at=now) for seen in held if now - seen.at >= every]
         for key in {seen.check for seen in again}:
@@ -113,8 +113,7 @@ class Footing:
 
     def _tells(self, key: str, setup: Setup) -> bool:
         """Whether the check that asked for what hangs tells it: it is judged, and what it says is bad."""
-        backend = looked_at(key)
-        check = queue_name(backend) if backend else key
+        check = _speaker(key)
         bad = any(seen.result.status is not Status.OK for seen in self._latest.get(check, ()))
         return bad and check in setup.policies
 
@@ -134,3 +133,9 @@ class Footing:
         seen = Observation(check, "", target, result, self._clock())
         self._latest[check] = (seen,)
         return seen
+
+
+def _speaker(key: str) -> str:
+    """The check that tells of what the Call of this key found."""
+    backend = looked_at(key)
+    return queue_name(backend) if backend else key

@@ -46,12 +46,15 @@ class Looks:
         config: Config,
         now: float,
         finished: Collection[str] = (),
+        outstanding: Collection[str] = (),
     ) -> list[Call]:
         """The looks that `due` checks need and that are not fresh enough; asks nothing twice.
 
-        Runs in `finished` are expected no more, so that nobody is asked how they ended.
+        Runs in `finished` are expected no more, so that nobody is asked how they ended. `outstanding` are
+        keys of calls that are not over: one that hangs in the kernel is not begun again on top.
         """
-        wanted = {backend_of(check) for check in due if needs_look(check)} - self._asked
+        hung = {backend for key in outstanding if (backend := looked_at(key))}
+        wanted = {backend_of(check) for check in due if needs_look(check)} - self._asked - hung
         stale = {backend for backend in wanted if not self._fresh(backend, config.slurm.min_poll, now)}
         for backend in stale:
             self._asked.add(backend)
@@ -63,13 +66,17 @@ class Looks:
         return needs_look(check) and backend_of(check) in self._asked
 
     def take(self, reply: Reply, now: float) -> Snapshot | None:
-        """Keep the Snapshot in a reply, and return it; None where the reply has none."""
+        """Keep the Snapshot in a reply, and return it; None where the reply has none.
+
+        While a command of a look hangs in the kernel there is no further look: what it saw would grow old.
+        """
         backend = looked_at(reply.key)
         if not backend:
             return None
         snapshot = reply.value if isinstance(reply.value, Snapshot) else self._silence(backend, reply, now)
-        if reply.hang and snapshot.trouble and not reply.trouble:
-            snapshot = replace(snapshot, trouble=f"{snapshot.trouble}, and {reply.hang}")
+        if reply.hang and not reply.trouble:
+            what = f"{snapshot.trouble}, and" if snapshot.trouble else "one of its commands"
+            snapshot = replace(snapshot, jobs=None, trouble=f"{what} {reply.hang}")
         self._asked.discard(backend)
         self._latest[backend] = snapshot
         self._jobs[backend] = _by_name(snapshot.jobs or ())

@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from watchdogd import shortage
 from watchdogd.errors import WatchdogError
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ class _Task:
 class Patient:
     """Runs functions one after another on one thread. While one hangs, every further one is refused at once.
 
-    `place` is named in what it says; `deadline` in seconds.
+    `place` is named in what it says; `deadline` in seconds. A thread that died, or could not be started, for
+    want of memory is started with the next one.
     """
 
     def __init__(self, place: str, deadline: float = 5.0) -> None:
@@ -45,11 +47,14 @@ class Patient:
         self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
         self._late: _Task | None = None
         self._since = 0.0
-        threading.Thread(target=self._serve, name=f"patient {place}", daemon=True).start()
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
 
     def attempt(self, function: Callable[[], Value]) -> Value:
         """What `function` returns or raises; StuckError where it does not come back in time."""
-        if self._late is not None and self._late.done.locked():
+        if not self._serving:
+            self._start()
+        elif self._late is not None and self._late.done.locked():
             raise StuckError(f"{self._place} has not answered for {time.monotonic() - self._since:.0f} s")
         self._late = None
         task = _Task(function)
@@ -66,6 +71,21 @@ class Patient:
     def close(self) -> None:
         """Let the thread end once it has nothing left to do."""
         self._tasks.put(None)
+
+    @property
+    def _serving(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def _start(self) -> None:
+        with self._starting:
+            if self._serving:
+                return
+            thread = threading.Thread(target=self._serve, name=f"patient {self._place}", daemon=True)
+            try:
+                thread.start()
+            except (RuntimeError, MemoryError):
+                raise StuckError(f"{self._place} cannot be asked: {shortage.of_thread()}") from None
+            self._thread = thread
 
     def _serve(self) -> None:
         while (task := self._tasks.get()) is not None:

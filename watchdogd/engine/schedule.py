@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import queue
 import signal
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from apscheduler.executors.pool import ThreadPoolExecutor
+from apscheduler.executors.pool import BasePoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.date import DateTrigger
 from apscheduler.triggers.interval import IntervalTrigger
+
+from watchdogd import shortage
+from watchdogd.errors import StalledError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,72 +29,141 @@ HEARTBEAT = 1.0
 JUMP = 30.0
 """Seconds by which the wall clock may drift from the monotonic one before a round is brought forward."""
 
-LOST = 5.0
-"""Seconds after which a round that was due and has not begun is ordered again."""
+RECOVERY = 5.0
+"""Seconds until the next round after one that broke off, or that was due and has not begun."""
+LIFELESS = 120.0
+"""Seconds for which no round that is due can be begun, whereupon all ends: whoever starts rounds is dead."""
+STALLED = 900.0
+"""Seconds without a round that went well, whereupon all ends: rounds hang, or break off time and again."""
+ASLEEP = 60.0
+"""Seconds without a beat of the calling thread after which nobody is to blame: the process was stopped."""
+
+
+class _Thread(BasePoolExecutor):  # type: ignore[misc]  # APScheduler has no types
+    """One thread, which is there from the beginning: later there may be none to be had. StalledError."""
+
+    def __init__(self) -> None:
+        pool = ThreadPoolExecutor(1)
+        try:
+            pool.submit(int)
+        except (RuntimeError, MemoryError):
+            raise StalledError(f"no round can be begun: {shortage.of_thread()}") from None
+        super().__init__(pool)
 
 
 class Schedule:
-    """Runs `round_` whenever the time that it returned has come, on a thread.
+    """Runs `round_` whenever the time that it returned has come, on a thread; soon again where it raised.
 
     A round never overlaps another. A clock that is set, forwards or back, brings the next round forward.
-    `watch` is asked every second, and ends it all by False.
+    `watch` is asked every second, and ends it all by False. Where memory or threads run short, whatever
+    brings rounds about may die or hang at any place: the calling thread sees that none goes well any more.
     """
 
     def __init__(self, round_: Callable[[], float], watch: Callable[[], bool]) -> None:
         self._round = round_
         self._watch = watch
-        self._ended = threading.Event()
+        self._ended = False
+        self._bell = queue.SimpleQueue[None]()
         self._under_way = False
-        self._due = time.monotonic()
+        self._fault = ""
+        self._signal: int | None = None
+        self._drift = 0.0
+        self._due = self._owed = self._begun = self._beaten = time.monotonic()
         self._scheduler = BackgroundScheduler(
-            executors={"default": ThreadPoolExecutor(1)},
+            executors={"default": _Thread()},
             job_defaults={"misfire_grace_time": None, "coalesce": True, "max_instances": 1},
             timezone=UTC,
         )
 
     def beside(self, name: str, do: Callable[[], None], *, after: float, every: float) -> None:
         """Runs `do` on a thread of its own, first in `after` seconds, then every so many; before `run`."""
-        self._scheduler.add_executor(ThreadPoolExecutor(1), name)
+        self._scheduler.add_executor(_Thread(), name)
         first = datetime.fromtimestamp(time.time() + after, UTC)
         trigger = IntervalTrigger(seconds=int(every), start_date=first, timezone=UTC)
         self._scheduler.add_job(do, trigger, executor=name, id=name)
 
     def run(self) -> None:
-        """Until `end` is called, `watch` says no, or a signal to end comes; a round under way is finished."""
+        """Until `end` is called, `watch` says no, or a signal to end comes; a round under way is finished.
+
+        StalledError where rounds come about no more; what hangs is left behind then.
+        """
         before = {
             number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)
         }
-        self._scheduler.start()
-        self._at(time.time())
-        drift = time.time() - time.monotonic()
         try:
-            while not self._ended.wait(HEARTBEAT) and self._watch():
-                now_drift = time.time() - time.monotonic()
-                if abs(now_drift - drift) > JUMP:
-                    log.warning("the clock was set by %.0f s", now_drift - drift)
-                    self._at(time.time())
-                drift = now_drift
-                if not self._under_way and time.monotonic() > self._due + LOST:
-                    # a scheduler that had no memory for a round, or for ordering it, has forgotten it
-                    self._at(time.time())
-        finally:
-            self._ended.set()
+            self._begin()
+            self._drift = time.time() - time.monotonic()
+            while not self._rung(HEARTBEAT) and self._beat():
+                pass
+            self._ended = True
+            if self._signal is not None:
+                log.info("ending: %s", signal.Signals(self._signal).name)
             self._scheduler.shutdown(wait=True)
+        finally:
+            self._ended = True
             for number, handler in before.items():
                 signal.signal(number, handler)
 
+    def _begin(self) -> None:
+        try:
+            self._scheduler.start()
+        except (RuntimeError, MemoryError):
+            raise StalledError(f"no round can be begun: {shortage.of_thread()}") from None
+        self._at(time.time())
+
+    def _beat(self) -> bool:
+        """Look whether to end, at the clock, and after the rounds; False: it is time to end."""
+        try:
+            if not self._watch():
+                return False
+            drift = time.time() - time.monotonic()
+            if abs(drift - self._drift) > JUMP:
+                log.warning("the clock was set by %.0f s", drift - self._drift)
+                self._at(time.time())
+            self._drift = drift
+            if not self._under_way and time.monotonic() > self._due + RECOVERY:
+                # a scheduler that had no memory for a round, or for ordering it, has forgotten it
+                self._at(time.time())
+        except MemoryError:  # the next beat tries again
+            pass
+        self._see_life(time.monotonic())
+        return True
+
+    def _see_life(self, now: float) -> None:
+        if now > self._beaten + ASLEEP:
+            self._owed = max(self._owed, now)
+        self._beaten = now
+        if not self._under_way and now > max(self._begun, self._owed) + LIFELESS:
+            raise StalledError(f"no round could be begun for {LIFELESS:.0f} s")
+        if now > self._owed + STALLED:
+            why = (
+                f"the last one broke off: {self._fault}" if self._fault else "the last one has not come back"
+            )
+            raise StalledError(f"no round went well for {STALLED:.0f} s: {why}")
+
     def end(self) -> None:
         """Let `run` return; a round that is under way goes to its end."""
-        self._ended.set()
+        self._ended = True
+        self._bell.put(None)
+
+    def _rung(self, seconds: float) -> bool:
+        """Whether it is told to end, within so many seconds."""
+        with contextlib.suppress(queue.Empty):
+            self._bell.get(timeout=seconds)
+        return self._ended
 
     @property
     def ended(self) -> bool:
         """Whether it was told to end."""
-        return self._ended.is_set()
+        return self._ended
 
     def _on_signal(self, number: int, _frame: Any) -> None:
-        log.info("ending: %s", signal.Signals(number).name)
-        self._ended.set()
+        """Takes no lock: the thread that it interrupts, or an earlier signal's handler, may hold it.
+
+        So it does not log, and rings a bell that may be rung while it is rung, as an Event may not be set.
+        """
+        self._signal = number
+        self.end()
 
     def _at(self, when: float) -> None:
         self._due = time.monotonic() + when - time.time()
@@ -97,12 +171,16 @@ class Schedule:
         self._scheduler.add_job(self._step, DateTrigger(moment), id="round", replace_existing=True)
 
     def _step(self) -> None:
-        if self._ended.is_set():
+        if self._ended:
             return
-        self._under_way = True
+        self._under_way, self._begun = True, time.monotonic()
         try:
-            wake = self._round()
-            if not self._ended.is_set():
-                self._at(max(wake, time.time() + 0.05))
+            wake = max(self._round(), time.time() + 0.05)
+            self._owed, self._fault = time.monotonic() + wake - time.time(), ""
+        except Exception as error:  # noqa: BLE001 - whatever it is, rounds go on; `round_` has told it
+            wake = time.time() + RECOVERY
+            self._fault = type(error).__name__
         finally:
             self._under_way = False
+        if not self._ended:
+            self._at(wake)

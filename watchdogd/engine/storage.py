@@ -112,6 +112,8 @@ class Storage:
             return (patient or self._patient).attempt(lambda: function(self._opened()))
         except StuckError as error:
             raise HistoryError(str(error)) from None
+        except MemoryError:
+            raise HistoryError("no memory is left for the history") from None
 
     def _opened(self) -> Store:
         if self._store is None:

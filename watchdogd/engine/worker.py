@@ -100,8 +100,8 @@ def main() -> None:
     """Serve the socket whose number is the first argument, until the daemon closes it."""
     desk = Desk(Connection(int(sys.argv[1])))
     with contextlib.suppress(OSError):
-        desk.send(None)  # ready: deadlines count from now on
         threading.Thread(target=desk.listen, daemon=True).start()
+        desk.send(None)  # ready: deadlines count from now on
         while True:
             desk.send(answer(desk.take()))
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from watchdogd import command
+from watchdogd import command, shortage
 from watchdogd.engine.call import RECALL, Reply, Returned
 from watchdogd.engine.stuck import Stuck
 from watchdogd.engine.wire import Wire
@@ -155,7 +155,7 @@ class Workers:
         """Give calls to a further process; where none can be started, that is their answer."""
         try:
             self._give(self._start(alone=calls[0].alone, lane=calls[0].lane), calls)
-        except OSError as error:
+        except (OSError, MemoryError) as error:
             self._replies += [Reply(call.key, trouble=_no_start(error)) for call in calls]
 
     def _ready(self, lane: str) -> _Worker | None:
@@ -168,7 +168,7 @@ class Workers:
         now = time.monotonic()
         quick = [worker for worker in shared if not worker.slow(now)]
         if shared and (not quick or len(shared) < self._warm) and self._room():
-            with contextlib.suppress(OSError):  # they wait for one that is there
+            with contextlib.suppress(OSError, MemoryError):  # they wait for one that is there
                 return self._start(alone=False, lane=lane)
         return min(quick, key=lambda worker: len(worker.calls), default=None)
 
@@ -208,7 +208,7 @@ class Workers:
                     env=command.environment(),
                     start_new_session=True,
                 )
-            except OSError:
+            except (OSError, MemoryError):
                 ours.close()
                 raise
         worker = _Worker(process, Wire(ours), alone, lane)
@@ -241,6 +241,9 @@ class Workers:
             said: list[Reply | Returned | None] = worker.wire.receive()
         except (EOFError, OSError, pickle.UnpicklingError, AttributeError):
             self._died(worker)
+            return
+        except MemoryError:  # of what it sends from now on nobody knows where it begins
+            self._died(worker, f"answered, but {shortage.MEMORY}")
             return
         for each in said:
             if isinstance(each, Returned):
@@ -279,13 +282,15 @@ class Workers:
         for worker in [w for w in self._workers if w.lane and not w.calls and w.since < long_ago]:
             self._drop(worker)
 
-    def _died(self, worker: _Worker) -> None:
-        """The call that it worked on killed it; the others behind it go to another worker."""
+    def _died(self, worker: _Worker, trouble: str = "") -> None:
+        """The call that it worked on killed it, or it can be heard no more, which is `trouble`; the others
+        behind it go to another worker."""
         if worker.calls:
             call = worker.calls.popleft()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 worker.process.wait(0.2)
-            self._replies.append(Reply(call.key, trouble=_death(worker.process.returncode)))
+            trouble = trouble or _death(worker.process.returncode, fresh=worker.fresh)
+            self._replies.append(Reply(call.key, trouble=trouble))
         self._requeue(worker)
         self._drop(worker)
 
@@ -343,20 +348,21 @@ def _ended(tools: list[psutil.Process]) -> tuple[int, ...]:
     return tuple(tool.pid for tool in psutil.wait_procs(tools, 0.5)[1]) if tools else ()
 
 
-def _no_start(error: OSError) -> str:
+def _no_start(error: OSError | MemoryError) -> str:
     """Why there is no process for a check, and the mend."""
-    mend = {
-        errno.EAGAIN: "this user has too many processes here",
-        errno.EMFILE: "the watchdog has too many files open: restart it",
-        errno.ENFILE: "this machine has too many files open",
-        errno.ENOMEM: "this machine has no memory left",
-        errno.ENOENT: f"{sys.executable} is gone: was Python replaced? watchdogd restart",
-    }
-    return f"could not be started: {mend.get(error.errno or 0) or error.strerror or error}"
+    why = shortage.of_process(error)
+    if isinstance(error, OSError) and not why:
+        gone = f"{sys.executable} is gone: was Python replaced? watchdogd restart"
+        why = gone if error.errno == errno.ENOENT else error.strerror or str(error)
+    return f"could not be started: {why}"
 
 
-def _death(code: int | None) -> str:
+def _death(code: int | None, *, fresh: bool) -> str:
+    """How a worker died; a `fresh` one had not come to its call."""
+    why = f"its process ended with exit code {code}"
     if code is not None and code < 0:
         with contextlib.suppress(ValueError):
-            return f"crashed: killed by {signal.Signals(-code).name}"
-    return f"crashed: its process ended with exit code {code}"
+            why = f"killed by {signal.Signals(-code).name}"
+    return (
+        f"could not be started: {why} (is memory short, or Python damaged?)" if fresh else f"crashed: {why}"
+    )

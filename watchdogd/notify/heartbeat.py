@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
+from watchdogd import shortage
 from watchdogd.errors import ConfigError, DeliveryError
 from watchdogd.notify.text import plain, shortened
 
@@ -69,7 +70,7 @@ class Heartbeat:
                 return
             self._said = (not reason, now)
             self._next = reason  # only the newest counts: one that has not gone yet is replaced
-            if self._thread is None:
+            if self._thread is None or not self._thread.is_alive():
                 self._begin(self._web)
             self._changed.notify_all()
 
@@ -77,8 +78,8 @@ class Heartbeat:
         thread = threading.Thread(target=self._run, args=(web,), name="heartbeat", daemon=True)
         try:
             thread.start()
-        except RuntimeError as error:  # too many processes: the next round tries again
-            self.trouble, self._said = f"heartbeat: {error}", None
+        except (RuntimeError, MemoryError):  # the next round tries again
+            self.trouble, self._said = f"heartbeat: {shortage.of_thread()}", None
         else:
             self._thread = thread
 

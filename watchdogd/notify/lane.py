@@ -203,6 +203,15 @@ class Lane:
             return
         self._next_slot = now + 1 / self._rate if self._rate else 0.0
         try:
+            self._try(notification, now)
+        except MemoryError:  # what came of it could not be noted: it may go twice, but it goes
+            with self._lock:
+                if self._queue.get(notification.key):
+                    self._queue.again(replace(notification, next_try=now + TAKEN_AGAIN))
+            raise
+
+    def _try(self, notification: Notification, now: float) -> None:
+        try:
             receipt = self.sender.send(notification, self._roots_of(notification))
         except TakenError:
             with self._lock:

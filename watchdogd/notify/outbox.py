@@ -15,6 +15,7 @@ from collections import OrderedDict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from watchdogd import shortage
 from watchdogd.errors import HistoryError
 from watchdogd.notify.lane import ABOUT, Lane
 from watchdogd.notify.notification import Message, Notification, addressed
@@ -60,7 +61,7 @@ class Outbox:
         self._known: OrderedDict[str, None] = OrderedDict()
         self._knowing = threading.Lock()
         self.lanes = {name: Lane(name, sender, policy, self, clock) for name, sender in senders.items()}
-        self._threads: list[threading.Thread] = []
+        self._threads: dict[str, threading.Thread] = {}
         self._stop_at: float | None = None
         for notification in ended:
             if notification.state != "diverted":
@@ -68,12 +69,21 @@ class Outbox:
             if notification.channel in self.lanes:
                 self.lanes[notification.channel].remember(notification)
 
-    def start(self) -> None:
-        """Begin to deliver."""
-        for name, lane in self.lanes.items():
-            thread = threading.Thread(target=self._run, args=(lane,), name=f"channel {name}", daemon=True)
-            self._threads.append(thread)
+    def start(self) -> str:
+        """Begin to deliver, or go on where a channel's thread died; why some channels have none, or empty."""
+        living = {name for name, thread in self._threads.items() if thread.is_alive()}
+        silent = [name for name in self.lanes if name not in living and not self._begin(name)]
+        return f"no thread for channel {', '.join(silent)}: {shortage.of_thread()}" if silent else ""
+
+    def _begin(self, name: str) -> bool:
+        lane = self.lanes[name]
+        thread = threading.Thread(target=self._run, args=(lane,), name=f"channel {name}", daemon=True)
+        try:
             thread.start()
+        except (RuntimeError, MemoryError):
+            return False
+        self._threads[name] = thread
+        return True
 
     def add(self, notifications: Iterable[Notification]) -> None:
         """Deliver these, which are stored already; a key that was here before is left alone.
@@ -118,7 +128,7 @@ class Outbox:
         self._stop_at = deadline if more else time.monotonic()
         for lane in self.lanes.values():
             lane.wake()
-        for thread in self._threads:
+        for thread in self._threads.values():
             thread.join(max(0.0, deadline + 0.5 - time.monotonic()))
         if self._owed:
             self.settle(())

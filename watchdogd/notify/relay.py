@@ -75,10 +75,10 @@ class Relay:
 
         What is new is looked for each `every` seconds.
         """
-        self._outbox.start()
         try:
             end = time.monotonic() + (patience or 0.0)
             while patience is None or (self._outbox.waiting and time.monotonic() < end):
+                self._outbox.start()
                 self._rest(every, follow=patience is None)
                 self._fetch()
         finally:

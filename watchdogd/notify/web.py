@@ -201,11 +201,11 @@ class _Deadline:
                 self._changed.notify_all()
 
     def _begun(self) -> threading.Thread | None:
-        """The watcher; None where there are too many processes: then the timeouts of sockets have to do."""
+        """The watcher; None where no thread can be started: then the timeouts of sockets have to do."""
         watcher = threading.Thread(target=self._watch, name="deadline", daemon=True)
         try:
             watcher.start()
-        except RuntimeError:
+        except (RuntimeError, MemoryError):
             return None
         return watcher
 

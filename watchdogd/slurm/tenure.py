@@ -8,7 +8,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from watchdogd import stopmark
+from watchdogd import shortage, stopmark
 from watchdogd.errors import HomeError
 from watchdogd.lease import STALE, WATCH, Lease, alive
 from watchdogd.slurm.chain import ENVIRONMENT, Chain
@@ -108,8 +108,8 @@ class Tenure:
             stepping = threading.Thread(target=self._step, args=[self.chain], name="chain", daemon=True)
             try:
                 stepping.start()
-            except RuntimeError as error:  # too many processes: the next look tries again
-                self._troubles = [f"nobody looks after the chain: {error}"]
+            except (RuntimeError, MemoryError):  # the next look tries again
+                self._troubles = [f"nobody looks after the chain: {shortage.of_thread()}"]
             else:
                 self._stepping = stepping
 
