@@ -28,8 +28,8 @@ HANGS = unknown("the check did not answer within 30 s, and cannot be killed: it 
 class Pool:
     """Workers of which some hang; what they are asked is kept."""
 
-    def __init__(self, *keys: str) -> None:
-        self.stuck = [Stuck(key, 7, NOW, 1.0) for key in keys]
+    def __init__(self, *keys: str, place: str = "") -> None:
+        self.stuck = [Stuck(key, 7, NOW, 1.0, place) for key in keys]
         self.outstanding = frozenset(keys)
 
     def submit(self, calls: Any) -> None:
@@ -110,3 +110,35 @@ def test_a_look_of_which_a_command_hangs_is_no_look_that_could_be_believed_for_l
     seen = looks.take(Reply(call.key, Snapshot(NOW, jobs=()), hang="cannot be killed"), NOW)
     assert seen
     assert (seen.jobs, seen.trouble) == (None, "one of its commands cannot be killed")
+
+
+def test_a_drop_in_that_hangs_on_a_file_system_of_ours_waits_for_it_and_then_follows_it(
+    tmp_path: Path,
+) -> None:
+    home = Home(tmp_path)
+    home.make()
+    script = tmp_path / "cron.hourly" / "list"
+    script.parent.mkdir(mode=0o700, exist_ok=True)
+    script.write_text("#!/bin/sh\nls /proc/self\n")
+    script.chmod(0o700)
+    disk = {"path": "/proc/self", "quota": "statvfs"}
+    setup = Setup.of(Config.model_validate({"disks": {"d": disk}}), home)
+    dropin: Check = next(check for check in setup.checks if check.name == "cron.hourly/list")
+    (ground,) = (each for each in setup.files.values() if each.point == "/proc")
+    seen = Observation(dropin.name, "", dropin.name, unknown("did not end within 30s and was killed"), NOW)
+
+    pool = Pool(dropin.name, place="/proc/self/stat")
+    footing = Footing(cast("Workers", pool), {}, lambda: NOW)
+    footing.begin(setup, Book(), NOW)
+    assert footing.heard(dropin, (seen,)) == (), "the file system is asked first"
+    assert footing.settled() == {}
+    footing.take(Reply(ground.name, late=True))
+    assert footing.settled() == {dropin.name: (seen,)}
+    assert footing.policies()[dropin.name].follows == (ground.name,)
+    pool.stuck = []
+    assert footing.policies() == setup.policies
+    assert footing.heard(dropin, (seen,)) == (seen,)
+
+    elsewhere = Footing(cast("Workers", Pool(dropin.name, place="/sys/kernel")), {}, lambda: NOW)
+    elsewhere.begin(setup, Book(), NOW)
+    assert elsewhere.heard(dropin, (seen,)) == (seen,), "of which nobody else would tell"

@@ -156,7 +156,7 @@ class Engine:
         self.book, events = incidents.advance(
             self.book,
             observations,
-            self.setup.policies,
+            self._execution.policies,
             judged_at,
             orders=tuple(order for paper in papers for order in paper.orders),
             silent=self.setup.maintenance,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from watchdogd.history.measured import PastOfCheck
     from watchdogd.history.record import Past
     from watchdogd.home import Home
-    from watchdogd.incident import Book
+    from watchdogd.incident import Book, Policy
 
 LINGER = 1.0
 """Seconds until the next round where checks are still out."""
@@ -162,6 +162,11 @@ class Execution:
     def busy(self) -> bool:
         """Whether something that was started has not answered yet."""
         return self._workers.busy
+
+    @property
+    def policies(self) -> Mapping[str, Policy]:
+        """How each check is judged in this round."""
+        return self._footing.policies()
 
     def gather(self, patience: float | None) -> tuple[tuple[Observation, ...], dict[str, str]]:
         """Observations and changed memories from what comes within `patience` seconds; None: from all."""

@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from watchdogd.engine.grounds import Probes, queue_name, queue_result
+from watchdogd.engine.grounds import Probes, ground_of, queue_name, queue_result
 from watchdogd.engine.looks import looked_at
 from watchdogd.engine.withheld import Withheld
 from watchdogd.incident import Observation
 from watchdogd.plugin import Status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from watchdogd.engine.call import Reply
     from watchdogd.engine.checks import Check
     from watchdogd.engine.setup import Setup
     from watchdogd.engine.stuck import Stuck
     from watchdogd.engine.workers import Workers
-    from watchdogd.incident import Book
+    from watchdogd.incident import Book, Policy
     from watchdogd.jobs import Snapshot
     from watchdogd.plugin import Result
 
@@ -68,14 +68,18 @@ class Footing:
     def heard(self, check: Check, seen: tuple[Observation, ...]) -> tuple[Observation, ...]:
         """What a check said, where it may be judged at once.
 
-        Where it had no answer, its file systems are asked first; `settled` tells what came of it.
+        Where it had no answer, its file systems are asked first, and those on which what it started hangs;
+        `settled` tells what came of it.
         """
         nothing = any(each.result.unanswered for each in seen)
         self._probes.note(check.name, late=nothing)
-        if not nothing:
+        hanging = self._hanging().get(check.name, ())
+        if not nothing and not hanging:
             self._withheld.drop(check.name)
-        grounds = tuple(name for name in check.follows if self._setup and name in self._setup.files)
-        if not nothing or not grounds or self._setup is None:
+            return seen
+        rests_on = (name for name in check.follows if self._setup and name in self._setup.files)
+        grounds = tuple(dict.fromkeys((*rests_on, *hanging)))
+        if not grounds or self._setup is None:
             return seen
         now = self._clock()
         self._withheld.keep(check.name, grounds, seen, now)
@@ -87,6 +91,29 @@ class Footing:
         if self._setup is not None:
             self._ask(self._setup, self._clock())
         return self._withheld.release(self._probes.silent, self._probes.answered, self._clock())
+
+    def policies(self) -> Mapping[str, Policy]:
+        """How each check is judged: while what it started hangs on a file system it follows that one too,
+        though nothing in its configuration says that it looks there (a drop-in)."""
+        if self._setup is None:
+            return {}
+        known = self._setup.policies
+        hanging = {check: names for check, names in self._hanging().items() if check in known}
+        more = {
+            check: replace(known[check], follows=tuple(dict.fromkeys((*known[check].follows, *names))))
+            for check, names in hanging.items()
+        }
+        return {**known, **more} if more else known
+
+    def _hanging(self) -> dict[str, tuple[str, ...]]:
+        """By check, the file systems of ours on which processes of it hang in the kernel."""
+        files = self._setup.files if self._setup else {}
+        found: dict[str, tuple[str, ...]] = {}
+        for stuck in self._workers.stuck:
+            name = ground_of(stuck.place)
+            if name in files:
+                found[stuck.key] = (*found.get(stuck.key, ()), name)
+        return found
 
     def doubts(self) -> list[Observation]:
         """What is being found out since the last call."""

@@ -219,6 +219,12 @@ class Probes:
         )
 
 
+def ground_of(place: str) -> str:
+    """The name of the file system on which a resolved path lies, or empty; asks the mount table alone."""
+    mount = mount_of(place, read_mounts(mount_table.text())) if place.startswith("/") else None
+    return _files_name(mount.point) if mount else ""
+
+
 def _files_name(point: str) -> str:
     return f"{_FILES}{point}"
 
