@@ -28,14 +28,14 @@ class Rise:
 
 def take(state: State, value: float) -> State:
     """The state with one more value."""
-    window = [*state.get("window", ()), value][-WINDOW:]
-    best, noise = state.get("best"), state.get("noise", 0.0)
+    window = [*state.get("window", ())[1 - WINDOW :], value]
+    best, noise, age = state.get("best"), state.get("noise", 0.0), state.get("age", 0)
     if len(window) == WINDOW:
         level = _middle(window)
-        if best is None or level < best or state.get("age", 0) > _AGE:
+        if best is None or level < best or age > _AGE:
             steps = [abs(after - before) for before, after in itertools.pairwise(window)]
             return {"window": window, "best": level, "noise": statistics.median(steps), "age": 0}
-    return {"window": window, "best": best, "noise": noise, "age": state.get("age", 0) + 1}
+    return {"window": window, "best": best, "noise": noise, "age": age + 1}
 
 
 def _middle(window: list[float]) -> float:

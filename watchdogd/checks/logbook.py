@@ -115,10 +115,11 @@ def _take_lines(lines: list[Line], wishes: Wanted, memory: dict[str, Any], at: f
     whole = "\n".join(line.text for line in lines)
     low = whole.lower()
     known, wishes = trainlog.vocabulary(whole, low), wanted.possible(wishes, low)
-    steps = last = 0
+    heeding, steps, last = wanted.heeds(wishes), 0, 0
     for index, line in enumerate(lines):
         text = trainlog.latest(line, pattern, known)
-        wanted.note(text, wishes, memory, at)
+        if heeding:
+            wanted.note(text, wishes, memory, at)
         report = trainlog.progress_by(pattern, text) if pattern else trainlog.progress(text, known)
         if line.rank:
             stopped.note(line.rank, report.number if report else None, memory, at)

@@ -46,6 +46,11 @@ def possible(wanted: Wanted, low: str) -> Wanted:
     return replace(wanted, usual_phases=usual)
 
 
+def heeds(wanted: Wanted) -> bool:
+    """Whether any line can matter."""
+    return bool(wanted.quiet or wanted.must_see or wanted.must_not_see or wanted.usual_phases)
+
+
 def note(text: str, wanted: Wanted, memory: dict[str, Any], at: float) -> None:
     """Take one line in: `phase`, `seen` and `forbidden` in the memory."""
     for pattern, allowed in wanted.quiet:

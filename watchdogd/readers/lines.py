@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
 _REDRAW = re.compile(r"\x1b\[(?:\d*[AFG]|2[JK]|(?:\d+;\d+)?[Hf])|\x08+")
@@ -24,8 +24,7 @@ OPEN_AT_MOST = 4096
 """Bytes kept of the end of a line that never ends."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One line without its prefix. `rank` is what the prefix said (`3`, `rank3`, `node1:3`), or empty.
 
     `final`: the last state of a progress bar, or a whole line: worth showing to people. `open`: it may go on.
@@ -50,17 +49,20 @@ def read_lines(data: bytes) -> tuple[list[Line], int]:
     text = data[:done].decode("utf-8", "replace")
     lines: list[Line] = []
     for raw in (_REDRAW.sub("\r", text) if redrawn else text).split("\n"):
-        _add(lines, raw)
+        if "\r" in raw:
+            _add(lines, raw)
+        elif raw and not raw.isspace():
+            lines.append(_line(raw, final=True))
     rest = data[done:][-OPEN_AT_MOST:]
     text = rest.decode("utf-8", "replace").rstrip(_CUT_NUMBER)
     if text.strip():
-        lines.append(replace(_line(text, final=True), open=True))
+        lines.append(_line(text, final=True)._replace(open=True))
     return lines, len(data) - len(rest)
 
 
 def _add(lines: list[Line], raw: str) -> None:
-    bars = raw.split("\r") if "\r" in raw else (raw,)
-    parts = [part for part in bars if part and not part.isspace()]
+    """The states of a bar that wrote over itself."""
+    parts = [part for part in raw.split("\r") if part and not part.isspace()]
     for number, part in enumerate(parts, 1):
         lines.append(_line(part, final=number == len(parts)))
 

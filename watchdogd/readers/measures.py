@@ -37,22 +37,24 @@ _SECONDS = (
     ("iter time", re.compile(rf"\biter time: ({_NUMBER}) ?ms"), 0.001),
     ("seconds:", re.compile(rf"step: \d+, seconds: ({_NUMBER})"), 1.0),
 )
-_RATES = (
-    ("token", "tps:", re.compile(rf"\btps: *({_NUMBER})")),
-    (
-        "token",
-        "tokens",
-        re.compile(rf"tokens(?:_per_|/| per )sec(?:ond)?\w*(?:/\w+)?['\"]?[:= ]+({_NUMBER})"),
+_RATES = {
+    "token": (
+        ("tps:", re.compile(rf"\btps: *({_NUMBER})")),
+        (
+            "tokens",
+            re.compile(rf"tokens(?:_per_|/| per )sec(?:ond)?\w*(?:/\w+)?['\"]?[:= ]+({_NUMBER})"),
+        ),
+        ('"wps"', re.compile(rf"\"wps\": \"?({_NUMBER})")),
     ),
-    ("token", '"wps"', re.compile(rf"\"wps\": \"?({_NUMBER})")),
-    (
-        "sample",
-        "amples",
-        re.compile(rf"[Ss]amples(?:/s|/sec|[_ ]per[_ ]sec\w*|PerSec)['\"]?[:= ]+({_NUMBER})"),
+    "sample": (
+        (
+            "amples",
+            re.compile(rf"[Ss]amples(?:/s|/sec|[_ ]per[_ ]sec\w*|PerSec)['\"]?[:= ]+({_NUMBER})"),
+        ),
     ),
-    ("iteration", "it/s", re.compile(rf"(?<![\w.])({_NUMBER})it/s\b")),
-)
-"""How much a second: what of, a needle and the number; of several in a line the first (a running average)."""
+    "iteration": (("it/s", re.compile(rf"(?<![\w.])({_NUMBER})it/s\b")),),
+}
+"""How much a second, by what of: needles and the number; of several in a line the first (an average)."""
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
 _BATCH = re.compile(r"global[ _]batch[ _]size: *(\d+)")
 _SKIPPED = re.compile(r"skipped iterations: *(\d+)")
@@ -121,8 +123,8 @@ def cost(text: str, taken: float | None) -> tuple[str, float] | None:
 
 def _rate(text: str, unit: str) -> float | None:
     """Units a second."""
-    for name, needle, pattern in _RATES:
-        if name == unit and needle in text and (match := pattern.search(_THOUSANDS.sub("", text))):
+    for needle, pattern in _RATES[unit]:
+        if needle in text and (match := pattern.search(_THOUSANDS.sub("", text))):
             return _positive(float(match[1]))
     return None
 
