@@ -228,6 +228,8 @@ def _rooms(
 def _foreseen(verdict: Verdict, outlook: Outlook, memory: dict[str, Any], *, alone: bool) -> Verdict:
     """The same with the time until it is full, and WARNING where that is too soon."""
     left = _left(verdict, outlook, memory, alone=alone)
+    if left is None:
+        return verdict
     return _in_time(replace(verdict, left=left), outlook.full_within)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.incident import Policy
@@ -10,11 +11,10 @@ from watchdogd.plugin import Status
 from watchdogd.units import iso
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from watchdogd.history.record import Gap
     from watchdogd.incident import Book, Incident, Observation
-    from watchdogd.plugin import Metric
 
 
 def incident_json(incident: Incident) -> dict[str, Any]:
@@ -34,8 +34,8 @@ def incident_json(incident: Incident) -> dict[str, Any]:
     }
 
 
-def observation_json(observation: Observation) -> dict[str, Any]:
-    """A result as `check --json` prints it."""
+def observation_json(observation: Observation, stamp: Callable[[float], str] = iso) -> dict[str, Any]:
+    """A result as `check --json` prints it; `stamp` words its time, in whole seconds."""
     result = observation.result
     return {
         "check": observation.check,
@@ -43,16 +43,14 @@ def observation_json(observation: Observation) -> dict[str, Any]:
         "subject": result.subject or None,
         "status": result.status.name,
         "summary": result.summary,
-        "metrics": {name: metric_json(metric) for name, metric in result.metrics.items()},
+        "metrics": {
+            name: {"value": metric.value, "unit": metric.unit, "warn": metric.warn, "crit": metric.crit}
+            for name, metric in result.metrics.items()
+        },
         "details": result.details,
-        "at": iso(observation.at),
+        "at": stamp(observation.at // 1),
         "target": observation.target,
     }
-
-
-def metric_json(metric: Metric) -> dict[str, Any]:
-    """A metric with its thresholds."""
-    return {"value": metric.value, "unit": metric.unit, "warn": metric.warn, "crit": metric.crit}
 
 
 def open_incidents(book: Book) -> list[Incident]:
@@ -77,6 +75,7 @@ def snapshot(
 
     An incident that is `flapping` is held back: what follows is told when it has lasted.
     """
+    stamp = cache(iso)  # the results of a round are of a few seconds
     comes_and_goes = {
         standing.incident.id
         for standing in book.standings.values()
@@ -92,7 +91,7 @@ def snapshot(
             for incident in open_incidents(book)
         ],
         "gaps": [{"begin": iso(gap.begin), "end": iso(gap.end), "reason": gap.reason} for gap in gaps],
-        "checks": [observation_json(seen) for results in latest.values() for seen in results],
+        "checks": [observation_json(seen, stamp) for results in latest.values() for seen in results],
         "silences": [
             {
                 "target": silence.target,

@@ -35,6 +35,8 @@ def _harmless(character: str) -> bool:
 
 def one_line(text: str, limit: int = 300) -> str:
     """`text` as one plain line of at most `limit` characters."""
+    if text.isprintable() and len(text) <= limit and "  " not in text and text.strip() == text:
+        return text  # so nearly all of a round's are
     return shortened(" ".join(plain(text).split()), limit)
 
 
