@@ -3,8 +3,9 @@
     python scripts/soak.py [--days 90] [--checks 100] [--folder DIR] [--minutes 0]
 
 Each round is one minute of that clock: all checks report, some fail and recover, incidents open and close,
-messages are sent. The checks' results are made up, but for one round in six hours, in which real worker
-processes run all of them. `--minutes` ends it earlier (0: it does not). It exits with 1 where something grew.
+evidence is gathered, messages are sent, and each hour the chores are done. The checks' results are made up,
+but for one round in six hours, in which real worker processes run all of them. `--minutes` ends it earlier
+(0: it does not). A line a day is printed. It exits with 1 where something grew.
 """
 
 from __future__ import annotations
@@ -14,68 +15,86 @@ import os
 import random
 import resource
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
+from watchdogd.actions import evidence
 from watchdogd.engine import logs
 from watchdogd.engine.assembly import Assembly, outbox_of
 from watchdogd.engine.call import Call, Reply
 from watchdogd.engine.chores import do_chores
 from watchdogd.engine.engine import Engine
+from watchdogd.engine.looks import looked_at
 from watchdogd.engine.patient import Patient
 from watchdogd.engine.setup import Setup
 from watchdogd.engine.storage import Storage
 from watchdogd.engine.workers import Workers
 from watchdogd.home import Home
+from watchdogd.jobs import Job, Snapshot
 from watchdogd.notify.claims import Claims
 from watchdogd.plugin import Metric, Result, Status
 
-DAY = 1440
+HOUR, DAY = 60, 1440
+"""In rounds."""
 REAL = 360
-"""Rounds of a day, and from one that real workers run to the next."""
+"""Rounds from one that real workers run to the next."""
 FAILS, RECOVERS = 1 / (5 * DAY), 1 / 45
 """How likely a good check fails in a round, and a failed one recovers."""
+ANSWERS = 500
+"""Answers of each kind, of which one is chosen each time."""
 DISKS = 50
-"""One check in so many is a disk: it reads its past of 14 days, which costs more than all else of a round."""
-SETTLED = 10
-"""Days until caches and pools are warm: growth is judged from then on."""
+"""One check in so many is a disk: it is given its past of 14 days."""
+KEEP = 30
+"""Days for which numbers and evidence are kept, so that they are dropped within the soak."""
+SETTLED = KEEP + 10
+"""Days until all that is kept is there, and caches are warm: growth is judged from then on."""
 
 
 class MadeUp(Workers):
-    """Answers at once; one round in `REAL` is run by the real processes instead."""
+    """Answers at once; while `real` is set, the real processes do."""
 
     def __init__(self, noise: random.Random) -> None:
         super().__init__()
         self._noise = noise
+        self._good = [result(Status.OK, noise.random() * 1e12) for _ in range(ANSWERS)]
+        self._bad = [result(Status.CRITICAL, noise.random() * 1e10) for _ in range(ANSWERS)]
+        self._jobs: tuple[Job, ...] = ()
         self._failing: set[str] = set()
-        self.rounds = 0
+        self.real = False
 
     def submit(self, calls: Sequence[Call]) -> None:
-        self.rounds += 1
-        if self.rounds % REAL == 0:
+        if self.real:
             super().submit(calls)
         else:
-            self._replies += [Reply(call.key, self._results(call.key)) for call in calls]
+            self._replies += [Reply(call.key, self._answer(call)) for call in calls]
 
     @property
     def busy(self) -> bool:
         return bool(self._replies) or super().busy
 
-    def _results(self, key: str) -> list[Result]:
-        changes = self._noise.random() < (RECOVERS if key in self._failing else FAILS)
-        if changes:
-            self._failing ^= {key}
-        free = self._noise.random() * 1e12
-        metrics = {"free": Metric(free, "B", 1e11), "used": Metric(2e12 - free, "B")}
-        if key in self._failing:
-            return [Result(Status.CRITICAL, f"{free:.0f} B free", metrics, subject="bytes")]
-        return [Result(Status.OK, f"{free:.0f} B free", metrics, subject="bytes")]
+    def _answer(self, call: Call) -> list[Result] | Snapshot:
+        if looked_at(call.key):
+            if not self._jobs:
+                runs = call.parameters["runs"]
+                self._jobs = tuple(Job("7", "7", run.name, "ada", "RUNNING") for run in runs)
+            return Snapshot(call.parameters["now"], self._jobs, backend="process")
+        failing = call.key in self._failing
+        if self._noise.random() < (RECOVERS if failing else FAILS):
+            self._failing ^= {call.key}
+        return [self._noise.choice(self._bad if failing else self._good)]
+
+
+def result(status: Status, free: float) -> Result:
+    metrics = {"free": Metric(free, "B", 1e11), "used": Metric(2e12 - free, "B")}
+    return Result(status, f"{free:.0f} B free", metrics, subject="bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,25 +126,43 @@ HEAD = (
 )
 
 
-def configured(home: Home, checks: int) -> Setup:
-    """A home with so many things to look at, one in fifty of them a disk with its forecast."""
-    home.make()
-    place = home.path / "watched"
-    place.mkdir(exist_ok=True)
+@contextmanager
+def training(place: Path) -> Iterator[Path]:
+    """A process that lives, with its pid file and its log, for the real rounds to look at."""
+    place.mkdir()
     log = place / "train.log"
     log.write_text("iteration 7\n")
+    process = subprocess.Popen(["sleep", "infinity"])
+    (place / "train.pid").write_text(f"{process.pid}\n")
+    yield log
+    process.kill()
+    process.wait()
+
+
+def configured(home: Home, checks: int, log: Path) -> Setup:
+    """A home with so many things to look at, one in fifty of them a disk with its forecast."""
+    home.make()
     watched = "".join(
-        f'[runs.run-{number}]\nbackend = "process"\ncommand = "train"\nlog = "{log}"\n'
+        f'[runs.run-{number}]\nbackend = "process"\npid_file = "{log.parent}/train.pid"\nlog = "{log}"\n'
         f"checks.job_liveness.enabled = false\n"
         if number % DISKS
-        else f'[disks.disk-{number}]\npath = "{place}"\nquota = "statvfs"\n'
+        else f'[disks.disk-{number}]\npath = "{log.parent}"\nquota = "statvfs"\n'
         for number in range(checks)
     )
     home.write(
         home.config,
-        f'[channels.log]\ntype = "statuslog"\npath = "/dev/null"\n{watched}',
+        f'[history]\nkeep = "{KEEP}d"\n[channels.log]\ntype = "statuslog"\npath = "/dev/null"\n{watched}',
     )
     return Setup.load(home)
+
+
+def dated(home: Home, at: float) -> None:
+    """What was written of late gets the time of the soak's clock: by that the chores see its age."""
+    now = time.time()
+    marks = [path for path in home.path.iterdir() if path.name.startswith(".") and path.is_file()]
+    for path in (*marks, *home.evidence.iterdir(), *home.logs.iterdir()):
+        if path.stat().st_mtime <= now:
+            os.utime(path, (at, at))
 
 
 def measured(day: float, home: Home, sent: int, seconds: list[float]) -> Measured:
@@ -138,7 +175,7 @@ def measured(day: float, home: Home, sent: int, seconds: list[float]) -> Measure
         threads=ours.num_threads(),
         database=_size(home.path, "history*") / 1e6,
         logs=_size(home.logs, "*") / 1e6,
-        evidence=sum(1 for _ in home.evidence.rglob("*")),
+        evidence=sum(1 for _ in home.evidence.iterdir()),
         sent=sent,
         round_ms=statistics.mean(seconds) * 1000,
     )
@@ -148,16 +185,15 @@ def _size(folder: Path, pattern: str) -> int:
     return sum(path.stat().st_size for path in folder.glob(pattern) if path.is_file())
 
 
-def soak(home: Home, checks: int, days: int, minutes: float) -> list[Measured]:
-    """Round after round; a line is printed for each five days."""
+def soak(home: Home, checks: int, days: int, minutes: float, log: Path) -> list[Measured]:
+    """Round after round; a line is printed for each day."""
     begin = at = time.time()
     until = time.monotonic() + (minutes * 60 or float("inf"))
-    setup = configured(home, checks)
+    setup = configured(home, checks, log)
     logs.begin(home)
     patient = Patient(str(home.path))
     storage = Storage(setup.config.history.url, home, patient, clock=lambda: at)
-    noise = random.Random(17)  # noqa: S311 - the same faults in each soak
-    workers = MadeUp(noise)
+    workers = MadeUp(random.Random(17))  # noqa: S311 - the same faults in each soak
     past = storage.past()
     engine = Engine(home, setup, past, workers=workers, patient=patient, storage=storage, clock=lambda: at)
     parts = Assembly(home, engine, patient, storage, past, Claims(home))
@@ -169,6 +205,9 @@ def soak(home: Home, checks: int, days: int, minutes: float) -> list[Measured]:
     print(HEAD)
     for number in range(1, days * DAY + 1):
         at = begin + 60 * number
+        workers.real = number % REAL == 0
+        if workers.real:
+            os.utime(log, (at, at))
         started = time.perf_counter()
         engine.reload()
         seen = engine.round()
@@ -176,12 +215,13 @@ def soak(home: Home, checks: int, days: int, minutes: float) -> list[Measured]:
         assert seen is not None
         outbox.add(seen.notifications)
         sent += len(seen.notifications)
-        if number % DAY == 0:
+        if number % HOUR == 0:
             do_chores(parts, at)
+            dated(home, at)
+        if number % DAY == 0:
             found.append(measured(number / DAY, home, sent, seconds))
             seconds.clear()
-            if number % (5 * DAY) == 0:
-                print(found[-1].line(), flush=True)
+            print(found[-1].line(), flush=True)
         if time.monotonic() > until:
             break
     outbox.stop(10.0)
@@ -200,6 +240,14 @@ def growth(found: list[Measured]) -> list[str]:
     first, last = late[0], late[-1]
     days = last.day - first.day
     told = []
+    if last.database > first.database * 1.15:
+        told.append(
+            f"database: {first.database:.0f} MB on day {first.day:.0f}, {last.database:.0f} MB at the end"
+        )
+    if last.evidence > evidence.FOLDERS or last.evidence > first.evidence * 1.5:
+        told.append(
+            f"evidence: of {first.evidence} incidents on day {first.day:.0f}, {last.evidence} at the end"
+        )
     if last.memory > first.memory * 1.15 + 0.1 * days:
         told.append(f"memory: {first.memory:.0f} MB on day {first.day:.0f}, {last.memory:.0f} MB at the end")
     for name in ("descriptors", "processes", "threads"):
@@ -220,10 +268,11 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, default=None, help="default: a folder of its own in /tmp")
     args = parser.parse_args()
     begin = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="watchdogd-soak-", dir=args.folder) as folder:
-        found = soak(Home(Path(folder, "home")), args.checks, args.days, args.minutes)
-    if found:
-        print(found[-1].line())
+    with (
+        tempfile.TemporaryDirectory(prefix="watchdogd-soak-", dir=args.folder) as folder,
+        training(Path(folder, "training")) as log,
+    ):
+        found = soak(Home(Path(folder, "home")), args.checks, args.days, args.minutes, log)
     cpu = sum(resource.getrusage(who).ru_utime for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     print(
         f"{time.monotonic() - begin:.0f} s, {cpu:.0f} s of CPU; on {os.uname().sysname} {os.uname().release}"

@@ -1,4 +1,4 @@
-"""When rounds happen, and the end where they happen no more: memory is short, threads die or hang."""
+"""When rounds happen, whatever the clock does; the end where they happen no more: no memory, no threads."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def in_an_hour() -> float:
-    return time.time() + 3600
+    return 3600.0
 
 
 def exhausted() -> float:
@@ -55,7 +55,7 @@ def test_a_round_that_is_lost_for_want_of_memory_is_ordered_again() -> None:
         begun.append(time.time())
         if len(begun) == 1:
             raise MemoryError
-        return time.time() + 3600
+        return 3600.0
 
     Schedule(round_, lambda: len(begun) < 2 and time.monotonic() < until).run()
     assert len(begun) == 2
@@ -177,3 +177,46 @@ def test_signals_that_come_together_while_a_line_is_logged_end_it() -> None:
     finally:
         logging.getLogger("watchdogd").removeHandler(handler)
     assert (len(looks), ended.ended) == (1, True)
+
+
+class Clock:
+    """The time as a module sees it that imports `time`: one reading of one thread is of another day."""
+
+    monotonic = staticmethod(time.monotonic)
+
+    def __init__(self) -> None:
+        self._astray: dict[int, int] = {}
+
+    def stray(self, after: int) -> None:
+        """This thread's reading after so many others is 30 hours ahead."""
+        self._astray[threading.get_ident()] = after
+
+    def time(self) -> float:
+        left = self._astray.get(threading.get_ident(), -1)
+        self._astray[threading.get_ident()] = left - 1
+        return time.time() + (30 * 3600.0 if left == 0 else 0.0)
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize(("name", "after"), [("round", 0), ("round", 1), ("chores", 0)])
+def test_a_clock_that_is_set_and_set_back_within_a_second_stops_nothing(
+    name: str, after: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(schedule, "time", clock)
+    begun = {"round": 0, "chores": 0}
+    until = time.monotonic() + 120
+
+    def turn(which: str) -> float:
+        begun[which] += 1
+        if which == name and begun[which] == 1:
+            clock.stray(after)
+        return 0.1
+
+    def chores() -> None:
+        turn("chores")
+
+    plan = Schedule(lambda: turn("round"), lambda: begun[name] < 3 and time.monotonic() < until)
+    plan.beside("chores", chores, after=0.0, every=0.1)
+    plan.run()
+    assert begun[name] >= 3

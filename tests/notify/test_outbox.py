@@ -32,9 +32,22 @@ class Desk:
     now: float = NOON
     ledger: Ledger = field(default_factory=Ledger)
     sent: tuple[Notification, ...] = ()
+    ahead: float = 0.0
 
     def __post_init__(self) -> None:
-        self.outbox = Outbox(self.senders, self.policy, self.ledger.settle, self.sent, lambda: self.now)
+        self.outbox = Outbox(
+            self.senders,
+            self.policy,
+            self.ledger.settle,
+            self.sent,
+            clock=lambda: self.now,
+            ticks=lambda: self.now - self.ahead,
+        )
+
+    def set_clock(self, by: float) -> None:
+        """Somebody sets the clock: no time passes."""
+        self.now += by
+        self.ahead += by
 
     def add(self, *notifications: Notification) -> None:
         """As the engine does it: stored with the round, then handed over."""
@@ -226,6 +239,38 @@ def test_what_nobody_took_in_time_is_given_up_and_that_is_told() -> None:
     )
     states = [state for key, state in desk.ledger.states().items() if key.endswith("@slack")]
     assert set(states) == {"expired"}
+
+
+def test_a_clock_that_is_set_forward_gives_nothing_up() -> None:
+    slack = Script(faults=[PASSING])
+    desk = Desk({"slack": slack})
+    desk.add(letter())
+    desk.work()
+    desk.set_clock(2 * POLICY.expire)
+    desk.work(POLICY.longest)
+    assert desk.ledger.states() == {"incident-17-opened@slack": "sent"}
+
+
+def test_a_clock_that_is_set_back_holds_nothing_up() -> None:
+    slack = Script(faults=[PASSING])
+    desk = Desk({"slack": slack})
+    desk.set_clock(5 * 3600.0)
+    desk.add(letter(now=desk.now))
+    desk.work()
+    desk.set_clock(-5 * 3600.0)
+    desk.add(letter(18, name="other", now=desk.now))
+    desk.work(POLICY.longest)
+    assert len(slack.taken) == 2
+
+
+def test_what_an_earlier_life_put_off_by_a_clock_that_was_wrong_is_tried_soon() -> None:
+    slack = Script()
+    desk = Desk({"slack": slack})
+    later = NOON + 30 * 3600.0
+    of_the_future = letter(1, name="future", now=later)
+    desk.add(replace(of_the_future, next_try=later + 60), replace(letter(2, name="past"), next_try=later))
+    desk.work(POLICY.pause)
+    assert sorted(slack.keys) == ["future@slack", "past@slack"]
 
 
 def test_what_is_told_about_channels_is_not_told_about_again() -> None:

@@ -41,6 +41,7 @@ class Delivery(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.now = NOON
+        self.ahead = 0.0
         self.ledger = Ledger()
         self.slack = Script(before=lambda each: self._tried("slack", each))
         self.mail = Script(before=lambda each: self._tried("mail", each))
@@ -66,6 +67,11 @@ class Delivery(RuleBasedStateMachine):
             self.now = end
         except CrashError:
             self._end_in_a_crash()
+
+    @rule(seconds=st.sampled_from([-108_000.0, -18_000.0, -20.0, 18_000.0, 108_000.0]))
+    def the_clock_is_set(self, seconds: float) -> None:
+        self.now += seconds
+        self.ahead += seconds
 
     @rule(slack=st.sampled_from(FAULTS), mail=st.sampled_from(FAULTS))
     def the_servers_change(self, slack: DeliveryError | None, mail: DeliveryError | None) -> None:
@@ -130,7 +136,7 @@ class Delivery(RuleBasedStateMachine):
         rows = list(self.ledger.rows.values())
         sent = [row for row in rows if row.state == "sent"]
         senders = {"slack": self.slack, "mail": self.mail}
-        self.outbox = Outbox(senders, POLICY, self._settle, sent, lambda: self.now)
+        self.outbox = Outbox(senders, POLICY, self._settle, sent, lambda: self.now, self._ticks)
         self.outbox.add(row for row in rows if row.state == "waiting")
 
     def _step_all(self) -> float:
@@ -159,7 +165,10 @@ class Delivery(RuleBasedStateMachine):
         self._begin()
 
     def _tried(self, channel: str, _notification: Notification) -> None:
-        self.tries[channel].append(self.now)
+        self.tries[channel].append(self._ticks())
+
+    def _ticks(self) -> float:
+        return self.now - self.ahead
 
 
 Delivery.TestCase.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)

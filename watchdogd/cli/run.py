@@ -88,4 +88,4 @@ def _rehearse(home: Home, setup: Setup) -> int:
             seen = parts.engine.round()
             for notification in seen.notifications if seen else ():
                 print_line(f"would send to {notification.channel}: {notification.message.headline}")
-            time.sleep(max(0.05, parts.engine.next_wake() - time.time()))
+            time.sleep(max(0.05, parts.engine.pause()))

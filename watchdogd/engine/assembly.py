@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -82,7 +83,7 @@ def outbox_of(parts: Assembly, may_act: Callable[[], bool]) -> Outbox:
     claimed = {name: Claimed(sender, claims, attempt, anyway=True) for name, sender in senders.items()}
     leased = {name: Leased(sender, may_act) for name, sender in claimed.items()}
     policy = replace(channels.policy(config), command=parts.engine.setup.rules.command)
-    return Outbox(leased, policy, partial(_settle, parts), ended)
+    return Outbox(leased, policy, partial(_settle, parts), ended, ticks=time.monotonic)
 
 
 def learn(parts: Assembly, outbox: Outbox) -> None:

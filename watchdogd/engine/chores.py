@@ -1,4 +1,4 @@
-"""What is done once a day: the backup, the thinning of old numbers, and taking away what is old."""
+"""Each hour old numbers are thinned; each day a backup is made, and what is old is taken away."""
 
 from __future__ import annotations
 
@@ -14,52 +14,64 @@ from watchdogd.errors import WatchdogError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from watchdogd.config import Config
     from watchdogd.engine.assembly import Assembly
+    from watchdogd.home import Home
 
-EVERY = 86400.0
-"""Seconds. A link may live for less: the time of the last ones is kept in home, by a file's own time."""
+HOUR, DAY = 3600.0, 86400.0
+"""Seconds. A link may live for less: when each was done last is kept in home, by a file's own time."""
 PATIENCE = 20.0
 """Seconds for taking old files away; what is left goes the next day."""
-_MARK = ".chores"
+_DAILY, _HOURLY = ".chores", ".thinning"
 
 log = logging.getLogger(__name__)
 
 
-def do_chores(parts: Assembly, now: float) -> bool:
-    """Do them where they are due; never raises for what home or its history does. Whether they were."""
-    try:
-        if not parts.patient.attempt(partial(_due, parts, now)):
-            return False
-    except (WatchdogError, OSError) as error:
-        log.warning("the daily chores wait: %s", error)
-        return False
+def do_chores(parts: Assembly, now: float) -> None:
+    """Do those that are due; never raises for what home or its history does."""
     config = parts.engine.setup.config
-    _one("the backup", parts.storage.back_up)
-    _one("the thinning of old numbers", partial(parts.storage.thin, config.history.keep))
-    broom = Patient(str(parts.home.path), PATIENCE)  # of its own: it may be slow where thousands go
-    sweep = partial(clean_up, parts.home, config.daemon.keep_logs, now)
+    daily, hourly = _due(parts, _DAILY, DAY, now), _due(parts, _HOURLY, HOUR, now)
+    if daily:
+        _one("the backup", parts.storage.back_up)
+    if hourly:  # what is not folded yet is gone through for every forecast, each round
+        _one("the thinning of old numbers", partial(parts.storage.thin, config.history.keep))
+    if daily:
+        _sweep(parts.home, config, now)
+
+
+def _sweep(home: Home, config: Config, now: float) -> None:
+    """Take away what is old."""
+    broom = Patient(str(home.path), PATIENCE)  # of its own: it may be slow where thousands go
+    sweep = partial(clean_up, home, config.daemon.keep_logs, now)
     _one("the removal of old files", partial(broom.attempt, sweep))
-    sweep = partial(evidence.sweep, parts.home, config.history.keep, now)
+    sweep = partial(evidence.sweep, home, config.history.keep, now)
     _one("the removal of old evidence", partial(broom.attempt, sweep))
     broom.close()
-    return True
 
 
 def _one(chore: str, do: Callable[[], object]) -> None:
-    """One of them; what fails is tried again the next day, and holds up no other."""
+    """One of them; what fails is tried again when it is due again, and holds up no other."""
     try:
         do()
     except WatchdogError as error:
         log.warning("%s has to wait: %s", chore, error)
 
 
-def _due(parts: Assembly, now: float) -> bool:
-    """Whether a day has passed; then the mark is set anew, so that a fault is not met every hour."""
-    mark = parts.home.path / _MARK
+def _due(parts: Assembly, mark: str, every: float, now: float) -> bool:
+    """Whether it is time again; then the mark is set anew, so that a fault is not met again and again."""
     try:
-        if 0 <= now - mark.stat().st_mtime < EVERY:
+        return parts.patient.attempt(partial(_taken, parts.home, mark, every, now))
+    except (WatchdogError, OSError) as error:
+        log.warning("the chores wait: %s", error)
+        return False
+
+
+def _taken(home: Home, name: str, every: float, now: float) -> bool:
+    mark = home.path / name
+    try:
+        if 0 <= now - mark.stat().st_mtime < every:
             return False
     except FileNotFoundError:
         pass
-    parts.home.write(mark, "")
+    home.write(mark, "")
     return True

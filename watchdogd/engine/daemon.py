@@ -88,19 +88,19 @@ class Daemon:
             return True
 
     def round(self) -> float:
-        """One round with all that belongs to it; returns when the next one should be.
+        """One round with all that belongs to it; returns the seconds until the next one.
 
         Raises what broke it off: the next one, which is soon, tells it.
         """
         try:
-            wake = self._round()
+            pause = self._round()
         except Exception as error:  # a fault of ours must not stay unseen
             self._broke = f"the last round broke off: {type(error).__name__}: {error}"
             log.exception("the round broke off")
             self._heartbeat.bad(self._broke)
             raise
         self._broke = ""
-        return wake
+        return pause
 
     def _round(self) -> float:
         engine = self._engine
@@ -111,14 +111,14 @@ class Daemon:
         seen = engine.round(may_act=self.may_act)
         if seen is None:
             self._schedule.end()
-            return time.time()
+            return 0.0
         self._outbox.add(seen.notifications)
         trouble = "; ".join(text for text in engine.troubles.values() if text)
         if trouble:
             self._heartbeat.bad(trouble)
         else:
             self._heartbeat.good()
-        return engine.next_wake()
+        return engine.pause()
 
     def _see_troubles(self) -> None:
         """The troubles that the engine does not see by itself; the next round judges them."""

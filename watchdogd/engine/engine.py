@@ -233,11 +233,10 @@ class Engine:
         """Whether checks have not answered yet."""
         return self._execution.busy
 
-    def next_wake(self) -> float:
-        """When the next round should be (seconds since the epoch): reminders want one each interval, too."""
-        now = self._clock()
-        soonest = self._execution.next_wake(self.setup, now)
-        return min(soonest, now + ACTING) if self._acting.busy else soonest
+    def pause(self) -> float:
+        """Seconds until the next round, an interval at most: reminders want one each, too."""
+        pause = self._execution.pause(self.setup, self._clock())
+        return min(pause, ACTING) if self._acting.busy else pause
 
     def tell_gap(self, gap: Gap, *, told: bool) -> None:
         """Nobody watched for a while: recorded with the next round, and told where `told`."""

@@ -83,7 +83,7 @@ class Execution:
         outstanding = self._workers.outstanding | {*self._out}
         ready = due(setup.checks, self._started, outstanding, now, _hasty(setup, book))
         marks = self._finished_marks()
-        over = {check.run_name for check in setup.checks if file_name(check.run_name) in marks}
+        over = {check.run_name for check in setup.checks if marks and file_name(check.run_name) in marks}
         looks = self.looks.calls(ready, setup.checks, setup.config, now, over, outstanding)
         self._workers.submit(looks)
         self._out |= {check.name: check for check in ready}
@@ -93,10 +93,10 @@ class Execution:
         self._started |= started
         return started
 
-    def next_wake(self, setup: Setup, now: float) -> float:
-        """When something is due, or may have come, within an interval (seconds since the epoch)."""
-        soonest = min(next_due(setup.checks, self._started, now), now + setup.config.daemon.interval)
-        return min(soonest, now + LINGER) if self._workers.busy else soonest
+    def pause(self, setup: Setup, now: float) -> float:
+        """Seconds until something is due, or may have come, an interval at most."""
+        pause = min(next_due(setup.checks, self._started, now) - now, setup.config.daemon.interval)
+        return max(0.0, min(pause, LINGER) if self._workers.busy else pause)
 
     def _hold(self, checks: Iterable[Check], marks: dict[str, str]) -> None:
         """Submit those that have what they need; the others are held until a look came."""

@@ -38,6 +38,7 @@ class Looks:
         self._asked: set[str] = set()
         self._jobs: dict[str, dict[str, list[Job]]] = {}
         self._endings: dict[str, dict[str, list[Ending]]] = {}
+        self._shares: dict[tuple[str, str, frozenset[str]], Snapshot] = {}
 
     def calls(
         self,
@@ -63,7 +64,7 @@ class Looks:
 
     def waits(self, check: Check) -> bool:
         """Whether the check has to wait for a look that was asked for."""
-        return needs_look(check) and backend_of(check) in self._asked
+        return bool(self._asked) and needs_look(check) and backend_of(check) in self._asked
 
     def take(self, reply: Reply, now: float) -> Snapshot | None:
         """Keep the Snapshot in a reply, and return it; None where the reply has none.
@@ -81,6 +82,7 @@ class Looks:
         self._latest[backend] = snapshot
         self._jobs[backend] = _by_name(snapshot.jobs or ())
         self._endings[backend] = _by_name(snapshot.endings or ())
+        self._shares = {}
         return snapshot
 
     def snapshot(self, check: Check) -> Snapshot | None:
@@ -90,11 +92,17 @@ class Looks:
         if whole is None or check.run is None:
             return whole
         name = check.run.name if backend == "process" else check.run.job_name
+        share = (backend, name, check.run.users)
+        if share not in self._shares:  # one for all checks of a run
+            self._shares[share] = self._share(whole, *share)
+        return self._shares[share]
+
+    def _share(self, whole: Snapshot, backend: str, name: str, users: frozenset[str]) -> Snapshot:
         return replace(
             whole,
-            jobs=None if whole.jobs is None else _of(self._jobs[backend], name, check.run.users),
-            endings=None if whole.endings is None else _of(self._endings[backend], name, check.run.users),
-            users=check.run.users,
+            jobs=None if whole.jobs is None else _of(self._jobs[backend], name, users),
+            endings=None if whole.endings is None else _of(self._endings[backend], name, users),
+            users=users,
         )
 
     def _fresh(self, backend: str, min_poll: float, now: float) -> bool:

@@ -8,13 +8,14 @@ import queue
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from apscheduler.executors.pool import BasePoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.date import DateTrigger
-from apscheduler.triggers.interval import IntervalTrigger
 
 from watchdogd import shortage
 from watchdogd.errors import StalledError
@@ -29,8 +30,10 @@ HEARTBEAT = 1.0
 JUMP = 30.0
 """Seconds by which the wall clock may drift from the monotonic one before a round is brought forward."""
 
+LEAST = 0.05
+"""Seconds from one round to the next, at least."""
 RECOVERY = 5.0
-"""Seconds until the next round after one that broke off, or that was due and has not begun."""
+"""Seconds until the next round after one that broke off, or until one that was due and has not begun."""
 LIFELESS = 120.0
 """Seconds for which no round that is due can be begun, whereupon all ends: whoever starts rounds is dead."""
 STALLED = 900.0
@@ -51,8 +54,23 @@ class _Thread(BasePoolExecutor):  # type: ignore[misc]  # APScheduler has no typ
         super().__init__(pool)
 
 
+@dataclass(slots=True, eq=False)
+class _Turn:
+    """Something that is done again and again: `do` returns the seconds until the next time.
+
+    `due` is by the monotonic clock, which nobody sets; `pause` is for a turn that breaks off.
+    """
+
+    name: str
+    do: Callable[[], float]
+    executor: str = "default"
+    pause: float = 0.0
+    due: float = 0.0
+    under_way: bool = False
+
+
 class Schedule:
-    """Runs `round_` whenever the time that it returned has come, on a thread; soon again where it raised.
+    """Runs `round_`, on a thread, each time after the seconds that it returned; soon again where it raised.
 
     A round never overlaps another. A clock that is set, forwards or back, brings the next round forward.
     `watch` is asked every second, and ends it all by False. Where memory or threads run short, whatever
@@ -60,15 +78,16 @@ class Schedule:
     """
 
     def __init__(self, round_: Callable[[], float], watch: Callable[[], bool]) -> None:
-        self._round = round_
+        self._do = round_
+        self._round = _Turn("round", self._one_round)
+        self._turns = [self._round]
         self._watch = watch
         self._ended = False
         self._bell = queue.SimpleQueue[None]()
-        self._under_way = False
         self._fault = ""
         self._signal: int | None = None
         self._drift = 0.0
-        self._due = self._owed = self._begun = self._beaten = time.monotonic()
+        self._owed = self._begun = self._beaten = time.monotonic()
         self._scheduler = BackgroundScheduler(
             executors={"default": _Thread()},
             job_defaults={"misfire_grace_time": None, "coalesce": True, "max_instances": 1},
@@ -77,10 +96,14 @@ class Schedule:
 
     def beside(self, name: str, do: Callable[[], None], *, after: float, every: float) -> None:
         """Runs `do` on a thread of its own, first in `after` seconds, then every so many; before `run`."""
+
+        def turn() -> float:
+            do()
+            return every
+
         self._scheduler.add_executor(_Thread(), name)
-        first = datetime.fromtimestamp(time.time() + after, UTC)
-        trigger = IntervalTrigger(seconds=int(every), start_date=first, timezone=UTC)
-        self._scheduler.add_job(do, trigger, executor=name, id=name)
+        self._turns.append(_Turn(name, turn, executor=name, pause=every))
+        self._order(self._turns[-1], after)
 
     def run(self) -> None:
         """Until `end` is called, `watch` says no, or a signal to end comes; a round under way is finished.
@@ -109,7 +132,7 @@ class Schedule:
             self._scheduler.start()
         except (RuntimeError, MemoryError):
             raise StalledError(f"no round can be begun: {shortage.of_thread()}") from None
-        self._at(time.time())
+        self._order(self._round)
 
     def _beat(self) -> bool:
         """Look whether to end, at the clock, and after the rounds; False: it is time to end."""
@@ -119,11 +142,12 @@ class Schedule:
             drift = time.time() - time.monotonic()
             if abs(drift - self._drift) > JUMP:
                 log.warning("the clock was set by %.0f s", drift - self._drift)
-                self._at(time.time())
+                self._order(self._round)
             self._drift = drift
-            if not self._under_way and time.monotonic() > self._due + RECOVERY:
-                # a scheduler that had no memory for a round, or for ordering it, has forgotten it
-                self._at(time.time())
+            for turn in self._turns:
+                # without memory the scheduler forgot it; where the clock was set, it lies hours off
+                if not turn.under_way and time.monotonic() > turn.due + RECOVERY:
+                    self._order(turn)
         except MemoryError:  # the next beat tries again
             pass
         self._see_life(time.monotonic())
@@ -133,7 +157,7 @@ class Schedule:
         if now > self._beaten + ASLEEP:
             self._owed = max(self._owed, now)
         self._beaten = now
-        if not self._under_way and now > max(self._begun, self._owed) + LIFELESS:
+        if not self._round.under_way and now > max(self._begun, self._owed) + LIFELESS:
             raise StalledError(f"no round could be begun for {LIFELESS:.0f} s")
         if now > self._owed + STALLED:
             why = (
@@ -165,22 +189,30 @@ class Schedule:
         self._signal = number
         self.end()
 
-    def _at(self, when: float) -> None:
-        self._due = time.monotonic() + when - time.time()
-        moment = datetime.fromtimestamp(when, UTC)
-        self._scheduler.add_job(self._step, DateTrigger(moment), id="round", replace_existing=True)
+    def _order(self, turn: _Turn, pause: float = 0.0) -> None:
+        """Have it done in so many seconds."""
+        turn.due = time.monotonic() + pause
+        when = DateTrigger(datetime.fromtimestamp(time.time() + pause, UTC))
+        step = partial(self._step, turn)
+        self._scheduler.add_job(step, when, id=turn.name, executor=turn.executor, replace_existing=True)
 
-    def _step(self) -> None:
+    def _step(self, turn: _Turn) -> None:
         if self._ended:
             return
-        self._under_way, self._begun = True, time.monotonic()
+        turn.under_way, turn.due = True, time.monotonic() + turn.pause
         try:
-            wake = max(self._round(), time.time() + 0.05)
-            self._owed, self._fault = time.monotonic() + wake - time.time(), ""
-        except Exception as error:  # noqa: BLE001 - whatever it is, rounds go on; `round_` has told it
-            wake = time.time() + RECOVERY
-            self._fault = type(error).__name__
+            pause = turn.do()
         finally:
-            self._under_way = False
+            turn.under_way = False
         if not self._ended:
-            self._at(wake)
+            self._order(turn, max(pause, LEAST))
+
+    def _one_round(self) -> float:
+        self._begun = time.monotonic()
+        try:
+            pause = self._do()
+        except Exception as error:  # noqa: BLE001 - whatever it is, rounds go on; `round_` has told it
+            self._fault = type(error).__name__
+            return RECOVERY
+        self._owed, self._fault = time.monotonic() + pause, ""
+        return pause

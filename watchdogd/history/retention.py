@@ -90,9 +90,12 @@ def execute(connection: Connection, steps: deque[Step]) -> Thinned:
     return step.after
 
 
+_HOW_FAR = select(facts.c.value).where(facts.c.name == "thinned")
+
+
 def load(connection: Connection) -> Thinned | None:
     """How far it is; None before the first reading."""
-    found = connection.execute(select(facts.c.value).where(facts.c.name == "thinned")).scalar()
+    found = connection.execute(_HOW_FAR).scalar()
     return Thinned(**json.loads(found)) if found else None
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from watchdogd.errors import DeliveryError
 from watchdogd.notify.queue import Queue
-from watchdogd.notify.retry import Health, after_failure, after_success, next_step
+from watchdogd.notify.retry import Health, after_failure, after_success, next_step, timely
 from watchdogd.notify.sender import TakenError
 from watchdogd.units import format_duration
 
@@ -28,6 +28,9 @@ BATCH = 50
 
 STORM = 20
 """Messages ready to go from which on it is a storm."""
+
+JUMP = 30.0
+"""Seconds by which the clock may run unlike one that nobody sets, before it counts as having been set."""
 
 THREADS = 2000
 """Threads of which a channel remembers the first message."""
@@ -78,10 +81,19 @@ class Trouble:
 
 
 class Lane:
-    """One channel. `step` is for one thread; all else may be called from any."""
+    """One channel. `step` is for one thread; all else may be called from any.
+
+    `ticks` is a clock that nobody sets.
+    """
 
     def __init__(
-        self, channel: str, sender: Sender, policy: Policy, desk: Desk, clock: Callable[[], float]
+        self,
+        channel: str,
+        sender: Sender,
+        policy: Policy,
+        desk: Desk,
+        clock: Callable[[], float],
+        ticks: Callable[[], float],
     ) -> None:
         self.channel = channel
         self.sender = sender
@@ -90,6 +102,8 @@ class Lane:
         self._policy = policy
         self._desk = desk
         self._clock = clock
+        self._ticks = ticks
+        self._ahead = clock() - ticks()
         self._rate = policy.rates.get(channel)
         self._queue = Queue()
         self._health = Health()
@@ -106,8 +120,9 @@ class Lane:
     def add(self, notifications: Iterable[Notification]) -> None:
         """Take these on."""
         with self._lock:
+            now = self._now()
             for notification in notifications:
-                self._queue.add(notification)
+                self._queue.add(timely(notification, now, self._policy))
         self.wake()
 
     def wake(self) -> None:
@@ -174,12 +189,12 @@ class Lane:
     def step(self) -> float:
         """Do what is due: at most one try. Returns when to come back; infinity: when something is added."""
         self._wakened = False
-        now = self._clock()
+        now = self._now()
         self._take_in_learned(now)
         self._give_up_old(now)
         if self._opens_at <= now:
             self._try_one(now)
-        now = self._clock()
+        now = self._now()
         if self._health.broken(now, self._policy):
             self._tell_broken(now)
             self._divert(now)
@@ -190,6 +205,22 @@ class Lane:
         """Mark what is not marked yet, storm or not."""
         if self._outcomes and self._desk.settle(self._outcomes):
             self._outcomes = []
+
+    def _now(self) -> float:
+        """The time. Where the clock was set, all that is remembered is moved with it: what has waited for a
+        second has not waited for a day, and what waits for a second does not wait for hours."""
+        with self._lock:
+            now = self._clock()
+            ahead = now - self._ticks()
+            jump, self._ahead = ahead - self._ahead, ahead
+            if abs(jump) > JUMP:
+                log.info("channel %s: the clock was set by %.0f s", self.channel, jump)
+                self._queue.shift(jump)
+                self._health = self._health.shifted(jump)
+                self._next_slot += jump
+                self._settle_at += jump
+                self._tell_partly_at += jump
+            return now
 
     @property
     def _opens_at(self) -> float:
@@ -217,13 +248,13 @@ class Lane:
             with self._lock:
                 self._queue.again(replace(notification, next_try=now + TAKEN_AGAIN))
         except DeliveryError as error:
-            self._failed(notification, error, self._clock())
+            self._failed(notification, error, self._now())
         except Exception as error:  # a bug in one channel must not end it: it is retried and told
             log.exception("channel %s", self.channel)
             failure = DeliveryError(f"channel {self.channel} failed within: {type(error).__name__}")
-            self._failed(notification, failure, self._clock())
+            self._failed(notification, failure, self._now())
         else:
-            self._sent(notification, receipt, self._clock())
+            self._sent(notification, receipt, self._now())
 
     def _roots_of(self, notification: Notification) -> list[Notification]:
         """The first messages of its threads, its own thread's first, each once."""
@@ -270,6 +301,8 @@ class Lane:
             self._works(now, outage=True)
 
     def _failed(self, notification: Notification, error: DeliveryError, now: float) -> None:
+        with self._lock:
+            notification = self._queue.get(notification.key) or notification  # the clock may have been set
         step = next_step(notification, error, now, self._policy, self._health)
         self._health = after_failure(self._health, error, step, now)
         log.warning("channel %s: %s", self.channel, error)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+LOOK = 60.0
+"""Seconds after which a channel looks at the clock at the latest: it may have been set."""
 KEYS = 50_000
 """Keys that are remembered, so that none is sent twice in one process."""
 
@@ -40,6 +42,7 @@ class Outbox:
     settle   stores what became of notifications: by key, in the order given, new ones too. What is `sent`,
              `failed` or `expired` stays so; what was `diverted` may come back. Called from the channels'
              threads, one call at a time; may raise HistoryError: the outcome is then kept and stored later.
+    ticks    a clock that nobody sets; without it `clock` is taken for one.
     ended    what became of notifications of earlier lives whose incidents may go on: threads hang on those
              that were sent, and ends are told where beginnings were.
     """
@@ -51,6 +54,7 @@ class Outbox:
         settle: Callable[[Sequence[Notification]], None],
         ended: Iterable[Notification] = (),
         clock: Callable[[], float] = time.time,
+        ticks: Callable[[], float] | None = None,
     ) -> None:
         self._policy = policy
         self._store = settle
@@ -60,7 +64,9 @@ class Outbox:
         self._stored = True
         self._known: OrderedDict[str, None] = OrderedDict()
         self._knowing = threading.Lock()
-        self.lanes = {name: Lane(name, sender, policy, self, clock) for name, sender in senders.items()}
+        self.lanes = {
+            name: Lane(name, sender, policy, self, clock, ticks or clock) for name, sender in senders.items()
+        }
         self._threads: dict[str, threading.Thread] = {}
         self._stop_at: float | None = None
         for notification in ended:
@@ -255,7 +261,7 @@ class Outbox:
                 lane.sender.close()
                 return
             if wait > 0:
-                lane.sleep(wait)
+                lane.sleep(min(wait, LOOK))
 
 
 def _copy(notification: Notification, way: str) -> Notification:

@@ -63,6 +63,16 @@ class Queue:
         for waiting in list(self._waiting.values()):
             self.again(replace(waiting, next_try=min(waiting.next_try, now)))
 
+    def shift(self, seconds: float) -> None:
+        """The clock was set by so much: all that waits has waited, and has to wait, as long as before."""
+        self._waiting = {
+            key: replace(each, created_at=each.created_at + seconds, next_try=each.next_try + seconds)
+            for key, each in self._waiting.items()
+        }
+        self._oldest += seconds
+        self._later = [(at + seconds, number, key) for at, number, key in self._later]
+        self._ready = [(refused, at + seconds, number, key) for refused, at, number, key in self._ready]
+
     def get(self, key: str) -> Notification | None:
         """The one of that key, where it waits."""
         return self._waiting.get(key)

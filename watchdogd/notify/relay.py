@@ -67,7 +67,8 @@ class Relay:
             if each.key not in taken
         ]
         ended = [each for each in known if each.state != "waiting"]
-        self._outbox = Outbox(claimed, policy, self._settle, ended, clock)
+        ticks = time.monotonic if clock is time.time else clock
+        self._outbox = Outbox(claimed, policy, self._settle, ended, clock, ticks)
         self._outbox.add(waiting)
 
     def run(self, *, every: float, patience: float | None) -> None:

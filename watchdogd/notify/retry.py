@@ -52,6 +52,15 @@ class Health:
     failure: str = ""
     worked_at: float | None = None
 
+    def shifted(self, seconds: float) -> Health:
+        """The same where the clock was set by so many seconds."""
+        return replace(
+            self,
+            since=None if self.since is None else self.since + seconds,
+            rests_until=self.rests_until + seconds,
+            worked_at=None if self.worked_at is None else self.worked_at + seconds,
+        )
+
     def broken(self, now: float, policy: Policy) -> bool:
         """Whether messages should go another way."""
         return self.permanent or (self.since is not None and now - self.since >= policy.patience)
@@ -77,6 +86,16 @@ def next_step(
     if error.permanent and notification.attempts > 0 and took_others:
         return replace(failed, state="failed")
     return replace(failed, next_try=now + _wait(failed, error, health.failures, policy))
+
+
+def timely(notification: Notification, now: float, policy: Policy) -> Notification:
+    """A notification of an earlier life, tried again no later than a pause from now, and none of the future:
+    the clock may have been set back since."""
+    begun = min(notification.created_at, now)
+    next_try = min(notification.next_try, now if notification.created_at > now else now + policy.pause)
+    if (begun, next_try) == (notification.created_at, notification.next_try):
+        return notification
+    return replace(notification, created_at=begun, next_try=next_try)
 
 
 def _wait(failed: Notification, error: DeliveryError, failures: int, policy: Policy) -> float:

@@ -94,8 +94,8 @@ class Chain:
         return self._troubles(now)
 
     def due(self, now: float) -> bool:
-        """Whether `step` has something to look at."""
-        return now >= self._next_look
+        """Whether `step` has something to look at; also where the clock was set back since."""
+        return not now < self._next_look <= now + _CALM
 
     def hurry(self) -> None:
         """Look at the next step: the end of the link is near (Slurm's signal)."""
