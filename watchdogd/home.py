@@ -122,6 +122,14 @@ class Home:
         """Replace a file of this home atomically, with this home's rights."""
         replace(str(path), text, self.file_mode, self.group)
 
+    def make_folder(self, path: Path) -> None:
+        """A new folder in this home, with its rights. FileExistsError where anything is there; OSError."""
+        path.mkdir()
+        if self.group is not None:
+            with contextlib.suppress(OSError):  # a setgid folder has given the group already
+                os.chown(path, -1, self.group)
+        path.chmod(0o700 if self.group is None else 0o2770)
+
     def overwrite(self, path: Path, text: str) -> bool:
         """Write over a file in place, where the disk has no room for another; False where it is too short."""
         descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -179,7 +179,8 @@ def _set_aside(home: Home, name: str) -> str:
     """Move it out of the way; why that failed, or empty."""
     aside = home.inbox / _ASIDE
     try:
-        aside.mkdir(exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            home.make_folder(aside)
         os.rename(home.inbox / name, aside / name)
     except OSError as error:
         return f" (but stays: {error.strerror})"

@@ -185,13 +185,8 @@ class Lease:
                 create(str(request), f"{self._me}\n", self._home.file_mode, self._home.group)
 
     def _make_folder(self) -> None:
-        try:
-            self._folder.mkdir()
-        except FileExistsError:
-            return
-        if self._home.group is not None:
-            os.chown(self._folder, -1, self._home.group)
-        self._folder.chmod(0o700 if self._home.group is None else 0o2770)
+        with contextlib.suppress(FileExistsError):
+            self._home.make_folder(self._folder)
 
     def _tidy(self) -> None:
         """Remove what is settled: earlier serials, the request that led here, old drafts of the killed."""

@@ -6,6 +6,7 @@ import os
 import pwd
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,26 @@ def test_who_may_not_write_there_knows_nothing(disk: Path) -> None:
     words = ["setpriv", f"--reuid={NOBODY}", "--clear-groups", sys.executable, writeprobe.__file__, str(disk)]
     said = subprocess.run(words, check=True, capture_output=True, text=True).stdout
     assert said == "created 13\n"
+
+
+def test_nothing_that_lies_in_its_way_is_written_into(tmp_path: Path) -> None:
+    victim, trap = tmp_path / "victim", Path(writeprobe.path_in(str(tmp_path)))
+    victim.write_text("mine")
+    for lay in (trap.hardlink_to, trap.symlink_to):
+        lay(victim)
+        assert (writeprobe.probe(str(tmp_path)), victim.read_text()) == ("ok", "mine")
+    assert list(tmp_path.iterdir()) == [victim]
+
+
+def test_in_a_sticky_folder_a_strangers_file_is_no_fault_of_the_disk() -> None:
+    with tempfile.TemporaryDirectory(prefix="watchdogd-sticky.", dir="/tmp") as folder:
+        Path(folder).chmod(0o1777)
+        trap = Path(writeprobe.path_in(folder).removesuffix(f".{os.geteuid()}") + f".{NOBODY}")
+        trap.write_text("root's")
+        words = ["setpriv", f"--reuid={NOBODY}", "--clear-groups", sys.executable, "-", folder]
+        source = Path(writeprobe.__file__).read_text()
+        said = subprocess.run(words, check=True, capture_output=True, text=True, input=source).stdout
+        assert (said, trap.read_text()) == ("ok\n", "root's")
 
 
 def test_a_path_that_does_not_answer_is_critical_and_asked_once(

@@ -96,17 +96,12 @@ def _remove(place: str) -> bool:
 
 
 def _make(place: Path, home: Home) -> None:
-    home.evidence.mkdir(exist_ok=True)
+    home.make(home.group)  # somebody may have cleared all of it away
     try:
-        place.mkdir()
+        home.make_folder(place)
     except FileExistsError:
         if place.is_symlink() or not place.is_dir():
             raise WatchdogError(f"{place} is no folder: remove it") from None
-        return
-    if home.group is not None:
-        with contextlib.suppress(OSError):  # a setgid folder has given the group already
-            os.chown(place, -1, home.group)
-    place.chmod(0o700 if home.group is None else 0o2770)
 
 
 def _queue(errand: Errand) -> Iterator[str]:

@@ -3,7 +3,8 @@
     python writeprobe.py DIRECTORY
 
 It prints one line, `ok` or `STEP ERRNO`, the step at which it failed; a content that came back otherwise is
-`read back 0`. Standard library alone; the file's name is the same each time, so that at most one can be left.
+`read back 0`. Standard library alone. The file's name is the same each time, so that at most one can be left,
+unless somebody else's stands in its way; nothing that is there already is written into.
 """
 
 from __future__ import annotations
@@ -26,7 +27,11 @@ def probe(folder: str) -> str:
     path = path_in(folder)
     step = "created"
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with contextlib.suppress(OSError):
+            os.unlink(path)  # left by one that was killed
+        if os.path.lexists(path):
+            path += f".{os.urandom(4).hex()}"
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             wrote, step = os.urandom(_SIZE), "written"
             _write(descriptor, wrote)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 import traceback
+from pathlib import Path
+
+from watchdogd.draft import create
 
 _LIMIT = 1_000_000
 
@@ -12,12 +16,17 @@ _LIMIT = 1_000_000
 def record(error: BaseException, words: list[str]) -> str:
     """Append the traceback to the crash log of the home that `words` name; returns its path, or empty
     where there is no home or it cannot be written."""
-    path = os.path.join(_home(words), "logs", "crash.log")
+    from watchdogd.home import Home
+
+    home = Home(Path(_home(words)))
+    path = str(home.logs / "crash.log")
     stamp = time.strftime("%Y-%m-%dT%H:%M:%S%z")
     text = f"{stamp} pid {os.getpid()}\n{''.join(traceback.format_exception(error))}\n"
     try:
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(path, flags, 0o660)
+        if not os.path.lexists(path):
+            with contextlib.suppress(FileExistsError):
+                create(path, "", home.file_mode, home.group)
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
         with os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace") as log:
             if os.fstat(descriptor).st_size > _LIMIT:
                 os.ftruncate(descriptor, 0)

@@ -142,11 +142,8 @@ class Claims:
         return age is not None and age >= STALE
 
     def _make(self, path: Path, claim: Claim) -> None:
-        if not self._folder.is_dir():
-            self._folder.mkdir(exist_ok=True)
-            if self._home.group is not None:
-                os.chown(self._folder, -1, self._home.group)
-            self._folder.chmod(0o700 if self._home.group is None else 0o2770)
+        with contextlib.suppress(FileExistsError):
+            self._home.make_folder(self._folder)
         try:
             create(str(path), _text(claim), self._home.file_mode, self._home.group)
         except FileExistsError:

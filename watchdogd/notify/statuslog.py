@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import TYPE_CHECKING
 
+from watchdogd.draft import create
 from watchdogd.errors import DeliveryError
 from watchdogd.notify.text import one_line
 from watchdogd.units import iso
@@ -12,6 +14,7 @@ from watchdogd.units import iso
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from watchdogd.home import Home
     from watchdogd.notify.notification import Notification
 
 
@@ -24,14 +27,17 @@ class Statuslog:
 
     threaded = False
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, home: Home | None = None) -> None:
+        """`home` where the file lies in it: then it has home's rights, else what the umask leaves of 0660."""
         self._path = path
+        self._home = home
 
     def send(self, notification: Notification, _roots: Sequence[Notification], /) -> str:
         """Append the line in one write, so that several writers do not mix."""
         message = notification.message
         line = f"{iso(message.at)} {one_line(message.headline, 500)}\n"
         try:
+            self._make()
             descriptor = os.open(self._path, FLAGS, 0o660)
             try:
                 whole = os.write(descriptor, line.encode("utf-8", "replace")) >= len(line)
@@ -42,6 +48,11 @@ class Statuslog:
         if not whole:
             raise DeliveryError(f"{self._path} takes no more: its disk is full")
         return ""
+
+    def _make(self) -> None:
+        if self._home and not os.path.lexists(self._path):
+            with contextlib.suppress(FileExistsError):
+                create(self._path, "", self._home.file_mode, self._home.group)
 
     def close(self) -> None:
         """Nothing is kept open: the file may be rotated."""
