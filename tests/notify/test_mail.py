@@ -94,6 +94,17 @@ def test_no_text_adds_a_header_or_a_tag(mailbox: Mailbox) -> None:
     assert "<script>" not in _text(taken.message, "html")
 
 
+@pytest.mark.parametrize(
+    "word", ["q?x=0D=0ABcc:_eve=40evil.test?=", "b?DQpCY2M6IGV2ZUBldmlsLnRlc3QNCg0KPGh0bWw+?="]
+)
+def test_an_encoded_word_from_outside_stays_text(mailbox: Mailbox, word: str) -> None:
+    headline = f"[CRITICAL] a: =?utf-8?{word} {'ä' * 40} ==?utf-8?{word}"
+    Mail(_account(mailbox)).send(replace(letter(), message=message(headline=headline)), ())
+    taken = mailbox.messages[0].message
+    assert taken["Bcc"] is None
+    assert taken["Subject"].split() == headline.replace("=?utf", "= ?utf").split()
+
+
 def test_lines_stay_within_the_limits_of_mail() -> None:
     account = Account(("smtp://x",), "w@a.very.long.department.of.a.university.example.org", TO)
     long = replace(letter(), message=message(headline="x" * 390, body="y" * 15_000))

@@ -201,7 +201,8 @@ def compose(notification: Notification, roots: Sequence[Notification], account: 
     letter = EmailMessage(policy=SMTP.clone(max_line_length=78))
     letter["From"] = account.sender
     letter["To"] = ", ".join(account.to)
-    letter["Subject"] = one_line(message.headline, 400)
+    # email decodes encoded-words (RFC 2047) that stand in a text, with line breaks and escapes in them
+    letter["Subject"] = one_line(message.headline, 400).replace("=?", "= ?")
     letter["Date"] = email.utils.formatdate(message.at, localtime=True)
     letter["Message-ID"] = _id(notification, account)
     references = list(dict.fromkeys(_id(root, account) for root in roots if root.key != notification.key))
