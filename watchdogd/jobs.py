@@ -44,7 +44,7 @@ class Job:
 
     `id` is what people see (`88_3`, `88_[4-9%1]`, `123+0`), `raw_id` the number that `srun --jobid` and the
     records go by; scancel and scontrol want `handle`. `state` is Slurm's long word without flags (RUNNING,
-    PENDING ...).
+    PENDING ...). `expected_nodes` are those on which the scheduler means to start a job that waits.
     """
 
     id: str
@@ -60,6 +60,7 @@ class Job:
     comment: str = ""
     dependency: str = ""
     nodes: str = ""
+    expected_nodes: str = ""
     node_count: int = 1
     submitted_at: float | None = None
     started_at: float | None = None

@@ -144,7 +144,7 @@ def test_the_link_gaps_silences_and_troubles() -> None:
         "job_id": "15",
         "node": "n1",
         "ends_at": iso(NOW),
-        "successor": {"job_id": "16", "state": "PENDING"},
+        "successor": {"job_id": "16", "state": "PENDING", "reason": "Priority", "expected_node": "n2"},
     }
     text = " ".join(
         shown(
@@ -158,7 +158,7 @@ def test_the_link_gaps_silences_and_troubles() -> None:
     )
     for part in (
         "link: job 15 on n1, until",
-        "job 16, is PENDING",
+        "job 16, is PENDING (Priority), expected on n2",
         "no link ran",
         "moe: test",
         "trouble: home",

@@ -156,7 +156,12 @@ def status_of(now_iso: str) -> dict[str, Any]:
             "job_id": "30",
             "node": "small1",
             "ends_at": now_iso,
-            "successor": {"job_id": "31", "state": "PENDING", "reason": "Dependency"},
+            "successor": {
+                "job_id": "31",
+                "state": "PENDING",
+                "reason": "Priority",
+                "expected_node": "small2",
+            },
         },
         "incidents": [],
         "gaps": [],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import threading
 import time
@@ -93,6 +94,54 @@ def test_it_fits_a_phone_and_the_dark(page: str, tmp_path: Path) -> None:
         assert seen.complaints == []
 
 
+STATES = ("running", "waiting", "hung", "gone", "absent", "unwatched")
+
+
+@pytest.mark.parametrize("dark", [True, False])
+def test_on_a_desktop_states_differ_and_what_is_written_can_be_read(
+    page: str, tmp_path: Path, dark: bool
+) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(page)
+    with tab(width=1440, dark=dark) as seen:
+        seen.page.goto(file.as_uri())
+        look = "(element, [pseudo, name]) => getComputedStyle(element, pseudo)[name]"
+
+        def colour(selector: str, name: str, pseudo: str | None = None) -> tuple[float, ...]:
+            said = seen.page.locator(selector).first.evaluate(look, [pseudo, name])
+            return tuple(float(number) for number in re.findall(r"[\d.]+", said)[:3])
+
+        states = [colour(f".legend i.{state}", "backgroundColor") for state in STATES]
+        assert min(math.dist(one, other) for one, other in itertools.combinations(states, 2)) > 60
+        field = colour("#filter", "backgroundColor")
+        assert contrast(colour("#filter", "color", "::placeholder"), field) >= 4.5
+        assert contrast(colour("small", "color"), colour("details", "backgroundColor")) >= 4.5
+        assert seen.page.locator(".u-legend td").first.evaluate(look, [None, "borderBottomWidth"]) == "0px"
+        bars = seen.page.evaluate("getComputedStyle(document.documentElement).colorScheme")
+        assert bars == "light dark", "scrollbars and fields of the browser's own are dark too"
+
+
+def contrast(one: tuple[float, ...], other: tuple[float, ...]) -> float:
+    """How well one colour is read on another: WCAG 2.1, 1.4.3 asks for 4.5."""
+
+    def light(colour: tuple[float, ...]) -> float:
+        parts = [part / 255 for part in colour]
+        red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    dim, bright = sorted((light(one), light(other)))
+    return (bright + 0.05) / (dim + 0.05)
+
+
+def test_a_link_of_which_only_the_job_is_known_is_shown(tmp_path: Path) -> None:
+    status = status_of(iso(time.time())) | {"link": {"job_id": "30"}}
+    home = home_with_past(tmp_path, time.time())
+    store = Store.open("sqlite:///history.db", home, owner=False)
+    picture = gather(home, store, status, "bloom-watch", since=time.time() - 3600, now=time.time())
+    store.close()
+    assert re.search(r"Link: job 30\.\s+No successor is known\.", render(picture, live=False))
+
+
 def test_every_picture_has_words_and_every_control_a_name(page: str, tmp_path: Path) -> None:
     file = tmp_path / "page.html"
     file.write_text(page)
@@ -144,6 +193,8 @@ def test_the_keyboard_reaches_everything(page: str, tmp_path: Path) -> None:
         assert seen.page.get_by_role("navigation").get_by_role("link", name="GPUs").count() == 1
         assert seen.page.get_by_role("table").count() == seen.page.locator(".wide table:visible").count() > 5
         assert seen.page.locator("#well-1").inner_text().startswith("4 more are OK")
+        assert "on small1, until" in seen.page.locator("#h-chain + p").inner_text()
+        assert "is PENDING (Priority), expected on small2." in seen.page.locator("#h-chain + p").inner_text()
         seen.page.locator("#chain summary").click()
         assert re.search(r"job 30 watched .*\n?.*job 29 watched", seen.page.locator("#chain ol").inner_text())
         assert "is lost" in seen.page.locator("article").first.inner_text()

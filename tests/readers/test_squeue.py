@@ -21,6 +21,7 @@ DEFAULTS = {
     "a": "lab",
     "E": "(null)",
     "N": "node[2-3]",
+    "Y": "(null)",
     "D": "2",
     "V": "1795825000",
     "S": "1795825721",
@@ -54,7 +55,9 @@ def test_running_job() -> None:
 def test_start_of_a_waiting_job_is_an_estimate() -> None:
     (job,) = squeue.read(line(T="PENDING", r="Priority", N="", D="1-4"))
     assert (job.start_estimate, job.started_at, job.ends_at, job.nodes) == (1795825721, None, None, "")
-    assert (job.reason, job.node_count) == ("Priority", 1)
+    assert (job.reason, job.node_count, job.expected_nodes) == ("Priority", 1, "")
+    (job,) = squeue.read(line(T="PENDING", r="Priority", N="", Y="node4"))
+    assert (job.nodes, job.expected_nodes) == ("", "node4")
     (job,) = squeue.read(line(T="PENDING", S="N/A", e="N/A", l="UNLIMITED"))
     assert (job.start_estimate, job.time_limit) == (None, None)
 

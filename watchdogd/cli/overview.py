@@ -89,7 +89,7 @@ def _head(place: str, picture: Picture, now: float) -> Iterator[Text]:
 
 
 def _link(link: Mapping[str, Any]) -> str:
-    """`link: job 30 on node1, until 16:10; its successor, job 31, is PENDING (Dependency)`."""
+    """`link: job 30 on node1, until 16:10; its successor, job 31, is PENDING (Priority), expected on n2`."""
     where = f" on {link['node']}" if link.get("node") else ""
     until = f", until {_clock(link['ends_at'])}" if link.get("ends_at") else ""
     successor = link.get("successor")
@@ -97,6 +97,8 @@ def _link(link: Mapping[str, Any]) -> str:
     if successor:
         reason = f" ({successor['reason']})" if successor.get("reason") else ""
         then = f"its successor, job {successor.get('job_id')}, is {successor.get('state')}{reason}"
+        then += f" on {successor['node']}" if successor.get("node") else ""
+        then += f", expected on {successor['expected_node']}" if successor.get("expected_node") else ""
     return f"link: job {link.get('job_id')}{where}{until}; {then}"
 
 

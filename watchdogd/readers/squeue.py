@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ENVIRONMENT", "FORMAT", "argv", "read"]
 
-_LETTERS = "iAFTruPaENDVSelZkj"
+_LETTERS = "iAFTruPaENYDVSelZkj"
 FORMAT = RECORD + FIELD.join(f"%{letter}" for letter in _LETTERS)
 """What to hand to `squeue --format`; `%i` is the id that people see, `%A` the raw one, `%j` the name."""
 
@@ -74,6 +74,7 @@ def _job(record: str) -> Job:
         comment=slurmtext.text(of["k"]),
         dependency=slurmtext.text(of["E"]),
         nodes="" if waiting else slurmtext.text(of["N"]),
+        expected_nodes=slurmtext.text(of["Y"]) if waiting else "",
         node_count=int(nodes[0]),
         submitted_at=times["V"],
         started_at=None if waiting or never else times["S"],

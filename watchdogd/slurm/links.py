@@ -102,8 +102,9 @@ def held_up(job: Job) -> str:
 
 
 def describe(job: Job) -> str:
-    """`job 88 RUNNING on node1`, `job 89 PENDING (Dependency)`."""
-    where = f"({job.reason or 'no reason given'})" if job.waiting else f"on {job.nodes}"
+    """`job 88 RUNNING on node1`, `job 89 PENDING (Priority), expected on node2`."""
+    expected = f", expected on {job.expected_nodes}" if job.expected_nodes else ""
+    where = f"({job.reason or 'no reason given'}){expected}" if job.waiting else f"on {job.nodes}"
     return f"job {job.raw_id} {job.state} {where}"
 
 
@@ -114,6 +115,7 @@ def as_json(job: Job) -> dict[str, object]:
         "state": job.state,
         "reason": job.reason,
         "node": job.nodes or None,
+        "expected_node": job.expected_nodes or None,
         "partition": job.partition,
         "user": job.user,
         "started_at": None if job.started_at is None else iso(job.started_at),

@@ -36,6 +36,7 @@
     [60, "{HH}:{mm}", DAY, null, DAY, null, null, null, 1],
     [1, "{HH}:{mm}:{ss}", DAY, null, DAY, null, null, null, 1],
   ];
+  const hour = uPlot.fmtDate("{D} {MMM} {HH}:{mm}");
   // null: this line has no value at that time; false: it breaks off there. uPlot says undefined and null.
   const column = (values) => values.map((value) => (value === null ? undefined : value === false ? null : value));
 
@@ -61,7 +62,7 @@
       height: 180,
       tzDate: clock,
       scales: { x: { auto: false, min: begin, max: end } },
-      series: [{ label: "time", value: "{D} {MMM} {HH}:{mm}" }, ...series],
+      series: [{ label: "time", value: (_, time) => (time == null ? "–" : hour(clock(time))) }, ...series],
       axes: [{ ...axis, values: TICKS }, { ...axis, size: 70, values: (_, ticks) => ticks.map(text) }],
       legend: { show: chart.lines.length <= 8 },
     };
