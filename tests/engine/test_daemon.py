@@ -83,3 +83,14 @@ def test_what_a_round_found_that_broke_off_is_told_by_a_later_one(daemon: Daemon
     wait_until(
         lambda: daemon.round() and {*lost} <= open_incidents(daemon), 60, "it was found again", every=0.2
     )
+
+
+def test_messages_go_out_once_they_are_stored_and_do_not_wait_for_the_picture(daemon: Daemon) -> None:
+    order: list[str] = []
+    with (
+        patch("watchdogd.engine.ledger.Ledger.keep", side_effect=lambda _: order.append("stored")),
+        patch.object(daemon._outbox, "add", side_effect=lambda _: order.append("sent")),
+        patch("watchdogd.engine.picture.Picture.publish", side_effect=lambda *_: order.append("shown")),
+    ):
+        daemon.round()
+    assert order == ["stored", "sent", "shown"]

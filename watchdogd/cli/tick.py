@@ -116,8 +116,7 @@ def _tick(parts: Assembly, tenure: Tenure) -> None:
 def _rounds(engine: Engine, outbox: Outbox, tenure: Tenure) -> bool:
     """One round, and as long as a slow check has not answered another: meanwhile the lease is kept, and the
     others are told. Whether the tick may go on."""
-    while (seen := engine.round(patience=SLOW, may_act=tenure.lease.held)) is not None:
-        outbox.add(seen.notifications)
+    while engine.round(patience=SLOW, may_act=tenure.lease.held, send=outbox.add) is not None:
         if not engine.waits:
             return True
         with contextlib.suppress(OSError):  # a home that cannot be asked is told by the round

@@ -108,11 +108,10 @@ class Daemon:
             self._exchange(engine.setup)
         learn(self._parts, self._outbox)
         self._see_troubles()
-        seen = engine.round(may_act=self.may_act)
+        seen = engine.round(may_act=self.may_act, send=self._outbox.add)
         if seen is None:
             self._schedule.end()
             return 0.0
-        self._outbox.add(seen.notifications)
         trouble = "; ".join(text for text in engine.troubles.values() if text)
         if trouble:
             self._heartbeat.bad(trouble)

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from watchdogd.inbox import Paper
     from watchdogd.notify.notification import Notification
 
+    Send = Callable[[Sequence[Notification]], None]
+
 SETTLE = 5.0
 """Seconds that a round waits for its checks; what comes later is judged by the next one."""
 
@@ -119,10 +121,12 @@ class Engine:
         *,
         patience: float = SETTLE,
         may_act: Callable[[], bool] = lambda: True,
+        send: Send = lambda _: None,
     ) -> Round | None:
         """One round: what is due, and what came late. None, and nothing done, where `may_act` says no.
 
-        `patience`: seconds for which answers are waited for.
+        `patience`: seconds for which answers are waited for. `send` is handed the notifications as soon as
+        they are stored, before anything else is written.
         """
         now = self._clock()
         papers = [] if self._dry else self._intake.take()
@@ -140,8 +144,7 @@ class Engine:
         except BaseException:  # nothing of it will be told: the next round judges anew
             self.book = before
             raise
-        self._keep(record)
-        self._acting.begin(stored=not self._ledger.trouble)
+        self._keep(record, send)
         return Round(judged_at, observations, record.events, record.notifications)
 
     def _judge(
@@ -205,7 +208,6 @@ class Engine:
             self._keep(
                 Record(at=now, book=self.book, events=events, notifications=notifications, memories=deeds)
             )
-            self._acting.begin(stored=not self._ledger.trouble)
             told += notifications
         return told
 
@@ -300,18 +302,26 @@ class Engine:
 
     # ------------------------------------------------------------------ leaving it behind
 
-    def _keep(self, record: Record) -> None:
-        """Store the round; papers go once what came of them is stored, so that none is lost."""
+    def _keep(self, record: Record, send: Send = lambda _: None) -> None:
+        """Store the round; then its messages go out, and its actions begin."""
+        if not self._dry:
+            self._ledger.keep(record)
+            self.troubles["history"] = self._ledger.trouble
+        try:
+            send(record.notifications)
+        finally:
+            self._show(record.at)
+            self._acting.begin(stored=not self._ledger.trouble)
+
+    def _show(self, now: float) -> None:
+        """Papers go once what came of them is stored, so that none is lost; the picture is put into home."""
         if self._dry:
             return
-        self._ledger.keep(record)
-        self.troubles["history"] = self._ledger.trouble
-        if not self._ledger.trouble:
-            self._new_gaps = ()
         try:
             if not self._ledger.trouble:
+                self._new_gaps = ()
                 self._intake.settle()
-            self._publish(record.at)
+            self._publish(now)
             self._unwritten = ""
         except (WatchdogError, OSError, MemoryError) as error:  # it was judged already: the next round tells
             self._unwritten = f"home cannot be written: {error or 'no memory is left'}"
