@@ -265,7 +265,7 @@ def _hang(moment: Moment, book: Memory, patience: Patience, run: Run, now: float
     if not moment.hung:
         book.hung_since = None
         return
-    book.hung_since = book.hung_since or now
+    book.hung_since = min(book.hung_since or now, now)  # the clock may have been set back
     lasted = now - book.hung_since
     line = (
         f"hung in a collective? {_busy_at(moment.waiting)}, near idle, since {iso(book.hung_since)}"

@@ -33,7 +33,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from watchdogd.checks import beats, curves, obstacle, silence, wanted
-from watchdogd.checks.logbook import follow_job, take_beat, take_in
+from watchdogd.checks.logbook import follow_job, heed_clock, take_beat, take_in
 from watchdogd.checks.rhythm import UNKNOWN
 from watchdogd.checks.silence import Limits, Look
 from watchdogd.checks.wanted import Wanted
@@ -92,6 +92,7 @@ def log_staleness(
         stale_after == "auto",
     )
     state = working(run, snapshot)
+    heed_clock(memory, now)
     if state.job:
         follow_job(state.job, memory, now)
     try:

@@ -132,11 +132,13 @@ def training(place: Path) -> Iterator[Path]:
     place.mkdir()
     log = place / "train.log"
     log.write_text("iteration 7\n")
-    process = subprocess.Popen(["sleep", "infinity"])
+    process = subprocess.Popen(["sleep", "1d"])
     (place / "train.pid").write_text(f"{process.pid}\n")
-    yield log
-    process.kill()
-    process.wait()
+    try:
+        yield log
+    finally:
+        process.kill()
+        process.wait()
 
 
 def configured(home: Home, checks: int, log: Path) -> Setup:

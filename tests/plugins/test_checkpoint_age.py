@@ -83,6 +83,14 @@ def test_a_late_one_is_a_warning_and_two_missed_are_critical(saving: Saving) -> 
     assert saving.look()[""].status is Status.OK
 
 
+def test_a_late_one_is_not_told_later_because_the_clock_is_set_back(saving: Saving) -> None:
+    saving.job = replace(JOB, started_at=START - 24 * HOUR)
+    saving.save("global_step1")
+    saving.look(HOUR)
+    saving.look(-8 * HOUR)
+    assert saving.look(4 * HOUR)[""].status is Status.WARNING
+
+
 def test_none_at_all_is_told_from_the_jobs_start_on(saving: Saving) -> None:
     assert saving.look(HOUR)[""].status is Status.OK
     result = saving.look(3 * HOUR)[""]

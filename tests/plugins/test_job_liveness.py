@@ -286,6 +286,14 @@ def test_never_gone_on_one_source_before_absent_after(watch: Watch) -> None:
     assert "how it ended is not known" in result.summary
 
 
+def test_a_job_that_is_gone_is_not_missed_because_the_clock_is_set_back(watch: Watch) -> None:
+    watch.look(job(started_at=START - 86400))
+    assert the(watch.look()).status is Status.OK
+    watch.now -= 5 * 3600
+    assert the(watch.look()).status is Status.OK
+    assert the(watch.look(after=180)).status is Status.CRITICAL
+
+
 def test_one_look_that_serves_many_rounds_is_one_look(watch: Watch) -> None:
     watch.look(job())
     watch.look()

@@ -810,3 +810,12 @@ def test_a_file_that_vanishes_while_it_is_read_is_no_trouble(
     training.now += MINUTE
     training.write("more\n")
     assert training.state() is Status.OK
+
+
+def test_a_hang_is_not_seen_later_because_the_clock_is_set_back(training: Training) -> None:
+    training.job = replace(JOB, started_at=START - 12 * HOUR)
+    training.iterate(1, 5)
+    wait(training, 10 * MINUTE)
+    training.now -= 5 * HOUR
+    assert training.state() is Status.OK
+    assert wait(training, 20 * MINUTE)[-1] is Status.CRITICAL

@@ -47,7 +47,7 @@ def usage(path: str, memory: dict[str, Any], now: float) -> tuple[tuple[Limit, .
     trouble = ""
     if "runs" in known:
         trouble = _fetch(known, now)
-    elif now - known.get("at", 0.0) >= AGAIN:
+    elif not 0 <= now - known.get("at", 0.0) < AGAIN:
         known["runs"] = _start(path, now)
     age = format_duration(now - known.get("at", now))
     limits = tuple(

@@ -39,7 +39,8 @@ def holders(source: str, place: Place, memory: dict[str, Any]) -> Mapping[str, s
     `memory` keeps answers and refusals; `forget` it where all is well, so that growth counts from then on.
     """
     known = memory.setdefault("holders", {})
-    if place.now - known.get("asked", 0.0) >= (REFUSED_FOR if known.get("refused") else AGAIN):
+    rest = REFUSED_FOR if known.get("refused") else AGAIN
+    if not 0 <= place.now - known.get("asked", 0.0) < rest:
         shares = {kind: _largest(each) for kind, each in _shares(source, place).items()}
         known |= {"asked": place.now, "shares": shares, "refused": not shares}
         if shares and "first" not in known:

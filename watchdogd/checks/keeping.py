@@ -31,7 +31,7 @@ def savings(patterns: Sequence[str], device: int, memory: dict[str, Any], now: f
         with contextlib.suppress(OSError):
             if os.stat(_folder(pattern)).st_dev != device:
                 continue
-            if now - (kept.get("looked") or 0.0) >= AGAIN:
+            if not 0 <= now - (kept.get("looked") or 0.0) < AGAIN:
                 shelf.look(pattern, kept, now)
             usual = shelf.usual(kept)
             newest = max((at for at, _ in kept.get("written", {}).values()), default=0.0)

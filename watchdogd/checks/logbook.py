@@ -60,6 +60,21 @@ def follow_job(job: Job, memory: dict[str, Any], now: float) -> None:
     memory["whole"] = bool(memory.get("files")) or now - memory["job_since"] < 60.0
 
 
+def heed_clock(memory: dict[str, Any], now: float) -> None:
+    """Where the clock was set back, what lies in its future is of now: a hang would be seen hours late."""
+    if memory.get("looked", now) <= now:
+        return
+    for place in memory.get("files", {}).values():
+        place[4] = min(place[4], now)
+    for key in ("report", "beat"):
+        if memory.get(key):
+            memory[key]["at"] = min(memory[key]["at"], now)
+    for key, where in (("phase", 2), ("cause", 3)):
+        if memory.get(key):
+            memory[key][where] = min(memory[key][where], now)
+    memory["grew"] = min(memory.get("grew", 0.0), now)
+
+
 def take_in(files: list[logtail.Found], wishes: Wanted, memory: dict[str, Any], now: float) -> None:
     """Read what is new in all files; note when bytes came, what they said, and how far each was read."""
     places = {key: logtail.Place(*place) for key, place in memory.get("files", {}).items()}

@@ -98,7 +98,7 @@ class Past:
     def load(cls, memory: Mapping[str, Any], now: float) -> Past:
         """The Past in a check's memory; a fresh one where there is none, or one of another version."""
         try:
-            return cls._of(memory)
+            return _heeding_clock(cls._of(memory), now)
         except (KeyError, TypeError):
             return cls(taken_until=now, watched_since=now)
 
@@ -152,6 +152,27 @@ class Past:
             return True
         end = self.ends[-1].ended_at if self.ends else self.absent_since
         return end is not None and end + CLOCK_SLACK >= self.stop.set_at
+
+
+def _heeding_clock(past: Past, now: float) -> Past:
+    """Where the clock was set back, what we saw in its future was seen now: an absence would be told hours
+    late. What Slurm dates stays as it is."""
+    if max(past.seen_at or 0.0, past.absent_since or 0.0) <= now:
+        return past
+    return dataclasses.replace(
+        past,
+        seen_at=None if past.seen_at is None else min(past.seen_at, now),
+        absent_since=None if past.absent_since is None else min(past.absent_since, now),
+        lives=_seen_by(past.lives, now),
+        lost=_seen_by(past.lost, now),
+    )
+
+
+def _seen_by(lives: Mapping[str, Life], now: float) -> dict[str, Life]:
+    return {
+        raw_id: dataclasses.replace(life, since=min(life.since, now), seen_at=min(life.seen_at, now))
+        for raw_id, life in lives.items()
+    }
 
 
 def key(end: Ending) -> str:

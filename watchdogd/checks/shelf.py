@@ -27,6 +27,8 @@ def look(pattern: str, memory: dict[str, Any], now: float) -> bool:
     if not entries:
         must_answer(pattern)
     looked, before = memory.get("looked"), memory.get("known", {})
+    for one in before.values():  # the clock may have been set back: an age would be wrong for hours
+        one["changed"] = min(one["changed"], now)
     kept: dict[str, Any] = {}
     files = 0
     for entry in entries[:KEPT]:

@@ -137,5 +137,5 @@ class Memory:
 
     def idle(self, names: Sequence[str], now: float) -> dict[str, float]:
         """Since when each of these does nothing."""
-        self.idle_since = {name: self.idle_since.get(name, now) for name in names}
+        self.idle_since = {name: min(self.idle_since.get(name, now), now) for name in names}
         return self.idle_since
