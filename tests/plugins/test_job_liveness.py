@@ -609,13 +609,19 @@ def test_crash_loop_before_the_array_is_burnt(watch: Watch) -> None:
     assert (the(recovered).status, the(recovered, "crashes").status) == (Status.OK, Status.OK)
 
 
-def test_a_job_that_is_requeued_within_minutes_time_and_again_is_a_crash_loop(watch: Watch) -> None:
+def starts_anew(watch: Watch, state: str, times: int) -> list[Result]:
+    """The last look at a job each of whose attempts ended so within seconds."""
     watch.look(job())
-    for _ in range(3):
+    results: list[Result] = []
+    for _ in range(times):
         at = watch.now + 30
-        attempt = end(at=at, started_at=at - 9, state="REQUEUED", exit_code=0)
+        attempt = end(at=at, started_at=at - 9, state=state, exit_code=0)
         results = watch.look(waiting("88", "BeginTime", submitted_at=at), attempts=(attempt,))
-    result = the(results, "crashes")
+    return results
+
+
+def test_a_job_that_is_requeued_within_minutes_time_and_again_is_a_crash_loop(watch: Watch) -> None:
+    result = the(starts_anew(watch, "REQUEUED", 3), "crashes")
     assert result.status is Status.CRITICAL
     assert "crash loop: the last 3 attempts of job 88 failed within minutes; job 88 ended REQUEUED" in (
         result.summary
@@ -625,12 +631,7 @@ def test_a_job_that_is_requeued_within_minutes_time_and_again_is_a_crash_loop(wa
 
 
 def test_a_job_that_is_preempted_time_and_again_is_none(watch: Watch) -> None:
-    watch.look(job())
-    for _ in range(4):
-        at = watch.now + 30
-        attempt = end(at=at, started_at=at - 9, state="PREEMPTED", exit_code=0)
-        results = watch.look(waiting("88", "BeginTime", submitted_at=at), attempts=(attempt,))
-    assert {result.subject for result in results} == {""}
+    assert {result.subject for result in starts_anew(watch, "PREEMPTED", 4)} == {""}
 
 
 def test_what_comes_of_a_crash_loop_is_told_anew(watch: Watch) -> None:
