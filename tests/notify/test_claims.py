@@ -15,7 +15,7 @@ from watchdogd.errors import DeliveryError, HomeError
 from watchdogd.home import Home
 from watchdogd.notify.claimed import Claimed
 from watchdogd.notify.claims import STALE, Claims
-from watchdogd.notify.lane import Delivered
+from watchdogd.notify.desk import Delivered
 from watchdogd.notify.sender import PartlyDeliveredError
 
 KEY = "incident-17-opened@slack"

@@ -11,7 +11,7 @@ from tests.notify.values import NOON, Ledger, Script, letter
 from tests.servers.web import WebServer
 from tests.waiting import wait_until
 from watchdogd.errors import DeliveryError
-from watchdogd.notify.lane import Delivered
+from watchdogd.notify.desk import Delivered
 from watchdogd.notify.notification import Notification
 from watchdogd.notify.outbox import Outbox
 from watchdogd.notify.retry import Policy

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from watchdogd.draft import create
 from watchdogd.holder import Holder, lives, myself
 from watchdogd.lease import server_age
-from watchdogd.notify.lane import Delivered
+from watchdogd.notify.desk import Delivered
 from watchdogd.notify.sender import TakenError
 
 if TYPE_CHECKING:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import OrderedDict
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from watchdogd.errors import DeliveryError
+from watchdogd.notify.desk import Trouble
+from watchdogd.notify.herald import Herald
 from watchdogd.notify.queue import Queue
 from watchdogd.notify.retry import Health, after_failure, after_success, next_step, timely
 from watchdogd.notify.sender import TakenError
-from watchdogd.units import format_duration
+from watchdogd.notify.threads import Threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from watchdogd.notify.desk import Delivered, Desk
     from watchdogd.notify.notification import Message, Notification
     from watchdogd.notify.retry import Policy
     from watchdogd.notify.sender import Sender
@@ -32,52 +34,11 @@ STORM = 20
 JUMP = 30.0
 """Seconds by which the clock may run unlike one that nobody sets, before it counts as having been set."""
 
-THREADS = 2000
-"""Threads of which a channel remembers the first message."""
-
 TAKEN_AGAIN = 1.0
 """Seconds until it is looked at again what somebody else is just sending."""
 
 SETTLE_AGAIN = 5.0
 """Seconds until outcomes that could not be stored are tried again."""
-
-
-class Desk(Protocol):
-    """What lanes need of the outbox."""
-
-    def settle(self, outcomes: Sequence[Notification]) -> bool:
-        """Store outcomes; False where that failed, to be tried again."""
-
-    def divert(self, channel: str, waiting: Sequence[Notification]) -> Sequence[Notification]:
-        """Send `waiting` another way and store that; returns those for which there is one."""
-
-    def tell(self, channel: str, status: str, text: str, details: str, now: float) -> None:
-        """Say something about a channel on the others."""
-
-
-@dataclass(frozen=True, slots=True)
-class Delivered:
-    """A message that somebody else delivered on a channel: when (seconds since the epoch), its receipt."""
-
-    key: str
-    channel: str
-    at: float
-    receipt: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """A channel that does not deliver: since when (seconds since the epoch), why, and how many wait.
-
-    `broken`: no longer for a moment only, so that messages go another way.
-    """
-
-    channel: str
-    since: float
-    failure: str
-    waiting: int
-    permanent: bool
-    broken: bool
 
 
 class Lane:
@@ -107,11 +68,9 @@ class Lane:
         self._rate = policy.rates.get(channel)
         self._queue = Queue()
         self._health = Health()
-        self._told = False
-        self._tell_partly_at = 0.0
+        self._herald = Herald(channel, desk, policy)
         self._next_slot = 0.0
-        self._roots: OrderedDict[str, Notification] = OrderedDict()
-        self._lost: OrderedDict[str, None] = OrderedDict()
+        self._threads = Threads()
         self._failing: set[str] = set()
         self._learned: list[Delivered] = []
         self._outcomes: list[Notification] = []
@@ -138,14 +97,7 @@ class Lane:
 
     def remember(self, outcome: Notification) -> None:
         """What became of it, in an earlier life or just now: what follows on its incidents hangs on that."""
-        for thread in outcome.message.threads:
-            if outcome.state == "sent":
-                self._roots.setdefault(thread, outcome)
-            else:
-                self._lost[thread] = None
-        for memory in (self._roots, self._lost):
-            while len(memory) > THREADS:
-                memory.popitem(last=False)
+        self._threads.note(outcome)
 
     def learn(self, delivered: Iterable[Delivered]) -> set[str]:
         """Somebody else delivered these on this channel: it works. Returns the keys that waited here."""
@@ -159,11 +111,11 @@ class Lane:
     def heard(self, message: Message) -> bool:
         """Whether this channel was told, or will be, of something that `message` tells of."""
         with self._lock:
-            return any(thread in self._roots or self._queue.awaits(thread) for thread in message.threads)
+            return any(self._threads.begun(each) or self._queue.awaits(each) for each in message.threads)
 
     def lost(self, message: Message) -> bool:
         """Whether something of the same threads should have come by this channel, and did not."""
-        return any(thread in self._lost for thread in message.threads)
+        return self._threads.lost(message)
 
     @property
     def waiting(self) -> int:
@@ -219,7 +171,7 @@ class Lane:
                 self._health = self._health.shifted(jump)
                 self._next_slot += jump
                 self._settle_at += jump
-                self._tell_partly_at += jump
+                self._herald.shift(jump)
             return now
 
     @property
@@ -243,7 +195,7 @@ class Lane:
 
     def _try(self, notification: Notification, now: float) -> None:
         try:
-            receipt = self.sender.send(notification, self._roots_of(notification))
+            receipt = self.sender.send(notification, self._threads.roots(notification.message))
         except TakenError:
             with self._lock:
                 self._queue.again(replace(notification, next_try=now + TAKEN_AGAIN))
@@ -255,13 +207,6 @@ class Lane:
             self._failed(notification, failure, self._now())
         else:
             self._sent(notification, receipt, self._now())
-
-    def _roots_of(self, notification: Notification) -> list[Notification]:
-        """The first messages of its threads, its own thread's first, each once."""
-        message = notification.message
-        threads = [message.thread, *sorted(message.threads - {message.thread})]
-        roots = [self._roots[thread] for thread in threads if thread in self._roots]
-        return list({root.key: root for root in roots}.values())
 
     def _sent(self, notification: Notification, receipt: str, now: float) -> None:
         sent = replace(
@@ -282,9 +227,7 @@ class Lane:
         if outage:
             with self._lock:
                 self._queue.forgive(now)
-        if self._told:
-            self._told = False
-            self._desk.tell(self.channel, "OK", f"channel {self.channel} delivers again", "", now)
+        self._herald.works(now)
 
     def _take_in_learned(self, now: float) -> None:
         with self._lock:
@@ -316,14 +259,13 @@ class Lane:
             self._outcomes.append(step)
             return
         self._finish([step])
-        if step.state == "sent" and now >= self._tell_partly_at:
-            self._tell_partly_at = now + self._policy.expire
-            self._say(f"channel {self.channel} delivers to some only: {step.failure}", [], now)
+        if step.state == "sent":
+            self._herald.partly(step.failure, now)
         elif step.state == "failed":
             self._desk.divert(self.channel, [step])
-            self._say(f"channel {self.channel} refused a message: {step.failure}", [step], now)
+            self._herald.refused(step, now)
         elif step.state == "expired":
-            self._say_expired([step], now)
+            self._herald.expired([step], now)
 
     def _finish(self, outcomes: Sequence[Notification]) -> None:
         """These leave the queue."""
@@ -340,30 +282,14 @@ class Lane:
         if old:
             expired = [replace(each, state="expired") for each in old]
             self._finish(expired)
-            self._say_expired(expired, now)
-
-    def _say_expired(self, expired: Sequence[Notification], now: float) -> None:
-        """Given up is told, but not of what was itself told about channels: that would never end."""
-        lost = [each for each in expired if not each.message.thread.startswith(ABOUT)]
-        if lost:
-            within = format_duration(self._policy.expire)
-            count = "a message" if len(lost) == 1 else f"{len(lost)} messages"
-            text = f"channel {self.channel} did not deliver {count} within {within}; given up"
-            self._say(text, lost, now)
+            self._herald.expired(expired, now)
 
     def _tell_broken(self, now: float) -> None:
-        if self._told:
+        if self._herald.said_broken:
             return
-        self._told = True
         with self._lock:
             waiting = list(self._queue)
-        self._say(f"channel {self.channel} does not deliver: {self._health.failure}", waiting, now)
-
-    def _say(self, text: str, about: Sequence[Notification], now: float) -> None:
-        lines = [each.message.headline for each in about[:20]]
-        if len(about) > len(lines):
-            lines.append(f"… and {len(about) - len(lines)} more: {self._policy.command} outbox")
-        self._desk.tell(self.channel, "WARNING", text, "\n".join(lines), now)
+        self._herald.broken(self._health.failure, waiting, now)
 
     def _divert(self, now: float) -> None:
         """While the channel is left in peace, messages go another way where there is one."""
@@ -399,7 +325,3 @@ class Lane:
         if self._outcomes:
             times.append(self._settle_at)
         return min(times)
-
-
-ABOUT = "outbox-"
-"""How threads begin in which the outbox tells of its own channels."""

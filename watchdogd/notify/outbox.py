@@ -17,14 +17,15 @@ from typing import TYPE_CHECKING
 
 from watchdogd import shortage
 from watchdogd.errors import HistoryError
-from watchdogd.notify.lane import ABOUT, Lane
+from watchdogd.notify.herald import ABOUT
+from watchdogd.notify.lane import Lane
 from watchdogd.notify.notification import Message, Notification, addressed
 from watchdogd.notify.text import excerpt, one_line, verbatim
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from watchdogd.notify.lane import Delivered, Trouble
+    from watchdogd.notify.desk import Delivered, Trouble
     from watchdogd.notify.retry import Policy
     from watchdogd.notify.sender import Sender
 

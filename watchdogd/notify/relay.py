@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from watchdogd.config import Config
     from watchdogd.history.store import Store
     from watchdogd.notify.claims import Claims
-    from watchdogd.notify.lane import Trouble
+    from watchdogd.notify.desk import Trouble
     from watchdogd.notify.notification import Notification
     from watchdogd.notify.sender import Sender
 

@@ -1,0 +1,45 @@
+"""What one channel was told, thread by thread: what comes later is sent as an answer, or not at all."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from watchdogd.notify.notification import Message, Notification
+
+KEPT = 2000
+"""Threads of which a channel remembers the first message."""
+
+
+class Threads:
+    """The first message of each thread, and those of which one was lost; the newest KEPT of each."""
+
+    def __init__(self) -> None:
+        self._roots: OrderedDict[str, Notification] = OrderedDict()
+        self._lost: OrderedDict[str, None] = OrderedDict()
+
+    def note(self, outcome: Notification) -> None:
+        """What became of a message."""
+        for thread in outcome.message.threads:
+            if outcome.state == "sent":
+                self._roots.setdefault(thread, outcome)
+            else:
+                self._lost[thread] = None
+        for memory in (self._roots, self._lost):
+            while len(memory) > KEPT:
+                memory.popitem(last=False)
+
+    def begun(self, thread: str) -> bool:
+        """Whether its first message came."""
+        return thread in self._roots
+
+    def lost(self, message: Message) -> bool:
+        """Whether something of the same threads should have come, and did not."""
+        return any(thread in self._lost for thread in message.threads)
+
+    def roots(self, message: Message) -> list[Notification]:
+        """The first messages of its threads, its own thread's first, each once."""
+        threads = [message.thread, *sorted(message.threads - {message.thread})]
+        roots = [self._roots[thread] for thread in threads if thread in self._roots]
+        return list({root.key: root for root in roots}.values())
