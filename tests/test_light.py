@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from sqlalchemy.event import listen
 from watchdogd.plugins.log_staleness import log_staleness
 
+from watchdogd.course import Course
 from watchdogd.engine import goodconfig, handout
+from watchdogd.engine.call import Call
 from watchdogd.engine.checks import Check
 from watchdogd.engine.looks import Looks
 from watchdogd.engine.setup import Setup
+from watchdogd.history.record import Record
 from watchdogd.history.store import Store
 from watchdogd.home import Home
-from watchdogd.plugin import Run
+from watchdogd.incident import Observation
+from watchdogd.plugin import History, Metric, Result, Run, Status
+from watchdogd.swift import Steady
 
 BARE = [sys.executable, "-I", "-c", "pass"]
 LINE = b"iteration 100 | lm loss: 2.5 | elapsed time per iteration (ms): 9000\n"
@@ -91,3 +99,43 @@ def test_of_a_log_that_grows_the_new_bytes_alone_are_read(tmp_path: Path) -> Non
     before = psutil.Process().io_counters().read_chars
     log_staleness.results(parameters, given | {"now": log.stat().st_mtime + 1})
     assert 100 * len(LINE) <= psutil.Process().io_counters().read_chars - before < 150 * len(LINE) + 4096
+
+
+def test_what_a_check_is_sent_each_round_is_small(home: Home) -> None:
+    """Parameters are packed once; two weeks of a disk's past are sixteen bytes a reading."""
+    home.write(home.config, f'[disks.scratch]\npath = "{home.path}"\nchecks.disk_quota = {{}}\n')
+    (check,) = Setup.load(home).checks
+    assert isinstance(check.parameters, Steady)
+    given = {name: check.parameters[name] for name in check.parameters}
+    call = Call(check.name, check.entry.source, check.parameters)
+    first, again = pickle.dumps(call), pickle.dumps(call)
+    assert pickle.loads(first).parameters == given
+    assert pickle.loads(first).parameters is pickle.loads(again).parameters
+    readings = 14 * 24 + 60
+    past = History({("bytes", "used"): Course((60.0 * n, float(n)) for n in range(readings))})
+    sent = pickle.dumps(replace(call, injected={"history": past}))
+    assert len(sent) < len(first) + 16 * readings + 300
+    assert pickle.loads(sent).injected["history"].series("used", "bytes")[-1] == (
+        60.0 * (readings - 1),
+        readings - 1,
+    )
+
+
+def test_a_round_that_wants_the_past_of_many_checks_asks_the_history_once(home: Home) -> None:
+    store = Store.open("sqlite:///history.db", home)
+    checks = [f"d{n}/disk_quota" for n in range(50)]
+    seen = [
+        Observation(name, "", name, Result(Status.OK, "", {"used": Metric(1.0)}, "", "bytes"), 1e9)
+        for name in checks
+    ]
+    store.record(Record(1e9, tuple(seen)))
+    assert len(store.series_of(checks, 0.0)["d7/disk_quota"]["bytes", "used"]) == 1
+    asked: list[str] = []
+    engine = store._database._opened()
+    listen(engine, "before_cursor_execute", lambda *given: asked.append(given[2]))
+    store.record(Record(1e9 + 60, tuple(replace(each, at=1e9 + 60) for each in seen)))
+    written = len(asked)
+    assert written < 15
+    assert len(store.series_of(checks, 0.0)["d7/disk_quota"]["bytes", "used"]) == 2
+    assert len(asked) - written <= 2
+    store.close()

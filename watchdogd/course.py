@@ -38,6 +38,8 @@ class Course(Sequence[Point]):
 
     def then(self, later: Course) -> Course:
         """All of this one, and then all of one that comes after it."""
+        if not self.times:
+            return later
         return _course(self.times + later.times, self.values + later.values)
 
     def forget(self, before: float) -> None:

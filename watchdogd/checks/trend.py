@@ -43,16 +43,16 @@ def filling_rate(points: Sequence[Point]) -> float | None:
     known = _without_repeats(points)
     if _too_few(known):
         return None
-    if _stands_still(_lower_envelope(known), points[-1][0]):
+    envelope = _lower_envelope(known)
+    if _stands_still(envelope, points[-1][0]):
         return 0.0
-    rates = [_rate(known), *(_rate(recent) for span in _RECENT if (recent := _beyond(known, span)))]
+    later = (recent for span in _RECENT if (recent := _beyond(known, span)) and not _too_few(recent))
+    rates = [_rate(envelope), *(_rate(_lower_envelope(recent)) for recent in later)]
     return max((rate for rate in rates if rate is not None), default=None)
 
 
-def _rate(known: Sequence[Point]) -> float | None:
-    if _too_few(known):
-        return None
-    kept = _thinned(_lower_envelope(known))
+def _rate(envelope: Sequence[Point]) -> float | None:
+    kept = _thinned(envelope)
     slopes = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in itertools.combinations(kept, 2) if b[0] > a[0]]
     return max(statistics.median(slopes), 0.0) if slopes else None
 
@@ -67,9 +67,11 @@ def _beyond(known: Sequence[Point], span: float) -> Sequence[Point]:
     Not by one step: a single large file is no trend.
     """
     begin = known[-1][0] - span
+    if known[0][0] >= begin:
+        return ()
     before = [level for at, level in known if at < begin]
     recent = [point for point in known if point[0] >= begin]
-    if not before or known[-1][1] <= max(before) + _LEFT * (max(before) - min(before)):
+    if known[-1][1] <= max(before) + _LEFT * (max(before) - min(before)):
         return ()
     largest = max((b[1] - a[1] for a, b in itertools.pairwise(recent)), default=0.0)
     return recent if largest <= _STEP * (recent[-1][1] - recent[0][1]) else ()
