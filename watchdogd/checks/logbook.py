@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from watchdogd.checks import level, numbers, stopped, wanted
 from watchdogd.checks.counter import advance
-from watchdogd.readers import causes, logtail, measures, peers, spinner, trainlog
+from watchdogd.readers import causes, logtail, peers, spinner, trainlog
 from watchdogd.readers.lines import SHOWN_AT_MOST, Line, read_lines
+from watchdogd.readers.shape import shape_of
 from watchdogd.readers.trainlog import Report
 
 if TYPE_CHECKING:
@@ -135,13 +136,14 @@ def _take_lines(lines: list[Line], wishes: Wanted, memory: dict[str, Any], at: f
         text = trainlog.latest(line, pattern, known)
         if heeding:
             wanted.note(text, wishes, memory, at)
-        report = trainlog.progress_by(pattern, text) if pattern else trainlog.progress(text, known)
+        shape = shape_of(text, known)
+        report = trainlog.progress_by(pattern, text) if pattern else shape.report(text)
         if line.rank:
             stopped.note(line.rank, report.number if report else None, memory, at)
         if report and advance(counter, report):
             steps, last = steps + 1, index
             numbers.note_progress(report, text, memory, at, first=steps == 1)
-        value = measures.loss(text)
+        value = shape.loss_of(text)
         if value:  # exactly 0 is a placeholder of runs on synthetic data
             numbers.note_loss(value, memory, at)
     _note_cause(lines[last:], memory, at)

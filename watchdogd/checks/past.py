@@ -115,10 +115,7 @@ class Past:
 
     def dump(self) -> dict[str, Any]:
         """JSON values."""
-        return {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in dataclasses.asdict(self).items()
-        }
+        return {name: _json(getattr(self, name)) for name in self.__slots__}
 
     @property
     def last(self) -> Ending | None:
@@ -173,6 +170,16 @@ def _seen_by(lives: Mapping[str, Life], now: float) -> dict[str, Life]:
         raw_id: dataclasses.replace(life, since=min(life.since, now), seen_at=min(life.seen_at, now))
         for raw_id, life in lives.items()
     }
+
+
+def _json(value: Any) -> Any:
+    """A value of ours as JSON has it; `dataclasses.asdict` would copy each text and number as well."""
+    if isinstance(value, tuple):
+        return [_json(each) for each in value]
+    if isinstance(value, dict):
+        return {name: _json(each) for name, each in value.items()}
+    names = getattr(type(value), "__slots__", None)  # a slotted dataclass's fields
+    return {name: _json(getattr(value, name)) for name in names} if names else value
 
 
 def key(end: Ending) -> str:

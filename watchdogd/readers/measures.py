@@ -75,6 +75,11 @@ def loss(text: str) -> float | None:
     Also NaN: a report of Megatron about NaN iterations, which then names no loss, and the loss of 0 that HF
     Trainer prints beside a gradient that is NaN.
     """
+    return loss_at(text, loss_spot(text))
+
+
+def loss_spot(text: str) -> int | None:
+    """Where the surest loss begins, or None. It depends on no digit, only on where digits stand."""
     best = None
     for match in _LOSS.finditer(text) if "oss" in text else ():
         begin = match.start() - 1
@@ -82,10 +87,17 @@ def loss(text: str) -> float | None:
             continue
         rank = _loss_rank(text[max(begin - 24, 0) : begin].lower())
         if rank is not None and (best is None or rank < best[0]):
-            best = rank, float(match[1])
-    if best is None:
+            best = rank, match.start()
+    return best[1] if best else None
+
+
+def loss_at(text: str, spot: int | None) -> float | None:
+    """The loss that a line tells, where it tells one at `spot`."""
+    match = None if spot is None else _LOSS.match(text, spot)
+    if match is None:
         return math.nan if "nan iterations" in text and _NAN_ITERATIONS.search(text) else None
-    return math.nan if not best[1] and "grad_norm" in text and _NAN_GRADIENT.search(text) else best[1]
+    value = float(match[1])
+    return math.nan if not value and "grad_norm" in text and _NAN_GRADIENT.search(text) else value
 
 
 def _loss_rank(before: str) -> int | None:

@@ -106,6 +106,9 @@ _ANY = re.compile(
     r"(?:global[_ ]step|iteration|iter|step|update|batch)['\"]?[\s:=#\[]{0,4}(\d+)"
     r"(?:\s*/\s*(\d+))?(?![\d.]*[a-z])"
 )
+_BARS = Format(_BAR_SERIES, "", _BAR, _plain)
+_ENDLESS_BARS = Format("iteration of a bar", "", _ENDLESS_BAR, _plain)
+_COUNTERS = Format("step", "", _ANY, _plain)
 _NO_PROGRESS = (
     "slurm",
     "srun:",
@@ -147,30 +150,53 @@ def vocabulary(text: str, low: str) -> Vocabulary:
     )
 
 
+class Spot(NamedTuple):
+    """Where a line says how far the training is: in which form, and where that begins."""
+
+    form: Format
+    start: int
+
+
 def progress(text: str, known: Vocabulary = ANYTHING) -> Report | None:
     """How far the training says it is in this line, in any format of `known`, or None."""
+    spot = spot_of(text, known)
+    return reported(text, spot) if spot else None
+
+
+def spot_of(text: str, known: Vocabulary = ANYTHING) -> Spot | None:
+    """Where `progress` reads, or None. It depends on no digit, only on where digits stand."""
     for form in known.formats:
         if form.needle in text and (match := form.pattern.search(text)):
-            number, total = form.read(match)
-            mark = float(crc32(text[match.start() :].encode())) if form.needle == "'epoch'" else 0.0
-            endless = form.read is _of_epoch and not match[3]
-            return Report(f"{form.series}{_OF_EACH_EPOCH}" if endless else form.series, number, total, mark)
-    if ("<" in text or " [=" in text or " [>" in text or " [." in text) and (bars := _BAR.findall(text)):
-        number, total = bars[-1]
-        return Report(f"{_BAR_SERIES}{total}", float(number), float(total))
-    if "it [" in text and (counts := _ENDLESS_BAR.findall(text)):
-        return Report("iteration of a bar", float(counts[-1]))
+            return Spot(form, match.start())
+    bar = "<" in text or " [=" in text or " [>" in text or " [." in text
+    for form, possible in ((_BARS, bar), (_ENDLESS_BARS, "it [" in text)):
+        states = list(form.pattern.finditer(text)) if possible else []
+        if states:
+            return Spot(form, states[-1].start())
     return _any_counter(text.lower(), known)
 
 
-def _any_counter(text: str, known: Vocabulary) -> Report | None:
+def reported(text: str, spot: Spot) -> Report:
+    """What a line says at a spot that was found in it, or in another one of its shape."""
+    form = spot.form
+    match = form.pattern.match(text.lower() if form is _COUNTERS else text, spot.start)
+    assert match is not None
+    number, total = form.read(match)
+    if form is _BARS:
+        return Report(f"{_BAR_SERIES}{match[2]}", number, total)
+    mark = float(crc32(text[spot.start :].encode())) if form.needle == "'epoch'" else 0.0
+    endless = form.read is _of_epoch and not match[3]
+    return Report(f"{form.series}{_OF_EACH_EPOCH}" if endless else form.series, number, total, mark)
+
+
+def _any_counter(text: str, known: Vocabulary) -> Spot | None:
     """`step 12`, `iter: 7/90`, `batch=3`: what a training that somebody wrote himself says."""
     match = _ANY.search(text) if known.counters else None
     if not match or text[match.start() - 1 : match.start()].isalnum():
         return None
     if known.no_progress and any(map(text.__contains__, known.no_progress)):
         return None
-    return Report("step", *_plain(match))
+    return Spot(_COUNTERS, match.start())
 
 
 @lru_cache(maxsize=256)
