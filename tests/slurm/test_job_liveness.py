@@ -111,16 +111,6 @@ def test_a_task_that_fails_and_the_next_that_takes_over(slurm: Cluster, watch: W
     assert over in watch.notices[0] or between in watch.notices[0]
 
 
-def test_a_controller_that_goes_away_is_no_gone_run(slurm: Cluster, watch: Watch) -> None:
-    job_id = submit(slurm, "exec sleep 3600")
-    watch.until(f"job {job_id} runs since")
-    slurm.stop_controller()
-    assert watch.look().status is Status.UNKNOWN
-    slurm.start_controller()
-    watch.until(f"job {job_id} runs since")
-    assert Status.CRITICAL not in watch.statuses
-
-
 def test_held_by_its_user_and_released_as_told(slurm: Cluster, watch: Watch) -> None:
     submit(slurm, "exec sleep 3600", "--hold", "--array=1-4%1")
     held = watch.until("waits until it is released: held by its user (JobHeldUser)")
