@@ -72,6 +72,15 @@ def test_ack_of_an_unknown_incident(home: Home, capsys: Says) -> None:
     assert os.listdir(home.inbox) == []
 
 
+def test_one_that_has_ended_keeps_no_other_from_being_acknowledged(home: Home, capsys: Says) -> None:
+    know(home, {"id": 17}, {"id": 19})
+    assert main(["ack", "18", "19", "19"]) == 1
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("incident 19 is acknowledged\n", 1)
+    assert "there is no open incident 18" in err
+    assert [order.incident for order in one(home).orders] == [19]
+
+
 def test_before_the_first_round_no_incident_is_open(home: Home, capsys: Says) -> None:
     assert main(["ack", "18"]) == 1
     assert capsys.readouterr().err == "watchdogd: there is no open incident 18; none is open\n"

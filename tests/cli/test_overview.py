@@ -160,7 +160,7 @@ def test_the_link_gaps_silences_and_troubles() -> None:
         "link: job 15 on n1, until",
         "job 16, is PENDING (Priority), expected on n2",
         "no link ran",
-        "moe: test",
+        ", by otto: moe: test",
         "trouble: home",
     ):
         assert part in text

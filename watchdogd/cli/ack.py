@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.cli.output import clean, print_json, print_line
+from watchdogd.cli.output import clean, complain, print_json, print_line
 from watchdogd.errors import WatchdogError
 from watchdogd.handin import hand_in
 from watchdogd.home import Home
@@ -23,18 +23,22 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Hand the acknowledgements in; the daemon takes them in its next round."""
+    """Hand the acknowledgements in; the daemon takes them in its next round. 1 where one is not open."""
     home = Home.existing(args.home)
-    known = open_incidents(home)
-    chosen = [_chosen(number, known) for number in args.id]
+    known, chosen, code = open_incidents(home), [], 0
+    for number in dict.fromkeys(args.id):
+        try:
+            chosen.append(_chosen(number, known))
+        except WatchdogError as error:  # one that has ended meanwhile keeps no other from being taken on
+            code = complain(error)
     for incident in chosen:
         hand_in(str(home.inbox), "ack", str(incident["id"]), id=incident["id"], reason=args.reason)
     if args.json:
         print_json(chosen)
-        return 0
+        return code
     for incident in chosen:
         print_line(f"incident {incident['id']} is acknowledged{_about(incident)}")
-    return 0
+    return code
 
 
 def open_incidents(home: Home) -> dict[int, dict[str, Any]] | None:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from watchdogd.errors import WatchdogError
+
 _ESCAPE = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
     r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"  # OSC, DCS, SOS, PM, APC: titles, links, strings
@@ -41,6 +43,12 @@ def warn(warnings: Iterable[str]) -> None:
     """Each on a line of stderr."""
     for warning in warnings:
         print(f"watchdogd: warning: {one_line(warning)}", file=sys.stderr)
+
+
+def complain(error: WatchdogError) -> int:
+    """What is wrong with one of several things, as a verb ends with it alone; returns its exit code."""
+    print(f"watchdogd: {clean(str(error))}", file=sys.stderr)
+    return error.exit_code
 
 
 def print_json(value: object) -> None:

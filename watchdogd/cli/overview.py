@@ -267,9 +267,8 @@ def _others(picture: Picture) -> Iterator[Text]:
             yield text.append(f" {one_line(seen['check'])}{subject}: {one_line(seen['summary'])}")
     for silence in picture.get("silences", []):
         reason = f": {one_line(silence['reason'])}" if silence["reason"] else ""
-        yield Text(
-            f"silent until {_clock(silence['until'])}: {one_line(silence['target'])}{reason}", style="dim"
-        )
+        until = f"{_clock(silence['until'])}, by {one_line(silence['by'])}"
+        yield Text(f"silent until {until}: {one_line(silence['target'])}{reason}", style="dim")
     for trouble in picture.get("troubles", []):
         yield Text(f"trouble: {one_line(trouble)}", style="yellow")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from watchdogd.actions import switches
-from watchdogd.cli.output import print_json, print_line
+from watchdogd.cli.output import complain, print_json, print_line
 from watchdogd.errors import UsageError, WatchdogError
 from watchdogd.place import home_folder
 
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     found, unknown = _find(args, home, names)
     if args.all and found and not args.show and not args.yes and not _agreed(args, found):
         return 1
-    code = max([_act(args, found), *map(_complain, unknown)])
+    code = max([_act(args, found), *map(complain, unknown)])
     if patience is None or code or args.show or args.clear:
         return code
     from watchdogd.cli.obeyed import wait
@@ -78,11 +78,6 @@ def _find(args: argparse.Namespace, home: str, names: list[str]) -> tuple[list[S
         except WatchdogError as error:
             unknown.append(error)
     return found, unknown
-
-
-def _complain(error: WatchdogError) -> int:
-    print(f"watchdogd: {error}", file=sys.stderr)
-    return error.exit_code
 
 
 def _names(args: argparse.Namespace, home: str) -> list[str]:
@@ -127,7 +122,7 @@ def _act(args: argparse.Namespace, found: list[Switch]) -> int:
         try:
             touch, line = _one(args, switch)
         except WatchdogError as error:
-            _complain(error)
+            complain(error)
             code = 1
             continue
         code = max(code, 1 if args.show and touch is None else 0)
