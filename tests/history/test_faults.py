@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from tests.history.values import NOW, big, book, incident, new_home, opened, round_of, standing
-from tests.waiting import wait_until
 from watchdogd.errors import HistoryError
 from watchdogd.history.record import Record
 from watchdogd.history.store import Store
@@ -459,21 +458,3 @@ def test_a_journal_left_by_a_killed_writer_is_rolled_back(home: Home) -> None:
     assert lags(store) == [60 * number for number in range(30)]
     assert {each.failure for each in store.notifications()} == {"x" * 2000}
     store.close()
-
-
-def test_a_copy_of_home_taken_at_any_instant_starts(home: Home, tmp_path: Path) -> None:
-    """As after power loss: whatever lies on the disk, file by file, at some moment of a write."""
-    with writing(home, 0) as process:
-        assert process.stdout
-        wait_until(lambda: home.history.exists() and process.stdout.readline(), 30, "the writer has begun")  # type: ignore[union-attr]  # it is a pipe
-        for number in range(5):
-            time.sleep(0.05)
-            process.send_signal(signal.SIGSTOP)
-            copy = Home(tmp_path / f"copy-{number}")
-            subprocess.run(["cp", "-a", home.path, copy.path], check=True)
-            process.send_signal(signal.SIGCONT)
-            store = opened(copy)
-            assert store.troubles == ()
-            assert lags(store) == [*range(len(lags(store)))] != []
-            store.close()
-            assert sound(copy.history)
