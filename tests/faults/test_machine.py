@@ -194,32 +194,3 @@ def test_ended_in_the_middle_of_a_round(tmp_path: Path, endpoint: WebServer) -> 
         assert sum(f"[CRITICAL] {lever.name}" in body for body in rig.bodies) == 1
     finally:
         rig.end()
-
-
-def test_home_copied_at_random_instants_starts(tmp_path: Path, endpoint: WebServer) -> None:
-    """As after power loss: whatever lies on the disk at some moment of the daemon's work."""
-    rig = Rig(tmp_path / "home", tmp_path, endpoint)
-    rig.start()
-    copies = [tmp_path / f"copy-{number}" for number in range(4)]
-    try:
-        rig.pull()
-        for copy in copies:
-            rig.daemon.send_signal(signal.SIGSTOP)
-            subprocess.run(["cp", "-a", str(rig.home), str(copy)], check=True)
-            rig.daemon.send_signal(signal.SIGCONT)
-            rig.break_lever()
-    finally:
-        rig.end()
-    rig.home = copies[-1]
-    rig.env["WATCHDOGD_HOME"] = str(rig.home)
-    for copy in copies:
-        done = subprocess.run(
-            [sys.executable, "-m", "watchdogd", "--home", str(copy), "tick"],
-            env=rig.env,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        assert "corrupt" not in "".join(path.name for path in copy.iterdir())
