@@ -585,6 +585,22 @@ def test_a_queue_that_does_not_show_ourselves_is_not_believed(
     assert not [word for word in queue.submitted[0] if word.startswith("--dependency")]
 
 
+def test_a_clock_that_is_set_back_does_not_stop_the_chain(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = Queue(running(5)).use(monkeypatch)
+    chain = Chain(home, config.load(home), "5")
+    drive(chain, NOW + 18_000, 60)
+    queue.scancel(["6"])
+    queue.refuses = SlurmError("sbatch was refused: no")
+    drive(chain, NOW + 18_060, 300)
+    (trouble,) = drive(chain, NOW, 1500)
+    assert "sbatch was refused: no" in trouble
+    queue.refuses = None
+    assert drive(chain, NOW - 18_000, 400) == []
+    assert chain.successor
+
+
 def test_successors_that_end_at_once_are_not_submitted_for_ever(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:

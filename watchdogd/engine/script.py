@@ -152,6 +152,7 @@ def _follow(wish: Wish, memory: dict[str, Any], seen: Snapshot, now: float) -> W
     if jobs:
         memory.update(seen=now, name=jobs[0].name)
         return fate.alive(jobs, job_id, wish.every, now)
+    memory["seen"] = min(memory["seen"], now)  # the clock may have been set back
     if stopmark.ended_job(Home(Path(wish.home)), job_id):
         memory["end"] = [int(Status.OK), f"job {job_id} was ended with the watchdog", ""]
         del memory["job"]

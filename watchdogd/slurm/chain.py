@@ -89,7 +89,7 @@ class Chain:
             log.warning("the chain: %s", error)
         if self._successor:
             self._bare_since = None
-        elif self._bare_since is None:
+        elif self._bare_since is None or self._bare_since > now:  # the clock may have been set back
             self._bare_since = now
         return self._troubles(now)
 
