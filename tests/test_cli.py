@@ -209,6 +209,7 @@ def test_only_the_chosen_verb_is_imported() -> None:
 def test_clean_takes_escapes_out() -> None:
     assert clean("a\x1b[31;1mred\x1b[0m\x1b]0;title\x07b\tc\nd\x9b\x00\u202e\udce4") == "aredb\tc\nd?"
     assert clean("\x1b(B\x1bcplain") == "plain"
+    assert clean("a\u200f\u061c\u2028\u200b\ufeff\U000e0041b \u200d\u00e9") == "ab \u200d\u00e9"
     assert one_line("a\r\nb\x1b[2J\n\n c") == "a b c"
 
 

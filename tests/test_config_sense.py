@@ -96,6 +96,7 @@ def complaint(text: str) -> str:
         ),
         ('[runs.""]', "runs: the name is empty"),
         (f"[runs.{'a' * 260}]", "runs: the name has 260 characters: 100 at most"),
+        (f"[runs.'{'ä' * 60}']", "runs: the name takes 360 bytes in files' names, 150 at most: shorten it"),
         ('[runs."a\\u0007"]', "runs: the name 'a\\x07' has characters that cannot be shown"),
         ('[runs."a\\nb"]\nlog = 3', "must be text"),
         ('[disks." d"]\npath = "/x"', "disks: the name ' d' begins or ends with a space"),

@@ -21,7 +21,7 @@ from watchdogd.notify.heartbeat import Heartbeat
 from watchdogd.notify.mail import Account, Mail
 from watchdogd.notify.slack import Bot
 from watchdogd.notify.webhook import JsonWebhook
-from watchdogd.secret import Secret, masked, telling, veiled
+from watchdogd.secret import Secret, masked, telling, veiled, withhold
 
 CANARY = "canary-7f3a91"
 PATH = f"/services/T0/{CANARY}"
@@ -150,6 +150,16 @@ def test_a_variable_with_more_than_the_secret_is_refused(monkeypatch: pytest.Mon
 def test_a_line_end_behind_the_secret_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUR_HOOK", f"{CANARY}\r\n")
     assert Secret("env:OUR_HOOK").reveal() == CANARY
+
+
+def test_a_broken_configuration_names_its_secrets_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUR_HOOK", CANARY)
+    (tmp_path / "config.toml").write_text("[channels.slack\nwebhook_url = 'env:OUR_HOOK'\n")
+    withhold(Home(tmp_path))
+    assert "OUR_HOOK" not in command.environment()
+    withhold(Home(tmp_path / "none"))
 
 
 def test_no_command_gets_what_is_withheld(monkeypatch: pytest.MonkeyPatch) -> None:

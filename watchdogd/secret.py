@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import re
 from dataclasses import dataclass
@@ -10,11 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit
 
-from watchdogd import trust
+from watchdogd import command, trust
 from watchdogd.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from watchdogd.home import Home
 
 MASK = "****"
 _TELLING = 8
@@ -109,6 +112,14 @@ def telling(url: str) -> tuple[str, ...]:
 def veiled(text: str) -> str:
     """`text` with the passwords of its addresses masked."""
     return _IN_QUERY.sub(rf"\1{MASK}", _PASSWORD.sub(rf"\1{MASK}", text))
+
+
+def withhold(home: Home) -> None:
+    """Keep the variables that home's config.toml names as secrets from commands, broken as it may be: for
+    verbs that need nothing else of it."""
+    with contextlib.suppress(OSError):
+        text = home.config.read_text(encoding="utf-8", errors="replace")
+        command.withhold(re.findall(r"""["']env:([A-Za-z_]\w*)["']""", text))
 
 
 def exposed(secrets: Iterable[tuple[str, Secret]], group: int | None) -> tuple[str, ...]:

@@ -81,6 +81,16 @@ def test_what_was_begun_is_gone_on_with(home: Path) -> None:
     assert fish(home, "kill-s") == {"kill-switch"}
 
 
+@pytest.mark.parametrize("shell", [bash, zsh, fish])
+def test_a_files_name_is_no_command(shell: object, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert callable(shell)
+    monkeypatch.chdir(home)
+    (home / "switches/$(touch gone).json").touch()
+    (home / "switches/`touch gone`.json").touch()
+    assert "llama-7b" in shell(home, "gpus", "")
+    assert not (home / "gone").exists()
+
+
 def test_the_verb_prints_them(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["completion", "zsh"]) == 0
     assert capsys.readouterr().out.startswith("#compdef watchdogd\n")

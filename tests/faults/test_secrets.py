@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import io
 import os
 import re
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -18,13 +16,11 @@ import psutil
 import pytest
 import requests
 
+from tests.lab.living import daemon_of, page, said, typed
 from tests.servers.smtp import Mailbox, Security
 from tests.servers.web import Answer, Request, WebServer
 from tests.waiting import wait_until
 from watchdogd import command
-from watchdogd.cli import main
-from watchdogd.home import Home
-from watchdogd.lease import alive
 
 pytestmark = [
     pytest.mark.xdist_group("secrets"),  # one live home for all of them
@@ -159,31 +155,31 @@ def repeat(request: Request) -> Answer:
 
 
 @pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
     place = tmp_path_factory.mktemp("secrets")
     with WebServer() as server, Mailbox(place) as mailbox, pytest.MonkeyPatch.context() as patch:
         patch.setattr(command, "_withheld", set[str]())
         server.behave(repeat)
         mailbox.require(Security(login=("watch", "another"), repeats=True))
         home = _furnish(place, server, mailbox, patch)
-        said = {"start": _typed("start", "--local")}
-        daemon = _daemon(home)
+        told = {"start": typed("start", "--local")}
+        daemon = daemon_of(home)
         try:
             with _observed(daemon) as processes:
                 wait_until(lambda: all(_asked(server, way) for way in WAYS), 90, "all ways were tried")
-                wait_until(lambda: "535" in _print("outbox"), 90, "the mail server refused", every=1)
+                wait_until(lambda: "535" in said("outbox"), 90, "the mail server refused", every=1)
                 wait_until(lambda: (place / "seen/action").exists(), 90, "the action ran")
                 wait_until(lambda: (home / "page.html").exists(), 90, "the page is written")
-                said |= {words: _print(words) for words in VERBS}
+                told |= {words: said(*words.split()) for words in VERBS}
                 web = _served()
                 ports = [
                     where for each in (daemon, *daemon.children(recursive=True)) for where in _listening(each)
                 ]
         finally:
-            said["stop"] = _typed("stop")
+            told["stop"] = typed("stop")
             daemon.wait(240)
         bodies = [request.body.decode() for request in server.requests]
-        yield Scene(home, place / "seen", said, bodies, processes, ports, web)
+    return Scene(home, place / "seen", told, bodies, processes, ports, web)
 
 
 def _furnish(place: Path, server: WebServer, mailbox: Mailbox, patch: pytest.MonkeyPatch) -> Path:
@@ -209,7 +205,7 @@ def _furnish(place: Path, server: WebServer, mailbox: Mailbox, patch: pytest.Mon
     patch.setenv("PATH", f"{tools}:{Path(sys.executable).parent}:/usr/bin:/bin")
     patch.setenv("WATCHDOGD_HOME", str(home))
     patch.setenv("no_proxy", "127.0.0.1")
-    _typed("init")
+    typed("init")
     for name in ("BEAT", "SLACK", "MANAGER", "RELAY"):
         word = f"{CORE}-{name.lower()}"
         patch.setenv(f"{name}_SECRET", f"{server.url}/{word}/a%2Fb?token={word}")
@@ -223,28 +219,6 @@ def _furnish(place: Path, server: WebServer, mailbox: Mailbox, patch: pytest.Mon
     return home
 
 
-def _daemon(home: Path) -> psutil.Process:
-    holder = alive(Home(home))
-    assert holder
-    return psutil.Process(holder.pid)
-
-
-def _typed(*words: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "watchdogd", *words], capture_output=True, text=True, timeout=300, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout + done.stderr
-
-
-def _print(words: str) -> str:
-    """What a verb says, on both its streams."""
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-        main(words.split())
-    return out.getvalue()
-
-
 def _asked(server: WebServer, way: str) -> bool:
     """Whether a request bore this secret; logins come in base64."""
     words = (f"{CORE}-{way}", base64.b64encode(f"watch:{CORE}-{way}".encode()).decode())
@@ -252,21 +226,15 @@ def _asked(server: WebServer, way: str) -> bool:
 
 
 def _served() -> dict[str, str]:
-    """What `web` prints, listens on and answers."""
-    argv = [sys.executable, "-m", "watchdogd", "web", "--port", "0"]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        address = process.stdout.readline().strip()
+    """What `web` listens on and answers."""
+    with page() as (process, address), requests.Session() as browser:
         bare, _, token = address.partition("/?token=")
-        with requests.Session() as browser:
-            found = {
-                "ports": " ".join(_listening(psutil.Process(process.pid))),
-                "refused": str(requests.get(bare, timeout=60).status_code),
-                "page": browser.get(address, timeout=60).text,
-                "metrics": browser.get(f"{bare}/metrics?token={token}", timeout=60).text,
-            }
-        process.terminate()
-    return found
+        return {
+            "ports": " ".join(_listening(process)),
+            "refused": str(requests.get(bare, timeout=60).status_code),
+            "page": browser.get(address, timeout=60).text,
+            "metrics": browser.get(f"{bare}/metrics?token={token}", timeout=60).text,
+        }
 
 
 def _listening(process: psutil.Process) -> list[str]:
@@ -376,8 +344,8 @@ def test_no_process_has_one(scene: Scene) -> None:
 
 
 def test_no_plugin_dropin_action_or_tool_gets_one(scene: Scene) -> None:
-    seen = {path.name.partition(".")[0]: path.read_text() for path in scene.seen.iterdir()}
-    assert {"plugin", "dropin", "action", "squeue"} <= seen.keys()
+    seen = {path.name: path.read_text() for path in scene.seen.iterdir()}
+    assert {"plugin", "dropin", "action", "squeue"} <= {name.partition(".")[0] for name in seen}
     assert {name: found for name, text in seen.items() if (found := bare(text))} == {}
 
 
@@ -399,9 +367,9 @@ def test_the_password_of_a_database_that_is_away_shows_nowhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str
 ) -> None:
     monkeypatch.setenv("WATCHDOGD_HOME", str(tmp_path / "home"))
-    _print("init")
+    said("init")
     url = f"postgresql://watch:{CORE}@127.0.0.1:1/x"
     (tmp_path / "home/config.toml").write_text(f'[history]\nurl = "{url}"\n')
-    assert bare(_print(words)) == ""
+    assert bare(said(*words.split())) == ""
     holding = {file.name for file in tmp_path.rglob("*") if file.is_file() and CORE in file.read_text()}
     assert holding <= {"config.toml", ".config.good.toml"}

@@ -62,7 +62,8 @@ _watchdogd() {{
     esac
     if [[ -n $runs || $prev == --run ]]; then
         for file in "${{home/#\\~/$HOME}}"/switches/*.json; do
-            [[ -e $file ]] && file="${{file##*/}}" && words+=" ${{file%.json}}"
+            file="${{file##*/}}"  # compgen would run a name such as $(this)
+            [[ $file == *[!A-Za-z0-9._~%-]* ]] || words+=" ${{file%.json}}"
         done
     fi
     COMPREPLY=($(compgen -W "$words" -- "$cur"))

@@ -15,6 +15,7 @@ from watchdogd.doctor.scene import Scene
 from watchdogd.engine.setup import Setup
 from watchdogd.errors import HomeError, WatchdogError
 from watchdogd.home import Home
+from watchdogd.secret import withhold
 from watchdogd.units import parse_duration
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """0 all fine, 1 a warning, 2 something broken."""
     home = Home.existing(args.home)
+    withhold(home)
     if args.on_partition:
         findings, where = _there(home, parse_duration(args.wait), quiet=args.json)
     else:

@@ -19,12 +19,16 @@ _ESCAPE = re.compile(
     r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"  # OSC, DCS, SOS, PM, APC: titles, links, strings
     r"|\x1b[ -/]*[0-~]"  # two-character escapes
 )
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # what terminals obey
+    r"\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"  # directions, and line ends of their own
+    r"\u200b\u2060-\u2064\ufeff\U000e0000-\U000e007f]"  # what cannot be seen
+)
 
 
 def clean(text: str) -> str:
-    """Outside text made safe for a terminal: no escapes, no control characters but newline and tab, no
-    direction overrides; surrogates (bytes that are no UTF-8) become `?`."""
+    """Outside text made safe for a terminal: no escapes, no control characters but newline and tab, nothing
+    that turns directions or cannot be seen; surrogates (bytes that are no UTF-8) become `?`."""
     visible = _CONTROL.sub("", _ESCAPE.sub("", text))
     return visible.encode("utf-8", "replace").decode("utf-8")
 

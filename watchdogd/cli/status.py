@@ -92,8 +92,10 @@ def _stale(picture: dict[str, Any], least: float = 0.0) -> bool:
 def _by_the_queue(home: Home, picture: dict[str, Any]) -> dict[str, Any]:
     """What the queue says where no daemon is seen. In tick mode alive means that a link is queued
     (contract §8); where Slurm does not answer, that the last tick is not long ago."""
+    from watchdogd.secret import withhold
     from watchdogd.slurm import link, links
 
+    withhold(home)
     ticks = False
     try:
         wish, walltime = link.remembered(home)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from watchdogd.cli.output import print_json, print_line, warn
 from watchdogd.home import Home
+from watchdogd.secret import withhold
 from watchdogd.slurm import ending
 
 if TYPE_CHECKING:
@@ -20,7 +21,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """End it, and wait until it is gone. 0; 1 where something of it is left."""
-    outcome = ending.stop(Home.existing(args.home), args.reason)
+    home = Home.existing(args.home)
+    withhold(home)
+    outcome = ending.stop(home, args.reason)
     warn(outcome.warnings)
     if args.json:
         print_json({"stopped": outcome.changed, "message": "; ".join(outcome.lines)})

@@ -16,11 +16,14 @@ from pydantic import (
     ValidationInfo,
 )
 
+from watchdogd.place import file_name
 from watchdogd.secret import Secret
 from watchdogd.units import Duration
 
 NAME_LIMIT = 100
-"""Characters of a name: it becomes part of files' names, of which file systems take 255 bytes."""
+"""Characters of a name."""
+_BYTES = 150
+"""Bytes of a name as part of files' names, in which odd characters take three; file systems take 255."""
 
 
 def _secret(value: object, info: ValidationInfo) -> Secret:
@@ -53,7 +56,12 @@ def name_fault(name: str) -> str:
         return f"the name {name!r} has characters that cannot be shown"
     if name != name.strip():
         return f"the name {name!r} begins or ends with a space"
-    return f"the name has {len(name)} characters: {NAME_LIMIT} at most" if len(name) > NAME_LIMIT else ""
+    if len(name) > NAME_LIMIT:
+        return f"the name has {len(name)} characters: {NAME_LIMIT} at most"
+    size = len(file_name(name))
+    return (
+        f"the name takes {size} bytes in files' names, {_BYTES} at most: shorten it" if size > _BYTES else ""
+    )
 
 
 def _name(value: object) -> object:
