@@ -17,6 +17,8 @@ MODULES = ("light", "rounds", "builtin", "delivery", "resting", "logs", "stacks"
 
 def main(chosen: list[str]) -> None:
     """Print the table row by row; a module that cannot be run is a row too."""
+    if unknown := set(chosen) - set(MODULES):
+        sys.exit(f"no module measures {', '.join(sorted(unknown))}: choose of {', '.join(MODULES)}")
     begin = time.monotonic()
     print(f"{_machine()}\n\n{table.head()}", flush=True)
     idle = None if chosen else Resting()

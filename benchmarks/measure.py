@@ -39,7 +39,11 @@ def cpu(pid: int, *, itself: bool = True) -> float:
 
 def pss(pid: int) -> float:
     """MB of memory that a process and its children hold, shared pages divided among all that share them."""
-    return sum(process.memory_full_info().pss for process in family(pid)) / 1e6
+    total = 0.0
+    for process in family(pid):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            total += process.memory_full_info().pss
+    return total / 1e6
 
 
 def file_calls(words: Sequence[str], env: dict[str, str] | None = None) -> int:

@@ -115,20 +115,26 @@ def _newest(folder: Path) -> float:
     return min(times, default=0.0)
 
 
+@contextlib.contextmanager
+def monit(folder: Path, checks: Sequence[str]) -> Iterator[int]:
+    """Monit that makes each check every second; its pid once it does."""
+    config = folder / "monitrc"
+    config.write_text(
+        f"set daemon 1\nset pidfile {folder}/pid\nset idfile {folder}/id\nset statefile {folder}/state\n"
+        f"set log {folder}/log\n" + "\n".join(checks) + "\n"
+    )
+    config.chmod(0o600)
+    with measure.running(["/usr/bin/monit", "-I", "-c", str(config)]) as process:
+        time.sleep(4)
+        yield process.pid
+
+
 def monit_cost(checks: Sequence[str], seconds: float = 3 * EVERY) -> float:
     """CPU seconds of one check by Monit."""
-    with measure.folder() as folder:
-        config = folder / "monitrc"
-        config.write_text(
-            f"set daemon 1\nset pidfile {folder}/pid\nset idfile {folder}/id\nset statefile {folder}/state\n"
-            f"set log {folder}/log\n" + "\n".join(checks) + "\n"
-        )
-        config.chmod(0o600)
-        with measure.running(["/usr/bin/monit", "-I", "-c", str(config)]) as process:
-            time.sleep(4)
-            begin, since = measure.cpu(process.pid), time.monotonic()
-            time.sleep(seconds)
-            return (measure.cpu(process.pid) - begin) / (len(checks) * (time.monotonic() - since))
+    with measure.folder() as folder, monit(folder, checks) as pid:
+        begin, since = measure.cpu(pid), time.monotonic()
+        time.sleep(seconds)
+        return (measure.cpu(pid) - begin) / (len(checks) * (time.monotonic() - since))
 
 
 @contextlib.contextmanager

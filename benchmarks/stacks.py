@@ -26,7 +26,7 @@ from watchdogd.jobs import Job
 from watchdogd.plugin import Run
 from watchdogd.slurm.livejob import LiveJob
 
-NODES, RANKS, JOB, WISH = 64, 8, "4711", Wish(deadline=60.0)
+NODES, RANKS, JOB, WISH = 64, 8, "4711", Wish(deadline=180.0)
 _DEPTH = 20
 _PROGRAM = f"""import threading, time
 def deeper(left):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -89,3 +91,23 @@ def test_a_command_under_way_ends_when_watchdogd_does() -> None:
         assert answer.silent
         assert answer.trouble == "sh was killed, since watchdogd ended"
         assert answer.seconds < 300
+
+
+def test_it_starts_in_a_folder_where_one_is_wanted(tmp_path: Path) -> None:
+    assert ask(["pwd", "-P"], deadline=60, cwd=str(tmp_path)).output == f"{tmp_path.resolve()}\n"
+    missing = ask(["no-such-tool-anywhere"], deadline=60, cwd=str(tmp_path))
+    assert missing.exit_code == 127
+    assert "no-such-tool-anywhere" in missing.complaint()
+
+
+def test_it_gets_its_three_files_and_none_of_those_that_we_were_started_with(tmp_path: Path) -> None:
+    """Without standard files of our own, the ends of its pipes have their numbers."""
+    told = tmp_path / "told"
+    program = (
+        "import sys; from watchdogd.command import ask;"
+        "said = ask(['sh', '-c', 'cat; echo wrong >&2; ls /proc/self/fd'], stdin='in\\n', deadline=60);"
+        f"open({str(told)!r}, 'w').write(repr((said.exit_code, said.output.split(), said.errors)))"
+    )
+    words = ["sh", "-c", 'exec "$@" 7</dev/null <&- >&- 2>&-', "sh", sys.executable, "-c", program]
+    subprocess.run(words, check=True, timeout=120)
+    assert told.read_text() == repr((0, ["in", "0", "1", "2", "3"], "wrong\n"))

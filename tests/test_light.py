@@ -29,6 +29,8 @@ from watchdogd.plugin import History, Metric, Result, Run, Status
 from watchdogd.swift import Steady
 
 BARE = [sys.executable, "-I", "-c", "pass"]
+WAITING = ("poll", "ppoll", "wait4", "waitid", "clock_nanosleep", "futex")
+"""Calls of which there are the more the longer a program takes."""
 LINE = b"iteration 100 | lm loss: 2.5 | elapsed time per iteration (ms): 9000\n"
 
 
@@ -139,3 +141,22 @@ def test_a_round_that_wants_the_past_of_many_checks_asks_the_history_once(home: 
     assert len(store.series_of(checks, 0.0)["d7/disk_quota"]["bytes", "used"]) == 2
     assert len(asked) - written <= 2
     store.close()
+
+
+def test_a_program_in_a_drop_in_folder_takes_few_calls_to_start_and_to_hear(tmp_path: Path) -> None:
+    program = tmp_path / "check"
+    program.write_text("#!/bin/sh\necho fine\n")
+    program.chmod(0o700)
+    text = (
+        "import sys; from watchdogd.engine.executable import executable; path, home, times = sys.argv[1:];"
+        "given = {'path': path, 'home': home, 'group': None, 'deadline': 600.0};"
+        "seen = [executable.results(given, {})[0].summary for _ in range(int(times))]; print({*seen})"
+    )
+    counts = []
+    for times in ("10", "30"):
+        words = [sys.executable, "-c", text, str(program), str(tmp_path), times]
+        traced = ["strace", "-qq", "-e", f"trace=!{','.join(WAITING)}", "-o", str(tmp_path / "trace"), *words]
+        said = subprocess.run(traced, capture_output=True, text=True, check=True, timeout=300).stdout
+        assert said == "{'fine'}\n"
+        counts.append(len(re.findall(r"^\w+\(", (tmp_path / "trace").read_text(errors="replace"), re.M)))
+    assert 20 * 10 < counts[1] - counts[0] < 20 * 55

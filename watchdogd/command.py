@@ -6,19 +6,19 @@ executable). A command that ignores its kill (stuck in the kernel) is left behin
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
 import signal
-import subprocess
 import time
 from dataclasses import dataclass
 from threading import Event
 from typing import TYPE_CHECKING
 
 from watchdogd import shortage
+from watchdogd.child import Child, wait
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Iterable, Mapping, Sequence
 
 OUTPUT_LIMIT = 64 * 1024 * 1024
@@ -71,8 +71,8 @@ class Answer:
 _withheld: set[str] = set()
 """Environment variables that hold secrets: no command gets them, unless it is handed them by name."""
 
-_left: set[int] = set()
-"""Process groups of commands of which something survived its kill."""
+_left: dict[int, Child] = {}
+"""Commands of which something survived its kill, by their process groups."""
 
 
 def abandoned() -> tuple[int, ...]:
@@ -80,7 +80,10 @@ def abandoned() -> tuple[int, ...]:
     if not _left:
         return ()
     found = {group: members(group) for group in _left}
-    _left.intersection_update(group for group, pids in found.items() if pids)
+    for group, pids in found.items():
+        _left[group].poll()
+        if not pids:
+            del _left[group]
     return tuple(pid for pids in found.values() for pid in pids)
 
 
@@ -104,13 +107,18 @@ def _is_in(group: int, pid: int) -> bool:
     return int(its_group) == group and state not in (b"Z", b"X")
 
 
-def kill_group(process: subprocess.Popen[bytes], grace: float) -> tuple[int, ...]:
+def kill_group(process: subprocess.Popen[bytes] | Child, grace: float) -> tuple[int, ...]:
     """Kill a process with its group; returns those that are there still after `grace` seconds."""
-    until = time.monotonic() + grace
-    with contextlib.suppress(ProcessLookupError, PermissionError):
+    try:
         os.killpg(process.pid, signal.SIGKILL)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(grace)
+    except ProcessLookupError:
+        if process.poll() is not None:
+            return ()  # the usual end: it was waited for, and has left nobody
+        os.kill(process.pid, signal.SIGKILL)  # it has gone to another group
+    except PermissionError:
+        pass
+    until = time.monotonic() + grace
+    wait(process, grace)
     while (alive := members(process.pid)) and time.monotonic() < until:
         time.sleep(0.02)
     return alive
@@ -139,41 +147,6 @@ def environment(
     return {**kept, "LC_ALL": "C", **(extra or {})}
 
 
-class _Pipes:
-    """The pipes of a command: our ends, and its own until it is started. No file objects: they cost more."""
-
-    def __init__(self, *, feeding: bool) -> None:
-        self._open: list[int] = []
-        self.input = -1
-        self.its_input = subprocess.DEVNULL
-        try:
-            self.output, self.its_output = self._pipe()
-            self.errors, self.its_errors = self._pipe()
-            if feeding:
-                self.its_input, self.input = self._pipe()
-                os.set_blocking(self.input, False)
-        except OSError:
-            self.close()
-            raise
-
-    def _pipe(self) -> tuple[int, int]:
-        ends = os.pipe()
-        self._open += ends
-        return ends
-
-    def hand_over(self) -> None:
-        """The command has its ends: ours alone stay open."""
-        for end in (self.its_output, self.its_errors, self.its_input):
-            self.close(end)
-
-    def close(self, *ends: int) -> None:
-        """Close these ends, or all that are open."""
-        for end in ends or tuple(self._open):
-            if end in self._open:
-                self._open.remove(end)
-                os.close(end)
-
-
 def ask(
     argv: Sequence[str],
     *,
@@ -192,99 +165,76 @@ def ask(
     begin = time.monotonic()
     words = tuple(argv)
     try:
-        process, pipes = _start(words, env if env is not None else environment(), cwd, feeding=bool(stdin))
+        child = Child(words, env if env is not None else environment(), cwd, fed=bool(stdin))
     except (OSError, MemoryError) as error:
         why = shortage.of_process(error) or getattr(error, "strerror", "") or str(error)
         trouble = f"{words[0]} cannot be run: {why}"
         return Answer(words, None, "", "", time.monotonic() - begin, trouble)
     try:
-        streams, truncated = _read(process, pipes, stdin.encode(), begin + deadline, output_limit, ending)
-        answered = _ended(process, begin + deadline, ending)
+        streams, truncated = _read(child, stdin.encode(), begin + deadline, output_limit, ending)
+        answered = _ended(child, begin + deadline, ending)
     finally:
-        _end_group(process)
-        pipes.close()
-    code = process.returncode if answered else None
+        _end_group(child)
+        child.close()
+    code = child.returncode if answered else None
     why = "was killed, since watchdogd ended" if ending.is_set() else f"did not answer within {deadline:g} s"
     trouble = "" if answered else f"{words[0]} {why}"
     output, errors = (stream.decode("utf-8", "backslashreplace") for stream in streams)
     return Answer(words, code, output, errors, time.monotonic() - begin, trouble, truncated)
 
 
-def _start(
-    words: tuple[str, ...], env: Mapping[str, str], cwd: str | None, *, feeding: bool
-) -> tuple[subprocess.Popen[bytes], _Pipes]:
-    pipes = _Pipes(feeding=feeding)
-    try:
-        process = subprocess.Popen(
-            words,
-            stdin=pipes.its_input,
-            stdout=pipes.its_output,
-            stderr=pipes.its_errors,
-            env=env,
-            cwd=cwd,
-            start_new_session=True,
-        )
-    except BaseException:
-        pipes.close()
-        raise
-    pipes.hand_over()
-    return process, pipes
-
-
 def _read(
-    process: subprocess.Popen[bytes], pipes: _Pipes, stdin: bytes, until: float, limit: int, ending: Event
-) -> tuple[tuple[bytes, bytes], bool]:
+    child: Child, stdin: bytes, until: float, limit: int, ending: Event
+) -> tuple[tuple[bytearray, bytearray], bool]:
     """Both streams up to `limit` bytes each, until the process closes them, ends, or its time is over."""
-    kept = {pipes.output: bytearray(), pipes.errors: bytearray()}
+    output, errors = bytearray(), bytearray()
+    listening = {child.output: output, child.errors: errors}
     truncated = False
     poller = select.poll()  # a selector's bookkeeping costs as much again as all the calls to the kernel
-    for end in kept:
+    for end in listening:
         poller.register(end, select.POLLIN)
     if stdin:
-        poller.register(pipes.input, select.POLLOUT)
-    listening = len(kept) + bool(stdin)
-    while listening and (left := until - time.monotonic()) > 0 and not ending.is_set():
+        poller.register(child.input, select.POLLOUT)
+    while (listening or stdin) and (left := until - time.monotonic()) > 0 and not ending.is_set():
         ready = poller.poll(min(left, 0.2) * 1000)
         for end, _ in ready:
-            if end == pipes.input:
-                stdin = _feed(end, stdin)
-                over = not stdin
+            if end == child.input:
+                stdin = _feed(child, poller, stdin)
+            elif chunk := os.read(end, 65536):
+                kept = listening[end]
+                truncated = truncated or len(kept) + len(chunk) > limit
+                kept += chunk[: limit - len(kept)]
             else:
-                chunk = os.read(end, 65536)
-                room = limit - len(kept[end])
-                kept[end] += chunk[:room]
-                truncated = truncated or len(chunk) > room
-                over = not chunk
-            if over:
                 poller.unregister(end)
-                pipes.close(end)
-                listening -= 1
-        if not ready and process.poll() is not None:
+                del listening[end]
+        if not ready and child.poll() is not None:
             break  # a grandchild holds the pipes open: what the command itself said is all here
-    output, errors = map(bytes, kept.values())
     return (output, errors), truncated
 
 
-def _feed(pipe: int, stdin: bytes) -> bytes:
+def _feed(child: Child, poller: select.poll, stdin: bytes) -> bytes:
     """Write what the pipe takes of `stdin`; returns what is left."""
     try:
-        return stdin[os.write(pipe, stdin[:65536]) :]
+        stdin = stdin[os.write(child.input, stdin[:65536]) :]
     except BrokenPipeError:
-        return b""
+        stdin = b""
+    if not stdin:
+        poller.unregister(child.input)
+        child.full()
+    return stdin
 
 
-def _ended(process: subprocess.Popen[bytes], until: float, ending: Event) -> bool:
+def _ended(child: Child, until: float, ending: Event) -> bool:
     """Whether the process itself ended in time; it may have closed its streams long before."""
-    while process.poll() is None:
+    while child.poll() is None:
         left = until - time.monotonic()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(min(max(left, 0.05), 0.2))
+        wait(child, min(max(left, 0.05), 0.2))
         if left <= 0 or ending.is_set():
             break
-    return process.returncode is not None
+    return child.returncode is not None
 
 
-def _end_group(process: subprocess.Popen[bytes]) -> None:
+def _end_group(child: Child) -> None:
     """Kill what is left of the command and its children; a stuck one is left behind."""
-    if kill_group(process, _GRACE):
-        _left.add(process.pid)
+    if kill_group(child, _GRACE):
+        _left[child.pid] = child

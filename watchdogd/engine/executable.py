@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
 import time
 from functools import cache
@@ -37,6 +38,10 @@ def executable(path: str, home: str, group: int | None, deadline: float) -> Resu
     reason = _folders.distrust(path, group)
     if reason:
         return critical(f"is refused: {reason}")
+    try:
+        os.chdir(home)  # where it starts: this process does nothing else
+    except OSError as error:
+        return unknown(f"{home} cannot be entered: {error.strerror}")
     answer = _ask(path, home, deadline)
     if answer.exit_code is not None:
         return nagios.read(answer.exit_code, answer.output, answer.errors)
@@ -55,9 +60,7 @@ def stated(status: int, summary: str) -> Result:
 def _ask(path: str, home: str, deadline: float) -> command.Answer:
     until = time.monotonic() + _BUSY
     while True:
-        answer = command.ask(
-            [path], deadline=deadline, env=environment(home), cwd=home, output_limit=OUTPUT_LIMIT
-        )
+        answer = command.ask([path], deadline=deadline, env=environment(home), output_limit=OUTPUT_LIMIT)
         if "Text file busy" not in answer.trouble or time.monotonic() > until:
             return answer
         time.sleep(0.2)
