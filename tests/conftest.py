@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.cluster import Cluster
 from tests.lab.site import missing_requirements
@@ -14,6 +15,13 @@ from tests.servers.web import WebServer
 from watchdogd import command
 
 FOREIGN = ("WATCHDOGD_", "SLURM_", "SLURMD_", "SBATCH_", "SALLOC_", "SRUN_", "SQUEUE_", "SACCT_", "SINFO_")
+
+# The machine may be busy, so nothing fails for being slow; and what one run tries, every run tries.
+# To look for more: pytest --hypothesis-profile=default
+settings.register_profile(
+    "steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("steady")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from watchdogd.config import Config, parse
@@ -38,7 +38,7 @@ PIECES = st.sampled_from(
 TEXT = st.one_of(
     st.text(max_size=300), st.lists(st.one_of(PIECES, st.text(max_size=8)), max_size=40).map("".join)
 )
-QUICK = settings(max_examples=50, deadline=2000, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=50)
 
 
 def complaint(read: Callable[[Any], object], value: object) -> str | None:
@@ -121,7 +121,7 @@ def _keys() -> st.SearchStrategy[str]:
     return st.sampled_from(names)
 
 
-@settings(max_examples=120, deadline=2000)
+@settings(max_examples=120)
 @given(st.dictionaries(TABLES, st.dictionaries(_keys(), SCALARS, max_size=4), max_size=4))
 def test_no_configuration_brings_the_reader_down(tables: dict[str, dict[str, object]]) -> None:
     text = "\n".join(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -256,10 +256,5 @@ class Incidents(RuleBasedStateMachine):
             assert (incident.told is not None) == (self.opened[incident.id] == 1)
 
 
-Incidents.TestCase.settings = settings(
-    max_examples=120,
-    stateful_step_count=25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+Incidents.TestCase.settings = settings(max_examples=120, stateful_step_count=25)
 TestIncidents = Incidents.TestCase

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from math import ceil, nan
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.history.values import new_home, notification, opened, opening, round_of, seen
@@ -35,7 +35,6 @@ def test_what_was_done_is_not_done_again() -> None:
     assert [step.deed for step in plan(BEGIN + 1240, KEEP, steps[-1].after)] == ["drop old"]
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(
     age=st.floats(0, 400 * DAY),
     keep=st.floats(60, 200 * DAY),

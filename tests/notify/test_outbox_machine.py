@@ -171,5 +171,5 @@ class Delivery(RuleBasedStateMachine):
         return self.now - self.ahead
 
 
-Delivery.TestCase.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+Delivery.TestCase.settings = settings(max_examples=100, stateful_step_count=30)
 TestDelivery = Delivery.TestCase

@@ -187,5 +187,5 @@ class Sharing(RuleBasedStateMachine):
         return [row for row in self.ledger.rows.values() if row.state == "waiting"]
 
 
-Sharing.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+Sharing.TestCase.settings = settings(max_examples=60, stateful_step_count=30)
 TestSharing = Sharing.TestCase
