@@ -17,11 +17,11 @@ from watchdogd import command
 FOREIGN = ("WATCHDOGD_", "SLURM_", "SLURMD_", "SBATCH_", "SALLOC_", "SRUN_", "SQUEUE_", "SACCT_", "SINFO_")
 
 # The machine may be busy, so nothing fails for being slow; and what one run tries, every run tries.
-# To look for more: pytest --hypothesis-profile=default
+# To look for more: HYPOTHESIS_PROFILE=default pytest
 settings.register_profile(
     "steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.load_profile("steady")
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
