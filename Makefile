@@ -41,7 +41,7 @@ soak: $(VENV)/developing
 
 audit: $(VENV)/developing
 	$(BIN)/python -m pip install --quiet pip-audit
-	$(BIN)/pip-audit --skip-editable
+	$(BIN)/python scripts/audit.py
 
 $(VENV)/pip:
 	$(PYTHON) -c 'import ensurepip' 2>/dev/null || { apt-get update -q && apt-get install -yq --no-install-recommends python3-venv; }

@@ -60,6 +60,10 @@ def complaint(text: str) -> str:
             MAIL + 'smtp = "smtp://a:99999"\nfrom = "a"\nto = "b"',
             "channels.m: smtp 'smtp://a:99999' is no server",
         ),
+        (
+            MAIL + 'smtp = "smtp://u:hush@a:25"\nfrom = "a"\nto = "b"',
+            "channels.m: smtp 'smtp://u:****@a:25' has a login in it: write user and password below it",
+        ),
         (MAIL + 'smtp = "smtp://a:25"\nfrom = "a"\nto = []', "channels.m.to: must not be empty"),
         ('[heartbeat]\nurl = "ping"', "heartbeat.url: is no web address"),
         (

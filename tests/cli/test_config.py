@@ -16,13 +16,16 @@ CONFIG = """
 [daemon]
 timeout = "45s"
 [history]
+url = "postgresql://lab:secret-word@db.test/lab"
 keep = "90d"
 [alerts]
 repeat_every = "4h"
 maintenance = [{ cron = "0 2 * * 0", for = "2h", targets = ["scratch"] }]
 [channels.mail]
 type = "email"
-smtp = "smtp://lab:secret-word@localhost:25"
+smtp = "smtp://localhost:25"
+user = "lab"
+password = "secret-word"
 from = "watchdog@example.org"
 to = ["team@example.org"]
 [runs."mo e.ü"]

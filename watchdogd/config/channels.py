@@ -61,6 +61,10 @@ class EmailChannel(ChannelSection):
     @model_validator(mode="after")
     def _servers(self) -> EmailChannel:
         for server in self.smtp:
+            if "@" in server:
+                raise ValueError(
+                    f"smtp '{veiled(server)}' has a login in it: write user and password below it"
+                )
             if not _is_mail_server(server):
                 raise ValueError(
                     f"smtp '{veiled(server)}' is no server: write smtp://host:25 or smtps://host:465"
