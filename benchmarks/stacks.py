@@ -101,7 +101,8 @@ def _taken(folder: Path, nodes: int, tool: str) -> tuple[Picture, float]:
         lasted = time.perf_counter() - begin
     samples = sum(len(each.samples) for group in taken.picture.groups for each in group.members)
     if samples != nodes * RANKS * WISH.samples:
-        raise RuntimeError(f"{samples} stacks of {nodes} × {RANKS} ranks; {taken}"[:500])
+        troubles = sorted({each.trouble for each in taken.picture.unread})
+        raise RuntimeError(f"{samples} stacks of {nodes} × {RANKS} ranks; {troubles}; {taken.notes}")
     return taken.picture, lasted
 
 

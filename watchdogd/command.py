@@ -189,14 +189,14 @@ def _read(
     """Both streams up to `limit` bytes each, until the process closes them, ends, or its time is over."""
     output, errors = bytearray(), bytearray()
     listening = {child.output: output, child.errors: errors}
-    truncated = False
+    truncated = ended = False
     poller = select.poll()  # a selector's bookkeeping costs as much again as all the calls to the kernel
     for end in listening:
         poller.register(end, select.POLLIN)
     if stdin:
         poller.register(child.input, select.POLLOUT)
     while (listening or stdin) and (left := until - time.monotonic()) > 0 and not ending.is_set():
-        ready = poller.poll(min(left, 0.2) * 1000)
+        ready = poller.poll(0 if ended else min(left, 0.2) * 1000)
         for end, _ in ready:
             if end == child.input:
                 stdin = _feed(child, poller, stdin)
@@ -207,8 +207,10 @@ def _read(
             else:
                 poller.unregister(end)
                 del listening[end]
-        if not ready and child.poll() is not None:
+        if not ready and ended:
             break  # a grandchild holds the pipes open: what the command itself said is all here
+        if not ready:
+            ended = child.poll() is not None  # it may have said something since: look once more
     return (output, errors), truncated
 
 
