@@ -125,3 +125,11 @@ def test_it_gets_its_three_files_and_none_of_those_that_we_were_started_with(tmp
     words = ["sh", "-c", 'exec "$@" 7</dev/null <&- >&- 2>&-', "sh", sys.executable, "-c", program]
     subprocess.run(words, check=True, timeout=120)
     assert told.read_text() == repr((0, ["in", "0", "1", "2", "3"], "wrong\n"))
+
+
+def test_of_what_is_longer_than_can_be_kept_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("watchdogd.command.OUTPUT_LIMIT", 1 << 20)
+    answer = ask(["yes"], deadline=600)
+    assert (answer.silent, answer.trouble) == (True, "yes printed more than 1 MiB and was ended")
+    answer = ask(["seq", "1000"], deadline=60, output_limit=10)
+    assert (answer.ok, answer.truncated, answer.output) == (True, True, "1\n2\n3\n4\n5\n")

@@ -154,13 +154,14 @@ def ask(
     stdin: str = "",
     env: Mapping[str, str] | None = None,
     cwd: str | None = None,
-    output_limit: int = OUTPUT_LIMIT,
+    output_limit: int | None = None,
     ending: Event = _NEVER,
 ) -> Answer:
     """Run `argv` without a shell, at most `deadline` seconds, and return what it said.
 
     Never raises for what the command does. Its whole process group is killed at the deadline, or as soon as
-    `ending` is set: watchdogd ends.
+    `ending` is set: watchdogd ends. So it is where it prints more than OUTPUT_LIMIT: of a list without its
+    end nothing is known. With an `output_limit` of its own it goes on, and the rest is dropped.
     """
     begin = time.monotonic()
     words = tuple(argv)
@@ -172,21 +173,26 @@ def ask(
         return Answer(words, None, "", "", time.monotonic() - begin, trouble)
     try:
         streams, truncated = _read(child, stdin.encode(), begin + deadline, output_limit, ending)
-        answered = _ended(child, begin + deadline, ending)
+        flooded = truncated and output_limit is None
+        answered = not flooded and _ended(child, begin + deadline, ending)
     finally:
         _end_group(child)
         child.close()
     code = child.returncode if answered else None
     why = "was killed, since watchdogd ended" if ending.is_set() else f"did not answer within {deadline:g} s"
+    if flooded:
+        why = f"printed more than {OUTPUT_LIMIT >> 20} MiB and was ended"
     trouble = "" if answered else f"{words[0]} {why}"
     output, errors = (stream.decode("utf-8", "backslashreplace") for stream in streams)
     return Answer(words, code, output, errors, time.monotonic() - begin, trouble, truncated)
 
 
 def _read(
-    child: Child, stdin: bytes, until: float, limit: int, ending: Event
+    child: Child, stdin: bytes, until: float, own_limit: int | None, ending: Event
 ) -> tuple[tuple[bytearray, bytearray], bool]:
-    """Both streams up to `limit` bytes each, until the process closes them, ends, or its time is over."""
+    """Both streams up to a limit each, until the process closes them, ends, or its time is over; of one
+    without a limit of its own until the common one is passed."""
+    limit = OUTPUT_LIMIT if own_limit is None else own_limit
     output, errors = bytearray(), bytearray()
     listening = {child.output: output, child.errors: errors}
     truncated = ended = False
@@ -207,8 +213,8 @@ def _read(
             else:
                 poller.unregister(end)
                 del listening[end]
-        if not ready and ended:
-            break  # a grandchild holds the pipes open: what the command itself said is all here
+        if (truncated and own_limit is None) or (ended and not ready):
+            break  # or a grandchild holds the pipes open: what the command itself said is all here
         if not ready:
             ended = child.poll() is not None  # it may have said something since: look once more
     return (output, errors), truncated

@@ -8,7 +8,8 @@ WatchdogError                exit 1
 ├── UnitError                exit 64: a duration or a size that cannot be read (also a ValueError)
 ├── PluginError              a plugin is misspelt or cannot be loaded
 ├── UnreadableError          a tool said something that no reader understands
-├── SlurmError               Slurm refused; SlurmSilentError where it did not answer
+├── SlurmError               Slurm refused; SlurmSilentError where it did not answer, SlurmOddError
+│                            where its answer made no sense
 ├── StalledError             exit 70: the daemon could go on, but does nothing any more
 └── DeliveryError            a channel failed; `permanent` says whether trying again is of any use
 """
@@ -76,6 +77,10 @@ class StalledError(WatchdogError):
     """The daemon's rounds come about no more: it ends, so that another can be started in its place."""
 
     exit_code = EX_SOFTWARE
+
+
+class SlurmOddError(SlurmSilentError):
+    """Slurm's command said yes, and nothing that can be understood: something may have been done."""
 
 
 class DeliveryError(WatchdogError):

@@ -31,7 +31,9 @@ def absence(scene: Scene, past: Past) -> Result:
         return _never_seen(scene, past, absent_for)
     if not _agreed(past) and absent_for < scene.limits.absent_after:
         after = format_duration(scene.limits.absent_after)
-        return ok(f"out of the queue for {format_duration(absent_for)}; gone if it stays so for {after}")
+        line = f"out of the queue for {format_duration(absent_for)}; gone if it stays so for {after}"
+        doubt = scene.snapshot.endings_trouble
+        return ok(f"{line}; how it ended is not known ({doubt})" if doubt else line)
     return _gone(scene, past)
 
 

@@ -87,7 +87,10 @@ def ask_quotas(source: str | Mapping[str, Any], place: Place, memory: dict[str, 
 
 
 def _lustre(place: Place) -> Quotas:
-    project = lustre.read_project(ask(["lfs", "project", "-d", place.path], deadline=DEADLINE).output)
+    told = ask(["lfs", "project", "-d", place.path], deadline=DEADLINE)
+    if _hangs(told):
+        return Quotas(trouble=told.trouble)
+    project = lustre.read_project(told.output)
     whose = [("-u", _user()), *(("-g", group) for group in _groups(place.path))]
     if project:
         whose.append(("-p", str(project)))
@@ -95,6 +98,11 @@ def _lustre(place: Place) -> Quotas:
     answers = _all([*commands, ["lfs", "df", place.path]])
     quotas = _read(answers[:-1], lambda text: _row_limits(text, place))
     return replace(quotas, targets=_targets(answers[-1]))
+
+
+def _hangs(answer: Answer) -> bool:
+    """Whether a tool used up its time: it is not asked for more then."""
+    return answer.silent and answer.seconds >= DEADLINE
 
 
 def _targets(answer: Answer) -> tuple[lustre.Target, ...]:
@@ -108,6 +116,8 @@ def _targets(answer: Answer) -> tuple[lustre.Target, ...]:
 def _gpfs(place: Place) -> Quotas:
     device = os.path.basename(place.mount.source)
     told = ask([gpfs_tool("mmlsattr"), "-L", place.path], deadline=DEADLINE)
+    if _hangs(told):
+        return Quotas(trouble=told.trouble)
     fileset = gpfs.read_fileset(told.output)
     asked = [[], *(["-g", group] for group in _groups(place.path)), *([["-j", fileset]] if fileset else [])]
     commands = [[gpfs_tool("mmlsquota"), *whose, "-Y", device] for whose in asked]
@@ -155,8 +165,10 @@ def _is_here(path: str, mount: Mount) -> bool:
 
 
 def _failures(answer: Answer, mount: Mount) -> list[str]:
-    """What quota(1) could not ask of this mount, while it told of others."""
-    return [line.strip() for line in answer.errors.splitlines() if mount.source in line.split()]
+    """What quota(1) could not ask of this mount while it told of others, or at all where it told nothing."""
+    lines = [line.strip() for line in answer.errors.splitlines() if line.strip()]
+    here = [line for line in lines if mount.source in line.split()]
+    return here or [line for line in lines if not answer.output.strip() and "/" not in line]
 
 
 def _cephfs(place: Place) -> Quotas:
@@ -246,7 +258,7 @@ def _one(answer: Answer, reader: Callable[[str], Sequence[Limit]]) -> tuple[Sequ
         if found or answer.ok:
             return found, ""
     except UnreadableError as error:
-        said = str(error) if answer.ok else said
+        said = str(error) if answer.ok and answer.output.strip() else said
     return (), f"'{' '.join(answer.argv)}' cannot be read: {said}"
 
 

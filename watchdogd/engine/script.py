@@ -15,7 +15,7 @@ from typing import Any
 
 from watchdogd import stopmark
 from watchdogd.engine.executable import environment
-from watchdogd.errors import SlurmError, SlurmSilentError
+from watchdogd.errors import SlurmError, SlurmOddError, SlurmSilentError
 from watchdogd.home import Home
 from watchdogd.jobs import Ending, Snapshot
 from watchdogd.plugin import Result, Status, check, unknown
@@ -190,6 +190,8 @@ def _submit(wish: Wish, memory: dict[str, Any], now: float) -> Word:
         return fate.worse(_last(memory), Word(Status.OK, "a job would be submitted"))
     try:
         job_id = submit.sbatch((*_options(wish), wish.path), "", environment(wish.home))
+    except SlurmOddError as error:
+        return Word(Status.UNKNOWN, f"whether a job was submitted is not known yet: {error}")
     except SlurmSilentError as error:
         return _silent(memory, str(error), now)  # the next look shows whether the job was taken
     except (SlurmError, OSError) as error:

@@ -94,6 +94,7 @@ def read(text: str, without: Collection[str] = ()) -> tuple[Ending, ...]:
 
 def read_all(text: str, without: Collection[str] = ()) -> tuple[tuple[Ending, ...], tuple[Ending, ...]]:
     """The Endings of `read`, and those of earlier attempts of the same ids (requeues), both oldest first."""
+    slurmtext.must_end("sacct", text)
     before, *records = _START.split(text)
     for line in filter(str.strip, before.splitlines()):
         raise UnreadableError(f"sacct printed a line that is no job: {line!r}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
+from watchdogd.errors import UnreadableError
+
 FIELD = "\x1f"
 """ASCII unit separator: between fields, since names may hold spaces, commas, `|` and line breaks."""
 RECORD = "\x1e"
@@ -14,6 +16,13 @@ ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0"}
 
 _NOTHING = frozenset({"", "N/A", "n/a", "None", "(null)", "Unknown", "NOT_SET", "None assigned", "INVALID"})
 _DURATION = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(?:(\d+):)?(\d+)(?:\.\d+)?")
+
+
+def must_end(tool: str, said: str) -> None:
+    """UnreadableError where the last line breaks off: a name that is half there is another name."""
+    if said and not said.endswith("\n"):
+        line = said[said.rfind("\n") + 1 :]
+        raise UnreadableError(f"{tool} printed a line that breaks off: {line[:200]!r}")
 
 
 def text(field: str) -> str:

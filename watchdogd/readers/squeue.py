@@ -41,6 +41,7 @@ def argv(users: Iterable[str] = (), *, ended: bool = False) -> tuple[str, ...]:
 
 def read(text: str) -> tuple[Job, ...]:
     """The jobs in the order of squeue; UnreadableError with the offending line where one makes no sense."""
+    slurmtext.must_end("squeue", text)
     before, *records = _START.split(text)
     for line in before.splitlines():
         if line.strip() and not line.startswith("CLUSTER: "):

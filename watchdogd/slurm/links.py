@@ -40,7 +40,7 @@ def own(mark: str, users: Iterable[str] | None = None) -> tuple[Job, ...]:
     whose = (user(os.geteuid()),) if users is None else users
     env = command.environment(squeue.ENVIRONMENT)
     answer = command.ask(squeue.argv(whose), deadline=DEADLINE, env=env)
-    if not answer.ok or answer.truncated or (not answer.output.strip() and answer.errors.strip()):
+    if not answer.ok or (not answer.output.strip() and answer.errors.strip()):
         raise SlurmSilentError(f"squeue did not answer: {answer.complaint()}")
     try:
         jobs = squeue.read(answer.output)

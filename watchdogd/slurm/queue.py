@@ -26,7 +26,7 @@ def everybodys() -> tuple[Job, ...]:
         )
     env = command.environment(squeue.ENVIRONMENT)
     answer = command.ask(squeue.argv(), deadline=DEADLINE, env=env)
-    if not answer.ok or answer.truncated or (not answer.output.strip() and answer.errors.strip()):
+    if not answer.ok or (not answer.output.strip() and answer.errors.strip()):
         raise SlurmSilentError(f"squeue did not answer: {answer.complaint()}")
     try:
         return squeue.read(answer.output)

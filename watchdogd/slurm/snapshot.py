@@ -101,8 +101,6 @@ class _Look:
         answer = self._ask(squeue.argv(self.people, ended=True))
         if not answer.ok:
             return None, _complaint("squeue", answer)
-        if answer.truncated:
-            return None, "squeue printed more than can be kept"
         try:
             jobs = squeue.read(answer.output)
         except UnreadableError as error:
@@ -165,12 +163,14 @@ class _Look:
             without.append(field)
             argv = sacct.argv(self.people, self.wanted, since_minutes=minutes, without=without)
             answer = self._ask(argv)
-        if not answer.ok or answer.truncated:
+        if not answer.ok:
             return (), (), _complaint("sacct", answer)
         try:
             endings, earlier = sacct.read_all(answer.output, without)
         except UnreadableError as error:
             return (), (), str(error)
+        if not endings and answer.errors.strip():
+            return (), (), f"sacct listed nothing and said: {answer.complaint()}"
         return self._named(endings), self._named(earlier), ""
 
     def _named(self, endings: Sequence[Ending]) -> tuple[Ending, ...]:

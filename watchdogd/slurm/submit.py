@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from watchdogd import command
-from watchdogd.errors import SlurmError, SlurmSilentError
+from watchdogd.errors import SlurmError, SlurmOddError, SlurmSilentError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,6 +28,8 @@ _SILENT = re.compile(
     re.IGNORECASE,
 )
 _FAILED = "Batch job submission failed: "
+_JOB_ID = re.compile(r"^(\d+)(?:;.*)?\n\s*\Z", re.MULTILINE)
+"""The last line of `sbatch --parsable`; one that breaks off would be another job's."""
 _PREFIX = re.compile(rf"^(?:\w+: )?(?:error: |fatal: )?(?:{_FAILED})?")
 _MENDS = (
     ("Invalid account", "name yours: account = \"...\" under [slurm], or --account"),
@@ -60,12 +62,10 @@ def sbatch(options: Sequence[str], script: str, env: Mapping[str, str] | None = 
     argv = ("sbatch", "--parsable", *options)
     answer = command.ask(argv, deadline=SBATCH_DEADLINE, stdin=script, env=env)
     if answer.ok:
-        match = re.search(
-            r"^(\d+)(?:;|$)", answer.output.strip().splitlines()[-1] if answer.output.strip() else ""
-        )
-        if match:
+        if match := _JOB_ID.search(answer.output):
             return match[1]
-        raise SlurmSilentError(f"sbatch printed no job id: {answer.output.strip()[:200]!r}")
+        said = answer.output.strip()[-200:] or answer.errors.strip()[-200:]
+        raise SlurmOddError(f"sbatch printed no job id: {said!r}")
     raise refusal(answer, dropin=not script)
 
 

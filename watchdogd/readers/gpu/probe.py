@@ -22,9 +22,10 @@ seconds=$1
 echo "@@ node ${SLURMD_NODENAME:-$(uname -n | cut -d. -f1)}"
 ask() {
     echo "@@ run $*"
-    said=$(timeout -k 1 "$seconds" "$@" 2>&1)
-    code=$?
-    printf '%s\n@@ exit %s\n' "$said" "$code"
+    said=$({ timeout -k 1 "$seconds" "$@" 2>&1; printf '\n@@ exit %s\n' $?; } |
+        { head -c 4000000; tail -c 99; })
+    code=${said##*@@ exit }
+    printf '%s\n' "$said"
 }
 has() { command -v "$1" >/dev/null 2>&1; }
 hung() { [ "$code" = 124 ] || [ "$code" = 137 ]; }
