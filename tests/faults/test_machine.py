@@ -64,6 +64,13 @@ class Machine:
         self.limit("--nproc=4000:")
 
     @contextmanager
+    def out_of_memory(self) -> Iterator[None]:
+        """Nothing more is to be had for the daemon, nor for what it starts."""
+        self.limit("--as=1000000:")
+        yield
+        self.limit("--as=unlimited:")
+
+    @contextmanager
     def python_replaced(self) -> Iterator[None]:
         gone = self.python.rename(self.python.with_name("gone"))
         yield
@@ -102,6 +109,7 @@ def test_what_the_machine_refuses_is_told_beside_all_else(place: Path, endpoint:
         for fault, words in (
             (machine.out_of_processes, "too many processes"),
             (machine.python_replaced, "was Python replaced?"),
+            (machine.out_of_memory, "is memory short"),
         ):
             with fault():
                 rig.pull()
@@ -119,6 +127,23 @@ def test_what_the_machine_refuses_is_told_beside_all_else(place: Path, endpoint:
         wait_until(lambda: rig.recorded() == rig.pulled, 60, "all is recorded", every=0.5)
     finally:
         rig.end()
+
+
+def test_with_too_little_memory_it_works_or_ends_with_a_line(tmp_path: Path, endpoint: WebServer) -> None:
+    """It never stays and does nothing. Which library is the first to be refused is not ours to choose."""
+    rig = Rig(tmp_path / "home", tmp_path, endpoint)
+    words = ["prlimit", "--as=94000000", sys.executable, "-m", "watchdogd", "run"]
+    with (tmp_path / "said").open("w") as said:
+        daemon = subprocess.Popen(words, env=rig.env, stdout=said, stderr=said)
+    try:
+        works = rig.home / "status.json"
+        wait_until(lambda: works.exists() or daemon.poll() is not None, 90, "it works, or ends")
+        lines = (tmp_path / "said").read_text()
+        assert "Traceback" not in lines
+        assert works.exists() or (daemon.returncode and "\nwatchdogd: " in f"\n{lines}"), lines
+    finally:
+        daemon.kill()
+        daemon.wait()
 
 
 def test_a_node_without_proc(tmp_path: Path, endpoint: WebServer) -> None:
