@@ -61,8 +61,9 @@ class Resting:
 
 def lines() -> Iterator[Line]:
     """The row about memory; the peers rest at the same time."""
+    second_round = time.monotonic() + 65
     with daemon(WATCHED) as pid, _peers() as theirs:
-        time.sleep(65)
+        time.sleep(max(second_round - time.monotonic(), 0.0))
         held = measure.pss(pid)
         beside = [f"{name} {measure.pss(peer):.0f} MB" for name, peer in theirs.items()]
     yield Line(
