@@ -86,6 +86,7 @@ class Contenders:
 def home(tmp_path: Path) -> Home:
     home = Home(tmp_path / "home")
     home.make()
+    home.config.touch()
     return home
 
 
@@ -375,10 +376,13 @@ def test_a_lease_that_was_removed_is_lost_and_can_be_taken_anew(home: Home) -> N
     assert lease.held()
 
 
-def test_a_lease_is_not_lost_where_all_of_home_is_gone(home: Home) -> None:
+@pytest.mark.parametrize("mount_point_stays", [False, True])
+def test_a_lease_is_not_lost_where_all_of_home_is_gone(home: Home, mount_point_stays: bool) -> None:
     lease = Lease(home)
     lease.acquire()
     away = home.path.rename(home.path.with_name("away"))
+    if mount_point_stays:
+        home.path.mkdir()
     with pytest.raises(FileNotFoundError):
         lease.held()
     with pytest.raises(FileNotFoundError):

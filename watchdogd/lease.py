@@ -113,13 +113,14 @@ class Lease:
     def held(self) -> bool:
         """Whether the lease is ours at this moment; to be asked before each act.
 
-        FileNotFoundError where all of home is gone: then nobody can have taken it over.
+        FileNotFoundError where all of home is gone, be it that the folder on which it was mounted is there:
+        then nobody can have taken it over.
         """
         if not self._serial:
             return False
         highest = _highest(self._folder)
         if not highest:
-            self._home.path.stat()
+            self._home.config.stat()
         return highest == self._serial
 
     def asked(self) -> bool:

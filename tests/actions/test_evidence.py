@@ -96,3 +96,10 @@ def test_a_disk_that_refuses_it_is_told(home: Home) -> None:
     outcome = do(errand(home))
     assert not outcome.ok
     assert "evidence" in outcome.text
+
+
+def test_a_home_that_was_moved_away_is_not_made_anew(home: Home) -> None:
+    assert do(errand(home)).ok
+    home.path.rename(home.path.with_name("away"))
+    assert not do(errand(home, 4)).ok
+    assert not home.path.exists()

@@ -96,7 +96,8 @@ def _remove(place: str) -> bool:
 
 
 def _make(place: Path, home: Home) -> None:
-    home.make(home.group)  # somebody may have cleared all of it away
+    with contextlib.suppress(FileExistsError):
+        home.make_folder(home.evidence)  # never home itself: it may have been moved away, and come back
     try:
         home.make_folder(place)
     except FileExistsError:
