@@ -28,8 +28,9 @@ class Sender(Protocol):
     def send(self, notification: Notification, roots: Sequence[Notification], /) -> str:
         """Hand it over; returns a receipt (kept in the notification; may be empty).
 
-        `roots` are the delivered notifications, with their receipts, that opened the threads it belongs
-        to. Raises DeliveryError, or PartlyDeliveredError where some recipients have it and some do not.
+        `roots` are the delivered notifications, with their receipts and without their bodies, that opened
+        the threads it belongs to. Raises DeliveryError, or PartlyDeliveredError where some recipients have
+        it and some do not.
         """
 
     def close(self) -> None:

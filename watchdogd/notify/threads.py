@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,6 +11,11 @@ if TYPE_CHECKING:
 
 KEPT = 2000
 """Threads of which a channel remembers the first message."""
+
+
+def _short(root: Notification) -> Notification:
+    """What later messages hang on: not what it said, of which thousands would take megabytes."""
+    return replace(root, message=replace(root.message, body="", items=()))
 
 
 class Threads:
@@ -23,7 +29,7 @@ class Threads:
         """What became of a message."""
         for thread in outcome.message.threads:
             if outcome.state == "sent":
-                self._roots.setdefault(thread, outcome)
+                self._roots.setdefault(thread, _short(outcome))
             else:
                 self._lost[thread] = None
         for memory in (self._roots, self._lost):
