@@ -13,6 +13,7 @@ import pytest
 from tests.notify.values import letter
 from tests.servers.web import Answer, WebServer
 from watchdogd import command
+from watchdogd.doctor.secrets import kept
 from watchdogd.errors import ConfigError, DeliveryError, HistoryError
 from watchdogd.history.database import Database
 from watchdogd.home import Home
@@ -168,3 +169,17 @@ def test_no_command_gets_what_is_withheld(monkeypatch: pytest.MonkeyPatch) -> No
     command.withhold(["OUR_HOOK"])
     assert CANARY not in command.ask(["env"], deadline=60).output
     assert command.environment({"OUR_HOOK": CANARY})["OUR_HOOK"] == CANARY
+
+
+@pytest.mark.parametrize(
+    ("flags", "reference", "told"),
+    [
+        ("job_comment,JOB_ENV", "env:OUR_HOOK", 1),
+        ("job_comment", "env:OUR_HOOK", 0),
+        ("job_env", "file:/keys/hook", 0),
+    ],
+)
+def test_a_site_that_keeps_environments_is_told_of(flags: str, reference: str, told: int) -> None:
+    found = list(kept((("channels.s.url", Secret(reference)),), {"AccountingStoreFlags": flags}))
+    assert len(found) == told
+    assert all("keeps the environment of jobs" in each.text for each in found)

@@ -27,6 +27,7 @@ from tests.servers.web import WebServer
 from tests.waiting import wait_until
 from watchdogd import command
 from watchdogd.place import file_name
+from watchdogd.readers import squeue
 from watchdogd.readers.slurmtext import FIELD, RECORD
 
 pytestmark = pytest.mark.xdist_group("escaping")  # one live home for all of them
@@ -230,6 +231,7 @@ def _furnish(
 
 def _queue() -> str:
     """Two jobs of ours as squeue prints them: one runs on a node of a strange name, one waits for ever."""
+    letters = re.findall(r"%(.)", squeue.FORMAT)
     texts = {
         "a": EVIL,
         "E": EVIL,
@@ -249,7 +251,7 @@ def _queue() -> str:
         | dict.fromkeys("iAF", "8")
         | {"T": "PENDING", "r": f"JobHeldUser {EVIL}", "N": "", "j": "waits"},
     )
-    return "".join(RECORD + FIELD.join(job[letter] for letter in "iAFTruPaENDVSelZkj") + "\n" for job in jobs)
+    return "".join(RECORD + FIELD.join(job.get(letter, "") for letter in letters) + "\n" for job in jobs)
 
 
 def _arrived(mailbox: Mailbox, home: Path, place: Path) -> bool:

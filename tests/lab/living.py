@@ -45,5 +45,7 @@ def page() -> Iterator[tuple[psutil.Process, str]]:
     argv = [sys.executable, "-m", "watchdogd", "web", "--port", "0"]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        yield psutil.Process(process.pid), process.stdout.readline().strip()
-        process.terminate()
+        try:
+            yield psutil.Process(process.pid), process.stdout.readline().strip()
+        finally:
+            process.terminate()

@@ -9,7 +9,7 @@ from watchdogd.errors import ConfigError
 from watchdogd.secret import exposed
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from watchdogd.doctor.scene import Scene
     from watchdogd.secret import Secret
@@ -20,7 +20,17 @@ TOPIC = "secrets"
 def look(scene: Scene) -> Iterator[Finding]:
     """Each secret by the key it stands under."""
     config = scene.config
-    return judge(tuple(config.secrets()), scene.home.group, dict(config.secrets(relayed=False)))
+    if scene.slurm and scene.site:
+        yield from kept(tuple(config.secrets(relayed=False)), scene.site)
+    yield from judge(tuple(config.secrets()), scene.home.group, dict(config.secrets(relayed=False)))
+
+
+def kept(secrets: Sequence[tuple[str, Secret]], site: Mapping[str, str]) -> Iterator[Finding]:
+    """Whether the site keeps what a link's environment holds (slurm.conf(5), AccountingStoreFlags)."""
+    exported = [key for key, secret in secrets if secret.variable]
+    if exported and "job_env" in site.get("AccountingStoreFlags", "").lower():
+        text = f"the site's accounting keeps the environment of jobs, and so of links: {', '.join(exported)}"
+        yield warning(TOPIC, text, "give them as file:PATH")
 
 
 def judge(
