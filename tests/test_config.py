@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchdogd.config import Config, EmailChannel, SlackChannel, load, parse
+from watchdogd.config import Config, EmailChannel, SlackChannel, load, parse, variables
 from watchdogd.errors import ConfigError
 from watchdogd.home import Home
+from watchdogd.secret import Secret
 from watchdogd.units import Amount
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PATH = Path("/home/a/.watchdogd/config.toml")
 
@@ -105,6 +111,28 @@ def test_a_file_that_is_missing_or_no_utf8_is_told(tmp_path: Path) -> None:
     home.config.write_bytes(b"a = '\xff'")
     with pytest.raises(ConfigError, match="UTF-8"):
         load(home)
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (os.mkfifo, "no plain file"),
+        (Path.mkdir, "no plain file"),
+        (lambda path: path.symlink_to("/dev/zero"), "no plain file"),
+        (lambda path: path.write_bytes(b"# a pasted log\n" * 100_000), "more than 1048576 bytes"),
+    ],
+    ids=["pipe", "folder", "device", "log"],
+)
+def test_what_is_no_small_plain_file_is_refused_at_once(
+    tmp_path: Path, make: Callable[[Path], None], sentence: str
+) -> None:
+    home = Home(tmp_path)
+    make(home.config)
+    with pytest.raises(ConfigError, match=sentence):
+        load(home)
+    assert variables(home) == ()
+    with pytest.raises(ConfigError, match=sentence):
+        Secret(f"file:{home.config}").reveal()
 
 
 def test_a_secret_never_shows(monkeypatch: pytest.MonkeyPatch) -> None:

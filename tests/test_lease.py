@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -366,14 +367,49 @@ def test_a_pid_that_is_used_anew_is_not_the_holder() -> None:
     assert str(me).endswith("(job 88)")
 
 
-def test_a_lease_that_was_removed_is_lost_and_can_be_taken_anew(home: Home) -> None:
+def test_a_lease_that_was_removed_is_taken_anew(home: Home) -> None:
+    home.config.touch()
     lease = Lease(home)
     assert alive(home) is None
     lease.acquire()
-    (folder_of(home) / "0000000001").unlink()
+    shutil.rmtree(folder_of(home))
     assert not lease.held()
-    assert lease.acquire() is None
+    assert lease.renew()
     assert lease.held()
+    assert Lease(home).acquire() is not None
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_lease_that_was_removed_and_taken_by_others_is_lost(
+    home: Home, monkeypatch: pytest.MonkeyPatch, before: int
+) -> None:
+    """Whether their serial is the one that we had or not."""
+    monkeypatch.setattr(module, "RENEW", 0.0)
+    home.config.touch()
+    lease = Lease(home)
+    for _ in range(before):
+        lease.acquire()
+        lease.release()
+    lease.acquire()
+    shutil.rmtree(folder_of(home))
+    successor = Lease(home)
+    assert successor.acquire() is None
+    assert not lease.renew()
+    assert successor.renew()
+
+
+def test_a_lease_is_not_lost_where_an_empty_mount_point_is_left_of_home(home: Home) -> None:
+    home.config.touch()
+    lease = Lease(home)
+    lease.acquire()
+    away = home.path.rename(home.path.with_name("away"))
+    home.path.mkdir()
+    with pytest.raises(FileNotFoundError):
+        lease.renew()
+    assert not list(home.path.iterdir())
+    home.path.rmdir()
+    away.rename(home.path)
+    assert lease.renew()
 
 
 @pytest.mark.parametrize("mount_point_stays", [False, True])

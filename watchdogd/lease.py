@@ -132,11 +132,18 @@ class Lease:
             return False
 
     def renew(self) -> bool:
-        """Say that we live; at most every RENEW seconds, so call it often. False: the lease is lost."""
-        if not self.held():
+        """Say that we live; at most every RENEW seconds, so call it often. False: the lease is lost.
+
+        Where all of it was removed under us, and nobody has taken it since, it is taken anew.
+        """
+        if not self.held() and not self._retake():
             return False
         now = time.monotonic()
         if now - self._renewed >= RENEW:
+            holder = look(self._folder).holder
+            if holder is not None and holder.id != self._me.id:  # removed, and taken under the same serial
+                self._serial = 0
+                return False
             os.utime(self._path(self._serial))
             self._renewed = now
         return True
@@ -147,6 +154,13 @@ class Lease:
             if self.held():
                 _overwrite(self._path(self._serial), write(self._me, released=True))
         self._serial = 0
+
+    def _retake(self) -> bool:
+        """Ours again where its files were removed; not the serial that others may begin with."""
+        if not self._serial or _highest(self._folder):
+            return False
+        self._make_folder()
+        return self._claim(self._serial)
 
     def _free(self, sight: Sight) -> bool:
         now = time.monotonic()

@@ -13,6 +13,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from watchdogd import command, trust
 from watchdogd.errors import ConfigError
+from watchdogd.plainfile import read_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -58,7 +59,7 @@ class Secret:
             return value
         if self.path:
             try:
-                value = Path(self.path).expanduser().read_text(encoding="utf-8").strip()
+                value = read_plain(Path(self.path).expanduser()).strip()
             except OSError as error:
                 raise ConfigError(f"secret file {self.path} cannot be read: {error.strerror}") from None
             except UnicodeDecodeError:
@@ -118,7 +119,7 @@ def withhold(home: Home) -> None:
     """Keep the variables that home's config.toml names as secrets from commands, broken as it may be: for
     verbs that need nothing else of it."""
     with contextlib.suppress(OSError):
-        text = home.config.read_text(encoding="utf-8", errors="replace")
+        text = read_plain(home.config, errors="replace")
         command.withhold(re.findall(r"""["']env:([A-Za-z_]\w*)["']""", text))
 
 

@@ -27,6 +27,7 @@ from watchdogd.config.sections import CheckSection, Config, DiskSection, Heartbe
 from watchdogd.config.words import wrong
 from watchdogd.errors import ConfigError
 from watchdogd.nearest import close_to, nearest
+from watchdogd.plainfile import read_plain
 from watchdogd.trust import distrust
 
 if TYPE_CHECKING:
@@ -41,11 +42,13 @@ def load(home: Home) -> Config:
     it: whoever can, has commands run in its owner's name."""
     path = home.config
     try:
-        text = path.read_bytes().decode("utf-8")
-    except OSError as error:
+        text = read_plain(path)
+    except FileNotFoundError as error:
         raise ConfigError(
             f"{path} cannot be read: {error.strerror}; make one with 'watchdogd init'"
         ) from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: byte {error.start} is no UTF-8: save the file as UTF-8") from None
     config = parse(text, path)
@@ -83,7 +86,7 @@ def variables(home: Home) -> tuple[str, ...]:
     """The variables that config.toml's texts name as `$NAME` or `${NAME}`: whoever reads it elsewhere needs
     them. None where it cannot be read."""
     try:
-        tables = tomllib.loads(home.config.read_text(encoding="utf-8"))
+        tables = tomllib.loads(read_plain(home.config))
     except (OSError, ValueError, RecursionError):
         return ()
     found = {name for text in _texts(tables) for name in re.findall(r"\$\{?([A-Za-z_]\w*)", text)}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import tomllib
 from typing import TYPE_CHECKING, Any
 
+from watchdogd.plainfile import read_plain
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -14,9 +16,9 @@ if TYPE_CHECKING:
 
 def keep(home: Home) -> None:
     """Keep config.toml as it stands, where it is not kept already. OSError."""
-    text = home.config.read_text(encoding="utf-8")
+    text = read_plain(home.config)
     kept = _path(home)
-    if not kept.exists() or kept.read_text(encoding="utf-8") != text:
+    if not kept.exists() or read_plain(kept) != text:
         home.write(kept, text)
 
 
@@ -25,7 +27,7 @@ def last(home: Home) -> Config | None:
     from watchdogd.config import parse
 
     try:
-        return parse(_path(home).read_text(encoding="utf-8"), home.config)
+        return parse(read_plain(_path(home)), home.config)
     except OSError:
         return None
 
@@ -36,8 +38,8 @@ def tables(home: Home) -> dict[str, Any] | None:
     For verbs that want one value of it and no half second for what checks it all.
     """
     try:
-        text = home.config.read_text(encoding="utf-8")
-        return tomllib.loads(text) if text == _path(home).read_text(encoding="utf-8") else None
+        text = read_plain(home.config)
+        return tomllib.loads(text) if text == read_plain(_path(home)) else None
     except (OSError, ValueError):
         return None
 
