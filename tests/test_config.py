@@ -135,6 +135,15 @@ def test_what_is_no_small_plain_file_is_refused_at_once(
         Secret(f"file:{home.config}").reveal()
 
 
+def test_the_mark_that_editors_of_windows_put_first_is_no_part_of_a_file(tmp_path: Path) -> None:
+    home, secret = Home(tmp_path), tmp_path / "hook"
+    home.config.write_bytes(b"\xef\xbb\xbf[daemon]\r\nname = 'lab'\r\n")
+    secret.write_bytes(b"\xef\xbb\xbfhttps://hooks.example.org/T0\r\n")
+    secret.chmod(0o600)
+    assert load(home).daemon.name == "lab"
+    assert Secret(f"file:{secret}").reveal() == "https://hooks.example.org/T0"
+
+
 def test_a_secret_never_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOOK", "https://hooks.example.org/T0/B0/verysecret")
     text = '[channels.s]\ntype="slack"\nwebhook_url="env:HOOK"\n[channels.t]\ntype="webhook"\nurl="https://x/plainsecret"'

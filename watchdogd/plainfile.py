@@ -16,9 +16,11 @@ LIMIT = 1 << 20
 
 
 def read_plain(path: Path, errors: str = "strict") -> str:
-    """The text of a plain file. OSError where it cannot be read, is something else, or has more than LIMIT
-    bytes; UnicodeDecodeError, unless
-    `errors` says otherwise."""
+    """The text of a plain file, without the mark that editors of Windows begin it with.
+
+    OSError where it cannot be read, is something else, or has more than LIMIT bytes; UnicodeDecodeError,
+    unless `errors` says otherwise.
+    """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -29,4 +31,4 @@ def read_plain(path: Path, errors: str = "strict") -> str:
         os.close(descriptor)
     if len(text) > LIMIT:
         raise OSError(errno.EFBIG, f"it has more than {LIMIT} bytes", str(path))
-    return text.decode("utf-8", errors)
+    return text.decode("utf-8-sig", errors)

@@ -43,8 +43,10 @@ class Changes:
         return setup
 
     def _what_is_wrong(self, error: Exception) -> str:
-        if not isinstance(error, FileNotFoundError) or self._home.path.exists():
+        if not isinstance(error, FileNotFoundError):
             return f"cannot be used: {error}"
+        if self._home.path.exists():
+            return "has no config.toml any more: put it back (the last good configuration is kept)"
         return "is gone: was it moved or removed, or is its file system not mounted?"
 
     def dropins(self, setup: Setup) -> Setup:
