@@ -19,17 +19,11 @@ class Ids:
         """`rows` are the table's: id first, then the key."""
         self._known: dict[Row, int] = {tuple(key): number for number, *key in rows}
         self._last = max(self._known.values(), default=0)
-        self._new: list[Row] = []
 
     def of(self, key: Row) -> int:
         """The id of `key`."""
         found = self._known.get(key)
         return self._found_or_new(key) if found is None else found
-
-    def new_rows(self) -> list[Row]:
-        """Id and key of what has come since the last call."""
-        rows, self._new = self._new, []
-        return rows
 
     def keys(self) -> KeysView[Row]:
         """All keys."""
@@ -44,7 +38,29 @@ class Ids:
         clean = tuple(storable(part) if isinstance(part, str) else part for part in key)
         number = self._known.get(clean)
         if number is None:
-            number = self._last = self._last + 1
-            self._new.append((number, *clean))
+            number = self._given(clean)
         self._known[key] = number
+        return number
+
+    def _given(self, _key: Row) -> int:
+        self._last += 1
+        return self._last
+
+
+class NotedIds(Ids):
+    """Ids whose new ones are rows of a table: somebody takes them all with `new_rows`, or they pile up."""
+
+    def __init__(self, rows: Iterable[Any]) -> None:
+        """As Ids."""
+        super().__init__(rows)
+        self._new: list[Row] = []
+
+    def new_rows(self) -> list[Row]:
+        """Id and key of what has come since the last call."""
+        rows, self._new = self._new, []
+        return rows
+
+    def _given(self, key: Row) -> int:
+        number = super()._given(key)
+        self._new.append((number, *key))
         return number

@@ -10,7 +10,7 @@ from sqlalchemy import select
 
 from watchdogd.history import retention
 from watchdogd.history.forms import number, packed, storable
-from watchdogd.history.ids import Ids
+from watchdogd.history.ids import Ids, NotedIds
 from watchdogd.history.rows import event_row, incident_row, milliseconds, notification_row, standing_row
 from watchdogd.history.statements import statements
 from watchdogd.history.tables import series, standings, starts, subjects
@@ -107,8 +107,8 @@ class _Measured:
     def __init__(self, connection: Connection, do: Statements) -> None:
         self._do = do
         key = (subjects.c.check, subjects.c.run, subjects.c.target, subjects.c.subject)
-        self._subjects = Ids(connection.execute(select(subjects.c.id, *key)))
-        self._series = Ids(
+        self._subjects = NotedIds(connection.execute(select(subjects.c.id, *key)))
+        self._series = NotedIds(
             connection.execute(select(series.c.id, series.c.subject_id, series.c.metric, series.c.unit))
         )
         self._statuses = {
