@@ -41,7 +41,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """No test sees the home, the cluster or the proxies of whoever runs it."""
+    """No test sees the home, the cluster or the proxies of whoever runs it, nor where another test went."""
+    monkeypatch.chdir(os.getcwd())  # it is gone back there in the end: a check may go elsewhere
     for name in os.environ:
         if name.startswith(FOREIGN):
             monkeypatch.delenv(name)

@@ -582,7 +582,6 @@ def test_who_names_no_home_hears_nothing_of_it(
 
 HANGING = """
 import sys, threading
-from tests.waiting import wait_until
 from watchdogd import training
 training.CHORES_EVERY = 0.05
 guard = training.Guard("run-17", home=sys.argv[1])
