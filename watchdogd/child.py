@@ -49,7 +49,7 @@ class Child:
                 setpgroup=0,
                 setsigdef=_IGNORED_BY_PYTHON,
             )
-        except BaseException:
+        except BaseException:  # whatever it was, it is raised again: no pipe stays open
             _close(ends)
             raise
         self.returncode: int | None = None

@@ -20,8 +20,7 @@ class Errand:
     """`run` is None for an incident of no run. `log` is its log, `pulse` what is none of it.
 
     `users` are those whose jobs count, `queue` the run's jobs as the round saw them, `gpus` how many each
-    node has, 0 where it is not configured. `ending` is set when watchdogd ends
-    and waits no longer.
+    node has, 0 where it is not configured. `ending` is set when watchdogd ends and waits no longer.
     """
 
     deed: Deed
