@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
+# Where it is set, each of a test's many processes would compile all of the product anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test packages examples lint format docs bench soak audit clean
 
 demo: $(VENV)/installed
@@ -54,6 +57,7 @@ $(VENV)/installed: $(VENV)/pip pyproject.toml
 
 $(VENV)/developing: $(VENV)/pip pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m compileall -q watchdogd plugins
 	touch $@ $(VENV)/installed
 
 # PyTorch, Hugging Face's Trainer and Lightning, which the examples need, apart from the rest: 1 GB, three minutes.
