@@ -74,6 +74,20 @@ def test_a_file_is_replaced_whole_and_a_link_is_not_followed(tmp_path: Path) -> 
     assert {path.name for path in tmp_path.iterdir()} == {"victim", "status.json", "folder"}
 
 
+def test_a_folder_gets_homes_rights_and_one_that_is_there_keeps_its_own(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    new, known, file = tmp_path / "new", tmp_path / "known", tmp_path / "file"
+    known.mkdir()
+    known.chmod(0o755)
+    file.write_text("kept")
+    for path in (new, known, file):
+        home.make_folder(path)
+    assert (new.stat().st_mode & 0o7777, known.stat().st_mode & 0o7777) == (0o700, 0o755)
+    assert file.read_text() == "kept"
+    with pytest.raises(FileNotFoundError):
+        home.make_folder(tmp_path / "moved away" / "new")
+
+
 def test_the_mark_of_a_home_stays(tmp_path: Path) -> None:
     assert Home(tmp_path).id == Home(tmp_path).id
     assert len(Home(tmp_path).id) == 12

@@ -123,8 +123,14 @@ class Home:
         replace(str(path), text, self.file_mode, self.group)
 
     def make_folder(self, path: Path) -> None:
-        """A new folder in this home, with its rights. FileExistsError where anything is there; OSError."""
-        path.mkdir()
+        """A folder in this home, with its rights; whatever is there already stays as it is. OSError.
+
+        Never home itself: it may have been moved away, and come back.
+        """
+        try:
+            path.mkdir()
+        except FileExistsError:
+            return
         if self.group is not None:
             with contextlib.suppress(OSError):  # a setgid folder has given the group already
                 os.chown(path, -1, self.group)

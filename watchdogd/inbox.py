@@ -179,8 +179,7 @@ def _set_aside(home: Home, name: str) -> str:
     """Move it out of the way; why that failed, or empty."""
     aside = home.inbox / _ASIDE
     try:
-        with contextlib.suppress(FileExistsError):
-            home.make_folder(aside)
+        home.make_folder(aside)
         os.rename(home.inbox / name, aside / name)
     except OSError as error:
         return f" (but stays: {error.strerror})"

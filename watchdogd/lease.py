@@ -89,7 +89,7 @@ class Lease:
         """
         if self.held():
             return None
-        self._make_folder()
+        self._home.make_folder(self._folder)
         sight = look(self._folder)
         if not by_force and not self._free(sight):
             return sight.holder or NOBODY
@@ -159,7 +159,7 @@ class Lease:
         """Ours again where its files were removed; not the serial that others may begin with."""
         if not self._serial or _highest(self._folder):
             return False
-        self._make_folder()
+        self._home.make_folder(self._folder)
         return self._claim(self._serial)
 
     def _free(self, sight: Sight) -> bool:
@@ -198,10 +198,6 @@ class Lease:
                 os.utime(request)
             except FileNotFoundError:
                 create(str(request), f"{self._me}\n", self._home.file_mode, self._home.group)
-
-    def _make_folder(self) -> None:
-        with contextlib.suppress(FileExistsError):
-            self._home.make_folder(self._folder)
 
     def _tidy(self) -> None:
         """Remove what is settled: earlier serials, the request that led here, old drafts of the killed."""

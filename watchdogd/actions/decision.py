@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from watchdogd.actions.deed import BEGUN, DONE, EVIDENCE, FAILED, LOST, SKIPPED, Action, Deed
+from watchdogd.clock import fresh
 from watchdogd.units import format_duration
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def _gathered(deed: Deed, past: Sequence[Deed]) -> int | None:
     """Another incident of the run whose evidence was gathered just now."""
     for each in past:
         same = each.action == EVIDENCE and each.run == deed.run and each.state in (BEGUN, DONE)
-        if same and deed.run and 0 <= deed.at - each.at < GATHERED:
+        if same and deed.run and fresh(each.at, deed.at, GATHERED):
             return each.incident
     return None
 

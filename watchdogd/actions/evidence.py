@@ -96,13 +96,10 @@ def _remove(place: str) -> bool:
 
 
 def _make(place: Path, home: Home) -> None:
-    with contextlib.suppress(FileExistsError):
-        home.make_folder(home.evidence)  # never home itself: it may have been moved away, and come back
-    try:
-        home.make_folder(place)
-    except FileExistsError:
-        if place.is_symlink() or not place.is_dir():
-            raise WatchdogError(f"{place} is no folder: remove it") from None
+    home.make_folder(home.evidence)
+    home.make_folder(place)
+    if place.is_symlink() or not place.is_dir():
+        raise WatchdogError(f"{place} is no folder: remove it")
 
 
 def _queue(errand: Errand) -> Iterator[str]:

@@ -15,6 +15,7 @@ from typing import Any
 
 import psutil
 
+from watchdogd.clock import fresh
 from watchdogd.command import environment
 from watchdogd.draft import host
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
@@ -47,7 +48,7 @@ def usage(path: str, memory: dict[str, Any], now: float) -> tuple[tuple[Limit, .
     trouble = ""
     if "runs" in known:
         trouble = _fetch(known, now)
-    elif not 0 <= now - known.get("at", 0.0) < AGAIN:
+    elif not fresh(known.get("at", 0.0), now, AGAIN):
         known["runs"] = _start(path, now)
     age = format_duration(now - known.get("at", now))
     limits = tuple(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from watchdogd.checks.quotas import gpfs_tool
 from watchdogd.checks.room import count
+from watchdogd.clock import fresh
 from watchdogd.command import ask
 from watchdogd.errors import UnreadableError
 from watchdogd.readers.quota import beegfs, gpfs, report
@@ -40,7 +41,7 @@ def holders(source: str, place: Place, memory: dict[str, Any]) -> Mapping[str, s
     """
     known = memory.setdefault("holders", {})
     rest = REFUSED_FOR if known.get("refused") else AGAIN
-    if not 0 <= place.now - known.get("asked", 0.0) < rest:
+    if not fresh(known.get("asked", 0.0), place.now, rest):
         shares = {kind: _largest(each) for kind, each in _shares(source, place).items()}
         known |= {"asked": place.now, "shares": shares, "refused": not shares}
         if shares and "first" not in known:

@@ -8,6 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.checks import shelf
+from watchdogd.clock import fresh
 from watchdogd.units import format_duration, format_size
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def savings(patterns: Sequence[str], device: int, memory: dict[str, Any], now: f
         with contextlib.suppress(OSError):
             if os.stat(_folder(pattern)).st_dev != device:
                 continue
-            if not 0 <= now - (kept.get("looked") or 0.0) < AGAIN:
+            if not fresh(kept.get("looked") or 0.0, now, AGAIN):
                 shelf.look(pattern, kept, now)
             usual = shelf.usual(kept)
             newest = max((at for at, _ in kept.get("written", {}).values()), default=0.0)

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from watchdogd.actions import evidence
+from watchdogd.clock import fresh
 from watchdogd.engine.cleanup import clean_up
 from watchdogd.engine.patient import Patient
 from watchdogd.errors import WatchdogError
@@ -69,7 +70,7 @@ def _due(parts: Assembly, mark: str, every: float, now: float) -> bool:
 def _taken(home: Home, name: str, every: float, now: float) -> bool:
     mark = home.path / name
     try:
-        if 0 <= now - mark.stat().st_mtime < every:
+        if fresh(mark.stat().st_mtime, now, every):
             return False
     except FileNotFoundError:
         pass

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from watchdogd.clock import fresh
 from watchdogd.engine.call import Call
 from watchdogd.engine.catalog import Source
 from watchdogd.engine.looks import backend_of, needs_look
@@ -177,7 +178,7 @@ class Probes:
     def _is_due(self, ground: Ground, unsettled: Collection[str], every: float, now: float) -> bool:
         if ground.name not in unsettled and self._late.isdisjoint(ground.checks):
             return False
-        return not 0 <= now - self._asked_at.get(ground.name, float("-inf")) < every * 0.9
+        return not fresh(self._asked_at.get(ground.name, float("-inf")), now, every * 0.9)
 
     def _asked_before(self, ground: str, since: float | None) -> bool:
         """Whether the last question is older than what waits for an answer."""

@@ -18,6 +18,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.date import DateTrigger
 
 from watchdogd import shortage
+from watchdogd.clock import Moment
 from watchdogd.errors import StalledError
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ log = logging.getLogger(__name__)
 
 HEARTBEAT = 1.0
 """Seconds between looks at the clock and at whether to end."""
-JUMP = 30.0
-"""Seconds by which the wall clock may drift from the monotonic one before a round is brought forward."""
 
 LEAST = 0.05
 """Seconds from one round to the next, at least."""
@@ -86,7 +85,7 @@ class Schedule:
         self._bell = queue.SimpleQueue[None]()
         self._fault = ""
         self._signal: int | None = None
-        self._drift = 0.0
+        self._looked = _now()
         self._owed = self._begun = self._beaten = time.monotonic()
         self._scheduler = BackgroundScheduler(
             executors={"default": _Thread()},
@@ -115,7 +114,7 @@ class Schedule:
         }
         try:
             self._begin()
-            self._drift = time.time() - time.monotonic()
+            self._looked = _now()
             while not self._rung(HEARTBEAT) and self._beat():
                 pass
             self._ended = True
@@ -139,11 +138,11 @@ class Schedule:
         try:
             if not self._watch():
                 return False
-            drift = time.time() - time.monotonic()
-            if abs(drift - self._drift) > JUMP:
-                log.warning("the clock was set by %.0f s", drift - self._drift)
+            looked = _now()
+            if jump := looked.jump(self._looked):
+                log.warning("the clock was set by %.0f s", jump)
                 self._order(self._round)
-            self._drift = drift
+            self._looked = looked
             for turn in self._turns:
                 # without memory the scheduler forgot it; where the clock was set, it lies hours off
                 if not turn.under_way and time.monotonic() > turn.due + RECOVERY:
@@ -216,3 +215,7 @@ class Schedule:
             return RECOVERY
         self._owed, self._fault = time.monotonic() + pause, ""
         return pause
+
+
+def _now() -> Moment:
+    return Moment(time.time(), time.monotonic())

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from watchdogd.clock import fresh
 from watchdogd.plugin import Status
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Withheld:
 
 
 def _over(kept: _Kept, now: float) -> bool:
-    return not 0 <= now - kept.since < LONGEST
+    return not fresh(kept.since, now, LONGEST)
 
 
 def _blind(seen: Observation) -> Observation:

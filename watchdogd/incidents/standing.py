@@ -13,6 +13,7 @@ import enum
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from watchdogd.clock import fresh
 from watchdogd.incident import Standing
 from watchdogd.plugin import Status
 
@@ -147,5 +148,5 @@ def window(policy: Policy) -> float:
 
 
 def _recent(flips: tuple[float, ...], policy: Policy, now: float) -> tuple[float, ...]:
-    """The turns within the window; those of the future were told by a clock that was wrong."""
-    return tuple(time for time in flips if 0 <= now - time < window(policy)) if flips else ()
+    """The turns within the window."""
+    return tuple(time for time in flips if fresh(time, now, window(policy))) if flips else ()

@@ -142,8 +142,7 @@ class Claims:
         return age is not None and age >= STALE
 
     def _make(self, path: Path, claim: Claim) -> None:
-        with contextlib.suppress(FileExistsError):
-            self._home.make_folder(self._folder)
+        self._home.make_folder(self._folder)
         try:
             create(str(path), _text(claim), self._home.file_mode, self._home.group)
         except FileExistsError:

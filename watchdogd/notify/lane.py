@@ -7,6 +7,7 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from watchdogd.clock import Moment
 from watchdogd.errors import DeliveryError
 from watchdogd.notify.desk import Trouble
 from watchdogd.notify.herald import Herald
@@ -30,9 +31,6 @@ BATCH = 50
 
 STORM = 20
 """Messages ready to go from which on it is a storm."""
-
-JUMP = 30.0
-"""Seconds by which the clock may run unlike one that nobody sets, before it counts as having been set."""
 
 TAKEN_AGAIN = 1.0
 """Seconds until it is looked at again what somebody else is just sending."""
@@ -64,7 +62,7 @@ class Lane:
         self._desk = desk
         self._clock = clock
         self._ticks = ticks
-        self._ahead = clock() - ticks()
+        self._looked = Moment(clock(), ticks())
         self._rate = policy.rates.get(channel)
         self._queue = Queue()
         self._health = Health()
@@ -162,17 +160,15 @@ class Lane:
         """The time. Where the clock was set, all that is remembered is moved with it: what has waited for a
         second has not waited for a day, and what waits for a second does not wait for hours."""
         with self._lock:
-            now = self._clock()
-            ahead = now - self._ticks()
-            jump, self._ahead = ahead - self._ahead, ahead
-            if abs(jump) > JUMP:
+            before, self._looked = self._looked, Moment(self._clock(), self._ticks())
+            if jump := self._looked.jump(before):
                 log.info("channel %s: the clock was set by %.0f s", self.channel, jump)
                 self._queue.shift(jump)
                 self._health = self._health.shifted(jump)
                 self._next_slot += jump
                 self._settle_at += jump
                 self._herald.shift(jump)
-            return now
+            return self._looked.wall
 
     @property
     def _opens_at(self) -> float:
