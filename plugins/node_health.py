@@ -5,9 +5,8 @@ that the administrators wrote. "Kill task failed" is mostly a healthy node whose
 die; then the message says so, with the command that an administrator would type.
 
 Nodes on which more than one job of the run failed, and none ended well since, are candidates for
-`--exclude`, ready to paste; where most nodes are in it, it is the job. With
-`min_idle` (a number or a percentage) a partition that runs out of spare nodes is told before the run
-needs one.
+`--exclude`, ready to paste; where most nodes are in it, it is the job. With `min_idle` (a number or a
+percentage) a partition that runs out of spare nodes is told before the run needs one.
 """
 
 from __future__ import annotations

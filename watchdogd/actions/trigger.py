@@ -1,8 +1,8 @@
 """Which of a run's keys (`on_hang`, `on_memory` ...) an incident pulls. Pure.
 
 A forecast pulls none, a shortage has to be measured; a log that was never there is no hang, and a job that
-somebody cancelled is not gone unexpectedly. What tells
-them apart are the figures of the check's last result, and its words where it has none.
+somebody cancelled is not gone unexpectedly. What tells them apart are the figures of the check's last
+result, and its words where it has none.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """What a training's log has said so far: kept as plain values between rounds, line by line.
 
-`memory` is the check's own. In it: `files` (how far each was read), `tail` (the last lines), `counter`
-(see `counter`), what `numbers` and `wanted` keep, `cause`, `grew` (when a line
-that does not end last grew without a number, and not by dots alone), `drawn` (what such a line last showed,
-by file), `ranks` (see `stopped`), `addresses` (hosts by
-network address, as NCCL tells them), `beat` (the Guard's last one), and whose job it all speaks of.
+`memory` is the check's own. In it: `files` (how far each was read), `skew` (how far the file system's clock
+is off), `tail` (the last lines), `counter` (see `counter`), what `numbers` and `wanted` keep, `cause`, `grew`
+(when a line that does not end last grew without a number, and not by dots alone), `drawn` (what such a line
+last showed, by file), `ranks` (see `stopped`), `addresses` (hosts by network address, as NCCL tells them),
+`beat` (the Guard's last one), and whose job it all speaks of.
 """
 
 from __future__ import annotations

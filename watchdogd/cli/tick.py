@@ -105,9 +105,8 @@ def _tick(parts: Assembly, tenure: Tenure) -> None:
     outbox.stop(FAREWELL)
     do_chores(parts, time.time())
     beat = heartbeat_of(engine.setup.config)
-    trouble = "; ".join(text for text in engine.troubles.values() if text)
-    if trouble:
-        beat.bad(trouble)
+    if engine.trouble:
+        beat.bad(engine.trouble)
     else:
         beat.good()
     beat.stop(FAREWELL)

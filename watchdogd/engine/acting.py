@@ -11,49 +11,31 @@ import contextlib
 import json
 import logging
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.actions import evidence, trigger
+from watchdogd.actions import evidence
 from watchdogd.actions.crew import LATE, Crew
-from watchdogd.actions.decision import Case, Rules, decide, forget
-from watchdogd.actions.deed import BEGUN, DONE, EVIDENCE, FAILED, LOST, Action, Deed
+from watchdogd.actions.decision import Rules, decide, forget
+from watchdogd.actions.deed import BEGUN, DONE, EVIDENCE, FAILED, LOST, Deed
 from watchdogd.actions.doing import do
-from watchdogd.actions.errand import Errand
-from watchdogd.config import absolute
 from watchdogd.engine.grounds import SELF
-from watchdogd.engine.looks import slurm_users
 from watchdogd.handin import hand_in
 from watchdogd.inbox import one_line
-from watchdogd.incident import Event, Incident, Kind
-from watchdogd.incidents.standing import stands
-from watchdogd.plugin import Status
+from watchdogd.incident import Event, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from watchdogd.config import RunSection
-    from watchdogd.engine.checks import Check
-    from watchdogd.engine.looks import Looks
-    from watchdogd.engine.setup import Setup
+    from watchdogd.actions.errand import Errand
+    from watchdogd.engine.scene import Scene
     from watchdogd.home import Home
     from watchdogd.inbox import Paper
-    from watchdogd.incident import Book, Observation, Standing
 
 KEPT = f"{SELF}/actions"
 """The name under which the deeds are kept among what the checks remember."""
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """What a round knows: the setup, the book after it, the newest results by check, the queue."""
-
-    setup: Setup
-    book: Book
-    latest: Mapping[str, Sequence[Observation]]
-    looks: Looks
 
 
 class Acting:
@@ -89,14 +71,13 @@ class Acting:
         """
         before = self._deeds
         told = [*self._reported(now), *self._handed_in(papers), *self._lost(now)]
-        opened = {incident.id for incident in _incidents(scene.book)}
-        self._deeds = forget(self._deeds, frozenset(opened), now)
+        self._deeds = forget(self._deeds, frozenset(scene.incidents), now)
         if ordering:
             told += self._order(scene, now)
         events = tuple(self._with_deeds(event, told) for event in events)
         spoken = {event.incident.id: event.run for event in events if event.incident and _speaks(event)}
         notices = tuple(
-            _notice(scene, deed, details, now)
+            scene.notice(deed, details, now)
             for deed, details in told
             if deed.action != EVIDENCE and spoken.get(deed.incident) != deed.run
         )
@@ -170,69 +151,11 @@ class Acting:
         """Order what is due; returns what was skipped, to be told."""
         config = scene.setup.config
         rules = Rules(config.actions.max_per_day, config.actions.dry_run or self._dry, self._certain)
-        cases = list(self._cases(scene))
+        cases = list(scene.cases(evidence=not self._dry))
         fresh = decide(cases, self._deeds, rules, now, self._crew.room)
         self._deeds += tuple(fresh)
-        incidents = {incident.id: incident for incident in _incidents(scene.book)}
-        self._fresh = [
-            self._errand(scene, deed, incidents[deed.incident]) for deed in fresh if not deed.ended
-        ]
+        self._fresh = [scene.errand(deed, self._ending) for deed in fresh if not deed.ended]
         return [(deed, "") for deed in fresh if deed.ended]
-
-    def _cases(self, scene: Scene) -> Iterator[Case]:
-        """Evidence of all that was told, and what is configured of all that nobody took."""
-        checks = {check.name: check for check in scene.setup.checks}
-        for standing in scene.book.standings.values():
-            incident = standing.incident
-            if incident is None or incident.told is None or incident.check == SELF:
-                continue
-            if not self._dry and incident.status is not Status.UNKNOWN:
-                yield Case(incident.id, incident.run, "", (EVIDENCE,))
-            if _free(standing, incident) and incident.check in checks:
-                yield from self._pulled(scene, checks[incident.check], incident)
-
-    def _pulled(self, scene: Scene, check: Check, incident: Incident) -> Iterator[Case]:
-        seen = scene.latest.get(check.name, ())
-        last = next((each.result for each in seen if each.result.subject == incident.subject), None)
-        key = trigger.pulled(check.entry.name, incident, last)
-        if not key:
-            return
-        for name in self._runs(scene, check):
-            actions = tuple(map(_action, getattr(scene.setup.config.runs[name], key)))
-            if actions:
-                yield Case(incident.id, name, key, actions)
-
-    def _runs(self, scene: Scene, check: Check) -> Iterable[str]:
-        """The check's run, else those whose files lie on its disk."""
-        runs = scene.setup.config.runs
-        if check.run:
-            return (check.run.name,) if check.run.name in runs else ()
-        disk = str(check.parameters.get("path") or "")
-        return [name for name, section in runs.items() if disk and trigger.uses(disk, self._places(section))]
-
-    def _places(self, section: RunSection) -> list[str]:
-        named = (section.log, section.checkpoints, section.kill_switch, section.save_switch)
-        return [absolute(self._home, place) for place in named if place]
-
-    def _errand(self, scene: Scene, deed: Deed, incident: Incident) -> Errand:
-        config = scene.setup.config
-        check = _check_of(scene.setup, deed.run)
-        section = config.runs.get(deed.run)
-        if check is None or check.run is None or section is None:
-            return Errand(deed, incident, self._home, ending=self._ending)
-        snapshot = scene.looks.snapshot(check)
-        return Errand(
-            deed=deed,
-            incident=incident,
-            home=self._home,
-            run=check.run,
-            log=absolute(self._home, section.log) if section.log else "",
-            pulse=absolute(self._home, section.pulse) if section.pulse else "",
-            gpus=section.gpus_per_node or 0,
-            users=check.run.users or slurm_users(config),
-            queue=(snapshot.jobs or ()) if snapshot else (),
-            ending=self._ending,
-        )
 
     def _with_deeds(self, event: Event, told: Iterable[tuple[Deed, str]]) -> Event:
         """What was done about it; and where the evidence lies, which is known before it is written.
@@ -268,37 +191,3 @@ def _remembered(kept: Mapping[str, Any]) -> Iterator[Deed]:
             yield Deed.from_json(each)
         except (KeyError, TypeError, ValueError, AttributeError):
             log.warning("a deed in the history cannot be read: %s", str(each)[:200])
-
-
-def _incidents(book: Book) -> list[Incident]:
-    return [standing.incident for standing in book.standings.values() if standing.incident]
-
-
-def _free(standing: Standing, incident: Incident) -> bool:
-    """Whether it still is wrong, and nobody took it, silenced it, or found its cause elsewhere."""
-    held = incident.acknowledged_by or incident.silent or incident.explained_by is not None
-    return not held and standing.settled is not Status.OK and stands(standing)
-
-
-def _action(configured: Any) -> Action:
-    """An entry of config.toml."""
-    if isinstance(configured, str):
-        return Action(configured)
-    if configured.exec is not None:
-        return Action("exec", tuple(configured.exec))
-    return Action("resubmit", (configured.resubmit,))
-
-
-def _check_of(setup: Setup, run: str) -> Check | None:
-    """A check of the run, through which its job is seen and its channels are known: job_liveness first."""
-    own = [check for check in setup.checks if run and check.run_name == run]
-    return next((check for check in own if check.entry.name == "job_liveness"), own[0] if own else None)
-
-
-def _notice(scene: Scene, deed: Deed, details: str, now: float) -> Event:
-    """What was done, told on the run's channels, in the thread of its incident while that is open."""
-    check = _check_of(scene.setup, deed.run)
-    about = next((each for each in _incidents(scene.book) if each.id == deed.incident), None)
-    where = (check.name if check else SELF, deed.run, deed.run)
-    status = Status.OK if deed.state == DONE else Status.WARNING
-    return Event(Kind.NOTICE, now, *where, str(deed), details, about, status=status)

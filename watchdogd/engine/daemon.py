@@ -112,9 +112,8 @@ class Daemon:
         if seen is None:
             self._schedule.end()
             return 0.0
-        trouble = "; ".join(text for text in engine.troubles.values() if text)
-        if trouble:
-            self._heartbeat.bad(trouble)
+        if engine.trouble:
+            self._heartbeat.bad(engine.trouble)
         else:
             self._heartbeat.good()
         return engine.pause()

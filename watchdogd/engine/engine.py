@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from watchdogd import incidents
 from watchdogd.engine import status
-from watchdogd.engine.acting import KEPT, Acting, Scene
+from watchdogd.engine.acting import KEPT, Acting
 from watchdogd.engine.changes import Changes
 from watchdogd.engine.execution import Execution
-from watchdogd.engine.grounds import DELIVERY, SELF
 from watchdogd.engine.intake import Intake
 from watchdogd.engine.ledger import Ledger
 from watchdogd.engine.picture import Picture
-from watchdogd.engine.setup import SELF_SUBJECTS
+from watchdogd.engine.scene import Scene
+from watchdogd.engine.selfcheck import SelfCheck
 from watchdogd.engine.trends import with_trends
 from watchdogd.errors import WatchdogError
 from watchdogd.history.record import Record
 from watchdogd.incident import Event, Kind, Observation
 from watchdogd.notify.message import compose
-from watchdogd.plugin import Metric, Result, Status, notice
 from watchdogd.units import format_duration, iso
 
 if TYPE_CHECKING:
@@ -43,16 +41,11 @@ if TYPE_CHECKING:
 SETTLE = 5.0
 """Seconds that a round waits for its checks; what comes later is judged by the next one."""
 
-PLUGINS_LIMIT = 500
-"""Characters that are told of plugins that are not used; `watchdogd plugins` lists them all."""
-
 ACTING = 3.0
 """Seconds until the next round where an action is under way: it is told then, and the next one begins."""
 
 KILLED = 5.0
 """Seconds, at most, for the last words of actions that are broken off since the daemon ends."""
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +61,8 @@ class Round:
 class Engine:
     """What a daemon knows between rounds. Everything that it decides is decided by pure functions.
 
-    `dry`: it judges, but takes in, records and publishes nothing. `troubles` are the daemon's own, by
-    subject of SELF_SUBJECTS: whoever finds one writes it here (empty: none), and the next round judges it
-    as it judges any check. `link` and `gaps` are shown by `status`.
+    `dry`: it judges, but takes in, records and publishes nothing. `troubles`: see SelfCheck. `link` and
+    `gaps` are shown by `status`.
     """
 
     def __init__(
@@ -88,7 +80,8 @@ class Engine:
         self.home = home
         self.setup = setup
         self.book = past.book
-        self.troubles = dict.fromkeys(SELF_SUBJECTS, "")
+        self._itself = SelfCheck()
+        self.troubles = self._itself.troubles
         self.link: dict[str, Any] | None = None
         self.gaps: tuple[Gap, ...] = ()
         self._execution = Execution(
@@ -108,8 +101,6 @@ class Engine:
         self._intake = Intake(home, patient)
         self._changes = Changes(home, patient, self.troubles)
         self._new_gaps: tuple[Gap, ...] = ()
-        self._untold: tuple[Result, ...] = ()
-        self._unusable = ""
         self._unwritten = ""
         kept = past.memories.get(KEPT, "{}")
         self._acting = Acting(home, kept, dry=dry, certain=not storage.unread)
@@ -135,7 +126,7 @@ class Engine:
         started = forgotten | self._execution.start(self.setup, self.book, now)
         observations, memories = self._execution.gather(patience)
         judged_at = self._clock()
-        observations += self._of_itself(judged_at)
+        observations += self._itself.observe(self.setup, self.link, judged_at)
         if not may_act():
             return None
         before = self.book
@@ -212,7 +203,7 @@ class Engine:
         return told
 
     def _scene(self) -> Scene:
-        return Scene(self.setup, self.book, self._execution.latest, self._execution.looks)
+        return Scene(self.home, self.setup, self.book, self._execution.latest, self._execution.looks)
 
     def rehearse(self) -> Round:
         """A round of everything that confirms at once, and of which nothing stays."""
@@ -251,7 +242,12 @@ class Engine:
 
     def tell(self, text: str) -> None:
         """Something to be told once that is no standing trouble."""
-        self._untold += (notice(text),)
+        self._itself.tell(text)
+
+    @property
+    def trouble(self) -> str:
+        """All that is wrong with the daemon, in one line; empty where nothing is."""
+        return "; ".join(self._itself.standing)
 
     def close(self) -> None:
         """Let go of what only the engine itself uses."""
@@ -266,39 +262,6 @@ class Engine:
         seen = self._execution.latest.get(f"{event.run}/log_staleness", ())
         said = [each.result.details for each in seen if not each.result.subject and each.result.details]
         return replace(event, details="\n".join([event.details, *said]).strip()) if said else event
-
-    def _of_itself(self, now: float) -> tuple[Observation, ...]:
-        """The daemon's own troubles, as results of a check of its own."""
-        target = self.setup.config.daemon.name
-        link = str(self.link["job_id"]) if self.link else ""
-        recorded = (
-            {"chain": {"link": Metric(int(link))}} if link.isdigit() else {}
-        )  # the page lists the links
-        results = [
-            Result(
-                Status.CRITICAL if text else Status.OK,
-                text or f"{subject}: no trouble",
-                recorded.get(subject, {}),
-                subject=subject,
-            )
-            for subject, text in self.troubles.items()
-        ]
-        results.append(self._of_plugins())
-        results += self._untold
-        self._untold = ()
-        return tuple(
-            Observation(DELIVERY if result.subject == "delivery" else SELF, "", target, result, now)
-            for result in results
-        )
-
-    def _of_plugins(self) -> Result:
-        """Home's plugins that are not used: nothing is wrong with the daemon, but somebody counts on them."""
-        unusable = self.setup.unusable
-        if unusable != self._unusable:
-            log.info("%s", unusable or "all plugins are used again")
-            self._unusable = unusable
-        text = unusable[:PLUGINS_LIMIT] or "plugins are fine"
-        return Result(Status.WARNING if unusable else Status.OK, text, subject="plugins")
 
     # ------------------------------------------------------------------ leaving it behind
 
@@ -336,7 +299,7 @@ class Engine:
                 link=self.link,
                 gaps=self.gaps,
                 every=min((check.every for check in self.setup.checks), default=3600.0),
-                troubles=[text for text in self.troubles.values() if text],
+                troubles=self._itself.standing,
                 policies=self.setup.policies,
             ),
             known,

@@ -34,20 +34,6 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
-SELF_SUBJECTS = (
-    "engine",
-    "history",
-    "config",
-    "delivery",
-    "workers",
-    "chain",
-    "home",
-    "inbox",
-    "drop-ins",
-    "publishing",
-)
-"""What the daemon says of itself, under the check SELF."""
-
 log = logging.getLogger(__name__)
 
 

@@ -1,0 +1,129 @@
+"""What a round knows when it decides what watchdogd does by itself: which incidents ask for which actions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.actions import trigger
+from watchdogd.actions.decision import Case
+from watchdogd.actions.deed import DONE, EVIDENCE, Action, Deed
+from watchdogd.actions.errand import Errand
+from watchdogd.config import absolute
+from watchdogd.engine.grounds import SELF
+from watchdogd.engine.looks import slurm_users
+from watchdogd.incident import Event, Incident, Kind
+from watchdogd.incidents.standing import stands
+from watchdogd.plugin import Status
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from watchdogd.config import RunSection
+    from watchdogd.engine.checks import Check
+    from watchdogd.engine.looks import Looks
+    from watchdogd.engine.setup import Setup
+    from watchdogd.home import Home
+    from watchdogd.incident import Book, Observation, Standing
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """The setup, the book after the round, the newest results by check, the queue."""
+
+    home: Home
+    setup: Setup
+    book: Book
+    latest: Mapping[str, Sequence[Observation]]
+    looks: Looks
+
+    @property
+    def incidents(self) -> dict[int, Incident]:
+        """What is open, by id."""
+        found = (standing.incident for standing in self.book.standings.values())
+        return {incident.id: incident for incident in found if incident}
+
+    def cases(self, *, evidence: bool) -> Iterator[Case]:
+        """What is configured of all that was told and nobody took, and `evidence` of all that was told."""
+        checks = {check.name: check for check in self.setup.checks}
+        for standing in self.book.standings.values():
+            incident = standing.incident
+            if incident is None or incident.told is None or incident.check == SELF:
+                continue
+            if evidence and incident.status is not Status.UNKNOWN:
+                yield Case(incident.id, incident.run, "", (EVIDENCE,))
+            if _free(standing, incident) and incident.check in checks:
+                yield from self._pulled(checks[incident.check], incident)
+
+    def errand(self, deed: Deed, ending: threading.Event) -> Errand:
+        """An ordered deed with all that its doer needs to know."""
+        config, incident = self.setup.config, self.incidents[deed.incident]
+        check = self._speaker(deed.run)
+        section = config.runs.get(deed.run)
+        if check is None or check.run is None or section is None:
+            return Errand(deed, incident, self.home, ending=ending)
+        snapshot = self.looks.snapshot(check)
+        return Errand(
+            deed=deed,
+            incident=incident,
+            home=self.home,
+            run=check.run,
+            log=absolute(self.home, section.log) if section.log else "",
+            pulse=absolute(self.home, section.pulse) if section.pulse else "",
+            gpus=section.gpus_per_node or 0,
+            users=check.run.users or slurm_users(config),
+            queue=(snapshot.jobs or ()) if snapshot else (),
+            ending=ending,
+        )
+
+    def notice(self, deed: Deed, details: str, now: float) -> Event:
+        """What was done, told on the run's channels, in the thread of its incident while that is open."""
+        check = self._speaker(deed.run)
+        where = (check.name if check else SELF, deed.run, deed.run)
+        status = Status.OK if deed.state == DONE else Status.WARNING
+        about = self.incidents.get(deed.incident)
+        return Event(Kind.NOTICE, now, *where, str(deed), details, about, status=status)
+
+    def _pulled(self, check: Check, incident: Incident) -> Iterator[Case]:
+        seen = self.latest.get(check.name, ())
+        last = next((each.result for each in seen if each.result.subject == incident.subject), None)
+        key = trigger.pulled(check.entry.name, incident, last)
+        if not key:
+            return
+        for name in self._runs(check):
+            actions = tuple(map(_action, getattr(self.setup.config.runs[name], key)))
+            if actions:
+                yield Case(incident.id, name, key, actions)
+
+    def _runs(self, check: Check) -> Iterable[str]:
+        """The check's run, else those whose files lie on its disk."""
+        runs = self.setup.config.runs
+        if check.run:
+            return (check.run.name,) if check.run.name in runs else ()
+        disk = str(check.parameters.get("path") or "")
+        return [name for name, section in runs.items() if disk and trigger.uses(disk, self._places(section))]
+
+    def _places(self, section: RunSection) -> list[str]:
+        named = (section.log, section.checkpoints, section.kill_switch, section.save_switch)
+        return [absolute(self.home, place) for place in named if place]
+
+    def _speaker(self, run: str) -> Check | None:
+        """A check of the run, through which its job is seen and its channels known: job_liveness first."""
+        own = [check for check in self.setup.checks if run and check.run_name == run]
+        return next((check for check in own if check.entry.name == "job_liveness"), own[0] if own else None)
+
+
+def _free(standing: Standing, incident: Incident) -> bool:
+    """Whether it still is wrong, and nobody took it, silenced it, or found its cause elsewhere."""
+    held = incident.acknowledged_by or incident.silent or incident.explained_by is not None
+    return not held and standing.settled is not Status.OK and stands(standing)
+
+
+def _action(configured: Any) -> Action:
+    """An entry of config.toml."""
+    if isinstance(configured, str):
+        return Action(configured)
+    if configured.exec is not None:
+        return Action("exec", tuple(configured.exec))
+    return Action("resubmit", (configured.resubmit,))

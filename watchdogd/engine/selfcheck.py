@@ -1,0 +1,82 @@
+"""The daemon's check of itself: what is wrong with it and what it has to tell, as any check's results."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.engine.grounds import DELIVERY, SELF
+from watchdogd.incident import Observation
+from watchdogd.plugin import Metric, Result, Status, notice
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from watchdogd.engine.setup import Setup
+
+SUBJECTS = (
+    "engine",
+    "history",
+    "config",
+    "delivery",
+    "workers",
+    "chain",
+    "home",
+    "inbox",
+    "drop-ins",
+    "publishing",
+)
+"""What the daemon says of itself, under the check SELF."""
+
+PLUGINS_LIMIT = 500
+"""Characters that are told of plugins that are not used; `watchdogd plugins` lists them all."""
+
+log = logging.getLogger(__name__)
+
+
+class SelfCheck:
+    """`troubles` are the daemon's own, by subject of SUBJECTS.
+
+    Whoever finds one writes it there (empty: none), and the next round judges it as it judges any check.
+    """
+
+    def __init__(self) -> None:
+        self.troubles = dict.fromkeys(SUBJECTS, "")
+        self._notices: list[Result] = []
+        self._unusable = ""
+
+    @property
+    def standing(self) -> list[str]:
+        """All that is wrong."""
+        return [text for text in self.troubles.values() if text]
+
+    def tell(self, text: str) -> None:
+        """Something to be told once that is no standing trouble."""
+        self._notices.append(notice(text))
+
+    def observe(self, setup: Setup, link: Mapping[str, Any] | None, now: float) -> tuple[Observation, ...]:
+        """What is to be judged now; the job id of the chain's `link` is recorded, for the page."""
+        notices, self._notices = self._notices, []
+        results = [*self._of_troubles(link), self._of_plugins(setup.unusable), *notices]
+        return tuple(
+            Observation(
+                DELIVERY if result.subject == "delivery" else SELF, "", setup.config.daemon.name, result, now
+            )
+            for result in results
+        )
+
+    def _of_troubles(self, link: Mapping[str, Any] | None) -> Iterator[Result]:
+        job = str(link["job_id"]) if link else ""
+        recorded = {"chain": {"link": Metric(int(job))}} if job.isdigit() else {}
+        for subject, text in self.troubles.items():
+            status = Status.CRITICAL if text else Status.OK
+            summary = text or f"{subject}: no trouble"
+            yield Result(status, summary, recorded.get(subject, {}), subject=subject)
+
+    def _of_plugins(self, unusable: str) -> Result:
+        """Home's plugins that are not used: nothing is wrong with the daemon, but somebody counts on them."""
+        if unusable != self._unusable:
+            log.info("%s", unusable or "all plugins are used again")
+            self._unusable = unusable
+        text = unusable[:PLUGINS_LIMIT] or "plugins are fine"
+        return Result(Status.WARNING if unusable else Status.OK, text, subject="plugins")
