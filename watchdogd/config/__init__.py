@@ -11,7 +11,8 @@ from watchdogd.config.channels import (
     WebhookChannel,
 )
 from watchdogd.config.reading import absolute, load, parse, variables
-from watchdogd.config.sections import CheckSection, Config, DiskSection, Maintenance, RunSection
+from watchdogd.config.sections import CheckSection, Config, Maintenance
+from watchdogd.config.targets import DiskSection, RunSection
 
 __all__ = [
     "AlertmanagerChannel",

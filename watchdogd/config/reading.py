@@ -23,7 +23,8 @@ from watchdogd.config.channels import (
     WebhookChannel,
 )
 from watchdogd.config.fields import Section
-from watchdogd.config.sections import CheckSection, Config, DiskSection, HeartbeatSection, RunSection
+from watchdogd.config.sections import CheckSection, Config, HeartbeatSection
+from watchdogd.config.targets import DiskSection, RunSection
 from watchdogd.config.words import wrong
 from watchdogd.errors import ConfigError
 from watchdogd.nearest import close_to, nearest

@@ -1,0 +1,169 @@
+"""What is watched: the tables [runs.NAME] and [disks.NAME]; defaults are the contract's."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from watchdogd.config.fields import OneLine, PathText, Pattern, Positive, Section
+from watchdogd.units import Amount, AmountField, Duration, Rate, Share
+
+
+class Quiet(Section):
+    """A phase that may be silent for longer than `stale_after`."""
+
+    match: Pattern
+    allow: Positive
+
+
+class MustSee(Section):
+    """A line that has to appear soon after a job's start."""
+
+    match: Pattern
+    within: Positive
+
+
+class Act(Section):
+    """An action with an argument: a command to run, or a script to submit again."""
+
+    exec: tuple[str, ...] | None = Field(None, min_length=1)
+    resubmit: PathText | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Act:
+        if (self.exec is None) == (self.resubmit is None):
+            raise ValueError('write { exec = ["command"] } or { resubmit = "script.slurm" }')
+        return self
+
+
+ActionField = Literal["stacks", "save-switch", "kill-switch", "cancel", "requeue"] | Act
+
+
+def _progress(value: object) -> object:
+    if isinstance(value, str) and not re.compile(value).groups:
+        raise ValueError(f"'{value}' has no group: put the number in brackets, as in 'iteration\\s+(\\d+)'")
+    return value
+
+
+def _quota_pattern(value: object) -> object:
+    known = {"used", "limit", "files", "files_limit"}
+    if isinstance(value, str) and not known & set(re.compile(value).groupindex):
+        raise ValueError(
+            f"'{value}' names no group: it needs (?P<used>...), and may have limit, files and files_limit"
+        )
+    return value
+
+
+Progress = Annotated[Pattern, AfterValidator(_progress)]
+QuotaPattern = Annotated[Pattern, AfterValidator(_quota_pattern)]
+
+
+class RunSection(Section):
+    """[runs.NAME]: all keys are optional; what is left out is not judged."""
+
+    job_name: str | None = None
+    user: str | None = None
+    backend: Literal["slurm", "pbs", "process"] | None = None
+    pid_file: PathText | None = None
+    command: Annotated[Pattern, Field(min_length=1)] | None = None
+    log: PathText | None = None
+    stale_after: Duration | Literal["auto"] | None = None
+    progress: Progress | None = None
+    quiet: tuple[Quiet, ...] = ()
+    must_see: tuple[MustSee, ...] = ()
+    must_not_see: tuple[Pattern, ...] = ()
+    node_disks: tuple[str, ...] = ()
+    absent_after: Duration | None = None
+    kill_switch: PathText | None = None
+    save_switch: PathText | None = None
+    checkpoints: PathText | None = None
+    checkpoint_every: Positive | None = None
+    gpus_per_node: int | None = Field(None, ge=1, strict=True)
+    memory_free: AmountField | None = None
+    min_queued: int | None = Field(None, ge=0, strict=True)
+    channels: tuple[str, ...] | None = None
+    on_hang: tuple[ActionField, ...] = ()
+    on_spike: tuple[ActionField, ...] = ()
+    on_gone: tuple[ActionField, ...] = ()
+    on_memory: tuple[ActionField, ...] = ()
+    on_disk: tuple[ActionField, ...] = ()
+    runbook: OneLine | None = None
+    pulse: PathText | None = None
+    checks: dict[str, dict[str, Any]] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _sense(self) -> RunSection:
+        if self.kill_switch and os.path.normpath(self.kill_switch) == os.path.normpath(
+            self.save_switch or ""
+        ):
+            raise ValueError(
+                f"kill_switch and save_switch are one file, {self.kill_switch}: give each its own"
+            )
+        if self.backend == "process" and not (self.pid_file or self.command):
+            raise ValueError('backend = "process" needs pid_file or command')
+        return self
+
+
+class QuotaCommand(Section):
+    """A site's own quota tool: prints JSON, or text on which `pattern` has named groups."""
+
+    command: tuple[str, ...] = Field(min_length=1)
+    pattern: QuotaPattern | None = None
+
+
+_WRONG_WAY_ROUND = (
+    ("crit_free", "warn_free", "smaller"),
+    ("crit_inodes_free", "warn_inodes_free", "smaller"),
+    ("warn_used", "crit_used", "larger"),
+    ("warn_inodes_used", "crit_inodes_used", "larger"),
+)
+"""Which threshold must not be above which, and what to give to `crit`."""
+
+
+class DiskSection(Section):
+    """[disks.NAME]"""
+
+    path: PathText
+    quota: Literal["auto", "statvfs", "lustre", "gpfs", "beegfs", "posix", "cephfs", "du"] | QuotaCommand = (
+        "auto"
+    )
+    warn_free: AmountField | None = None
+    crit_free: AmountField | None = None
+    warn_inodes_free: AmountField | None = None
+    crit_inodes_free: AmountField | None = None
+    warn_used: AmountField | None = None
+    crit_used: AmountField | None = None
+    warn_inodes_used: AmountField | None = None
+    crit_inodes_used: AmountField | None = None
+    usable: Share | None = None
+    full_within: Positive | None = None
+    growth: Rate | None = None
+    write_probe: bool | None = None
+    write_within: Positive | None = None
+    channels: tuple[str, ...] | None = None
+    runbook: OneLine | None = None
+    checks: dict[str, dict[str, Any]] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _right_way_round(self) -> DiskSection:
+        for above, below, given in _WRONG_WAY_ROUND:
+            if _is_above(getattr(self, above), getattr(self, below)):
+                raise ValueError(
+                    f"{above} = {getattr(self, above)} is above {below} = {getattr(self, below)}: "
+                    f"CRITICAL would come first; give the {given} one to crit"
+                )
+        if self.usable == 0:
+            raise ValueError("usable = 0%: nothing would ever be free; 80% is wise on Lustre")
+        return self
+
+
+def _is_above(one: Amount | None, other: Amount | None) -> bool:
+    """Whether one threshold is above another; sizes and shares cannot be compared."""
+    if one is None or other is None:
+        return False
+    if one.absolute is not None and other.absolute is not None:
+        return one.absolute > other.absolute
+    return one.share is not None and other.share is not None and one.share > other.share
