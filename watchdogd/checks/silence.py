@@ -9,7 +9,7 @@ from watchdogd.checks import peer, rhythm, stopped
 from watchdogd.checks.corefile import core_file
 from watchdogd.plugin import Metric, Result, Status, warning
 from watchdogd.readers import trainlog
-from watchdogd.readers.causes import FATAL
+from watchdogd.readers.causekinds import FATAL
 from watchdogd.units import format_duration, iso
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Why a training died or hangs, as its log says: known lines of frameworks, drivers and batch systems."""
+"""Why a training died or hangs, as its log says."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from watchdogd.readers import peers
+from watchdogd.readers.causekinds import CONNECTION, KINDS, PROGRAM
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from watchdogd.readers.causekinds import Kind
     from watchdogd.readers.lines import Line
 
 
@@ -26,31 +28,6 @@ class Cause:
     peer: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """One kind of cause. Lower `weight` lies nearer to the root: what follows from others has a high one.
-
-    One of `needles` (lower case) must stand in the line, and `pattern`, where there is one, must fit it.
-    """
-
-    name: str
-    weight: int
-    needles: tuple[str, ...]
-    pattern: re.Pattern[str] | None = None
-
-    def fits(self, text: str, low: str) -> bool:
-        """Whether a line (and the same in lower case) is of this kind."""
-        if self.pattern is None:
-            return any(_happened(low, needle) for needle in self.needles)
-        return any(needle in low for needle in self.needles) and self.pattern.search(text) is not None
-
-
-_NONE_AFTER = re.compile(
-    r"(?:s|\(s\)|[ _](?:errors?|events?|counts?|rate)){0,3}['\"]?\s*[:=]?\s*(?:0(?![\w.])|none\b)"
-)
-_MANY_AFTER = re.compile(r"s\b|[ _](?:errors|events)\b")
-_NONE_BEFORE = re.compile(r"\b(?:no|without|avoid|avoiding)\s+$")
-_ZERO_BEFORE = re.compile(r"\b0\s+$")
 _OVERCOME = re.compile(r"(?<!not )(?<!be )\b(?:succeeded|recovered|reconnected)\b")
 _CONNECTED = re.compile(
     r"(?<!not )(?<!be )(?<!been )\b(?:(?:re)?connected|connection (?:to \S+ )?(?:is |was )?(?:established|ok)"
@@ -59,165 +36,6 @@ _CONNECTED = re.compile(
 _NOT_CONNECTED = re.compile(
     r"\b(?:fail|error|refused|lost|cannot|can't|could not|unable|until|while|when|if)"
 )
-
-
-def _happened(low: str, needle: str) -> bool:
-    """Whether a line says that it happened: not `ECC errors: 0`, `0 bus errors`, `no ...`."""
-    at = low.find(needle)
-    if at < 0:
-        return False
-    before, end = low[max(at - 12, 0) : at], at + len(needle)
-    if _NONE_BEFORE.search(before) or _NONE_AFTER.match(low, end):
-        return False
-    return not (_ZERO_BEFORE.search(before) and _MANY_AFTER.match(low, end))
-
-
-def _kind(name: str, weight: int, *needles: str, only: str = "") -> Kind:
-    return Kind(name, weight, needles, re.compile(only) if only else None)
-
-
-_CONNECTION = "no connection between ranks"
-_PROGRAM = "error in the program"
-_OF_A_TASK = r"^srun: error: \S+: tasks? [\d,-]+: "
-_EXIT_CODE = r"^\s*exitcode\s*: -?"
-KINDS = (
-    _kind("uncorrectable ECC error", 0, "uncorrectable ecc", "cudaerroreccuncorrectable", "ecc error encou"),
-    _kind("GPU fault (Xid)", 0, "nvrm: xid", "xid (pci", "gpu has fallen off the bus"),
-    _kind(
-        "NVLink or peer memory fault",
-        0,
-        "peer gpu memory over nvlink",
-        "cudaerrorcontained",
-        "uncorrectable nvlink",
-    ),
-    _kind(
-        "GPU reset or hang",
-        0,
-        "gpu reset begin",
-        "gpu hang",
-        "memory access fault by gpu",
-        "qcm fence wait loop timeout",
-        " is hung!",
-        "signaled seq=",
-        "hsa_status_error",
-    ),
-    _kind("disk quota exceeded", 1, "disk quota exceeded", "edquot", "errno 122"),
-    _kind("no space left on device", 1, "no space left on device", "enospc", "errno 28]"),
-    _kind("stale file handle", 1, "stale file handle", "stale nfs file handle", "estale", "errno 116"),
-    _kind(
-        "GPU out of memory",
-        1,
-        "cuda out of memory",
-        "hip out of memory",
-        "outofmemoryerror",
-        "hiperroroutofmemory",
-        "cuda_error_out_of_memory",
-        "resource_exhausted: out of memory",
-    ),
-    _kind(
-        "host out of memory",
-        1,
-        "oom-kill",
-        "oom_kill",
-        "oom kill",
-        "out of memory: kill",
-        "term_memlimit",
-        "exceeded job memory limit",
-    ),
-    _kind("memory could not be allocated", 2, "std::bad_alloc", "cannot allocate memory"),
-    _kind("illegal memory access on the GPU", 1, "illegal memory access"),
-    _kind("bus error (shared memory)", 1, "bus error", "sigbus", "out of shared memory"),
-    _kind("time limit of the job", 1, "due to time limit", "term_runlimit"),
-    _kind("preempted", 1, "due to preemption"),
-    _kind("node failure", 1, "due to node failure", "node failure on", "node_fail"),
-    _kind("requeued", 1, "due to job requeue"),
-    _kind("container did not start", 1, "pyxis: container start failed", "couldn't start container"),
-    _kind("too many open files", 1, "too many open files", "file-max limit"),
-    _kind("segmentation fault", 2, "segmentation fault", "sigsegv", "signal 11"),
-    _kind("left behind in a collective", 2, "but didn't join collective", "to pass monitoredbarrier"),
-    _kind("MPI could not start", 2, "fatal error in pmpi_init", "fatal error in mpi_init"),
-    _kind(
-        "collective timed out",
-        3,
-        "watchdog caught collective operation timeout",
-        "timeout at collective",
-        "timeout at nccl work",
-        "processgroupnccl watchdog hang",
-        "some nccl operations have failed or timed out",
-        "for failure was: watchdog timeout",
-    ),
-    _kind(
-        _CONNECTION,
-        3,
-        "connection refused",
-        "no route to host",
-        "connection reset by peer",
-        "connection timed out",
-        "connection closed by",
-        "connection closed by remote peer",
-        "network is unreachable",
-        "host is unreachable",
-        "client socket has timed out",
-        "client socket has failed to connect",
-        "ncclremoteerror",
-        "remote process exited or there was a network error",
-        "got completion from peer",
-        "transport retry counter exceeded",
-    ),
-    _kind("killed (SIGKILL)", 4, "exitcode: -9", "exitcode  : -9", "signal 9 (sigkill)", "exit code 137"),
-    _kind(
-        "collective failed",
-        4,
-        "detected by watchdog at work",
-        "due to collective timeout or exception",
-        "communicator was aborted",
-        "process group watchdog thread terminated",
-    ),
-    _kind("cancelled", 5, "*** job ", "*** step ", only=r"\*\*\* (?:JOB|STEP) \S+ .*CANCELLED"),
-    _kind(
-        _PROGRAM,
-        6,
-        "traceback (most recent call last)",
-        "error: ",
-        "exception: ",
-        "fatal python error",
-        only=r"^Traceback \(|^[\w.]*(?:Error|Exception): |Fatal Python error",
-    ),
-    _kind(
-        "aborted through MPI",
-        7,
-        "abort(",
-        "mpi_abort was invoked",
-        only=r"\bMPI_Abort\(|^MPI_ABORT was invoked|\bAbort\(-?\d+\) (?:on node|\(rank)",
-    ),
-    _kind(
-        "a task failed", 8, "srun: error: ", "exitcode", only=rf"{_OF_A_TASK}Exited with|{_EXIT_CODE}[1-9]"
-    ),
-    _kind(
-        "a task was killed",
-        9,
-        "srun: error: ",
-        "exitcode",
-        only=rf"{_OF_A_TASK}(?:Killed|Terminated|Aborted)",
-    ),
-)
-"""Nearest to the root first; the first that fits a line is its kind."""
-FATAL = frozenset(
-    {
-        "uncorrectable ECC error",
-        "GPU fault (Xid)",
-        "NVLink or peer memory fault",
-        "GPU out of memory",
-        "host out of memory",
-        "bus error (shared memory)",
-        "segmentation fault",
-        "illegal memory access on the GPU",
-        "collective timed out",
-        "collective failed",
-        "aborted through MPI",
-    }
-)
-"""Kinds after which no training goes on by itself."""
 _NEEDLES = tuple(needle for kind in KINDS for needle in kind.needles)
 _WEIGHTS = {kind.name: kind.weight for kind in KINDS}
 _SHOWN = 160
@@ -240,7 +58,7 @@ def find(lines: Sequence[Line], before: Sequence[Cause] = ()) -> list[Cause]:
     found = list(before)
     whole = "\n".join(line.text for line in lines).lower()
     present = [needle for needle in _NEEDLES if needle in whole]
-    if not present and not any(cause.kind == _CONNECTION for cause in found):
+    if not present and not any(cause.kind == CONNECTION for cause in found):
         return found
     told: dict[str, str] = {}
     for line in lines:
@@ -264,7 +82,7 @@ def _connected(low: str) -> bool:
 
 def _settled(cause: Cause, line: Line) -> bool:
     """Whether a line that says `connected` speaks of this cause: it is not another rank's."""
-    return cause.kind == _CONNECTION and (
+    return cause.kind == CONNECTION and (
         " on " not in cause.sentence or not line.rank or f"{_on_rank(line.rank)} " in f"{cause.sentence} "
     )
 
@@ -276,7 +94,7 @@ def _of_line(line: Line, present: Sequence[str], told: Mapping[str, str]) -> Cau
         return None
     for kind in KINDS:
         if kind.fits(line.text, low):
-            peer = peers.of(line.text) if kind.name == _CONNECTION else ""
+            peer = peers.of(line.text) if kind.name == CONNECTION else ""
             places = _places(kind, line, peer)
             if "exitcode" in low and not places:
                 places = [f"on {'node' if what == 'host' else what} {which}" for what, which in told.items()]
@@ -304,7 +122,7 @@ def _places(kind: Kind, line: Line, peer: str) -> list[str]:
     core = _CORE.search(line.text) if kind.name == "segmentation fault" else None
     if core:
         found.append(f"with core file {core[1]}")
-    if kind.name == _PROGRAM and not line.text.startswith("Traceback"):
+    if kind.name == PROGRAM and not line.text.startswith("Traceback"):
         found.append(f"({line.text.strip()[:_SHOWN]})")
     return found
 
