@@ -32,10 +32,14 @@ class Folders:
     def distrust(self, path: str, group: int | None = None) -> str:
         """As `distrust` says it."""
         folder, name = os.path.split(path)
-        if os.path.islink(path):
+        try:
+            found = os.lstat(path)
+        except OSError as error:
+            return _unseen(path, error)
+        if stat.S_ISLNK(found.st_mode):
             return distrust(Path(path), group)
         real, reason = self._folder(folder, group)
-        return _distrust(f"{real}/{name}", group) or reason
+        return _reason(f"{real}/{name}", found, group, itself=True) or reason
 
     def _folder(self, folder: str, group: int | None) -> tuple[str, str]:
         """Where it lies, and why it shall not be used."""
@@ -61,8 +65,12 @@ def _distrust(place: str, group: int | None, *, itself: bool = True) -> str:
     try:
         found = os.stat(place)
     except OSError as error:
-        return f"{place} cannot be looked at: {error.strerror}"
+        return _unseen(place, error)
     return _reason(place, found, group, itself=itself)
+
+
+def _unseen(place: str, error: OSError) -> str:
+    return f"{place} cannot be looked at: {error.strerror}"
 
 
 def exposed(path: Path, group: int | None = None) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pickle
 import resource
 import sys
 import threading
@@ -62,7 +63,7 @@ class Desk:
     def send(self, value: Reply | Returned | None) -> None:
         """Say something to the daemon."""
         with self._sending:
-            self._connection.send(value)
+            self._connection.send_bytes(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
 
     def listen(self) -> None:
         """Take in what the daemon sends; when it closes the socket, the process ends."""
@@ -127,16 +128,18 @@ def _run(call: Call) -> tuple[Any, str | None]:
     function = _functions[call.source]
     if not isinstance(function, Plugin):
         return function(**call.parameters), None
-    memory = json.loads(call.memory)
+    memory = json.loads(call.memory) if "memory" in function.wants else None
     results = function.results(call.parameters, {**call.injected, "memory": memory})
     return [bounded(result) for result in results[:RESULTS_LIMIT]], _changed(call.memory, memory)
 
 
-def _changed(before: str, memory: dict[str, Any]) -> str | None:
-    """The memory to keep, as JSON text, or None where it is as it was.
+def _changed(before: str, memory: dict[str, Any] | None) -> str | None:
+    """The memory to keep, as JSON text, or None where it is as it was, or the plugin asked for none.
 
     ValueError, TypeError where it cannot be kept.
     """
+    if memory is None:
+        return None
     after = _compact(memory)
     if after == before:
         return None

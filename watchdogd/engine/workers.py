@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 
 IMPATIENCE = 1.0
 """Seconds that calls may wait behind another before they are given to a further worker."""
-NAP, MANY = 0.005, 16
-"""Seconds for which answers may gather while more than so many are expected: each look at them costs."""
+NAP, MANY = 0.03, 16
+"""Seconds for which answers may gather while more than so many are expected: each look at them costs as much
+as taking in several, and a wake-up disturbs the programs that run beside."""
 KEPT = 150.0
 """Seconds without a call after which a lane's worker is let go: a start costs as much as many programs."""
 STARTING = 15.0

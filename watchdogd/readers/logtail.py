@@ -13,7 +13,7 @@ from watchdogd.unanswered import must_answer
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-FIRST_LOOK = 128 * 1024
+FIRST_LOOK = 96 * 1024
 """Bytes read of the end of a log that is seen for the first time."""
 AT_MOST = 8 * 1024 * 1024
 """Bytes read in one round; of more, the last ones."""

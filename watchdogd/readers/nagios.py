@@ -102,7 +102,7 @@ def _parts(output: str) -> tuple[str, str, str]:
     first, _, rest = output.strip().partition("\n")
     text, _, perfdata = first.partition("|")
     long_text, _, more = rest.partition("|")
-    return _one_line(text), long_text.strip(), f"{perfdata} {more}"
+    return _one_line(text), long_text.strip(), f"{perfdata} {more}".strip()
 
 
 def _metric(text: str) -> Metric | None:
@@ -158,7 +158,9 @@ def _quoted(said: str, errors: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    return " ".join("".join(char if char.isprintable() else " " for char in _COLOUR.sub("", text)).split())
+    if not text.isprintable():
+        text = "".join(char if char.isprintable() else " " for char in _COLOUR.sub("", text))
+    return " ".join(text.split())
 
 
 def _signal_name(number: int) -> str:
