@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from watchdogd.cli.overview import bar, overview
+from watchdogd.cli.overview import overview
+from watchdogd.cli.tables import bar
 from watchdogd.units import iso
 
 NOW = 1_796_000_000.0
