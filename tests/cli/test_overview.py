@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from watchdogd.cli.output import terminal
 from watchdogd.cli.overview import overview
 from watchdogd.cli.tables import bar
 from watchdogd.units import iso
@@ -185,3 +186,27 @@ def test_epoch_and_batch_of_a_bar_without_a_total() -> None:
         picture(seen("moe/job_liveness", running=1), seen("moe/log_staleness", age=4, epoch=3, batch=20)), 100
     )
     assert any("epoch 3, batch 20" in line for line in lines)
+
+
+OPEN = ("check", "subject", "status", "state", "summary", "acknowledged_by")
+
+
+def test_nothing_of_outside_text_is_obeyed_by_the_terminal_or_by_rich(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The lease and status.json are files that a whole group may write."""
+    evil = "a\x1b[2Jb\x9b31m[/red] :key:\nforged"
+    values = picture(
+        seen(f"moe{evil}/job_liveness", running=1),
+        seen(f"disk{evil}/disk_quota", subject="bytes", free=1e12, total=2e12),
+        seen(f"other{evil}", f"ODD{evil}"),
+        holder=evil,
+        link={"job_id": evil, "node": evil},
+        incidents=[{**dict.fromkeys(OPEN, evil), "id": 7, "opened_at": iso(NOW - 60)}],
+    )
+    terminal(200).print(overview("/h/watch", values, NOW))
+    printed = capsys.readouterr().out
+    assert not {"\x1b", "\x9b"} & set(printed)
+    assert printed.count("[/red] :key:") >= 8
+    assert "alive: ab31m[/red] :key: forged" in printed
+    assert not [line for line in printed.splitlines() if line.startswith("forged")]

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import IO
 
-    from rich.console import Console
+    from rich.console import Console, ConsoleOptions, RenderableType
 
     from watchdogd.errors import WatchdogError
 
@@ -63,17 +63,25 @@ def print_json(value: object) -> None:
 
 
 def terminal(width: int | None = None) -> Console:
-    """rich's console for tables. Where its reader has gone (`| head`), that ends the verb as any other
-    output's would, not with rich's own exit code 1: that one means something else here."""
+    """rich's console for tables, in which outside text is but text: nothing of it is obeyed, by rich or by
+    the terminal. Where its reader has gone (`| head`), that ends the verb as any other output's would, not
+    with rich's own exit code 1: that one means something else here."""
     from typing import cast
 
     from rich.console import Console
+    from rich.segment import Segment
 
     class Terminal(Console):
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
 
-    console = Terminal(highlight=False, width=width)
+        def render(
+            self, renderable: RenderableType, options: ConsoleOptions | None = None
+        ) -> Iterable[Segment]:
+            for segment in super().render(renderable, options):
+                yield segment if segment.control else Segment(clean(segment.text), segment.style)
+
+    console = Terminal(highlight=False, markup=False, emoji=False, width=width)
     if not console.is_terminal:
         console.file = cast("IO[str]", _Trimmed(sys.stdout))
     return console

@@ -38,9 +38,9 @@ def overview(place: str, picture: Picture, now: float) -> Group:
 def _head(place: str, picture: Picture, now: float) -> Iterator[Text]:
     line = Text().append(_short_path(place), style="bold").append("  ")
     if picture["alive"]:
-        line.append("alive", style="green").append(f": {picture['holder']}")
+        line.append("alive", style="green").append(f": {one_line(picture['holder'])}")
     else:
-        waits = f"{picture['holder']} is to watch" if picture["holder"] else "watchdogd start"
+        waits = f"{one_line(picture['holder'])} is to watch" if picture["holder"] else "watchdogd start"
         line.append("not alive", style="bold red").append(f": {waits}")
     yield line
     last = picture["last_round"]
@@ -70,13 +70,14 @@ def _link(link: Mapping[str, Any]) -> str:
 
 def _incident(incident: Mapping[str, Any], now: float) -> Text:
     """What is open, since when, and who looks after it."""
-    subject = f" [{incident['subject']}]" if incident["subject"] else ""
+    subject = f" [{one_line(incident['subject'])}]" if incident["subject"] else ""
     subject += " (comes and goes: held back)" if incident.get("flapping") else ""
     lasted = format_duration(max(now - time_of(incident["opened_at"]), 0.0))
-    who = f", {incident['acknowledged_by']} looks after it" if incident.get("acknowledged_by") else ""
-    state = f"{incident['status']} {incident['state']} for {lasted}{who}"
+    state = f"{incident['status']} {incident['state']} for {lasted}"
+    if incident.get("acknowledged_by"):
+        state += f", {incident['acknowledged_by']} looks after it"
     text = Text(f"{incident['id']:>4} ")
-    text.append(state, style=STYLES.get(incident["status"], ""))
+    text.append(one_line(state), style=STYLES.get(incident["status"], ""))
     return text.append(f": {one_line(incident['check'])}{subject}: {one_line(incident['summary'])}")
 
 
@@ -89,7 +90,7 @@ def _others(picture: Picture) -> Iterator[Text]:
         fresh = seen["status"] != "OK" and (seen["check"], seen["subject"] or "") not in opened
         if plain or (fresh and not own):
             subject = f" [{one_line(seen['subject'])}]" if seen["subject"] else ""
-            text = Text().append(seen["status"], style=STYLES.get(seen["status"], ""))
+            text = Text().append(one_line(seen["status"]), style=STYLES.get(seen["status"], ""))
             yield text.append(f" {one_line(seen['check'])}{subject}: {one_line(seen['summary'])}")
     for silence in picture.get("silences", []):
         reason = f": {one_line(silence['reason'])}" if silence["reason"] else ""
