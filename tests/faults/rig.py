@@ -38,6 +38,16 @@ crit_free = "1B"
 warn_inodes_free = "1"
 crit_inodes_free = "1"
 """
+UNWELL = """
+[channels.book]
+type = "statuslog"
+path = "book.log"
+[disks.scratch]
+path = "{disk}"
+quota = "statvfs"
+crit_free = "900PB"
+"""
+"""A disk that is never free enough, and a channel that writes into home what is told of it."""
 LEVERS = 10
 """One for each pull: what comes and goes again and again is told less often."""
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.rig import UNWELL
 from watchdogd.cli import crash, main
 from watchdogd.home import Home
 from watchdogd.slurm import link
@@ -17,13 +18,6 @@ CONFIG = """
 [daemon]
 confirm = 1
 {group}
-[channels.book]
-type = "statuslog"
-path = "book.log"
-[disks.scratch]
-path = "{disk}"
-quota = "statvfs"
-crit_free = "900PB"
 [runs.run-17]
 backend = "process"
 command = "no such process"
@@ -53,7 +47,7 @@ def test_every_file_has_the_rights_of_home(
     try:
         assert main(["init"]) == 0
         named = f'group = "{group}"' if group else ""
-        home.config.write_text(CONFIG.format(group=named, disk=disk))
+        home.config.write_text((UNWELL + CONFIG).format(group=named, disk=disk))
         nonsense = home.inbox / "nonsense.ack.node5.1.json"
         nonsense.write_text("no paper")
         nonsense.chmod(0o600)

@@ -16,6 +16,7 @@ import psutil
 import pytest
 import requests
 
+from tests.faults.rig import UNWELL
 from tests.lab.living import daemon_of, page, said, typed
 from tests.servers.smtp import Mailbox, Security
 from tests.servers.web import Answer, Request, WebServer
@@ -78,13 +79,6 @@ relay = true
 url = "env:RELAY_SECRET"
 [channels.screen]
 type = "console"
-[channels.book]
-type = "statuslog"
-path = "book.log"
-[disks.scratch]
-path = "{disk}"
-quota = "statvfs"
-crit_free = "900PB"
 [checks.peek]
 plugin = "peek"
 [runs.run-17]
@@ -209,9 +203,8 @@ def _furnish(place: Path, server: WebServer, mailbox: Mailbox, patch: pytest.Mon
     for name in ("BEAT", "SLACK", "MANAGER", "RELAY"):
         word = f"{CORE}-{name.lower()}"
         patch.setenv(f"{name}_SECRET", f"{server.url}/{word}/a%2Fb?token={word}")
-    (home / "config.toml").write_text(
-        CONFIG.format(url=server.url, keys=keys, port=mailbox.port, core=CORE, disk=disk, tools=tools)
-    )
+    places = {"url": server.url, "keys": keys, "port": mailbox.port, "disk": disk, "tools": tools}
+    (home / "config.toml").write_text((UNWELL + CONFIG).format(core=CORE, **places))
     (home / "plugins/peek.py").write_text(PLUGIN.format(seen=seen))
     (home / "cron.hourly/look").write_text(f"#!/bin/sh\nenv | tee {seen}/dropin\nexit 1\n")
     for program in (*tools.iterdir(), home / "cron.hourly/look"):

@@ -9,12 +9,22 @@ from typing import Any
 
 from tests.cluster import Cluster
 
+CONFIG = """
+[slurm]
+users = ["alice", "bob"]
+[channels.screen]
+type = "console"
+[runs.run-17]
+job_name = "tr11"
+"""
+"""For a run that bob may have submitted; it ends within the run's table."""
 
-def shared_home(slurm: Cluster, folder: Path, config: str) -> Path:
-    """A home in `folder` whose inbox and switches bob may use."""
+
+def shared_home(slurm: Cluster, folder: Path, more: str) -> Path:
+    """A home in `folder` whose inbox and switches bob may use; `more` stands behind CONFIG."""
     home = folder / "home"
     slurm.run_as("alice", [slurm.watchdogd, "--home", home, "init"])
-    (home / "config.toml").write_text(config)
+    (home / "config.toml").write_text(CONFIG + more)
     for each in (home, home / "inbox", home / "switches"):
         shutil.chown(each, group="six")
         each.chmod(0o2770)

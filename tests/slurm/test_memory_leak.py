@@ -12,15 +12,7 @@ from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.root]
 
-CONFIG = """
-[slurm]
-users = ["alice", "bob"]
-[channels.screen]
-type = "console"
-[runs.run-17]
-job_name = "tr11"
-memory_free = "{free}"
-"""
+CONFIG = 'memory_free = "{free}"\n'
 LEAK = "run-17/memory_leak"
 HOLDER = """
 import pathlib, sys, time

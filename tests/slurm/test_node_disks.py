@@ -13,12 +13,6 @@ from tests.waiting import wait_until
 pytestmark = [pytest.mark.slurm, pytest.mark.root]
 
 CONFIG = """
-[slurm]
-users = ["alice", "bob"]
-[channels.screen]
-type = "console"
-[runs.run-17]
-job_name = "tr11"
 node_disks = ["/dev/shm", "{folder}/gone"]
 [checks.nodes]
 plugin = "node_health"

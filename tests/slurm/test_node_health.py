@@ -14,12 +14,6 @@ from tests.lab.alice import check, shared_home
 pytestmark = [pytest.mark.slurm, pytest.mark.root]
 
 CONFIG = """
-[slurm]
-users = ["alice", "bob"]
-[channels.screen]
-type = "console"
-[runs.run-17]
-job_name = "tr11"
 [checks.spare-nodes]
 plugin = "node_health"
 partition = "gpu"

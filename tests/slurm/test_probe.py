@@ -15,15 +15,7 @@ from watchdogd.readers import usage
 
 pytestmark = [pytest.mark.slurm, pytest.mark.root]
 
-CONFIG = """
-[slurm]
-users = ["alice", "bob"]
-[channels.screen]
-type = "console"
-[runs.run-17]
-job_name = "tr11"
-gpus_per_node = 2
-"""
+CONFIG = "gpus_per_node = 2\n"
 TOOL = """#!/bin/sh
 echo "index, utilization.gpu [%], power.draw [W], power.limit [W], memory.used [MiB], memory.total [MiB]"
 echo "0, 98 %, 640 W, 700 W, 60000 MiB, 81559 MiB"

@@ -77,35 +77,29 @@ def _memory(gpu: Gpu, risen: int) -> Iterator[Fault]:
 
 
 def _hot(gpu: Gpu, limits: Limits) -> Iterator[Fault]:
-    now = gpu.temperature_c
-    own = limits.temperature_warn is None and gpu.slowdown_c is not None
-    warn = gpu.slowdown_c if own else limits.temperature_warn
-    if now is None:
-        return
-    if limits.temperature_crit is not None and now >= limits.temperature_crit:
-        yield Fault(Status.CRITICAL, f"{now:g} °C hot, limit {limits.temperature_crit:g} °C")
-    elif warn is not None and now >= warn:
-        yield Fault(Status.WARNING, f"{now:g} °C hot, {'slows down at' if own else 'limit'} {warn:g} °C")
+    now, warn = gpu.temperature_c, limits.temperature_warn
+    faults = list(_above(now, warn, limits.temperature_crit, "{:g} °C hot, limit {:g} °C"))
+    if not faults and warn is None:
+        faults += _above(now, gpu.slowdown_c, None, "{:g} °C hot, slows down at {:g} °C")
+    yield from faults
 
 
 def _full(gpu: Gpu, limits: Limits) -> Iterator[Fault]:
-    now = gpu.vram
-    if now is None:
-        return
-    if limits.vram_crit is not None and now >= limits.vram_crit:
-        yield Fault(Status.CRITICAL, f"memory {now:.0f} % full, limit {limits.vram_crit:g} %")
-    elif limits.vram_warn is not None and now >= limits.vram_warn:
-        yield Fault(Status.WARNING, f"memory {now:.0f} % full, limit {limits.vram_warn:g} %")
+    return _above(gpu.vram, limits.vram_warn, limits.vram_crit, "memory {:.0f} % full, limit {:g} %")
 
 
 def _drawing(gpu: Gpu, limits: Limits) -> Iterator[Fault]:
-    now = gpu.power_w
+    return _above(gpu.power_w, limits.power_warn, limits.power_crit, "draws {:.0f} W, limit {:g} W")
+
+
+def _above(now: float | None, warn: float | None, crit: float | None, words: str) -> Iterator[Fault]:
+    """`words` have a place for the figure, and one for the limit that it reached."""
     if now is None:
         return
-    if limits.power_crit is not None and now >= limits.power_crit:
-        yield Fault(Status.CRITICAL, f"draws {now:.0f} W, limit {limits.power_crit:g} W")
-    elif limits.power_warn is not None and now >= limits.power_warn:
-        yield Fault(Status.WARNING, f"draws {now:.0f} W, limit {limits.power_warn:g} W")
+    if crit is not None and now >= crit:
+        yield Fault(Status.CRITICAL, words.format(now, crit))
+    elif warn is not None and now >= warn:
+        yield Fault(Status.WARNING, words.format(now, warn))
 
 
 def of_node(node: Node, limits: Limits, known: tuple[str, ...] = ()) -> Fault | None:
