@@ -5,18 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from watchdogd.checks import shelf
 from watchdogd.checks.saving import Saving, saving
 
 HOUR, TB = 3600.0, 1e12
 
 
-def test_a_run_of_2_3_tb_every_three_hours_writes_18_4_tb_a_day() -> None:
+def test_for_how_many_more_there_is_room_and_for_how_long() -> None:
     found = saving([(n * 3 * HOUR, 2.3 * TB) for n in range(5)])
     assert found == Saving(2.3 * TB, 3 * HOUR)
-    assert found.per_day == pytest.approx(18.4 * TB)
     assert found.room(10 * TB) == 4
     assert found.lasts(10 * TB) == 15 * HOUR
     assert found.room(-1.0) == 0
@@ -33,7 +30,7 @@ def test_what_is_not_known_is_none() -> None:
     assert saving([(5.0, 0)]) is None
     one = saving([(5.0, 7.0)])
     assert one is not None
-    assert (one.every, one.per_day, one.lasts(70.0), one.room(70.0)) == (None, None, None, 10)
+    assert (one.every, one.lasts(70.0), one.room(70.0)) == (None, None, 10)
     assert saving([(5.0, 7.0)], every=HOUR) == Saving(7.0, HOUR)
 
 

@@ -6,9 +6,10 @@ from datetime import datetime
 import pytest
 
 from tests.notify.values import NOON, event, incident
+from watchdogd.history.forms import packed, unpacked
 from watchdogd.incident import Event, Kind
 from watchdogd.notify.message import BODY_LIMIT, Route, Rules, compose, test_message
-from watchdogd.notify.notification import message_from_json, message_json
+from watchdogd.notify.notification import Message
 from watchdogd.notify.slack import blocks
 from watchdogd.plugin import Status
 
@@ -221,7 +222,7 @@ def test_text_from_outside_cannot_change_the_shape() -> None:
 
 def test_a_message_survives_being_kept() -> None:
     message = compose([event()], ROUTES, RULES, NOON)[0].message
-    assert message_from_json(message_json(message)) == message
+    assert unpacked(Message, packed(Message, message)) == message
 
 
 def test_a_test_message_says_that_it_is_one() -> None:

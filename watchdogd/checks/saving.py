@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-DAY = 86400.0
-
 
 @dataclass(frozen=True, slots=True)
 class Saving:
@@ -19,11 +17,6 @@ class Saving:
 
     size: float
     every: float | None = None
-
-    @property
-    def per_day(self) -> float | None:
-        """Bytes written a day, were none cleaned up; None while the rhythm is not known."""
-        return self.size * DAY / self.every if self.every else None
 
     def room(self, free: float) -> int:
         """For how many more of them `free` bytes are enough."""

@@ -36,8 +36,3 @@ class Ledger:
             self.trouble = ""
         except WatchdogError as error:
             self.trouble = str(error)
-
-    @property
-    def unstored(self) -> int:
-        """How many rounds wait to be stored."""
-        return len(self._unstored)

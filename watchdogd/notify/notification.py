@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
 
 STATES = ("waiting", "sent", "diverted", "failed", "expired")
 """`diverted`: handed to a fallback channel. `failed`: the channel takes others, but never this one."""
@@ -88,21 +83,3 @@ def incident_thread(number: int) -> str:
 def addressed(message: Message, channel: str, now: float, name: str) -> Notification:
     """`message` to one channel; `name` tells it from all other messages, for ever."""
     return Notification(f"{name}@{channel}", channel, message, created_at=now)
-
-
-@cache
-def _adapter() -> TypeAdapter[Message]:
-    """How pydantic reads and writes a message; imported late, since values need no pydantic."""
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(Message)
-
-
-def message_json(message: Message) -> str:
-    """A message as JSON text, to be kept."""
-    return _adapter().dump_json(message).decode()
-
-
-def message_from_json(text: str) -> Message:
-    """The message that `message_json` wrote. ValueError where the text is no message."""
-    return _adapter().validate_json(text)
