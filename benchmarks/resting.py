@@ -15,6 +15,8 @@ from benchmarks.table import Line
 IDLE_CHECKS, WATCHED = 20, 100
 _SETTLED = 90.0
 """Seconds until the first rounds and the first chores are over."""
+_LEAST = 600.0
+"""Seconds over which the idle daemon is looked at."""
 
 
 @contextmanager
@@ -45,11 +47,11 @@ class Resting:
         time.sleep(max(_SETTLED - (time.monotonic() - self._born), 0.0))
         self._begin = (time.monotonic(), measure.cpu(self._pid))
 
-    def line(self, least: float = 240.0) -> Line:
-        """A row of the table, after at least so many seconds; the daemon ends."""
+    def line(self) -> Line:
+        """A row of the table; the daemon ends."""
         assert self._begin is not None
         since, before = self._begin
-        time.sleep(max(least - (time.monotonic() - since), 0.0))
+        time.sleep(max(_LEAST - (time.monotonic() - since), 0.0))
         took, spent = time.monotonic() - since, measure.cpu(self._pid) - before
         self._context.__exit__(None, None, None)
         return Line(
