@@ -322,20 +322,31 @@ def test_renewing_is_rare_and_shows(home: Home) -> None:
     assert time.time() - path.stat().st_mtime < 60
 
 
+@contextlib.contextmanager
+def small_home(place: Path) -> Iterator[Home]:
+    """A home that is soon full."""
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,nr_inodes=20", "tmpfs", place], check=True)
+    try:
+        yield Home(place)
+    finally:
+        subprocess.run(["umount", place], check=True)
+
+
+def fill(home: Home) -> None:
+    for number in range(20):
+        with contextlib.suppress(OSError):
+            (home.path / f"filler{number}").write_bytes(b"x" * 4096)
+    with pytest.raises(OSError, match="No space left"):
+        (home.path / "one more").write_bytes(b"x")
+
+
 @pytest.mark.root
 def test_a_full_home_does_not_stop_the_next_one(tmp_path: Path) -> None:
-    small = tmp_path / "small"
-    small.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,nr_inodes=20", "tmpfs", small], check=True)
-    try:
-        home = Home(small)
+    with small_home(tmp_path / "small") as home:
         first, second = Lease(home), Lease(home)
         first.acquire()
-        for number in range(20):
-            with contextlib.suppress(OSError):
-                (small / f"filler{number}").write_bytes(b"x" * 4096)
-        with pytest.raises(OSError, match="No space left"):
-            (small / "one more").write_bytes(b"x")
+        fill(home)
         assert first.renew()
         assert second.acquire() is not None
         assert second.acquire(by_force=True) is None
@@ -345,8 +356,23 @@ def test_a_full_home_does_not_stop_the_next_one(tmp_path: Path) -> None:
         second.release()
         assert alive(home) is None
         assert Lease(home).acquire() is None
-    finally:
-        subprocess.run(["umount", small], check=True)
+
+
+@pytest.mark.root
+def test_a_lease_that_was_removed_from_a_full_home_stays_ours(tmp_path: Path) -> None:
+    with small_home(tmp_path / "small") as home:
+        home.config.touch()
+        lease = Lease(home)
+        lease.acquire()
+        shutil.rmtree(folder_of(home))
+        fill(home)
+        with pytest.raises(OSError, match="No space left"):
+            lease.renew()
+        assert lease.held()
+        for filler in home.path.glob("filler*"):
+            filler.unlink()
+        assert lease.renew()
+        assert alive(home) == lease._me
 
 
 def test_what_is_no_record_is_held_by_nobody_known(home: Home, quick: None) -> None:
@@ -367,16 +393,19 @@ def test_a_pid_that_is_used_anew_is_not_the_holder() -> None:
     assert str(me).endswith("(job 88)")
 
 
-def test_a_lease_that_was_removed_is_taken_anew(home: Home) -> None:
+def test_a_lease_that_was_removed_is_taken_anew(home: Home, caplog: pytest.LogCaptureFixture) -> None:
     home.config.touch()
     lease = Lease(home)
     assert alive(home) is None
     lease.acquire()
     shutil.rmtree(folder_of(home))
-    assert not lease.held()
+    assert lease.held()
     assert lease.renew()
     assert lease.held()
     assert Lease(home).acquire() is not None
+    assert [record.message for record in caplog.records] == [
+        f"the lease in {folder_of(home)} was removed under this daemon: it was taken anew"
+    ]
 
 
 @pytest.mark.parametrize("before", [0, 1])

@@ -39,9 +39,11 @@ def replace(path: str, text: str, mode: int, group: int | None = None) -> None:
     draft = write_draft(path, text, mode, group)
     try:
         os.replace(draft, path)
-    except OSError:
+    except OSError as error:
         with contextlib.suppress(OSError):
             os.unlink(draft)
+        error.filename = path  # people know no drafts
+        del error.filename2
         raise
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 import os
 import time
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from watchdogd.draft import create, host
 from watchdogd.holder import NOBODY, RECORD_SIZE, Holder, lives, myself, read, write
+from watchdogd.misfit import no_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,6 +40,8 @@ _ASKING = 3 * RENEW
 _DRAFTS = 3600.0
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _REQUEST = "request"
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +117,15 @@ class Lease:
     def held(self) -> bool:
         """Whether the lease is ours at this moment; to be asked before each act.
 
-        FileNotFoundError where all of home is gone, be it that the folder on which it was mounted is there:
-        then nobody can have taken it over.
+        It stays ours where its files were removed and nobody has taken it since. FileNotFoundError where all
+        of home is gone, be it that the folder on which it was mounted is there.
         """
         if not self._serial:
             return False
         highest = _highest(self._folder)
         if not highest:
             self._home.config.stat()
-        return highest == self._serial
+        return highest in (0, self._serial)
 
     def asked(self) -> bool:
         """Whether a successor waits for us to release it; one that has gone away counts no more."""
@@ -134,9 +138,10 @@ class Lease:
     def renew(self) -> bool:
         """Say that we live; at most every RENEW seconds, so call it often. False: the lease is lost.
 
-        Where all of it was removed under us, and nobody has taken it since, it is taken anew.
+        Where all of it was removed under us, and nobody has taken it since, it is taken anew; OSError where
+        there is no room for that.
         """
-        if not self.held() and not self._retake():
+        if not self.held() or not (_highest(self._folder) or self._retake()):
             return False
         now = time.monotonic()
         if now - self._renewed >= RENEW:
@@ -157,10 +162,11 @@ class Lease:
 
     def _retake(self) -> bool:
         """Ours again where its files were removed; not the serial that others may begin with."""
-        if not self._serial or _highest(self._folder):
-            return False
         self._home.make_folder(self._folder)
-        return self._claim(self._serial)
+        taken = self._claim(self._serial)
+        if taken:
+            log.warning("the lease in %s was removed under this daemon: it was taken anew", self._folder)
+        return taken
 
     def _free(self, sight: Sight) -> bool:
         now = time.monotonic()
@@ -177,7 +183,7 @@ class Lease:
         except FileExistsError:
             return False
         except OSError as error:
-            if error.errno not in _FULL or not last:
+            if error.errno not in _FULL or not _highest(self._folder):
                 raise
             if not _take_name(self._path(last), claim, write(self._me)):
                 return False
@@ -249,6 +255,8 @@ def _highest(folder: Path) -> int:
         return max((int(name) for name in os.listdir(folder) if name.isdecimal()), default=0)
     except FileNotFoundError:
         return 0
+    except NotADirectoryError:
+        raise no_folder(folder) from None
 
 
 def _server_age(folder: Path, sight: Sight) -> float | None:

@@ -13,12 +13,14 @@ if TYPE_CHECKING:
 
 LIMIT = 1 << 20
 """Bytes that a configuration or a secret has at most."""
+PICTURE = 1 << 28
+"""Bytes that status.json has at most."""
 
 
-def read_plain(path: Path, errors: str = "strict") -> str:
+def read_plain(path: Path, errors: str = "strict", limit: int = LIMIT) -> str:
     """The text of a plain file, without the mark that editors of Windows begin it with.
 
-    OSError where it cannot be read, is something else, or has more than LIMIT bytes; UnicodeDecodeError,
+    OSError where it cannot be read, is something else, or has more than `limit` bytes; UnicodeDecodeError,
     unless `errors` says otherwise.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
@@ -26,9 +28,9 @@ def read_plain(path: Path, errors: str = "strict") -> str:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, "it is no plain file", str(path))
         with open(descriptor, "rb", closefd=False) as file:
-            text = file.read(LIMIT + 1)
+            text = file.read(limit + 1)
     finally:
         os.close(descriptor)
-    if len(text) > LIMIT:
-        raise OSError(errno.EFBIG, f"it has more than {LIMIT} bytes", str(path))
+    if len(text) > limit:
+        raise OSError(errno.EFBIG, f"it has more than {limit} bytes", str(path))
     return text.decode("utf-8-sig", errors)

@@ -10,6 +10,7 @@ from watchdogd.errors import WatchdogError
 from watchdogd.handin import hand_in
 from watchdogd.home import Home
 from watchdogd.nearest import nearest
+from watchdogd.plainfile import PICTURE, read_plain
 
 if TYPE_CHECKING:
     import argparse
@@ -44,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
 def open_incidents(home: Home) -> dict[int, dict[str, Any]] | None:
     """The incidents of the daemon's last round by number, or None where it left no (readable) word."""
     try:
-        listed = json.loads(home.status.read_text(encoding="utf-8"))["incidents"]
+        listed = json.loads(read_plain(home.status, limit=PICTURE))["incidents"]
         return {int(incident["id"]): incident for incident in listed}
     except FileNotFoundError:
         return {}  # no round was judged yet

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 from watchdogd import lease
 from watchdogd.cli.output import print_json, print_line, terminal
 from watchdogd.cli.verdict import verdict
-from watchdogd.errors import HomeError, SlurmSilentError, UsageError
+from watchdogd.errors import HomeError, SlurmSilentError, UsageError, WatchdogError
 from watchdogd.home import Home
+from watchdogd.misfit import no_file
+from watchdogd.plainfile import PICTURE, read_plain
 from watchdogd.units import iso, parse_duration
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     if args.watch:
         return _watch(home, max(parse_duration(args.every), 1.0))
     picture = read(home)
-    code = _worst(picture["incidents"]) if picture["alive"] else NOT_ALIVE
+    code = max(_worst(picture["incidents"]), picture.get("unread", 0)) if picture["alive"] else NOT_ALIVE
     if args.json:
         print_json(picture)
     elif args.nagios:
@@ -57,16 +59,52 @@ def run(args: argparse.Namespace) -> int:
 
 def read(home: Home) -> dict[str, Any]:
     """What the daemon last knew, and whether it lives."""
-    try:
-        picture = {**_EMPTY, **json.loads(home.status.read_text())}
-    except (OSError, ValueError):
-        picture = dict(_EMPTY)
-    holder = lease.alive(home)
-    picture["holder"] = str(holder) if holder else None
-    picture["alive"] = holder is not None and not _stale(picture)
+    picture = _left_behind(home)
+    picture |= _life(home, picture)
     if picture["alive"] or _ticking(home, picture):
         return picture
     return _by_the_queue(home, picture)
+
+
+def _life(home: Home, picture: dict[str, Any]) -> dict[str, Any]:
+    """Who acts for home; where the lease cannot be asked, whoever looked at the runs just now lives."""
+    try:
+        holder = lease.alive(home)
+    except OSError as error:
+        alive = picture["last_round"] is not None and not _stale(picture)
+        why = str(error.strerror) if error.filename is None else f"{error.filename}: {error.strerror}"
+        told = picture if why in picture.get("troubles", []) else _troubled(picture, why)
+        return {**told, "alive": alive, "holder": "by its last round" if alive else None}
+    return {"holder": str(holder) if holder else None, "alive": holder is not None and not _stale(picture)}
+
+
+def _left_behind(home: Home) -> dict[str, Any]:
+    """status.json; where it cannot be read, the history instead, with `unread` set."""
+    try:
+        return {**_EMPTY, **json.loads(read_plain(home.status, limit=PICTURE))}
+    except FileNotFoundError:
+        return dict(_EMPTY)  # before the first round
+    except (OSError, ValueError, TypeError) as error:
+        wrong = home.status.exists() and not home.status.is_file()
+        why = no_file(str(home.status)) if wrong else f"{home.status} cannot be read: {error}"
+        return {**_troubled({**_EMPTY, **_recorded(home)}, why), "unread": True}
+
+
+def _recorded(home: Home) -> dict[str, Any]:
+    """What the history says of it."""
+    from watchdogd.cli.past import recorded
+    from watchdogd.engine.status import incident_json, open_incidents
+
+    try:
+        with recorded(home) as store:
+            past = store.past()
+    except WatchdogError as error:
+        return {"troubles": [str(error)]}
+    last = past.last_round
+    return {
+        "last_round": None if last is None else iso(last),
+        "incidents": [incident_json(incident) for incident in open_incidents(past.book)],
+    }
 
 
 def _ticking(home: Home, picture: dict[str, Any]) -> bool:

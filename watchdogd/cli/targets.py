@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from watchdogd.cli.past import config_of
 from watchdogd.errors import WatchdogError
 from watchdogd.nearest import nearest
+from watchdogd.plainfile import PICTURE, read_plain
 
 if TYPE_CHECKING:
     from watchdogd.home import Home
@@ -25,7 +26,7 @@ def _names(home: Home) -> set[str]:
     config = config_of(home)
     names = {config.daemon.name, "watchdogd", *config.runs, *config.disks, *config.checks}
     try:
-        picture = json.loads(home.status.read_text(encoding="utf-8"))
+        picture = json.loads(read_plain(home.status, limit=PICTURE))
         for key in ("checks", "incidents", "silences"):
             for entry in picture[key]:
                 names |= {str(entry[word]) for word in ("check", "target", "run") if entry.get(word)}

@@ -18,6 +18,7 @@ def verdict(picture: dict[str, Any], code: int) -> str:
     counts = Counter(incident["status"] for incident in incidents)
     word = ("OK", "WARNING", "CRITICAL", "UNKNOWN")[code]
     said = [f"alive: {picture['holder']}" if picture["alive"] else "not alive: watchdogd start"]
+    said += picture["troubles"] if picture.get("unread") else []
     if incidents:
         said.append(f"{len(incidents)} open, first {incidents[0]['check']}: {incidents[0]['summary']}")
     numbers = [f"{status.lower()}={counts[status]}" for status in _COUNTED]

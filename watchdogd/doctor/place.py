@@ -13,6 +13,7 @@ from watchdogd import trust
 from watchdogd.doctor.finding import Finding, broken, fine, warning
 from watchdogd.doctor.scene import ask
 from watchdogd.draft import create
+from watchdogd.misfit import misfits
 from watchdogd.readers.mounts import Mount, mount_of, read_mounts
 from watchdogd.readers.quota import statvfs
 from watchdogd.readers.quota.limit import BYTES
@@ -47,6 +48,9 @@ def look(scene: Scene) -> Iterator[Finding]:
     reason = trust.distrust(home.path, home.group)
     if reason:
         yield warning(TOPIC, reason, reason.rpartition(": ")[2])
+    for line in misfits(home):
+        what, _, mend = line.rpartition(": ")
+        yield broken(TOPIC, what, mend)
     mount = mount_of(os.path.realpath(home.path), read_mounts(Path("/proc/self/mountinfo").read_text()))
     yield judge_mount(str(home.path), mount, chain=scene.slurm and "SLURM_JOB_ID" not in os.environ)
     trial = home.path / f".doctor-{os.getpid()}"

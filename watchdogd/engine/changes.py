@@ -6,6 +6,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
+from watchdogd import misfit
 from watchdogd.engine import dropins, goodconfig, handout
 from watchdogd.engine.patient import Patient
 from watchdogd.engine.setup import Setup
@@ -25,21 +26,38 @@ class Changes:
         self._patient = patient
         self._troubles = troubles
         self._config_seen: tuple[int, ...] = ()
+        self._laid_out = False
         self._dropins_seen: tuple[tuple[str, dropins.Stamp], ...] = ()
         self._dropins_patient = Patient(f"what lies in the drop-in folders of {home.path}")
 
     def config(self, setup: Setup) -> Setup:
         """`setup` itself where nothing changed, else that of the new configuration.
 
-        A broken edit keeps the last good one. RUN.json and the good copy are laid out on the way.
+        A broken edit keeps the last good one. RUN.json and the good copy are laid out on the way; where home
+        does not take them, that is tried again, and the new configuration counts all the same.
         """
+        wrong: tuple[str, ...] = ()
         try:
-            return self._patient.attempt(partial(self._config, setup))
+            seen, wrong = self._patient.attempt(self._look)
+            if seen != self._config_seen:
+                setup = self._loaded(setup) if self._config_seen else setup
+                self._config_seen, self._laid_out = seen, False
+            if not self._laid_out:
+                self._patient.attempt(partial(self._lay_out, setup))
+        except (WatchdogError, OSError) as error:
+            wrong = wrong or (f"{self._home.path} {self._what_is_wrong(error)}",)
+        if wrong:
+            self._troubles["home"] = "; ".join(wrong)
+        return setup
+
+    def _loaded(self, setup: Setup) -> Setup:
+        """The new configuration; `setup` where an edit broke it."""
+        try:
+            setup = self._patient.attempt(partial(Setup.load, self._home))
+            self._troubles["config"] = ""
         except ConfigError as error:
             self._troubles["config"] = f"{error} (the last good configuration is kept)"
             log.warning("%s", self._troubles["config"])
-        except (WatchdogError, OSError) as error:
-            self._troubles["home"] = f"{self._home.path} {self._what_is_wrong(error)}"
         return setup
 
     def _what_is_wrong(self, error: Exception) -> str:
@@ -71,18 +89,19 @@ class Changes:
         """Let the thread end that looks at the drop-in folders."""
         self._dropins_patient.close()
 
-    def _config(self, setup: Setup) -> Setup:
+    def _look(self) -> tuple[tuple[int, ...], tuple[str, ...]]:
+        """The signature of what is configured, and what lies in a wrong place."""
         seen = _signature(self._home)
-        if seen == self._config_seen:
-            return setup
-        first, self._config_seen = not self._config_seen, seen
-        if not first:
-            setup = Setup.load(self._home)
-            self._troubles["config"] = ""
+        if restored := misfit.restore(self._home):
+            log.warning("made anew in %s, where they were missing: %s", self._home.path, ", ".join(restored))
+            self._laid_out = False
+        return seen, misfit.misfits(self._home)
+
+    def _lay_out(self, setup: Setup) -> None:
         handout.lay_out(self._home, setup.config, setup.checks)
         if not self._troubles["config"]:
             goodconfig.keep(self._home)
-        return setup
+        self._laid_out = True
 
 
 def _signature(home: Home) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from watchdogd import inbox
 from watchdogd.errors import WatchdogError
+from watchdogd.misfit import no_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +31,10 @@ class Intake:
         try:
             papers, complaints = self._patient.attempt(partial(inbox.take, self._home))
         except (WatchdogError, OSError) as error:
-            self.trouble = f"{self._home.inbox} cannot be read: {error}"
+            if isinstance(error, NotADirectoryError):
+                self.trouble = str(no_folder(self._home.inbox).strerror)
+            else:
+                self.trouble = f"{self._home.inbox} cannot be read: {error}"
             return []
         self.trouble = "; ".join(complaints)[:500]
         fresh = [paper for paper in papers if paper.path not in self._taken]

@@ -30,9 +30,22 @@ class _Forgetful(logging.handlers.QueueHandler):
 
 
 class _Rotating(logging.handlers.RotatingFileHandler):
-    """Keeps quiet where the disk is full: what matters is told as an alert. Files have home's rights."""
+    """Keeps quiet where the disk is full: what matters is told as an alert. Files have home's rights.
+
+    A file that was moved or removed is begun anew.
+    """
 
     rights = 0o600
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            if self.stream and not os.path.samestat(
+                os.fstat(self.stream.fileno()), os.stat(self.baseFilename)
+            ):
+                raise FileNotFoundError
+        except OSError:  # home is away, or its folder of logs
+            self.close()
+        super().emit(record)
 
     def _open(self) -> Any:
         stream = super()._open()

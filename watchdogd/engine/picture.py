@@ -7,6 +7,8 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from watchdogd.plainfile import PICTURE, read_plain
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -59,7 +61,7 @@ class Picture:
 def _results(home: Home) -> list[dict[str, Any]]:
     """The results in the status.json that is there; none where it cannot be read."""
     try:
-        found = json.loads(home.status.read_text())["checks"]
+        found = json.loads(read_plain(home.status, limit=PICTURE))["checks"]
         return [seen for seen in found if isinstance(seen["check"], str)]
     except (OSError, ValueError, KeyError, TypeError):
         return []

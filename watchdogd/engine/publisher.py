@@ -14,6 +14,7 @@ from watchdogd.draft import replace
 from watchdogd.engine.patient import Patient
 from watchdogd.errors import WatchdogError
 from watchdogd.page.metrics import metrics_text
+from watchdogd.plainfile import PICTURE, read_plain
 
 if TYPE_CHECKING:
     from watchdogd.engine.setup import Setup
@@ -67,7 +68,7 @@ class Publisher:
             return ""
         path = absolute(self._home, section.textfile)
         try:
-            text = metrics_text({**json.loads(self._home.status.read_text()), "alive": True})
+            text = metrics_text({**json.loads(read_plain(self._home.status, limit=PICTURE)), "alive": True})
             self._at(path).attempt(partial(replace, path, text, READABLE))
         except (WatchdogError, OSError, ValueError) as error:
             return f"{path} cannot be written: {error}"

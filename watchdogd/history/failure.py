@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import errno
+import os
 import sqlite3
 from typing import TYPE_CHECKING
 
 from sqlalchemy.exc import DBAPIError, NoSuchModuleError, SQLAlchemyError
+
+from watchdogd.misfit import no_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,7 +46,13 @@ def is_damage(error: BaseException) -> bool:
 
 def sentence(error: BaseException, place: Path | str) -> str:
     """One line: which history, what is wrong with it, and the mend."""
-    return f"history {place}: {_reason(error)}"
+    return f"history {place}: {_misfits(place) or _reason(error)}"
+
+
+def _misfits(place: Path | str) -> str:
+    """What lies there, or in the place of its journal, that is no file, or empty."""
+    paths = (f"{place}", f"{place}-journal")  # the address of a server is the name of no file
+    return "; ".join(no_file(path) for path in paths if os.path.lexists(path) and not os.path.isfile(path))
 
 
 def _reason(error: BaseException) -> str:
