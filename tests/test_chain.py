@@ -516,6 +516,19 @@ def test_a_restarted_daemon_knows_its_successor_again(home: Home, monkeypatch: p
     assert json.dumps(chain.as_json())
 
 
+def test_a_successor_is_known_from_its_submission_on(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = Queue(running(5)).use(monkeypatch)
+    chain = Chain(home, config.load(home), "5")
+    chain.step(NOW)
+    assert chain.as_json()["successor"] == {"job_id": "6", "state": "PENDING", "reason": "just submitted"}
+    drive(chain, NOW + 1, 60)
+    assert chain.as_json()["successor"]["reason"] == "Dependency"
+    queue.scancel(["6"])
+    queue.refuses = SlurmError("sbatch was refused")
+    drive(chain, NOW + 61, 600)
+    assert chain.as_json()["successor"] is None, "what was submitted once is not told for ever"
+
+
 def test_slurm_is_asked_rarely(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     queue = Queue(running(5)).use(monkeypatch)
     drive(Chain(home, config.load(home), "5"), NOW, 3600)
@@ -1076,6 +1089,14 @@ def test_a_pause_is_known_after_it(home: Home) -> None:
     assert abs(pause.end - time.time()) < 60
     (home.path / ".stopped").write_text("[]")
     assert stopmark.last_pause(home) is None
+
+
+def test_a_home_that_init_did_not_make_says_how_to_make_it(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("[daemon]\n")
+    with pytest.raises(
+        HomeError, match=r"nothing was started: .* a folder of it is missing: 'watchdogd init'"
+    ):
+        launch.start(Home(tmp_path), config.load(Home(tmp_path)), Wish(mode="local"))
 
 
 @pytest.mark.root

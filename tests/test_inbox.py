@@ -66,6 +66,9 @@ def test_ack_of_an_unknown_incident(home: Home, capsys: Says) -> None:
     know(home, {"id": 17})
     assert main(["ack", "18"]) == 1
     assert capsys.readouterr().err == "watchdogd: there is no open incident 18; did you mean '17'?\n"
+    know(home, {"id": 29}, {"id": 3})
+    assert main(["ack", "18"]) == 1
+    assert capsys.readouterr().err == "watchdogd: there is no open incident 18; open: 3, 29\n"
     know(home)
     assert main(["ack", "18"]) == 1
     assert capsys.readouterr().err == "watchdogd: there is no open incident 18; none is open\n"
@@ -217,7 +220,7 @@ def test_what_is_no_paper_is_set_aside_with_a_line(home: Home, content: bytes, w
     assert os.listdir(home.inbox / ".aside") == [name]
 
 
-@pytest.mark.parametrize("seconds", ["60", None, -1, 0, math.inf, math.nan, True])
+@pytest.mark.parametrize("seconds", ["60", None, -1, 0, math.inf, math.nan, 1e16, 10**400, True])
 def test_a_silence_needs_a_length(home: Home, seconds: object) -> None:
     hand_in(str(home.inbox), "silence", "run-17", target="run-17", seconds=seconds)
     papers, (line,) = inbox.take(home)

@@ -70,6 +70,15 @@ def test_a_touch_says_who_when_where_and_why(home: Home, capsys: Says) -> None:
     assert [name for name in os.listdir(path.parent) if name != "kill"] == []
 
 
+@pytest.mark.parametrize("letter", ["x", "é", "\U0001f525"])
+def test_of_a_reason_without_end_the_beginning_counts(home: Home, capsys: Says, letter: str) -> None:
+    lay_out(home)
+    assert main(["kill-switch", "run-17", "--reason", letter * 9000]) == 0
+    capsys.readouterr()
+    assert main(["kill-switch", "run-17", "--show"]) == 0
+    assert capsys.readouterr().out.endswith(f": {letter * 300}\n")
+
+
 def test_the_configuration_serves_where_the_daemon_has_not_laid_out_the_run(home: Home) -> None:
     assert main(["save-switch", "run-17"]) == 0
     assert (home.path.parent / "work" / "save").is_file()

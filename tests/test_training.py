@@ -194,6 +194,7 @@ def test_wrong_arguments_are_refused(options: dict[str, str], complaint: str, ma
         ('{"by": "bob"}\n{"by": "eve", "reason": "me too"}\n', "kill switch set by bob"),
         ("node 5 is broken\n", "kill switch set: node 5 is broken"),
         ("[1, 2]", "kill switch set: [1, 2]"),
+        ("[" * 4096, "kill switch set: " + "[" * 283),
         ('{"by": "b\\u001b[31mob"}', "kill switch set by b [31mob"),
         ("x" * 9999, "kill switch set: " + "x" * 283),
     ],
@@ -269,7 +270,7 @@ def test_a_run_that_nobody_configured_is_told(
     make(run="pike").poll()
     assert capsys.readouterr().err == ""
     assert not make(run=name).poll()
-    said = f"no run '{name}' is known in {home}/switches, {hint} Its default switches count"
+    said = f"no run '{name}' is known in {home}/switches, {hint}; its default switches count"
     assert capsys.readouterr().err == f"watchdogd: {name}: {said}\n"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -98,6 +100,17 @@ def test_sizes_are_written_with_three_figures() -> None:
         "18.4 TB",
         "1 MB",
     ]
+
+
+@pytest.mark.parametrize("text", ["99999999999d", "36526d", "9" * 400 + "h", 1e17, math.inf, 10**400])
+def test_a_duration_ends_within_the_calendar(text: object) -> None:
+    with pytest.raises(UnitError, match="longer than 100 years"):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize(("time", "year"), [(8.6e18, "9999"), (math.inf, "9999"), (-8.6e18, "0001")])
+def test_a_time_beyond_the_calendar_is_written_as_its_end(time: float, year: str) -> None:
+    assert iso(time).startswith(year)
 
 
 def test_times_are_iso_with_an_offset() -> None:

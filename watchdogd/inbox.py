@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import stat
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from watchdogd.actions.switches import user
 from watchdogd.incident import Order
-from watchdogd.units import format_duration, iso
+from watchdogd.units import LONGEST, format_duration, iso
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -161,7 +160,7 @@ def _check(kind: str, said: Any) -> None:
 
 
 def _is_duration(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= LONGEST
 
 
 def _text(said: Mapping[str, Any], key: str) -> str:

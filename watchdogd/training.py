@@ -322,7 +322,7 @@ def _describe(switch: str, content: str) -> str:
     try:
         told = json.loads(line)
         by, reason = told.get("by"), told.get("reason")
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         by, reason = None, line
     text = f"{switch} set" + (f" by {by}" if by else "") + (f": {reason}" if reason else "")
     return "".join(letter if letter.isprintable() else " " for letter in text)[:300]
@@ -885,7 +885,7 @@ class Guard:
             near = difflib.get_close_matches(self.run, known, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known[:9])}"
             self._say(
-                "name", f"no run {self.run!r} is known in {switches}, {hint} Its default switches count"
+                "name", f"no run {self.run!r} is known in {switches}, {hint}; its default switches count"
             )
         for key in ("kill_switch", "save_switch"):
             folder = os.path.dirname(getattr(self._places, key))

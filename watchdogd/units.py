@@ -15,6 +15,9 @@ from watchdogd.errors import UnitError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+LONGEST = 36_525 * 86_400.0
+"""Seconds of the longest duration that is one, 100 years: what is added to now must stay a date."""
+_FIRST, _LAST = -62_135_424_000.0, 253_402_128_000.0  # two days within years 1 and 9999, for any offset
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?[smhdw])+")
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
@@ -23,13 +26,17 @@ _RATE = re.compile(r"(.+?)\s*/\s*(s|m|h|d|w)")
 
 
 def parse_duration(text: object) -> float:
-    """Seconds of `90s`, `15m`, `2h`, `3d`, `1w`, `1h30m`; a bare number is seconds."""
+    """Seconds of `90s`, `15m`, `2h`, `3d`, `1w`, `1h30m`; a bare number is seconds. LONGEST at most."""
     if isinstance(text, int | float) and not isinstance(text, bool) and text >= 0:
-        return float(text)
-    compact = str(text).replace(" ", "").lower()
-    if not _DURATION.fullmatch(compact):
-        raise UnitError(f"'{text}' is no duration: write it as 90s, 15m, 2h, 3d or 1h30m")
-    return sum(float(number) * _SECONDS[unit] for number, unit in _DURATION_PART.findall(compact))
+        seconds: float = text
+    else:
+        compact = str(text).replace(" ", "").lower()
+        if not _DURATION.fullmatch(compact):
+            raise UnitError(f"'{text}' is no duration: write it as 90s, 15m, 2h, 3d or 1h30m")
+        seconds = sum(float(number) * _SECONDS[unit] for number, unit in _DURATION_PART.findall(compact))
+    if seconds > LONGEST:
+        raise UnitError(f"'{text}' is longer than 100 years: write it as 90s, 15m, 2h, 3d or 1h30m")
+    return float(seconds)
 
 
 def format_duration(seconds: float) -> str:
@@ -123,8 +130,10 @@ def parse_rate(text: object) -> float:
 
 
 def iso(time: float) -> str:
-    """A time (seconds since the epoch) as ISO 8601 with the local offset."""
-    return datetime.fromtimestamp(time, UTC).astimezone().isoformat(timespec="seconds")
+    """A time (seconds since the epoch) as ISO 8601 with the local offset; the nearest date that there is."""
+    return (
+        datetime.fromtimestamp(max(_FIRST, min(time, _LAST)), UTC).astimezone().isoformat(timespec="seconds")
+    )
 
 
 @dataclass(frozen=True, slots=True)

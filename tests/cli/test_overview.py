@@ -168,6 +168,22 @@ def test_the_link_gaps_silences_and_troubles() -> None:
         assert part in text
 
 
+def test_a_trouble_that_is_an_open_incident_is_told_once() -> None:
+    opened = {
+        "id": 3,
+        "run": None,
+        "check": "watchdogd/delivery",
+        "subject": "delivery",
+        "status": "CRITICAL",
+        "state": "open",
+        "opened_at": iso(NOW - 90),
+        "summary": "channel mail delivers nothing",
+    }
+    text = " ".join(shown(picture(incidents=[opened], troubles=["channel mail delivers nothing", "no room"])))
+    assert text.count("channel mail delivers nothing") == 1
+    assert "trouble: no room" in text
+
+
 @pytest.mark.parametrize(
     ("share", "drawn"), [(0.0, "────"), (0.5, "██──"), (0.53125, "██▏─"), (0.999, "████"), (1.0, "████")]
 )

@@ -287,6 +287,26 @@ def test_remaps_throttling_and_the_cards_own_limit(machine: Machine) -> None:
     assert "93 °C hot, slows down at 92 °C" in first.summary
 
 
+@pytest.mark.parametrize(
+    ("lines", "status", "said"),
+    [
+        ("    GPU Recovery Action : Drain P2P", Status.WARNING, "drain p2p"),
+        ("    GPU Recovery Action : Reboot", Status.CRITICAL, "reboot"),
+        (
+            "    Fabric\n        State : Completed\n        Status : Failed",
+            Status.WARNING,
+            "fabric is not well: failed",
+        ),
+    ],
+)
+def test_what_a_driver_asks_for_is_told(machine: Machine, lines: str, status: Status, said: str) -> None:
+    works = "    Utilization\n        GPU : 99 %\n    GPU Power Readings\n        Power Draw : 600.00 W\n"
+    machine.tool("nvidia-smi", f"Attached GPUs : 1\nGPU 00000000:1B:00.0\n{works}{lines}\n")
+    found = machine.look()[f"{HERE}/gpu0"]
+    assert found.status is status
+    assert said in found.summary
+
+
 def test_thresholds(machine: Machine) -> None:
     machine.wanted = {
         "vram_warn": 70.0,

@@ -70,6 +70,39 @@ def test_q() -> None:
     assert (lost.ecc_uncorrectable, lost.remap_pending, lost.uuid[-4:]) == (2, True, "9999")
 
 
+@pytest.mark.parametrize(
+    ("lines", "recovery", "fabric"),
+    [
+        (
+            "    GPU Recovery Action : None\n    Fabric\n        State : Completed\n        Status : Success",
+            "",
+            "",
+        ),
+        ("    GPU Recovery Action : N/A\n    Fabric\n        State : N/A\n        Status : N/A", "", ""),
+        ("    GPU Recovery Action : Drain P2P", "drain p2p", ""),
+        ("    GPU Recovery Action : Reset", "reset", ""),
+        ("    GPU Reset Status\n        Reset Required : Yes", "reset", ""),
+        (
+            "    GPU Reset Status\n        Reset Required : No\n        Drain and Reset Recommended : Yes",
+            "drain and reset",
+            "",
+        ),
+        (
+            "    GPU Reset Status\n        Reset Required : Requested functionality has been deprecated\n"
+            "        Drain and Reset Recommended : Requested functionality has been deprecated\n"
+            "    GPU Recovery Action : Reboot",
+            "reboot",
+            "",
+        ),
+        ("    Fabric\n        State : Completed\n        Status : Failed", "", "failed"),
+        ("    Fabric\n        State : In Progress\n        Status : N/A", "", "in progress"),
+    ],
+)
+def test_what_the_driver_asks_for_and_how_the_fabric_stands(lines: str, recovery: str, fabric: str) -> None:
+    (gpu,) = nvidia.read(f"Attached GPUs : 1\nGPU 00000000:1B:00.0\n{lines}\n").gpus
+    assert (gpu.recovery, gpu.fabric) == (recovery, fabric)
+
+
 def test_csv_with_header_and_units() -> None:
     text = (
         "uuid, name, utilization.gpu [%], memory.used [MiB], pci.bus_id, serial, index, remapped_rows.pending,"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.readers.gpu_samples import sample
@@ -71,6 +73,20 @@ def test_json_after_a_warning() -> None:
         vram_total=34342961152,
     )
     assert second.trouble
+
+
+def test_a_register_full_of_ones_is_no_reading() -> None:
+    cells = {
+        "GPU use (%)": "65535",
+        "Current Socket Graphics Package Power (W)": "4294967295.0",
+        "Average Graphics Package Power (W)": "211.0",
+        "Temperature (Sensor junction) (C)": "65535.0",
+        "VRAM Total Memory (B)": "68702699520",
+        "VRAM Total Used Memory (B)": "18446744073709551615",
+    }
+    (gpu,) = rocm.read(json.dumps({"card0": cells})).gpus
+    assert (gpu.utilisation, gpu.power_w, gpu.temperature_c) == (None, 211.0, None)
+    assert (gpu.vram_used, gpu.vram_total, gpu.vram) == (None, 68702699520, None)
 
 
 def test_csv_by_the_names_of_its_columns() -> None:

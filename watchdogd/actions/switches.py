@@ -22,6 +22,7 @@ from watchdogd.place import file_name, run_name
 
 KINDS = ("kill", "save")
 _READ_LIMIT = 4096
+_REASON_LIMIT = 300  # characters, of twelve bytes each at most in JSON: what is written must be read whole
 
 
 class SwitchError(WatchdogError):
@@ -72,8 +73,9 @@ def find(home: str, run: str, kind: str) -> Switch:
 
 
 def mine(reason: str = "") -> Touch:
-    """A touch by the user whose process this is, here and now."""
-    return Touch(user(os.getuid()), host(), stamp(time.time()), " ".join(reason.split()))
+    """A touch by the user whose process this is, here and now; of a long reason its beginning."""
+    said = " ".join(reason.split())[:_REASON_LIMIT]
+    return Touch(user(os.getuid()), host(), stamp(time.time()), said)
 
 
 def read(switch: Switch) -> Touch | None:

@@ -9,7 +9,7 @@ from watchdogd.cli.output import clean, complain, print_json, print_line
 from watchdogd.errors import WatchdogError
 from watchdogd.handin import hand_in
 from watchdogd.home import Home
-from watchdogd.nearest import nearest
+from watchdogd.nearest import close_to
 from watchdogd.plainfile import PICTURE, read_plain
 
 if TYPE_CHECKING:
@@ -57,8 +57,9 @@ def _chosen(number: int, known: dict[int, dict[str, Any]] | None) -> dict[str, A
     if known is None:
         return {"id": number}
     if number not in known:
-        there_are = nearest(str(number), [str(each) for each in known]) if known else "; none is open"
-        raise WatchdogError(f"there is no open incident {number}{there_are}")
+        some = ", ".join(map(str, sorted(known)[:12]))
+        hint = close_to(str(number), [*map(str, known)]) or (f"; open: {some}" if some else "; none is open")
+        raise WatchdogError(f"there is no open incident {number}{hint}")
     return known[number]
 
 

@@ -48,7 +48,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _line(each: Notification, now: float) -> str:
     age = format_duration(max(0.0, now - each.created_at))
-    why = f" ({each.attempts} tries; {one_line(each.failure)})" if each.failure else ""
+    tries = "1 try" if each.attempts == 1 else f"{each.attempts} tries"
+    why = f" ({tries}; {one_line(each.failure)})" if each.failure else ""
     return f"{each.channel:10} {each.state:8} {age:>7} {one_line(each.message.headline)}{why}"
 
 

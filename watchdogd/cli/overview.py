@@ -82,7 +82,7 @@ def _incident(incident: Mapping[str, Any], now: float) -> Text:
 
 
 def _others(picture: Picture) -> Iterator[Text]:
-    """Checks of neither run nor disk, bad results that are no incident yet, silences, troubles."""
+    """Checks of neither run nor disk, bad results and troubles that are no incident yet, silences."""
     opened = {(incident["check"], incident["subject"] or "") for incident in picture["incidents"]}
     for seen in picture["checks"]:
         own = seen["check"] == "watchdogd"
@@ -96,7 +96,10 @@ def _others(picture: Picture) -> Iterator[Text]:
         reason = f": {one_line(silence['reason'])}" if silence["reason"] else ""
         until = f"{_clock(silence['until'])}, by {one_line(silence['by'])}"
         yield Text(f"silent until {until}: {one_line(silence['target'])}{reason}", style="dim")
+    told = {incident["summary"] for incident in picture["incidents"]}
     for trouble in picture.get("troubles", []):
+        if trouble in told:
+            continue
         yield Text(f"trouble: {one_line(trouble)}", style="yellow")
 
 

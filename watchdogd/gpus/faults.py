@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from watchdogd.readers.gpu.probe import Node
 
 
+_AT_ONCE = ("reset", "reboot", "gpu reset", "node reboot")
+"""What a driver asks for of a GPU that cannot go on; the others may wait for the end of the job."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Thresholds: per cent of memory, degrees Celsius, watts; the GPUs of each node. None: not judged.
@@ -55,6 +59,11 @@ def _broken(gpu: Gpu, events: tuple[Event, ...]) -> Iterator[Fault]:
     for event in events:
         status = Status.CRITICAL if event.fatal else Status.WARNING
         yield Fault(status, f"its driver reports: {event.text}", lasting=event.fatal)
+    if gpu.recovery:
+        now = gpu.recovery in _AT_ONCE
+        yield Fault(Status.CRITICAL if now else Status.WARNING, f"its driver asks for: {gpu.recovery}", now)
+    if gpu.fabric:
+        yield Fault(Status.WARNING, f"its NVLink fabric is not well: {gpu.fabric}")
     for doubt in gpu.doubts:
         yield Fault(Status.WARNING, f"a reading fails ({doubt})")
     if gpu.throttled:

@@ -1,8 +1,9 @@
 """How far a training is, as its log lines say.
 
-Known without configuration: Megatron(-DeepSpeed), DeepSpeed, torchtitan, MaxText, nanoGPT, Composer, OLMo,
-NeMo, Lightning, HF Trainer, fairseq, flair, timm, Levanter, and tqdm bars. Forms as their public logs show
-them. Every pattern reads a line in a time that grows as its length does: lines of megabytes occur.
+Known without configuration: Megatron(-DeepSpeed), DeepSpeed, torchtitan, MaxText, Pax, nanoGPT, Composer,
+OLMo, NeMo, Lightning, HF Trainer, fairseq, flair, timm, OpenCLIP, big_vision, Keras, Levanter, and tqdm bars.
+Forms as their public logs show them. Every pattern reads a line in a time that grows as its length does:
+lines of megabytes occur.
 """
 
 from __future__ import annotations
@@ -56,6 +57,15 @@ def _of_epoch(match: re.Match[str]) -> tuple[float, float | None]:
     return _float(match[1]) * total + _float(match[2]), None
 
 
+def _scaled(match: re.Match[str]) -> tuple[float, float | None]:
+    """`2.13kit/100kit`: four groups, each number before its prefix."""
+    number, prefix, total, of = match.groups()
+    return _float(number) * _THOUSANDS[prefix], _float(total) * _THOUSANDS[of]
+
+
+_THOUSANDS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}
+
+
 def _float(text: str) -> float:
     return float(text.replace(",", "").replace(" ", ""))
 
@@ -85,13 +95,15 @@ FORMATS = (
     _format("iter", " - iter ", r"epoch (\d+) - iter (\d+)/(\d+)", _of_epoch),
     _format("num_updates", "num_updates", r"num_updates['\"]?[:= ]+['\"]?(\d+)"),
     _format("update", '"update"', r"\"update\": \"?(\d+(?:\.\d+)?)"),
-    _format("train", "Progress on:", r"Progress on:train ([\d.]+)(?:k?it)/([\d.]+)"),
+    _format("train", "Progress on:", r"Progress on:train ([\d.]+)([kMG]?)it/([\d.]+)([kMG]?)it", _scaled),
     _format("batch", "━", rf"Epoch (\d+)(?:/\d+)?\s{_RICH_EPOCH}(?<![\d.:])(\d+)/(\d+) ", _of_epoch),
     _format("batch", "Epoch(train)", r"Epoch\(train\)\s+\[(\d+)\]\[\s*(\d+)/(\d+)\]", _of_epoch),
     _format("iter", "Iter(train)", r"Iter\(train\)\s+\[\s*(\d+)/(\d+)\]"),
     _format("batch", "Epoch: [", r"Epoch: \[(\d+)\]\s*\[\s*(\d+)/(\d+)\]", _of_epoch),
-    _format("batch", "Epoch: ", r"Epoch: (\d+) \[(\d+)/(\d+) \(", _of_epoch),
+    _format("batch", "Epoch: ", r"Epoch: (\d+) \[ *(\d+)/(\d+) \(", _of_epoch),
     _format("batch", "Train: ", r"Train: (\d+) \[\s*(\d+)/(\d+) \(", _of_epoch),
+    _format("step", "step_i:", r"step_i: (\d+)"),
+    _format("step", "Steps:", r"Steps:(?<!\wSteps:) ?(\d+)/(\d+)"),
     _format("step", "current_steps", r"current_steps['\"]?: *(\d+)"),
     _format("batch", "Epoch ", rf"Epoch (\d+):{_BAR_EPOCH}(?<![\d.])(\d+)(?:/(\d+)|it) \[", _of_epoch),
     _format("epoch", "'epoch'", r"loss'(?:(?!loss').)*'epoch': '?(\d+(?:\.\d+)?)"),
@@ -99,7 +111,9 @@ FORMATS = (
 _EPOCH = 1e6
 _OF_EACH_EPOCH = " of each epoch"
 _BAR_SERIES = "bar of "
-_BAR = re.compile(r"(?<!\d)(\d+)/(\d+) \[(?:\d+:\d\d(?::\d\d)?<|[=>.]{3,}\])")
+_BAR = re.compile(
+    r"(?<!\d)(\d+)/(\d+) (?:\[(?:\d+:\d\d(?::\d\d)?<|[=>.]{3,}\])|━{9,40} (?:\d+s|\d+:[\d:]+) \d+[mu]?s/step)"
+)
 _ENDLESS_BAR = re.compile(r"(?<![\w./])(\d+)it \[\d+:\d\d")
 _ANY_WORDS = ("step", "iter", "batch", "update")
 _ANY = re.compile(
@@ -168,7 +182,7 @@ def spot_of(text: str, known: Vocabulary = ANYTHING) -> Spot | None:
     for form in known.formats:
         if form.needle in text and (match := form.pattern.search(text)):
             return Spot(form, match.start())
-    bar = "<" in text or " [=" in text or " [>" in text or " [." in text
+    bar = "<" in text or " [=" in text or " [>" in text or " [." in text or "s/step" in text
     for form, possible in ((_BARS, bar), (_ENDLESS_BARS, "it [" in text)):
         states = list(form.pattern.finditer(text)) if possible else []
         if states:

@@ -39,7 +39,7 @@ class Chain:
         self._config = config
         self._me: Job | None = None
         self._successor: Job | None = None
-        self._heir = ""
+        self._heir = self._unseen = ""
         self._submissions = 0
         self._next_look = 0.0
         self._bare_since: float | None = None
@@ -137,6 +137,8 @@ class Chain:
         """The link for `status --json`."""
         mine = links.as_json(self._me) if self._me else {"job_id": self.job_id}
         successor = links.as_json(self._successor) if self._successor else None
+        if self._unseen:  # until the next look at the queue shows it
+            successor = {"job_id": self._unseen, "state": "PENDING", "reason": "just submitted"}
         return {**mine, "mode": self.mode, "successor": successor}
 
     def _mark(self) -> str:
@@ -157,6 +159,7 @@ class Chain:
             plan = Plan(cancel=(*plan.cancel, plan.successor.raw_id))
         self._successor = plan.successor
         self._heir = self.successor or self._heir
+        self._unseen = ""
         return plan
 
     def _act(self, plan: Plan, now: float) -> None:
@@ -169,10 +172,11 @@ class Chain:
             form = self._form(now)
             job_id = submit.sbatch(form.sbatch_options(*plan.submit), form.script(), form.environment())
             self._submissions += 1
-            self._heir = job_id
+            self._heir = self._unseen = job_id
             log.info("successor submitted: job %s", job_id)
             if self.stopped():  # it was set meanwhile: `stop` wins every race
                 submit.scancel([job_id])
+                self._unseen = ""
 
     def _form(self, now: float) -> link.Form:
         wish, walltime = link.remembered(self._home)

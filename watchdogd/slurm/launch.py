@@ -29,6 +29,12 @@ if TYPE_CHECKING:
     from watchdogd.slurm.link import Form, Wish
     from watchdogd.survey import Partition
 
+_FULL = "its file system, or your quota, is full: free space"
+_WHY = {
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+    errno.ENOENT: "a folder of it is missing: 'watchdogd init' makes it",
+}
 _SETTLE = 6.0
 TICK = 900.0
 """Seconds of walltime that a link in tick mode gets at most, where `start` names none."""
@@ -43,8 +49,7 @@ def start(home: Home, config: Config, wish: Wish) -> Outcome:
     try:
         return whereabouts(home, local=wish.mode == "local") or _begin(home, config, wish)
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        why = "its file system, or your quota, is full: free space" if full else error.strerror
+        why = _WHY.get(error.errno or 0, error.strerror)
         raise HomeError(f"nothing was started: {home.path} cannot be written: {why}") from None
 
 

@@ -17,7 +17,9 @@ class Gpu:
     degrees Celsius, bytes. `power_w` may be that of a whole socket, repeated on each of its partitions.
     `ecc_uncorrectable` counts the card's life where the tool knows it, `ecc_volatile` since the driver was
     loaded. `slowdown_c` is where this card slows itself down. `throttled` are the reasons that slow it down
-    now, power capping excepted, which is how a busy GPU works.
+    now, power capping excepted, which is how a busy GPU works. `recovery` is what the driver asks for
+    (reset, reboot, drain p2p, drain and reset), `fabric` how its way to the other GPUs stands where that is
+    not well; both empty where all is well.
 
     `trouble`: why the GPU cannot be used, or told of: lost, in error. Its other values then mean nothing.
     `doubts`: single readings that the tool could not make.
@@ -43,6 +45,8 @@ class Gpu:
     ecc_volatile: int | None = None
     remap_pending: bool | None = None
     remap_failed: bool | None = None
+    recovery: str = ""
+    fabric: str = ""
     throttled: tuple[str, ...] = ()
     trouble: str = ""
     doubts: tuple[str, ...] = ()

@@ -37,6 +37,7 @@ _RULES = (
     rules.rule("remap_pending", value.yes, r"remapped rows/pending", r"retired pages/pending page blacklist"),
     rules.rule("remap_failed", value.yes, r"remapped rows/remapping failure occurred"),
 )
+_WELL = ("completed", "success")
 _COUNTERS = (
     ("ecc_uncorrectable", "aggregate", r"(?:[sd]ram )?uncorrectable(?: .*)?|double bit/total"),
     ("ecc_volatile", "volatile", r"(?:[sd]ram )?uncorrectable(?: .*)?|double bit/total"),
@@ -79,9 +80,23 @@ def _grow(facts: rules.Facts, path: list[tuple[int, str]], line: str) -> None:
 
 def _gpu(index: int, bus: str, facts: rules.Facts) -> Gpu:
     counters = {field: _sum(facts, rf"ecc errors/{kind}/(?:{names})") for field, kind, names in _COUNTERS}
-    return rules.gpu(
-        facts, _RULES, index=index, bus=bus, throttled=rules.throttling(facts, _REASON), **counters
-    )
+    given = {"recovery": _recovery(facts), "fabric": _fabric(facts), **counters}
+    return rules.gpu(facts, _RULES, index=index, bus=bus, throttled=rules.throttling(facts, _REASON), **given)
+
+
+def _recovery(facts: rules.Facts) -> str:
+    """What the driver asks for: in one line since 560, by two questions before."""
+    for name in ("reset required", "drain and reset recommended"):
+        if value.yes(facts.get(f"gpu reset status/{name}", "")):
+            return name.removesuffix(" required").removesuffix(" recommended")
+    asked = facts.get("gpu recovery action", "")
+    return "" if value.absent(asked) or value.error(asked) else asked.lower()
+
+
+def _fabric(facts: rules.Facts) -> str:
+    """`in progress`, `failed`: how it stands where NVLink's fabric is not completed with success."""
+    words = [facts.get(f"fabric/{name}", "").lower() for name in ("state", "status")]
+    return next((word for word in words if not value.absent(word) and word not in _WELL), "")
 
 
 def _sum(facts: rules.Facts, pattern: str) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.readers.gpu import value
@@ -14,6 +14,19 @@ if TYPE_CHECKING:
 
 Facts = dict[str, str]
 """What one tool says of one GPU: cells by their names."""
+
+
+_MOST = {
+    "utilisation": 100.0,
+    "vram_percent": 100.0,
+    "power_w": 20_000.0,
+    "power_cap_w": 20_000.0,
+    "temperature_c": 250.0,
+    "memory_temperature_c": 250.0,
+    "slowdown_c": 250.0,
+}
+"""What no GPU exceeds: above it a cell is a register full of ones (65535, 4294967295), by which drivers say
+that they do not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +49,26 @@ def gpu(facts: Mapping[str, str], rules: Sequence[Rule], **given: Any) -> Gpu:
     for each in rules:
         if found.get(each.field) is None and (read := _first(each, facts)) is not None:
             found[each.field] = read
-    return Gpu(**found, **_errors(facts, found))
+    return _sane(Gpu(**found, **_errors(facts, found)))
+
+
+def _sane(gpu: Gpu) -> Gpu:
+    """Without memory in use that is more than there is."""
+    used, total = gpu.vram_used, gpu.vram_total
+    return replace(gpu, vram_used=None) if used is not None and total is not None and used > total else gpu
 
 
 def _first(each: Rule, facts: Mapping[str, str]) -> Any:
     """The first cell under one of the rule's names that can be read: N/A never hides a number."""
     for pattern in each.names:
         for name, cell in facts.items():
-            if pattern.fullmatch(name) and (read := each.read(cell)) is not None:
+            if pattern.fullmatch(name) and (read := each.read(cell)) is not None and _possible(each, read):
                 return read
     return None
+
+
+def _possible(each: Rule, read: Any) -> bool:
+    return each.field not in _MOST or read <= _MOST[each.field]
 
 
 def _errors(facts: Mapping[str, str], found: Mapping[str, Any]) -> dict[str, Any]:
