@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from watchdogd.mounttable import MountTable
+from watchdogd.mounttable import MountTable, mount_at
 
 
 def test_a_mount_shows_at_once_and_nothing_is_read_where_nothing_changed(
@@ -27,6 +28,19 @@ def test_a_mount_shows_at_once_and_nothing_is_read_where_nothing_changed(
     finally:
         subprocess.run(["umount", tmp_path], check=True)
     assert str(tmp_path) not in table.text()
+
+
+def test_a_mount_whose_name_is_no_utf8_is_found_through_a_link(tmp_path: Path) -> None:
+    place = Path(os.fsdecode(bytes(tmp_path) + b"/caf\xe9"))
+    place.mkdir()
+    (tmp_path / "link").symlink_to(place)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place], check=True)
+    try:
+        found = mount_at(str(tmp_path / "link"))
+    finally:
+        subprocess.run(["umount", place], check=True)
+    assert found is not None
+    assert (found.point, found.type) == (str(place), "tmpfs")
 
 
 def test_a_file_that_cannot_tell_of_changes_is_read_each_time(tmp_path: Path) -> None:

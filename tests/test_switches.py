@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from watchdogd import draft
+from watchdogd import account, draft
 from watchdogd.actions import switches
 from watchdogd.actions.switches import Switch, SwitchError
 from watchdogd.cli import main
@@ -26,7 +26,7 @@ from watchdogd.home import Home
 from watchdogd.jobs import Job, Snapshot
 
 Says = pytest.CaptureFixture[str]
-ME = switches.user(os.getuid())
+ME = account.user(os.getuid())
 
 
 @pytest.fixture

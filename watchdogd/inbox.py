@@ -13,7 +13,7 @@ import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.actions.switches import user
+from watchdogd.account import user
 from watchdogd.incident import Order
 from watchdogd.units import LONGEST, format_duration, iso
 

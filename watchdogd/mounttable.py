@@ -5,6 +5,12 @@ from __future__ import annotations
 import os
 import select
 import threading
+from typing import TYPE_CHECKING
+
+from watchdogd.readers.mounts import mount_of, read_mounts
+
+if TYPE_CHECKING:
+    from watchdogd.readers.mounts import Mount
 
 MOUNTINFO = "/proc/self/mountinfo"
 _CHANGED = select.POLLPRI | select.POLLOUT
@@ -47,3 +53,8 @@ def _read(path: str) -> str:
 
 mount_table = MountTable()
 """This process's."""
+
+
+def mount_at(path: str) -> Mount | None:
+    """What a path lies on, links followed; None without Linux's /proc. Hangs where the file system does."""
+    return mount_of(os.path.realpath(path), read_mounts(mount_table.text()))

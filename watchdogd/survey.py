@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from watchdogd import command
-from watchdogd.actions.switches import user
+from watchdogd.account import user
 from watchdogd.engine.patient import Patient, StuckError
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-import re
+
+from watchdogd import wildcard
 
 _NO_ANSWER = frozenset({errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EIO})
 """An export that is gone, a FUSE whose server died, a server that is not reached, a disk that fails."""
@@ -18,7 +19,7 @@ def unanswered(error: BaseException) -> bool:
 def must_answer(pattern: str) -> None:
     """OSError where the folder of a pattern does not answer: glob takes that for an empty folder."""
     try:
-        os.stat(os.path.dirname(re.split(r"[*?\[]", pattern, maxsplit=1)[0]) or ".")
+        os.stat(wildcard.folder(pattern))
     except OSError as error:
         if unanswered(error):
             raise

@@ -54,22 +54,22 @@ def decide(cases: Iterable[Case], past: Sequence[Deed], rules: Rules, now: float
     `past` are all deeds that are remembered.
     """
     known = {deed.key: deed for deed in past}
-    fresh: list[Deed] = []
+    ordered: list[Deed] = []
     for case in cases:
         for action in case.actions:
             if (before := known.get((case.incident, case.run, action.label))) and before.ended:
                 continue
             if before or not _turn(case, action, known):
                 break
-            deed = _ordered(case, action, [*past, *fresh], rules, now)
+            deed = _ordered(case, action, [*past, *ordered], rules, now)
             if deed is None or (not deed.ended and room <= 0):
                 break
-            fresh.append(deed)
+            ordered.append(deed)
             known[deed.key] = deed
             if not deed.ended:
                 room -= 1
                 break
-    return fresh
+    return ordered
 
 
 def forget(past: Iterable[Deed], open_incidents: frozenset[int], now: float) -> tuple[Deed, ...]:

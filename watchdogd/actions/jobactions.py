@@ -12,7 +12,7 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from watchdogd import command
+from watchdogd import account, command
 from watchdogd.actions import switches
 from watchdogd.actions.errand import Errand, Outcome
 from watchdogd.engine.handout import finished
@@ -74,7 +74,7 @@ def resubmit(errand: Errand) -> Outcome:
     reason = distrust(script, errand.home.group)
     if reason:
         raise WatchdogError(f"{script} is not submitted: {reason}")
-    myself = switches.user(os.geteuid())
+    myself = account.user(os.geteuid())
     if run.users and myself not in run.users:
         who = ", ".join(sorted(run.users))
         raise WatchdogError(f"a job of {myself} would not count for {run.name}; {who}: sbatch {script}")
@@ -104,7 +104,7 @@ def _tell_batch_system(what: str, errand: Errand, run: Run) -> Outcome:
         raise WatchdogError(f"no batch system is known that could {what} it")
     job = _meant(livejob.locate(run, errand.users, errand.gpus), words, errand)
     line = shlex.join((*words, job.handle))
-    if os.geteuid() != 0 and job.user != switches.user(os.geteuid()):
+    if os.geteuid() != 0 and job.user != account.user(os.geteuid()):
         return Outcome(f"{_named(job)} is {job.user}'s, who alone may: {line}", ok=False)
     answer = command.ask((*words, job.handle), deadline=_DEADLINE)
     if not answer.ok:

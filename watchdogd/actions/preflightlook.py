@@ -9,7 +9,7 @@ import statistics
 import time
 from typing import TYPE_CHECKING
 
-from watchdogd import command
+from watchdogd import account, command, wildcard
 from watchdogd.actions import switches, trial
 from watchdogd.actions.preflight import Facts, NodeDisk, Room
 from watchdogd.actions.trial import Trial
@@ -19,9 +19,9 @@ from watchdogd.engine.handout import finished
 from watchdogd.errors import UsageError
 from watchdogd.gpus.look import look
 from watchdogd.jobs import Job
+from watchdogd.mounttable import mount_at
 from watchdogd.place import file_name
 from watchdogd.readers import hostlist
-from watchdogd.readers.mounts import mount_of, read_mounts
 from watchdogd.readers.quota.limit import BYTES
 from watchdogd.slurm import fanout
 
@@ -55,7 +55,7 @@ def this_job() -> Job:
     raw_id, nodes = os.environ.get("SLURM_JOB_ID"), os.environ.get("SLURM_JOB_NODELIST")
     if not raw_id or not nodes:
         raise UsageError("preflight belongs into a job script: SLURM_JOB_ID is not set here")
-    user = switches.user(os.getuid())
+    user = account.user(os.getuid())
     return Job(raw_id, raw_id, os.environ.get("SLURM_JOB_NAME", ""), user, "RUNNING", nodes=nodes)
 
 
@@ -158,7 +158,7 @@ def _room(pattern: str) -> Room:
 
 def _folder(pattern: str) -> str:
     """The deepest folder of a pattern that is there, or would have to be."""
-    plain = re.split(r"[*?\[]", pattern, maxsplit=1)[0].rpartition("/")[0] or "/"
+    plain = wildcard.plain(pattern).rpartition("/")[0] or "/"
     while not os.path.isdir(plain) and plain != "/":
         plain = os.path.dirname(plain)
     return plain
@@ -171,8 +171,7 @@ def _free(folder: str) -> float:
 
 def _quotas(folder: str) -> list[tuple[str, float]]:
     """What quotas leave, where the file system has a tool for them; one that fails says nothing."""
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
-        mount = mount_of(os.path.realpath(folder), read_mounts(file.read()))
+    mount = mount_at(folder)
     if mount is None:
         return []
     said = ask_quotas(automatic(mount), Place(folder, mount, time.time()), {})

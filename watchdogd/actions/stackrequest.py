@@ -14,6 +14,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from watchdogd import account
 from watchdogd.actions import stackprobe, switches
 from watchdogd.actions.stackprobe import Parcel
 from watchdogd.actions.stacks import Process
@@ -82,7 +83,7 @@ def _note(run: str, guards: bool, nodes: int, refused: dict[str, str], patience:
 def _touch(request: str) -> float:
     """Replace the request, which every Guard sees; its time by the file server's clock."""
     shared = os.stat(os.path.dirname(request)).st_mode & stat.S_IWGRP
-    draft = write_draft(request, f"{switches.user(os.getuid())}\n", 0o660 if shared else 0o600)
+    draft = write_draft(request, f"{account.user(os.getuid())}\n", 0o660 if shared else 0o600)
     os.replace(draft, request)
     return os.stat(request).st_mtime
 

@@ -10,11 +10,11 @@ import contextlib
 import errno
 import json
 import os
-import pwd
 import stat
 import time
 from collections import namedtuple
 
+from watchdogd.account import user
 from watchdogd.draft import create, host
 from watchdogd.errors import WatchdogError
 from watchdogd.handin import hand_in
@@ -163,14 +163,6 @@ def clear(switch: Switch, touch: Touch) -> Touch | None:
         raise SwitchError(_trouble(switch, error, "clear")) from None
     _record(switch, "cleared", touch)
     return before
-
-
-def user(uid: int) -> str:
-    """A user's name, or the number that has none."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
 
 
 def stamp(when: float) -> str:

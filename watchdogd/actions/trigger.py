@@ -11,6 +11,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from watchdogd import wildcard
 from watchdogd.plugin import Status
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ SHORTAGES = frozenset({"bytes", "inodes", "targets"})
 """Subjects of disk_quota that tell of room; the others tell of the place itself."""
 _NO_LOG = "no log:"
 _CANCELLED = re.compile(r"\bCANCELLED by \w")
-_WILD = re.compile(r"[*?\[]")
 
 
 def pulled(plugin: str, incident: Incident, last: Result | None) -> str:
@@ -60,7 +60,7 @@ def uses(disk: str, places: Iterable[str]) -> bool:
 
 def _plain(place: str) -> str:
     """The part of a path before its first wildcard."""
-    plain = _WILD.split(place, maxsplit=1)[0]
+    plain = wildcard.plain(place)
     return os.path.normpath(plain) + "/" if plain == place else plain
 
 

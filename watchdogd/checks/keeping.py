@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from typing import TYPE_CHECKING, Any
 
+from watchdogd import wildcard
 from watchdogd.checks import shelf
 from watchdogd.clock import fresh
 from watchdogd.units import format_duration, format_size
@@ -20,7 +20,6 @@ AGAIN = 600.0
 """Seconds between two looks at the checkpoints."""
 _LIVES_FOR = 2 * 86400.0
 """Seconds, or three of its own intervals, without a new checkpoint, after which a run saves no more."""
-_WILD = re.compile(r"[*?\[]")
 
 
 def savings(patterns: Sequence[str], device: int, memory: dict[str, Any], now: float) -> Saving | None:
@@ -30,7 +29,7 @@ def savings(patterns: Sequence[str], device: int, memory: dict[str, Any], now: f
     for pattern in patterns:
         kept = shelves.setdefault(pattern, {})
         with contextlib.suppress(OSError):
-            if os.stat(_folder(pattern)).st_dev != device:
+            if os.stat(wildcard.folder(pattern)).st_dev != device:
                 continue
             if not fresh(kept.get("looked") or 0.0, now, AGAIN):
                 shelf.look(pattern, kept, now)
@@ -49,9 +48,3 @@ def words(usual: Saving, free: float) -> str:
         return f"the next checkpoint of {format_size(usual.size)} does not fit"
     more = "checkpoint" if number == 1 else "checkpoints"
     return f"room for {number:,} more {more} of {format_size(usual.size)}{rhythm}"
-
-
-def _folder(pattern: str) -> str:
-    """The folder in which the first wildcard of the pattern is looked up."""
-    wild = _WILD.search(pattern)
-    return os.path.dirname(pattern[: wild.start()] if wild else pattern) or "."

@@ -5,9 +5,10 @@ from __future__ import annotations
 import errno
 import glob
 import os
-import re
 import stat as modes
 from dataclasses import dataclass
+
+from watchdogd import wildcard
 
 _TO_A_FILE = "have the run write to a file, and set log to that"
 _KINDS = (
@@ -55,7 +56,7 @@ def _instead(path: str, pulse: str) -> Obstacle | None:
 
 def _folder(pattern: str) -> Obstacle | None:
     """What is wrong with the folder that the log should lie in: glob takes one it may not read for empty."""
-    folder = os.path.dirname(re.split(r"[*?\[]", pattern, maxsplit=1)[0]) or "."
+    folder = wildcard.folder(pattern)
     try:
         os.stat(folder)
         if glob.has_magic(pattern):

@@ -5,15 +5,16 @@ The readers of the answers are pure and lie in readers/quota/; here is what touc
 
 from __future__ import annotations
 
+import errno
 import grp
 import os
-import pwd
 import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from watchdogd.account import user
 from watchdogd.checks import du
 from watchdogd.command import Answer, ask
 from watchdogd.errors import UnreadableError
@@ -91,7 +92,7 @@ def _lustre(place: Place) -> Quotas:
     if _hangs(told):
         return Quotas(trouble=told.trouble)
     project = lustre.read_project(told.output)
-    whose = [("-u", _user()), *(("-g", group) for group in _groups(place.path))]
+    whose = [("-u", user(os.getuid())), *(("-g", group) for group in _groups(place.path))]
     if project:
         whose.append(("-p", str(project)))
     commands = [["lfs", "quota", flag, name, place.path] for flag, name in whose]
@@ -133,7 +134,8 @@ def _beegfs(place: Place) -> Quotas:
     if not shutil.which("beegfs-ctl") and shutil.which("beegfs"):
         words = ["quota", "list-usage", "--uids", "current", "--gids", "current", "--output", "ndjson"]
         return _read(_all([["beegfs", *words]]), beegfs.read_usage)
-    whose = [("user", "--uid", _user()), *(("group", "--gid", group) for group in _groups(place.path))]
+    whose = [("user", "--uid", user(os.getuid()))]
+    whose += [("group", "--gid", group) for group in _groups(place.path)]
     mount = f"--mount={place.mount.point}"
     answers = _all([["beegfs-ctl", "--getquota", flag, name, mount, "--csv"] for _, flag, name in whose])
     found = [
@@ -148,9 +150,8 @@ def _beegfs(place: Place) -> Quotas:
 
 def _posix(place: Place) -> Quotas:
     answers = _all([["quota", "-w", "-p", "-u"], ["quota", "-w", "-p", "-g"]])
-    quotas = _read(
-        answers, lambda text: _row_limits(text, place) if text.strip() else []
-    )  # prints nothing at all where no file system has quotas
+    # It prints nothing at all where no file system has quotas.
+    quotas = _read(answers, lambda text: _row_limits(text, place) if text.strip() else [])
     here = tuple(limit for limit in quotas.limits if _is_here(limit.path, place.mount))
     failed = next((line for answer in answers for line in _failures(answer, place.mount)), "")
     return replace(quotas, limits=here, trouble=quotas.trouble or ("" if here else failed))
@@ -191,12 +192,9 @@ def _attributes(path: str) -> dict[str, bytes]:
         try:
             found[name] = os.getxattr(path, name)
         except OSError as error:
-            if error.errno != _ENODATA:
+            if error.errno != errno.ENODATA:
                 raise
     return found
-
-
-_ENODATA = 61
 
 
 def _tool(source: Mapping[str, Any], now: float) -> Quotas:
@@ -264,13 +262,6 @@ def _one(answer: Answer, reader: Callable[[str], Sequence[Limit]]) -> tuple[Sequ
 
 def _row_limits(text: str, place: Place) -> list[Limit]:
     return [limit for row in table.read_rows(text, now=place.now) for limit in row.limits]
-
-
-def _user() -> str:
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())
 
 
 def _groups(path: str) -> list[str]:

@@ -122,10 +122,8 @@ def _goes_on(memory: Mapping[str, Any]) -> float:
 
 def _no_progress_yet(look: Look, limits: Limits, allowed: Allowance, told: str) -> Result | None:
     """Bytes come, and no number yet: has the start had its time?"""
-    begin, limit = (
-        look.begin and max(look.begin, _goes_on(look.memory)),
-        Allowance(max(allowed.seconds, limits.grace), "until a job's first progress line", passing=True),
-    )
+    begin = look.begin and max(look.begin, _goes_on(look.memory))
+    limit = Allowance(max(allowed.seconds, limits.grace), "until a job's first progress line", passing=True)
     cause = look.memory.get("cause")
     if cause and cause[0] in FATAL:
         begin, limit = max(look.begin, cause[3]), allowed

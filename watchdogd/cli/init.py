@@ -8,7 +8,7 @@ import socket
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.actions.switches import user
+from watchdogd.account import user
 from watchdogd.adoption import toml_string
 from watchdogd.cli.output import one_line, print_json, print_line
 from watchdogd.errors import HomeError, UsageError

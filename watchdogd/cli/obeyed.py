@@ -6,6 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from watchdogd import account
 from watchdogd.actions import switches
 from watchdogd.cli.output import one_line
 from watchdogd.config import load
@@ -86,9 +87,7 @@ class Follower:
         config = load(self._home)
         users = run.users or slurm_users(config)
         if not (run.users or config.slurm.users or config.slurm.group):
-            users = frozenset(
-                {switches.user(self._home.path.stat().st_uid)}
-            )  # the daemon's, not the caller's
+            users = frozenset({account.user(self._home.path.stat().st_uid)})  # the daemon's, not the caller's
         return snapshot.look({run.job_name}, users, self._known, _DEADLINE, time.time())
 
 

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from watchdogd import adoption, lease
-from watchdogd.actions.switches import user
+from watchdogd.account import user
 from watchdogd.adoption import Adopted
 from watchdogd.cli.output import one_line, print_json, print_line
 from watchdogd.config import load

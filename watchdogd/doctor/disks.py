@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.checks import quotas
 from watchdogd.config import absolute
 from watchdogd.doctor.finding import Finding, broken, fine, warning
-from watchdogd.readers.mounts import mount_of, read_mounts
+from watchdogd.mounttable import mount_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +29,7 @@ def look(scene: Scene) -> Iterator[Finding]:
 
 
 def _disk(name: str, path: str, disk: DiskSection) -> Finding:
-    mount = mount_of(os.path.realpath(path), read_mounts(Path("/proc/self/mountinfo").read_text()))
+    mount = mount_at(path)
     try:
         os.statvfs(path)
     except OSError as error:

@@ -14,7 +14,8 @@ from watchdogd.doctor.finding import Finding, broken, fine, warning
 from watchdogd.doctor.scene import ask
 from watchdogd.draft import create
 from watchdogd.misfit import misfits
-from watchdogd.readers.mounts import Mount, mount_of, read_mounts
+from watchdogd.mounttable import mount_at
+from watchdogd.readers.mounts import Mount
 from watchdogd.readers.quota import statvfs
 from watchdogd.readers.quota.limit import BYTES
 from watchdogd.units import format_duration, format_size
@@ -51,7 +52,7 @@ def look(scene: Scene) -> Iterator[Finding]:
     for line in misfits(home):
         what, _, mend = line.rpartition(": ")
         yield broken(TOPIC, what, mend)
-    mount = mount_of(os.path.realpath(home.path), read_mounts(Path("/proc/self/mountinfo").read_text()))
+    mount = mount_at(str(home.path))
     yield judge_mount(str(home.path), mount, chain=scene.slurm and "SLURM_JOB_ID" not in os.environ)
     trial = home.path / f".doctor-{os.getpid()}"
     try:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from watchdogd import command
-from watchdogd.actions.switches import user
+from watchdogd.account import user
 from watchdogd.engine.checks import run_of
 from watchdogd.readers import scontrol
 from watchdogd.slurm import link

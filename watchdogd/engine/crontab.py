@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.actions.switches import user
+from watchdogd.account import user
 from watchdogd.config import CheckSection
 from watchdogd.engine import checks as checks_module
 from watchdogd.engine.catalog import Entry, Source, scout

@@ -7,12 +7,12 @@ that rest on it follow it: what they cannot find out then is noted inside its me
 from __future__ import annotations
 
 import os
-import re
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from watchdogd import wildcard
 from watchdogd.clock import fresh
 from watchdogd.engine.call import Call
 from watchdogd.engine.catalog import Source
@@ -242,8 +242,7 @@ def _folders(check: Check) -> list[str]:
 
 def _folder(path: str) -> str:
     """The path itself where it may be a folder, else what lies above its first wildcard."""
-    plain, wild, _ = re.split(r"([*?\[])", path, maxsplit=1) if re.search(r"[*?\[]", path) else (path, "", "")
-    return (os.path.dirname(plain) or "/") if wild else plain
+    return wildcard.folder(path) if wildcard.is_wild(path) else path
 
 
 def _points(folders: Iterable[str], before: Land) -> tuple[dict[str, str], Land]:

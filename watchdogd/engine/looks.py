@@ -8,7 +8,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.actions.switches import user
+from watchdogd.account import user
 from watchdogd.engine.call import Call
 from watchdogd.engine.catalog import Source
 from watchdogd.jobs import Snapshot

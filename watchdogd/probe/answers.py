@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from watchdogd.actions.switches import user
+from watchdogd.account import user
 from watchdogd.errors import UnreadableError
 from watchdogd.probe import files
 from watchdogd.readers import hostlist

@@ -7,7 +7,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from watchdogd.actions.switches import user as owner
+from watchdogd.account import user as owner
 from watchdogd.errors import UnreadableError
 from watchdogd.place import file_name
 from watchdogd.readers import usage

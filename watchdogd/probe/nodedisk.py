@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from watchdogd import command
+from watchdogd.mounttable import mount_at
 from watchdogd.readers import usage
-from watchdogd.readers.mounts import Mount, mount_of, read_mounts
 from watchdogd.readers.usage import Disk
 
 if TYPE_CHECKING:
@@ -23,12 +22,11 @@ def disks(paths: Sequence[str]) -> dict[str, Disk]:
     """Each path, all at once; one that does not answer in time, or is missing, has that as its trouble."""
     if not paths:
         return {}
-    mounts = _mounts()
     with ThreadPoolExecutor(max_workers=8) as pool:
-        return dict(zip(paths, pool.map(lambda path: _disk(path, mounts), paths), strict=True))
+        return dict(zip(paths, pool.map(_disk, paths), strict=True))
 
 
-def _disk(path: str, mounts: tuple[Mount, ...]) -> Disk:
+def _disk(path: str) -> Disk:
     if path in _hung:
         return Disk(trouble="it did not answer before")
     answer = command.ask(
@@ -37,21 +35,13 @@ def _disk(path: str, mounts: tuple[Mount, ...]) -> Disk:
     if answer.silent:
         _hung.add(path)
         return Disk(trouble=answer.trouble)
-    read_only = _read_only(path, mounts) if answer.ok else False
+    read_only = _read_only(path) if answer.ok else False
     return usage.read_stat(answer.output, read_only=read_only) or Disk(
         trouble=answer.complaint().rpartition(": ")[2]
     )
 
 
-def _read_only(path: str, mounts: tuple[Mount, ...]) -> bool:
+def _read_only(path: str) -> bool:
     """As the file system itself is, after an error for instance."""
-    mount = mount_of(os.path.realpath(path), mounts)
+    mount = mount_at(path)
     return mount is not None and "ro" in mount.options.split(",")
-
-
-def _mounts() -> tuple[Mount, ...]:
-    try:
-        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
-            return read_mounts(file.read())
-    except OSError:
-        return ()

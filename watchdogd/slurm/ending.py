@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from watchdogd import lease, stopmark, tickmark
-from watchdogd.actions.switches import user
+from watchdogd.account import user
 from watchdogd.errors import HomeError, SlurmSilentError, WatchdogError
 from watchdogd.holder import lives
 from watchdogd.slurm import link, links, submit

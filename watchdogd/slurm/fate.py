@@ -79,10 +79,8 @@ def over(endings: Sequence[Ending], job_id: str) -> Word:
         return Word(Status.CRITICAL, f"job {job_id} {_how(failed[0])}, {iso(last)}")
     some = ", ".join(f"{ending.id} {_how(ending)}" for ending in failed[:_SHOWN])
     more = f" and {len(failed) - _SHOWN} more" if len(failed) > _SHOWN else ""
-    told = (
-        f"{len(failed)} of {len(endings)} tasks of job {job_id} did not end well: {some}{more}, {iso(last)}"
-    )
-    return Word(Status.CRITICAL, told)
+    how_many = f"{len(failed)} of {len(endings)} tasks of job {job_id} did not end well"
+    return Word(Status.CRITICAL, f"{how_many}: {some}{more}, {iso(last)}")
 
 
 def worse(end: Word, present: Word) -> Word:

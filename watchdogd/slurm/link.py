@@ -19,6 +19,8 @@ from watchdogd.jobs import OWN_MARK
 from watchdogd.slurm.walltime import format_walltime
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from watchdogd.config import Config
     from watchdogd.home import Home
 
@@ -149,7 +151,7 @@ def tick_every(config: Config) -> float:
     return max(SHORTEST_TICK, config.daemon.interval)
 
 
-def log_of(home: Home) -> os.PathLike[str]:
+def log_of(home: Home) -> Path:
     """Where all links write what they print."""
     return home.logs / "link.log"
 
@@ -157,9 +159,9 @@ def log_of(home: Home) -> os.PathLike[str]:
 def prepare_log(home: Home) -> None:
     """Put a long log aside, the one before goes; a new one has home's rights, so that whoever of a group
     starts the next link can write into it. OSError where that fails."""
-    log = home.logs / "link.log"
+    log = log_of(home)
     if log.exists() and log.stat().st_size > LOG_LIMIT:
-        log.replace(home.logs / "link.log.1")
+        log.replace(log.with_name(f"{log.name}.1"))
     with contextlib.suppress(FileExistsError):
         create(str(log), "", home.file_mode, home.group)
 

@@ -8,7 +8,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from watchdogd import command
-from watchdogd.actions.switches import user
+from watchdogd.account import user
 from watchdogd.errors import SlurmSilentError, UnreadableError
 from watchdogd.readers import reasons, scontrol, squeue
 from watchdogd.slurm import link

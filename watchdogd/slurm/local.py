@@ -23,7 +23,7 @@ _LOOK = 0.1
 
 def launch(home: Home) -> str:
     """Start it in a session of its own; returns who it is once it acts. WatchdogError if it ends."""
-    log = home.logs / "link.log"
+    log = link.log_of(home)
     link.prepare_log(home)
     before = log.stat().st_size if log.exists() else 0
     # Not through watchdogd.command: this one shall outlive us.
