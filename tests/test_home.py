@@ -74,7 +74,7 @@ def test_a_file_is_replaced_whole_and_a_link_is_not_followed(tmp_path: Path) -> 
     assert {path.name for path in tmp_path.iterdir()} == {"victim", "status.json", "folder"}
 
 
-def test_a_folder_gets_homes_rights_and_one_that_is_there_keeps_its_own(tmp_path: Path) -> None:
+def test_what_is_made_gets_homes_rights_and_what_is_there_keeps_its_own(tmp_path: Path) -> None:
     home = Home(tmp_path)
     new, known, file = tmp_path / "new", tmp_path / "known", tmp_path / "file"
     known.mkdir()
@@ -82,6 +82,9 @@ def test_a_folder_gets_homes_rights_and_one_that_is_there_keeps_its_own(tmp_path
     file.write_text("kept")
     for path in (new, known, file):
         home.make_folder(path)
+    for path in (tmp_path / "empty", file):
+        home.make_file(path)
+    assert ((tmp_path / "empty").stat().st_mode & 0o7777, (tmp_path / "empty").read_text()) == (0o600, "")
     assert (new.stat().st_mode & 0o7777, known.stat().st_mode & 0o7777) == (0o700, 0o755)
     assert file.read_text() == "kept"
     with pytest.raises(FileNotFoundError):

@@ -114,8 +114,7 @@ class Home:
         try:
             return path.read_text().strip()
         except FileNotFoundError:
-            with contextlib.suppress(FileExistsError):
-                create(str(path), secrets.token_hex(6) + "\n", self.file_mode, self.group)
+            self.make_file(path, secrets.token_hex(6) + "\n")
             return path.read_text().strip()
 
     def write(self, path: Path, text: str) -> None:
@@ -135,6 +134,12 @@ class Home:
             with contextlib.suppress(OSError):  # a setgid folder has given the group already
                 os.chown(path, -1, self.group)
         path.chmod(0o700 if self.group is None else 0o2770)
+
+    def make_file(self, path: Path, text: str = "") -> None:
+        """A file in this home, with its rights; whatever is there already stays as it is. OSError."""
+        if not os.path.lexists(path):
+            with contextlib.suppress(FileExistsError):  # somebody else was faster
+                create(str(path), text, self.file_mode, self.group)
 
     def overwrite(self, path: Path, text: str) -> bool:
         """Write over a file in place, where the disk has no room for another; False where it is too short."""

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 import traceback
 from pathlib import Path
-
-from watchdogd.draft import create
 
 _LIMIT = 1_000_000
 
@@ -19,13 +16,11 @@ def record(error: BaseException, words: list[str]) -> str:
     from watchdogd.home import Home
 
     home = Home(Path(_home(words)))
-    path = str(home.logs / "crash.log")
+    path = home.logs / "crash.log"
     stamp = time.strftime("%Y-%m-%dT%H:%M:%S%z")
     text = f"{stamp} pid {os.getpid()}\n{''.join(traceback.format_exception(error))}\n"
     try:
-        if not os.path.lexists(path):
-            with contextlib.suppress(FileExistsError):
-                create(path, "", home.file_mode, home.group)
+        home.make_file(path)
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
         with os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace") as log:
             if os.fstat(descriptor).st_size > _LIMIT:
@@ -33,7 +28,7 @@ def record(error: BaseException, words: list[str]) -> str:
             log.write(text)
     except OSError:
         return ""
-    return path
+    return str(path)
 
 
 def _home(words: list[str]) -> str:

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.draft import create
-from watchdogd.holder import Holder, lives, myself
+from watchdogd.holder import NOBODY, Holder, lives, myself
 from watchdogd.lease import server_age
 from watchdogd.notify.desk import Delivered
 from watchdogd.notify.sender import TakenError
@@ -129,7 +129,7 @@ class Claims:
             return 0, None
         newest = max(serials)
         claim = self._read(self._path(key, newest))
-        return newest, claim or Claim(key, "", _SENDING, Holder("", "another node", "", 0, ""))
+        return newest, claim or Claim(key, "", _SENDING, NOBODY)
 
     def _abandoned(self, claim: Claim, path: Path) -> bool:
         """Whether who claimed it will not go on with it."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from watchdogd.draft import create
 from watchdogd.errors import DeliveryError
 from watchdogd.notify.text import one_line
 from watchdogd.units import iso
@@ -37,7 +36,8 @@ class Statuslog:
         message = notification.message
         line = f"{iso(message.at)} {one_line(message.headline, 500)}\n"
         try:
-            self._make()
+            if self._home:
+                self._home.make_file(Path(self._path))
             descriptor = os.open(self._path, FLAGS, 0o660)
             try:
                 whole = os.write(descriptor, line.encode("utf-8", "replace")) >= len(line)
@@ -48,11 +48,6 @@ class Statuslog:
         if not whole:
             raise DeliveryError(f"{self._path} takes no more: its disk is full")
         return ""
-
-    def _make(self) -> None:
-        if self._home and not os.path.lexists(self._path):
-            with contextlib.suppress(FileExistsError):
-                create(self._path, "", self._home.file_mode, self._home.group)
 
     def close(self) -> None:
         """Nothing is kept open: the file may be rotated."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import json
 import os
@@ -13,7 +12,6 @@ from string import Template
 from typing import TYPE_CHECKING
 
 from watchdogd import command
-from watchdogd.draft import create
 from watchdogd.errors import HomeError
 from watchdogd.jobs import OWN_MARK
 from watchdogd.slurm.walltime import format_walltime
@@ -162,8 +160,7 @@ def prepare_log(home: Home) -> None:
     log = log_of(home)
     if log.exists() and log.stat().st_size > LOG_LIMIT:
         log.replace(log.with_name(f"{log.name}.1"))
-    with contextlib.suppress(FileExistsError):
-        create(str(log), "", home.file_mode, home.group)
+    home.make_file(log)
 
 
 def remember(home: Home, wish: Wish, walltime: float) -> None:

@@ -14,6 +14,7 @@ import time
 from typing import TYPE_CHECKING
 
 from watchdogd import command
+from watchdogd.account import user
 from watchdogd.errors import UnreadableError
 from watchdogd.jobs import Ending, Job, Snapshot
 from watchdogd.readers import sacct, scontrol, slurmtext, squeue
@@ -57,7 +58,7 @@ class _Look:
     ) -> None:
         self.wanted, self.users, self.known, self.now = wanted, users, known, now
         self.until = time.monotonic() + deadline
-        self.people = frozenset(user for user in users if _in_name_service(user))
+        self.people = frozenset(filter(_in_name_service, users))
 
     def take(self) -> Snapshot:
         listed, trouble = self._queue()
@@ -243,10 +244,10 @@ def _order(ending: Ending) -> tuple[bool, float, str]:
     return ending.ended_at is None, ending.ended_at or 0.0, ending.raw_id
 
 
-def _in_name_service(user: str) -> bool:
+def _in_name_service(name: str) -> bool:
     """Whether the name service knows the user: sacct refuses everything where it does not know one."""
     try:
-        pwd.getpwnam(user)
+        pwd.getpwnam(name)
     except KeyError:
         return False
     return True
@@ -254,11 +255,8 @@ def _in_name_service(user: str) -> bool:
 
 def _name(uid: str) -> str:
     """The name of a numeric user id, or what there is."""
-    try:
-        return pwd.getpwuid(int(uid)).pw_name
-    except (KeyError, ValueError):
-        return uid
+    return user(int(uid)) if uid.isdecimal() else uid
 
 
 def _myself() -> str:
-    return _name(str(os.geteuid()))
+    return user(os.geteuid())
