@@ -1,6 +1,6 @@
 """The values of an incident's life: what was observed, what stands, what happened. No decisions here.
 
-`standing.py`, `cause.py` and `incidents.py` decide on them, `history/` keeps them, `notify/` words them.
+`incidents/` decides on them, `history/` keeps them, `notify/` words them.
 """
 
 from __future__ import annotations

@@ -20,7 +20,6 @@ from watchdogd.errors import WatchdogError
 from watchdogd.handin import hand_in
 from watchdogd.place import file_name, run_name
 
-KINDS = ("kill", "save")
 _READ_LIMIT = 4096
 _REASON_LIMIT = 300  # characters, of twelve bytes each at most in JSON: what is written must be read whole
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from watchdogd.incident import Incident
     from watchdogd.plugin import Result
 
-KEYS = ("on_hang", "on_spike", "on_memory", "on_disk", "on_gone")
 SHORTAGES = frozenset({"bytes", "inodes", "targets"})
 """Subjects of disk_quota that tell of room; the others tell of the place itself."""
 _NO_LOG = "no log:"

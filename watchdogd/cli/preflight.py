@@ -10,9 +10,8 @@ from watchdogd.actions.preflight import Believed
 from watchdogd.cli.output import print_json, print_line
 from watchdogd.config import absolute, load
 from watchdogd.engine.checks import run_of
-from watchdogd.errors import UsageError, WatchdogError
+from watchdogd.errors import UsageError
 from watchdogd.home import Home
-from watchdogd.nearest import nearest
 from watchdogd.plugin import Status
 from watchdogd.units import parse_duration
 
@@ -63,9 +62,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _findings(home: Home, args: argparse.Namespace) -> tuple[Finding, ...]:
     config = load(home)
-    if args.name not in config.runs:
-        raise WatchdogError(f"there is no run '{args.name}'{nearest(args.name, sorted(config.runs))}")
-    section = config.runs[args.name]
+    section = config.run(args.name)
     believed = _believed(args, section.gpus_per_node)
     run = run_of(args.name, section, config, home, "slurm")
     facts = preflightlook.facts(

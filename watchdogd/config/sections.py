@@ -10,7 +10,9 @@ from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from watchdogd.config.channels import Channel
 from watchdogd.config.fields import Name, OneLine, PathText, Positive, Section, WebSecretField
 from watchdogd.config.targets import DiskSection, RunSection
+from watchdogd.errors import WatchdogError
 from watchdogd.history import DEFAULT_URL
+from watchdogd.nearest import nearest
 from watchdogd.secret import Secret
 from watchdogd.slurm.walltime import parse_walltime
 from watchdogd.units import Duration
@@ -159,6 +161,12 @@ class Config(Section):
     runs: dict[str, RunSection] = Field(default_factory=dict)
     disks: dict[str, DiskSection] = Field(default_factory=dict)
     checks: dict[str, CheckSection] = Field(default_factory=dict)
+
+    def run(self, name: str) -> RunSection:
+        """One run's table. WatchdogError, with the nearest name, where there is none."""
+        if name not in self.runs:
+            raise WatchdogError(f"there is no run '{name}'{nearest(name, sorted(self.runs))}")
+        return self.runs[name]
 
     @property
     def default_channels(self) -> tuple[str, ...]:

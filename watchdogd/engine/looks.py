@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.account import user
+from watchdogd.clock import fresh
 from watchdogd.engine.call import Call
 from watchdogd.engine.catalog import Source
 from watchdogd.jobs import Snapshot
@@ -113,8 +114,7 @@ class Looks:
         if backend == "process":
             return False
         latest = self._latest.get(backend)
-        age = now - latest.taken_at if latest else min_poll
-        return 0 <= age < min_poll * 0.9
+        return latest is not None and fresh(latest.taken_at, now, min_poll * 0.9)
 
     def _call(self, backend: str, checks: Iterable[Check], config: Config, now: float) -> Call:
         runs = tuple({c.run_name: c.run for c in checks if c.run and c.run.backend == backend}.values())

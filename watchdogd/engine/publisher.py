@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from watchdogd import command
+from watchdogd.clock import fresh
 from watchdogd.config import absolute
 from watchdogd.draft import replace
 from watchdogd.engine.patient import Patient
@@ -53,10 +54,10 @@ class Publisher:
             return ""
         path = absolute(self._home, section.path)
         try:
-            age = self._at(path).attempt(partial(_age, path, now))
+            written = self._at(path).attempt(partial(_written, path))
         except (WatchdogError, OSError) as error:
             return f"the page cannot be written: {error}"
-        if 0 <= age < section.every:
+        if fresh(written, now, section.every):
             return ""
         argv = (sys.executable, "-P", "-m", "watchdogd", "report", "--home", str(self._home.path), "-o", path)
         answer = command.ask(argv, deadline=DEADLINE)
@@ -75,9 +76,9 @@ class Publisher:
         return ""
 
 
-def _age(path: str, now: float) -> float:
-    """Seconds since the file was written; without end where there is none."""
+def _written(path: str) -> float:
+    """When the file was; before all time where there is none."""
     try:
-        return now - os.stat(path).st_mtime
+        return os.stat(path).st_mtime
     except FileNotFoundError:
-        return float("inf")
+        return float("-inf")

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from watchdogd.incident import Policy
 from watchdogd.incidents.standing import flapping
-from watchdogd.plugin import Status
 from watchdogd.units import iso
 
 if TYPE_CHECKING:
@@ -104,11 +103,3 @@ def snapshot(
         ],
         "troubles": list(troubles),
     }
-
-
-def exit_code(statuses: Iterable[Status]) -> int:
-    """What `status` exits with for open incidents: 2 critical, 1 warning or unknown, 0 none."""
-    severities = [status.severity for status in statuses]
-    if not severities or max(severities) == Status.OK.severity:
-        return 0
-    return 2 if max(severities) == Status.CRITICAL.severity else 1

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from watchdogd.incident import Incident, Policy, Standing
 
-Key = tuple[str, str]
-
 
 class Causes:
     """The open incidents, and the bad results that may become some, by check."""

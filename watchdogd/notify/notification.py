@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-STATES = ("waiting", "sent", "diverted", "failed", "expired")
-"""`diverted`: handed to a fallback channel. `failed`: the channel takes others, but never this one."""
-
 
 @dataclass(frozen=True, slots=True)
 class Item:
@@ -56,6 +53,8 @@ class Message:
 class Notification:
     """One message on its way to one channel. `id` is None until stored.
 
+    `state` is `waiting`, `sent`, `diverted` (handed to a fallback channel), `failed` (the channel takes
+    others, but never this one) or `expired`.
     `key` names it for ever, so that a crash between sending and marking shows as a repeat of one key; it
     ends with `@CHANNEL`. `next_try` and `sent_at` in seconds since the epoch; `failure` is the last error
     in one line. `receipt` is what the channel gave for it (a thread's address, the recipients who have it):

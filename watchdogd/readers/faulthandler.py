@@ -1,4 +1,4 @@
-"""faulthandler's stacks: what a Guard writes on request, and what `Fatal Python error` leaves in a log.
+"""faulthandler's stacks, as a Guard writes them on request.
 
 A Guard's file is `inbox/RUN.stacks.HOST.PID.txt`: one line of JSON that says who writes, then the text. The
 format: Python's Lib/test/test_faulthandler.py; threads stand newest first, so the main thread is the last.
@@ -13,7 +13,6 @@ from typing import Any
 
 from watchdogd.readers.stack import Dump, Frame, Thread
 
-_FATAL = re.compile(r"^Fatal Python error: (.*?)\s*$", re.MULTILINE)
 _THREAD = re.compile(
     r"(?P<current>Current thread|Thread) (?P<id>0x[0-9a-fA-F]+)(?: \[(?P<name>[^\]]*)\])?"
     r" \(most recent call first\):\s*"
@@ -51,12 +50,6 @@ def read(text: str) -> tuple[Thread, ...]:
         )
         for number, (head, frames) in enumerate(threads, 1)
     )
-
-
-def fatal(text: str) -> str:
-    """What `Fatal Python error` says, or empty: its threads may be mixed with those of another process."""
-    found = _FATAL.search(text)
-    return found[1] if found else ""
 
 
 def handed(text: str) -> Handed | None:

@@ -12,7 +12,6 @@ from watchdogd.engine.checks import run_of
 from watchdogd.engine.looks import slurm_users
 from watchdogd.errors import SlurmError, SlurmSilentError, WatchdogError
 from watchdogd.jobs import Snapshot
-from watchdogd.nearest import nearest
 from watchdogd.readers import allocation, hostlist, qstat
 from watchdogd.slurm import pbs, processes, snapshot
 
@@ -52,9 +51,7 @@ class LiveJob:
 def find(home: Home, name: str) -> LiveJob:
     """WatchdogError where there is no such run or no living job of it, SlurmSilentError without an answer."""
     config = load(home)
-    if name not in config.runs:
-        raise WatchdogError(f"there is no run '{name}'{nearest(name, sorted(config.runs))}")
-    section = config.runs[name]
+    section = config.run(name)
     run = run_of(name, section, config, home, "slurm")
     return locate(run, slurm_users(config), section.gpus_per_node)
 
