@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from watchdogd import config as configuration
+from watchdogd.cli import init, main
 from watchdogd.cli.init import render
 from watchdogd.survey import Partition, Survey, read_sinfo, survey
 
@@ -77,3 +78,19 @@ def test_places_that_the_site_names(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("WORK", str(tmp_path / "none"))
     monkeypatch.setenv("PROJECT", "relative")
     assert survey().places == {"scratch": str(tmp_path)}
+
+
+def test_of_two_that_make_one_home_at_once_the_later_overwrites_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "home" / "config.toml"
+
+    def meanwhile() -> Survey:
+        config.write_text("# the other's\n")
+        return survey()
+
+    monkeypatch.setattr(init, "survey", meanwhile)
+    assert main(["--home", str(config.parent), "init"]) == 0
+    assert capsys.readouterr().out == f"{config} is there already and stays as it is\n"
+    assert config.read_text() == "# the other's\n"
+    assert sorted(path.name for path in config.parent.glob(".*.new")) == []

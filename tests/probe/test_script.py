@@ -120,6 +120,16 @@ def test_left_samples_of_an_hour_ago_are_cleared_away(home: Path) -> None:
         assert young.exists()
 
 
+def test_a_misspelt_run_is_told_in_the_jobs_log(home: Path) -> None:
+    (home / "switches").mkdir(exist_ok=True)
+    (home / "switches" / "run-17.json").write_text("{}")
+    log = home / "job.log"
+    with script(home, f"$probe --run run-71 2>{log} & sleep 600; true"):
+        one_sample(home)
+        said = f"watchdogd: probe: no run 'run-71' is known in {home}; did you mean 'run-17'?\n"
+        assert log.read_text() == said
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from watchdogd.account import user
 from watchdogd.adoption import toml_string
 from watchdogd.cli.output import one_line, print_json, print_line
+from watchdogd.draft import create
 from watchdogd.errors import HomeError, UsageError
 from watchdogd.home import Home
 from watchdogd.nearest import close_to
@@ -35,7 +36,10 @@ def run(args: argparse.Namespace) -> int:
         raise HomeError(f"{home.path} cannot be made: {error.strerror}: choose another with --home") from None
     found = None if home.config.exists() else survey()
     if found is not None:
-        home.write(home.config, render(found, args.group))
+        try:
+            create(str(home.config), render(found, args.group), home.file_mode, home.group)
+        except FileExistsError:  # another made it while we looked around
+            found = None
     if args.json:
         print_json(_json(home, found))
     elif found is None:

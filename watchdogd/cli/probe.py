@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from argparse import SUPPRESS
 
 from watchdogd.errors import UsageError
@@ -45,12 +46,24 @@ def run(args: argparse.Namespace) -> int:
     from watchdogd.place import home_folder
     from watchdogd.probe import job
 
+    _doubt(args.name, home_folder(args.home))
     place = job.Place.here()
     words = [f"--run={args.name}", f"--every={args.every}", f"--job={place.job}"]
     words += [f"--home={home_folder(args.home)}"]
     words += [f"--disk={disk}" for disk in args.disks or ()]
     job.accompany(place, args.name, places.inbox, words)
     return 0
+
+
+def _doubt(name: str, home: str) -> None:
+    """A misspelt name leaves samples at which nobody looks: told to the job's log, and no reason to end."""
+    from watchdogd.actions.switches import runs
+    from watchdogd.nearest import nearest
+
+    known = runs(home)
+    if known and name not in known:
+        what = f"no run '{name}' is known in {home}{nearest(name, known)}"
+        print(f"watchdogd: probe: {what}", file=sys.stderr, flush=True)
 
 
 def _places(args: argparse.Namespace) -> Places:
