@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 OWN_MARK = "watchdogd:"
 """Jobs that watchdogd itself submits bear `--comment=watchdogd:HOME-ID` (contract §8)."""
 WAITING_STATES = frozenset(
-    {"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"}
+    {"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD", "LAUNCH_FAILED"}
 )
 """Long words of squeue for a job that has no nodes (yet, or again)."""
 ENDED_STATES = frozenset(

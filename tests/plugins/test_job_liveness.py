@@ -171,6 +171,9 @@ def test_reasons_that_pass(watch: Watch, reason: str) -> None:
         "launch failed requeued held",
         "(launch failed requeued held)",
         "launch_failed_requeued_held",
+        "user env retrieval failed requeued held",
+        "user_env_retrieval_failed_requeued_held",
+        "MaxMemPerLimit",
         "BadConstraints",
         "PartitionTimeLimit",
         "AssocMaxWallDurationPerJobLimit",
@@ -199,6 +202,20 @@ def test_a_fault_is_told_before_a_hold(watch: Watch) -> None:
     assert result.status is Status.CRITICAL
     assert "job 90" in result.summary
     assert "scontrol release 89" in result.details
+
+
+def test_what_asks_for_too_little_is_not_told_to_ask_for_less(watch: Watch) -> None:
+    summary = the(watch.look(waiting(reason="QOSMinGRES"))).summary
+    assert "asks for less than its QOS demands (QOSMinGRES); scancel 89, and ask for more" in summary
+
+
+def test_states_that_hold_a_job(watch: Watch) -> None:
+    found = the(watch.look(waiting(state="RESV_DEL_HOLD", reason="None")))
+    assert found.status is Status.CRITICAL
+    assert "its reservation is gone" in found.summary
+    found = the(watch.look(waiting(state="LAUNCH_FAILED", reason="launch failed requeued held")))
+    assert found.status is Status.CRITICAL
+    assert "its launch failed" in found.summary
 
 
 def test_special_exit_and_requeue_hold(watch: Watch) -> None:

@@ -36,6 +36,7 @@ _RELEASE = "scontrol release {id}"
 _AGAIN = "scancel {id}, and submit it anew with what this cluster has"
 _ADMIN = "ask the cluster's administrators to 'scontrol release {id}'"
 _LIMIT = "scancel {id}, and ask for less, or ask the administrators for more"
+_MORE = "scancel {id}, and ask for more, or for another QOS"
 
 _KNOWN = {
     "JobHeldUser": Reason(Wait.HELD, "held by its user", _RELEASE),
@@ -51,6 +52,7 @@ _KNOWN = {
         "it asks for more time than its partition gives",
         "scontrol update JobId={id} TimeLimit=<the partition's limit>",
     ),
+    "MaxMemPerLimit": Reason(Wait.NEVER, "it asks for more memory than its partition gives", _AGAIN),
     "PartitionNodeLimit": Reason(Wait.NEVER, "it asks for more nodes than its partition gives", _AGAIN),
     "InvalidAccount": Reason(Wait.NEVER, "its account is not valid", _AGAIN),
     "InvalidQOS": Reason(Wait.NEVER, "its QOS is not valid", _AGAIN),
@@ -62,11 +64,26 @@ _KNOWN = {
     "DeadLine": Reason(Wait.NEVER, "its deadline cannot be met", _AGAIN),
     "AssociationResourceLimit": Reason(Wait.NEVER, "its association's limit", _LIMIT),
 }
-_ONE_JOB = re.compile(
-    r"(QOS|Assoc)(Max\w*Per(Job|Node)\w*|MaxWall\w*|Max\w*MinutesPerJob\w*|Min\w+)|QOSUsageThreshold"
+_OF_STATES = {
+    "SPECIAL_EXIT": Reason(Wait.NEVER, "it left with the special exit state, so Slurm holds it", _RELEASE),
+    "RESV_DEL_HOLD": _KNOWN["ReservationDeleted"],
+}
+_LIKE = (
+    (re.compile(r".*requeued[ _]held"), Reason(Wait.NEVER, "its start failed and Slurm holds it", _RELEASE)),
+    (re.compile(r"QOSMin\w+"), Reason(Wait.NEVER, "it asks for less than its QOS demands", _MORE)),
+    (
+        re.compile(
+            r"(QOS|Assoc)(Max\w*Per(Job|Node)\w*|MaxWall\w*|Max\w*MinutesPerJob\w*)|QOSUsageThreshold"
+        ),
+        Reason(Wait.NEVER, "it asks for more than its limit lets one job have", _LIMIT),
+    ),
+    (
+        re.compile(r"(QOS|Assoc)(Grp|Max)(?!\w*Run)\w*(Minutes|Wall)\w*"),
+        Reason(Wait.NEVER, "the budget that its limit counts is used up", _LIMIT),
+    ),
 )
-_BUDGET = re.compile(r"(QOS|Assoc)(Grp|Max)(?!\w*Run)\w*(Minutes|Wall)\w*")
-"""Group minutes and group wall time are budgets: used up, they come back only as the usage decays."""
+"""Reasons of one kind by their words: the first that fits counts. Group minutes and group wall time are
+budgets: used up, they come back only as the usage decays."""
 _NOT_PERMITTED = re.compile(r"Job's[ _](account|QOS)[ _]not[ _]permitted[ _]")
 """`Job's account not permitted to use this partition (gpu allows a,b not c)`: slurmctld's own sentence."""
 _PBS_HELD = Reason(Wait.HELD, "held by its user", "qrls {id}")
@@ -80,20 +97,17 @@ def judge(reason: str, state: str = "PENDING") -> Reason:
     """What a waiting job's reason means; words nobody knows are taken to pass."""
     bare = reason.strip().strip("()")
     bare = bare.replace("_", " ") if bare.replace("_", " ") in _KNOWN else bare  # scontrol writes no spaces
-    if state == "SPECIAL_EXIT":
-        return Reason(Wait.NEVER, "it left with the special exit state, so Slurm holds it", _RELEASE)
+    if state in _OF_STATES:
+        return _OF_STATES[state]
     if bare in _KNOWN:
         return _KNOWN[bare]
     if state == "REQUEUE_HOLD":
         return Reason(Wait.HELD, "requeued and held", _RELEASE)
-    if _ONE_JOB.fullmatch(bare):
-        return Reason(Wait.NEVER, "it asks for more than its limit lets one job have", _LIMIT)
     if refused := _NOT_PERMITTED.match(bare):
         return _KNOWN["AccountNotAllowed" if refused[1] == "account" else "QOSNotAllowed"]
     if bare.startswith("Hold_Types "):
         return _PBS_HELD if bare == "Hold_Types u" else _PBS_KEPT
     if bare.lower().startswith("can never run"):
         return _PBS_NEVER
-    if _BUDGET.fullmatch(bare):
-        return Reason(Wait.NEVER, "the budget that its limit counts is used up", _LIMIT)
-    return Reason(Wait.PASSES)
+    like = (judged for pattern, judged in _LIKE if pattern.fullmatch(bare))
+    return next(like, Reason(Wait.PASSES))
