@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import sysconfig
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from watchdogd import command
 from watchdogd.actions import stackprobe, stackrequest, stacks
 from watchdogd.actions.stacks import Process
+from watchdogd.ourselves import python
 from watchdogd.slurm import fanout
 
 if TYPE_CHECKING:
@@ -134,10 +133,8 @@ def _here(live: LiveJob, wish: Wish, tool: str) -> tuple[list[Process], list[str
 
 
 def _probe(wish: Wish, tool: str, *whose: str) -> list[str]:
-    """The command for a node: this interpreter, and this watchdogd from where it lies."""
-    root = str(Path(__file__).resolve().parents[2])
-    start = f"import sys; sys.path.insert(0, {root!r}); from watchdogd.actions.stackprobe import main; main()"
+    """The command for a node."""
     deadline = max(wish.deadline - _STARTING, 1.0)
-    words = [sys.executable, "-c", start, *whose, "--py-spy", tool, "--samples", str(wish.samples)]
-    words += ["--every", str(wish.every), "--deadline", str(deadline)]
-    return [*words, "--native"] if wish.native else words
+    words = [*whose, "--py-spy", tool, "--samples", str(wish.samples), "--every", str(wish.every)]
+    words += ["--deadline", str(deadline), *(["--native"] if wish.native else [])]
+    return python("from watchdogd.actions.stackprobe import main; main()", *words)

@@ -20,6 +20,7 @@ from watchdogd.notify.claimed import Claimed
 from watchdogd.notify.claims import Claims
 from watchdogd.notify.leased import Leased
 from watchdogd.notify.outbox import Outbox
+from watchdogd.notify.threads import REMEMBERED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from watchdogd.engine.setup import Setup
     from watchdogd.home import Home
     from watchdogd.notify.notification import Notification
-
-REMEMBERED = 14 * 86400.0
-"""Seconds for which delivered messages are looked up again, so that later ones hang on their threads."""
 
 
 @dataclass(frozen=True, slots=True)

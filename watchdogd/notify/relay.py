@@ -12,6 +12,7 @@ from watchdogd.errors import DeliveryError, HistoryError
 from watchdogd.notify import channels
 from watchdogd.notify.claimed import Claimed
 from watchdogd.notify.outbox import Outbox
+from watchdogd.notify.threads import REMEMBERED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 log = logging.getLogger(__name__)
 
-REMEMBERED = 14 * 86400.0
-"""Seconds for which messages are looked up again, so that later ones hang on their threads."""
 FAREWELL = 20.0
 """Seconds for a message that is on its way at the end: a server's deadline and more."""
 

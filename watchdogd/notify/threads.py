@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from watchdogd.notify.notification import Message, Notification
 
+REMEMBERED = 14 * 86400.0
+"""Seconds for which delivered messages are looked up again, so that later ones hang on their threads."""
+
 KEPT = 2000
 """Threads of which a channel remembers the first message."""
 

@@ -263,6 +263,8 @@ _here = _Here()
 
 
 class _Http(HTTPConnection):
+    """A connection that this thread's deadline can end."""
+
     def _new_conn(self) -> socket.socket:
         return _here.deadline.watch(self, super()._new_conn())
 
@@ -271,13 +273,8 @@ class _Http(HTTPConnection):
         _acknowledge_at_once(self.sock)
 
 
-class _Https(HTTPSConnection):
-    def _new_conn(self) -> socket.socket:
-        return _here.deadline.watch(self, super()._new_conn())
-
-    def request(self, *args: Any, **options: Any) -> None:
-        super().request(*args, **options)
-        _acknowledge_at_once(self.sock)
+class _Https(_Http, HTTPSConnection):
+    """The same over TLS."""
 
 
 def _acknowledge_at_once(opened: socket.socket | None) -> None:

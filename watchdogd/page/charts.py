@@ -51,7 +51,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """How a plugin's metric is shown: title with unit; `each`: the factor, or its inverse where `rate`."""
+    """How a plugin's metric is shown. `rate`: what is shown is so much divided by it; 0: it itself."""
 
     group: str
     title: str

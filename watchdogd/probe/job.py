@@ -14,12 +14,12 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
 
 from watchdogd import command
+from watchdogd.ourselves import python
 from watchdogd.probe import family, files
 
 if TYPE_CHECKING:
@@ -132,10 +132,7 @@ def _argv(place: Place, words: Sequence[str]) -> list[str]:
 
 
 def _here(words: Sequence[str]) -> list[str]:
-    """This interpreter, and this watchdogd from where it lies."""
-    root = str(Path(__file__).resolve().parents[2])
-    start = f"import sys; sys.path.insert(0, {root!r}); from watchdogd.cli import main; sys.exit(main())"
-    return [sys.executable, "-c", start, "probe", *words]
+    return python("from watchdogd.cli import main; sys.exit(main())", "probe", *words)
 
 
 def _signalled(seconds: float) -> bool:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import psutil
 
 from watchdogd.draft import host
+from watchdogd.ourselves import python
 from watchdogd.probe import answers
 from watchdogd.probe.answers import Answers, Question, Sample
 from watchdogd.probe.nodedisk import disks
@@ -78,7 +77,4 @@ def _held(process: psutil.Process) -> Process | None:
 
 
 def _argv(job: str, paths: Sequence[str]) -> list[str]:
-    """This interpreter, and this watchdogd from where it lies."""
-    root = str(Path(__file__).resolve().parents[2])
-    start = f"import sys; sys.path.insert(0, {root!r}); from watchdogd.probe.node import tell"
-    return [sys.executable, "-c", f"{start}; tell(*sys.argv[1:])", job, *paths]
+    return python("from watchdogd.probe.node import tell; tell(*sys.argv[1:])", job, *paths)

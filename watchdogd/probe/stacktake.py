@@ -9,13 +9,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 from watchdogd import command
 from watchdogd.actions.stacktaking import py_spy
 from watchdogd.draft import replace
+from watchdogd.ourselves import python
 from watchdogd.place import file_name
 from watchdogd.probe import files
 
@@ -70,10 +69,9 @@ class Desk:
         return os.path.join(self.inbox, name)
 
     def _taken(self, tool: str) -> str:
-        root = str(Path(__file__).resolve().parents[2])
-        start = f"import sys; sys.path.insert(0, {root!r}); from watchdogd.actions.stackprobe import main"
         whose = ["--job", self.job] if os.environ.get("SLURM_JOB_ID") else ["--below", str(os.getsid(0))]
-        words = [sys.executable, "-c", f"{start}; main()", *whose, "--py-spy", tool]
+        words = [*whose, "--py-spy", tool]
         words += ["--samples", str(_SAMPLES), "--every", str(_APART), "--deadline", str(_DEADLINE - 3)]
         env = command.environment({"SLURMD_NODENAME": self.node})
-        return command.ask(words, deadline=_DEADLINE, env=env).output
+        argv = python("from watchdogd.actions.stackprobe import main; main()", *words)
+        return command.ask(argv, deadline=_DEADLINE, env=env).output

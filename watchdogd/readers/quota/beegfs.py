@@ -8,6 +8,7 @@ import json
 import re
 
 from watchdogd.errors import UnreadableError
+from watchdogd.readers.quota.firstline import first_line
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
 from watchdogd.readers.quota.size import amount, limit
 
@@ -29,8 +30,7 @@ def read_quotas(text: str, owner: str) -> list[Limit]:
             name, _, size, hard, files, files_hard = cells
             found += _pair(f"quota of {owner} {name}{pool}", (size, hard), (files, files_hard))
     if not found:
-        first = next((line.strip() for line in text.splitlines() if line.strip()), "no output")
-        raise UnreadableError(f"no answer of beegfs-ctl: '{first}'")
+        raise UnreadableError(f"no answer of beegfs-ctl: '{first_line(text)}'")
     return found
 
 
@@ -44,8 +44,7 @@ def read_usage(text: str) -> list[Limit]:
         if line.lstrip().startswith("{"):
             found += _of_object(line)
     if not found:
-        first = next((line.strip() for line in text.splitlines() if line.strip()), "no output")
-        raise UnreadableError(f"no answer of beegfs quota list-usage: '{first[:200]}'")
+        raise UnreadableError(f"no answer of beegfs quota list-usage: '{first_line(text)}'")
     return found
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from urllib.parse import unquote
 
 from watchdogd.errors import UnreadableError
+from watchdogd.readers.quota.firstline import first_line
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
 from watchdogd.readers.quota.size import amount, limit
 
@@ -25,8 +26,7 @@ def read_quotas(text: str, filesystem: str = "", fileset: str = "") -> list[Limi
     """
     rows = list(_machine(text) if ":HEADER:" in text else _table(text))
     if not rows and "HEADER" not in text and "Block Limits" not in text and "in_doubt" not in text:
-        first = next((line.strip() for line in text.splitlines() if line.strip()), "no output")
-        raise UnreadableError(f"no answer of mmlsquota: '{first}'")
+        raise UnreadableError(f"no answer of mmlsquota: '{first_line(text)}'")
     names = {limit.path for limit, _ in rows}
     wanted = filesystem if filesystem in names or len(names) > 1 else ""
     return [

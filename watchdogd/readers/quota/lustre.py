@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from watchdogd.errors import UnreadableError
+from watchdogd.readers.quota.firstline import first_line
 from watchdogd.readers.quota.size import amount
 
 _TARGET = re.compile(r"(\S+)_UUID\s+(.*?)\s+(\d+)%\s+(\S+)\[(MDT|OST):(\w+)\]")
@@ -29,8 +30,7 @@ def read_targets(text: str) -> list[Target]:
     Inactive targets have no figures and are left out. UnreadableError where no header stands.
     """
     if "UUID" not in text:
-        first = next((line.strip() for line in text.splitlines() if line.strip()), "no output")
-        raise UnreadableError(f"no answer of lfs df: '{first}'")
+        raise UnreadableError(f"no answer of lfs df: '{first_line(text)}'")
     bare, base = (1.0, 1000) if re.search(r"UUID\s+Inodes", text) else (1024.0, 1024)
     if re.search(r"UUID\s+bytes", text):
         bare = 1.0

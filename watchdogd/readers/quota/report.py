@@ -23,6 +23,7 @@ import re
 from typing import TYPE_CHECKING
 
 from watchdogd.errors import UnreadableError
+from watchdogd.readers.quota.firstline import first_line
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
 from watchdogd.readers.quota.size import amount, limit
 from watchdogd.readers.quota.table import limits_of
@@ -48,8 +49,7 @@ def read(text: str, *, now: float | None = None) -> list[Limit]:
     `now` tells a raw grace time (`repquota -p`) that ran out. UnreadableError with the offending line.
     """
     if not fits(text):
-        first = next((line.strip() for line in text.splitlines() if line.strip()), "no output")
-        raise UnreadableError(f"no report of quotas: '{first}'")
+        raise UnreadableError(f"no report of quotas: '{first_line(text)}'")
     found: list[Limit] = []
     owner = path = ""
     kinds: list[str] = []

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from watchdogd.errors import UnreadableError
+from watchdogd.readers.quota.firstline import first_line
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
 from watchdogd.readers.quota.size import amount, limit
 
@@ -66,8 +67,7 @@ def read_rows(text: str, *, now: float | None = None) -> list[Row]:
         elif line[0] in " \t/" and len(words) > 2:
             raise UnreadableError(f"a quota line cannot be read: '{line.strip()}'")
     if not reports:
-        first = next((line.strip() for line in text.splitlines() if line.strip()), "no output")
-        raise UnreadableError(f"no quota report: '{first}'")
+        raise UnreadableError(f"no quota report: '{first_line(text)}'")
     return rows
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from watchdogd.errors import UnreadableError
 from watchdogd.readers.quota import gpfs, report, table
+from watchdogd.readers.quota.firstline import first_line
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
 from watchdogd.readers.quota.size import amount, limit
 
@@ -62,8 +63,7 @@ def read_json(text: str, name: str) -> list[Limit]:
         rows += answer if isinstance(answer, list) else [answer]
     found = [one for row in rows if isinstance(row, dict) for one in _of_row(row, name)]
     if not is_json:
-        first = next((line.strip() for line in text.splitlines() if line.strip()), "no output")
-        raise UnreadableError(f"{name} printed no JSON, and there is no pattern: '{first[:200]}'")
+        raise UnreadableError(f"{name} printed no JSON, and there is no pattern: '{first_line(text)}'")
     if not found:
         raise UnreadableError(f"{name} printed none of {', '.join(KEYS)}: '{text.strip()[:200]}'")
     return found
@@ -123,6 +123,7 @@ def read_text(text: str, pattern: str, name: str) -> list[Limit]:
                 top = limit(groups.get(hard, ""), base=1000)
                 found.append(Limit(kind, whose, used=amount(groups[used], base=1000), hard=top, at=at))
     if not found:
-        first = next((line.strip() for line in text.splitlines() if line.strip()), "no output")
-        raise UnreadableError(f"pattern '{pattern}' matches nothing that {name} printed: '{first[:200]}'")
+        raise UnreadableError(
+            f"pattern '{pattern}' matches nothing that {name} printed: '{first_line(text)}'"
+        )
     return found

@@ -1,0 +1,10 @@
+"""What is quoted of an output that no reader understands."""
+
+from __future__ import annotations
+
+_LONGEST = 200
+
+
+def first_line(text: str) -> str:
+    """The first line that says something, 200 characters of it; `no output` where none does."""
+    return next((line.strip()[:_LONGEST] for line in text.splitlines() if line.strip()), "no output")
