@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 
+from watchdogd.errors import HomeError
+
+NO_HOME = "HOME is not set, and this machine knows no folder of this user"
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-~")
 
 
 def home_folder(option: str | None) -> str:
-    """`--home`, else $WATCHDOGD_HOME, else ~/.watchdogd, absolute; it need not exist."""
-    chosen = option or os.environ.get("WATCHDOGD_HOME") or "~/.watchdogd"
-    return os.path.abspath(os.path.expanduser(chosen))
+    """`--home`, else $WATCHDOGD_HOME, else ~/.watchdogd, absolute; it need not exist. HomeError."""
+    chosen = os.path.expanduser(option or os.environ.get("WATCHDOGD_HOME") or "~/.watchdogd")
+    if chosen.startswith("~/"):
+        raise HomeError(f"{NO_HOME}: say --home DIR, or set WATCHDOGD_HOME")
+    return os.path.abspath(chosen)
 
 
 def file_name(name: str) -> str:

@@ -59,7 +59,7 @@ class Secret:
             return value
         if self.path:
             try:
-                value = read_plain(Path(self.path).expanduser()).strip()
+                value = read_plain(Path(os.path.expanduser(self.path))).strip()
             except OSError as error:
                 raise ConfigError(f"secret file {self.path} cannot be read: {error.strerror}") from None
             except UnicodeDecodeError:
@@ -126,6 +126,8 @@ def withhold(home: Home) -> None:
 def exposed(secrets: Iterable[tuple[str, Secret]], group: int | None) -> tuple[str, ...]:
     """A line for each secret, with its key, whose file others can read than its owner and `group`."""
     found = (
-        (key, trust.exposed(Path(secret.path).expanduser(), group)) for key, secret in secrets if secret.path
+        (key, trust.exposed(Path(os.path.expanduser(secret.path)), group))
+        for key, secret in secrets
+        if secret.path
     )
     return tuple(f"{key}: secret file {reason}" for key, reason in found if reason)

@@ -123,7 +123,7 @@ def press(switch: Switch, touch: Touch) -> Touch | None:
     raise SwitchError(f"{switch.path} is a symbolic link that leads nowhere: remove it, then set the switch")
 
 
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def _mode(switch: Switch) -> int:

@@ -16,7 +16,7 @@ from pydantic import (
     ValidationInfo,
 )
 
-from watchdogd.place import file_name
+from watchdogd.place import NO_HOME, file_name
 from watchdogd.secret import Secret
 from watchdogd.units import Duration
 
@@ -111,7 +111,9 @@ def _expand(value: object) -> object:
         raise ValueError("a path has no NUL character in it")
     expanded = os.path.expandvars(os.path.expanduser(value))
     if expanded.startswith("~"):
-        raise ValueError(f"'{value}': there is no user '{expanded[1:].partition('/')[0]}' on this machine")
+        user = expanded[1:].partition("/")[0]
+        known = f"there is no user '{user}' on this machine" if user else f"{NO_HOME}: write the path out"
+        raise ValueError(f"'{value}': {known}")
     left = re.search(r"\$(\w+|\{[^}]*\})", expanded)
     if left:
         raise ValueError(f"'{value}': the variable {left[0]} is not set: export it, or write the path out")

@@ -10,6 +10,9 @@ import os
 import queue
 from typing import TYPE_CHECKING, Any
 
+from watchdogd import shortage
+from watchdogd.errors import StalledError
+
 if TYPE_CHECKING:
     from watchdogd.home import Home
 
@@ -58,7 +61,7 @@ class _Rotating(logging.handlers.RotatingFileHandler):
 
 
 def begin(home: Home) -> None:
-    """Send what the program logs to home/logs/daemon.log, from INFO up."""
+    """Send what the program logs to home/logs/daemon.log, from INFO up. StalledError: it gets no thread."""
     lines: queue.Queue[logging.LogRecord] = queue.Queue(WAITING)
     handler = _Rotating(
         home.logs / "daemon.log", maxBytes=SIZE, backupCount=COUNT, encoding="utf-8", delay=True
@@ -67,11 +70,14 @@ def begin(home: Home) -> None:
     with contextlib.suppress(OSError):  # where there is none, or it is a colleague's
         (home.logs / "link.log").chmod(home.file_mode)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    listener = logging.handlers.QueueListener(lines, handler)
-    listener.start()
-    atexit.register(listener.stop)
     root = logging.getLogger()
     root.addHandler(_Forgetful(lines))
     root.setLevel(logging.INFO)
     for chatty in ("apscheduler", "alembic"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
+    listener = logging.handlers.QueueListener(lines, handler)
+    try:
+        listener.start()
+    except (RuntimeError, MemoryError):
+        raise StalledError(f"no log can be kept: {shortage.of_thread()}") from None
+    atexit.register(listener.stop)

@@ -191,7 +191,7 @@ class Schedule:
     def _order(self, turn: _Turn, pause: float = 0.0) -> None:
         """Have it done in so many seconds."""
         turn.due = time.monotonic() + pause
-        when = DateTrigger(datetime.fromtimestamp(time.time() + pause, UTC))
+        when = DateTrigger(datetime.fromtimestamp(time.time() + pause, UTC), timezone=UTC)  # TZ may be odd
         step = partial(self._step, turn)
         self._scheduler.add_job(step, when, id=turn.name, executor=turn.executor, replace_existing=True)
 

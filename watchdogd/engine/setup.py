@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import shlex
 import shutil
 import socket
@@ -188,7 +189,7 @@ def _route(ground: str, checks: Iterable[Check], config: Config) -> Route:
 
 def _command(home: Home) -> str:
     """How the verbs are called for this home: by name alone where it is everybody's default."""
-    default = Path("~/.watchdogd").expanduser()
+    default = Path(os.path.expanduser("~/.watchdogd"))  # Path's own raises where a user has no folder
     return "watchdogd" if home.path == default else f"watchdogd --home {shlex.quote(str(home.path))}"
 
 
