@@ -327,6 +327,23 @@ def test_of_a_line_without_an_end_only_what_is_new_is_read(training: Training) -
     assert training.look()[""].metrics["progress"].value == 8
 
 
+def test_batches_that_begin_anew_with_each_epoch_are_no_hang(training: Training) -> None:
+    """The first report of an epoch is far from 0: it looks like a run that repeats itself."""
+    for epoch in range(6):
+        for batch in range(100, 600, 100):
+            training.now += 7 * MINUTE
+            training.write(f"[Epoch {epoch}, Batch {batch}] loss: 0.5\n")
+            assert training.state() is Status.OK, (epoch, batch)
+    assert training.look()[""].summary.startswith("epoch 5, step 500 0s ago")
+
+
+def test_how_long_a_batch_takes_is_no_progress(training: Training) -> None:
+    for batch in range(200, 6000, 200):
+        training.now += 7 * MINUTE
+        training.write(f"| epoch   1 | {batch:5d}/ 8000 batches | ms/batch 35.{batch % 7} | loss  5.12 |\n")
+        assert training.state() is Status.OK, batch
+
+
 def test_a_bar_without_a_total_is_told_as_epoch_and_batch(training: Training) -> None:
     for rank in (1, 0):
         for step in (20, 30 - 5 * rank):

@@ -97,14 +97,27 @@ LINES = [
     (" 41/600 ━━━━━━━━━━━━━━━━━━━━ 1:02 9ms/step - accuracy: 0.5 - loss: 0.75", "bar of 600", 41, 0.75),
     (" 42/600 ━━━━━━━━━━━━━━━━━━━━ 13s 24ms/step - loss: 0.75", "bar of 600", 42, 0.75),
     ("step 12 done, loss=0.5", "step", 12, 0.5),
+    ("[Epoch 3, Batch 200] loss: 0.5", "step of each epoch", 3e9 + 200, 0.5),
+    ('{"epoch": 3, "step": 40, "loss": 0.5}', "step of each epoch", 3e9 + 40, 0.5),
+    ("| epoch   2 |   400/ 3000 batches | lr 5.00 | ms/batch 35.25 | loss  5.12", "batch", 6400, 5.12),
+    ("12.5 ms/batch 35.25 | 0.3 s/step 7 | per step 0.5 | step 90 | loss 5.5", "step", 90, 5.5),
+    ("ms/batch 35.25, loss 5.5", None, None, 5.5),
+    ("Iteration 1,200 of 50,000: loss 2.5", "step", 1200, 2.5),
+    ("step       7/19560 | loss 6.5 (+0.12z)", "step", 7, 6.5),
+    ("step 1,200,000, loss 2.5", "step", 1_200_000, 2.5),
     ('{"step": 70, "loss": 2.25}', "step", 70, 2.25),
     ('{"current_steps": 15, "total_steps": 300, "loss": 1.75}', "step", 15, 1.75),
-    ("Epoch [2/9], Step [40/700], Loss: 0.25", "step", 40, 0.25),
+    ("Epoch [2/9], Step [40/700], Loss: 0.25", "step of each epoch", 2e9 + 40, 0.25),
     ("Epoch: [3][  20/400]  Time 0.2 (0.3)  Loss 5.5e+00 (6.0e+00)", "batch", 1220, 5.5),
     ("Train: 4 [  50/1251 (  4%)]  Loss: 6.51 (6.70)  Time: 0.4s", "batch", 5054, 6.51),
     ("Epoch(train)  [2][  30/500]  lr: 1e-3  time: 0.4  loss: 0.75", "batch", 1030, 0.75),
     (" eta: 1:02:03  iter: 59  total_loss: 4.5  loss_cls: 1.5", "step", 59, 4.5),
-    ("Epoch 4 | iter 25 step 5 | loss train: 3.5, val: n/a | iter time: 99.5 ms", "step", 25, 3.5),
+    (
+        "Epoch 4 | iter 25 step 5 | loss train: 3.5, val: n/a | iter time: 99.5 ms",
+        "step of each epoch",
+        4e9 + 25,
+        3.5,
+    ),
     ("30/600 [=>............................] - ETA: 9:59 - loss: 0.5", "bar of 600", 30, 0.5),
     (" samples/sec: 31.5 | iteration     20/   900 | lm_loss: 6.5E+00 |", "iteration", 20, 6.5),
     ("iteration: 8 / 90  Loss: 3.25", "step", 8, 3.25),
@@ -113,7 +126,7 @@ LINES = [
     (
         "Epoch 3: |          | 20it [01:02, 3.10it/s, v_num=2, train_loss=2.25]",
         "batch of each epoch",
-        3000020,
+        3_000_000_020,
         2.25,
     ),
 ]
@@ -229,7 +242,7 @@ def test_progress_is_told_in_the_words_of_the_log() -> None:
     assert words("iteration", 12, 2_500_000) == "iteration 12/2500000"
     assert words("bar of 600", 30, 600) == "30/600"
     assert words("epoch", 0.37) == "epoch 0.37"
-    assert words("batch of each epoch", 3_000_020) == "epoch 3, batch 20"
+    assert words("batch of each epoch", 3_000_000_020) == "epoch 3, batch 20"
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def _plain(match: re.Match[str]) -> tuple[float, float | None]:
 
 
 def _of_epoch(match: re.Match[str]) -> tuple[float, float | None]:
-    """A counter that begins anew with each epoch; where no total is known an epoch counts as a million."""
+    """A counter that begins anew with each epoch; where no total is known, an epoch counts _EPOCH."""
     total = _float(match[3]) if match[3] else _EPOCH
     return _float(match[1]) * total + _float(match[2]), None
 
@@ -101,6 +101,7 @@ FORMATS = (
     _format("iter", "Iter(train)", r"Iter\(train\)\s+\[\s*(\d+)/(\d+)\]"),
     _format("batch", "Epoch: [", r"Epoch: \[(\d+)\]\s*\[\s*(\d+)/(\d+)\]", _of_epoch),
     _format("batch", "Epoch: ", r"Epoch: (\d+) \[ *(\d+)/(\d+) \(", _of_epoch),
+    _format("batch", " batches", r"epoch +(\d+) \| +(\d+)/ *(\d+) batches", _of_epoch),
     _format("batch", "Train: ", r"Train: (\d+) \[\s*(\d+)/(\d+) \(", _of_epoch),
     _format("step", "step_i:", r"step_i: (\d+)"),
     _format("step", "Steps:", r"Steps:(?<!\wSteps:) ?(\d+)/(\d+)"),
@@ -108,7 +109,7 @@ FORMATS = (
     _format("batch", "Epoch ", rf"Epoch (\d+):{_BAR_EPOCH}(?<![\d.])(\d+)(?:/(\d+)|it) \[", _of_epoch),
     _format("epoch", "'epoch'", r"loss'(?:(?!loss').)*'epoch': '?(\d+(?:\.\d+)?)"),
 )
-_EPOCH = 1e6
+_EPOCH = 1e9
 _OF_EACH_EPOCH = " of each epoch"
 _BAR_SERIES = "bar of "
 _BAR = re.compile(
@@ -117,9 +118,12 @@ _BAR = re.compile(
 _ENDLESS_BAR = re.compile(r"(?<![\w./])(\d+)it \[\d+:\d\d")
 _ANY_WORDS = ("step", "iter", "batch", "update")
 _ANY = re.compile(
-    r"(?:global[_ ]step|iteration|iter|step|update|batch)['\"]?[\s:=#\[]{0,4}(\d+)"
-    r"(?:\s*/\s*(\d+))?(?![\d.]*[a-z])"
+    r"(?:global[_ ]step|iteration|iter|step|update|batch)['\"]?[\s:=#\[]{0,8}"
+    r"(\d{1,3}(?:,\d{3})+(?!,?\d)|\d+(?!\d*,\d{3}(?!\d)))(?:\s*/\s*(\d+))?(?![\d.]*[a-z])"
 )
+_RATE_OF = re.compile(r"(?:\b(?:ms|s|secs?|seconds?|time|tokens?|samples?)/|\bper[ _])$")
+"""What stands before `batch 35.33` where that is no count: `ms/batch`, `s/step`, `per step`."""
+_IN_EPOCH = re.compile(r"(?<!\w)(?<!per )epoch['\"]?[\s:=#\[]{0,4}(\d+)")
 _BARS = Format(_BAR_SERIES, "", _BAR, _plain)
 _ENDLESS_BARS = Format("iteration of a bar", "", _ENDLESS_BAR, _plain)
 _COUNTERS = Format("step", "", _ANY, _plain)
@@ -196,6 +200,8 @@ def reported(text: str, spot: Spot) -> Report:
     match = form.pattern.match(text.lower() if form is _COUNTERS else text, spot.start)
     assert match is not None
     number, total = form.read(match)
+    if form is _COUNTERS and (epoch := _IN_EPOCH.search(text.lower())):
+        return Report(f"{form.series}{_OF_EACH_EPOCH}", float(epoch[1]) * _EPOCH + number)
     if form is _BARS:
         return Report(f"{_BAR_SERIES}{match[2]}", number, total)
     mark = float(crc32(text[spot.start :].encode())) if form.needle == "'epoch'" else 0.0
@@ -205,12 +211,15 @@ def reported(text: str, spot: Spot) -> Report:
 
 def _any_counter(text: str, known: Vocabulary) -> Spot | None:
     """`step 12`, `iter: 7/90`, `batch=3`: what a training that somebody wrote himself says."""
-    match = _ANY.search(text) if known.counters else None
-    if not match or text[match.start() - 1 : match.start()].isalnum():
+    if not known.counters or any(map(text.__contains__, known.no_progress)):
         return None
-    if known.no_progress and any(map(text.__contains__, known.no_progress)):
-        return None
-    return Spot(_COUNTERS, match.start())
+    return next((Spot(_COUNTERS, each.start()) for each in _ANY.finditer(text) if _counts(text, each)), None)
+
+
+def _counts(text: str, match: re.Match[str]) -> bool:
+    """Whether it is a count: a word of its own, and no time or rate of one."""
+    before = text[max(match.start() - 10, 0) : match.start()]
+    return not before[-1:].isalnum() and not _RATE_OF.search(before)
 
 
 @lru_cache(maxsize=256)
