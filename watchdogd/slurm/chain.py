@@ -25,6 +25,8 @@ TELL_AFTER = 120.0
 """Seconds without a successor after which that is told; sooner where the link ends soon."""
 SOON = 900.0
 _CALM, _QUICK, _LET_GO = 300.0, 15.0, 10.0
+_UNTOLD = 86400.0
+"""The walltime of a link, in seconds, as long as the queue does not tell it."""
 
 log = logging.getLogger(__name__)
 
@@ -180,14 +182,14 @@ class Chain:
 
     def _form(self, now: float) -> link.Form:
         wish, walltime = link.remembered(self._home)
-        walltime = walltime or (self._me.time_limit if self._me else None) or LONGEST
+        walltime = walltime or self._limit or LONGEST
         return link.form(self._home, self._config, wish, walltime, self._shortest(walltime, now))
 
     def _shortest(self, walltime: float, now: float) -> float:
         """What Slurm may cut the successor to, which is to start when this link has its margin left."""
         if self._shortened:
             return maintenance.LEAST if walltime > maintenance.LEAST else 0.0
-        mine = (self._me.time_limit if self._me else None) or walltime
+        mine = self._limit or walltime
         left = self._left(now) - margin(mine)
         return maintenance.shortest(walltime, now + (left if 0 < left < mine else 0.0))
 
@@ -195,35 +197,40 @@ class Chain:
         """Seconds until this link ends, as far as is known."""
         return self._me.ends_at - now if self._me and self._me.ends_at else float("inf")
 
+    @property
+    def _limit(self) -> float | None:
+        """The walltime of this link, as the queue told it."""
+        return self._me.time_limit if self._me else None
+
     def _interval(self, now: float) -> float:
         """Seconds until the next look where all is well: closer together towards the end of the link."""
-        walltime = (self._me.time_limit if self._me else None) or 86400.0
+        walltime = self._limit or _UNTOLD
         near = self._left(now) < 2 * margin(walltime)
         return max(min(_CALM, walltime / 20, 60.0 if near else _CALM), _QUICK)
 
     def _troubles(self, now: float) -> list[str]:
         left = self._left(now)
         ends = f"this link ends at {iso(now + left)}, in {format_duration(left)}" if left < 1e9 else ""
-        if self._successor is None and self._bare_since is not None:
-            if now - self._bare_since >= self._patience(left):
-                why = self._trouble or "it was submitted, but is not in the queue"
-                return ["; ".join(filter(None, [f"no successor waits: {why}", ends]))]
-            return []
-        if self._successor is None or not self._successor.waiting:
-            return []
-        never = links.blocked(self._successor)
-        if never:
-            return ["; ".join(filter(None, [never, ends]))]
-        walltime = (self._me.time_limit if self._me else None) or 86400.0
-        limited = links.limited(self._successor) if left < margin(walltime) else ""
-        if limited:
-            return ["; ".join(filter(None, [limited, ends]))]
-        if left < margin(walltime) / 3:
-            reason = self._successor.reason or "no reason given"
-            return [
-                f"the successor, job {self._successor.raw_id}, still waits ({reason}); {ends}: a gap is near"
-            ]
+        heir = self._successor
+        why = self._unfollowed(now, left) if heir is None else self._held_up(heir, left)
+        if why:
+            return ["; ".join(filter(None, [why, ends]))]
+        if heir and heir.waiting and left < margin(self._limit or _UNTOLD) / 3:
+            reason = heir.reason or "no reason given"
+            return [f"the successor, job {heir.raw_id}, still waits ({reason}); {ends}: a gap is near"]
         return []
+
+    def _unfollowed(self, now: float, left: float) -> str:
+        """Why no successor is seen, once that is a trouble; else empty."""
+        if self._bare_since is None or now - self._bare_since < self._patience(left):
+            return ""
+        return f"no successor waits: {self._trouble or 'it was submitted, but is not in the queue'}"
+
+    def _held_up(self, heir: Job, left: float) -> str:
+        """Why the successor will not start by itself or, near the end, what it waits for; else empty."""
+        never = links.blocked(heir)
+        near = left < margin(self._limit or _UNTOLD)
+        return never or (links.limited(heir) if near else "")
 
     def _patience(self, left: float) -> float:
         """Seconds for which it is no trouble that no successor is seen: one that was just submitted shows at
