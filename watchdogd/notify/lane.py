@@ -11,6 +11,7 @@ from watchdogd.clock import Moment
 from watchdogd.errors import DeliveryError
 from watchdogd.notify.desk import Trouble
 from watchdogd.notify.herald import Herald
+from watchdogd.notify.outcomes import Outcomes
 from watchdogd.notify.queue import Queue
 from watchdogd.notify.retry import Health, after_failure, after_success, next_step, timely
 from watchdogd.notify.sender import TakenError
@@ -26,17 +27,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-BATCH = 50
-"""Outcomes that are marked in one transaction while a storm goes out; else each is marked at once."""
-
 STORM = 20
 """Messages ready to go from which on it is a storm."""
 
 TAKEN_AGAIN = 1.0
 """Seconds until it is looked at again what somebody else is just sending."""
-
-SETTLE_AGAIN = 5.0
-"""Seconds until outcomes that could not be stored are tried again."""
 
 
 class Lane:
@@ -71,8 +66,7 @@ class Lane:
         self._threads = Threads()
         self._failing: set[str] = set()
         self._learned: list[Delivered] = []
-        self._outcomes: list[Notification] = []
-        self._settle_at = 0.0
+        self._outcomes = Outcomes(desk)
 
     def add(self, notifications: Iterable[Notification]) -> None:
         """Take these on."""
@@ -148,13 +142,12 @@ class Lane:
         if self._health.broken(now, self._policy):
             self._tell_broken(now)
             self._divert(now)
-        self._settle(now)
+        self._outcomes.settle(now, storm=self._opens_at <= now and self._queue.ready() >= STORM)
         return self._next_time(now)
 
     def flush(self) -> None:
         """Mark what is not marked yet, storm or not."""
-        if self._outcomes and self._desk.settle(self._outcomes):
-            self._outcomes = []
+        self._outcomes.flush()
 
     def _now(self) -> float:
         """The time. Where the clock was set, all that is remembered is moved with it: what has waited for a
@@ -166,7 +159,7 @@ class Lane:
                 self._queue.shift(jump)
                 self._health = self._health.shifted(jump)
                 self._next_slot += jump
-                self._settle_at += jump
+                self._outcomes.shift(jump)
                 self._herald.shift(jump)
             return self._looked.wall
 
@@ -252,7 +245,7 @@ class Lane:
                     self._queue.step_aside(step)
                 else:
                     self._queue.refused(step)
-            self._outcomes.append(step)
+            self._outcomes.add([step])
             return
         self._finish([step])
         if step.state == "sent":
@@ -268,7 +261,7 @@ class Lane:
         with self._lock:
             for outcome in outcomes:
                 self._queue.done(outcome)
-        self._outcomes += outcomes
+        self._outcomes.add(outcomes)
         for outcome in outcomes:
             self.remember(outcome)
 
@@ -293,21 +286,12 @@ class Lane:
             waiting = [each for each in self._queue if not each.message.quiet]
         if waiting and self._health.rests_until > now:
             diverted = self._desk.divert(self.channel, waiting)
-            gone = {each.key for each in diverted}
-            self._outcomes = [each for each in self._outcomes if each.key not in gone]
+            self._outcomes.drop({each.key for each in diverted})
             with self._lock:
                 for each in diverted:
                     self._queue.done(each)
             for each in diverted:
                 self.remember(each)
-
-    def _settle(self, now: float) -> None:
-        """Mark outcomes: each at once, in a storm many together, after a failure of the store later."""
-        storm = self._opens_at <= now and self._queue.ready() >= STORM and len(self._outcomes) < BATCH
-        if not self._outcomes or storm or now < self._settle_at:
-            return
-        self.flush()
-        self._settle_at = now + SETTLE_AGAIN if self._outcomes else 0.0
 
     def _next_time(self, now: float) -> float:
         health, policy = self._health, self._policy
@@ -318,6 +302,6 @@ class Lane:
             times.append(max(turn, self._opens_at))
         if health.since is not None and now < health.since + policy.patience:
             times.append(health.since + policy.patience)
-        if self._outcomes:
-            times.append(self._settle_at)
+        if (due := self._outcomes.due) is not None:
+            times.append(due)
         return min(times)
