@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -60,6 +61,19 @@ def test_what_a_command_says_between_two_looks_at_it_is_heard(monkeypatch: pytes
 
     monkeypatch.setattr(Child, "poll", poll)
     assert ask(["sh", "-c", "sleep 1; echo said"], deadline=120).output == "said\n"
+
+
+def test_all_is_heard_also_where_the_kernel_cannot_tell_of_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["sh", "-c", "seq 100000; echo bad >&2; exit 2"]  # more than a pipe holds
+    here = ask(words, deadline=60)
+
+    def unknown(_pid: int) -> int:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(os, "pidfd_open", unknown)
+    there = ask(words, deadline=60)
+    for told in (here, there):
+        assert (told.exit_code, told.output.split()[-1], told.errors) == (2, "100000", "bad\n")
 
 
 def test_output_is_bounded() -> None:

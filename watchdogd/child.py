@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import select
 import signal
 import time
 from functools import cache
@@ -70,6 +71,20 @@ class Child:
             else:
                 self.returncode = os.waitstatus_to_exitcode(status) if pid else None
         return self.returncode
+
+    def rest(self, seconds: float) -> None:
+        """Sleep until it ends, so many seconds at most; not at all where the kernel cannot tell of its end
+        (before Linux 5.3)."""
+        try:
+            end = os.pidfd_open(self.pid)
+        except OSError:
+            return
+        try:
+            poller = select.poll()
+            poller.register(end, select.POLLIN)
+            poller.poll(seconds * 1000)
+        finally:
+            os.close(end)
 
     def full(self) -> None:
         """It is fed no more."""

@@ -123,9 +123,9 @@ def answer(call: Call) -> Reply:
 
 def _run(call: Call) -> tuple[Any, str | None]:
     """What came of it, and the plugin's memory where it changed."""
-    if call.source not in _functions:
-        _functions[call.source] = getattr(load(call.source.module), call.source.attribute)
-    function = _functions[call.source]
+    function = _functions.get(call.source)
+    if function is None:
+        function = _functions[call.source] = getattr(load(call.source.module), call.source.attribute)
     if not isinstance(function, Plugin):
         return function(**call.parameters), None
     memory = json.loads(call.memory) if "memory" in function.wants else None
