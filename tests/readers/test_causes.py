@@ -39,6 +39,8 @@ CASES = [
         "slurmstepd: error: Detected 2 oom_kill events in StepId=77.0. Some of the step tasks have been OOM Killed.",
         "host out of memory",
     ),
+    ("srun: error: nid07: task 12: Out Of Memory", "host out of memory on rank 12 on node nid07"),
+    ("srun: error: nid07: tasks 8-15: Out Of Memory", "host out of memory on node nid07"),
     ("[nid01:317] Signal: Segmentation fault (11)", "segmentation fault on nid01:317"),
     (
         "socket.cpp: [c10d] connect to 10.3.0.7:29500 failed: No route to host",

@@ -97,6 +97,7 @@ KINDS = (
         "term_memlimit",
         "exceeded job memory limit",
     ),
+    _kind("host out of memory", 1, "out of memory", only=_OF_A_TASK + "Out Of Memory"),
     _kind("memory could not be allocated", 2, "std::bad_alloc", "cannot allocate memory"),
     _kind("illegal memory access on the GPU", 1, "illegal memory access"),
     _kind("bus error (shared memory)", 1, "bus error", "sigbus", "out of shared memory"),
