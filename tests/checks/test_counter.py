@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from watchdogd.checks.counter import Counter, advance
+from watchdogd.checks.counter import Counter, advance, begin_epoch
 from watchdogd.readers.trainlog import Report
 
 
@@ -54,3 +54,41 @@ def test_many_series_are_bounded() -> None:
     for name in range(100):
         feed(counter, 1, series=f"bar of {name}")
     assert len(counter) <= 16
+
+
+def test_a_count_that_has_no_room_for_one_more_step_was_full() -> None:
+    """Reports every 50 of 505: the last of an epoch is 500, the first 50."""
+    counter: Counter = {}
+    reports = [Report("iter", number, 505) for _ in range(6) for number in range(50, 501, 50)]
+    assert all(advance(counter, report) for report in reports)
+
+
+def test_a_crash_loop_near_the_end_of_all_steps_is_no_progress() -> None:
+    counter: Counter = {}
+    reports = [Report("iter", number, 90000) for _ in range(6) for number in range(88000, 89500, 10)]
+    assert sum(advance(counter, report) for report in reports) == 300
+
+
+def test_a_new_epoch_lets_what_is_counted_in_it_begin_anew() -> None:
+    counter: Counter = {}
+    seen = []
+    for epoch in range(1, 7):
+        begin_epoch(counter, epoch)
+        seen += [advance(counter, Report("step", number)) for number in range(100, 501, 100)]
+    assert all(seen)
+
+
+def test_epochs_that_are_repeated_by_a_crash_loop_are_no_progress() -> None:
+    counter: Counter = {}
+    seen = []
+    for _ in range(9):
+        for epoch in (1, 2, 3):
+            begin_epoch(counter, epoch)
+            seen += [advance(counter, Report("step", number)) for number in range(100, 501, 100)]
+    assert not any(seen[35:])
+
+
+def test_what_an_earlier_version_remembered_is_read() -> None:
+    counter: Counter = {"step": [500, 500, 0, 0.0]}
+    assert advance(counter, Report("step", 600))
+    assert counter["step"] == [600, 600, 0, 0.0, 100]

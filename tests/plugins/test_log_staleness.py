@@ -337,6 +337,15 @@ def test_batches_that_begin_anew_with_each_epoch_are_no_hang(training: Training)
     assert training.look()[""].summary.startswith("epoch 5, step 500 0s ago")
 
 
+def test_batches_below_the_line_of_their_epoch_are_no_hang(training: Training) -> None:
+    for epoch in range(1, 7):
+        training.write(f"=== Epoch {epoch} ===\n")
+        for batch in range(100, 600, 100):
+            training.now += 7 * MINUTE
+            training.write(f"step {batch} loss 0.5\n")
+            assert training.state() is Status.OK, (epoch, batch)
+
+
 def test_how_long_a_batch_takes_is_no_progress(training: Training) -> None:
     for batch in range(200, 6000, 200):
         training.now += 7 * MINUTE

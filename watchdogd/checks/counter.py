@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from watchdogd.readers.trainlog import Report
+from watchdogd.readers.trainlog import Report
 
 _SERIES = 16
+_EPOCH_LINE = "epoch of a line"
 _EPOCH_SHARE = 0.01
 _EPOCH_START = 10.0
 
 Counter = dict[str, list[float]]
-"""Of each series: [present number, record, falls since the record, mark of the last report]."""
+"""Of each series: [present number, record, falls since the record, mark of the last report, last step up]."""
 
 
 def advance(counter: Counter, report: Report) -> bool:
@@ -26,25 +24,33 @@ def advance(counter: Counter, report: Report) -> bool:
     if series is None:
         while len(counter) >= _SERIES:
             counter.pop(next(iter(counter)))
-        counter[report.series] = [report.number, report.number, 0, report.mark]
+        counter[report.series] = [report.number, report.number, 0, report.mark, 0]
         return True
-    present, record, falls, mark = series
+    present, record, falls, mark, *before = series  # an earlier version kept no step
     series[3] = report.mark
     if report.number > present:
-        series[0] = report.number
+        series[0], series[4:] = report.number, [report.number - present]
         if report.number > record:
             series[1:3] = [report.number, 0]
         return True
     if report.number == present:
         return report.mark != mark
-    anew = _anew(report, present, record)
+    anew = _anew(report, present, record, step=before[0] if before else 0)
     if not anew and falls:
         return False
     series[0], series[2] = report.number, falls if anew else falls + 1
     return True
 
 
-def _anew(report: Report, present: float, record: float) -> bool:
-    """Whether it begins again, as an epoch does, or a bar that was full."""
-    full = report.total is not None and present >= report.total
+def begin_epoch(counter: Counter, epoch: float) -> None:
+    """A line names an epoch: where that is another one than before, what is counted in it begins anew."""
+    known = _EPOCH_LINE in counter
+    if advance(counter, Report(_EPOCH_LINE, epoch)) and known:
+        for series in (each for name, each in counter.items() if name != _EPOCH_LINE):
+            series[0] = -1.0
+
+
+def _anew(report: Report, present: float, record: float, step: float) -> bool:
+    """Whether it begins again, as an epoch does, or a bar that was full: one more step had no room in it."""
+    full = report.total is not None and present + step >= report.total
     return full or report.number <= max(_EPOCH_START, _EPOCH_SHARE * record) < record

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.checks import level, numbers, stopped, wanted
-from watchdogd.checks.counter import advance
+from watchdogd.checks.counter import advance, begin_epoch
 from watchdogd.readers import causes, logtail, peers, spinner, trainlog
 from watchdogd.readers.lines import SHOWN_AT_MOST, Line, read_lines
 from watchdogd.readers.shape import shape_of
@@ -131,11 +131,13 @@ def _take_lines(lines: list[Line], wishes: Wanted, memory: dict[str, Any], at: f
     whole = "\n".join(line.text for line in lines)
     low = whole.lower()
     known, wishes = trainlog.vocabulary(whole, low), wanted.possible(wishes, low)
-    heeding, steps, last = wanted.heeds(wishes), 0, 0
+    heeding, epochs, steps, last = wanted.heeds(wishes), "epoch" in low, 0, 0
     for index, line in enumerate(lines):
         text = trainlog.latest(line, pattern, known)
         if heeding:
             wanted.note(text, wishes, memory, at)
+        if epochs and (epoch := trainlog.epoch_of(text)) is not None:
+            begin_epoch(counter, epoch)
         shape = shape_of(text, known)
         report = trainlog.progress_by(pattern, text) if pattern else shape.report(text)
         if line.rank:

@@ -194,14 +194,20 @@ def spot_of(text: str, known: Vocabulary = ANYTHING) -> Spot | None:
     return _any_counter(text.lower(), known)
 
 
+def epoch_of(text: str) -> float | None:
+    """The epoch that a line names: `Epoch 3/10`, `epoch=3`; None where it names none."""
+    match = _IN_EPOCH.search(text.lower())
+    return float(match[1]) if match else None
+
+
 def reported(text: str, spot: Spot) -> Report:
     """What a line says at a spot that was found in it, or in another one of its shape."""
     form = spot.form
     match = form.pattern.match(text.lower() if form is _COUNTERS else text, spot.start)
     assert match is not None
     number, total = form.read(match)
-    if form is _COUNTERS and (epoch := _IN_EPOCH.search(text.lower())):
-        return Report(f"{form.series}{_OF_EACH_EPOCH}", float(epoch[1]) * _EPOCH + number)
+    if form is _COUNTERS and (epoch := epoch_of(text)) is not None:
+        return Report(f"{form.series}{_OF_EACH_EPOCH}", epoch * _EPOCH + number)
     if form is _BARS:
         return Report(f"{_BAR_SERIES}{match[2]}", number, total)
     mark = float(crc32(text[spot.start :].encode())) if form.needle == "'epoch'" else 0.0
