@@ -9,6 +9,7 @@ import pytest
 
 from tests.notify.values import NOON, letter, message
 from watchdogd.errors import DeliveryError
+from watchdogd.home import Home
 from watchdogd.notify.console import Console
 from watchdogd.notify.statuslog import Statuslog
 from watchdogd.units import iso
@@ -54,7 +55,7 @@ def test_a_full_disk_behind_the_console_is_a_failed_delivery() -> None:
 
 def test_the_status_log_grows_by_one_line_a_message(tmp_path: Path) -> None:
     path = tmp_path / "status.log"
-    log = Statuslog(str(path))
+    log = Statuslog(str(path), Home(tmp_path / "home"))
     log.send(letter(), ())
     path.rename(tmp_path / "status.log.1")
     log.send(replace(letter(), message=message(headline="[OK] a: b\nforged line \x1b[31m")), ())
@@ -64,13 +65,13 @@ def test_the_status_log_grows_by_one_line_a_message(tmp_path: Path) -> None:
 
 def test_a_status_log_that_cannot_be_written_is_a_failed_delivery(tmp_path: Path) -> None:
     with pytest.raises(DeliveryError, match="cannot be written: No such file or directory"):
-        Statuslog(str(tmp_path / "missing" / "status.log")).send(letter(), ())
+        Statuslog(str(tmp_path / "missing" / "status.log"), Home(tmp_path / "home")).send(letter(), ())
     with pytest.raises(DeliveryError, match="No space left on device"):
-        Statuslog("/dev/full").send(letter(), ())
+        Statuslog("/dev/full", Home(tmp_path / "home")).send(letter(), ())
 
 
 def test_the_status_log_follows_no_pipe_for_ever(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
     with pytest.raises(DeliveryError):
-        Statuslog(str(path)).send(letter(), ())
+        Statuslog(str(path), Home(tmp_path / "home")).send(letter(), ())

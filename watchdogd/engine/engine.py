@@ -14,6 +14,7 @@ from watchdogd.engine.execution import Execution
 from watchdogd.engine.intake import Intake
 from watchdogd.engine.ledger import Ledger
 from watchdogd.engine.picture import Picture
+from watchdogd.engine.pulse import Pulse
 from watchdogd.engine.scene import Scene
 from watchdogd.engine.selfcheck import SelfCheck
 from watchdogd.engine.trends import with_trends
@@ -100,6 +101,7 @@ class Engine:
         self._clock = clock
         self._intake = Intake(home, patient)
         self._changes = Changes(home, patient, self.troubles)
+        self._pulse = Pulse(home)
         self._new_gaps: tuple[Gap, ...] = ()
         self._unwritten = ""
         kept = past.memories.get(KEPT, "{}")
@@ -136,6 +138,8 @@ class Engine:
             self.book = before
             raise
         self._keep(record, send)
+        if not self._dry:
+            self.troubles["pulse"] = self._pulse.beat(self._scene(), judged_at)
         return Round(judged_at, observations, record.events, record.notifications)
 
     def _judge(
@@ -252,6 +256,7 @@ class Engine:
     def close(self) -> None:
         """Let go of what only the engine itself uses."""
         self._changes.close()
+        self._pulse.close()
 
     # ------------------------------------------------------------------ judging
 

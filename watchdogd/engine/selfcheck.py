@@ -25,6 +25,7 @@ SUBJECTS = (
     "inbox",
     "drop-ins",
     "publishing",
+    "pulse",
 )
 """What the daemon says of itself, under the check SELF."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from watchdogd.config import (
@@ -80,8 +79,7 @@ def _local(channel: ConsoleChannel | StatuslogChannel, home: Home) -> Sender:
     if isinstance(channel, StatuslogChannel):
         from watchdogd.notify.statuslog import Statuslog
 
-        path = absolute(home, channel.path)
-        return Statuslog(path, home if Path(path).is_relative_to(home.path) else None)
+        return Statuslog(absolute(home, channel.path), home)
     from watchdogd.notify.console import Console
 
     return Console()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,28 +27,35 @@ class Statuslog:
 
     threaded = False
 
-    def __init__(self, path: str, home: Home | None = None) -> None:
-        """`home` where the file lies in it: then it has home's rights, else what the umask leaves of 0660."""
+    def __init__(self, path: str, home: Home) -> None:
         self._path = path
         self._home = home
 
     def send(self, notification: Notification, _roots: Sequence[Notification], /) -> str:
         """Append the line in one write, so that several writers do not mix."""
         message = notification.message
-        line = f"{iso(message.at)} {one_line(message.headline, 500)}\n"
         try:
-            if self._home:
-                self._home.make_file(Path(self._path))
-            descriptor = os.open(self._path, FLAGS, 0o660)
-            try:
-                whole = os.write(descriptor, line.encode("utf-8", "replace")) >= len(line)
-            finally:
-                os.close(descriptor)
+            append(self._path, f"{iso(message.at)} {one_line(message.headline, 500)}", self._home)
         except OSError as error:
             raise DeliveryError(f"{self._path} cannot be written: {error.strerror}") from None
-        if not whole:
-            raise DeliveryError(f"{self._path} takes no more: its disk is full")
         return ""
 
     def close(self) -> None:
         """Nothing is kept open: the file may be rotated."""
+
+
+def append(path: str, line: str, home: Home) -> None:
+    """Append `line` in one write; OSError, ENOSPC where it did not go in whole.
+
+    A new file in home has home's rights, another one what the umask leaves of 0660.
+    """
+    if Path(path).is_relative_to(home.path):
+        home.make_file(Path(path))
+    data = f"{line}\n".encode("utf-8", "replace")
+    descriptor = os.open(path, FLAGS, 0o660)
+    try:
+        whole = os.write(descriptor, data) == len(data)
+    finally:
+        os.close(descriptor)
+    if not whole:
+        raise OSError(errno.ENOSPC, "its disk is full", path)
