@@ -4,10 +4,11 @@ from __future__ import annotations
 
 
 def close_to(word: str, known: list[str]) -> str:
-    """`; did you mean 'x'?`, or nothing."""
+    """`; did you mean 'x'?`, or nothing; `nag1` means `cron.hourly/nag1`."""
     from difflib import get_close_matches
 
-    close = get_close_matches(word, known, n=1, cutoff=0.5)
+    whole = [name for name in known if name.endswith(f"/{word}")][:1]
+    close = whole or get_close_matches(word, known, n=1, cutoff=0.5)
     return f"; did you mean '{close[0]}'?" if close else ""
 
 

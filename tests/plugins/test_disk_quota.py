@@ -298,6 +298,10 @@ def test_a_command_of_the_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "1,000 of 100,000 inodes free" in result.summary
     seen = look(tmp_path, quota={"command": ["myquota"]})
     assert "printed no JSON" in seen["quota"].summary
+    tool(tmp_path, "myquota", "true", monkeypatch)
+    seen = look(tmp_path, quota={"command": ["myquota"]})
+    assert seen["quota"].status is Status.UNKNOWN
+    assert seen["quota"].summary.endswith("'myquota' cannot be read: it printed nothing")
 
 
 def test_du_counts_in_the_background_one_at_a_time_and_for_later_processes(tmp_path: Path) -> None:

@@ -256,7 +256,9 @@ def _one(answer: Answer, reader: Callable[[str], Sequence[Limit]]) -> tuple[Sequ
         if found or answer.ok:
             return found, ""
     except UnreadableError as error:
-        said = str(error) if answer.ok and answer.output.strip() else said
+        nothing = not (answer.output.strip() or answer.errors.strip())
+        if answer.ok and (answer.output.strip() or nothing):
+            said = "it printed nothing" if nothing else str(error)
     return (), f"'{' '.join(answer.argv)}' cannot be read: {said}"
 
 

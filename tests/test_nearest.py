@@ -1,0 +1,21 @@
+"""The nearest name to a misspelt one."""
+
+from __future__ import annotations
+
+import pytest
+
+from watchdogd.nearest import nearest
+
+
+@pytest.mark.parametrize(
+    ("word", "known", "said"),
+    [
+        ("run17", ["run-17", "moe"], "; did you mean 'run-17'?"),
+        ("nag", ["cron.every-5m/nag", "snag"], "; did you mean 'cron.every-5m/nag'?"),
+        ("xyz", ["run-17", "moe"], "; there are run-17, moe"),
+        ("xyz", [f"run-{number}" for number in range(13)], ""),
+        ("xyz", [], ""),
+    ],
+)
+def test_the_nearest_name_or_all_that_there_are(word: str, known: list[str], said: str) -> None:
+    assert nearest(word, known) == said
