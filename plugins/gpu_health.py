@@ -7,8 +7,9 @@ instead. rocm-smi, amd-smi or nvidia-smi, whichever is there, in old and new ver
 
 Missing GPUs and a driver that is not loaded are CRITICAL. Of memory errors only uncorrectable ones that
 increase count: totals are those of the card's life, and correctable ones are harmless. Pending remaps
-are a WARNING, failed ones CRITICAL. A GPU that was bad before is recognised by its identity when a new
-job gets it.
+are a WARNING, failed ones CRITICAL. What NVIDIA's driver asks for is told (a reset or reboot is CRITICAL, a
+drain a WARNING), and an NVLink fabric that is not well. A GPU that was bad before is recognised by its
+identity when a new job gets it.
 
 The figures of all GPUs together, and those of each node (of the first 64, and of those that are told of),
 are recorded: their trends stand on the page.
