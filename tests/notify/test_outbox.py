@@ -1,5 +1,6 @@
 """The outbox, with real threads where it matters and a clock of its own where it does not."""
 
+import threading
 import time
 from dataclasses import dataclass, field, replace
 from unittest.mock import patch
@@ -12,6 +13,7 @@ from tests.servers.web import WebServer
 from tests.waiting import wait_until
 from watchdogd.errors import DeliveryError
 from watchdogd.notify.desk import Delivered
+from watchdogd.notify.lane import HANGS
 from watchdogd.notify.notification import Notification
 from watchdogd.notify.outbox import Outbox
 from watchdogd.notify.retry import Policy
@@ -588,6 +590,43 @@ def test_stop_returns_in_time_where_a_sender_hangs() -> None:
     outbox.stop(0.2)
     assert time.monotonic() - began < 2
     wait_until(lambda: held.closed, 10, "the sender is let go in the end")
+
+
+def test_a_try_that_hangs_is_told_and_what_waits_goes_elsewhere() -> None:
+    answered = threading.Event()
+
+    def hang(_each: Notification) -> None:
+        answered.wait(600)
+
+    ahead, ledger = [0.0], Ledger()
+    held, mail = Script(before=hang), Script()
+    outbox = Outbox(
+        {"slack": held, "mail": mail},
+        replace(POLICY, fallback=("mail",)),
+        ledger.settle,
+        clock=lambda: time.time() + ahead[0],
+        ticks=lambda: time.monotonic() + ahead[0],
+    )
+    outbox.start()
+    ledger.record(sent := [letter(now=time.time())])
+    outbox.add(sent)
+    wait_until(lambda: held.tried, 60, "the message is on its way")
+    assert not outbox.troubles
+    ahead[0] = HANGS + 1
+    outbox.start()  # as each round does
+    [trouble] = outbox.troubles
+    assert trouble.broken
+    assert "is its server's name looked up without end?" in trouble.failure
+    wait_until(lambda: len(mail.taken) == 2, 60, "the other channel has the message, and why")
+    assert (
+        sum("channel slack does not deliver: a try has not come back" in each for each in mail.headlines) == 1
+    )
+    answered.set()
+    wait_until(lambda: not outbox.troubles, 60, "it came back")
+    wait_until(
+        lambda: mail.headlines[-1:] == ["[OK] bloom-watch: channel slack delivers again"], 60, "is told"
+    )
+    outbox.stop(60)
 
 
 def test_a_thousand_messages_leave_quickly_and_one_at_once(endpoint: WebServer, hook: JsonWebhook) -> None:

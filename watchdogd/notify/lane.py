@@ -33,6 +33,10 @@ STORM = 20
 TAKEN_AGAIN = 1.0
 """Seconds until it is looked at again what somebody else is just sending."""
 
+HANGS = 120.0
+"""Seconds after which a try that has not come back counts as failed: servers have their deadlines, but names
+may be looked up without end."""
+
 
 class Lane:
     """One channel. `step` is for one thread; all else may be called from any.
@@ -67,6 +71,7 @@ class Lane:
         self._failing: set[str] = set()
         self._learned: list[Delivered] = []
         self._outcomes = Outcomes(desk)
+        self._trying_since: float | None = None
 
     def add(self, notifications: Iterable[Notification]) -> None:
         """Take these on."""
@@ -145,6 +150,22 @@ class Lane:
         self._outcomes.settle(now, storm=self._opens_at <= now and self._queue.ready() >= STORM)
         return self._next_time(now)
 
+    def watch(self) -> None:
+        """From another thread: a try that hangs is a failure, which is told, and other ways are gone."""
+        since, ticks = self._trying_since, self._ticks()
+        if since is None or ticks - since < HANGS:
+            return
+        now = self._clock()
+        self._health = replace(
+            self._health,
+            since=now - (ticks - since) if self._health.since is None else self._health.since,
+            rests_until=now + TAKEN_AGAIN,
+            permanent=True,
+            failure=f"a try has not come back for {HANGS:.0f} s: is its server's name looked up without end?",
+        )
+        self._tell_broken(now)
+        self._divert(now)
+
     def flush(self) -> None:
         """Mark what is not marked yet, storm or not."""
         self._outcomes.flush()
@@ -183,11 +204,13 @@ class Lane:
             raise
 
     def _try(self, notification: Notification, now: float) -> None:
+        self._trying_since = self._ticks()
         try:
             receipt = self.sender.send(notification, self._threads.roots(notification.message))
         except TakenError:
             with self._lock:
-                self._queue.again(replace(notification, next_try=now + TAKEN_AGAIN))
+                if self._queue.get(notification.key):  # else it went another way while it hung
+                    self._queue.again(replace(notification, next_try=now + TAKEN_AGAIN))
         except DeliveryError as error:
             self._failed(notification, error, self._now())
         except Exception as error:  # a bug in one channel must not end it: it is retried and told
@@ -196,6 +219,8 @@ class Lane:
             self._failed(notification, failure, self._now())
         else:
             self._sent(notification, receipt, self._now())
+        finally:
+            self._trying_since = None
 
     def _sent(self, notification: Notification, receipt: str, now: float) -> None:
         sent = replace(
@@ -234,10 +259,14 @@ class Lane:
 
     def _failed(self, notification: Notification, error: DeliveryError, now: float) -> None:
         with self._lock:
-            notification = self._queue.get(notification.key) or notification  # the clock may have been set
-        step = next_step(notification, error, now, self._policy, self._health)
+            waiting = self._queue.get(notification.key)  # its times were moved where the clock was set
+        step = next_step(
+            waiting or notification, error, now, self._policy, self._health
+        )  # the clock may be set
         self._health = after_failure(self._health, error, step, now)
         log.warning("channel %s: %s", self.channel, error)
+        if waiting is None:  # it went another way while it hung
+            return
         self._failing.add(notification.key)
         if step.state == "waiting":
             with self._lock:
@@ -245,7 +274,7 @@ class Lane:
                     self._queue.step_aside(step)
                 else:
                     self._queue.refused(step)
-            self._outcomes.add([step])
+                self._outcomes.add([step])
             return
         self._finish([step])
         if step.state == "sent":
@@ -260,8 +289,9 @@ class Lane:
         """These leave the queue."""
         with self._lock:
             for outcome in outcomes:
-                self._queue.done(outcome)
-        self._outcomes.add(outcomes)
+                if self._queue.get(outcome.key):
+                    self._queue.done(outcome)
+            self._outcomes.add(outcomes)
         for outcome in outcomes:
             self.remember(outcome)
 
@@ -286,8 +316,9 @@ class Lane:
             waiting = [each for each in self._queue if not each.message.quiet]
         if waiting and self._health.rests_until > now:
             diverted = self._desk.divert(self.channel, waiting)
-            self._outcomes.drop({each.key for each in diverted})
+            gone = {each.key for each in diverted}
             with self._lock:
+                self._outcomes.drop(gone)
                 for each in diverted:
                     self._queue.done(each)
             for each in diverted:

@@ -77,7 +77,9 @@ class Outbox:
                 self.lanes[notification.channel].remember(notification)
 
     def start(self) -> str:
-        """Begin to deliver, or go on where a channel's thread died; why some channels have none, or empty."""
+        """Begin to deliver, or go on where a channel's thread died or hangs; why some have none, or empty."""
+        for lane in self.lanes.values():
+            lane.watch()
         living = {name for name, thread in self._threads.items() if thread.is_alive()}
         silent = [name for name in self.lanes if name not in living and not self._begin(name)]
         return f"no thread for channel {', '.join(silent)}: {shortage.of_thread()}" if silent else ""
