@@ -74,6 +74,22 @@ def test_start_refuses_a_secret_that_is_none_and_does_not_show_it(dog: Dog, text
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("verb", "option"),
+    [
+        ("history", "--since"),
+        ("silence run-17 --reason x", "--for"),
+        ("stacks 1", "--deadline"),
+        ("status --watch", "--every"),
+    ],
+)
+def test_a_duration_that_cannot_be_read_is_told_with_its_option(dog: Dog, verb: str, option: str) -> None:
+    done = dog(*verb.split(), option, "soon")
+    assert done.returncode == 64
+    assert f"{verb.split()[0]}: {option}: 'soon' is no duration" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 @pytest.mark.root
 def test_init_for_a_group_says_who_may(tmp_path: Path) -> None:
     accounts.ensure()

@@ -6,10 +6,11 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from watchdogd.cli.duration import seconds
 from watchdogd.cli.output import one_line, print_json, print_line
 from watchdogd.cli.past import store_of
 from watchdogd.home import Home
-from watchdogd.units import iso, parse_duration
+from watchdogd.units import iso
 
 if TYPE_CHECKING:
     import argparse
@@ -33,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     from watchdogd.engine.setup import Setup
 
     home = Home.existing(args.home)
-    since = time.time() - parse_duration(args.since)
+    since = time.time() - seconds(args, "--since")
     setup = Setup.load(home)
     with store_of(home) as store:
         readings = store.readings(None, since)

@@ -7,6 +7,7 @@ import socket
 import sys
 from typing import TYPE_CHECKING
 
+from watchdogd.cli.duration import seconds
 from watchdogd.cli.output import one_line, print_json, terminal
 from watchdogd.doctor import errand
 from watchdogd.doctor.examination import examine
@@ -16,7 +17,6 @@ from watchdogd.engine.setup import Setup
 from watchdogd.errors import HomeError, WatchdogError
 from watchdogd.home import Home
 from watchdogd.secret import withhold
-from watchdogd.units import parse_duration
 
 if TYPE_CHECKING:
     import argparse
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     home = Home.existing(args.home)
     withhold(home)
     if args.on_partition:
-        findings, where = _there(home, parse_duration(args.wait), quiet=args.json)
+        findings, where = _there(home, seconds(args, "--wait"), quiet=args.json)
     else:
         findings, where = examine(home), _here()
     if args.json:

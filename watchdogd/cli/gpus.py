@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from watchdogd.cli.duration import seconds
 from watchdogd.cli.output import one_line, print_json, terminal
 from watchdogd.errors import WatchdogError
 from watchdogd.gpus import together
@@ -20,7 +21,7 @@ from watchdogd.gpus.look import Look, look
 from watchdogd.gpus.together import Named
 from watchdogd.home import Home
 from watchdogd.slurm import livejob
-from watchdogd.units import format_size, parse_duration
+from watchdogd.units import format_size
 
 if TYPE_CHECKING:
     import argparse
@@ -46,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     home = Home.existing(args.home)
     live = livejob.find(home, args.run)
     if args.watch:
-        return _watch(home, live, max(parse_duration(args.every), 1.0))
+        return _watch(home, live, max(seconds(args, "--every"), 1.0))
     seen = _look(live.run, live.job)
     if args.json:
         print_json([_json(each, node) for node, each in _named(seen)])

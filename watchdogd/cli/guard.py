@@ -12,6 +12,7 @@ import sys
 import time
 from argparse import REMAINDER
 
+from watchdogd.cli.duration import seconds
 from watchdogd.errors import UsageError
 from watchdogd.training import Guard
 
@@ -87,12 +88,12 @@ class Plan:
         self.ask = _signal(args.signal)
         self.save = _signal(args.save_signal) if args.save_signal else None
         self.steps = [(0.0, self.ask)]
-        grace = _seconds("--grace", args.grace)
+        grace = seconds(args, "--grace")
         if self.ask != signal.SIGTERM:
             self.steps.append((grace, signal.SIGTERM))
         if args.kill_after is not None:
             last = self.steps[-1][0]
-            self.steps.append((last + _seconds("--kill-after", args.kill_after), signal.SIGKILL))
+            self.steps.append((last + seconds(args, "--kill-after"), signal.SIGKILL))
 
 
 class Stop:
@@ -225,16 +226,6 @@ def _signal(text: str) -> signal.Signals:
         return signal.Signals["SIG" + text.upper().removeprefix("SIG")]
     except (KeyError, ValueError):
         raise UsageError(f"guard: there is no signal '{text}': write USR1, TERM or INT") from None
-
-
-def _seconds(option: str, text: str) -> float:
-    from watchdogd.errors import UnitError
-    from watchdogd.units import parse_duration
-
-    try:
-        return parse_duration(text)
-    except UnitError as error:
-        raise UsageError(f"guard: {option}: {error}") from None
 
 
 def _say(text: str) -> None:

@@ -8,12 +8,13 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from watchdogd.cli.duration import seconds
 from watchdogd.cli.output import one_line, print_json, print_line, terminal
 from watchdogd.cli.past import store_of
 from watchdogd.cli.targets import known_target
 from watchdogd.errors import UsageError
 from watchdogd.home import Home
-from watchdogd.units import iso, parse_duration
+from watchdogd.units import iso
 
 if TYPE_CHECKING:
     import argparse
@@ -38,7 +39,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print it, oldest first; 1 where nothing bears the target's name."""
-    since = time.time() - parse_duration(args.since)
+    since = time.time() - seconds(args, "--since")
     if args.plot and not args.target:
         raise UsageError("history: --plot wants a TARGET: a run, a disk or a check")
     home = Home.existing(args.home)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from watchdogd.cli.duration import seconds
 from watchdogd.cli.output import one_line, print_json, print_line
 from watchdogd.cli.past import store_of
 from watchdogd.cli.targets import known_target
 from watchdogd.engine.status import incident_json
 from watchdogd.home import Home
-from watchdogd.units import format_duration, parse_duration
+from watchdogd.units import format_duration
 
 if TYPE_CHECKING:
     import argparse
@@ -29,7 +30,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print them, the newest last; 1 where nobody ever bore the target's name."""
     now = time.time()
-    since = now - parse_duration(args.since) if args.all else None
+    since = now - seconds(args, "--since") if args.all else None
     home = Home.existing(args.home)
     with store_of(home) as store:
         found = store.incidents(open_only=not args.all, since=since, target=args.target)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from watchdogd.actions import preflight, preflightlook, ranges, trial
 from watchdogd.actions.preflight import Believed
+from watchdogd.cli.duration import seconds
 from watchdogd.cli.output import print_json, print_line
 from watchdogd.config import absolute, load
 from watchdogd.engine.checks import run_of
 from watchdogd.errors import UsageError
 from watchdogd.home import Home
 from watchdogd.plugin import Status
-from watchdogd.units import parse_duration
 
 if TYPE_CHECKING:
     import argparse
@@ -71,11 +71,11 @@ def _findings(home: Home, args: argparse.Namespace) -> tuple[Finding, ...]:
         node_disks=section.node_disks,
         checkpoints=absolute(home, section.checkpoints) if section.checkpoints else None,
         gpus=bool(believed.gpus),
-        deadline=parse_duration(args.deadline),
+        deadline=seconds(args, "--deadline"),
     )
     findings = preflight.judge(facts, believed)
     if args.all_reduce or (believed.gpus and not args.no_trial and not facts.unasked):
-        deadline = parse_duration(args.deadline)
+        deadline = seconds(args, "--deadline")
         tried = preflightlook.tried(run, args.python, reduce=args.all_reduce, deadline=deadline)
         findings += tuple(trial.judge(tried, believed.gpus))
     return findings

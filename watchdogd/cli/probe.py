@@ -6,6 +6,7 @@ import os
 import sys
 from argparse import SUPPRESS
 
+from watchdogd.cli.duration import seconds
 from watchdogd.errors import UsageError
 
 TYPE_CHECKING = False  # without the import of typing: see watchdogd/cli/__init__.py
@@ -35,7 +36,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0 when the job's work is over."""
-    every = _seconds(args.every)
+    every = max(seconds(args, "--every"), _SHORTEST)
     places = _places(args)
     if args.job is not None:
         from watchdogd.probe import node
@@ -80,13 +81,3 @@ def _places(args: argparse.Namespace) -> Places:
     if not os.access(inbox, os.W_OK | os.X_OK):
         raise UsageError(f"probe: {inbox} cannot be written: a home that a team shares has a group")
     return found
-
-
-def _seconds(text: str) -> float:
-    from watchdogd.errors import UnitError
-    from watchdogd.units import parse_duration
-
-    try:
-        return max(parse_duration(text), _SHORTEST)
-    except UnitError as error:
-        raise UsageError(f"probe: --every: {error}") from None

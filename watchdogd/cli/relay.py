@@ -8,15 +8,15 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from watchdogd.cli.duration import seconds
 from watchdogd.cli.output import one_line, print_line
 from watchdogd.cli.past import config_of, recorded
-from watchdogd.errors import ConfigError, HistoryError, NoHistoryError, UnitError, UsageError, WatchdogError
+from watchdogd.errors import ConfigError, HistoryError, NoHistoryError, UsageError, WatchdogError
 from watchdogd.home import Home
 from watchdogd.nearest import nearest
 from watchdogd.notify import channels
 from watchdogd.notify.claims import Claims
 from watchdogd.notify.relay import Relay
-from watchdogd.units import parse_duration
 
 if TYPE_CHECKING:
     import argparse
@@ -45,7 +45,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0 where nothing is left, 2 where something could not be delivered from here either."""
-    every, patience = _duration("--every", args.every), _duration("--patience", args.patience)
+    every, patience = _span(args, "--every"), _span(args, "--patience")
     logging.basicConfig(
         level=logging.WARNING if args.follow else logging.ERROR, format="watchdogd: %(message)s"
     )
@@ -112,11 +112,8 @@ def _told(notification: Notification) -> None:
     print_line(f"{notification.channel}: delivered: {one_line(notification.message.headline)}", at_once=True)
 
 
-def _duration(option: str, text: str) -> float:
-    try:
-        seconds = parse_duration(text)
-    except UnitError as error:
-        raise UsageError(f"relay: {option} {error}") from None
-    if seconds <= 0:
+def _span(args: argparse.Namespace, option: str) -> float:
+    found = seconds(args, option)
+    if found <= 0:
         raise UsageError(f"relay: {option} needs a duration above zero")
-    return seconds
+    return found

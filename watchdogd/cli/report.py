@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from watchdogd import config as configuration
 from watchdogd.cli import status
+from watchdogd.cli.duration import seconds
 from watchdogd.cli.output import print_line
 from watchdogd.cli.past import store_of
 from watchdogd.draft import replace
 from watchdogd.errors import HomeError
 from watchdogd.home import Home
-from watchdogd.units import parse_duration
 
 if TYPE_CHECKING:
     import argparse
@@ -31,7 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the page atomically; always 0."""
     home = Home.existing(args.home)
-    text = page(home, parse_duration(args.since))
+    text = page(home, seconds(args, "--since"))
     if args.output == "-":
         print(text)
         return 0

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from watchdogd.actions import stacktaking, stackwords
 from watchdogd.actions.stacktaking import Wish
+from watchdogd.cli.duration import seconds
 from watchdogd.cli.output import one_line, print_json, print_line
-from watchdogd.errors import UnitError, UsageError
+from watchdogd.errors import UsageError
 from watchdogd.home import Home
 from watchdogd.slurm import livejob
-from watchdogd.units import parse_duration
 
 if TYPE_CHECKING:
     import argparse
@@ -75,10 +75,7 @@ def _group(group: Group) -> dict[str, Any]:
 
 
 def _wish(args: argparse.Namespace) -> Wish:
-    try:
-        every, deadline = parse_duration(args.every), parse_duration(args.deadline)
-    except UnitError as error:
-        raise UsageError(f"stacks: {error}") from None
+    every, deadline = seconds(args, "--every"), seconds(args, "--deadline")
     if not 1 <= args.samples <= 20:
         raise UsageError("stacks: --samples is a number from 1 to 20")
     needed = (args.samples - 1) * every + 10

@@ -12,13 +12,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from watchdogd import lease
+from watchdogd.cli.duration import seconds
 from watchdogd.cli.output import print_json, print_line, terminal
 from watchdogd.cli.verdict import verdict
 from watchdogd.errors import HomeError, SlurmSilentError, UsageError, WatchdogError
 from watchdogd.home import Home
 from watchdogd.misfit import no_file
 from watchdogd.plainfile import PICTURE, read_plain
-from watchdogd.units import iso, parse_duration
+from watchdogd.units import iso
 
 if TYPE_CHECKING:
     import argparse
@@ -45,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("status: --watch draws for people: it goes with neither --json nor --nagios")
     home = Home.existing(args.home)
     if args.watch:
-        return _watch(home, max(parse_duration(args.every), 1.0))
+        return _watch(home, max(seconds(args, "--every"), 1.0))
     picture = read(home)
     code = max(_worst(picture["incidents"]), picture.get("unread", 0)) if picture["alive"] else NOT_ALIVE
     if args.json:

@@ -6,10 +6,10 @@ import secrets
 from typing import TYPE_CHECKING
 
 from watchdogd.cli import report, status
+from watchdogd.cli.duration import seconds
 from watchdogd.cli.output import print_line
 from watchdogd.errors import HomeError
 from watchdogd.home import Home
-from watchdogd.units import parse_duration
 
 if TYPE_CHECKING:
     import argparse
@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     from watchdogd.page.server import Document, Server
 
     home = Home.existing(args.home)
-    since = parse_duration(args.since)
+    since = seconds(args, "--since")
     documents = {
         "/": Document("text/html; charset=utf-8", lambda: report.page(home, since, live=True)),
         "/metrics": Document(CONTENT_TYPE, lambda: metrics_text(status.read(home))),
