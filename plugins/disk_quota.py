@@ -255,7 +255,7 @@ def _left(verdict: Verdict, outlook: Outlook, memory: dict[str, Any], *, alone: 
     now, rates = outlook.now, memory.setdefault("rates", {})
     measured = rates.get(f"{limit.kind} {limit.of}")
     kept = min(RATE_KEPT, KEPT_SHARE * (points[-1][0] - points[0][0]))
-    if measured is None or not 0 <= now - measured[0] < kept:
+    if measured is None or not fresh(measured[0], now, kept):
         rate = filling_rate([*points, (max(limit.at or now, points[-1][0]), limit.used)])
         measured = rates[f"{limit.kind} {limit.of}"] = [now, rate]
     return time_to_full(verdict.free, measured[1], points)
