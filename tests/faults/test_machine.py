@@ -159,6 +159,7 @@ def test_clocks_that_jump_by_hours(tmp_path: Path, endpoint: WebServer) -> None:
         "FAKETIME_DONT_RESET": "1",
     }
     rig.start()
+    first = rig.daemon.pid
     try:
         rig.pull()
         for offset in ("+5h", "+0", "-7h"):
@@ -174,6 +175,9 @@ def test_clocks_that_jump_by_hours(tmp_path: Path, endpoint: WebServer) -> None:
         assert own == [], own
     finally:
         rig.end()
+        for pid in (first, rig.daemon.pid):  # a process that is killed leaves libfaketime's shared memory
+            for left in (f"faketime_shm_{pid}", f"sem.faketime_sem_{pid}"):
+                Path("/dev/shm", left).unlink(missing_ok=True)
 
 
 def test_ended_in_the_middle_of_a_round(tmp_path: Path, endpoint: WebServer) -> None:

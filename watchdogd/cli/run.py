@@ -60,6 +60,10 @@ def run(args: argparse.Namespace) -> int:
         _end_in_any_case()
         log.warning("it ends: %s", error or "no memory is left")
         raise
+    except SystemError as error:  # C code that got no memory, and could not even say so
+        _end_in_any_case()
+        log.warning("it ends: %s", error)
+        raise StalledError(f"Python failed within ({error}): is memory short (see 'ulimit -v')?") from None
     finally:
         tenure.end()
     return 0

@@ -8,6 +8,8 @@ import logging
 import logging.handlers
 import os
 import queue
+import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 from watchdogd import shortage
@@ -20,6 +22,9 @@ SIZE = 2_000_000
 COUNT = 3
 WAITING = 10_000
 """Bytes of one log, how many old ones are kept, and lines that may wait for a disk that does not answer."""
+
+
+log = logging.getLogger(__name__)
 
 
 class _Forgetful(logging.handlers.QueueHandler):
@@ -75,9 +80,21 @@ def begin(home: Home) -> None:
     root.setLevel(logging.INFO)
     for chatty in ("apscheduler", "alembic"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
+    threading.excepthook, sys.unraisablehook = _died, _unheard
     listener = logging.handlers.QueueListener(lines, handler)
     try:
         listener.start()
     except (RuntimeError, MemoryError):
         raise StalledError(f"no log can be kept: {shortage.of_thread()}") from None
     atexit.register(listener.stop)
+
+
+def _died(end: threading.ExceptHookArgs) -> None:
+    """A thread of which nobody asks how it ended."""
+    name = end.thread.name if end.thread else "?"
+    log.error("thread %s ended: %s: %s", name, end.exc_type.__name__, end.exc_value)
+
+
+def _unheard(fault: sys.UnraisableHookArgs) -> None:
+    """What went wrong where nobody could be told, as in the end of an object."""
+    log.error("%s %r: %s", fault.err_msg or "exception ignored in", fault.object, repr(fault.exc_value))
