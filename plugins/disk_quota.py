@@ -42,6 +42,7 @@ from watchdogd.checks import holders, keeping, place, quotas, room, writing
 from watchdogd.checks.room import Verdict, Wish
 from watchdogd.checks.saving import Saving
 from watchdogd.checks.trend import filling_rate, time_to_full
+from watchdogd.clock import fresh
 from watchdogd.plugin import (
     AmountField,
     Duration,
