@@ -192,6 +192,21 @@ def test_the_forecast_warns_in_time(tmp_path: Path) -> None:
     assert calm.metrics["full_in"].value == pytest.approx(36 * 3600, rel=0.05)
 
 
+def test_how_fast_it_fills_is_worked_out_seldom_and_anew_where_the_clock_was_set_back(tmp_path: Path) -> None:
+    used, memory = look(tmp_path)["bytes"].metrics["used"].value, dict[str, Any]()
+
+    def rate(per_hour: float, now: float) -> float:
+        past = [(at - NOW + now, level) for at, level in filling(used - 12 * per_hour, per_hour, 12)]
+        look(tmp_path, memory, history=History({("bytes", "used"): past}), now=now)
+        return float(memory["rates"]["bytes file system"][1]) * 3600
+
+    first = rate(10e9, NOW)
+    assert first == pytest.approx(10e9, rel=0.2)
+    assert rate(40e9, NOW + 60) == first
+    assert rate(40e9, NOW + 6 * 3600) == pytest.approx(40e9, rel=0.2)
+    assert rate(10e9, NOW - 3600) == pytest.approx(10e9, rel=0.2)
+
+
 def test_a_known_writing_rate_needs_no_history(tmp_path: Path) -> None:
     free = look(tmp_path)["bytes"].metrics["free"].value
     result = look(tmp_path, growth=free / 7200, warn_free=Amount(absolute=0))["bytes"]
