@@ -60,6 +60,8 @@ VERBS: dict[str, tuple[str, str]] = {
 }
 """Verb → (module in this folder, one line of help); in the order in which help shows them."""
 _EPILOG = "Home is --home DIR, else $WATCHDOGD_HOME, else ~/.watchdogd. See 'watchdogd VERB --help'."
+_NO_VERDICT = {"status": 3, "check": 3, "doctor": 2}
+"""Verb → its code where it can judge nothing (no home, say): 1 would be its word for a warning."""
 _WIDTH = 100
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141
@@ -80,7 +82,7 @@ def main(argv: list[str] | None = None) -> int:
             _silence_stdout()
             return _BROKEN_PIPE
         _complain(str(error))
-        return error.exit_code
+        return _failed(words) if error.exit_code == 1 else error.exit_code
     except KeyboardInterrupt:
         return _INTERRUPTED
     except BrokenPipeError:
@@ -91,10 +93,15 @@ def main(argv: list[str] | None = None) -> int:
     except OSError as error:
         _silence_stdout()
         _complain(_os_sentence(error))
-        return 1
+        return _failed(words)
     except Exception as error:  # noqa: BLE001 - the last net: nobody sees a traceback
         _complain(_NO_MEMORY if _is_shortage(error) else _internal(error, words))
-        return 1
+        return _failed(words)
+
+
+def _failed(words: list[str]) -> int:
+    """The exit code of a verb that could not do its work."""
+    return _NO_VERDICT.get(_split(words)[1] or "", 1)
 
 
 def _dispatch(words: list[str]) -> int:

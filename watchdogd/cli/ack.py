@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
+from watchdogd.account import user
 from watchdogd.cli.output import clean, complain, print_json, print_line
 from watchdogd.errors import WatchdogError
 from watchdogd.handin import hand_in
@@ -35,7 +37,8 @@ def run(args: argparse.Namespace) -> int:
     for incident in chosen:
         hand_in(str(home.inbox), "ack", str(incident["id"]), id=incident["id"], reason=args.reason)
     if args.json:
-        print_json(chosen)
+        taken = {"state": "acknowledged", "acknowledged_by": user(os.geteuid())}
+        print_json([incident | taken for incident in chosen])
         return code
     for incident in chosen:
         print_line(f"incident {incident['id']} is acknowledged{_about(incident)}")

@@ -119,7 +119,7 @@ def _range(measure: Measure) -> str:
 
 
 def _print_story(store: Store, target: str | None, since: float) -> None:
-    """State changes, notices, what people and watchdogd did, and unwatched times, in their order."""
+    """State changes, incidents, notices, what people and watchdogd did, unwatched times, in their order."""
     lines = [
         (
             change.at,
@@ -128,7 +128,13 @@ def _print_story(store: Store, target: str | None, since: float) -> None:
         )
         for change in store.changes(target, since)
     ]
-    notices = [each for each in store.events(target, since) if each.kind == "notice"]
+    events = store.events(target, since)
+    notices = [each for each in events if each.kind == "notice"]
+    lines += [
+        (each.at, f"{'INCIDENT':8} {each.incident} {each.kind}: {each.check}: {each.summary}")
+        for each in events
+        if each.kind != "notice"
+    ]
     lines += [(each.at, f"{'OK':8} {each.check}: {each.summary}") for each in notices]
     told = {each.summary for each in notices}
     touches = store.touches(since) if not target else []
