@@ -498,6 +498,35 @@ def drive(chain: Chain, begin: float, seconds: float) -> list[str]:
     return troubles
 
 
+@pytest.mark.parametrize(
+    ("program", "mode", "told"),
+    [
+        ("", 0o700, "sbatch cannot be run: No such file or directory"),
+        ("#!/bin/sh\necho 6", 0o600, "sbatch cannot be run: Permission denied"),
+        ("#!/bin/sh\nexec yes", 0o700, "sbatch"),
+    ],
+    ids=["missing", "not executable", "flood"],
+)
+def test_an_sbatch_that_is_no_sbatch_is_told_in_two_minutes_whenever_the_next_look_is(
+    home: Home, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, program: str, mode: int, told: str
+) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    if program:
+        (tools / "sbatch").write_text(program)
+        (tools / "sbatch").chmod(mode)
+    monkeypatch.setenv("PATH", f"{tools}:/usr/bin" if "yes" in program else str(tools))
+    monkeypatch.setenv("WATCHDOGD_LINK", "daemon")
+    monkeypatch.setenv("SLURM_JOB_ID", "5")
+    monkeypatch.setattr(links, "queued", lambda _mark: (running(5, since=time.time()),))
+    tenure = Tenure(home, config.load(home))
+    assert tenure.chain
+    tenure.chain.step(time.time() - chain_module.TELL_AFTER)
+    [trouble] = tenure.troubles()
+    assert trouble.startswith("no successor waits: ")
+    assert told in trouble
+
+
 def test_one_successor_and_never_a_second(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     queue = Queue(running(5)).use(monkeypatch)
     assert drive(Chain(home, config.load(home), "5"), NOW, 3600) == []

@@ -77,7 +77,7 @@ class Chain:
         Takes some 90 seconds at most where Slurm hangs, and never raises for what Slurm does.
         """
         if not self.due(now) or self.stopped():
-            return self._troubles(now)
+            return self.troubles(now)
         try:
             plan = self._plan(now)
             self._act(plan, now)
@@ -93,7 +93,7 @@ class Chain:
             self._bare_since = None
         elif self._bare_since is None or self._bare_since > now:  # the clock may have been set back
             self._bare_since = now
-        return self._troubles(now)
+        return self.troubles(now)
 
     def due(self, now: float) -> bool:
         """Whether `step` has something to look at; also where the clock was set back since."""
@@ -208,7 +208,8 @@ class Chain:
         near = self._left(now) < 2 * margin(walltime)
         return max(min(_CALM, walltime / 20, 60.0 if near else _CALM), _QUICK)
 
-    def _troubles(self, now: float) -> list[str]:
+    def troubles(self, now: float) -> list[str]:
+        """What is wrong as far as the last look went, a line each."""
         left = self._left(now)
         ends = f"this link ends at {iso(now + left)}, in {format_duration(left)}" if left < 1e9 else ""
         heir = self._successor

@@ -30,7 +30,7 @@ class Tenure:
         self._home = home
         self.chain = Chain.of_this_job(home, config)
         self.lease = Lease(home, self.chain.job_id if self.chain else os.environ.get("SLURM_JOB_ID", ""))
-        self._troubles: list[str] = []
+        self._unwatched = ""
         self._stepping: threading.Thread | None = None
         self._followed = True
 
@@ -63,8 +63,10 @@ class Tenure:
         return not self._followed
 
     def troubles(self) -> list[str]:
-        """What is wrong with the chain, a line each."""
-        return self._troubles
+        """What is wrong with the chain by now, a line each: the next look at it may be minutes away."""
+        if self._unwatched:
+            return [self._unwatched]
+        return self.chain.troubles(time.time()) if self.chain else []
 
     def settle(self, patience: float) -> list[str]:
         """For a link that ends after one round: until its successor is in the queue; what is wrong else."""
@@ -74,7 +76,7 @@ class Tenure:
         while self.chain is not None and not self.chain.successor and time.monotonic() < until:
             self._step(self.chain)
             time.sleep(1.0)
-        return self._troubles
+        return self.troubles()
 
     def end(self) -> None:
         """Give the lease up; where it was stopped, the other links go as well; where this link is ended from
@@ -109,12 +111,12 @@ class Tenure:
             try:
                 stepping.start()
             except (RuntimeError, MemoryError):  # the next look tries again
-                self._troubles = [f"nobody looks after the chain: {shortage.of_thread()}"]
+                self._unwatched = f"nobody looks after the chain: {shortage.of_thread()}"
             else:
-                self._stepping = stepping
+                self._stepping, self._unwatched = stepping, ""
 
     def _step(self, chain: Chain) -> None:
-        self._troubles = chain.step(time.time())
+        chain.step(time.time())
 
 
 def _leave(number: int, _frame: object) -> None:
