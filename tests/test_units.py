@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from watchdogd.errors import UnitError
 from watchdogd.units import (
     Amount,
+    finite,
     format_duration,
     format_size,
     iso,
@@ -115,3 +116,8 @@ def test_a_time_beyond_the_calendar_is_written_as_its_end(time: float, year: str
 
 def test_times_are_iso_with_an_offset() -> None:
     assert iso(0)[-6] in "+-"
+
+
+def test_json_has_no_nan_and_no_infinity() -> None:
+    assert [finite(value) for value in (float("nan"), float("inf"), float("-inf"))] == [None, None, None]
+    assert [finite(value) for value in (1.5, 7, 0.0, None)] == [1.5, 7, 0.0, None]

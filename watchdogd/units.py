@@ -5,6 +5,7 @@ Inside the program a duration is float seconds and a size is int bytes; a share 
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -155,3 +156,8 @@ Share = Annotated[float, Parsed(parse_share)]
 Percent = Annotated[float, Parsed(parse_percent)]
 AmountField = Annotated[Amount, Parsed(parse_amount)]
 Rate = Annotated[float, Parsed(parse_rate)]
+
+
+def finite(value: float | None) -> float | None:
+    """A number as JSON can say it, which has no NaN and no infinity: None for those. All else as it is."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value

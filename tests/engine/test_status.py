@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -12,9 +13,10 @@ import pytest
 from tests.history.values import NOW, book, incident, standing
 from watchdogd.engine.patient import Patient
 from watchdogd.engine.picture import Picture
-from watchdogd.engine.status import snapshot
+from watchdogd.engine.status import observation_json, snapshot
 from watchdogd.home import Home
-from watchdogd.incident import Policy
+from watchdogd.incident import Observation, Policy
+from watchdogd.plugin import Metric, Result, Status
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,3 +82,14 @@ def test_a_picture_that_cannot_be_read_is_none(tmp_path: Path, left: str) -> Non
     home = Home(tmp_path)
     home.status.write_text(left)
     assert published(home, [said("run/job", "runs")], known=("run/job",)) == [("run/job", "runs")]
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
+def test_a_number_that_json_cannot_say_is_null(odd: float) -> None:
+    result = Result(Status.CRITICAL, "loss nan", {"loss": Metric(odd, "", 2.0, odd), "step": Metric(7)})
+    said = observation_json(Observation(CHECK, "run-17", "run-17", result, NOW))
+    assert said["metrics"] == {
+        "loss": {"value": None, "unit": "", "warn": 2.0, "crit": None},
+        "step": {"value": 7, "unit": "", "warn": None, "crit": None},
+    }
+    json.dumps(said, allow_nan=False)

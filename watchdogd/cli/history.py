@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import math
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from watchdogd.cli.past import store_of
 from watchdogd.cli.targets import known_target
 from watchdogd.errors import UsageError
 from watchdogd.home import Home
-from watchdogd.units import iso
+from watchdogd.units import finite, iso
 
 if TYPE_CHECKING:
     import argparse
@@ -69,7 +68,7 @@ def _row(reading: Reading) -> dict[str, Any]:
         "subject": reading.subject or None,
         "status": reading.status.name if reading.status is not None else "",
         "metric": reading.metric,
-        "value": None if reading.value is None or math.isnan(reading.value) else reading.value,
+        "value": finite(reading.value),
         "unit": reading.unit,
         "summary": reading.summary,
     }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from watchdogd.incident import Policy
 from watchdogd.incidents.standing import flapping
-from watchdogd.units import iso
+from watchdogd.units import finite, iso
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -43,7 +43,12 @@ def observation_json(observation: Observation, stamp: Callable[[float], str] = i
         "status": result.status.name,
         "summary": result.summary,
         "metrics": {
-            name: {"value": metric.value, "unit": metric.unit, "warn": metric.warn, "crit": metric.crit}
+            name: {
+                "value": finite(metric.value),
+                "unit": metric.unit,
+                "warn": finite(metric.warn),
+                "crit": finite(metric.crit),
+            }
             for name, metric in result.metrics.items()
         },
         "details": result.details,
