@@ -241,6 +241,7 @@ def test_before_the_first_round_verbs_say_so_and_exit_0(dog: Dog, capsys: pytest
         assert said(verb, "--json") == (0, "[]\n", note)
     assert "No run is watched" in (dog.home / "report.html").read_text()
     assert said("history", "run-17")[0] == 0
+    assert said("relay") == (0, "no channel needs a way out: the daemon itself writes them all\n", "")
     assert not (dog.home / "history.db").exists()
     assert said("ack", "1") == (1, "", "watchdogd: there is no open incident 1; none is open\n")
     assert said("tick", "--json")[0] == said("status", "--watch", "--json")[0] == 64

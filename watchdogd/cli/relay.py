@@ -52,6 +52,9 @@ def run(args: argparse.Namespace) -> int:
     home = Home.existing(args.home)
     config = config_of(home)
     senders = _senders(args.channels, config, home)
+    if not senders:
+        print_line("no channel needs a way out: the daemon itself writes them all")
+        return 0
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as by Ctrl-C: what is on its way goes
     try:
         if not args.follow:
@@ -90,7 +93,10 @@ def _relay(
 
 
 def _senders(names: list[str], config: Config, home: Home) -> dict[str, Sender]:
-    """Those that were asked for, or all that can be made here: another one's secret may be missing."""
+    """Those that were asked for, or all that can be made here: another one's secret may be missing.
+
+    ConfigError where none of them can be made.
+    """
     for name in names:
         if name not in config.channels:
             raise WatchdogError(f"there is no channel '{name}'{nearest(name, [*config.channels])}")
@@ -101,8 +107,8 @@ def _senders(names: list[str], config: Config, home: Home) -> dict[str, Sender]:
             senders[name] = channels.sender_of(name, config.channels[name], home)
         except ConfigError as error:
             complaints.append(str(error))
-    if not senders:
-        raise ConfigError(complaints[0] if complaints else f"{home.config}: no channel needs a relay")
+    if complaints and not senders:
+        raise ConfigError(complaints[0])
     for complaint in complaints:
         print(f"watchdogd: left out: {one_line(complaint)}", file=sys.stderr)
     return senders
