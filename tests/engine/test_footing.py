@@ -18,7 +18,7 @@ from watchdogd.engine.workers import Workers
 from watchdogd.home import Home
 from watchdogd.incident import Book, Observation
 from watchdogd.jobs import Snapshot
-from watchdogd.plugin import Result, critical, ok, unknown
+from watchdogd.plugin import Result, Status, critical, ok, unknown
 
 NOW = 1_790_000_000.0
 GPUS = "run-17/gpu_health"
@@ -142,3 +142,17 @@ def test_a_drop_in_that_hangs_on_a_file_system_of_ours_waits_for_it_and_then_fol
     elsewhere = Footing(cast("Workers", Pool(dropin.name, place="/sys/kernel")), {}, lambda: NOW)
     elsewhere.begin(setup, Book(), NOW)
     assert elsewhere.heard(dropin, (seen,)) == (seen,), "of which nobody else would tell"
+
+
+def test_a_doubt_that_is_refuted_in_the_same_round_is_none(setup: Setup) -> None:
+    footing = Footing(cast("Workers", Pool()), {}, lambda: NOW)
+    footing.begin(setup, Book(), NOW)
+    check = next(each for each in setup.checks if set(each.follows) & set(setup.files))
+    ground = next(name for name in check.follows if name in setup.files)
+    nothing = Result(Status.CRITICAL, "it is missing", unanswered=True)
+    assert footing.heard(check, (Observation(check.name, "", "", nothing, NOW),)) == ()
+    answer = footing.take(Reply(ground, ""))
+    assert answer is not None
+    assert answer.result.status is Status.OK
+    assert footing.doubts() == []
+    assert list(footing.settled()) == [check.name]

@@ -91,9 +91,9 @@ def test_a_file_system_is_asked_where_a_check_is_late_and_once_an_interval() -> 
 
 def test_a_late_check_is_a_doubt_until_the_file_system_has_answered_or_not() -> None:
     probes = Probes()
-    assert probes.doubt(SCRATCH) is None
+    assert probes.doubt(SCRATCH, 60.0, NOW) is None
     probes.note("a/log_staleness", late=True)
-    doubt = probes.doubt(SCRATCH)
+    doubt = probes.doubt(SCRATCH, 60.0, NOW)
     assert doubt is not None
     assert doubt.status is Status.UNKNOWN
     assert probes.explains("a/log_staleness", GROUNDS)
@@ -103,9 +103,19 @@ def test_a_late_check_is_a_doubt_until_the_file_system_has_answered_or_not() -> 
         "the file system at /scratch does not answer on node5",
     )
     assert "a/log_staleness" in silent.details
-    assert probes.doubt(SCRATCH) is None
+    assert probes.doubt(SCRATCH, 60.0, NOW) is None
     assert probes.result(SCRATCH, answered=True, host="node5").status is Status.OK
     assert not probes.explains("a/log_staleness", GROUNDS)
+
+
+def test_a_file_system_that_answered_in_the_last_rounds_is_not_doubted_again() -> None:
+    probes = Probes()
+    for at in (NOW, NOW + 60):  # what a check looks for there is missing, each time
+        probes.note("a/log_staleness", late=True)
+        assert len(probes.calls(GROUNDS, (), (), 60.0, at)) == 1
+        probes.result(SCRATCH, answered=True, host="node5")
+        assert probes.doubt(SCRATCH, 60.0, at + 60) is None
+    assert probes.doubt(SCRATCH, 60.0, NOW + 3600) is not None
 
 
 def test_a_no_is_an_answer(tmp_path: Path) -> None:

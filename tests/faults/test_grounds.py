@@ -160,6 +160,14 @@ def test_a_file_system_that_hangs_is_told_once_whoever_works_on_it(site: Site, s
     assert "scratch/disk_quota" in site.bodies
 
 
+def test_what_is_missing_is_told_alone_since_its_file_system_answers(site: Site) -> None:
+    gone = site.place / "gone"
+    site.watch(f'[disks.gone]\npath = "{gone}"\nwarn_free = "1%"\n')
+    site.wait_told("[CRITICAL] gone", f"{gone} is missing")
+    site.quiet("gone/disk_quota", times=4)
+    assert len(site.headlines) == 1, site.headlines
+
+
 def test_a_controller_that_is_silent_is_told_once_whatever_the_runs(site: Site) -> None:
     runs = [f"run-{number}" for number in range(3)]
     squeue = site.tools / "squeue"

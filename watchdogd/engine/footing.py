@@ -63,6 +63,8 @@ class Footing:
             return None
         host, trouble = self._setup.rules.host, reply.value or ""
         result = self._probes.result(ground, answered=not reply.late, host=host, trouble=trouble)
+        if result.status is Status.OK:
+            self._doubts = [doubt for doubt in self._doubts if doubt.check != ground.name]
         return self._said(ground.name, result)
 
     def heard(self, check: Check, seen: tuple[Observation, ...]) -> tuple[Observation, ...]:
@@ -151,7 +153,7 @@ class Footing:
         )
         self._workers.submit(calls)
         for ground in (setup.files[call.key] for call in calls):
-            doubt = self._probes.doubt(ground)
+            doubt = self._probes.doubt(ground, interval, now)
             if doubt is not None:
                 self._doubts.append(self._said(ground.name, doubt))
 

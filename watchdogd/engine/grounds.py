@@ -184,9 +184,11 @@ class Probes:
         """Whether the last question is older than what waits for an answer."""
         return since is not None and self._asked_at.get(ground, float("-inf")) < since
 
-    def doubt(self, ground: Ground) -> Result | None:
-        """While it is asked: a late check is a first bad result, so that those that follow wait."""
-        if self._silent.get(ground.name) or self._late.isdisjoint(ground.checks):
+    def doubt(self, ground: Ground, every: float, now: float) -> Result | None:
+        """While it is asked: a late check is a first bad result, so that those that follow wait. None where
+        it answered when it was asked of the same in the last rounds: what is missing there stays so."""
+        lately = fresh(self._answered.get(ground.name, float("-inf")), now, 2.5 * every)
+        if lately or self._silent.get(ground.name) or self._late.isdisjoint(ground.checks):
             return None
         return unknown(f"whether the file system at {ground.point} answers is being found out")
 
