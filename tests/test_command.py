@@ -141,6 +141,12 @@ def test_it_gets_its_three_files_and_none_of_those_that_we_were_started_with(tmp
     assert told.read_text() == repr((0, ["in", "0", "1", "2", "3"], "wrong\n"))
 
 
+def test_a_file_above_a_limit_that_was_lowered_hinders_no_command() -> None:
+    code = "from watchdogd.command import ask; print(ask(['echo', 'said'], deadline=60).output)"
+    words = ["bash", "-c", f'exec 200</dev/null; ulimit -n 64; "{sys.executable}" -c "{code}"']
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip() == "said"
+
+
 def test_of_what_is_longer_than_can_be_kept_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("watchdogd.command.OUTPUT_LIMIT", 1 << 20)
     answer = ask(["yes"], deadline=600)

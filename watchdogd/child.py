@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import resource
 import select
 import signal
 import time
@@ -116,11 +117,12 @@ def _wiring(ends: Sequence[int]) -> list[tuple[Any, ...]]:
 @cache
 def _inherited() -> tuple[tuple[int, int], ...]:
     """What this process was started with beside the standard files is not for others. Asked once: Python lets
-    them inherit nothing that it opens itself."""
-    found = []
+    them inherit nothing that it opens itself. Files above a limit that was lowered since they were opened
+    cannot be closed so: a spawn that should would fail."""
+    found, limit = [], resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     for name in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):  # the one through which we look
-            if int(name) > 2 and os.get_inheritable(int(name)):
+            if 2 < int(name) < limit and os.get_inheritable(int(name)):
                 found.append((os.POSIX_SPAWN_CLOSE, int(name)))
     return tuple(found)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -205,6 +206,18 @@ def test_how_fast_it_fills_is_worked_out_seldom_and_anew_where_the_clock_was_set
     assert rate(40e9, NOW + 60) == first
     assert rate(40e9, NOW + 6 * 3600) == pytest.approx(40e9, rel=0.2)
     assert rate(10e9, NOW - 3600) == pytest.approx(10e9, rel=0.2)
+
+
+def test_where_no_thread_can_be_started_nothing_is_said_of_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    seen = look(tmp_path)[""]
+    assert seen.status is Status.UNKNOWN
+    assert f"{tmp_path} cannot be asked" in seen.summary
 
 
 def test_a_known_writing_rate_needs_no_history(tmp_path: Path) -> None:

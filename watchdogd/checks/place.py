@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
 
-from watchdogd.engine.patient import Patient, StuckError
+from watchdogd.engine.patient import Patient, StuckError, UnaskedError
 from watchdogd.mounttable import mount_table
 from watchdogd.plugin import Result, critical, ok, unknown
 from watchdogd.readers.mounts import Mount, mount_of, read_fstab, read_mounts
@@ -42,6 +42,8 @@ def look(path: str, memory: dict[str, Any], now: float) -> Sight | Result:
         _patients[path] = Patient(path, DEADLINE)
     try:
         return _patients[path].attempt(partial(_look, path))
+    except UnaskedError as error:
+        return unknown(str(error))
     except StuckError as error:
         return _stuck(path, error, memory, now)
     except OSError as error:

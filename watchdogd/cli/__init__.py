@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 
+from watchdogd import standard
 from watchdogd.errors import EX_USAGE, UsageError, WatchdogError
 
 TYPE_CHECKING = (
@@ -71,6 +72,7 @@ _NO_MEMORY = "no memory is left, on this machine or under this user's limits (se
 def main(argv: list[str] | None = None) -> int:
     """Run one verb; returns the exit code (contract §4). Raises nothing."""
     words = list(sys.argv[1:] if argv is None else argv)
+    standard.occupy()
     _encode_anything()
     try:
         code = _dispatch(words)

@@ -7,7 +7,6 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from watchdogd import standard
 from watchdogd.cli.output import one_line, print_json, print_line
 from watchdogd.cli.perfdata import nagios, worst
 from watchdogd.engine import dropins
@@ -35,7 +34,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Exit with the worst status: 0, 1, 2, 3."""
-    standard.occupy()
     home = Home.existing(args.home)
     setup = Setup.load(home)
     chosen = [check for check in setup.checks if _chosen(check, args.names)]

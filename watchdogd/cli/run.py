@@ -8,7 +8,7 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-from watchdogd import standard, tickmark
+from watchdogd import tickmark
 from watchdogd.cli.output import print_line
 from watchdogd.engine import goodconfig, logs
 from watchdogd.engine.assembly import assembled
@@ -36,7 +36,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Until it is told to end (Ctrl-C, SIGTERM, 'watchdogd stop'), or a successor takes over."""
-    standard.occupy()
     home = Home.existing(args.home)
     setup, broken = _setup(home)
     if args.dry_run:

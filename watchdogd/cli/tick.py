@@ -6,7 +6,7 @@ import contextlib
 import time
 from typing import TYPE_CHECKING
 
-from watchdogd import lease, standard, stopmark, tickmark
+from watchdogd import lease, stopmark, tickmark
 from watchdogd.cli.output import one_line, print_json, print_line
 from watchdogd.engine import logs
 from watchdogd.engine.assembly import assembled, learn, outbox_of
@@ -51,7 +51,6 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(
             "tick: --json goes with --dry-run; 'watchdogd status --json' shows what a tick found"
         )
-    standard.occupy()
     home = Home.existing(args.home)
     setup = Setup.load(home)
     if args.dry_run:

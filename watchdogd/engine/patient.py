@@ -21,6 +21,10 @@ class StuckError(WatchdogError):
     """The file system does not answer; what was asked of it may still happen later."""
 
 
+class UnaskedError(StuckError):
+    """Nothing could be asked of the file system: no thread could be started for it."""
+
+
 @dataclass(slots=True)
 class _Task:
     """`done` is held until the function has come back: a lock wakes its waiter for a third of an Event."""
@@ -51,7 +55,8 @@ class Patient:
         self._thread: threading.Thread | None = None
 
     def attempt(self, function: Callable[[], Value]) -> Value:
-        """What `function` returns or raises; StuckError where it does not come back in time."""
+        """What `function` returns or raises; StuckError where it does not come back in time, UnaskedError
+        where it could not even begin."""
         if not self._serving:
             self._start()
         elif self._late is not None and self._late.done.locked():
@@ -84,7 +89,7 @@ class Patient:
             try:
                 thread.start()
             except (RuntimeError, MemoryError):
-                raise StuckError(f"{self._place} cannot be asked: {shortage.of_thread()}") from None
+                raise UnaskedError(f"{self._place} cannot be asked: {shortage.of_thread()}") from None
             self._thread = thread
 
     def _serve(self) -> None:
