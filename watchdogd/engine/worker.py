@@ -115,7 +115,7 @@ def answer(call: Call) -> Reply:
     try:
         value, memory = _run(call)
     except BaseException as error:  # noqa: BLE001 - a plugin may raise anything, SystemExit included
-        trouble, nothing = _line(f"{type(error).__name__}: {error}"), unanswered(error)
+        trouble, nothing = _line(f"raised {type(error).__name__}: {error}"), unanswered(error)
     left = tuple(pid for pid in command.abandoned() if pid not in before)
     seconds = time.perf_counter() - begin
     return Reply(call.key, value, memory, trouble, unanswered=nothing, left=left, seconds=seconds)
