@@ -40,9 +40,9 @@ def test_a_home_that_is_taken_to_pieces(tmp_path: Path, endpoint: WebServer) -> 
     try:
         wait_until(lambda: replaced(home / "status.json"), 10, "no round is faster")
         rig.wait_told("[CRITICAL] bloom-watch", "status.json is a folder, and a file belongs there: mv ")
-        status = rig.verb("status")
+        status = rig.verb("status", "--json")
         assert status.returncode == 2, status.stdout
-        assert "status.json is a folder, and a file belongs there: mv " in " ".join(status.stdout.split())
+        assert "status.json is a folder, and a file belongs there: mv " in status.stdout
         (home / "status.json").rmdir()
         rig.wait_told("[RESOLVED] bloom-watch: home")
 
