@@ -31,14 +31,6 @@ for _number in (signal.SIGHUP, signal.SIGQUIT):
     signal.signal(_number, signal.SIG_DFL)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where tests run in several processes, a folder's tests of Slurm stay together: one Slurm a process."""
-    for item in items:
-        if "cluster" in getattr(item, "fixturenames", ()):
-            long = item.path.name == "test_chain.py"  # half as long as all others together
-            item.add_marker(pytest.mark.xdist_group("chain" if long else item.path.parent.name))
-
-
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """No test sees the home, the cluster or the proxies of whoever runs it, nor where another test went."""
@@ -54,7 +46,7 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
-    """The one real Slurm of this run, started when first asked for; prefer `slurm`, which tidies up."""
+    """The one real Slurm of this process, started when first asked for; prefer `slurm`, which tidies up."""
     missing = missing_requirements()
     if missing:
         pytest.fail(missing, pytrace=False)  # never skipped: without it the daemon is not tested
