@@ -16,7 +16,17 @@ if TYPE_CHECKING:
 _NEEDED = ("switches", "evidence", "inbox", "logs")
 """The folders that are made anew where they are missing: a daemon needs them."""
 _FOLDERS = frozenset(
-    {*_NEEDED, "cron.hourly", "cron.daily", "cron.weekly", "plugins", ".lease", ".outbox"} - {"inbox"}
+    {
+        "switches",
+        "evidence",
+        "logs",
+        "cron.hourly",
+        "cron.daily",
+        "cron.weekly",
+        "plugins",
+        ".lease",
+        ".outbox",
+    }
 )
 _FILES = frozenset({"status.json", ".config.good.toml", ".id"})
 

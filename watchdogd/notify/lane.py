@@ -260,9 +260,7 @@ class Lane:
     def _failed(self, notification: Notification, error: DeliveryError, now: float) -> None:
         with self._lock:
             waiting = self._queue.get(notification.key)  # its times were moved where the clock was set
-        step = next_step(
-            waiting or notification, error, now, self._policy, self._health
-        )  # the clock may be set
+        step = next_step(waiting or notification, error, now, self._policy, self._health)
         self._health = after_failure(self._health, error, step, now)
         log.warning("channel %s: %s", self.channel, error)
         if waiting is None:  # it went another way while it hung

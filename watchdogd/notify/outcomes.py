@@ -18,7 +18,8 @@ AGAIN = 5.0
 
 
 class Outcomes:
-    """In the order in which they came; marked through `desk`. For one thread, but for `len`."""
+    """In the order in which they came; marked through `desk`. For one thread at a time, but for
+    `len`: the lane's own, or while that hangs in a try the one that watches it."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
