@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -623,6 +624,89 @@ def test_a_silent_log_beside_a_beating_guard_is_fine(beating: Beating, tmp_path:
         beating.now += MINUTE
         beating.beat(step)
         assert beating.look(log=str(log))[""].status is Status.OK
+
+
+class Guarded(Beating):
+    """A loop as README shows it: every step is logged first, and then told to the Guard."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.log = folder / "train.log"
+
+    def write(self, text: str, ago: float = 0.0) -> None:
+        with self.log.open("a") as file:
+            file.write(text)
+        os.utime(self.log, (self.now - ago, self.now - ago))
+
+    def train(self, steps: Iterable[int]) -> Result:
+        for step in steps:
+            self.now += MINUTE
+            self.write(f" iteration {step:8d}/    4000 | lm loss: 2.5E+00 |\n", ago=2.0)
+            self.beat(step)
+            result = self.look(log=str(self.log))[""]
+        return result
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Guarded:
+    return Guarded(tmp_path)
+
+
+def test_a_log_that_tells_its_number_is_quoted_though_the_guard_beats_later(guarded: Guarded) -> None:
+    result = guarded.train(range(1, 8))
+    assert "iteration 7/4000 " in result.summary
+    assert result.metrics["total"].value == 4000
+    guarded.now += 21 * MINUTE
+    summary = guarded.look(log=str(guarded.log))[""].summary
+    assert f"nothing was written to {guarded.log} since" in summary
+    assert "last iteration 7/4000" in summary
+
+
+def test_a_beat_counts_on_where_the_log_tells_no_number_any_more(guarded: Guarded) -> None:
+    guarded.train(range(1, 8))
+    for step in range(8, 40):
+        guarded.now += MINUTE
+        guarded.beat(step)
+        result = guarded.look(log=str(guarded.log))[""]
+        assert result.status is Status.OK
+    assert "step 39 " in result.summary
+    assert "iteration 40/4000 " in guarded.train([40]).summary
+
+
+def test_a_quiet_phase_outlasts_the_beat_of_the_step_before_it(guarded: Guarded) -> None:
+    quiet = ({"match": "saving checkpoint", "allow": 40 * MINUTE},)
+    guarded.train([1, 2, 3])
+    guarded.now += MINUTE
+    guarded.write("saving checkpoint at iteration 4\n", ago=1.0)
+    guarded.beat(4)
+    for _ in range(39):
+        result = guarded.look(log=str(guarded.log), quiet=quiet)[""]
+        assert result.status is Status.OK, result.summary
+        guarded.now += MINUTE
+    guarded.now += 2 * MINUTE
+    assert "quiet phase 'saving checkpoint'" in guarded.look(log=str(guarded.log), quiet=quiet)[""].summary
+
+
+def test_a_beat_long_after_a_quiet_phase_ends_it(guarded: Guarded) -> None:
+    quiet = ({"match": "saving checkpoint", "allow": 40 * MINUTE},)
+    guarded.train([1, 2, 3])
+    guarded.write("saving checkpoint at iteration 4\n")
+    assert "quiet phase" in guarded.look(log=str(guarded.log), quiet=quiet)[""].summary
+    guarded.now += MINUTE
+    guarded.beat(4)
+    assert "quiet phase" not in guarded.look(log=str(guarded.log), quiet=quiet)[""].summary
+    guarded.now += 21 * MINUTE
+    assert guarded.look(log=str(guarded.log), quiet=quiet)[""].status is Status.CRITICAL
+
+
+def test_a_cause_outlasts_the_beat_of_the_step_before_it(guarded: Guarded) -> None:
+    guarded.train([1, 2, 3])
+    guarded.now += MINUTE
+    guarded.write("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n", ago=1.0)
+    guarded.beat(4)
+    guarded.look(log=str(guarded.log))
+    guarded.now += 21 * MINUTE
+    assert "cause: " in guarded.look(log=str(guarded.log))[""].summary
 
 
 def test_a_beat_of_an_earlier_job_is_none(beating: Beating) -> None:

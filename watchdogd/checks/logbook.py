@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 SHOWN = 10
 """Last log lines that a message shows."""
+LAG = 5.0
+"""Seconds by which a heartbeat may be written after the step it tells: what the log says in them is newer."""
+_BEGAN = {"phase": 2, "cause": 3}
+"""What ends with progress, and where in it the time stands at which it began."""
 _OF_ONE_JOB = (
     "skips",
     "losses",
@@ -70,7 +74,7 @@ def heed_clock(memory: dict[str, Any], now: float) -> None:
     for key in ("report", "beat"):
         if memory.get(key):
             memory[key]["at"] = min(memory[key]["at"], now)
-    for key, where in (("phase", 2), ("cause", 3)):
+    for key, where in _BEGAN.items():
         if memory.get(key):
             memory[key][where] = min(memory[key][where], now)
     memory["grew"] = min(memory.get("grew", 0.0), now)
@@ -176,7 +180,19 @@ def take_beat(beat: Beat, memory: dict[str, Any], now: float) -> None:
     if beat.step is not None and advance(
         memory.setdefault("counter", {}), Report("step of the heartbeat", beat.step)
     ):
-        numbers.note_progress(Report("step", beat.step), "", memory, at, first=True)
+        _note_step(beat.step, memory, at, last["at"] if last else 0.0)
     if beat.loss is not None and (memory.get("loss", {}).get("beats", not memory.get("losses"))):
         numbers.note_loss(beat.loss, memory, at)
         memory["loss"]["beats"] = True
+
+
+def _note_step(step: float, memory: dict[str, Any], at: float, before: float) -> None:
+    """A heartbeat's step grew. Where the log has told a number since the beat at `before`, that one stays
+    the run's; what the log told at the time of this beat (a phase, a cause) may have come after it."""
+    told = memory.get("report", {"at": 0.0})
+    began = {key: memory[key] for key in _BEGAN if key in memory}
+    later = {key: state for key, state in began.items() if state[_BEGAN[key]] > at - LAG}
+    numbers.note_progress(Report("step", step), "", memory, at, first=True)
+    if told["at"] > before:
+        memory["report"] = {**told, "at": max(told["at"], at)}
+    memory |= later

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from watchdogd.checks import peer, rhythm, stopped
 from watchdogd.checks.corefile import core_file
+from watchdogd.checks.logbook import LAG
 from watchdogd.plugin import Metric, Result, Status, warning
 from watchdogd.readers import trainlog
 from watchdogd.readers.causekinds import FATAL
@@ -63,17 +64,19 @@ class Look:
 
     @property
     def newest(self) -> tuple[str, float] | None:
-        """What told last, a file or the Guard's heartbeat, and when; None where nothing ever did."""
-        told = [
-            (f"{place[0]} written to", float(place[4])) for place in self.memory.get("files", {}).values()
+        """What told last, a file or the Guard's heartbeat, and when; None where nothing ever did.
+
+        A file that was written to nearly as late is named before the heartbeat: it can be read.
+        """
+        files = [
+            (float(place[4]), f"{place[0]} written to") for place in self.memory.get("files", {}).values()
         ]
-        beat = self.memory.get("beat")
-        if beat:
-            told.append((f"heartbeat of {beat['where']}", float(beat["at"])))
-        if not told:
-            return None
-        what, at = max(told, key=lambda each: each[1])
-        return what, max(at, self.begin)
+        wrote, what = max(files, default=(0.0, ""))
+        beat = self.memory.get("beat", {"at": 0.0})
+        at = max(wrote, float(beat["at"]))
+        if at > wrote + LAG:
+            what = f"heartbeat of {beat['where']}"
+        return (what, max(at, self.begin)) if what else None
 
 
 def judge(look: Look, limits: Limits) -> Result:
