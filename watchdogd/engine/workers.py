@@ -8,67 +8,29 @@ here ever waits for a worker to die.
 from __future__ import annotations
 
 import contextlib
-import errno
 import pickle
 import selectors
-import signal
-import socket
 import subprocess
-import sys
 import time
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
-
-import psutil
 
 from watchdogd import command, shortage
 from watchdogd.engine.call import RECALL, Reply, Returned
+from watchdogd.engine.process import IMPATIENCE, STARTING, Worker, kill_all, no_start, start
 from watchdogd.engine.stuck import Stuck
-from watchdogd.engine.wire import Wire
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from watchdogd.engine.call import Call
 
-IMPATIENCE = 1.0
-"""Seconds that calls may wait behind another before they are given to a further worker."""
 NAP, MANY = 0.03, 16
 """Seconds for which answers may gather while more than so many are expected: each look at them costs as much
 as taking in several, and a wake-up disturbs the programs that run beside."""
 KEPT = 150.0
 """Seconds without a call after which a lane's worker is let go: a start costs as much as many programs."""
-STARTING = 15.0
-"""Seconds that a new process may take until it says that it is ready; deadlines count from then on."""
-
-
-@dataclass(slots=True, eq=False)
-class _Worker:
-    """One process with its socket, and the calls that it has not answered yet, oldest first."""
-
-    process: subprocess.Popen[bytes]
-    wire: Wire
-    alone: bool
-    lane: str
-    calls: deque[Call] = field(default_factory=deque)
-    since: float = 0.0
-    fresh: bool = True
-    recalled: bool = False
-
-    @property
-    def until(self) -> float:
-        """When the call that it works on has to be answered (monotonic); before that it has to be ready."""
-        return self.since + (STARTING if self.fresh else self.calls[0].timeout)
-
-    def slow(self, now: float) -> bool:
-        """Whether the call that it works on holds up others."""
-        return bool(self.calls) and now - self.since > IMPATIENCE
-
-    @property
-    def holds_up(self) -> bool:
-        """Whether calls wait behind the one that it works on, and can be called back."""
-        return len(self.calls) > 1 and not self.fresh and not self.recalled
 
 
 class Workers:
@@ -81,7 +43,7 @@ class Workers:
     def __init__(self, *, warm: int = 1, most: int = 8) -> None:
         self._warm = warm
         self._most = most
-        self._workers: list[_Worker] = []
+        self._workers: list[Worker] = []
         self._selector = selectors.DefaultSelector()
         self._waiting: deque[Call] = deque()
         self._stuck: list[Stuck] = []
@@ -157,9 +119,9 @@ class Workers:
         try:
             self._give(self._start(alone=calls[0].alone, lane=calls[0].lane), calls)
         except (OSError, MemoryError) as error:
-            self._replies += [Reply(call.key, trouble=_no_start(error)) for call in calls]
+            self._replies += [Reply(call.key, trouble=no_start(error)) for call in calls]
 
-    def _ready(self, lane: str) -> _Worker | None:
+    def _ready(self, lane: str) -> Worker | None:
         """The shared worker that takes calls now: an idle, a further or a quick one; None where there
         is none, or a further one cannot be started."""
         shared = self._shared(lane)
@@ -173,7 +135,7 @@ class Workers:
                 return self._start(alone=False, lane=lane)
         return min(quick, key=lambda worker: len(worker.calls), default=None)
 
-    def _shared(self, lane: str) -> list[_Worker]:
+    def _shared(self, lane: str) -> list[Worker]:
         return [worker for worker in self._workers if not worker.alone and worker.lane == lane]
 
     def _room(self) -> bool:
@@ -183,36 +145,20 @@ class Workers:
     def _bearable(self) -> bool:
         return len(self.stuck) < 2 * self._most
 
-    def _give(self, worker: _Worker, calls: Sequence[Call]) -> None:
+    def _give(self, worker: Worker, calls: Sequence[Call]) -> None:
         if not worker.calls:
             worker.since = time.monotonic()
         worker.calls.extend(calls)
         worker.wire.send(calls)
         self._attend(worker)
 
-    def _attend(self, worker: _Worker) -> None:
+    def _attend(self, worker: Worker) -> None:
         """Hear of what it says, and of room in its socket while something is to be sent."""
         writing = selectors.EVENT_WRITE if worker.wire.waiting else 0
         self._selector.modify(worker.wire, selectors.EVENT_READ | writing, worker)
 
-    def _start(self, *, alone: bool, lane: str = "") -> _Worker:
-        ours, theirs = socket.socketpair()
-        arguments = [str(theirs.fileno()), *(["alone"] if alone else [])]
-        with theirs:
-            try:
-                process = subprocess.Popen(
-                    [sys.executable, "-P", "-m", "watchdogd.engine.worker", *arguments],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    pass_fds=[theirs.fileno()],
-                    env=command.environment(),
-                    start_new_session=True,
-                )
-            except (OSError, MemoryError):
-                ours.close()
-                raise
-        worker = _Worker(process, Wire(ours), alone, lane)
+    def _start(self, *, alone: bool, lane: str = "") -> Worker:
+        worker = start(alone=alone, lane=lane)
         self._workers.append(worker)
         self._selector.register(worker.wire, selectors.EVENT_READ, worker)
         return worker
@@ -230,14 +176,14 @@ class Workers:
         if sum(len(worker.calls) for worker in self._workers) > MANY:
             time.sleep(min(NAP, patience))
         for ready, events in self._selector.select(patience):
-            worker: _Worker = ready.data
+            worker: Worker = ready.data
             if events & selectors.EVENT_WRITE:
                 worker.wire.flush()
                 self._attend(worker)
             if events & selectors.EVENT_READ:
                 self._hear(worker)
 
-    def _hear(self, worker: _Worker) -> None:
+    def _hear(self, worker: Worker) -> None:
         try:
             said: list[Reply | Returned | None] = worker.wire.receive()
         except (EOFError, OSError, pickle.UnpicklingError, AttributeError):
@@ -257,7 +203,7 @@ class Workers:
         if not worker.calls and (worker.alone or self._superfluous(worker)):
             self._drop(worker)
 
-    def _take_back(self, worker: _Worker, returned: Returned) -> None:
+    def _take_back(self, worker: Worker, returned: Returned) -> None:
         """What it has not begun goes to another."""
         self._waiting.extendleft(call for call in reversed(worker.calls) if call.key in returned.keys)
         worker.calls = deque(call for call in worker.calls if call.key not in returned.keys)
@@ -272,7 +218,7 @@ class Workers:
                 worker.wire.send(RECALL)
                 self._attend(worker)
 
-    def _superfluous(self, worker: _Worker) -> bool:
+    def _superfluous(self, worker: Worker) -> bool:
         """Whether it is kept no longer."""
         shared, waiting = self._shared(worker.lane), any(not call.alone for call in self._waiting)
         return not waiting and len(shared) > self._warm and worker is not shared[0]
@@ -283,14 +229,14 @@ class Workers:
         for worker in [w for w in self._workers if w.lane and not w.calls and w.since < long_ago]:
             self._drop(worker)
 
-    def _died(self, worker: _Worker, trouble: str = "") -> None:
+    def _died(self, worker: Worker, trouble: str = "") -> None:
         """The call that it worked on killed it, or it can be heard no more, which is `trouble`; the others
         behind it go to another worker."""
         if worker.calls:
             call = worker.calls.popleft()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 worker.process.wait(0.2)
-            trouble = trouble or _death(worker.process.returncode, fresh=worker.fresh)
+            trouble = trouble or worker.death()
             self._replies.append(Reply(call.key, trouble=trouble))
         self._requeue(worker)
         self._drop(worker)
@@ -302,8 +248,8 @@ class Workers:
             call = worker.calls.popleft()
             self._requeue(worker)
             trouble = f"did not answer within {STARTING if worker.fresh else call.timeout:g} s"
-            tools = _tools(worker.process.pid)
-            left = self._drop(worker) + _ended(tools)
+            tools = worker.tools()
+            left = self._drop(worker) + kill_all(tools)
             self._take_in(Reply(call.key, trouble=trouble, late=True, left=left, seconds=call.timeout))
 
     def _take_in(self, reply: Reply) -> None:
@@ -318,11 +264,11 @@ class Workers:
             reply = replace(reply, trouble=trouble, hang=hang)
         self._replies.append(reply)
 
-    def _requeue(self, worker: _Worker) -> None:
+    def _requeue(self, worker: Worker) -> None:
         self._waiting.extendleft(reversed(worker.calls))
         worker.calls.clear()
 
-    def _drop(self, worker: _Worker) -> tuple[int, ...]:
+    def _drop(self, worker: Worker) -> tuple[int, ...]:
         """End a worker with all its children; the ids of those that survive that."""
         self._workers.remove(worker)
         self._selector.unregister(worker.wire)
@@ -331,39 +277,3 @@ class Workers:
         if worker.process.returncode is None:
             self._undead.append(worker.process)
         return left
-
-
-def _tools(pid: int) -> list[psutil.Process]:
-    """What a worker has started, in sessions of their own too: nobody would wait for it any more."""
-    try:
-        return psutil.Process(pid).children(recursive=True)
-    except psutil.Error:
-        return []
-
-
-def _ended(tools: list[psutil.Process]) -> tuple[int, ...]:
-    """Kill them; the ids of those that survive that."""
-    for tool in tools:
-        with contextlib.suppress(psutil.Error):
-            tool.kill()
-    return tuple(tool.pid for tool in psutil.wait_procs(tools, 0.5)[1]) if tools else ()
-
-
-def _no_start(error: OSError | MemoryError) -> str:
-    """Why there is no process for a check, and the mend."""
-    why = shortage.of_process(error)
-    if isinstance(error, OSError) and not why:
-        gone = f"{sys.executable} is gone: was Python replaced? watchdogd restart"
-        why = gone if error.errno == errno.ENOENT else error.strerror or str(error)
-    return f"could not be started: {why}"
-
-
-def _death(code: int | None, *, fresh: bool) -> str:
-    """How a worker died; a `fresh` one had not come to its call."""
-    why = f"its process ended with exit code {code}"
-    if code is not None and code < 0:
-        with contextlib.suppress(ValueError):
-            why = f"killed by {signal.Signals(-code).name}"
-    return (
-        f"could not be started: {why} (is memory short, or Python damaged?)" if fresh else f"crashed: {why}"
-    )
