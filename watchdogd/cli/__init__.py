@@ -76,8 +76,7 @@ def main(argv: list[str] | None = None) -> int:
     _encode_anything()
     try:
         code = _dispatch(words)
-        if sys.stdout:
-            sys.stdout.flush()
+        sys.stdout.flush()
         return code
     except WatchdogError as error:
         if _is_broken_pipe(error):
@@ -245,8 +244,6 @@ def _silence_stdout() -> None:
     """Nobody can read stdout any more: what is still buffered goes nowhere."""
     import os
 
-    if sys.stdout is None:
-        return
     try:
         descriptor = sys.stdout.fileno()
     except (OSError, ValueError):

@@ -93,7 +93,7 @@ def _shown(live: LiveJob) -> Group | Text:
 
 def _console() -> Console:
     """As wide as the terminal; in a pipe as wide as the table."""
-    return terminal(None if sys.stdout and sys.stdout.isatty() else 160)
+    return terminal(None if sys.stdout.isatty() else 160)
 
 
 def _named(seen: Look) -> list[tuple[str, Named]]:

@@ -66,7 +66,6 @@ def terminal(width: int | None = None) -> Console:
     """rich's console for tables, in which outside text is but text: nothing of it is obeyed, by rich or by
     the terminal. Where its reader has gone (`| head`), that ends the verb as any other output's would, not
     with rich's own exit code 1: that one means something else here."""
-    from io import StringIO
     from typing import cast
 
     from rich.console import Console
@@ -84,7 +83,7 @@ def terminal(width: int | None = None) -> Console:
 
     console = Terminal(highlight=False, markup=False, emoji=False, width=width)
     if not console.is_terminal:
-        console.file = cast("IO[str]", _Trimmed(sys.stdout)) if sys.stdout else StringIO()
+        console.file = cast("IO[str]", _Trimmed(sys.stdout))
     return console
 
 

@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _print(text: str, indent: int) -> None:
     """On one line for a pipe, folded for a terminal."""
-    width = shutil.get_terminal_size().columns if sys.stdout and sys.stdout.isatty() else 0
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
     begin = " " * indent
     for line in textwrap.wrap(text, width - indent - 4) if width > indent + 24 else [text]:
         print_line(begin + line)
