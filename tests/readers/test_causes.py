@@ -96,7 +96,10 @@ CASES = [
         "RuntimeError: CUDA error: uncorrectable NVLink error detected during the execution",
         "NVLink or peer memory fault",
     ),
-    ("E0325 api.py:869] failed (exitcode: -9) local_rank: 5 (pid: 26)", "killed (SIGKILL)"),
+    (
+        "E0325 api.py:869] failed (exitcode: -9) local_rank: 5 (pid: 26)",
+        "killed (SIGKILL) on local rank 5",
+    ),
     (
         "     [6] finished collective #11, but didn't join collective #12 (count from 1)",
         "left behind in a collective on rank 6",
@@ -137,6 +140,111 @@ CASES = [
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9 MiB. GPU 2 has a total capacity of 79 GiB",
         "GPU out of memory on GPU 2",
     ),
+    (
+        "[rank6]:[E 07:08:09 ProcessGroupNCCL.cpp:1375] [PG ID 0 PG GUID 0(default_pg) Rank 6] First PG on this rank that detected no heartbeat of its watchdog.",
+        "collective failed on rank 6",
+    ),
+    (
+        "[rank6]:[F ProcessGroupNCCL.cpp:1185] [PG 0 Rank 6] ProcessGroupNCCL's watchdog got stuck for 300 seconds without making progress",
+        "collective failed on rank 6",
+    ),
+    (
+        "[PG ID 0 PG GUID 0(default_pg) Rank 1] Received a dump signal due to a collective timeout from  rank 14 and we will try our best",
+        "collective timed out on rank 14",
+    ),
+    (
+        "torch.distributed.DistBackendError: NCCL error in: ../ProcessGroupNCCL.cpp:99, unhandled system error",
+        "collective failed",
+    ),
+    (
+        "RuntimeError: [/src/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 90000ms for recv operation to complete",
+        "collective timed out",
+    ),
+    (
+        "n3:71:92 [4] net_ib.cc:99 NCCL WARN NET/IB : mlx5_1:1 Got async event : port error",
+        "port of the network down on node n3",
+    ),
+    ("n3:71:92 [4] NCCL WARN Cuda failure 2 'out of memory'", "GPU out of memory on node n3"),
+    (
+        "n3:71:92 [4] NCCL WARN Duplicate GPU detected : rank 5 and rank 4 both on CUDA device 21000",
+        "two ranks on one GPU on rank 5 on node n3",
+    ),
+    (
+        "n3:71:92 [4] NCCL WARN NET/OFI Request 0x7f completed with error. RC: 5. Error: 5 (Input/output error)",
+        "no connection between ranks",
+    ),
+    (
+        "[n3:71] ib_mlx5_log.c:171 UCX  ERROR Transport retry count exceeded on mlx5_0:1/IB (synd 0x15)",
+        "no connection between ranks on n3:71",
+    ),
+    (
+        "RuntimeError: Detected mismatch between collectives on ranks. Rank 2 is running collective: X",
+        "ranks called different collectives on rank 2",
+    ),
+    (
+        "OSError: [Errno 98] Address already in use",
+        "address already in use",
+    ),
+    (
+        "RuntimeError: CUDA error: unspecified launch failure",
+        "error of the GPU (RuntimeError: CUDA error: unspecified launch failure)",
+    ),
+    ("4: RuntimeError: CUDA error: device-side assert triggered", "assertion on the GPU on rank 4"),
+    ("RuntimeError: No CUDA GPUs are available", "no usable GPU"),
+    ("RuntimeError: CUDA error: out of memory", "GPU out of memory"),
+    (
+        "E1102 coordination_service.cc:954] UNAVAILABLE: Task /job:jax_worker/replica:0/task:21 heartbeat timeout. This indicates that",
+        "no heartbeat of a rank on rank 21",
+    ),
+    (
+        "F1102 client.h:80] Terminating process because the JAX distributed service detected fatal errors. This most likely",
+        "ended since another rank did",
+    ),
+    (
+        "(raylet, ip=10.3.0.7) 2 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers crashed",
+        "host out of memory on raylet, ip=10.3.0.7",
+    ),
+    (
+        "(Learner pid=71, ip=10.3.0.7) ValueError: no such shape",
+        "error in the program on Learner pid=71, ip=10.3.0.7 (ValueError: no such shape)",
+    ),
+    ("(Learner pid=71) [rank3]: KeyError: 0", "error in the program on rank 3 (KeyError: 0)"),
+    ("slurmstepd: error: Job 77 exceeded memory limit (65 > 60), being killed", "host out of memory"),
+    (
+        "slurmstepd: error: *** JOB 77 STEPD TERMINATED ON r02 AT 2024-05-06T07:08:09 DUE TO JOB NOT ENDING WITH SIGNALS ***",
+        "processes that no signal ends on node r02",
+    ),
+    ("srun: error: Node failure on r02", "node failure on node r02"),
+    (
+        "srun: error: Task launch for StepId=77.0 failed on node r02: Communication connection failure",
+        "job step did not start on node r02 (srun: error: Task launch for StepId=77.0 failed on node r02: Communication connection failure)",
+    ),
+    (
+        "/var/spool/slurmd/job77/slurm_script: line 8:   471 Killed                  python train.py",
+        "killed (SIGKILL)",
+    ),
+    (
+        "mpirun noticed that process rank 3 with PID 471 on node n04 exited on signal 9 (Killed).",
+        "killed (SIGKILL) on rank 3 on node n04",
+    ),
+    ("  exitcode  : -11 (pid: 26)", "segmentation fault"),
+    ("  exitcode  : -7 (pid: 26)", "bus error (shared memory)"),
+    ("MemoryError", "memory could not be allocated"),
+    ("numpy._ArrayMemoryError: Unable to allocate 9.5 GiB for an array", "memory could not be allocated"),
+    ("RuntimeError: can't start new thread", "no more processes or threads allowed"),
+    ("RuntimeError: unable to write to file </torch_71_92>", "bus error (shared memory)"),
+    ("OSError: [Errno 5] Input/output error: '/scratch/x'", "input/output error"),
+    ("OSError: [Errno 30] Read-only file system: '/scratch/x'", "read-only file system"),
+    ("OSError: [Errno 108] Cannot send after transport endpoint shutdown", "file system lost"),
+    (
+        "hub.HfHubHTTPError: 429 Client Error: Too Many Requests for url: https://hub.example.org/x",
+        "download failed (hub.HfHubHTTPError: 429 Client Error: Too Many Requests for url: https://hub.example.org/x)",
+    ),
+    (
+        "AssertionError: Rank 7: found NaN in local grad norm in backward pass. Device: 3, node: n04",
+        "loss is no number on rank 7 on node n04 (AssertionError: Rank 7: found NaN in local grad norm in backward pass. Device: 3, node: n04)",
+    ),
+    ("  what():  no such shape", "error in the program (what():  no such shape)"),
     ("Traceback (most recent call last):", "error in the program"),
     ("ValueError: no such shape", "error in the program (ValueError: no such shape)"),
 ]
@@ -159,6 +267,11 @@ def test_each_is_named_with_its_rank_node_or_peer(text: str, sentence: str) -> N
         "oom_kill 0",
         "0 errors, no CUDA out of memory, 0 segmentation faults",
         "WARNING: connection reset by peer, retrying (2/5) ... succeeded",
+        "srun: Job 77 step creation temporarily disabled, retrying (Requested nodes are busy)",
+        "wandb: Network error (ConnectionError), entering retry loop.",
+        "W0301 rendezvous.cc:84] This thread has been waiting for `initialize clique` for 20 seconds",
+        "RAS: 0 uncorrectable hardware errors detected in umc block",
+        "train loss: 2.5, val loss is 3.0",
     ],
 )
 def test_harmless_lines_are_no_cause(text: str) -> None:
@@ -212,3 +325,41 @@ def test_a_connection_that_came_after_all_is_no_cause(text: str) -> None:
 )
 def test_what_does_not_mend_it_leaves_the_cause(text: str) -> None:
     assert len(find(read_lines(text.encode() + b"\n")[0])) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            "[rank3]: ValueError: no such shape\n"
+            "[rank0]:[E1] [Rank 0] Watchdog caught collective operation timeout: x\n"
+            "slurmstepd: error: *** STEP 9.0 ON n4 CANCELLED AT 2024-05-06T07:08:09 ***",
+            "error in the program on rank 3 (ValueError: no such shape)",
+        ),
+        (
+            "[rank0]:[E1] [Rank 0] Watchdog caught collective operation timeout: x\n"
+            "[rank0]: ValueError: what came of it",
+            "collective timed out on rank 0",
+        ),
+        (
+            "ValueError: no such shape\nOSError: [Errno 28] No space left on device\nConnection refused",
+            "no space left on device",
+        ),
+        (
+            "slurmstepd: error: *** STEP 9.0 ON n4 CANCELLED AT 2024-05-06T07:08:09 DUE TO TASK FAILURE ***\n"
+            "srun: error: n4: task 2: Exited with exit code 3",
+            "a task failed on rank 2 on node n4",
+        ),
+    ],
+)
+def test_an_exception_before_what_other_ranks_tell_of_it_is_the_root(text: str, sentence: str) -> None:
+    cause = root(find(read_lines(text.encode() + b"\n")[0]))
+    assert cause
+    assert cause.sentence == sentence
+
+
+def test_the_report_of_hydra_names_host_and_rank() -> None:
+    text = b"=   RANK 3 PID 471 RUNNING AT n12\n=   KILLED BY SIGNAL: 9 (Killed)\n"
+    assert [cause.sentence for cause in find(read_lines(text)[0])] == [
+        "killed (SIGKILL) on rank 3 on node n12"
+    ]

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from watchdogd.readers import peers
-from watchdogd.readers.causekinds import CONNECTION, KINDS, PROGRAM
+from watchdogd.readers.causekinds import CONNECTION, CONSEQUENCES, KINDS, PROGRAM
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from watchdogd.readers.causekinds import Kind
+    from watchdogd.readers.causekind import Kind
     from watchdogd.readers.lines import Line
 
 
@@ -36,17 +36,24 @@ _CONNECTED = re.compile(
 _NOT_CONNECTED = re.compile(
     r"\b(?:fail|error|refused|lost|cannot|can't|could not|unable|until|while|when|if)"
 )
-_NEEDLES = tuple(needle for kind in KINDS for needle in kind.needles)
 _WEIGHTS = {kind.name: kind.weight for kind in KINDS}
 _SHOWN = 160
 _RANK = re.compile(
-    r"\brank\s?(\d+)|^\s*\[(\d+)\] (?:finished|joined) collective|^srun: error: \S+: task (\d+): ",
+    r"\brank\s?(\d+)|^\s*\[(\d+)\] (?:finished|joined) collective"
+    r"|^srun: error: \S+: task (\d+): |/job:\w+/(?:replica:\d+/)?task:(\d+)",
     re.IGNORECASE,
 )
+_LOCAL_RANK = re.compile(r"\blocal_rank: (\d+)")
 _GPU = re.compile(r"\bGPU (\d+)(?:;| has a total)")
-_MISSING = re.compile(r"\b[Rr]anks? (\d+(?:, \d+)*) failed to pass")
-_NODE = re.compile(r"\bON (\S*\w) CANCELLED|srun: error: ([\w.-]+): task|\[([\w.-]+)\] - Abort\(")
+_MISSING = re.compile(r"\b[Rr]anks? (\d+(?:, \d+)*) failed to pass|collective timeout from\s+rank (\d+)")
+_NODE = re.compile(
+    r"\bON (\S*\w) (?:CANCELLED|FAILED|AT)|srun: error: ([\w.-]+): task|\[([\w.-]+)\] - Abort\("
+    r"|\bNode failure on ([\w.-]+)|\bon node ([\w.-]+)(?: exited|: )|, node:? ([\w.-]*[A-Za-z][\w.-]*)(?:,|$)"
+)
+_OF_NCCL = re.compile(r"([\w.-]+):\d+:\d+ \[\d+\] .*NCCL WARN")
 _OF_ELASTIC = re.compile(r"^\s+(host|rank)\s*: (\S+)")
+_OF_HYDRA = re.compile(r"^=\s+RANK (\d+) PID \d+ RUNNING AT (\S+)")
+"""Where the process ran of whose death Intel MPI and MPICH report in the next line."""
 _CORE = re.compile(r"(?i:core)\b.*?(/\S*core[\w.-]*)")
 
 
@@ -57,13 +64,14 @@ def find(lines: Sequence[Line], before: Sequence[Cause] = ()) -> list[Cause]:
     """
     found = list(before)
     whole = "\n".join(line.text for line in lines).lower()
-    present = [needle for needle in _NEEDLES if needle in whole]
-    if not present and not any(cause.kind == CONNECTION for cause in found):
+    possible = [kind for kind in KINDS if any(needle in whole for needle in kind.needles)]
+    if not possible and not any(cause.kind == CONNECTION for cause in found):
         return found
+    present = [needle for kind in possible for needle in kind.needles if needle in whole]
     told: dict[str, str] = {}
     for line in lines:
-        told |= dict(_OF_ELASTIC.findall(line.text))
-        cause = _of_line(line, present, told)
+        told |= _ran_at(line.text)
+        cause = _of_line(line, possible, present, told)
         if cause:
             found.append(cause)
         elif found and _connected(line.text.lower()):
@@ -72,8 +80,18 @@ def find(lines: Sequence[Line], before: Sequence[Cause] = ()) -> list[Cause]:
 
 
 def root(causes: Sequence[Cause]) -> Cause | None:
-    """Of several causes the one nearest to the root; of equals the first that says more than its kind."""
-    return min(causes, key=lambda cause: (_WEIGHTS[cause.kind], cause.sentence == cause.kind), default=None)
+    """Of several causes the one nearest to the root; of equals the first that says more than its kind.
+
+    An exception is one where it came before what the other ranks then tell of it.
+    """
+    first = next((index for index, cause in enumerate(causes) if cause.kind in CONSEQUENCES), len(causes))
+    raised = next(
+        (each for each in causes[:first] if each.kind == PROGRAM and each.sentence != PROGRAM), None
+    )
+    nearest = min(
+        causes, key=lambda cause: (_WEIGHTS[cause.kind], cause.sentence == cause.kind), default=None
+    )
+    return raised if raised and nearest and nearest.kind in CONSEQUENCES else nearest
 
 
 def _connected(low: str) -> bool:
@@ -87,16 +105,25 @@ def _settled(cause: Cause, line: Line) -> bool:
     )
 
 
-def _of_line(line: Line, present: Sequence[str], told: Mapping[str, str]) -> Cause | None:
-    """`told`: the host and the rank that torchrun's report names in the lines before."""
+def _ran_at(text: str) -> dict[str, str]:
+    """The host and the rank of which a launcher's report speaks in its next lines."""
+    hydra = _OF_HYDRA.match(text)
+    return {"rank": hydra[1], "host": hydra[2]} if hydra else dict(_OF_ELASTIC.findall(text))
+
+
+def _of_line(
+    line: Line, possible: Sequence[Kind], present: Sequence[str], told: Mapping[str, str]
+) -> Cause | None:
+    """`possible`: kinds of which needles are `present` in some line; `told`: the host and the rank of which a
+    launcher's report spoke in the lines before."""
     low = line.text.lower()
     if not any(needle in low for needle in present) or "nccl info" in low or _OVERCOME.search(low):
         return None
-    for kind in KINDS:
+    for kind in possible:
         if kind.fits(line.text, low):
             peer = peers.of(line.text) if kind.name == CONNECTION else ""
             places = _places(kind, line, peer)
-            if "exitcode" in low and not places:
+            if ("exitcode" in low or "by signal" in low) and not places:
                 places = [f"on {'node' if what == 'host' else what} {which}" for what, which in told.items()]
             return Cause(kind.name, " ".join([kind.name, *places]), peer)
     return None
@@ -107,14 +134,16 @@ def _places(kind: Kind, line: Line, peer: str) -> list[str]:
     found = []
     missing, rank, gpu = _MISSING.search(line.text), _RANK.search(line.text), _GPU.search(line.text)
     if missing:
-        found.append(f"on rank {missing[1]}")
+        found.append(f"on rank {missing[missing.lastindex or 0]}")
     elif rank:
         found.append(f"on rank {rank[rank.lastindex or 0]}")
     elif line.rank:
         found.append(_on_rank(line.rank))
+    elif local := _LOCAL_RANK.search(line.text):
+        found.append(f"on local rank {local[1]}")
     elif gpu and kind.name == "GPU out of memory":
         found.append(f"on GPU {gpu[1]}")
-    node = _NODE.search(line.text)
+    node = _NODE.search(line.text) or (_OF_NCCL.match(line.text) if kind.name != CONNECTION else None)
     if node:
         found.append(f"on node {node[node.lastindex or 0]}")
     if peer:
@@ -122,11 +151,13 @@ def _places(kind: Kind, line: Line, peer: str) -> list[str]:
     core = _CORE.search(line.text) if kind.name == "segmentation fault" else None
     if core:
         found.append(f"with core file {core[1]}")
-    if kind.name == PROGRAM and not line.text.startswith("Traceback"):
+    if kind.quoted and not line.text.startswith("Traceback"):
         found.append(f"({line.text.strip()[:_SHOWN]})")
     return found
 
 
 def _on_rank(prefix: str) -> str:
-    """A line's prefix as a place; `node:rank` and `node:pid` are told as they stand."""
-    return f"on {prefix}" if ":" in prefix else f"on rank {prefix.removeprefix('rank').removeprefix('Rank ')}"
+    """A line's prefix as a place; `node:rank`, `node:pid` and `Actor pid=7` are told as they stand."""
+    if ":" in prefix or "=" in prefix or not prefix[-1].isdecimal():
+        return f"on {prefix}"
+    return f"on rank {prefix.removeprefix('rank').removeprefix('Rank ')}"

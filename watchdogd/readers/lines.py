@@ -16,6 +16,7 @@ _RANK = re.compile(
     r"|\[(?P<mpi>\d+,\d+)\]<std(?:out|err)>: ?"  # Open MPI --tag-output
     r"|\[(?P<node>[\w.-]+:\d+)\]:? "  # [node:rank]
     r"|\[(?P<pod>[a-z0-9-]+-\d+)\] "  # a pod's name
+    r"|\((?P<ray>raylet|(?:\w+ )?pid=\d+)(?P<ip>, ip=[\d.]+)?\) "  # an actor of Ray, whose own may follow
     r")"
 )
 _CUT_NUMBER = "0123456789.,"
@@ -25,7 +26,7 @@ OPEN_AT_MOST = 4096
 
 
 class Line(NamedTuple):
-    """One line without its prefix. `rank` is what the prefix said (`3`, `rank3`, `node1:3`), or empty.
+    """One line without its prefix. `rank` is what that said (`3`, `rank3`, `n1:3`, `Actor pid=7`), or empty.
 
     `final`: the last state of a progress bar, or a whole line: worth showing to people. `open`: it may go on.
     """
@@ -70,7 +71,10 @@ def _add(lines: list[Line], raw: str) -> None:
 def _line(text: str, *, final: bool) -> Line:
     if "\x1b" in text:
         text = _ANSI.sub("", text)
-    match = _RANK.match(text) if text[:1] in " [0123456789" else None
+    match = _RANK.match(text) if text[:1] in " [(0123456789" else None
     if not match:
         return Line(text.rstrip(), "", final)
-    return Line(text[match.end() :].rstrip(), match[match.lastindex or 0], final)
+    if match["ray"]:
+        match = _RANK.match(text, match.end()) or match
+    rank = match["ray"] + (match["ip"] or "") if match["ray"] else match[match.lastindex or 0]
+    return Line(text[match.end() :].rstrip(), rank, final)
