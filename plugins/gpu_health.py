@@ -160,7 +160,7 @@ def judge(
         *_of_nodes([*nodes, *book.unheard(seen.nodes)], seen, book, limits),
         *(result for node in nodes for result in _of_gpus(node, book, limits, patience, job, now)),
         *_hang(moment, book, patience, run, now),
-        *_idle(moment, gpus, book, patience, now),
+        *(() if run.finished else _idle(moment, gpus, book, patience, now)),
     ]
     yield _whole(gpus, moment, len(nodes), silent, limits)
     hidden = {subject for subject in book.spoken if subject.partition("/")[0] in silent}

@@ -33,8 +33,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from watchdogd.checks import beats, curves, obstacle, silence, wanted
-from watchdogd.checks.logbook import follow_job, heed_clock, take_beat, take_in
-from watchdogd.checks.rhythm import UNKNOWN
+from watchdogd.checks.logbook import follow_job, heed_clock, heed_guard, take_beat, take_in
 from watchdogd.checks.silence import Limits, Look
 from watchdogd.checks.wanted import Wanted
 from watchdogd.checks.working import Working, working
@@ -69,7 +68,7 @@ def log_staleness(
     quiet: tuple[dict[str, Any], ...] = (),
     must_see: tuple[dict[str, Any], ...] = (),
     must_not_see: tuple[str, ...] = (),
-    grace: Duration = UNKNOWN,
+    grace: Duration | None = None,
     pulse: str = "",
 ) -> Iterator[Result]:
     """Whether a run's log grows, its progress number grows with it, and its loss is a number.
@@ -81,7 +80,7 @@ def log_staleness(
     quiet: phases that may be silent for longer: match, a pattern, and allow, a duration
     must_see: lines that must come within a time of each job's start: match and within
     must_not_see: patterns that must not come
-    grace: how long a job may take to its first progress line
+    grace: how long a job may take to its first progress line; left out: 30m, or stale_after where that is set
     pulse: watchdogd's own status file, which is never the run's log
     """
     wishes = Wanted(
@@ -93,10 +92,9 @@ def log_staleness(
     )
     state = working(run, snapshot)
     heed_clock(memory, now)
-    if state.job:
-        follow_job(state.job, memory, now)
+    took_over = state.job is not None and follow_job(state.job, memory, now)
     try:
-        _take_in(log, pulse, run, state, wishes, memory, now)
+        _take_in(log, pulse, run, state, wishes, memory, now, took_over=took_over)
     except OSError as error:
         result = unknown(str(obstacle.refused(error, log)))
         yield replace(result, unanswered=unanswered(error))
@@ -116,18 +114,28 @@ def log_staleness(
     yield from curves.loss(memory, silence.number(report) if report else "", evidence)
     yield from curves.pace(memory)
     yield from wanted.judge(wishes, memory, evidence, now)
+    yield from _over(state, memory)
 
 
 def _take_in(
-    log: str, pulse: str, run: Run | None, state: Working, wishes: Wanted, memory: dict[str, Any], now: float
+    log: str,
+    pulse: str,
+    run: Run | None,
+    state: Working,
+    wishes: Wanted,
+    memory: dict[str, Any],
+    now: float,
+    *,
+    took_over: bool,
 ) -> None:
     """All that is new: lines of the log, and the Guard's heartbeat. OSError where a log cannot be read."""
     had = bool(memory.get("files"))
-    take_in(logtail.find(log, pulse) if log else [], wishes, memory, now)
+    take_in(logtail.find(log, pulse) if log else [], wishes, memory, now, took_over=took_over)
     beat = beats.newest(run, state.job)
     if beat:
         memory["beats"] = True
         take_beat(beat, memory, now)
+    heed_guard(memory)
     memory["looked"] = now
     if memory["files"]:
         memory.pop("missing", None)
@@ -165,6 +173,16 @@ def _not_judged(state: Working, memory: dict[str, Any]) -> Iterator[Result]:
     details = "\n".join(filter(None, [cause, silence.evidence(memory)]))
     yield ok(f"{silence.before(memory)}not judged: {state.excuse}", details=details)
     yield from _quiet(state.excuse, memory)
+
+
+def _over(state: Working, memory: dict[str, Any]) -> Iterator[Result]:
+    """What was said of an earlier job's numbers ends without a word of its own, until this one tells some."""
+    spoken = {*memory.get("spoken", ()), *(key for key in curves.SUBJECTS if key in memory)}
+    memory["spoken"] = sorted(spoken)
+    for key in memory["spoken"]:
+        if key not in memory and state.job:
+            line = f"not judged: job {state.job.id} has told none yet"
+            yield Result(Status.OK, line, subject=curves.SUBJECTS[key], quiet=True)
 
 
 def _quiet(excuse: str, memory: Mapping[str, Any]) -> Iterator[Result]:

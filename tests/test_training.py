@@ -2,6 +2,7 @@
 
 import ast
 import contextlib
+import errno
 import json
 import math
 import multiprocessing
@@ -18,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -470,7 +472,58 @@ def test_a_beat_tells_step_and_loss(home: Path, make: Make, monkeypatch: pytest.
     told = beat(home)
     assert before <= told.pop("time") <= time.time()
     mine = {"host": training.HOST, "pid": os.getpid(), "job": "4711", "rank": 0}
-    assert told == {"kind": "beat", "run": "run-17", "step": 12, "loss": 3.5, **mine}
+    said = {"step": 12, "loss": 3.5, "losses": 1, "asked": ""}
+    assert told == {"kind": "beat", "run": "run-17", **said, **mine}
+
+
+def test_a_beat_tells_whether_its_loss_is_a_new_one(home: Path, make: Make) -> None:
+    guard = make(every=3600)
+    for step in range(100):
+        guard.poll(step=step, loss=0.5 if step % 10 == 0 else None)
+    guard.close()
+    assert (beat(home)["loss"], beat(home)["losses"]) == (0.5, 10)
+
+
+def test_a_beat_tells_at_once_that_the_loop_was_asked_to_save(home: Path, make: Make) -> None:
+    guard = make(every=0.0)
+    guard.poll(step=1)
+    (home / "switches" / "run-17.save").write_text("before the upgrade")
+    wait_for("the wish", lambda: guard.poll(step=2).save)
+    wait_for("it in the beat", lambda: beat(home)["asked"] == "save switch set: before the upgrade")
+    guard.saved()
+    guard.poll(step=3)
+    wait_for("its end in the beat", lambda: beat(home)["asked"] == "")
+
+
+def test_a_beat_tells_what_another_rank_was_asked(home: Path, make: Make) -> None:
+    guard = make()
+    guard.poll(step=1, agree=lambda code: 2 * training.KILL)
+    wait_for("it in the beat", lambda: beat(home)["asked"] == "kill switch (seen by another rank)")
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_beats_go_on_in_a_home_that_is_full(
+    number: int, home: Path, make: Make, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(training, "BEAT_EVERY", 0.0)
+    guard = make(every=0.0)
+    guard.poll(step=1000, loss=0.25)
+    wait_for("the first beat", lambda: beat(home)["step"] == 1000)
+
+    def full(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    def says(text: str) -> bool:
+        return text in in_inbox(home, "beat").read_text()
+
+    monkeypatch.setattr(training, "_replacing", full)
+    for step in (7, 123456):
+        guard.poll(step=step)
+        wait_for("the next", partial(says, f'"step": {step},'))
+    assert not capsys.readouterr().err
+    in_inbox(home, "beat").unlink()
+    guard.poll(step=8)
+    wait_for("the complaint", lambda: "no heartbeat" in capsys.readouterr().err)
 
 
 def test_a_beat_follows_the_loop(home: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

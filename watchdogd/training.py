@@ -43,6 +43,7 @@ import calendar
 import collections
 import contextlib
 import difflib
+import errno
 import faulthandler
 import functools
 import gc
@@ -314,6 +315,23 @@ def _replacing(path: str, mode: int) -> Iterator[TextIO]:
         with contextlib.suppress(OSError):
             os.unlink(draft)
         raise
+
+
+def _overwrite(path: str, text: str) -> bool:
+    """Put a short text into a file that is there, where a full file system takes no new one; whether it
+    took it. A reader may see both halves for an instant."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        data = text.encode()
+        data = data.ljust(os.fstat(handle).st_size)
+        return os.pwrite(handle, data, 0) == len(data)
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
 
 
 def _describe(switch: str, content: str) -> str:
@@ -695,6 +713,8 @@ class Guard:
         self._save_seconds: float | None = None
         self._step: Any = None
         self._loss: Any = None
+        self._losses = 0  # how many were told: a beat with the same one again is no news
+        self._asked = ""  # why the loop was asked to save, as the last poll said it
         self._beat: dict[str, Any] | None = None
         self._beat_written: dict[str, Any] | None = None
         self._beat_due = 0.0
@@ -730,9 +750,14 @@ class Guard:
         if loss is not None:
             # A tensor would keep its step's graph alive.
             self._loss = loss.detach() if hasattr(loss, "detach") else loss
+            self._losses += 1
         if now >= self._due:
             self._refresh(now)
-        return self._wish if agree is None else self._agreed(agree)
+        wish = self._wish if agree is None else self._agreed(agree)
+        if bool(wish.reason) != bool(self._asked):  # the save that follows may take long
+            self._asked = wish.reason
+            self._give_beat(now)
+        return wish
 
     def saved(self) -> None:
         """Call it when a checkpoint is written, on every rank: it removes the save switch and times the
@@ -792,7 +817,12 @@ class Guard:
     def _give_last_beat(self) -> None:
         """Where the loop ended; a tensor is not read any more: a GPU that hangs would keep the program."""
         if self._beat and os.getpid() == self._pid:
-            known = (("step", self._step), ("loss", self._loss), ("time", time.time()))
+            known = (
+                ("step", self._step),
+                ("loss", self._loss),
+                ("losses", self._losses),
+                ("time", time.time()),
+            )
             plain = {key: value for key, value in known if isinstance(value, (int, float))}
             self._beat = {**self._beat, **plain}
 
@@ -819,7 +849,8 @@ class Guard:
 
     def _give_beat(self, now: float) -> None:
         self._beat_due = now + BEAT_EVERY
-        self._beat = self._state("beat") if self._beats else None
+        more = {"losses": self._losses, "asked": self._asked}
+        self._beat = {**self._state("beat"), **more} if self._beats else None
         self._chores.wake()
 
     def _adopt(self) -> None:
@@ -958,7 +989,12 @@ class Guard:
         if self._homeless and not os.path.isdir(self._places.inbox):
             return  # nobody named a home: the Guard is used without a watchdog
         self._beat_written = beat
-        self._write(self._inbox("beat", "json"), beat)
+        path = self._inbox("beat", "json")
+        try:
+            self._write(path, beat)
+        except OSError as error:  # in the file that is there it has room: a training must not seem to hang
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not _overwrite(path, json.dumps(beat)):
+                raise
 
     def _write_stacks(self) -> None:
         seen = _signature(self._stacks_request())

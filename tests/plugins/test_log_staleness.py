@@ -378,7 +378,7 @@ def test_truncated_replaced_and_rotated_logs_are_read_on(training: Training, tmp
     assert training.look()[""].metrics["progress"].value == 7
     fresh = tmp_path / "fresh"
     training.iterate(8, 1)
-    fresh.write_bytes(b" iteration  9/  90000 | x\n")
+    training.write(" iteration  9/  90000 | x\n", fresh)
     fresh.rename(training.path)
     assert training.look()[""].metrics["progress"].value == 9
 
@@ -687,13 +687,16 @@ def test_a_quiet_phase_outlasts_the_beat_of_the_step_before_it(guarded: Guarded)
     assert "quiet phase 'saving checkpoint'" in guarded.look(log=str(guarded.log), quiet=quiet)[""].summary
 
 
-def test_a_beat_long_after_a_quiet_phase_ends_it(guarded: Guarded) -> None:
+def test_the_second_beat_after_a_quiet_phase_ends_it(guarded: Guarded) -> None:
     quiet = ({"match": "saving checkpoint", "allow": 40 * MINUTE},)
     guarded.train([1, 2, 3])
     guarded.write("saving checkpoint at iteration 4\n")
     assert "quiet phase" in guarded.look(log=str(guarded.log), quiet=quiet)[""].summary
     guarded.now += MINUTE
     guarded.beat(4)
+    assert "quiet phase" in guarded.look(log=str(guarded.log), quiet=quiet)[""].summary
+    guarded.now += MINUTE
+    guarded.beat(5)
     assert "quiet phase" not in guarded.look(log=str(guarded.log), quiet=quiet)[""].summary
     guarded.now += 21 * MINUTE
     assert guarded.look(log=str(guarded.log), quiet=quiet)[""].status is Status.CRITICAL

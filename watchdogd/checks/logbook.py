@@ -4,7 +4,8 @@
 is off), `tail` (the last lines), `counter` (see `counter`), what `numbers` and `wanted` keep, `cause`, `grew`
 (when a line that does not end last grew without a number, and not by dots alone), `drawn` (what such a line
 last showed, by file), `ranks` (see `stopped`), `addresses` (hosts by network address, as NCCL tells them),
-`beat` (the Guard's last one), and whose job it all speaks of.
+`beat` (the Guard's last one), `stray` (the one that an earlier job left), `outlived` (phases and causes that
+a beat came after), `asked` (why the Guard asks to save, and since when), and whose job it all speaks of.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from watchdogd.checks import level, numbers, stopped, wanted
 from watchdogd.checks.counter import advance, begin_epoch
+from watchdogd.checks.rhythm import UNKNOWN
 from watchdogd.readers import causes, logtail, peers, spinner, trainlog
 from watchdogd.readers.lines import SHOWN_AT_MOST, Line, read_lines
 from watchdogd.readers.shape import shape_of
 from watchdogd.readers.trainlog import Report
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from watchdogd.checks.wanted import Wanted
     from watchdogd.jobs import Job
     from watchdogd.readers.beat import Beat
@@ -27,6 +31,8 @@ SHOWN = 10
 """Last log lines that a message shows."""
 LAG = 5.0
 """Seconds by which a heartbeat may be written after the step it tells: what the log says in them is newer."""
+_SLACK = 300.0
+"""Seconds by which the clocks of the batch system and of the log's file server may differ."""
 _BEGAN = {"phase": 2, "cause": 3}
 """What ends with progress, and where in it the time stands at which it began."""
 _OF_ONE_JOB = (
@@ -43,26 +49,42 @@ _OF_ONE_JOB = (
     "peer",
     "ranks",
     "beat",
+    "stray",
+    "outlived",
+    "asked",
 )
+_MAY_BE_NEXT = frozenset({"phase", "seen", "forbidden"})
+"""What counts for a job though the one before may have said it: it is worse to lose than to have too long."""
 
 
-def follow_job(job: Job, memory: dict[str, Any], now: float) -> None:
-    """Forget what was another job's: numbers, losses, phases and lines that were seen."""
+def follow_job(job: Job, memory: dict[str, Any], now: float) -> bool:
+    """Forget what was another job's: numbers, losses, phases and lines that were seen.
+
+    True where this job took over from one that worked at the last look: what is new may be the last words of
+    that one.
+    """
     name = f"{job.raw_id}@{job.started_at or 0:.0f}"
     if memory.get("job") == name:
-        return
-    if "report" in memory:
-        memory["before"] = memory["report"]["number"]
-    for key in ("level", "pace"):
-        if key in memory:
-            memory[key] = level.renew(memory[key])
-    for key in _OF_ONE_JOB:
-        memory.pop(key, None)
+        return False
+    took_over = "job" in memory and memory.get("excused") != memory.get("looked")
+    memory["beat_before"] = memory.get("beat", {}).get("where", "")
+    _forget(memory, _OF_ONE_JOB)
     if "hung" in memory:
         memory["ended"] = memory.pop("hung")
     memory["job"], memory["job_id"] = name, job.id
     memory["job_since"] = job.started_at if job.started_at is not None else now
     memory["whole"] = bool(memory.get("files")) or now - memory["job_since"] < 60.0
+    return took_over and now - memory["job_since"] < UNKNOWN
+
+
+def _forget(memory: dict[str, Any], keys: Iterable[str]) -> None:
+    if "report" in memory:
+        memory["before"] = [memory["report"]["series"], memory["report"]["number"]]
+    for key in ("level", "pace"):
+        if key in memory:
+            memory[key] = level.renew(memory[key])
+    for key in keys:
+        memory.pop(key, None)
 
 
 def heed_clock(memory: dict[str, Any], now: float) -> None:
@@ -80,8 +102,23 @@ def heed_clock(memory: dict[str, Any], now: float) -> None:
     memory["grew"] = min(memory.get("grew", 0.0), now)
 
 
-def take_in(files: list[logtail.Found], wishes: Wanted, memory: dict[str, Any], now: float) -> None:
-    """Read what is new in all files; note when bytes came, what they said, and how far each was read."""
+def take_in(
+    files: list[logtail.Found], wishes: Wanted, memory: dict[str, Any], now: float, *, took_over: bool = False
+) -> None:
+    """Read what is new in all files; note when bytes came, what they said, and how far each was read.
+
+    `took_over`: of the files that are known already what is new is not told apart from the last words of
+    the job before: no number of theirs counts.
+    """
+    kept = memory.get("files", {})
+    if took_over:
+        known = [file for file in files if file.key in kept]
+        _read_new(known, wishes, memory, now)
+        _forget(memory, [key for key in _OF_ONE_JOB if key not in _MAY_BE_NEXT])
+    _read_new(files, wishes, memory, now)
+
+
+def _read_new(files: list[logtail.Found], wishes: Wanted, memory: dict[str, Any], now: float) -> None:
     places = {key: logtail.Place(*place) for key, place in memory.get("files", {}).items()}
     looked = memory.get("looked")
     first = looked is None
@@ -98,6 +135,8 @@ def take_in(files: list[logtail.Found], wishes: Wanted, memory: dict[str, Any], 
         begin, end = logtail.unread(file, place, first=first)
         if first and index:
             begin = end  # of many files only the newest one's past is of interest
+        if place is None and grown < memory.get("job_since", 0.0) - _SLACK:
+            begin = end  # nothing in it was said by this job
         offset = begin
         if end > begin:
             try:
@@ -172,27 +211,71 @@ def _note_cause(lines: list[Line], memory: dict[str, Any], at: float) -> None:
 def take_beat(beat: Beat, memory: dict[str, Any], now: float) -> None:
     """The Guard's heartbeat is progress where its step grew, and tells the loss where no log line does."""
     last, looked = memory.get("beat"), memory.get("looked")
-    if last and last["written"] == beat.written:
+    if _left_behind(beat, memory) or (last and last["written"] == beat.written):
         return
     seen = looked is None or looked <= beat.written <= now
     at = min(beat.written, now) if seen else now
-    memory["beat"] = {"written": beat.written, "at": at, "where": beat.where}
+    memory["beat"] = {"written": beat.written, "at": at, "where": beat.where, "losses": beat.losses}
     if beat.step is not None and advance(
         memory.setdefault("counter", {}), Report("step of the heartbeat", beat.step)
     ):
         _note_step(beat.step, memory, at, last["at"] if last else 0.0)
-    if beat.loss is not None and (memory.get("loss", {}).get("beats", not memory.get("losses"))):
+    _note_asked(beat, memory, at)
+    again = beat.losses is not None and last is not None and _loss_of(last) == _loss_of(memory["beat"])
+    if beat.loss is None or again:
+        return
+    if memory.get("loss", {}).get("beats", not memory.get("losses")):
         numbers.note_loss(beat.loss, memory, at)
         memory["loss"]["beats"] = True
 
 
+def _left_behind(beat: Beat, memory: dict[str, Any]) -> bool:
+    """Whether an earlier job wrote it: one that is requeued has the same id, a plain process has none.
+
+    What lies there when a job is first seen, and was written before its start or by the process that beat
+    for the one before, has to change before it counts: whatever the clocks say.
+    """
+    if "beat" in memory:
+        return False
+    this = [beat.where, beat.written]
+    if "stray" not in memory:
+        early = beat.written < memory.get("job_since", 0.0)
+        memory["stray"] = this if early or beat.where == memory.get("beat_before") else []
+    return bool(this == memory["stray"])
+
+
+def _loss_of(beat: dict[str, Any]) -> tuple[Any, Any]:
+    """Which loss it was: a loop that tells one every hundredth step beats with it until the next."""
+    return beat["where"], beat.get("losses")
+
+
+def _note_asked(beat: Beat, memory: dict[str, Any], at: float) -> None:
+    """Since when the Guard asks to save, and why."""
+    if not beat.asked:
+        memory.pop("asked", None)
+    elif "asked" not in memory:
+        memory["asked"] = [beat.asked, at]
+
+
+def heed_guard(memory: dict[str, Any]) -> None:
+    """A rhythm that was learned from heartbeats says nothing of a job whose log alone tells its number."""
+    if "beat" in memory:
+        memory["beaten"] = True
+    elif "report" in memory and memory.pop("beaten", False):
+        memory.pop("rhythm", None)
+        memory.pop("limit", None)
+
+
 def _note_step(step: float, memory: dict[str, Any], at: float, before: float) -> None:
     """A heartbeat's step grew. Where the log has told a number since the beat at `before`, that one stays
-    the run's; what the log told at the time of this beat (a phase, a cause) may have come after it."""
+    the run's. What the log told (a phase, a cause) may have come after this beat, whenever either is seen:
+    it ends with the second that comes since."""
     told = memory.get("report", {"at": 0.0})
     began = {key: memory[key] for key in _BEGAN if key in memory}
-    later = {key: state for key, state in began.items() if state[_BEGAN[key]] > at - LAG}
+    outlived = memory.get("outlived", {})
+    later = {key: state for key, state in began.items() if outlived.get(key) != state[_BEGAN[key]]}
     numbers.note_progress(Report("step", step), "", memory, at, first=True)
     if told["at"] > before:
         memory["report"] = {**told, "at": max(told["at"], at)}
     memory |= later
+    memory["outlived"] = {key: state[_BEGAN[key]] for key, state in later.items()}

@@ -23,7 +23,8 @@ _CURVE = 64
 
 
 def note_progress(report: Report, text: str, memory: dict[str, Any], at: float, *, first: bool) -> None:
-    """The number grew: learn the interval since it last did, unless a quiet phase lay between.
+    """The number grew: learn the interval since it last did, unless a quiet phase lay between, or a save that
+    the Guard asked for.
 
     `first`: of all that came in this round, so that its time tells an interval.
     """
@@ -31,13 +32,12 @@ def note_progress(report: Report, text: str, memory: dict[str, Any], at: float, 
     phase = memory.pop("phase", None)
     for key in ("cause", "ended"):
         memory.pop(key, None)
-    if before and first and phase is None and at > before["at"]:
+    usual = phase is None and "asked" not in memory
+    if before and first and usual and at > before["at"]:
         memory["rhythm"] = learn(memory.get("rhythm", {}), at - before["at"], at)
         memory["limit"] = learned_limit(memory["rhythm"], at)
     memory["known"] = True
-    earlier = memory.pop("before", None)
-    if earlier is not None and report.number < earlier:
-        _rewind(memory, report.number, anew=report.number < earlier / 2)
+    _note_resume(report, memory)
     taken = measures.seconds(text)
     _note_pace(report.series, measures.cost(text, taken), memory)
     _note_skips(text, memory)
@@ -48,6 +48,17 @@ def note_progress(report: Report, text: str, memory: dict[str, Any], at: float, 
         "at": at,
         "seconds": taken,
     }
+
+
+def _note_resume(report: Report, memory: dict[str, Any]) -> None:
+    """Whether the job goes back behind where the one before it was, by the same count."""
+    before = memory.get("before")
+    if not isinstance(before, list):  # an earlier version kept no series
+        memory.pop("before", None)
+    elif before[0] == report.series:
+        del memory["before"]
+        if report.number < before[1]:
+            _rewind(memory, report.number, anew=report.number < before[1] / 2)
 
 
 def _rewind(memory: dict[str, Any], number: float, *, anew: bool) -> None:

@@ -18,17 +18,23 @@ if TYPE_CHECKING:
 
     from watchdogd.checks.working import Working
 
+_START = "until a job's first progress line"
 AFTER_CRASH = 300.0
 """Seconds without progress, after a line that no training survives: Slurm may say RUNNING for hours."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`stale_after` and `grace` in seconds; `progress`: the user's pattern, or None."""
+    """`stale_after` and `grace` in seconds, `progress` the user's pattern; None: it is not configured."""
 
     stale_after: float | Literal["auto"]
-    grace: float
+    grace: float | None
     progress: str | None = None
+
+    @property
+    def first(self) -> float:
+        """Seconds until the first progress line where the silence before it is not limited otherwise."""
+        return rhythm.UNKNOWN if self.grace is None else self.grace
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +132,7 @@ def _goes_on(memory: Mapping[str, Any]) -> float:
 def _no_progress_yet(look: Look, limits: Limits, allowed: Allowance, told: str) -> Result | None:
     """Bytes come, and no number yet: has the start had its time?"""
     begin = look.begin and max(look.begin, _goes_on(look.memory))
-    limit = Allowance(max(allowed.seconds, limits.grace), "until a job's first progress line", passing=True)
+    limit = Allowance(max(allowed.seconds, limits.first), _START, passing=True)
     cause = look.memory.get("cause")
     if cause and cause[0] in FATAL:
         begin, limit = max(look.begin, cause[3]), allowed
@@ -139,21 +145,30 @@ def _no_progress_yet(look: Look, limits: Limits, allowed: Allowance, told: str) 
 
 def _allowance(limits: Limits, memory: Mapping[str, Any]) -> Allowance:
     """The limit that applies now."""
-    if limits.stale_after != "auto":
-        usual = Allowance(limits.stale_after, "stale_after")
-    elif memory.get("limit"):
-        usual = Allowance(memory["limit"], "learned from the run's own rhythm")
-        if "report" not in memory and limits.grace > usual.seconds:
-            usual = Allowance(limits.grace, "until a job's first progress line", passing=True)
-    else:
-        usual = Allowance(rhythm.guess(memory.get("rhythm", {})), "until the run's rhythm is known")
+    usual = _usual(limits, memory)
     kind = memory.get("cause", [""])[0]
     if kind in FATAL and usual.seconds > AFTER_CRASH:
         return Allowance(AFTER_CRASH, f"after '{kind}' in the log", passing=True)
     phase = memory.get("phase")
     if phase and phase[1] > usual.seconds:
         return Allowance(phase[1], f"quiet phase '{phase[0]}'", passing=True)
+    asked = memory.get("asked")
+    if asked and limits.stale_after == "auto" and usual.seconds < rhythm.UNKNOWN:
+        return Allowance(rhythm.UNKNOWN, f"to save, as its Guard asked: {asked[0]}", passing=True)
     return usual
+
+
+def _usual(limits: Limits, memory: Mapping[str, Any]) -> Allowance:
+    """The limit where nothing special is known."""
+    start = None if "report" in memory else limits.grace
+    if limits.stale_after != "auto":
+        usual = Allowance(limits.stale_after, "stale_after")
+    elif memory.get("limit"):
+        usual = Allowance(memory["limit"], "learned from the run's own rhythm")
+        start = None if "report" in memory else limits.first
+    else:
+        usual = Allowance(rhythm.guess(memory.get("rhythm", {})), "until the run's rhythm is known")
+    return Allowance(start, _START, passing=True) if start and start > usual.seconds else usual
 
 
 def _waiting(look: Look, since: float, allowed: Allowance, what: str) -> Result:

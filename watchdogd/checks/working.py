@@ -59,6 +59,8 @@ def working(run: Run | None, snapshot: Snapshot | None) -> Working:
     """
     if run is None or snapshot is None:
         return Working()
+    if run.finished:  # what its job does still (an evaluation, an export) tells no progress
+        return Working(excuse=f"finished: marked by {run.finished}")
     if snapshot.jobs is None:
         return Working(blind=snapshot.trouble or "the queue did not answer")
     jobs = hetjob.living(of(run, snapshot))

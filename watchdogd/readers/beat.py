@@ -6,11 +6,16 @@ import json
 from dataclasses import dataclass
 
 from watchdogd.errors import UnreadableError
+from watchdogd.inbox import one_line
 
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """`written`: the file's time, by its file server's clock. `job`: the batch system's id, or empty."""
+    """`written`: the file's time, by its file server's clock. `job`: the batch system's id, or empty.
+
+    `losses`: how many were told so far, None where the Guard is of an earlier version. `asked`: why the loop
+    was asked to save, empty where it was not.
+    """
 
     written: float
     run: str
@@ -19,6 +24,8 @@ class Beat:
     pid: int
     step: float | None = None
     loss: float | None = None
+    losses: float | None = None
+    asked: str = ""
 
     @property
     def where(self) -> str:
@@ -38,6 +45,8 @@ def read(text: str, written: float) -> Beat:
             int(said.get("pid", 0)),
             _number(said.get("step")),
             _number(said.get("loss")),
+            _number(said.get("losses")),
+            one_line(str(said.get("asked") or "")),
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise UnreadableError(f"this is no heartbeat: {text[:80]!r}") from None
