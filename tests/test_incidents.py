@@ -608,6 +608,23 @@ def test_what_was_told_before_the_silence_and_lasts_is_reminded_of() -> None:
     assert watch.rounds(5, FULL) == []
 
 
+def test_it_is_reminded_of_also_where_one_look_at_the_end_of_the_silence_was_good() -> None:
+    watch = Watch()
+    watch.rounds(2, FULL)
+    watch.order("silence", target="fast", until=watch.now + HOUR)
+    assert watch.rounds(5, FULL) == []
+    assert watch.round(ROOMY, after=HOUR) == []
+    assert kinds(watch.rounds(5, FULL)) == ["REMINDER"]
+
+
+def test_a_silence_lasts_as_long_as_was_asked_for_though_the_clock_is_set_back() -> None:
+    watch = Watch()
+    watch.order("silence", target="fast", until=watch.now + HOUR)
+    assert watch.round(FULL, after=-30 * DAY) == []
+    assert watch.rounds(58, FULL) == []
+    assert kinds(watch.rounds(3, FULL)) == ["OPENED"]
+
+
 def test_what_got_worse_in_silence_is_told_as_worse_after_it() -> None:
     watch = Watch()
     watch.rounds(2, FILLING)

@@ -126,7 +126,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Somebody's word that a target's messages shall wait; `until` in seconds since the epoch.
+    """Somebody's word, given at `at`, that a target's messages shall wait; times in seconds since the epoch.
 
     `target` is a run, a disk, a plugin's name (`log_staleness`) or a check's full name.
     """
@@ -135,6 +135,7 @@ class Silence:
     until: float
     by: str
     reason: str = ""
+    at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from unittest.mock import patch
 
 import pytest
 
+from tests.notify.values import Script
 from tests.waiting import wait_until
 from watchdogd.engine import status
 from watchdogd.engine.assembly import assembled
@@ -94,3 +96,28 @@ def test_messages_go_out_once_they_are_stored_and_do_not_wait_for_the_picture(da
     ):
         daemon.round()
     assert order == ["stored", "sent", "shown"]
+
+
+def test_an_edit_of_config_toml_sends_nothing_twice_that_is_on_its_way(daemon: Daemon) -> None:
+    answered = threading.Event()
+
+    def wait(_each: Notification) -> None:
+        answered.wait(600)
+
+    slow, fresh = Script(before=wait), Script()
+    with patch("watchdogd.notify.channels.build", return_value={"out": slow}):
+        daemon._exchange(daemon._engine.setup)
+    wait_until(lambda: daemon.round() and slow.tried, 60, "a message is on its way")
+    config = daemon._parts.home.config
+    config.write_text(config.read_text() + '[heartbeat]\nurl = "http://127.0.0.1:9/ping"\n')
+    with patch("watchdogd.notify.channels.build", return_value={"out": fresh}):
+        daemon.round()
+    assert daemon._heartbeat._url == "http://127.0.0.1:9/ping"
+    answered.set()
+    wait_until(lambda: slow.closed, 60, "the server has it")
+    daemon.round()
+    [key] = slow.tried
+    stored = daemon._parts.storage._opened().notification(key)
+    assert stored is not None
+    assert stored.state == "sent"
+    assert key not in fresh.tried

@@ -152,6 +152,20 @@ def test_what_is_quiet_goes_only_where_there_are_threads() -> None:
     assert notes[0].message.quiet
 
 
+def test_where_alerts_stand_they_are_ended_quietly_whatever_the_route() -> None:
+    told = incident(told=Status.CRITICAL)
+    ended = event(Kind.RESOLVED, told, quiet=True)
+    eased = event(Kind.EASED, dataclasses.replace(told, status=Status.WARNING), quiet=True)
+    untold = event(Kind.RESOLVED, incident(), quiet=True)
+    silent = event(Kind.EASED, dataclasses.replace(told, silent="maintenance"), quiet=True)
+    worse = event(Kind.WORSE, dataclasses.replace(told, silent="maintenance"), quiet=True)
+    for rules, ways in ((RULES, []), (dataclasses.replace(RULES, standing=frozenset({"am"})), ["am"])):
+        assert [each.channel for each in compose([ended], {}, rules, NOON)] == ways
+        routes = {told.check: Route(("am", "mail"))}
+        assert [each.channel for each in compose([eased], routes, rules, NOON)] == ways
+        assert compose([untold, silent, worse], routes, rules, NOON) == []
+
+
 def test_a_check_without_a_route_goes_to_the_default_channels() -> None:
     assert [note.channel for note in compose([event()], {}, RULES, NOON)] == ["slack"]
 

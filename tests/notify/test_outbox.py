@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from unittest.mock import patch
 
@@ -14,7 +15,7 @@ from tests.waiting import wait_until
 from watchdogd.errors import DeliveryError
 from watchdogd.notify.desk import Delivered
 from watchdogd.notify.lane import HANGS
-from watchdogd.notify.notification import Notification
+from watchdogd.notify.notification import Item, Notification
 from watchdogd.notify.outbox import Outbox
 from watchdogd.notify.retry import Policy
 from watchdogd.notify.sender import PartlyDeliveredError
@@ -425,6 +426,45 @@ def test_an_end_whose_beginning_nobody_heard_of_is_not_told() -> None:
     assert desk.ledger.states()["ended@slack"] == "expired"
 
 
+def test_an_end_is_told_where_its_beginning_was_though_the_route_was_edited_since() -> None:
+    pager, mail = Script(), Script()
+    desk = Desk({"pager": pager, "mail": mail})
+    desk.add(letter(1, "pager", name="began"))
+    desk.work()
+    desk.add(_end(channel="mail", now=desk.now))
+    desk.work()
+    assert (pager.keys, mail.keys) == (["began@pager", "ended@pager"], ["ended@mail"])
+    assert pager.taken[-1].message.body.startswith("Sent here because this channel told what it ends")
+
+
+def test_an_end_with_news_beside_it_or_of_more_than_what_was_lost_is_told() -> None:
+    slack = Script(always=PASSING)
+    desk = Desk({"slack": slack})
+    desk.add(letter(1, name="began"))
+    desk.work(POLICY.expire + 1)
+    slack.always = None
+    end = _end(now=desk.now)
+    news = (*end.message.items, Item("OK", "run/job_liveness", "task 4 was replaced"))
+    with_news = replace(end, message=replace(end.message, items=news))
+    of_two = replace(end, key="two ended@slack", message=replace(end.message, incidents=(1, 2)))
+    desk.add(with_news, of_two)
+    desk.work(POLICY.longest)
+    assert slack.keys == ["ended@slack", "two ended@slack"]
+
+
+def test_an_end_is_told_to_those_who_heard_of_its_beginning_though_others_never_did() -> None:
+    full = PartlyDeliveredError("bob's mailbox is full", receipt="alice@x.org")
+    mail = Script(always=full)
+    desk = Desk({"mail": mail})
+    desk.add(letter(1, "mail", name="began"))
+    desk.work(POLICY.expire + 1)
+    assert desk.ledger.states()["began@mail"] == "expired"
+    mail.always = None
+    desk.add(_end(channel="mail", now=desk.now))
+    desk.work(POLICY.longest)
+    assert mail.keys == ["ended@mail"]
+
+
 def test_while_its_beginning_waits_an_end_comes_after_it() -> None:
     slack = Script(always=PASSING)
     desk = Desk({"slack": slack})
@@ -592,14 +632,65 @@ def test_stop_returns_in_time_where_a_sender_hangs() -> None:
     wait_until(lambda: held.closed, 10, "the sender is let go in the end")
 
 
-def test_a_try_that_hangs_is_told_and_what_waits_goes_elsewhere() -> None:
-    answered = threading.Event()
+def _until(answered: threading.Event) -> Callable[[Notification], None]:
+    """A server that answers when the test says so."""
 
-    def hang(_each: Notification) -> None:
+    def wait(_each: Notification) -> None:
         answered.wait(600)
 
+    return wait
+
+
+def test_an_edit_of_the_channels_repeats_nothing_and_loses_nothing() -> None:
+    answered, ledger = threading.Event(), Ledger()
+    slow, fresh, mail = Script(before=_until(answered)), Script(), Script()
+    before = Outbox({"slack": slow, "mail": Script()}, Policy(), ledger.settle)
+    before.start()
+    letters = [letter(number, name=f"n{number}", now=time.time()) for number in (1, 2)]
+    stray = letter(3, "gone", now=time.time())
+    ledger.record([*letters, stray])
+    before.add(letters)
+    wait_until(lambda: slow.tried, 60, "the first is on its way")
+    ledger.full = True
+    before.stop(0.1)
+    after = Outbox({"slack": fresh, "mail": mail}, Policy(fallback=("mail",)), ledger.settle)
+    after.succeed(before)
+    after.start()
+    after.add([*letters, stray])  # as they still wait in the history
+    wait_until(lambda: fresh.keys == ["n2@slack"] and mail.taken, 60, "the others go by the new channels")
+    answered.set()
+    wait_until(lambda: slow.closed, 60, "the first has come")
+    ledger.full = False
+
+    def all_sent() -> bool:
+        after.start()  # as each round does
+        return {ledger.states()[each.key] for each in letters} == {"sent"}
+
+    wait_until(all_sent, 60, "what came of them is marked, also what the old outbox could not mark")
+    after.stop(60)
+    assert (slow.keys, fresh.keys) == (["n1@slack"], ["n2@slack"])
+
+
+def test_what_failed_while_the_channels_were_edited_goes_by_the_new_ones() -> None:
+    answered = threading.Event()
+    slow, fresh = Script(before=_until(answered), always=PASSING), Script()
+    before = Outbox({"slack": slow}, Policy(), Ledger().settle)
+    before.start()
+    before.add([letter(now=time.time())])
+    wait_until(lambda: slow.tried, 60, "it is on its way")
+    before.stop(0.1)
+    after = Outbox({"slack": fresh}, Policy(first=0.1), Ledger().settle)
+    after.succeed(before)
+    answered.set()
+    wait_until(lambda: after.start() or fresh.taken, 60, "it goes by the new channel", every=0.2)
+    after.stop(60)
+    assert (len(slow.tried), len(fresh.taken)) == (1, 1)
+
+
+def test_a_try_that_hangs_is_told_and_what_waits_goes_elsewhere() -> None:
+    answered = threading.Event()
     ahead, ledger = [0.0], Ledger()
-    held, mail = Script(before=hang), Script()
+    held, mail = Script(before=_until(answered)), Script()
     outbox = Outbox(
         {"slack": held, "mail": mail},
         replace(POLICY, fallback=("mail",)),

@@ -87,6 +87,12 @@ class Delivery(RuleBasedStateMachine):
         self.crashing = not self.ledger.full
 
     @rule()
+    def the_configuration_is_edited(self) -> None:
+        before = self.outbox
+        self._begin_with(())
+        self.outbox.succeed(before)
+
+    @rule()
     def the_daemon_is_killed(self) -> None:
         self._end_in_a_crash()
 
@@ -134,10 +140,12 @@ class Delivery(RuleBasedStateMachine):
     def _begin(self) -> None:
         self.begun = {"slack": len(self.slack.taken), "mail": len(self.mail.taken)}
         rows = list(self.ledger.rows.values())
-        sent = [row for row in rows if row.state == "sent"]
+        self._begin_with([row for row in rows if row.state == "sent"])
+        self.outbox.add(row for row in rows if row.state == "waiting")
+
+    def _begin_with(self, sent: Sequence[Notification]) -> None:
         senders = {"slack": self.slack, "mail": self.mail}
         self.outbox = Outbox(senders, POLICY, self._settle, sent, lambda: self.now, self._ticks)
-        self.outbox.add(row for row in rows if row.state == "waiting")
 
     def _step_all(self) -> float:
         lanes = self.outbox.lanes.values()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from watchdogd.engine.patient import StuckError
 from watchdogd.engine.publisher import Publisher
 from watchdogd.engine.schedule import Schedule
 from watchdogd.errors import ConfigError, HistoryError
+from watchdogd.notify.heartbeat import heartbeat_of
 from watchdogd.units import format_duration
 
 if TYPE_CHECKING:
@@ -136,17 +138,21 @@ class Daemon:
         )
 
     def _exchange(self, setup: Setup) -> None:
-        """Deliver through the channels of a new configuration; what waits goes over by way of the history."""
+        """Deliver through the channels of a new configuration; what waits goes over to them."""
         try:
             fresh = outbox_of(self._parts, self.may_act)
-            waiting = self._parts.storage.waiting()
-        except (ConfigError, HistoryError) as error:
+            heartbeat = heartbeat_of(setup.config)
+        except ConfigError as error:
             self._engine.troubles["config"] = f"the old channels go on: {error}"
             return
+        self._heartbeat.stop(1.0)
+        self._heartbeat = heartbeat
         self._outbox.stop(2.0)
+        fresh.succeed(self._outbox)
         self._outbox = fresh
         fresh.start()
-        fresh.add(waiting)
+        with contextlib.suppress(HistoryError):  # what no channel was there for goes by the next start
+            fresh.add(self._parts.storage.waiting())
         log.info("configuration read again: %d checks", len(setup.checks))
 
     def _watch(self) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from watchdogd import config as configuration
-from watchdogd.config import SlackChannel
+from watchdogd.config import AlertmanagerChannel, SlackChannel
 from watchdogd.engine import checks as checks_module
 from watchdogd.engine import crontab, dropins, grounds
 from watchdogd.engine.catalog import discover
@@ -103,6 +103,11 @@ class Setup:
                     name
                     for name, channel in config.channels.items()
                     if isinstance(channel, SlackChannel) and channel.bot_token
+                ),
+                standing=frozenset(
+                    name
+                    for name, channel in config.channels.items()
+                    if isinstance(channel, AlertmanagerChannel)
                 ),
                 name=config.daemon.name,
                 host=socket.gethostname(),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from watchdogd.clock import JUMP
 from watchdogd.incident import Silence
 
 if TYPE_CHECKING:
@@ -13,14 +15,23 @@ if TYPE_CHECKING:
 
 
 def obey(silences: tuple[Silence, ...], orders: Iterable[Order], now: float) -> tuple[Silence, ...]:
-    """The silences that last, after people's orders; a new one replaces an older one of its target."""
+    """The silences that last, after people's orders; a new one replaces an older one of its target.
+
+    None was asked for in the future: the clock was set back since, and it lasts as long as was asked for.
+    """
     lasting = {silence.target: silence for silence in silences}
     for order in orders:
         if order.verb == "silence":
-            lasting[order.target] = Silence(order.target, order.until, order.by, order.reason)
+            lasting[order.target] = Silence(order.target, order.until, order.by, order.reason, order.at)
         elif order.verb == "unsilence":
             lasting.pop(order.target, None)
-    return tuple(silence for silence in lasting.values() if silence.until > now)
+    known = (_of_now(silence, now) for silence in lasting.values())
+    return tuple(silence for silence in known if silence.until > now)
+
+
+def _of_now(silence: Silence, now: float) -> Silence:
+    ahead = silence.at - now
+    return replace(silence, at=now, until=silence.until - ahead) if ahead > JUMP else silence
 
 
 class Hush:

@@ -34,7 +34,9 @@ def tell(
     before = standing.incident
     assert before is not None
     after = _reanchored(before, silent, now)
-    kind = _due(standing, after, policy, now, was_silent=before.silent, held=held)
+    if before.silent and not silent and after.told_at is not None:  # told, once it is seen to be wrong still
+        after = replace(after, told_at=min(after.told_at, now - policy.repeat_every))
+    kind = _due(standing, after, policy, now, held=held)
     events = []
     if change is not None and change is not kind:
         events.append(event(change, after, now, quiet=True))
@@ -91,9 +93,7 @@ def _reanchored(incident: Incident, silent: str, now: float) -> Incident:
     return replace(incident, silent=silent, announced_at=announced, told_at=told)
 
 
-def _due(
-    standing: Standing, incident: Incident, policy: Policy, now: float, *, was_silent: str, held: bool
-) -> Kind | None:
+def _due(standing: Standing, incident: Incident, policy: Policy, now: float, *, held: bool) -> Kind | None:
     """What has to be told of an open incident now, if anything."""
     if incident.silent or not _wrong(standing):
         return None
@@ -104,8 +104,7 @@ def _due(
         return Kind.WORSE
     if incident.acknowledged_by or incident.told_at is None:
         return None
-    late = now - incident.told_at >= policy.repeat_every
-    return Kind.REMINDER if late or was_silent else None
+    return Kind.REMINDER if now - incident.told_at >= policy.repeat_every else None
 
 
 def _wrong(standing: Standing) -> bool:

@@ -17,8 +17,11 @@ class Desk(Protocol):
     def settle(self, outcomes: Sequence[Notification]) -> bool:
         """Store outcomes; False where that failed, to be tried again."""
 
-    def divert(self, channel: str, waiting: Sequence[Notification]) -> Sequence[Notification]:
-        """Send `waiting` another way and store that; returns those for which there is one."""
+    def ways(self, channel: str, /) -> Sequence[str]:
+        """The channels by which messages may go instead."""
+
+    def divert(self, waiting: Sequence[Notification], ways: Sequence[str]) -> None:
+        """Send `waiting` those ways, where there are any, and store that."""
 
     def tell(self, channel: str, status: str, text: str, details: str, now: float, /) -> None:
         """Say something about a channel on the others."""

@@ -71,6 +71,7 @@ class Lane:
         self._failing: set[str] = set()
         self._learned: list[Delivered] = []
         self._outcomes = Outcomes(desk)
+        self._trying: str | None = None
         self._trying_since: float | None = None
 
     def add(self, notifications: Iterable[Notification]) -> None:
@@ -110,9 +111,9 @@ class Lane:
         with self._lock:
             return any(self._threads.begun(each) or self._queue.awaits(each) for each in message.threads)
 
-    def lost(self, message: Message) -> bool:
-        """Whether something of the same threads should have come by this channel, and did not."""
-        return self._threads.lost(message)
+    def missed(self, message: Message) -> bool:
+        """Whether nothing that `message` tells of came by this channel, though it should have."""
+        return self._threads.lost(message) and not self.heard(message)
 
     @property
     def waiting(self) -> int:
@@ -170,6 +171,21 @@ class Lane:
         """Mark what is not marked yet, storm or not."""
         self._outcomes.flush()
 
+    def succeed(self, before: Lane) -> None:
+        """Go on as the channel of the same name did: with what was told there, and when the next may go."""
+        self._threads, self._next_slot = before._threads, before._next_slot
+        self._herald.said_broken = before._herald.said_broken
+
+    def leave(self) -> tuple[list[Notification], list[Notification]]:
+        """What waits and what is not marked yet, both for somebody else; but not what is just being tried,
+        unless that hangs."""
+        with self._lock:
+            hangs = self._trying_since is not None and self._ticks() - self._trying_since >= HANGS
+            left = [each for each in self._queue if hangs or each.key != self._trying]
+            for each in left:
+                self._queue.done(each)
+            return left, self._outcomes.leave()
+
     def _now(self) -> float:
         """The time. Where the clock was set, all that is remembered is moved with it: what has waited for a
         second has not waited for a day, and what waits for a second does not wait for hours."""
@@ -192,8 +208,9 @@ class Lane:
     def _try_one(self, now: float) -> None:
         with self._lock:
             notification = self._queue.take(now)
-        if notification is None:
-            return
+            if notification is None:
+                return
+            self._trying, self._trying_since = notification.key, self._ticks()
         self._next_slot = now + 1 / self._rate if self._rate else 0.0
         try:
             self._try(notification, now)
@@ -202,9 +219,10 @@ class Lane:
                 if self._queue.get(notification.key):
                     self._queue.again(replace(notification, next_try=now + TAKEN_AGAIN))
             raise
+        finally:
+            self._trying = self._trying_since = None
 
     def _try(self, notification: Notification, now: float) -> None:
-        self._trying_since = self._ticks()
         try:
             receipt = self.sender.send(notification, self._threads.roots(notification.message))
         except TakenError:
@@ -219,8 +237,6 @@ class Lane:
             self._failed(notification, failure, self._now())
         else:
             self._sent(notification, receipt, self._now())
-        finally:
-            self._trying_since = None
 
     def _sent(self, notification: Notification, receipt: str, now: float) -> None:
         sent = replace(
@@ -278,7 +294,7 @@ class Lane:
         if step.state == "sent":
             self._herald.partly(step.failure, now)
         elif step.state == "failed":
-            self._desk.divert(self.channel, [step])
+            self._desk.divert([step], self._desk.ways(self.channel))
             self._herald.refused(step, now)
         elif step.state == "expired":
             self._herald.expired([step], now)
@@ -309,18 +325,23 @@ class Lane:
         self._herald.broken(self._health.failure, waiting, now)
 
     def _divert(self, now: float) -> None:
-        """While the channel is left in peace, messages go another way where there is one."""
+        """While the channel is left in peace, messages go another way where there is one.
+
+        They leave the queue first: the channel's own thread may just come back from a try that hung.
+        """
+        if self._health.rests_until <= now or not (ways := self._desk.ways(self.channel)):
+            return
         with self._lock:
-            waiting = [each for each in self._queue if not each.message.quiet]
-        if waiting and self._health.rests_until > now:
-            diverted = self._desk.divert(self.channel, waiting)
-            gone = {each.key for each in diverted}
-            with self._lock:
-                self._outcomes.drop(gone)
-                for each in diverted:
-                    self._queue.done(each)
-            for each in diverted:
-                self.remember(each)
+            gone = [each for each in self._queue if not each.message.quiet]
+            self._outcomes.drop({each.key for each in gone})
+            for each in gone:
+                self._queue.done(each)
+                self.remember(replace(each, state="diverted"))
+        try:
+            self._desk.divert(gone, ways)
+        except MemoryError:
+            self.add(gone)
+            raise
 
     def _next_time(self, now: float) -> float:
         health, policy = self._health, self._policy

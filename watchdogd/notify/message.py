@@ -50,14 +50,16 @@ class Rules:
     """What holds for all messages.
 
     `channels` for checks without a route. `threaded` are those that can take what is quiet without waking
-    anybody. `name` is the daemon's: TARGET of digests. `host` is where it watches from. `command` is how
-    its verbs are called for this home.
+    anybody, `standing` those at which what was told stands until it is told to be over. `name` is the
+    daemon's: TARGET of digests. `host` is where it watches from. `command` is how its verbs are called for
+    this home.
     """
 
     channels: tuple[str, ...] = ()
     escalate_to: tuple[str, ...] = ()
     digest_above: int = 20
     threaded: frozenset[str] = field(default_factory=frozenset)
+    standing: frozenset[str] = field(default_factory=frozenset)
     name: str = "watchdogd"
     host: str = ""
     command: str = "watchdogd"
@@ -113,7 +115,19 @@ def _channels(event: Event, routes: Mapping[str, Route], rules: Rules) -> list[s
         channels = rules.escalate_to
     elif event.incident and event.incident.escalated_at is not None:
         channels = (*channels, *rules.escalate_to)
-    return [name for name in dict.fromkeys(channels) if not event.quiet or name in rules.threaded]
+    if not event.quiet:
+        return list(dict.fromkeys(channels))
+    ended = sorted(rules.standing) if event.kind is Kind.RESOLVED else ()
+    fit = rules.threaded | rules.standing if _lowers(event) else rules.threaded
+    return [name for name in dict.fromkeys((*channels, *ended)) if name in fit]
+
+
+def _lowers(event: Event) -> bool:
+    """Whether less stands by it than was told: the end also where a check is no more, by whatever route."""
+    incident = event.incident
+    if incident is None or incident.told is None:
+        return False
+    return event.kind is Kind.RESOLVED or (event.kind is Kind.EASED and not incident.silent)
 
 
 def _word(event: Event) -> str:

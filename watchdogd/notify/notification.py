@@ -41,7 +41,7 @@ class Message:
     @property
     def ends(self) -> bool:
         """Whether it tells of nothing but ends."""
-        return self.status == "RESOLVED" and bool(self.incidents)
+        return bool(self.incidents) and {self.status, *(item.status for item in self.items)} == {"RESOLVED"}
 
     @property
     def threads(self) -> frozenset[str]:

@@ -69,6 +69,7 @@ class Outbox:
             name: Lane(name, sender, policy, self, clock, ticks or clock) for name, sender in senders.items()
         }
         self._threads: dict[str, threading.Thread] = {}
+        self._before: list[Outbox] = []
         self._stop_at: float | None = None
         for notification in ended:
             if notification.state != "diverted":
@@ -78,11 +79,60 @@ class Outbox:
 
     def start(self) -> str:
         """Begin to deliver, or go on where a channel's thread died or hangs; why some have none, or empty."""
-        for lane in self.lanes.values():
-            lane.watch()
-        living = {name for name, thread in self._threads.items() if thread.is_alive()}
+        self._watch()
+        if self._owed:
+            self.settle(())
+        living = self._living
         silent = [name for name in self.lanes if name not in living and not self._begin(name)]
         return f"no thread for channel {', '.join(silent)}: {shortage.of_thread()}" if silent else ""
+
+    def succeed(self, before: Outbox) -> None:
+        """Take over from the outbox of an earlier configuration, which was stopped.
+
+        What it is just sending it keeps until that try is over: each `start` looks for it.
+        """
+        for key in list(before._known):
+            self._new(key)
+        for name in self.lanes.keys() & before.lanes.keys():
+            self.lanes[name].succeed(before.lanes[name])
+        self._before.append(before)
+        self._take_over()
+
+    def _take_over(self) -> None:
+        """From those before us: what they have left, and what is not marked yet."""
+        for before in list(self._before):
+            ended = not before._living and not before._before
+            left, outcomes = before.leave()
+            with self._settling:
+                self._owed += outcomes
+            for each in left:
+                self._new(each.key)
+            self._distribute(left)
+            if ended:
+                self._before.remove(before)
+
+    def leave(self) -> tuple[list[Notification], list[Notification]]:
+        """What waits, and what is not marked yet, both for somebody else."""
+        self._watch()
+        with self._settling:
+            outcomes, self._owed = self._owed, []
+        left: list[Notification] = []
+        for lane in self.lanes.values():
+            waiting, unmarked = lane.leave()
+            left += waiting
+            outcomes += unmarked
+        return left, outcomes
+
+    def _watch(self) -> None:
+        """Whether tries hang, here and with those before us."""
+        for lane in self.lanes.values():
+            lane.watch()
+        self._take_over()
+
+    @property
+    def _living(self) -> set[str]:
+        """The channels that have a thread."""
+        return {name for name, thread in self._threads.items() if thread.is_alive()}
 
     def _begin(self, name: str) -> bool:
         lane = self.lanes[name]
@@ -99,13 +149,23 @@ class Outbox:
 
         What is for a channel that is configured no more goes to the fallback, or else to all channels.
         """
+        fresh = self._deliver(notifications)
+        for end in (each for each in fresh if each.message.ends and not each.message.quiet):
+            self._spread(end)
+
+    def _deliver(self, notifications: Iterable[Notification]) -> list[Notification]:
+        """Put those that are new into their channels' queues; returns them."""
         fresh = [each for each in notifications if self._new(each.key)]
+        self._distribute(fresh)
+        return fresh
+
+    def _distribute(self, fresh: Sequence[Notification]) -> None:
         for name, lane in self.lanes.items():
             mine = [each for each in fresh if each.channel == name]
-            strays = [each for each in mine if each.message.ends and lane.lost(each.message)]
+            strays = [each for each in mine if each.message.ends and lane.missed(each.message)]
             lane.add(each for each in mine if each not in strays)
             for stray in strays:
-                self._follow(lane, stray)
+                self._follow(stray)
         self._rescue([each for each in fresh if each.channel not in self.lanes])
 
     def learn(self, delivered: Sequence[Delivered]) -> set[str]:
@@ -156,14 +216,13 @@ class Outbox:
             self._stored = True
             return True
 
-    def divert(self, channel: str, waiting: Sequence[Notification]) -> Sequence[Notification]:
-        """Hand `waiting` to the fallback channels that work; returns them, or nothing where none does."""
-        ways = [
+    def ways(self, channel: str) -> Sequence[str]:
+        """The fallback channels that work."""
+        return [
             name
             for name in self._policy.fallback
             if name != channel and name in self.lanes and not self.lanes[name].broken
         ]
-        return self._hand_over(waiting, ways) if ways else ()
 
     def tell(self, channel: str, status: str, text: str, details: str, now: float) -> None:
         """Say something about a channel on the others that work."""
@@ -182,7 +241,7 @@ class Outbox:
         )
         told = [addressed(message, other, now, name) for other in self._others(channel)]
         self._store_first(told)
-        self.add(told)
+        self._deliver(told)
 
     def _others(self, channel: str) -> list[str]:
         if self._policy.tell is None:
@@ -190,43 +249,49 @@ class Outbox:
         names = [name for name in self._policy.tell if name in self.lanes] or list(self.lanes)
         return [name for name in names if name != channel and not self.lanes[name].broken]
 
-    def _hand_over(self, waiting: Sequence[Notification], ways: Sequence[str]) -> Sequence[Notification]:
+    def divert(self, waiting: Sequence[Notification], ways: Sequence[str]) -> None:
         """`waiting` as diverted, and its copies on their way; both stored in one transaction.
 
         Where the same message is on its way there anyway, or was sent there, it needs no copy.
         """
+        if not ways:
+            return
         done = [each if each.state != "waiting" else replace(each, state="diverted") for each in waiting]
         copies = [
             copy for each in waiting for way in ways if (copy := _copy(each, way)).key not in self._known
         ]
         self._store_first([*done, *copies])
         self._forget(each.key for each in done if each.state == "diverted")
-        self.add(copies)
-        return done
+        self._deliver(copies)
 
-    def _follow(self, lane: Lane, end: Notification) -> None:
+    def _follow(self, end: Notification) -> None:
         """An end whose beginning did not come by its own channel goes where the beginning went."""
-        ways = [
-            name
-            for name in self._policy.fallback
-            if name in self.lanes and name != lane.channel and self.lanes[name].heard(end.message)
-        ]
-        if lane.heard(end.message):
-            copies = [copy for way in ways if (copy := _copy(end, way)).key not in self._known]
-            self._store_first(copies)
-            lane.add([end])
-            self.add(copies)
-        elif ways:
-            self._hand_over([end], ways)
+        if ways := self._heard(end):
+            self.divert([end], ways)
         else:
             self._store_first([replace(end, state="expired", failure="what it ends was never told there")])
+
+    def _spread(self, end: Notification) -> None:
+        """An end is told wherever its beginning was: it may have gone another way, or routes were edited."""
+        copies = [_copy(end, way, "this channel told what it ends") for way in self._heard(end)]
+        missing = [copy for copy in copies if copy.key not in self._known]
+        self._store_first(missing)
+        self._deliver(missing)
+
+    def _heard(self, end: Notification) -> list[str]:
+        """The other channels that told of what it ends, or will."""
+        if self._policy.tell is None:
+            return []
+        return [name for name, lane in self.lanes.items() if name != end.channel and lane.heard(end.message)]
 
     def _rescue(self, homeless: Sequence[Notification]) -> None:
         """What waits for a channel that is no more."""
         ways = [name for name in self._policy.fallback if name in self.lanes] or self._others("")
-        if homeless and ways:
+        if not ways:  # a later configuration may have some
+            self._forget(each.key for each in homeless)
+        elif homeless:
             missing = [replace(each, failure=f"there is no channel {each.channel}") for each in homeless]
-            self._hand_over(missing, ways)
+            self.divert(missing, ways)
 
     def _store_first(self, notifications: Sequence[Notification]) -> None:
         """Store before sending; where that fails, send all the same, and store later."""
@@ -267,16 +332,16 @@ class Outbox:
                 lane.sleep(min(wait, LOOK))
 
 
-def _copy(notification: Notification, way: str) -> Notification:
+def _copy(notification: Notification, way: str, why: str = "") -> Notification:
     """The same message on another channel, saying why it comes there."""
-    message = notification.message
+    message, channel = notification.message, notification.channel
     failure = (
         f"does not deliver: {notification.failure}" if notification.failure else "did not deliver before"
     )
-    why = f"Sent here because channel {notification.channel} {failure}"
+    said = f"Sent here because {why or f'channel {channel} {failure}'}"
     return addressed(
-        replace(message, body=f"{why}\n\n{message.body}"),
+        replace(message, body=f"{said}\n\n{message.body}"),
         way,
         notification.created_at,
-        notification.key.removesuffix(f"@{notification.channel}"),
+        notification.key.removesuffix(f"@{channel}"),
     )

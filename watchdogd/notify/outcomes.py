@@ -38,6 +38,11 @@ class Outcomes:
         """Somebody else has stored what became of these."""
         self._unmarked = [each for each in self._unmarked if each.key not in keys]
 
+    def leave(self) -> list[Notification]:
+        """What is not marked yet, for somebody else to mark."""
+        left, self._unmarked = self._unmarked, []
+        return left
+
     def settle(self, now: float, *, storm: bool) -> None:
         """Mark them: each at once, in a storm many together, after a failure of the store later."""
         if not self._unmarked or now < self._not_before or (storm and len(self) < BATCH):

@@ -6,6 +6,8 @@ from collections import OrderedDict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from watchdogd.notify.notification import incident_thread
+
 if TYPE_CHECKING:
     from watchdogd.notify.notification import Message, Notification
 
@@ -31,7 +33,7 @@ class Threads:
     def note(self, outcome: Notification) -> None:
         """What became of a message."""
         for thread in outcome.message.threads:
-            if outcome.state == "sent":
+            if outcome.state == "sent" or outcome.receipt:  # given up, but some have it
                 self._roots.setdefault(thread, _short(outcome))
             else:
                 self._lost[thread] = None
@@ -44,8 +46,8 @@ class Threads:
         return thread in self._roots
 
     def lost(self, message: Message) -> bool:
-        """Whether something of the same threads should have come, and did not."""
-        return any(thread in self._lost for thread in message.threads)
+        """Whether something of each of its incidents should have come, and did not."""
+        return all(incident_thread(number) in self._lost for number in message.incidents)
 
     def roots(self, message: Message) -> list[Notification]:
         """The first messages of its threads, its own thread's first, each once."""
