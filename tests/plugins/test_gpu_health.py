@@ -297,6 +297,12 @@ def test_remaps_throttling_and_the_cards_own_limit(machine: Machine) -> None:
             Status.WARNING,
             "fabric is not well: failed",
         ),
+        (
+            "    ECC Errors\n        Unrepairable Memory : Yes",
+            Status.CRITICAL,
+            "memory that cannot be repaired",
+        ),
+        ("    ECC Errors\n        TPC Repair Pending : Yes", Status.WARNING, "needs a reset after this job"),
     ],
 )
 def test_what_a_driver_asks_for_is_told(machine: Machine, lines: str, status: Status, said: str) -> None:

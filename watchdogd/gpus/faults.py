@@ -48,7 +48,7 @@ def of_gpu(gpu: Gpu, limits: Limits, risen: int = 0, events: tuple[Event, ...] =
     """Of one GPU: `risen` uncorrectable errors more than when it was first seen in this job."""
     found = [*_broken(gpu, events), *_memory(gpu, risen), *_hot(gpu, limits), *_full(gpu, limits)]
     found += _drawing(gpu, limits)
-    if gpu.blank and not gpu.partition and gpu.vram_total is None:
+    if gpu.blank and not found and not gpu.partition and gpu.vram_total is None:
         found.append(Fault(Status.UNKNOWN, "its tool tells nothing of it"))
     return sorted(found, key=lambda fault: -fault.status.severity)
 
@@ -65,7 +65,7 @@ def _broken(gpu: Gpu, events: tuple[Event, ...]) -> Iterator[Fault]:
     if gpu.fabric:
         yield Fault(Status.WARNING, f"its NVLink fabric is not well: {gpu.fabric}")
     for doubt in gpu.doubts:
-        yield Fault(Status.WARNING, f"a reading fails ({doubt})")
+        yield Fault(Status.WARNING, f"a reading fails ({doubt})" if ": " in doubt else doubt)
     if gpu.throttled:
         yield Fault(Status.WARNING, f"it slows itself down: {', '.join(gpu.throttled)}")
 
@@ -74,13 +74,15 @@ def _memory(gpu: Gpu, risen: int) -> Iterator[Fault]:
     """Correctable errors are harmless; what counts the card's life alarms only when it rises."""
     if gpu.remap_failed:
         yield Fault(Status.CRITICAL, "a memory row could not be remapped: the card is worn out", lasting=True)
+    if gpu.worn:
+        yield Fault(Status.CRITICAL, f"the card is worn out: {gpu.worn}", lasting=True)
     if risen:
         errors = "error" if risen == 1 else "errors"
         yield Fault(Status.CRITICAL, f"{risen} uncorrectable ECC {errors} in this job", lasting=True)
     elif gpu.ecc_volatile:
-        yield Fault(
-            Status.WARNING, f"{gpu.ecc_volatile} uncorrectable ECC errors since its driver was loaded"
-        )
+        errors = "error" if gpu.ecc_volatile == 1 else "errors"
+        line = f"{gpu.ecc_volatile} uncorrectable ECC {errors} since its driver was loaded"
+        yield Fault(Status.WARNING, line)
     if gpu.remap_pending:
         yield Fault(Status.WARNING, "memory is to be remapped: the GPU needs a reset after this job")
 

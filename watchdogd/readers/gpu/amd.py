@@ -1,4 +1,4 @@
-"""amd-smi, all versions: `metric`, `static` and `list` as text or JSON, and the table of `monitor`.
+"""amd-smi, all versions: `metric`, `static` and `list` as text, JSON or CSV, `monitor`, and its own table.
 
 Forms as printed by amd-smi 24 to 27. Warnings and watch's banner may stand before the JSON, several documents
 may follow one another (the last one counts), ROCm 7 wraps the list in `gpu_data`, a value is a number, a
@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.errors import UnreadableError
-from watchdogd.readers.gpu import rules, value
+from watchdogd.readers.gpu import amdtable, rocm, rules, value
 from watchdogd.readers.gpu.gpu import CARVE_OUT, Gpu, Readout
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ _ROW = re.compile(r"\s*\d+\s")
 _UNIT = r"(?:%|°?C|[KMG]?Hz|m?[WVJ]|[KMGT]?i?B(?:/s)?|[KMG]b/s|ns)(?=\s|$)"
 _CELL = re.compile(rf"N/A(?:\s{_UNIT})?|[\d.]+/\s*[\d.]+(?:\s?{_UNIT})?|-?[\d.]+(?:\s?{_UNIT})?|\S+")
 _VIOLATION = re.compile(r"throttle/((?:prochot|socket_thermal|vr_thermal|hbm_thermal))_violation_status")
+_BAD_PAGES = re.compile(r"(?:ras/)?bad_page_threshold_exceeded")
 _VIOLATION_COLUMNS = {
     "tviol": "thermal",
     "phot_tviol": "prochot",
@@ -38,31 +39,33 @@ _VIOLATION_COLUMNS = {
     "hbm_tviol": "hbm thermal",
 }
 _RULES = (
-    rules.rule("uuid", value.text, r"uuid", r"asic/asic_serial"),
-    rules.rule("name", value.text, r"asic/market_name"),
-    rules.rule("bus", value.text, r"bdf", r"bus/bdf"),
+    rules.rule("uuid", value.text, r"(?:gpu_)?uuid", r"(?:asic/)?asic_serial"),
+    rules.rule("name", value.text, r"(?:asic/)?market_name"),
+    rules.rule("bus", value.text, r"(?:gpu_)?bdf", r"bus/bdf"),
     rules.rule("partition", value.count, r"partition_id", r"partition/partition_id", r"xcp"),
-    rules.rule("utilisation", value.number, r"usage/gfx_activity", r"gfx", r"gfx%", r"gfx_util(?:ization)?"),
+    rules.rule(
+        "utilisation", value.number, r"(?:usage/)?gfx_activity", r"gfx", r"gfx%", r"gfx_util(?:ization)?"
+    ),
     rules.rule(
         "power_w",
         value.number,
-        r"power/(?:current_)?socket_power",
-        r"power/average_socket_power",
+        r"(?:power/)?(?:current_)?socket_power",
+        r"(?:power/)?average_socket_power",
         r"power(?:_usage)?",
     ),
     rules.rule(
         "power_cap_w",
         value.number,
-        r"limit/(?:.*/)?(?:socket_)?power_limit",
-        r"limit/max_power",
-        r"max_power",
+        r"(?:limit/(?:.*/)?)?(?:socket_)?power_limit",
+        r"(?:limit/)?max_power",
+        r"limit/(?:.*/)?max_power_limit",
         r"power_cap",
     ),
     rules.rule(
         "temperature_c",
         value.number,
-        r"temperature/hotspot",
-        r"temperature/edge",
+        r"(?:temperature/)?hotspot",
+        r"(?:temperature/)?edge",
         r"gpu_t(?:emp)?",
         r"hotspot_temperature",
     ),
@@ -72,22 +75,22 @@ _RULES = (
     rules.rule(
         "slowdown_c",
         value.number,
-        r"limit/slowdown_hotspot_temperature",
-        r"limit/slowdown_(?:edge_)?temperature",
+        r"(?:limit/)?slowdown_hotspot_temperature",
+        r"(?:limit/)?slowdown_(?:edge_)?temperature",
     ),
-    rules.rule("vram_used", value.mebibytes, r"mem_usage/used_vram", r"vram_used"),
-    rules.rule("vram_total", value.mebibytes, r"mem_usage/total_vram", r"vram_total"),
+    rules.rule("vram_used", value.mebibytes, r"(?:mem_usage/)?used_vram", r"vram_used"),
+    rules.rule("vram_total", value.mebibytes, r"(?:mem_usage/)?total_vram", r"vram_total"),
     rules.rule(
         "ecc_correctable",
         value.count,
-        r"ecc/total_correctable_count",
+        r"(?:ecc/)?total_correctable_count",
         r"single_(?:bit_)?ecc",
         r"blocks correctable",
     ),
     rules.rule(
         "ecc_uncorrectable",
         value.count,
-        r"ecc/total_uncorrectable_count",
+        r"(?:ecc/)?total_uncorrectable_count",
         r"double_(?:bit_)?ecc",
         r"blocks uncorrectable",
     ),
@@ -95,10 +98,14 @@ _RULES = (
 
 
 def read(text: str) -> Readout:
-    """The GPUs in one output. UnreadableError, with the line, where it is none of this tool's."""
+    """The GPUs in one output (`--rocm-smi` prints as that tool does). UnreadableError, with the line, where
+    it is none of this tool's.
+    """
+    if "ROCm System Management Interface" in text:
+        return rocm.read(text)
     lines = value.lines(text)
     cards: dict[int, rules.Facts] = defaultdict(dict)
-    for source in (_json(text), _text(lines), _monitor(lines)):
+    for source in (_json(text), _text(lines), _monitor(lines), amdtable.boxes(lines), amdtable.rows(lines)):
         for index, facts in source.items():
             cards[index].update(facts)
     if cards:
@@ -114,14 +121,18 @@ def _gpu(index: int, facts: rules.Facts) -> Gpu:
     active = rules.throttling(facts, _VIOLATION) + tuple(
         reason for name, reason in _VIOLATION_COLUMNS.items() if (value.number(facts.get(name, "")) or 0) > 0
     )
-    if facts.get("power/throttle_status", "").upper() == "THROTTLED":
+    if "THROTTLED" in (facts.get(name, "").upper() for name in ("power/throttle_status", "throttle_status")):
         active = (*active, "throttled")
-    return _shared(rules.gpu(facts, _RULES, index=index, throttled=active), facts)
+    bad = any(value.yes(cell) for name, cell in facts.items() if _BAD_PAGES.fullmatch(name))
+    worn = "more bad pages of memory than its maker allows" if bad else ""
+    gpu = rules.gpu(facts, _RULES, index=index, throttled=active, worn=worn)
+    return _shared(replace(gpu, ecc_volatile=gpu.ecc_uncorrectable), facts)
 
 
 def _usage(facts: rules.Facts) -> rules.Facts:
-    """monitor's newer column: `3.0/191.7 GB`, the unit for both."""
-    match = re.fullmatch(r"([\d.]+)/\s*([\d.]+)\s*(\w+)", facts.get("vram_usage", ""))
+    """monitor's newer column: `3.0/191.7 GB`, the unit for both; of an APU that works in GTT, that."""
+    cell = facts.get("vram_usage") or facts.get("gtt_usage") or ""
+    match = re.fullmatch(r"([\d.]+)/\s*([\d.]+)\s*(\w+)", cell)
     return {"vram_used": f"{match[1]} {match[3]}", "vram_total": f"{match[2]} {match[3]}"} if match else {}
 
 

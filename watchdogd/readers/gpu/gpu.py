@@ -16,10 +16,11 @@ class Gpu:
     GPU, `partition` that of an AMD partition (which has an index of its own). Percents from 0 to 100, watts,
     degrees Celsius, bytes. `power_w` may be that of a whole socket, repeated on each of its partitions.
     `ecc_uncorrectable` counts the card's life where the tool knows it, `ecc_volatile` since the driver was
-    loaded. `slowdown_c` is where this card slows itself down. `throttled` are the reasons that slow it down
-    now, power capping excepted, which is how a busy GPU works. `recovery` is what the driver asks for
-    (reset, reboot, drain p2p, drain and reset), `fabric` how its way to the other GPUs stands where that is
-    not well; both empty where all is well.
+    loaded, where that is told (all of AMD's counters are). `slowdown_c` is where this card slows itself down.
+    `throttled` are the reasons that slow it down now, power capping excepted, which is how a busy GPU works.
+    `worn` says why its memory has no spare parts left. `recovery` is what the driver asks for (reset,
+    reboot, drain p2p, drain and reset), `fabric` how its way to the other GPUs stands where that is not well;
+    all of them empty where all is well.
 
     `trouble`: why the GPU cannot be used, or told of: lost, in error. Its other values then mean nothing.
     `doubts`: single readings that the tool could not make.
@@ -45,6 +46,7 @@ class Gpu:
     ecc_volatile: int | None = None
     remap_pending: bool | None = None
     remap_failed: bool | None = None
+    worn: str = ""
     recovery: str = ""
     fabric: str = ""
     throttled: tuple[str, ...] = ()

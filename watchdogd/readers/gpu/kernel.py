@@ -45,7 +45,7 @@ class Event:
 
     def speaks_of(self, bus: str) -> bool:
         """Whether it is about the GPU whose bus a tool gives as `bus`, with another width of its domain."""
-        return bool(bus) and _canonical(bus) == _canonical(self.bus)
+        return same_bus(bus, self.bus)
 
 
 def read(text: str) -> tuple[Event, ...]:
@@ -88,6 +88,11 @@ def _time(line: str) -> float | None:
         text = " ".join(match[1].split())
         return datetime.strptime(text, "%b %d %H:%M:%S %Y").astimezone().timestamp()
     return None
+
+
+def same_bus(bus: str, other: str) -> bool:
+    """Whether both are written of one GPU, however wide their domains are."""
+    return bool(bus) and _canonical(bus) == _canonical(other)
 
 
 def _canonical(bus: str) -> str:

@@ -1,4 +1,4 @@
-"""nvidia-smi, all versions: the table, -q, -L, --query-gpu as CSV, and the lines with which it gives up."""
+"""nvidia-smi, all versions: table, -q, -x, -L, nvlink -s, dmon, CSV, and the lines with which it gives up."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from watchdogd.errors import UnreadableError
-from watchdogd.readers.gpu import nvidiacsv, nvidiaq, nvidiatable, value
+from watchdogd.readers.gpu import kernel, nvidiacsv, nvidiadmon, nvidiaq, nvidiatable, nvidiaxml, value
 from watchdogd.readers.gpu.gpu import Gpu, Readout, merged
 
 if TYPE_CHECKING:
@@ -24,7 +24,10 @@ _HANDLE = re.compile(
     r"(?:(\d+):\s+)?(?:([0-9a-f]+:[0-9a-f]{2}:[0-9a-f.]+):?\s*)?(.*)",
     re.IGNORECASE,
 )
+_RESET = re.compile(r"\s*(?:NVML: |Failed to initialize NVML: )?(GPU requires reset)\.?", re.IGNORECASE)
+_INFOROM = re.compile(r"warning: (inforom is corrupted) at gpu ([0-9a-f:.]+)", re.IGNORECASE)
 _LISTED = re.compile(r"GPU (\d+): (.+?) \(UUID: ([^)]+)\)")
+_LINK = re.compile(r"\s+Link (\d+): (?:(<inactive>)|.*)")
 _MIG = re.compile(r"\s+MIG .*?Device\s+(\d+): \(UUID: ([^)]+)\)")
 
 
@@ -37,11 +40,13 @@ def read(text: str, asked: Sequence[str] = ()) -> Readout:
     lines = value.lines(text)
     lost = tuple(_lost(match) for line in lines if (match := _HANDLE.search(line)))
     rest = [line for line in lines if not _HANDLE.search(line)]
-    found = _gpus(rest, asked)
+    found = nvidiaxml.read(text) if nvidiaxml.fits(text) else _gpus(rest, asked)
+    if not lost and not (found and found.gpus):
+        lost = tuple(Gpu(trouble=match[1]) for line in lines if (match := _RESET.fullmatch(line)))
     if lost:
         return merged(Readout(lost, complete=False), found or Readout())
     if found:
-        return found
+        return replace(found, gpus=tuple(_marked(gpu, lines) for gpu in found.gpus))
     said = next((line.strip() for line in lines if _BLIND.match(line)), "")
     missing = next((line.strip() for line in lines if _ABSENT.search(line)), "")
     if missing and not said:
@@ -54,6 +59,8 @@ def _gpus(lines: Sequence[str], asked: Sequence[str]) -> Readout | None:
         return nvidiaq.read(lines)
     if nvidiatable.fits(lines):
         return nvidiatable.read(lines)
+    if nvidiadmon.fits(lines):
+        return nvidiadmon.read(lines)
     if listed := _list(lines):
         return Readout(listed)
     if any(_BLIND.match(line) or _ABSENT.search(line) for line in lines):
@@ -66,12 +73,34 @@ def _lost(match: re.Match[str]) -> Gpu:
     return Gpu(int(match[1]) if match[1] else None, bus=match[2] or "", trouble=reason)
 
 
+def _marked(gpu: Gpu, lines: Sequence[str]) -> Gpu:
+    """With the warning about it that stands beside the table."""
+    for line in lines:
+        match = _INFOROM.match(line)
+        if match and gpu.mig is None and kernel.same_bus(gpu.bus, match[2]):
+            return replace(gpu, doubts=(*gpu.doubts, f"its {match[1]}"))
+    return gpu
+
+
 def _list(lines: Sequence[str]) -> tuple[Gpu, ...]:
-    """`-L`: a GPU a line, its MIG devices below it, whose numbers begin anew for each."""
+    """`-L`: a line a GPU, its MIG devices below it, whose numbers begin anew; `nvlink -s`: its links."""
     found: list[Gpu] = []
+    links: dict[int, list[str]] = {}
     for line in lines:
         if match := _LISTED.match(line):
             found.append(Gpu(int(match[1]), name=match[2], uuid=match[3]))
         elif found and (match := _MIG.match(line)):
             found.append(replace(found[-1], mig=int(match[1]), uuid=match[2]))
-    return tuple(found)
+        elif found and (match := _LINK.fullmatch(line)):
+            links.setdefault(found[-1].index or 0, []).append(match[1] if match[2] else "")
+    return tuple(replace(gpu, fabric=_down(links, gpu.index or 0)) for gpu in found)
+
+
+def _down(links: dict[int, list[str]], index: int) -> str:
+    """The links of a GPU that are down, where it has some, and fewer than another: cards with a bridge never
+    use them all.
+    """
+    up = {number: names.count("") for number, names in links.items()}
+    down = [name for name in links.get(index, ()) if name]
+    short = 0 < up.get(index, 0) < max(up.values(), default=0)
+    return f"link {', '.join(down)} inactive" if short and down else ""

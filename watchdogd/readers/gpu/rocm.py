@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.errors import UnreadableError
@@ -79,6 +80,7 @@ def _gpu(index: int, facts: rules.Facts) -> Gpu:
     if len(partition) == 3 and partition[1] not in ("N/A", "SPX"):
         facts = {**facts, "partition id": partition[2]}
     gpu = rules.gpu(facts, _RULES, index=index)
+    gpu = replace(gpu, ecc_volatile=gpu.ecc_uncorrectable)
     level = (facts.get("Perf") or facts.get("Performance Level") or "").lower()
     if level == "unknown" and gpu.temperature_c is None and gpu.power_w is None and not gpu.partition:
         trouble = "its driver no longer answers: no sensor, performance level unknown"

@@ -24,9 +24,10 @@ _MOST = {
     "temperature_c": 250.0,
     "memory_temperature_c": 250.0,
     "slowdown_c": 250.0,
+    "ecc_uncorrectable": 1_048_559.0,
 }
 """What no GPU exceeds: above it a cell is a register full of ones (65535, 4294967295), by which drivers say
-that they do not know."""
+that they do not know. AMD's error counters add 1048560 at each look while their memory sleeps."""
 
 
 @dataclass(frozen=True, slots=True)

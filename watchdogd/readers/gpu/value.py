@@ -10,10 +10,13 @@ from watchdogd.errors import UnreadableError
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _ABSENT = re.compile(
     r"\[?\s*(?:n/?a\b.*|none|unsupported|not supported|not available|unknown|<redacted>|-"
-    r"|requested functionality has been deprecated)?\s*\]?",
+    r"|requested functionality has been deprecated|insufficient permissions|(?:function )?not found"
+    r")?\s*\]?",
     re.IGNORECASE,
 )
-_ERROR = re.compile(r"ERR!|unknown error|gpu is lost|requires? reset|fallen off the bus", re.IGNORECASE)
+_ERROR = re.compile(
+    r"ERR!|unknown error|gpu is lost|requires? reset|fallen off the bus|not in ready state", re.IGNORECASE
+)
 _FATAL = re.compile(r"gpu is lost|requires? reset|fallen off the bus", re.IGNORECASE)
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", re.IGNORECASE)
