@@ -1127,6 +1127,32 @@ def test_auto_is_twice_a_step_and_a_save(make: Make, monkeypatch: pytest.MonkeyP
     monkeypatch.undo()
 
 
+def test_the_time_for_which_a_job_was_suspended_is_no_step(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[int] = []
+    before = signal.signal(signal.SIGCONT, lambda number, _: told.append(number))
+    clock = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    try:
+        guard = make(time_left="auto", heartbeat=False)
+        for seconds in (5, 5, 3 * 3600):
+            guard.poll()
+            clock[0] += seconds
+        os.kill(os.getpid(), signal.SIGCONT)
+        guard.poll()
+        clock[0] += 6
+        guard.poll()
+        assert guard._wanted_time() == 2 * 6 + training.UNTIMED_SAVE
+        assert told == [signal.SIGCONT]
+        monkeypatch.undo()
+        guard.close()
+        os.kill(os.getpid(), signal.SIGCONT)
+        assert told == [signal.SIGCONT] * 2
+    finally:
+        signal.signal(signal.SIGCONT, before)
+
+
 # Agreement
 
 Barrier = Any

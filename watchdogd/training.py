@@ -1062,6 +1062,9 @@ class Guard:
         try:
             for number in (signal.SIGUSR1, signal.SIGTERM):
                 self._handlers[number] = signal.signal(number, self._on_signal)
+            if self._auto:
+                self._handlers[signal.SIGCONT] = signal.signal(signal.SIGCONT, self._on_continued)
+                signal.siginterrupt(signal.SIGCONT, False)
             if signal.getsignal(signal.SIGQUIT) is signal.SIG_DFL and not _caught(signal.SIGQUIT):
                 self._watches_quit = True
                 faulthandler.register(signal.SIGQUIT, file=sys.__stderr__ or 2, all_threads=True, chain=True)
@@ -1080,9 +1083,17 @@ class Guard:
         if callable(previous):
             previous(number, frame)
 
+    def _on_continued(self, number: int, frame: Any) -> None:
+        """A job that was suspended goes on: that time is no step, which time_left="auto" would wait for."""
+        self._last = float("inf")
+        previous = self._handlers.get(number)
+        if callable(previous):
+            previous(number, frame)
+
     def _give_signals_back(self) -> None:
+        ours = (self._on_signal, self._on_continued)
         for number, previous in self._handlers.items():
-            if signal.getsignal(number) == self._on_signal and previous is not None:
+            if signal.getsignal(number) in ours and previous is not None:
                 signal.signal(number, previous)
         self._handlers = {}
         if self._watches_quit:

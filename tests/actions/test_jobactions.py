@@ -13,6 +13,7 @@ from watchdogd import command
 from watchdogd.actions import doing, switches
 from watchdogd.actions.deed import Action, Deed
 from watchdogd.actions.errand import Errand, Outcome
+from watchdogd.errors import SlurmSilentError, WatchdogError
 from watchdogd.home import Home
 from watchdogd.incident import Incident
 from watchdogd.jobs import Job
@@ -45,8 +46,8 @@ class Desk:
         self.ran.append(tuple(argv))
         return command.Answer(tuple(argv), 0, "777\n", "", 0.1)
 
-    def do(self, kind: str, *words: str) -> Outcome:
-        deed = Deed(3, "glide", "on_hang", Action(kind, words), NOW)
+    def do(self, kind: str, *words: str, trigger: str = "on_hang") -> Outcome:
+        deed = Deed(3, "glide", trigger, Action(kind, words), NOW)
         return doing.do(Errand(deed, INCIDENT, self.home, self.run))
 
 
@@ -87,6 +88,45 @@ def test_a_job_that_began_after_the_incident_is_spared(desk: Desk) -> None:
     assert not outcome.ok
     assert outcome.text.endswith("after the incident: it is spared")
     assert desk.ran == []
+
+
+@pytest.mark.parametrize("kind", ["cancel", "kill-switch"])
+@pytest.mark.parametrize("backend", ["slurm", "process"])
+def test_the_job_that_took_over_is_spared(kind: str, backend: str, desk: Desk) -> None:
+    """A kill switch would stop it, and all that wait behind it."""
+    desk.run = replace(RUN, backend=backend)
+    desk.jobs = (replace(JOB, id="999999999", started_at=NOW + 1),)
+    outcome = desk.do(kind)
+    assert not outcome.ok
+    assert outcome.text.endswith("after the incident: it is spared")
+    assert not (desk.home.switches / "glide.kill").exists()
+
+
+def test_a_kill_switch_is_pressed_for_a_disk_whatever_runs(desk: Desk) -> None:
+    desk.jobs = (replace(JOB, started_at=NOW + 1),)
+    assert desk.do("kill-switch", trigger="on_disk").ok
+
+
+def test_a_kill_switch_is_not_pressed_for_a_job_that_is_gone(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(*_: object) -> LiveJob:
+        raise WatchdogError("no job of glide runs: 5 of its jobs wait in the queue")
+
+    monkeypatch.setattr(livejob, "locate", none)
+    assert desk.do("kill-switch") == Outcome(
+        "no job of glide runs: 5 of its jobs wait in the queue", ok=False
+    )
+
+
+def test_a_kill_switch_is_pressed_where_the_queue_does_not_answer(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent(*_: object) -> LiveJob:
+        raise SlurmSilentError("squeue did not answer within 20 s")
+
+    monkeypatch.setattr(livejob, "locate", silent)
+    assert desk.do("kill-switch").ok
 
 
 def test_of_several_running_jobs_none_is_touched(desk: Desk) -> None:

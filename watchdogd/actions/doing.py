@@ -49,6 +49,8 @@ def _stacks(errand: Errand) -> Outcome:
 def _switch(kind: str) -> Callable[[Errand], Outcome]:
     def press(errand: Errand) -> Outcome:
         run = jobactions.run_of(errand)
+        if kind == "kill":
+            jobactions.spare(errand, run)
         switch = switches.find(str(errand.home.path), run.name, kind)
         touch = switches.mine(f"watchdogd, {errand.deed.trigger}: {errand.incident.summary}"[:300])
         before = switches.press(switch, touch)

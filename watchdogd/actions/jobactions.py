@@ -6,6 +6,7 @@ knows which is meant: a wrong stop costs more than a late one.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import signal
@@ -16,7 +17,7 @@ from watchdogd import account, command
 from watchdogd.actions import switches
 from watchdogd.actions.errand import Errand, Outcome
 from watchdogd.engine.handout import finished
-from watchdogd.errors import WatchdogError
+from watchdogd.errors import SlurmSilentError, WatchdogError
 from watchdogd.place import file_name
 from watchdogd.readers import sbatchlines
 from watchdogd.slurm import livejob, submit
@@ -34,6 +35,8 @@ LINES = {
     ("requeue", "pbs"): ("qrerun",),
 }
 """The command for each batch system; the job comes last."""
+_OF_A_JOB = frozenset({"on_hang", "on_spike", "on_memory"})
+"""Keys whose incidents speak of the job that ran."""
 _DEADLINE = 30.0
 _SCRIPT_LIMIT = 4_000_000
 
@@ -119,16 +122,42 @@ def _meant(live: LiveJob, words: tuple[str, ...], errand: Errand) -> Job:
         lines = ", ".join(shlex.join((*words, job.handle)) for job in live.jobs)
         raise WatchdogError(f"{len(live.jobs)} jobs of it run, and which one is meant is not known: {lines}")
     job = live.job
-    if job.started_at is not None and job.started_at > errand.incident.opened_at:
-        raise WatchdogError(
-            f"{_named(job)} started at {iso(job.started_at)}, after the incident: it is spared"
-        )
+    if _is_later(job, errand):
+        raise _spared(job)
     return job
+
+
+def spare(errand: Errand, run: Run) -> None:
+    """WatchdogError where the kill switch would stop no job that the incident speaks of, but those that come
+    after: it stays set.
+
+    A full disk, and a run that is gone, speak of no job. Where the queue does not answer it is pressed.
+    """
+    if errand.deed.trigger not in _OF_A_JOB:
+        return
+    with contextlib.suppress(SlurmSilentError):
+        live = livejob.locate(run, errand.users, errand.gpus)
+        if all(_is_later(job, errand) for job in live.jobs):
+            raise _spared(live.job)
+
+
+def _is_later(job: Job, errand: Errand) -> bool:
+    return job.started_at is not None and job.started_at > errand.incident.opened_at
+
+
+def _spared(job: Job) -> WatchdogError:
+    return WatchdogError(
+        f"{_named(job)} started at {iso(job.started_at or 0.0)}, after the incident: it is spared"
+    )
 
 
 def _terminate(errand: Errand, run: Run) -> Outcome:
     """SIGTERM to the run's processes on this machine."""
-    pids = [int(job.id) for job in livejob.locate(run, errand.users, errand.gpus).jobs if job.id.isdecimal()]
+    live = livejob.locate(run, errand.users, errand.gpus)
+    meant = [job for job in live.jobs if not _is_later(job, errand)]
+    if not meant:
+        raise _spared(live.job)
+    pids = [int(job.id) for job in meant if job.id.isdecimal()]
     for pid in pids:
         try:
             os.kill(pid, signal.SIGTERM)
