@@ -33,7 +33,8 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from watchdogd.checks import beats, curves, obstacle, silence, wanted
-from watchdogd.checks.logbook import follow_job, heed_clock, heed_guard, take_beat, take_in
+from watchdogd.checks.heartbeat import heed_guard, take_beat
+from watchdogd.checks.logbook import follow_job, heed_clock, heed_gap, take_in
 from watchdogd.checks.silence import Limits, Look
 from watchdogd.checks.wanted import Wanted
 from watchdogd.checks.working import Working, working
@@ -92,6 +93,7 @@ def log_staleness(
     )
     state = working(run, snapshot)
     heed_clock(memory, now)
+    heed_gap(memory, now)
     took_over = state.job is not None and follow_job(state.job, memory, now)
     try:
         _take_in(log, pulse, run, state, wishes, memory, now, took_over=took_over)

@@ -59,7 +59,7 @@ class Chain:
     def look(self) -> dict[str, Result]:
         injected = {
             "run": self.run,
-            "snapshot": Snapshot(self.now, jobs=(self.job,) if self.job.state == "RUNNING" else ()),
+            "snapshot": Snapshot(self.now, jobs=(self.job,)),
             "memory": self.memory,
             "now": self.now,
         }
@@ -279,3 +279,39 @@ def test_a_resume_is_measured_by_the_count_of_the_job_before(chain: Chain) -> No
     chain.minutes(1, chain.iterate)
     assert chain.memory["level"]["best"] == 2.5
     assert chain.memory["curve"][-1][0] <= 41
+
+
+def test_a_time_for_which_nobody_looked_is_no_pause_of_the_run(chain: Chain) -> None:
+    chain.minutes(120, chain.iterate)
+    for _ in range(180):
+        chain.now += MINUTE
+        chain.iterate()
+    assert "limit 5m: learned" in chain.minutes(3, chain.iterate)[-1].summary
+
+
+def test_a_run_that_is_looked_at_seldom_learns_all_the_same(chain: Chain) -> None:
+    for _ in range(20):
+        chain.now += 1200.0
+        chain.iterate()
+        chain.look()
+    assert "limit 1h: learned" in chain.look()[""].summary
+
+
+def test_the_time_for_which_a_job_was_suspended_is_no_pause_of_the_run(chain: Chain) -> None:
+    chain.minutes(120, chain.iterate)
+    chain.job = replace(FIRST, state="SUSPENDED")
+    chain.minutes(180)
+    chain.job = FIRST
+    assert "limit 5m: learned" in chain.minutes(3, chain.iterate)[-1].summary
+
+
+@pytest.mark.parametrize("limit", ["auto", 1200.0])
+def test_ranks_that_are_started_again_within_the_job_have_left_their_crash(chain: Chain, limit: Any) -> None:
+    chain.wanted = {"stale_after": limit}
+    chain.minutes(30, chain.iterate)
+    chain.write("c2: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n", ago=20.0)
+    chain.write("[default] Worker group FAILED. 3/3 attempts left; will restart worker group\n", ago=19.0)
+    assert fine([chain.look()[""], *chain.minutes(18, lambda: chain.write("building the graph\n"))])
+    chain.minutes(2, chain.iterate)
+    chain.write("c2: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n")
+    assert "after 'GPU out of memory'" in chain.minutes(7)[-1].summary

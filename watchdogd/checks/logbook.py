@@ -10,6 +10,7 @@ a beat came after), `asked` (why the Guard asks to save, and since when), and wh
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.checks import level, numbers, stopped, wanted
@@ -18,22 +19,22 @@ from watchdogd.checks.rhythm import UNKNOWN
 from watchdogd.readers import causes, logtail, peers, spinner, trainlog
 from watchdogd.readers.lines import SHOWN_AT_MOST, Line, read_lines
 from watchdogd.readers.shape import shape_of
-from watchdogd.readers.trainlog import Report
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from watchdogd.checks.wanted import Wanted
     from watchdogd.jobs import Job
-    from watchdogd.readers.beat import Beat
 
 SHOWN = 10
 """Last log lines that a message shows."""
-LAG = 5.0
-"""Seconds by which a heartbeat may be written after the step it tells: what the log says in them is newer."""
 _SLACK = 300.0
 """Seconds by which the clocks of the batch system and of the log's file server may differ."""
-_BEGAN = {"phase": 2, "cause": 3}
+_ROUNDS = 3
+"""Times the usual time between two looks, after which nobody looked for a while."""
+_RESTART = re.compile(r"restart(?:ing)? worker group", re.IGNORECASE)
+"""What torch's elastic agent says when it starts all ranks again within a job."""
+BEGAN = {"phase": 2, "cause": 3}
 """What ends with progress, and where in it the time stands at which it began."""
 _OF_ONE_JOB = (
     "skips",
@@ -96,10 +97,19 @@ def heed_clock(memory: dict[str, Any], now: float) -> None:
     for key in ("report", "beat"):
         if memory.get(key):
             memory[key]["at"] = min(memory[key]["at"], now)
-    for key, where in _BEGAN.items():
+    for key, where in BEGAN.items():
         if memory.get(key):
             memory[key][where] = min(memory[key][where], now)
     memory["grew"] = min(memory.get("grew", 0.0), now)
+
+
+def heed_gap(memory: dict[str, Any], now: float) -> None:
+    """Whether nobody looked for much longer than usual (`gap`; `round`: seconds between two looks): what came
+    meanwhile does not show its rhythm."""
+    since = max(now - memory.get("looked", now), 0.0)
+    memory["gap"] = since > _ROUNDS * memory.get("round", since) + _SLACK
+    if since and not memory["gap"]:
+        memory["round"] = since
 
 
 def take_in(
@@ -175,8 +185,12 @@ def _take_lines(lines: list[Line], wishes: Wanted, memory: dict[str, Any], at: f
     low = whole.lower()
     known, wishes = trainlog.vocabulary(whole, low), wanted.possible(wishes, low)
     heeding, epochs, steps, last = wanted.heeds(wishes), "epoch" in low, 0, 0
+    restarts = "worker group" in low
     for index, line in enumerate(lines):
         text = trainlog.latest(line, pattern, known)
+        if restarts and _RESTART.search(text):  # what broke its ranks is over
+            last = index
+            memory.pop("cause", None)
         if heeding:
             wanted.note(text, wishes, memory, at)
         if epochs and (epoch := trainlog.epoch_of(text)) is not None:
@@ -206,76 +220,3 @@ def _note_cause(lines: list[Line], memory: dict[str, Any], at: float) -> None:
     if cause:
         lasts = found[: len(known)] == known
         memory["cause"] = [cause.kind, cause.sentence, cause.peer, since if lasts else at]
-
-
-def take_beat(beat: Beat, memory: dict[str, Any], now: float) -> None:
-    """The Guard's heartbeat is progress where its step grew, and tells the loss where no log line does."""
-    last, looked = memory.get("beat"), memory.get("looked")
-    if _left_behind(beat, memory) or (last and last["written"] == beat.written):
-        return
-    seen = looked is None or looked <= beat.written <= now
-    at = min(beat.written, now) if seen else now
-    memory["beat"] = {"written": beat.written, "at": at, "where": beat.where, "losses": beat.losses}
-    if beat.step is not None and advance(
-        memory.setdefault("counter", {}), Report("step of the heartbeat", beat.step)
-    ):
-        _note_step(beat.step, memory, at, last["at"] if last else 0.0)
-    _note_asked(beat, memory, at)
-    again = beat.losses is not None and last is not None and _loss_of(last) == _loss_of(memory["beat"])
-    if beat.loss is None or again:
-        return
-    if memory.get("loss", {}).get("beats", not memory.get("losses")):
-        numbers.note_loss(beat.loss, memory, at)
-        memory["loss"]["beats"] = True
-
-
-def _left_behind(beat: Beat, memory: dict[str, Any]) -> bool:
-    """Whether an earlier job wrote it: one that is requeued has the same id, a plain process has none.
-
-    What lies there when a job is first seen, and was written before its start or by the process that beat
-    for the one before, has to change before it counts: whatever the clocks say.
-    """
-    if "beat" in memory:
-        return False
-    this = [beat.where, beat.written]
-    if "stray" not in memory:
-        early = beat.written < memory.get("job_since", 0.0)
-        memory["stray"] = this if early or beat.where == memory.get("beat_before") else []
-    return bool(this == memory["stray"])
-
-
-def _loss_of(beat: dict[str, Any]) -> tuple[Any, Any]:
-    """Which loss it was: a loop that tells one every hundredth step beats with it until the next."""
-    return beat["where"], beat.get("losses")
-
-
-def _note_asked(beat: Beat, memory: dict[str, Any], at: float) -> None:
-    """Since when the Guard asks to save, and why."""
-    if not beat.asked:
-        memory.pop("asked", None)
-    elif "asked" not in memory:
-        memory["asked"] = [beat.asked, at]
-
-
-def heed_guard(memory: dict[str, Any]) -> None:
-    """A rhythm that was learned from heartbeats says nothing of a job whose log alone tells its number."""
-    if "beat" in memory:
-        memory["beaten"] = True
-    elif "report" in memory and memory.pop("beaten", False):
-        memory.pop("rhythm", None)
-        memory.pop("limit", None)
-
-
-def _note_step(step: float, memory: dict[str, Any], at: float, before: float) -> None:
-    """A heartbeat's step grew. Where the log has told a number since the beat at `before`, that one stays
-    the run's. What the log told (a phase, a cause) may have come after this beat, whenever either is seen:
-    it ends with the second that comes since."""
-    told = memory.get("report", {"at": 0.0})
-    began = {key: memory[key] for key in _BEGAN if key in memory}
-    outlived = memory.get("outlived", {})
-    later = {key: state for key, state in began.items() if outlived.get(key) != state[_BEGAN[key]]}
-    numbers.note_progress(Report("step", step), "", memory, at, first=True)
-    if told["at"] > before:
-        memory["report"] = {**told, "at": max(told["at"], at)}
-    memory |= later
-    memory["outlived"] = {key: state[_BEGAN[key]] for key, state in later.items()}

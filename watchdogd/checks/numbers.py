@@ -24,7 +24,7 @@ _CURVE = 64
 
 def note_progress(report: Report, text: str, memory: dict[str, Any], at: float, *, first: bool) -> None:
     """The number grew: learn the interval since it last did, unless a quiet phase lay between, or a save that
-    the Guard asked for.
+    the Guard asked for, or a time for which nobody looked. While the job was suspended it could not grow.
 
     `first`: of all that came in this round, so that its time tells an interval.
     """
@@ -32,9 +32,10 @@ def note_progress(report: Report, text: str, memory: dict[str, Any], at: float, 
     phase = memory.pop("phase", None)
     for key in ("cause", "ended"):
         memory.pop(key, None)
-    usual = phase is None and "asked" not in memory
-    if before and first and usual and at > before["at"]:
-        memory["rhythm"] = learn(memory.get("rhythm", {}), at - before["at"], at)
+    usual = phase is None and "asked" not in memory and not memory.get("gap")
+    since = max(before["at"], memory.get("excused", 0.0)) if before else at
+    if first and usual and at > since:
+        memory["rhythm"] = learn(memory.get("rhythm", {}), at - since, at)
         memory["limit"] = learned_limit(memory["rhythm"], at)
     memory["known"] = True
     _note_resume(report, memory)

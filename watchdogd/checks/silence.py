@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from watchdogd.checks import peer, rhythm, stopped
 from watchdogd.checks.corefile import core_file
-from watchdogd.checks.logbook import LAG
 from watchdogd.plugin import Metric, Result, Status, warning
 from watchdogd.readers import trainlog
 from watchdogd.readers.causekinds import FATAL
@@ -18,6 +17,8 @@ if TYPE_CHECKING:
 
     from watchdogd.checks.working import Working
 
+LAG = 5.0
+"""Seconds by which a heartbeat may be written after the log's line of the same step."""
 _START = "until a job's first progress line"
 AFTER_CRASH = 300.0
 """Seconds without progress, after a line that no training survives: Slurm may say RUNNING for hours."""

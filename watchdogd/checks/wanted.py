@@ -13,10 +13,10 @@ from watchdogd.readers.lines import SHOWN_AT_MOST
 from watchdogd.readers.trainlog import compiled
 from watchdogd.units import format_duration, iso, parse_duration
 
-_PHASE_WORDS = ("checkpoint", "evaluat", "validat", "running eval")
+_PHASE_WORDS = ("checkpoint", "evaluat", "validat", "running eval", "worker group")
 _USUAL_PHASES = re.compile(
     r"(?:saving|loading) (?:\w+ ){0,3}checkpoint|running (?:evaluation|validation|eval\b)"
-    r"|(?:evaluat|validat)(?:ing|ion)\b.{0,40}(?:\.\.\.|start|begin|on\b)"
+    r"|(?:evaluat|validat)(?:ing|ion)\b.{0,40}(?:\.\.\.|start|begin|on\b)|restart(?:ing)? worker group"
 )
 """Phases that may be silent for as long as an unknown rhythm, where no limit is configured."""
 
