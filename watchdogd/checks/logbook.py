@@ -2,10 +2,11 @@
 
 `memory` is the check's own. In it: `files` (how far each was read), `skew` (how far the file system's clock
 is off), `tail` (the last lines), `counter` (see `counter`), what `numbers` and `wanted` keep, `cause`, `grew`
-(when a line that does not end last grew without a number, and not by dots alone), `drawn` (what such a line
-last showed, by file), `ranks` (see `stopped`), `addresses` (hosts by network address, as NCCL tells them),
-`beat` (the Guard's last one), `stray` (the one that an earlier job left), `outlived` (phases and causes that
-a beat came after), `asked` (why the Guard asks to save, and since when), and whose job it all speaks of.
+(when an evaluation last told a batch, or a line that does not end last grew without a number, and not by dots
+alone), `drawn` (what such a line last showed, by file), `ranks` (see `stopped`), `addresses` (hosts by
+network address, as NCCL tells them), `beat` (the Guard's last one), `stray` (the one that an earlier job
+left), `outlived` (phases and causes that a beat came after), `asked` (why the Guard asks to save, and since
+when), and whose job it all speaks of.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from watchdogd.checks import level, numbers, stopped, wanted
 from watchdogd.checks.counter import advance, begin_epoch
 from watchdogd.checks.rhythm import UNKNOWN
-from watchdogd.readers import causes, logtail, peers, spinner, trainlog
+from watchdogd.readers import causes, logtail, peers, spinner, trainforms, trainlog
 from watchdogd.readers.lines import SHOWN_AT_MOST, Line, read_lines
 from watchdogd.readers.shape import shape_of
 
@@ -168,7 +169,7 @@ def _goes_on(new: bytes, drawn: dict[str, str], key: str) -> bool:
     """Whether a line grew that neither ended nor told a number, by more than dots or a spinner: percents, a
     bar. `drawn` keeps the last state of such a line by the file's key."""
     lines = read_lines(new)[0] if new and b"\n" not in new else []
-    if any(trainlog.progress(each.text) for each in lines):
+    if any(found and not found.coarse for found in (trainlog.progress(each.text) for each in lines)):
         return False
     said = [text[:SHOWN_AT_MOST] for each in lines if (text := spinner.without(each.text))]
     before = drawn.get(key, "") if spinner.redraws(new) else ""
@@ -197,6 +198,7 @@ def _take_lines(lines: list[Line], wishes: Wanted, memory: dict[str, Any], at: f
             begin_epoch(counter, epoch)
         shape = shape_of(text, known)
         report = trainlog.progress_by(pattern, text) if pattern else shape.report(text)
+        report = _of_training(report, memory, at)
         if line.rank:
             stopped.note(line.rank, report.number if report else None, memory, at)
         if report and advance(counter, report):
@@ -209,6 +211,17 @@ def _take_lines(lines: list[Line], wishes: Wanted, memory: dict[str, Any], at: f
     peers.learn(lines, memory.setdefault("addresses", {}))
     shown = [line.text[:SHOWN_AT_MOST] for line in lines[-20 * SHOWN :] if line.final and line.text]
     memory["tail"] = [*memory.get("tail", ()), *shown][-SHOWN:]
+
+
+def _of_training(report: Report | None, memory: dict[str, Any], at: float) -> Report | None:
+    """The report, where it tells how far the training is: batches of an evaluation are work (`grew`) alone,
+    and a coarse number counts as long as no other is told."""
+    if report and report.series == trainforms.EVALUATION:
+        if advance(memory["counter"], report):
+            memory["grew"] = at
+        return None
+    finer = not memory.get("report", {}).get("coarse", True)
+    return None if report and report.coarse and finer else report
 
 
 def _note_cause(lines: list[Line], memory: dict[str, Any], at: float) -> None:

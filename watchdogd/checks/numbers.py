@@ -46,6 +46,7 @@ def note_progress(report: Report, text: str, memory: dict[str, Any], at: float, 
         "series": report.series,
         "number": report.number,
         "total": report.total,
+        "coarse": report.coarse,
         "at": at,
         "seconds": taken,
     }

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from watchdogd.checks import checkpoint
 from watchdogd.readers import causes, logtail, trainlog
 from watchdogd.readers.lines import Line, read_lines
+from watchdogd.readers.trainforms import EVALUATION
 from watchdogd.units import format_duration
 
 SLACK = 60.0
@@ -83,10 +84,11 @@ def _names(job_id: str, raw_id: str) -> list[re.Pattern[str]]:
 
 def _last_words(lines: list[Line]) -> tuple[str, str]:
     """The cause that was told after the last progress, and that progress."""
-    last, report = 0, ""
+    last, report, coarse = 0, "", True
     for index, line in enumerate(lines):
-        if found := trainlog.progress(trainlog.latest(line)):
-            last, report = index, trainlog.words(found.series, found.number)
+        found = trainlog.progress(trainlog.latest(line))
+        if found and found.series != EVALUATION and coarse >= found.coarse:
+            last, report, coarse = index, trainlog.words(found.series, found.number), found.coarse
     cause = causes.root(causes.find(lines[last:]))
     return (cause.sentence if cause else ""), report
 

@@ -51,6 +51,12 @@ def limit(rhythm: Rhythm, now: float) -> float | None:
     return max(wanted, _LONG_MULTIPLE * high)
 
 
+def coarse_limit(rhythm: Rhythm) -> float | None:
+    """Twice the longest interval, for numbers that grow seldom; None before the second one is known."""
+    gaps = [*rhythm.get("recent", ()), *(gap for _, gap in rhythm.get("long", ()))]
+    return 2 * max(gaps) if len(gaps) > 1 else None
+
+
 def guess(rhythm: Rhythm) -> float:
     """The limit while it is not known: half an hour, and twice the longest interval seen so far."""
     return max(UNKNOWN, 2 * max(rhythm.get("recent", ()), default=0.0))

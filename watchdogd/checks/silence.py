@@ -95,17 +95,29 @@ def judge(look: Look, limits: Limits) -> Result:
     told, wrote = newest
     if look.now - wrote >= allowed.seconds:
         return _waiting(look, wrote, allowed, _silent(told))
-    report = look.memory.get("report")
-    if report:
+    report, slow = look.memory.get("report"), _slow(look.memory, allowed)
+    if report and slow:
+        allowed = slow
         phase_began = (look.memory.get("phase") or [0, 0, 0.0])[2]
         moved = max(report["at"], look.begin, phase_began, _goes_on(look.memory))
         if look.now - moved >= allowed.seconds:
             return _waiting(look, moved, allowed, f"stuck: {_grows(told)}, but {number(report)} does not")
-    else:
+    elif not report:
         late = _no_progress_yet(look, limits, allowed, told)
         if late:
             return late
     return _fine(look, told, look.now - wrote, allowed)
+
+
+def _slow(memory: Mapping[str, Any], allowed: Allowance) -> Allowance | None:
+    """What applies to a number that may grow seldom, as epochs do; None while it is not known how seldom."""
+    coarse = memory.get("report", {}).get("coarse")
+    if not coarse or memory.get("cause", [""])[0] in FATAL:
+        return allowed
+    limit = rhythm.coarse_limit(memory.get("rhythm", {}))
+    if limit is None or limit <= allowed.seconds:
+        return allowed if limit else None
+    return Allowance(limit, f"twice the longest {memory['report']['series']}")
 
 
 def _nothing(look: Look) -> str:

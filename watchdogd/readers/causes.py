@@ -85,13 +85,13 @@ def root(causes: Sequence[Cause]) -> Cause | None:
     An exception is one where it came before what the other ranks then tell of it.
     """
     first = next((index for index, cause in enumerate(causes) if cause.kind in CONSEQUENCES), len(causes))
-    raised = next(
-        (each for each in causes[:first] if each.kind == PROGRAM and each.sentence != PROGRAM), None
-    )
-    nearest = min(
-        causes, key=lambda cause: (_WEIGHTS[cause.kind], cause.sentence == cause.kind), default=None
-    )
+    raised = next((each for each in causes[:first] if each.kind == PROGRAM and _says_more(each)), None)
+    nearest = min(causes, key=lambda each: (_WEIGHTS[each.kind], not _says_more(each)), default=None)
     return raised if raised and nearest and nearest.kind in CONSEQUENCES else nearest
+
+
+def _says_more(cause: Cause) -> bool:
+    return "(" in cause.sentence if cause.kind == PROGRAM else cause.sentence != cause.kind
 
 
 def _connected(low: str) -> bool:

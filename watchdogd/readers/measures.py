@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 _NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
 _LOSS = re.compile(
-    rf"oss(?:_step|/train/total| train)?['\"]?\s*[:= ]\s*['\"]?({_NUMBER}|[-+]?(?i:nan|inf(?:inity)?))\b"
+    rf"oss(?:_step|/train/total| train)?['\"]?\s*(?:[:= ]|is )\s*['\"]?"
+    rf"({_NUMBER}|[-+]?(?i:nan|inf(?:inity)?))\b"
 )
 _LOSS_NAMES = (
     "lm ",

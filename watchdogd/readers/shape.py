@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from watchdogd.readers import measures, trainlog
+from watchdogd.readers.trainforms import EVALUATION
 
 if TYPE_CHECKING:
     from watchdogd.readers.trainlog import Report, Spot, Vocabulary
@@ -37,5 +38,7 @@ def shape_of(text: str, known: Vocabulary = trainlog.ANYTHING) -> Shape:
     if found is None:
         if len(_shapes) >= KEPT:
             _shapes.clear()
-        found = _shapes[key] = Shape(trainlog.spot_of(text, known), measures.loss_spot(text))
+        spot = trainlog.spot_of(text, known)
+        evaluated = spot is not None and spot.form.series == EVALUATION
+        found = _shapes[key] = Shape(spot, None if evaluated else measures.loss_spot(text))
     return found

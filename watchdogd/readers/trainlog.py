@@ -2,8 +2,8 @@
 
 Known without configuration: Megatron(-DeepSpeed), DeepSpeed, torchtitan, MaxText, Pax, nanoGPT, Composer,
 OLMo, NeMo, Lightning, HF Trainer, fairseq, flair, timm, OpenCLIP, big_vision, Keras, Levanter, and tqdm bars.
-Forms as their public logs show them. Every pattern reads a line in a time that grows as its length does:
-lines of megabytes occur.
+Forms (`trainforms`) as their public logs show them. Every pattern reads a line in a time that grows as its
+length does: lines of megabytes occur.
 """
 
 from __future__ import annotations
@@ -14,11 +14,21 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
+from watchdogd.readers import measures
 from watchdogd.readers.lines import OPEN_AT_MOST
+from watchdogd.readers.trainforms import (
+    COARSE,
+    EPOCH,
+    EPOCH_NAMED,
+    FORMATS,
+    Format,
+    of_epoch,
+    plain,
+    scaled,
+    to_number,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from watchdogd.readers.lines import Line
 
 _GLUED = 1000
@@ -29,104 +39,42 @@ class Report(NamedTuple):
     """One line that says how far the training is. `series` tells different counters apart.
 
     `mark` tells two reports apart whose numbers were rounded to one (HF Trainer's epoch), where it is not 0.
+    `coarse`: see Format; it counts only where nothing else tells a number.
     """
 
     series: str
     number: float
     total: float | None = None
     mark: float = 0.0
+    coarse: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
-    """How one framework writes its progress: `needle` must stand in the line before `pattern` is tried."""
-
-    series: str
-    needle: str
-    pattern: re.Pattern[str]
-    read: Callable[[re.Match[str]], tuple[float, float | None]]
-
-
-def _plain(match: re.Match[str]) -> tuple[float, float | None]:
-    return _float(match[1]), _float(match[2]) if match.re.groups > 1 and match[2] else None
-
-
-def _of_epoch(match: re.Match[str]) -> tuple[float, float | None]:
-    """A counter that begins anew with each epoch; where no total is known, an epoch counts _EPOCH."""
-    total = _float(match[3]) if match[3] else _EPOCH
-    return _float(match[1]) * total + _float(match[2]), None
-
-
-def _scaled(match: re.Match[str]) -> tuple[float, float | None]:
-    """`2.13kit/100kit`: four groups, each number before its prefix."""
-    number, prefix, total, of = match.groups()
-    return _float(number) * _THOUSANDS[prefix], _float(total) * _THOUSANDS[of]
-
-
-_THOUSANDS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}
-
-
-def _float(text: str) -> float:
-    return float(text.replace(",", "").replace(" ", ""))
-
-
-def _format(
-    series: str,
-    needle: str,
-    pattern: str,
-    read: Callable[[re.Match[str]], tuple[float, float | None]] = _plain,
-) -> Format:
-    return Format(series, needle, re.compile(pattern), read)
-
-
-_RICH_EPOCH = r"(?:(?!Epoch \d+(?:/\d+)?\s).)*?"
-_BAR_EPOCH = r"(?:(?!Epoch \d+:).)*?"
-"""What may stand between an epoch and the count of its batches: no other epoch, lest a long line of epochs
-be searched to its end from each of them."""
-# A pattern begins with its letters, and looks back behind them: so it is searched for in a fifth of the time.
-FORMATS = (
-    _format("iteration", "iteration", r"iteration(?<!\witeration)\s+(\d+)/\s*(\d+)\s*\|"),
-    _format("step", "skipped=", r"step=(?<!\wstep=)(\d+), skipped="),
-    _format("global_step", "global_step=", r"global_step=(?<!\wglobal_step=)(\d+(?:\.\d+)?)"),
-    _format("step", "[step=", r"\[step=([\d,]+)(?:/([\d,]+))?"),
-    _format("batch", "[batch=", r"\[batch=(\d+)(?:/(\d+))?\]"),
-    _format("step", "step:", r"step:(?<!\wstep:)\s*([\d,]*\d)(?=[\s,|]|$)"),
-    _format("iter", "iter ", r"iter (?<![\w-]iter )(\d+): loss"),
-    _format("iter", " - iter ", r"epoch (\d+) - iter (\d+)/(\d+)", _of_epoch),
-    _format("num_updates", "num_updates", r"num_updates['\"]?[:= ]+['\"]?(\d+)"),
-    _format("update", '"update"', r"\"update\": \"?(\d+(?:\.\d+)?)"),
-    _format("train", "Progress on:", r"Progress on:train ([\d.]+)([kMG]?)it/([\d.]+)([kMG]?)it", _scaled),
-    _format("batch", "━", rf"Epoch (\d+)(?:/\d+)?\s{_RICH_EPOCH}(?<![\d.:])(\d+)/(\d+) ", _of_epoch),
-    _format("batch", "Epoch(train)", r"Epoch\(train\)\s+\[(\d+)\]\[\s*(\d+)/(\d+)\]", _of_epoch),
-    _format("iter", "Iter(train)", r"Iter\(train\)\s+\[\s*(\d+)/(\d+)\]"),
-    _format("batch", "Epoch: [", r"Epoch: \[(\d+)\]\s*\[\s*(\d+)/(\d+)\]", _of_epoch),
-    _format("batch", "Epoch: ", r"Epoch: (\d+) \[ *(\d+)/(\d+) \(", _of_epoch),
-    _format("batch", " batches", r"epoch +(\d+) \| +(\d+)/ *(\d+) batches", _of_epoch),
-    _format("batch", "Train: ", r"Train: (\d+) \[\s*(\d+)/(\d+) \(", _of_epoch),
-    _format("step", "step_i:", r"step_i: (\d+)"),
-    _format("step", "Steps:", r"Steps:(?<!\wSteps:) ?(\d+)/(\d+)"),
-    _format("step", "current_steps", r"current_steps['\"]?: *(\d+)"),
-    _format("batch", "Epoch ", rf"Epoch (\d+):{_BAR_EPOCH}(?<![\d.])(\d+)(?:/(\d+)|it) \[", _of_epoch),
-    _format("epoch", "'epoch'", r"loss'(?:(?!loss').)*'epoch': '?(\d+(?:\.\d+)?)"),
-)
-_EPOCH = 1e9
 _OF_EACH_EPOCH = " of each epoch"
 _BAR_SERIES = "bar of "
 _BAR = re.compile(
-    r"(?<!\d)(\d+)/(\d+) (?:\[(?:\d+:\d\d(?::\d\d)?<|[=>.]{3,}\])|━{9,40} (?:\d+s|\d+:[\d:]+) \d+[mu]?s/step)"
+    r"(?<![\d.])(\d+)/(\d+) (?:\[(?:\d+:\d\d(?::\d\d)?<|[=>.]{3,}\])"
+    r"|━{9,40} (?:\d+s|\d+:[\d:]+) \d+[mu]?s/step|[\d.]+(?:it/s|s/it) [\d:.]+s?(?:<|\s|$))"
 )
-_ENDLESS_BAR = re.compile(r"(?<![\w./])(\d+)it \[\d+:\d\d")
-_ANY_WORDS = ("step", "iter", "batch", "update")
+_SCALED_BAR = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)([kMGT]?)/(\d+(?:\.\d+)?)([kMGT]?) \[\d+:\d\d(?::\d\d)?<")
+_ENDLESS_BAR = re.compile(r"(?<![\w./])(\d+)(?:it|ex|batch(?:es)?| ?(?:steps?|samples?|examples)) \[\d+:\d\d")
+_ANY_WORDS = ("step", "iter", "batch", "update", "episode")
 _ANY = re.compile(
-    r"(?:global[_ ]step|iteration|iter|step|update|batch)['\"]?[\s:=#\[]{0,8}"
+    r"(?:global[_ ]step|iteration|iter|step|update|batch|episode)['\"]?[\s:=#\[(]{0,8}"
     r"(\d{1,3}(?:,\d{3})+(?!,?\d)|\d+(?!\d*,\d{3}(?!\d)))(?:\s*/\s*(\d+))?(?![\d.]*[a-z])"
 )
-_RATE_OF = re.compile(r"(?:\b(?:ms|s|secs?|seconds?|time|tokens?|samples?)/|\bper[ _])$")
-"""What stands before `batch 35.33` where that is no count: `ms/batch`, `s/step`, `per step`."""
-_IN_EPOCH = re.compile(r"(?<!\w)(?<!per )epoch['\"]?[\s:=#\[]{0,4}(\d+)")
-_BARS = Format(_BAR_SERIES, "", _BAR, _plain)
-_ENDLESS_BARS = Format("iteration of a bar", "", _ENDLESS_BAR, _plain)
-_COUNTERS = Format("step", "", _ANY, _plain)
+_PLURAL = re.compile(
+    r"(?<![\w.])(?<!total )(?<!max )(?:steps|iterations|iters|updates|timesteps?|it|ep|rounds?|generation)"
+    r"[\s:=#\[]{0,4}(\d{1,3}(?:,\d{3})+|\d+)(?:\s*/\s*(\d+))?(?=[\s,:|)\]]|$)"
+)
+"""Words that are counts only where a loss stands beside: else they tell how many there will be."""
+_RATE_OF = re.compile(r"(?:\b(?:ms|s|secs?|seconds?|time|tokens?|samples?)/|\bper[ _]|\bfps )$")
+"""What stands before `batch 35.33` where that is no count: `ms/batch`, `s/step`, `per step`, `fps step`."""
+_IN_EPOCH = re.compile(EPOCH_NAMED)
+_BARS = Format(_BAR_SERIES, "", _BAR, plain)
+_SCALED_BARS = Format("scaled bar", "", _SCALED_BAR, scaled, rounded=True)
+_ENDLESS_BARS = Format("iteration of a bar", "", _ENDLESS_BAR, plain)
+_COUNTERS = Format("step", "", _ANY, plain)
+_PLURALS = Format("step", "", _PLURAL, plain)
 _NO_PROGRESS = (
     "slurm",
     "srun:",
@@ -139,6 +87,8 @@ _NO_PROGRESS = (
     "skip",
     "error",
     "warn",
+    "waiting",
+    "retry",
     "timeout",
     "valid",
     "eval",
@@ -186,12 +136,13 @@ def spot_of(text: str, known: Vocabulary = ANYTHING) -> Spot | None:
     for form in known.formats:
         if form.needle in text and (match := form.pattern.search(text)):
             return Spot(form, match.start())
-    bar = "<" in text or " [=" in text or " [>" in text or " [." in text or "s/step" in text
-    for form, possible in ((_BARS, bar), (_ENDLESS_BARS, "it [" in text)):
+    bar = "<" in text or " [=" in text or " [>" in text or " [." in text or "s/step" in text or "━" in text
+    for form, possible in ((_BARS, bar), (_SCALED_BARS, "<" in text), (_ENDLESS_BARS, " [" in text)):
         states = list(form.pattern.finditer(text)) if possible else []
         if states:
             return Spot(form, states[-1].start())
-    return _any_counter(text.lower(), known)
+    low = text.lower()
+    return _any_counter(low, known) or _coarse(low, known)
 
 
 def epoch_of(text: str) -> float | None:
@@ -203,23 +154,42 @@ def epoch_of(text: str) -> float | None:
 def reported(text: str, spot: Spot) -> Report:
     """What a line says at a spot that was found in it, or in another one of its shape."""
     form = spot.form
-    match = form.pattern.match(text.lower() if form is _COUNTERS else text, spot.start)
+    counted = form is _COUNTERS or form is _PLURALS
+    match = form.pattern.match(text.lower() if counted or form.coarse else text, spot.start)
     assert match is not None
     number, total = form.read(match)
-    if form is _COUNTERS and (epoch := epoch_of(text)) is not None:
-        return Report(f"{form.series}{_OF_EACH_EPOCH}", epoch * _EPOCH + number)
+    if counted and (epoch := epoch_of(text)) is not None:
+        return Report(f"{form.series}{_OF_EACH_EPOCH}", epoch * EPOCH + number)
     if form is _BARS:
         return Report(f"{_BAR_SERIES}{match[2]}", number, total)
-    mark = float(crc32(text[spot.start :].encode())) if form.needle == "'epoch'" else 0.0
-    endless = form.read is _of_epoch and not match[3]
-    return Report(f"{form.series}{_OF_EACH_EPOCH}" if endless else form.series, number, total, mark)
+    mark = float(crc32(text[spot.start :].encode())) if form.rounded else 0.0
+    endless = form.read is of_epoch and not match[3]
+    series = f"{form.series}{_OF_EACH_EPOCH}" if endless else form.series
+    return Report(series, number, total, mark, form.coarse)
 
 
 def _any_counter(text: str, known: Vocabulary) -> Spot | None:
-    """`step 12`, `iter: 7/90`, `batch=3`: what a training that somebody wrote himself says."""
-    if not known.counters or any(map(text.__contains__, known.no_progress)):
+    """`step 12`, `iter: 7/90`, `batch=3`: what a training that somebody wrote himself says.
+
+    Words such as `load` or `valid` make no difference where the line tells the training's loss.
+    """
+    told = measures.loss_spot(text) is not None
+    if not told and any(map(text.__contains__, known.no_progress)):
         return None
-    return next((Spot(_COUNTERS, each.start()) for each in _ANY.finditer(text) if _counts(text, each)), None)
+    found = _ANY.finditer(text) if known.counters else ()
+    spot = next((Spot(_COUNTERS, each.start()) for each in found if _counts(text, each)), None)
+    plural = _PLURAL.search(text) if told and not spot else None
+    return Spot(_PLURALS, plural.start()) if plural else spot
+
+
+def _coarse(text: str, known: Vocabulary) -> Spot | None:
+    """What grows seldom, or is told beside the count."""
+    if any(map(text.__contains__, known.no_progress)) and measures.loss_spot(text) is None:
+        return None
+    for form in COARSE:
+        if match := form.pattern.search(text):
+            return Spot(form, match.start())
+    return None
 
 
 def _counts(text: str, match: re.Match[str]) -> bool:
@@ -269,7 +239,7 @@ def _states(text: str, known: Vocabulary) -> list[re.Match[str]]:
 def in_epoch(series: str, number: float) -> tuple[float, float] | None:
     """Epoch and batch of a bar that begins anew with each epoch and has no total; None for all other series,
     whose number people can read."""
-    return divmod(number, _EPOCH) if series.endswith(_OF_EACH_EPOCH) else None
+    return divmod(number, EPOCH) if series.endswith(_OF_EACH_EPOCH) else None
 
 
 def progress_by(pattern: str, text: str) -> Report | None:
@@ -278,6 +248,6 @@ def progress_by(pattern: str, text: str) -> Report | None:
     if not match:
         return None
     try:
-        return Report("progress", _float(match[1] if match.re.groups and match[1] else match[0]))
+        return Report("progress", to_number(match[1] if match.re.groups and match[1] else match[0]))
     except ValueError:
         return None

@@ -1,0 +1,98 @@
+"""What frameworks write while they train, evaluate and hang, through log_staleness: minute by minute."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.plugins.test_log_staleness import MINUTE, Training, grow, wait
+from watchdogd.plugin import Status
+
+
+@pytest.fixture
+def training(tmp_path: Path) -> Training:
+    return Training(tmp_path / "run.out", wanted={"stale_after": 20 * MINUTE})
+
+
+NOISE = "Waiting for the server ({}), retry 7 in 30 s\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Epoch 0: |# | {0}/5000 [6:28:43<94:39:17, 1.3it/s, reduced_train_loss=2.5, global_step=3.2e+4]\r",
+        "mmdet - INFO - Epoch [3][{0}/7000]\tlr: 1.0e-02, time: 0.9, memory: 4012, loss: 1.25\n",
+        "[2/100][{0}/3000] Loss_D: 0.5 Loss_G: 2.1\n",
+        "(trainer:464) INFO: 2epoch:train:1-{0}batch: iter_time=2e-04, loss=12.5, train_time=1.8\n",
+        "| time/               |      |\n|    fps              | 120  |\n|    total_timesteps  | {0}00 |\n",
+        "(Trainer pid=7, ip=10.3.0.7) step:{0} - actor/pg_loss:0.1 - timing_s/gen:29.6\n",
+        "   {0}00   298.15   -1234.5     0.0   -1100.2\n",
+        "           Step           Time\n         {0}00      100.00000\n\n   Energies (kJ/mol)\n",
+        "2026-01-02 03:04:05: Epoch {0}\n03:04:06: Current learning rate: 0.01\n03:05:00: train_loss -0.5\n",
+        "Epoch {0}/500 - 31s - accuracy: 0.5\n",
+        "Train: |# | {0}.0/900 [11:53<17:20, 1.7s/it]\r",
+    ],
+)
+def test_what_grows_is_progress_and_a_hang_after_it_is_told(training: Training, line: str) -> None:
+    assert set(grow(training, line)) == {Status.OK}
+    told = training.look()[""].summary
+    assert grow(training, NOISE)[-1] is Status.CRITICAL, told
+    assert "stuck" in training.look()[""].summary
+    assert set(grow(training, line.replace("{0}", "9{0}"), 3)) == {Status.OK}
+
+
+@pytest.mark.parametrize("stale_after", [20 * MINUTE, "auto"])
+def test_epochs_that_take_long_are_no_hang_and_one_without_end_is(
+    training: Training, stale_after: object
+) -> None:
+    training.wanted["stale_after"] = stale_after
+    for epoch in range(5):
+        training.write(f"Epoch {epoch}\n")
+        assert set(grow(training, "seen one more shard ({} min)\n", 50)) == {Status.OK}, epoch
+    training.write("Epoch 5\n")
+    seen = grow(training, "seen one more shard ({} min)\n", 160)
+    assert set(seen[:70]) == {Status.OK}
+    assert seen[-1] is Status.CRITICAL
+    assert "stuck" in training.look()[""].summary
+    assert "epoch 5 does not" in training.look()[""].summary
+
+
+def test_epochs_beside_steps_do_not_count(training: Training) -> None:
+    for minute in range(1, 6):
+        training.now += MINUTE
+        training.write(f"step {minute}, loss 2.5\n")
+        training.state()
+    assert grow(training, "still in epoch {}\n")[-1] is Status.CRITICAL
+    assert "step 5 does not" in training.look()[""].summary
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[d2.evaluation.evaluator]: Inference done {}/500. Dataloading: 0.1 s/iter. ETA=0:03:45\n",
+        "Epoch(val)  [3][ {}/1250]    eta: 0:01:11  time: 0.06\n",
+        "[>>>      ] {}/500, 11.2 task/s, elapsed: 1s, ETA: 44s\r",
+        "Progress on:eval {}.0it/90.0it rate:1.2it/s postfix:loss:9.5\n",
+        "Validation DataLoader 0:  46%|##  | {}/157 [00:02<00:02, 37.48it/s]\r",
+        "Test: [ {}/90]\tTime 0.1 (0.2)\tLoss 9.5e+00 (9.0e+00)\n",
+    ],
+)
+def test_an_evaluation_that_gets_on_is_no_hang(training: Training, line: str) -> None:
+    training.iterate(1, 5)
+    assert set(grow(training, line, 40)) == {Status.OK}
+    assert grow(training, line.replace("{}", "40"))[-1] is Status.CRITICAL
+    training.iterate(6, 1)
+    result = training.look()[""]
+    assert (result.status, result.metrics["progress"].value) == (Status.OK, 6)
+    assert result.metrics["loss"].value == pytest.approx(2.31)
+
+
+def test_an_exception_of_a_rank_is_the_cause_of_what_the_others_tell(training: Training) -> None:
+    training.iterate(1, 3)
+    training.write("5: Traceback (most recent call last):\n5: ValueError: no such shape\n")
+    wait(training, 10 * MINUTE)
+    training.write("0: [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7)\n")
+    wait(training, 21 * MINUTE)
+    summary = training.look()[""].summary
+    assert "cause: error in the program on rank 5 (ValueError: no such shape)" in summary

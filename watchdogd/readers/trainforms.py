@@ -1,0 +1,155 @@
+"""How the frameworks write how far they are: one form a line, found by a word that must stand in it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+EPOCH = 1e9
+"""What an epoch counts where the number of its batches is not told."""
+EVALUATION = "evaluation"
+"""The series of batches that are evaluated: work, and no progress of the training."""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How one framework writes its progress: `needle` must stand in the line before `pattern` is tried.
+
+    `rounded`: the number is, and the rest of the line tells two apart. `coarse`: it grows seldom, beside
+    lines that say more and are not known.
+    """
+
+    series: str
+    needle: str
+    pattern: re.Pattern[str]
+    read: Callable[[re.Match[str]], tuple[float, float | None]]
+    rounded: bool = False
+    coarse: bool = False
+
+
+def plain(match: re.Match[str]) -> tuple[float, float | None]:
+    """A counter, and its total where it has one."""
+    return to_number(match[1]), to_number(match[2]) if match.re.groups > 1 and match[2] else None
+
+
+def of_epoch(match: re.Match[str]) -> tuple[float, float | None]:
+    """A counter that begins anew with each epoch; where no total is known, an epoch counts EPOCH."""
+    total = to_number(match[3]) if match[3] else EPOCH
+    return to_number(match[1]) * total + to_number(match[2]), None
+
+
+def scaled(match: re.Match[str]) -> tuple[float, float | None]:
+    """`2.13kit/100kit`: four groups, each number before its prefix."""
+    number, prefix, total, of = match.groups()
+    return to_number(number) * _THOUSANDS[prefix], to_number(total) * _THOUSANDS[of]
+
+
+def _either(match: re.Match[str]) -> tuple[float, float | None]:
+    """The one of its groups that matched."""
+    return to_number(match[match.lastindex or 0]), None
+
+
+EPOCH_NAMED = (
+    r"(?<!\w)(?<!per )(?<!max )(?<!total )epoch['\"]?[\s:=#\[|]{0,24}(\d{1,7}(?![\d]))(?:\s?/\s?(\d+))?"
+)
+"""An epoch that a line names; what is longer is a time in seconds since 1970."""
+_THOUSANDS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+
+
+def to_number(text: str) -> float:
+    """A count as people write it: `1,200,000`."""
+    return float(text.replace(",", "").replace(" ", ""))
+
+
+def _format(
+    series: str,
+    needle: str,
+    pattern: str,
+    read: Callable[[re.Match[str]], tuple[float, float | None]] = plain,
+    *,
+    rounded: bool = False,
+    coarse: bool = False,
+) -> Format:
+    return Format(series, needle, re.compile(pattern), read, rounded, coarse)
+
+
+_RICH_EPOCH = r"(?:(?!Epoch \d+(?:/\d+)?\s).)*?"
+_BAR_EPOCH = r"(?:(?!Epoch \d+:).)*?"
+"""What may stand between an epoch and the count of its batches: no other epoch, lest a long line of epochs
+be searched to its end from each of them."""
+# A pattern begins with its letters, and looks back behind them: so it is searched for in a fifth of the time.
+FORMATS = (
+    _format("iteration", "iteration", r"iteration(?<!\witeration)\s+(\d+)/\s*(\d+)\s*\|"),
+    _format("step", "skipped=", r"step=(?<!\wstep=)(\d+), skipped="),
+    _format("global_step", "global_step=", r"global_step=(?<!\wglobal_step=)(\d+(?:\.\d+)?)(?![\d.]*e)"),
+    _format("step", "[step=", r"\[step=([\d,]+)(?:/([\d,]+))?"),
+    _format("batch", "[batch=", r"\[batch=(\d+)(?:/(\d+))?\]"),
+    _format("step", "step:", r"step:(?<!\wstep:)(?<!fps step:)\s*([\d,]*\d)(?=[\s,|]|$)"),
+    _format("iter", "iter ", r"iter (?<![\w-]iter )(\d+): loss"),
+    _format("iter", " - iter ", r"epoch (\d+) - iter (\d+)/(\d+)", of_epoch),
+    _format("num_updates", "num_updates", r"num_updates['\"]?[:= ]+['\"]?(\d+)"),
+    _format("update", '"update"', r"\"update\": \"?(\d+(?:\.\d+)?)"),
+    _format(
+        "train",
+        "Progress on:",
+        r"Progress on:train ([\d.]+)([kMG]?)it/([\d.]+)([kMG]?)it",
+        scaled,
+        rounded=True,
+    ),
+    _format(EVALUATION, "Progress on:", r"Progress on:eval\S* ([\d.]+)([kMG]?)it/([\d.]+)([kMG]?)it", scaled),
+    _format(EVALUATION, "Epoch(val)", r"Epoch\((?:val|test)\)\s+\[(\d+)\]\[\s*(\d+)/(\d+)\]", of_epoch),
+    _format(EVALUATION, "Inference done", r"Inference done (\d+)/(\d+)"),
+    _format(EVALUATION, "task/s", r"\] (\d+)/(\d+), [\d.]+ task/s"),
+    _format(EVALUATION, "Test: ", r"Test:\s+\[\s*(\d+)/(\d+)[ \]]"),
+    _format(EVALUATION, " subset ", r" subset +(\d+) / (\d+) loss"),
+    _format("batch", "━", rf"Epoch (\d+)(?:/\d+)?\s{_RICH_EPOCH}(?<![\d.:])(\d+)/(\d+) ", of_epoch),
+    _format("batch", "Epoch(train)", r"Epoch\(train\)\s+\[(\d+)\]\[\s*(\d+)/(\d+)\]", of_epoch),
+    _format("iter", "Iter(train)", r"Iter\(train\)\s+\[\s*(\d+)/(\d+)\]"),
+    _format("batch", "Epoch: [", r"Epoch: \[(\d+)\]\s*\[\s*(\d+)/(\d+)\]", of_epoch),
+    _format("batch", "Epoch: ", r"Epoch: (\d+) \[ *(\d+)/(\d+)[ \]]", of_epoch),
+    _format("batch", " batches", r"epoch +(\d+) \| +(\d+)/ *(\d+) batches", of_epoch),
+    _format("batch", "Train: ", r"Train: (\d+) \[\s*(\d+)/(\d+) \(", of_epoch),
+    _format("batch", "Epoch [", r"Epoch \[(\d+)\]\[(\d+)/(\d+)\]", of_epoch),
+    _format("batch", "epoch ", r"epoch (\d+):? +(\d+) / (\d+) loss", of_epoch),
+    _format("batch", "epoch:train:", r"(\d+)epoch:train:\d+-(\d+)()batch", of_epoch),
+    _format("iter", " iter, ", r"(?<![\w.])(\d+) iter, \d"),
+    _format("timesteps", "total_timesteps", r"\| +total_timesteps +\| +(\d+)"),
+    _format("iteration", "training_iteration", r"training_iteration\W+(\d+)"),
+    _format(
+        "step", "logging_writer", r"logging_writer\.py:\d+\] \[(\d+)\] (?!collection=(?:eval|infer|test))"
+    ),
+    _format("step", "work unit notes", r"work unit notes: [^(]{0,200}\((\d+)/(\d+)\)"),
+    _format("step", "NSTEP", r"NSTEP =\s+(\d+)"),
+    _format("step", "TIMING: ", r"^TIMING: (\d+) "),
+    _format("step", "ENERGY: ", r"^ENERGY: +(\d+) "),
+    _format("iteration", "]\t", r"(?:^|\s)\[(\d+)\]\t\w"),
+    _format("iteration", "learn", r"^(\d+):\s+learn:? "),
+    _format("batch", "/", r"\[(\d+)/\d+\] ?\[ *(\d+)/(\d+)\]", of_epoch),
+    _format("step", "step_i:", r"step_i: (\d+)"),
+    _format("step", "Steps:", r"Steps:(?<!\wSteps:) ?(\d+)/(\d+)"),
+    _format("step", "current_steps", r"current_steps['\"]?: *(\d+)"),
+    _format("batch", "Epoch ", rf"Epoch (\d+):{_BAR_EPOCH}(?<![\d.])(\d+)(?:/(\d+)|/\?|it) \[", of_epoch),
+    _format("epoch", "'epoch'", r"loss'(?:(?!loss').)*'epoch': '?(\d+(?:\.\d+)?)", rounded=True),
+)
+COARSE = (
+    _format(
+        "items",
+        "",
+        r"(?:tokens|samples|examples|images)[ _]seen[:= ]+([\d,]*\d)(?![.\w])"
+        r"|processed ([\d,]*\d) (?:examples|samples|images|tokens|batches|documents)",
+        _either,
+        coarse=True,
+    ),
+    _format(
+        "step", "", r"^ *(\d+)(?= [ \d.e+-]*\d\.\d)(?: +-?\d+(?:\.\d+)?(?:e[-+]?\d+)?){3,} *$", coarse=True
+    ),
+    _format("step", "", r"^ {2,}(\d+) +\d+\.\d{5}$", coarse=True),
+    _format("epoch", "", EPOCH_NAMED, coarse=True),
+    _format("step", "", r"(?<![\w./])\[?(\d+)/(\d+)\]?[ ,:|-]{1,4}(?:\w{1,20}[ _-])?loss", coarse=True),
+)
+"""Looked for in lower case, where nothing else says how far a training is: rows of a table (LAMMPS, GROMACS),
+what was processed, epochs, and what stands before a loss."""
