@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from watchdogd.checks.wanted import Wanted
     from watchdogd.jobs import Job
+    from watchdogd.readers.trainlog import Report
 
 SHOWN = 10
 """Last log lines that a message shows."""
