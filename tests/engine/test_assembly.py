@@ -1,16 +1,21 @@
 """What a daemon finds in home when it begins."""
 
+import errno
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 from tests.notify.values import letter
+from tests.waiting import wait_until
 from watchdogd.engine.assembly import assembled, outbox_of
+from watchdogd.engine.engine import Engine
 from watchdogd.engine.setup import Setup
 from watchdogd.history.record import Record
 from watchdogd.home import Home
@@ -40,3 +45,34 @@ def test_the_claim_of_one_who_was_killed_goes_when_its_message_is_settled(tmp_pa
         outbox_of(parts, lambda: True)
     (left,) = (tmp_path / ".outbox").iterdir()
     assert waiting.key in left.read_text()
+
+
+def test_a_drop_in_folder_that_cannot_be_looked_at_ends_no_incident_and_runs_nothing_again(
+    tmp_path: Path,
+) -> None:
+    home = Home(tmp_path / "home")
+    home.make()
+    home.write(home.config, '[daemon]\nconfirm = 1\ninterval = "1s"\n')
+    bad = home.path / "cron.daily" / "bad"
+    bad.write_text(f"#!/bin/sh\necho x >> {tmp_path}/ran\necho full\nexit 2\n")
+    bad.chmod(0o755)
+
+    def lived(until: Callable[[Engine], object]) -> list[int]:
+        """The open incidents of the drop-in at the end of one life."""
+        with assembled(home, Setup.load(home)) as parts:
+            wait_until(lambda: _round(parts.engine) and until(parts.engine), 60, "it is as it should be")
+            found = parts.engine.book.standings.values()
+            return [each.incident.id for each in found if each.incident and each.check == "cron.daily/bad"]
+
+    before = lived(lambda engine: engine.book.standings.get(("cron.daily/bad", "")))
+    assert before
+    gone = OSError(errno.EIO, "Input/output error")
+    with patch("watchdogd.engine.dropins._folders", side_effect=gone):
+        assert lived(lambda engine: engine.troubles["drop-ins"]) == before
+    assert lived(lambda engine: engine.setup.dropped and not engine.troubles["drop-ins"]) == before
+    assert (tmp_path / "ran").read_text() == "x\n"
+
+
+def _round(engine: Engine) -> bool:
+    engine.reload()
+    return engine.round() is not None

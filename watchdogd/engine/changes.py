@@ -71,7 +71,7 @@ class Changes:
         """Likewise for the drop-in folders: what was dropped in has a check from now on."""
         try:
             seen = self._dropins_patient.attempt(partial(dropins.stamps, self._home))
-            if seen == self._dropins_seen:
+            if seen == self._dropins_seen and setup.looked:
                 self._troubles["drop-ins"] = ""
                 return setup
             found = self._dropins_patient.attempt(partial(dropins.look, self._home))

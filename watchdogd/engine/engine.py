@@ -321,7 +321,10 @@ class Engine:
         self.setup = self._changes.dropins(self.setup).remounted(
             {standing.check for standing in self.book.standings.values() if standing.incident}
         )
-        self._execution.forget(dropped, _sources(self.setup))
+        if self.setup.looked:
+            self._execution.forget(dropped, _sources(self.setup))
+        else:
+            self.setup = self.setup.expecting(standing.check for standing in self.book.standings.values())
         return changed
 
 

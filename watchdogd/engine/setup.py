@@ -43,7 +43,8 @@ class Setup:
     """Configuration, plugins, checks, and how each check's results are judged and sent.
 
     `files` are the file systems that checks rest on, as `land` tells. `dropped` are those of `checks` that
-    come from home's drop-in folders.
+    come from home's drop-in folders; `looked`: those could be looked at. Until then `expected` are the names
+    of drop-ins that were known before.
     """
 
     config: Config
@@ -57,6 +58,8 @@ class Setup:
     land: Land = field(default_factory=Land)
     dropped: tuple[Check, ...] = ()
     scouts: crontab.Scouts = field(default_factory=crontab.Scouts)
+    looked: bool = False
+    expected: frozenset[str] = frozenset()
 
     @classmethod
     def load(cls, home: Home) -> Setup:
@@ -125,10 +128,25 @@ class Setup:
             self,
             checks=own + fresh,
             dropped=fresh,
-            policies=_but(self.policies, self.dropped)
+            looked=True,
+            expected=frozenset(),
+            policies=_without(_but(self.policies, self.dropped), self.expected)
             | {check.name: checks_module.policy(check, self.config) for check in fresh},
             routes=_but(self.routes, self.dropped)
             | {check.name: Route(check.channels, check.runbook, check.entry.foreign) for check in fresh},
+        )
+
+    def expecting(self, known: Iterable[str]) -> Setup:
+        """The same where drop-ins could not be looked at yet: what is open of those `known` is not over."""
+        names = frozenset(name for name in known if name not in self.policies and crontab.is_dropin(name))
+        own = Policy(
+            self.config.daemon.confirm,
+            self.config.daemon.interval,
+            self.config.alerts.repeat_every,
+            self.config.alerts.escalate_after,
+        )
+        return replace(
+            self, policies={**self.policies, **dict.fromkeys(names, own)}, expected=self.expected | names
         )
 
     def remounted(self, needed: Collection[str]) -> Setup:
