@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -35,6 +36,29 @@ def test_a_broken_configuration_is_refused_by_config_and_start_alike(dog: Dog) -
         assert done.returncode == 78
         assert "slurm.time: 'bla' is no walltime" in done.stderr
         assert done.stderr.count("\n") == 1
+
+
+def test_ticks_go_on_without_a_plugin_that_was_removed_and_tell_it(dog: Dog) -> None:
+    (dog.home / "config.toml").write_text(
+        '[daemon]\nconfirm = 1\n[channels.out]\ntype = "statuslog"\npath = "alerts.log"\n'
+        "[checks.mine]\n[checks.home]\nplugin = 'disk_quota'\npath = '/'\nquota = 'statvfs'\n"
+    )
+    plugin, log = dog.home / "plugins" / "mine.py", dog.home / "alerts.log"
+    text = "from watchdogd.plugin import check, {0}\n@check(every='1s')\ndef mine():\n    return {0}('so')\n"
+    plugin.write_text(text.format("critical"))
+    assert dog("tick").returncode == 0
+    assert "[CRITICAL] mine: so" in log.read_text()
+    plugin.unlink()
+    done = dog("tick")
+    assert done.returncode == 78
+    assert done.stderr.count("\n") == 1
+    assert "checks.mine: there is no plugin 'mine'" in done.stderr
+    assert "checks.mine: there is no plugin 'mine'" in log.read_text()
+    assert "mine" in {each["check"] for each in json.loads(dog("status", "--json").stdout)["incidents"]}
+    plugin.write_text(text.format("ok"))
+    assert dog("tick").returncode == 0
+    assert "[RESOLVED] mine: so" in log.read_text()
+    assert log.read_text().count("[CRITICAL] mine") == 1
 
 
 def test_start_warns_where_nobody_is_told_and_where_others_can_read_a_secret(dog: Dog) -> None:

@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING
 
 from watchdogd import tickmark
 from watchdogd.cli.output import print_line
-from watchdogd.engine import goodconfig, logs
+from watchdogd.engine import beginning, logs
 from watchdogd.engine.assembly import assembled
 from watchdogd.engine.daemon import Daemon
-from watchdogd.engine.setup import Setup
 from watchdogd.engine.sweeping import sweep_seldom
-from watchdogd.errors import ConfigError, StalledError
+from watchdogd.errors import StalledError
 from watchdogd.home import Home
 from watchdogd.notify.heartbeat import heartbeat_of
 from watchdogd.slurm.tenure import Tenure
 
 if TYPE_CHECKING:
     import argparse
+
+    from watchdogd.engine.setup import Setup
 
 ENDING = 60
 """Seconds for letting go of the lease, the workers and the chain where rounds come about no more."""
@@ -37,7 +38,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Until it is told to end (Ctrl-C, SIGTERM, 'watchdogd stop'), or a successor takes over."""
     home = Home.existing(args.home)
-    setup, broken = _setup(home)
+    setup, broken = beginning.setup_of(home, go_on=Tenure.in_chain())
     if args.dry_run:
         return _rehearse(home, setup)
     home.share(setup.config.daemon.group)
@@ -72,17 +73,6 @@ def _end_in_any_case() -> None:
     """From now on nothing that hangs or is out of memory keeps the process: the kernel ends it in time."""
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(ENDING)
-
-
-def _setup(home: Home) -> tuple[Setup, str]:
-    """The configuration and what is wrong with it: a link goes on with the last good one, to tell it."""
-    try:
-        return Setup.load(home), ""
-    except ConfigError as error:
-        config = goodconfig.last(home) if Tenure.in_chain() else None
-        if config is None:
-            raise
-        return Setup.of(config, home), f"{error} (the last good configuration is kept)"
 
 
 def _rehearse(home: Home, setup: Setup) -> int:

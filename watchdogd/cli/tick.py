@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from watchdogd import lease, stopmark, tickmark
 from watchdogd.cli.output import one_line, print_json, print_line
-from watchdogd.engine import logs
+from watchdogd.engine import beginning, logs
 from watchdogd.engine.assembly import assembled, learn, outbox_of
 from watchdogd.engine.chores import do_chores
 from watchdogd.engine.daemon import tell_gaps
 from watchdogd.engine.setup import Setup
 from watchdogd.engine.status import observation_json
-from watchdogd.errors import UsageError
+from watchdogd.errors import ConfigError, UsageError
 from watchdogd.home import Home
 from watchdogd.notify.heartbeat import heartbeat_of
 from watchdogd.slurm import link
@@ -46,33 +46,43 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """One round; where a daemon or another tick is at work, nothing, and 0."""
+    """One round; where a daemon or another tick is at work, nothing, and 0.
+
+    Where an edit broke the configuration, a round with the last good one, which tells it; then ConfigError.
+    """
     if args.json and not args.dry_run:
         raise UsageError(
             "tick: --json goes with --dry-run; 'watchdogd status --json' shows what a tick found"
         )
     home = Home.existing(args.home)
-    setup = Setup.load(home)
     if args.dry_run:
-        return _rehearse(home, setup, as_json=args.json)
+        return _rehearse(home, Setup.load(home), as_json=args.json)
+    setup, broken = beginning.setup_of(home, go_on=True)
+    _watch(home, setup, broken)
+    if broken:
+        raise ConfigError(broken)
+    return 0
+
+
+def _watch(home: Home, setup: Setup, broken: str) -> None:
     home.share(setup.config.daemon.group)
     tenure = Tenure(home, setup.config)
     idle = "" if tenure.chain else _needless(home)
     if idle:
         print_line(f"nothing done: {idle}")
-        return 0
+        return
     tenure.begin()
     logs.begin(home)
     step = link.tick_every(setup.config) if tenure.chain else _mark(home)
     try:
         with assembled(home, setup) as parts:
+            parts.engine.troubles["config"] = broken
             parts.engine.troubles["chain"] = "; ".join(tenure.troubles())
             tell_gaps(parts, step, time.time())
             _tick(parts, tenure)
             tenure.settle(FAREWELL)
     finally:
         tenure.end()
-    return 0
 
 
 def _needless(home: Home) -> str:

@@ -61,10 +61,17 @@ class Check:
 
 
 def build(
-    config: Config, catalog: Mapping[str, Entry], home: Home, default_backend: str
+    config: Config, catalog: Mapping[str, Entry], home: Home, default_backend: str, *, whole: bool = True
 ) -> tuple[Check, ...]:
-    """All checks that are switched on. ConfigError names the key of what does not fit its plugin."""
-    checks = tuple(_Builder(config, catalog, home, default_backend).all())
+    """All checks that are switched on. ConfigError names the key of what does not fit its plugin; where not
+    the `whole` is wanted, that is left out."""
+    checks: tuple[Check, ...] = ()
+    for section in _Builder(config, catalog, home, default_backend).sections():
+        try:
+            checks += tuple(section)
+        except ConfigError:
+            if whole:
+                raise
     twice = next((name for name, count in Counter(check.name for check in checks).items() if count > 1), None)
     if twice is not None:
         raise ConfigError(f"{home.config}: checks.{twice}: another check has this name already: rename it")
@@ -125,13 +132,14 @@ class _Builder:
     home: Home
     default_backend: str
 
-    def all(self) -> Iterator[Check]:
+    def sections(self) -> Iterator[Iterator[Check]]:
+        """The checks of each section of config.toml."""
         for name, run_section in self.config.runs.items():
-            yield from self._of_run(name, run_section)
+            yield self._of_run(name, run_section)
         for name, disk in self.config.disks.items():
-            yield from self._of_disk(name, disk)
+            yield self._of_disk(name, disk)
         for name, section in self.config.checks.items():
-            yield from self._other(name, section)
+            yield self._other(name, section)
 
     def _of_run(self, name: str, section: RunSection) -> Iterator[Check]:
         run = run_of(name, section, self.config, self.home, self.default_backend)

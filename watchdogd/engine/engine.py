@@ -323,8 +323,7 @@ class Engine:
         )
         if self.setup.looked:
             self._execution.forget(dropped, _sources(self.setup))
-        else:
-            self.setup = self.setup.expecting(standing.check for standing in self.book.standings.values())
+        self.setup = self.setup.expecting(check for check, _ in self.book.standings)
         return changed
 
 

@@ -43,8 +43,8 @@ class Setup:
     """Configuration, plugins, checks, and how each check's results are judged and sent.
 
     `files` are the file systems that checks rest on, as `land` tells. `dropped` are those of `checks` that
-    come from home's drop-in folders; `looked`: those could be looked at. Until then `expected` are the names
-    of drop-ins that were known before.
+    come from home's drop-in folders. `looked`: those could be looked at; `whole`: every check fits. Until
+    then `expected` are the names of checks that were known before.
     """
 
     config: Config
@@ -59,6 +59,7 @@ class Setup:
     dropped: tuple[Check, ...] = ()
     scouts: crontab.Scouts = field(default_factory=crontab.Scouts)
     looked: bool = False
+    whole: bool = True
     expected: frozenset[str] = frozenset()
 
     @classmethod
@@ -67,9 +68,12 @@ class Setup:
         return cls.of(configuration.load(home), home)
 
     @classmethod
-    def of(cls, config: Config, home: Home) -> Setup:
-        """What follows from a configuration that was read, with what lies in the drop-in folders."""
-        configured = cls._of(config, home)
+    def of(cls, config: Config, home: Home, *, whole: bool = True) -> Setup:
+        """What follows from a configuration that was read, with what lies in the drop-in folders.
+
+        Not the `whole`: without the checks that do not fit. ConfigError.
+        """
+        configured = cls._of(config, home, whole)
         patient = Patient(str(home.path))
         try:
             return configured.with_dropins(patient.attempt(partial(dropins.look, home)), home)
@@ -80,10 +84,11 @@ class Setup:
             patient.close()
 
     @classmethod
-    def _of(cls, config: Config, home: Home) -> Setup:
+    def _of(cls, config: Config, home: Home, whole: bool) -> Setup:
         catalog = discover(home)
         backend = "slurm" if shutil.which("squeue") else "none"
-        checks, files, land = grounds.placed(checks_module.build(config, catalog, home, backend))
+        built = checks_module.build(config, catalog, home, backend, whole=whole)
+        checks, files, land = grounds.placed(built)
         own = Policy(1, config.daemon.interval, config.alerts.repeat_every, config.alerts.escalate_after)
         return cls(
             config=config,
@@ -98,6 +103,7 @@ class Setup:
             maintenance=Windows(config.alerts.maintenance),
             files=files,
             land=land,
+            whole=whole,
             rules=Rules(
                 channels=config.default_channels,
                 escalate_to=config.alerts.escalate_to,
@@ -137,8 +143,11 @@ class Setup:
         )
 
     def expecting(self, known: Iterable[str]) -> Setup:
-        """The same where drop-ins could not be looked at yet: what is open of those `known` is not over."""
-        names = frozenset(name for name in known if name not in self.policies and crontab.is_dropin(name))
+        """The same; where checks could not be found what is open of those that were `known` is not over."""
+        if self.looked and self.whole:
+            return self
+        missing = (name for name in known if name not in self.policies)
+        names = frozenset(name for name in missing if not self.whole or crontab.is_dropin(name))
         own = Policy(
             self.config.daemon.confirm,
             self.config.daemon.interval,
