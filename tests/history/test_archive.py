@@ -92,6 +92,19 @@ def test_all_of_a_history_goes_over_and_goes_on(home: Home, other: Home) -> None
     new.close()
 
 
+def test_each_line_is_json_by_the_letter_also_where_a_number_is_infinite(home: Home) -> None:
+    store = filled(home)
+    store.record(Record(NOW + 60, (seen(NOW + 60, up=float("inf"), down=float("-inf")),)))
+    said = lines_of(store)
+    store.close()
+
+    def refuse(word: str) -> None:
+        raise AssertionError(f"{word} is no JSON")
+
+    values = [json.loads(line, parse_constant=refuse).get("value") for line in said]
+    assert {float("inf"), float("-inf")} <= {value for value in values if isinstance(value, float)}
+
+
 def test_what_is_not_empty_is_left_as_it_is(home: Home) -> None:
     store = filled(home)
     said, before = lines_of(store), rows(store)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _MANY = 2000
 """Rows in one statement."""
 _WORD = "watchdogd history"
+_FAR = {float("inf"): "1e999", float("-inf"): "-1e999"}
 
 
 def lines_of(connection: Connection) -> Iterator[str]:
@@ -34,8 +35,17 @@ def lines_of(connection: Connection) -> Iterator[str]:
         query = select(table).order_by(*table.primary_key.columns)
         for some in connection.execution_options(yield_per=_MANY).execute(query).mappings().partitions():
             count += len(some)
-            yield from (json.dumps({"table": table.name, **row}) for row in some)
+            yield from (_line({"table": table.name, **row}) for row in some)
     yield json.dumps({"rows": count})
+
+
+def _line(row: dict[str, Any]) -> str:
+    """JSON has no infinity; a number that is beyond all floats is read as one."""
+    try:
+        return json.dumps(row, allow_nan=False)
+    except ValueError:
+        pairs = (f"{json.dumps(name)}: {_FAR.get(value) or json.dumps(value)}" for name, value in row.items())
+        return f"{{{', '.join(pairs)}}}"
 
 
 def bring_in(connection: Connection, lines: Iterable[str]) -> int:
