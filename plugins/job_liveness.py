@@ -153,7 +153,10 @@ def _trouble(run: Run, snapshot: Snapshot, past: Past) -> str:
 
 
 def _metrics(scene: Scene) -> dict[str, Metric]:
+    """Those that run in whatever way are `running`; how many of them do nothing yet, just now, or any more
+    is told apart where there are some."""
     metrics = {"running": Metric(len(scene.running)), "waiting": Metric(scene.queued)}
+    metrics |= {name: Metric(count) for name, count in scene.idle.items()}
     left = scene.time_left
     return metrics if left is None else {**metrics, "time_left": Metric(left, "s")}
 

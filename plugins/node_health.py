@@ -96,7 +96,7 @@ def of_jobs(nodes: Sequence[Node], run: Run | None, snapshot: Snapshot) -> Itera
     users = {
         name: job
         for job in jobs
-        if job.state == "RUNNING" and not job.own and (not snapshot.users or job.user in snapshot.users)
+        if job.working and not job.own and (not snapshot.users or job.user in snapshot.users)
         for name in hostlist.expand(job.nodes)
     }
     for name, node in {node.name: node for node in nodes if node.name in users}.items():

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from watchdogd.jobs import Job
 from watchdogd.lease import Lease
 from watchdogd.slurm import chain as chain_module
 from watchdogd.slurm import ending, launch, link, links, maintenance, partition, submit
+from watchdogd.slurm import tenure as tenure_module
 from watchdogd.slurm.chain import Chain
 from watchdogd.slurm.link import Form, Wish
 from watchdogd.slurm.succession import SLOW_START, Plan, decide
@@ -34,7 +36,7 @@ from watchdogd.slurm.walltime import format_walltime, margin, parse_walltime
 from watchdogd.survey import Partition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 NOW = 1_800_000_000.0
 DAY = 86400.0
@@ -129,6 +131,12 @@ def test_links_of_one_second_agree_on_who_is_newer() -> None:
 def test_a_link_that_is_ending_is_nobodys_successor() -> None:
     old, new = running(5), running(6, since=NOW + 1, state="COMPLETING")
     assert decide([old, new], "5", NOW + 2).submit is not None
+
+
+def test_a_newer_link_under_a_flag_of_slurms_is_alive() -> None:
+    for state in ("SIGNALING", "CONFIGURING", "POWER_UP_NODE"):
+        new = running(6, since=NOW - 10, state=state)
+        assert decide([running(5, since=NOW - 1000), new], "5", NOW) == Plan(successor=new)
 
 
 def test_nothing_is_done_where_the_queue_does_not_show_ourselves() -> None:
@@ -461,6 +469,7 @@ class Queue:
         self.silent = False
         self.known = True
         self.looks = 0
+        self.meanwhile: Callable[[], object] = lambda: None
 
     def queued(self, mark: str, users: object = None) -> tuple[Job, ...]:
         self.looks += 1
@@ -470,6 +479,7 @@ class Queue:
 
     def sbatch(self, options: tuple[str, ...], script: str, env: Mapping[str, str]) -> str:
         self.submitted.append(tuple(options))
+        self.meanwhile()
         number = max((int(job.raw_id) for job in self.jobs), default=9) + 1
         if self.refuses is None or self.takes_all_the_same:
             self.jobs.append(waiting(number))
@@ -525,6 +535,71 @@ def test_an_sbatch_that_is_no_sbatch_is_told_in_two_minutes_whenever_the_next_lo
     [trouble] = tenure.troubles()
     assert trouble.startswith("no successor waits: ")
     assert told in trouble
+
+
+def test_an_sbatch_that_hangs_stalls_nothing_is_told_and_the_chain_goes_on_when_it_is_well(
+    home: Home, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    hangs = tmp_path / "hangs"
+    hangs.touch()
+    sbatch = tmp_path / "sbatch"
+    sbatch.write_text(f"#!/bin/sh\n[ -e {hangs} ] && exec sleep 1000\necho 6\n")
+    sbatch.chmod(0o700)
+    really = submit.sbatch
+    Queue(running(5, since=time.time() - DAY + 600)).use(monkeypatch)  # near its end: told at once
+    monkeypatch.setattr(submit, "sbatch", really)
+    monkeypatch.setattr(submit, "SBATCH_DEADLINE", 1.0)
+    monkeypatch.setattr(chain_module, "_QUICK", 0.1)
+    monkeypatch.setattr(tenure_module, "_FIRST_STEP", 0.1)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv(chain_module.ENVIRONMENT, "daemon")
+    monkeypatch.setenv("SLURM_JOB_ID", "5")
+    tenure = Tenure(home, config.load(home))
+    tenure.begin()  # it acts, though its first sbatch hangs
+
+    def told(words: str) -> bool:
+        assert tenure.watch()
+        return any(words in trouble for trouble in tenure.troubles())
+
+    what = "no successor waits: sbatch got no answer from Slurm: sbatch did not answer within 1 s"
+    wait_until(lambda: told(what), 60, "the hang is told")
+    hangs.unlink()
+    chain = tenure.chain
+    assert chain
+    wait_until(lambda: tenure.watch() and chain.as_json()["successor"], 60, "a successor is submitted")
+    assert chain.as_json()["successor"]["job_id"] == "6"
+    tenure.end()
+
+
+def test_while_sbatch_has_not_answered_that_is_what_is_told(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = Queue(running(5, since=NOW - DAY + 600)).use(monkeypatch)
+    chain, told = Chain(home, config.load(home), "5"), []
+    drive(chain, NOW, 60)
+    queue.scancel(["6"])
+    queue.refuses = SlurmError("sbatch was refused")
+    queue.meanwhile = lambda: told.extend(chain.troubles(NOW + 500))
+    drive(chain, NOW + 400, 1)
+    chain._trouble = ""
+    drive(chain, NOW + 420, 1)
+    assert told[-1].startswith("no successor waits: sbatch is asked for one, and has not answered yet; ")
+
+
+def test_a_look_at_the_chain_that_hangs_for_ever_is_told(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    over = threading.Event()
+    monkeypatch.setenv(chain_module.ENVIRONMENT, "daemon")
+    monkeypatch.setenv("SLURM_JOB_ID", "5")
+    monkeypatch.setattr(Chain, "step", lambda chain, now: over.wait(60))
+    monkeypatch.setattr(tenure_module, "_FIRST_STEP", 0.1)
+    tenure = Tenure(home, config.load(home))
+    tenure.begin()
+    assert tenure.troubles() == []
+    monkeypatch.setattr(tenure_module, "_HANGS", 0.0)
+    (trouble,) = tenure.troubles()
+    assert trouble.startswith("nobody looks after the chain: the last look at it hangs for ")
+    over.set()
+    tenure.end()
 
 
 def test_one_successor_and_never_a_second(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -694,7 +769,8 @@ def test_a_successor_that_will_never_start_is_told_with_the_mend(
 @pytest.mark.parametrize(
     "reason",
     ["QOSMaxJobsPerUserLimit", "AssocMaxJobsLimit", "AssocGrpJobsLimit", "QOSGrpCpuLimit", "PartitionDown",
-     "ReqNodeNotAvail, UnavailableNodes:node[1-2]"],
+     "ReqNodeNotAvail, UnavailableNodes:node[1-2]",
+     "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions"],
 )  # fmt: skip
 def test_a_successor_that_waits_for_a_limit_is_told_once_its_time_has_come(
     home: Home, monkeypatch: pytest.MonkeyPatch, reason: str
@@ -1088,6 +1164,21 @@ def test_a_stop_that_slurm_does_not_answer_leaves_its_mark(
     ):
         ending.stop(home, "broken")
     assert ": broken" in stopmark.words(home)
+
+
+def test_what_is_over_and_does_not_leave_its_node_is_no_failed_stop(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else `restart` would leave nobody watching behind a long epilog."""
+    leaving = running(5, state="COMPLETING", nodes="node1", comment=link.mark_of(home))
+    monkeypatch.setattr(links, "everybodys", lambda home, dropins=False: (leaving,))
+    monkeypatch.setattr(ending, "_is_mine", lambda job: True)
+    monkeypatch.setattr(ending, "_GONE", 0.1)
+    monkeypatch.setattr(submit, "scancel", lambda ids: None)
+    outcome = ending.stop(home)
+    assert outcome.lines == ("ended job 5",)
+    assert outcome.warnings == ("job 5 COMPLETING on node1 is over, but has not left yet",)
+    assert launch.whereabouts(home) is None
 
 
 def test_what_only_a_colleague_can_end_is_named(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

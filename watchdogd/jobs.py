@@ -17,9 +17,29 @@ if TYPE_CHECKING:
 OWN_MARK = "watchdogd:"
 """Jobs that watchdogd itself submits bear `--comment=watchdogd:HOME-ID` (contract §8)."""
 WAITING_STATES = frozenset(
-    {"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD", "LAUNCH_FAILED"}
+    {
+        "EXPEDITING",
+        "LAUNCH_FAILED",
+        "PENDING",
+        "REQUEUED",
+        "REQUEUE_FED",
+        "REQUEUE_HOLD",
+        "RESV_DEL_HOLD",
+        "SPECIAL_EXIT",
+    }
 )
 """Long words of squeue for a job that has no nodes (yet, or again)."""
+WORKING_STATES = frozenset({"RUNNING", "RESIZING", "SIGNALING", "UPDATE_DB"})
+"""Words for a job whose processes run; all but the first are flags that hide it for as long as they last."""
+STARTING_STATES = frozenset({"CONFIGURING", "POWER_UP_NODE", "RECONFIG_FAIL"})
+"""Words for a job whose nodes are still being made ready."""
+PAUSED_STATES = frozenset({"STOPPED", "SUSPENDED"})
+"""Words for a job whose processes stand still."""
+ENDING_STATES = frozenset({"COMPLETING", "STAGE_OUT"})
+"""Words for a job that is over, and has not left its nodes yet."""
+PLACED_STATES = WORKING_STATES | STARTING_STATES | PAUSED_STATES | ENDING_STATES
+"""Words for a job that has nodes. With those that wait and those that are over these are all that Slurm
+documents up to 25.11 (Job State Codes: base states and flags)."""
 ENDED_STATES = frozenset(
     {
         "BOOT_FAIL",
@@ -34,7 +54,7 @@ ENDED_STATES = frozenset(
         "TIMEOUT",
     }
 )
-"""Base states of a job that is over; the controller keeps it for MinJobAge (300 s by default)."""
+"""Words for a job that is over; the controller keeps it for MinJobAge (300 s by default)."""
 
 
 @swift
@@ -74,6 +94,26 @@ class Job:
     def waiting(self) -> bool:
         """True while it has no nodes: its start is to come."""
         return self.state in WAITING_STATES
+
+    @property
+    def placed(self) -> bool:
+        """True while it has nodes."""
+        return self.state in PLACED_STATES
+
+    @property
+    def working(self) -> bool:
+        """True while its processes run."""
+        return self.state in WORKING_STATES
+
+    @property
+    def leaving(self) -> bool:
+        """True where it is over, and is being cleared away: nothing is to be expected of it."""
+        return self.state in ENDING_STATES
+
+    @property
+    def strange(self) -> bool:
+        """True where its state is a word that nobody knows: a newer Slurm's."""
+        return not (self.waiting or self.placed or self.ended)
 
     @property
     def handle(self) -> str:
@@ -125,8 +165,9 @@ class Ending:
 
     @property
     def over(self) -> bool:
-        """True for the end of a job; a REQUEUED record is the end of one attempt only."""
-        return self.ended_at is not None and self.state in ENDED_STATES
+        """True for the end of a job, also in a word that nobody knows (a newer Slurm's); a REQUEUED record is
+        the end of one attempt only."""
+        return self.ended_at is not None and self.state not in WAITING_STATES | PLACED_STATES
 
     @property
     def well(self) -> bool:

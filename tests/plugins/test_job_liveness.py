@@ -246,6 +246,82 @@ def test_completing_for_too_long(watch: Watch) -> None:
     assert "COMPLETING for 16m40s: it does not leave on node[2-3]" in result.summary
 
 
+def test_what_has_nodes_and_does_nothing_there_is_counted_apart(watch: Watch) -> None:
+    def counts(*states: str) -> dict[str, float]:
+        jobs = [job(str(90 + index), state=state) for index, state in enumerate(states)]
+        metrics = the(watch.look(*jobs)).metrics
+        return {
+            name: metric.value for name, metric in metrics.items() if name not in ("waiting", "time_left")
+        }
+
+    assert counts("RUNNING", "SIGNALING") == {"running": 2}
+    assert counts("COMPLETING") == {"running": 1, "ending": 1}
+    assert counts("CONFIGURING", "POWER_UP_NODE", "STOPPED") == {"running": 3, "starting": 2, "suspended": 1}
+
+
+# ------------------------------------------------------------------ states
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        "RUNNING",
+        "COMPLETING",
+        "CONFIGURING",
+        "POWER_UP_NODE",
+        "RECONFIG_FAIL",
+        "RESIZING",
+        "SIGNALING",
+        "STAGE_OUT",
+        "UPDATE_DB",
+    ],
+)
+def test_every_documented_state_of_a_job_that_has_nodes_is_no_alarm(watch: Watch, state: str) -> None:
+    watch.look(job())
+    (result,) = watch.look(job(state=state))
+    assert (result.status, result.metrics["running"].value) == (Status.OK, 1)
+
+
+@pytest.mark.parametrize("state", ["PENDING", "REQUEUED", "REQUEUE_FED", "EXPEDITING", "LAUNCH_FAILED"])
+def test_every_documented_state_of_a_job_that_waits_its_turn_is_no_alarm(watch: Watch, state: str) -> None:
+    (result,) = watch.look(waiting(state=state))
+    assert (result.status, result.metrics["waiting"].value) == (Status.OK, 1)
+
+
+def test_a_state_that_nobody_knows_is_unknown_and_not_taken_for_running(watch: Watch) -> None:
+    watch.look(job())
+    (result,) = watch.look(job(state="HIBERNATING", reason="Cooling"))
+    assert result.status is Status.UNKNOWN
+    line = (
+        "job 88 is in a state that this watchdogd does not know, HIBERNATING (Cooling): whether the run lives"
+    )
+    assert result.summary.startswith(line)
+    assert (result.metrics["running"].value, result.details) == (0, "scontrol show job 88")
+    watch.press()
+    assert the(watch.look(job(state="HIBERNATING"))).status is Status.UNKNOWN
+
+
+def test_beside_a_job_that_runs_a_strange_one_does_no_harm(watch: Watch) -> None:
+    (result,) = watch.look(job(), job("90", state="HIBERNATING"))
+    assert (result.status, result.metrics["running"].value) == (Status.OK, 1)
+
+
+def test_the_failed_one_before_a_strange_one_is_told_all_the_same(watch: Watch) -> None:
+    watch.look(job())
+    results = watch.look(job("89", state="HIBERNATING"), ends=(end(),))
+    assert the(results).status is Status.UNKNOWN
+    (said,) = notices(results)
+    assert "ended FAILED with exit code 3" in said
+    assert "job 89 is next" in said
+
+
+def test_an_end_in_a_word_that_nobody_knows_is_an_end(watch: Watch) -> None:
+    watch.look(job())
+    result = the(watch.look(ends=(end(state="MELTED", exit_code=0),)))
+    assert result.status is Status.CRITICAL
+    assert "job 88 ended MELTED at" in result.summary
+
+
 # ------------------------------------------------------------------ behind the running one
 
 

@@ -177,6 +177,18 @@ def test_not_judged_while_no_job_runs(training: Training, job: Job | None, why: 
     assert wait(training, 2 * MINUTE)[-1] is Status.CRITICAL
 
 
+def test_a_flag_of_slurms_hides_no_hang_and_a_state_that_nobody_knows_makes_it_unknown(
+    training: Training,
+) -> None:
+    training.iterate(1, 3)
+    training.job = replace(JOB, state="SIGNALING")
+    assert wait(training, 21 * MINUTE)[-1] is Status.CRITICAL
+    training.job = replace(JOB, state="HIBERNATING")
+    result = training.look()[""]
+    assert result.status is Status.UNKNOWN
+    assert "is in a state that this watchdogd does not know, HIBERNATING" in result.summary
+
+
 def test_a_queue_that_does_not_answer_makes_silence_unknown(training: Training) -> None:
     training.iterate(1, 3)
     training.jobs_known = False

@@ -41,7 +41,7 @@ def gather(errand: Errand) -> Outcome:
         put(errand, "queue.txt", "\n".join(_queue(errand)) + "\n")
     if errand.log:
         put(errand, "log.txt", "\n".join(_logs(errand)) + "\n")
-    job = next((job for job in errand.queue if job.state == "RUNNING"), None)
+    job = next((job for job in errand.queue if job.working), None)
     if errand.run and errand.gpus and job:
         seen = look(errand.run, job, deadline=_GPU_DEADLINE, now=time.time())
         lines = [f"{node.name} {_gpu(gpu)}" for node in seen.nodes for gpu in node.readout.gpus]

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What ends a job, lets a suspended one go on, holds a waiting one, and tells more of it."""
+    """What ends a job, lets a suspended one go on, holds a waiting one, and what tells more: of its start,
+    its earlier attempts, its state."""
 
     end: str
     resume: str
     hold: str
     estimate: str
     earlier: str
+    look: str
 
 
 SLURM = Orders(
@@ -22,6 +24,7 @@ SLURM = Orders(
     hold="scontrol hold {id}",
     estimate="squeue --start --jobs={id}",
     earlier="sacct --duplicates -j {id}",
+    look="scontrol show job {id}",
 )
 PBS = Orders(
     end="qdel {id}",
@@ -29,8 +32,9 @@ PBS = Orders(
     hold="qhold {id}",
     estimate="qstat -T {id}",
     earlier="qstat -x -f {id}",
+    look="qstat -f {id}",
 )
-PROCESS = Orders(end="kill {id}", resume="kill -CONT {id}", hold="", estimate="", earlier="")
+PROCESS = Orders(end="kill {id}", resume="kill -CONT {id}", hold="", estimate="", earlier="", look="")
 
 
 def of(backend: str) -> Orders:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from watchdogd.checks.scene import by, jobs_are, on, reason_of, stuck
-from watchdogd.plugin import Result, critical, ok, warning
+from watchdogd.jobs import PAUSED_STATES
+from watchdogd.plugin import Result, critical, ok, unknown, warning
 from watchdogd.readers.reasons import Wait
 from watchdogd.units import iso
 
@@ -17,24 +18,34 @@ if TYPE_CHECKING:
 
 def main(scene: Scene, past: Past) -> Result:
     """The one result about the run itself."""
+    if scene.strange and not scene.running:
+        return _strange(scene)
     if scene.switch is not None:
         return _under_switch(scene, past, scene.switch)
     return _running(scene, past) if scene.running else _waiting(scene)
 
 
+def _strange(scene: Scene) -> Result:
+    """Nothing else is at work: whether that is, is not guessed."""
+    job = scene.strange[0]
+    why = f" ({job.reason})" if job.reason else ""
+    line = f"{scene.noun} {job.id} is in a state that this watchdogd does not know, {job.state}{why}"
+    return unknown(f"{line}: whether the run lives cannot be said", details=scene.order("look", job))
+
+
 def _running(scene: Scene, past: Past) -> Result:
     since = {job.raw_id: past.lives[job.raw_id].since for job in scene.running if job.raw_id in past.lives}
     for job in scene.running:
-        if job.state in ("SUSPENDED", "STOPPED"):
+        if job.state in PAUSED_STATES:
             why = f" ({job.reason})" if job.reason else ""
             when = iso(since.get(job.raw_id, scene.now))
             line = f"{scene.noun} {job.id} is suspended{why} since {when}{on(job.nodes)}"
             return warning(line, details=scene.order("resume", job))
     ended = min(since.values(), default=scene.now)
-    stays = all(job.state == "COMPLETING" for job in scene.running)
+    stays = all(job.leaving for job in scene.running)
     if stays and scene.now - ended > scene.limits.completing_for:
         job = scene.newest
-        line = f"job {job.id} is COMPLETING for {scene.ago(ended)}: it does not leave{on(job.nodes)}"
+        line = f"job {job.id} is {job.state} for {scene.ago(ended)}: it does not leave{on(job.nodes)}"
         return warning(line, details="Ask the cluster's administrators to look at the node.")
     return ok(scene.running_line())
 
@@ -86,4 +97,4 @@ def _under_switch(scene: Scene, past: Past, pressed: Switch) -> Result:
 def _disobeys(scene: Scene, pressed: Switch, job: Job) -> bool:
     """It ran for too long with the switch set."""
     since = max(pressed.set_at, job.started_at or 0.0)
-    return scene.now - since > scene.limits.obey_within and job.state != "COMPLETING"
+    return scene.now - since > scene.limits.obey_within and not job.leaving

@@ -67,7 +67,7 @@ def restarts(scene: Scene, past: Past) -> Iterator[Result]:
             yield _requeue(scene, past, job, past.requeued[job.raw_id])
     if past.gone >= 2:
         return
-    successor = f"{scene.newest.id} took over" if scene.running else f"{scene.waiting[0].id} is next"
+    successor = f"{scene.newest.id} took over" if scene.running else f"{scene.jobs[0].id} is next"
     rest = f"{scene.noun} {successor}; {jobs_are(scene.queued)} waiting"
     for end in past.news:
         if not end.well and end.started_at is not None and end not in loop:

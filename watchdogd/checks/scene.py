@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from watchdogd.checks import orders
+from watchdogd.jobs import ENDING_STATES, PAUSED_STATES, STARTING_STATES
 from watchdogd.readers import reasons
 from watchdogd.readers.reasons import Wait
 from watchdogd.units import format_duration, iso
@@ -56,12 +57,24 @@ class Scene:
     @property
     def running(self) -> tuple[Job, ...]:
         """The jobs that have nodes."""
-        return tuple(job for job in self.jobs if not job.waiting)
+        return tuple(job for job in self.jobs if job.placed)
 
     @property
     def waiting(self) -> tuple[Job, ...]:
         """The jobs that wait, for good reasons or bad ones."""
         return tuple(job for job in self.jobs if job.waiting)
+
+    @property
+    def idle(self) -> dict[str, int]:
+        """How many of the jobs that have nodes do nothing there, by why; what does not occur is left out."""
+        kinds = {"starting": STARTING_STATES, "suspended": PAUSED_STATES, "ending": ENDING_STATES}
+        counts = {name: sum(job.state in states for job in self.running) for name, states in kinds.items()}
+        return {name: count for name, count in counts.items() if count}
+
+    @property
+    def strange(self) -> tuple[Job, ...]:
+        """The jobs in states that nobody knows."""
+        return tuple(job for job in self.jobs if job.strange)
 
     @property
     def queued(self) -> int:
@@ -71,7 +84,7 @@ class Scene:
     @property
     def time_left(self) -> float | None:
         """Seconds until the last running job meets its time limit; None where none has one."""
-        ends = [job.ends_at for job in self.running if job.ends_at and job.state == "RUNNING"]
+        ends = [job.ends_at for job in self.running if job.ends_at and job.working]
         return max(max(ends) - self.now, 0.0) if ends else None
 
     @property
@@ -86,7 +99,7 @@ class Scene:
     def running_line(self) -> str:
         """The running jobs in a line."""
         job, left = self.newest, self.time_left
-        state = "runs" if job.state == "RUNNING" else f"is {job.state}"
+        state = "runs" if job.working else f"is {job.state}"
         others = f" and {len(self.running) - 1} more" if len(self.running) > 1 else ""
         since = f" since {iso(job.started_at)}" if job.started_at else ""
         ends = f", {format_duration(left)} left" if left is not None else ""

@@ -205,7 +205,7 @@ def _known(look: Look, what: str) -> list[str]:
     parts = [f"last {number(report)}"] if report and not what.startswith("stuck") else []
     parts += filter(None, [cause(look.memory, look.state), first])
     if job:
-        doing = "runs" if job.state == "RUNNING" else f"is {job.state.lower()}"
+        doing = "runs" if job.working else f"is {job.state.lower()}"
         parts.append(f"job {job.id} {doing}{f' on {job.nodes}' if job.nodes else ''}")
     if look.state.blind:
         parts.append(f"whether its job runs is not known: {look.state.blind}")

@@ -48,7 +48,7 @@ def running(run: Run, snapshot: Snapshot) -> tuple[Job, ...]:
 
 
 def _running(jobs: tuple[Job, ...]) -> tuple[Job, ...]:
-    found = [job for job in jobs if job.state == "RUNNING"]
+    found = [job for job in jobs if job.working]
     return tuple(sorted(found, key=lambda job: (job.started_at or 0.0, job.raw_id), reverse=True))
 
 
@@ -74,4 +74,6 @@ def working(run: Run | None, snapshot: Snapshot | None) -> Working:
     if job.waiting:
         reason = f" ({job.reason})" if job.reason not in ("", "None") else ""
         return Working(excuse=f"job {job.id} waits{reason}", absent=True)
+    if job.strange:
+        return Working(blind=f"job {job.id} is in a state that this watchdogd does not know, {job.state}")
     return Working(excuse=f"job {job.id} is {job.state.lower()}")

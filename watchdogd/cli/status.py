@@ -141,7 +141,7 @@ def _by_the_queue(home: Home, picture: dict[str, Any]) -> dict[str, Any]:
         if not walltime:
             return picture
         ticks = wish.mode == "tick"
-        found = links.everybodys(home)
+        found = links.going_on(home)
     except HomeError as error:
         return _troubled(picture, str(error))
     except SlurmSilentError as error:

@@ -24,7 +24,16 @@ BAR = 16
 STYLES = {"CRITICAL": "bold red", "WARNING": "yellow", "UNKNOWN": "magenta"}
 """How a result is coloured, by its status."""
 _EIGHTHS = " ▏▎▍▌▋▊▉"
-_STATE_STYLES = {"running": "green", "waiting": "cyan", "hung": "bold red", "gone": "bold red"}
+_STATE_STYLES = {
+    "running": "green",
+    "starting": "cyan",
+    "suspended": "yellow",
+    "waiting": "cyan",
+    "hung": "bold red",
+    "gone": "bold red",
+}
+_IDLE = ("starting", "suspended", "ending")
+"""Why a job that has nodes does nothing there, as job_liveness counts them, the first shown first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +102,15 @@ def run_table(runs: Mapping[str, Results]) -> Table:
 
 
 def _state(found: Results) -> str:
-    """running, waiting, hung, gone (and that is wrong), none (no job, finished or not seen yet), or `?`."""
+    """running, starting, suspended, ending, waiting, hung, gone (and that is wrong), none (no job, finished
+    or not seen yet), or `?`."""
     alive = found.of("job_liveness")
     if alive is None or alive["status"] == "UNKNOWN":
         return "?" if alive else ""
-    if found.number("job_liveness", "running"):
+    if placed := found.number("job_liveness", "running"):
+        idle = {why: found.number("job_liveness", why) or 0.0 for why in _IDLE}
+        if sum(idle.values()) >= placed:
+            return next(why for why, count in idle.items() if count)
         log = found.of("log_staleness")
         return "hung" if log and log["status"] == "CRITICAL" else "running"
     if found.number("job_liveness", "waiting"):

@@ -46,6 +46,7 @@ class Chain:
         self._next_look = 0.0
         self._bare_since: float | None = None
         self._trouble = ""
+        self._submitting = False
         self._failures = 0
         self._shortened = False
 
@@ -171,14 +172,20 @@ class Chain:
         if plan.submit is not None and not self.stopped():
             with contextlib.suppress(OSError):
                 link.prepare_log(self._home)
-            form = self._form(now)
-            job_id = submit.sbatch(form.sbatch_options(*plan.submit), form.script(), form.environment())
+            job_id = self._submit(self._form(now), plan.submit)
             self._submissions += 1
             self._heir = self._unseen = job_id
             log.info("successor submitted: job %s", job_id)
             if self.stopped():  # it was set meanwhile: `stop` wins every race
                 submit.scancel([job_id])
                 self._unseen = ""
+
+    def _submit(self, form: link.Form, options: tuple[str, ...]) -> str:
+        self._submitting = True
+        try:
+            return submit.sbatch(form.sbatch_options(*options), form.script(), form.environment())
+        finally:
+            self._submitting = False
 
     def _form(self, now: float) -> link.Form:
         wish, walltime = link.remembered(self._home)
@@ -225,7 +232,9 @@ class Chain:
         """Why no successor is seen, once that is a trouble; else empty."""
         if self._bare_since is None or now - self._bare_since < self._patience(left):
             return ""
-        return f"no successor waits: {self._trouble or 'it was submitted, but is not in the queue'}"
+        asked = "sbatch is asked for one, and has not answered yet" if self._submitting else ""
+        why = self._trouble or asked or "it was submitted, but is not in the queue"
+        return f"no successor waits: {why}"
 
     def _held_up(self, heir: Job, left: float) -> str:
         """Why the successor will not start by itself or, near the end, what it waits for; else empty."""

@@ -29,7 +29,8 @@ def stop(home: Home, reason: str = "", *, jobs_go_on: bool = False) -> Outcome:
     """End it for good; `jobs_go_on`: not what its drop-ins have in the queue.
 
     WatchdogError where something of it is left after 90 seconds, or Slurm does not answer for 30: the stop
-    mark in home ends it then.
+    mark in home ends it then. A job that is over and does not leave its node for so long (an epilog, a dead
+    node) is a warning.
     """
     with contextlib.suppress(OSError):  # a full home: it is ended without the mark
         stopmark.put(home, reason, jobs_go_on=jobs_go_on)
@@ -39,16 +40,23 @@ def stop(home: Home, reason: str = "", *, jobs_go_on: bool = False) -> Outcome:
     ended: dict[str, str] = {}
     while True:
         left = _end_process(home, ended)
+        leaving: list[str] = []
         try:
-            left += _end_jobs(home, ended, dropins=not jobs_go_on)
+            jobs = _end_jobs(home, ended, dropins=not jobs_go_on)
+            left += [f"{links.describe(each)} of {each.user}" for each in jobs if not each.leaving]
+            leaving = [
+                f"{links.describe(each)} is over, but has not left yet" for each in jobs if each.leaving
+            ]
             patience = _GONE
         except SlurmSilentError as error:
             left.append(f"what it has in the queue ({error})")
             patience = _SILENT
-        if not left:
+        late = time.monotonic() - begin > patience
+        if not left and (late or not leaving):
             said = f"ended {', '.join(ended.values())}" if ended else "it was not running"
-            return Outcome((said,), bool(ended), warnings=() if jobs_go_on else _of_others(home))
-        if time.monotonic() - begin > patience:
+            others = () if jobs_go_on else _of_others(home)
+            return Outcome((said,), bool(ended), warnings=(*leaving, *others))
+        if late:
             raise WatchdogError(
                 f"{', '.join(left)} may go on: the stop mark in home ends it as soon as it sees it"
             )
@@ -66,10 +74,10 @@ def cancel(home: Home, jobs: Sequence[Job]) -> None:
         with contextlib.suppress(OSError):  # a full home: it is told as cancelled then
             stopmark.note_jobs(home, dropped)
     submit.scancel([job.handle for job in jobs if job.waiting])
-    submit.scancel([job.handle for job in jobs if not job.waiting and job.state != "COMPLETING"])
+    submit.scancel([job.handle for job in jobs if not job.waiting and not job.leaving])
 
 
-def _end_jobs(home: Home, ended: dict[str, str], *, dropins: bool) -> list[str]:
+def _end_jobs(home: Home, ended: dict[str, str], *, dropins: bool) -> list[Job]:
     """Cancel what one's own is; returns what is left and can be waited for."""
     found = links.everybodys(home, dropins=dropins)
     mine = [each for each in found if _is_mine(each)]
@@ -77,7 +85,7 @@ def _end_jobs(home: Home, ended: dict[str, str], *, dropins: bool) -> list[str]:
     cancel(home, mine)
     mark = link.mark_of(home)
     alive = any(each.comment == mark for each in found)  # a link of somebody else ends its own drop-ins
-    return [f"{links.describe(each)} of {each.user}" for each in found if alive or _is_mine(each)]
+    return [each for each in found if alive or _is_mine(each)]
 
 
 def _of_others(home: Home) -> tuple[str, ...]:
@@ -85,6 +93,7 @@ def _of_others(home: Home) -> tuple[str, ...]:
     return tuple(
         f"{links.describe(each)} ({each.comment.partition(' ')[2]}) goes on: only {each.user} can end it"
         for each in links.everybodys(home, dropins=True)
+        if not _is_mine(each)
     )
 
 

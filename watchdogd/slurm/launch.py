@@ -88,7 +88,7 @@ def whereabouts(home: Home, *, local: bool = False) -> Outcome | None:
     `local`: a silent Slurm is no reason to wait: whatever it has queued, the lease lets one act.
     """
     try:
-        found = links.everybodys(home)
+        found = links.going_on(home)
     except SlurmSilentError:
         if not local:
             raise
@@ -213,7 +213,7 @@ def _submitted(home: Home, form: Form) -> str:
         return submit.sbatch(form.sbatch_options(), form.script(), form.environment())
     except SlurmSilentError:
         with contextlib.suppress(SlurmSilentError):
-            for taken in links.everybodys(home):
+            for taken in links.going_on(home):
                 return taken.raw_id
         raise
 
@@ -224,10 +224,10 @@ def _earlier(home: Home, job_id: str) -> tuple[Job, ...]:
     Each looks when its own link is in the queue, so that at most one sees none before it.
     """
     try:
-        found = links.everybodys(home)
+        found = links.going_on(home)
     except SlurmSilentError:
         return ()  # then the lease lets one act, and that one leaves one successor
-    return tuple(each for each in found if int(each.raw_id) < int(job_id) and each.state != "COMPLETING")
+    return tuple(each for each in found if int(each.raw_id) < int(job_id))
 
 
 def _settled(home: Home, job_id: str) -> Job | None:
@@ -235,7 +235,7 @@ def _settled(home: Home, job_id: str) -> Job | None:
     until = time.monotonic() + _SETTLE
     while True:
         try:
-            found = next((each for each in links.everybodys(home) if each.raw_id == job_id), None)
+            found = next((each for each in links.going_on(home) if each.raw_id == job_id), None)
         except SlurmSilentError:
             found = None
         settled = found is not None and (not found.waiting or found.reason not in ("", "None"))
@@ -247,7 +247,7 @@ def _settled(home: Home, job_id: str) -> Job | None:
 def _vanished(home: Home) -> bool:
     """Nothing of it is in the queue, and nobody holds the lease: a short tick would have left a successor."""
     try:
-        return not links.everybodys(home) and lease.alive(home) is None
+        return not links.going_on(home) and lease.alive(home) is None
     except SlurmSilentError:
         return False
 

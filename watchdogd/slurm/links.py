@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from watchdogd.home import Home
     from watchdogd.jobs import Job
 
-_LIMITS = re.compile(r"(QOS|Assoc)(Grp|Max)\w|Partition(Down|Inactive)|NodeDown|ReqNodeNotAvail|Licenses")
+_LIMITS = re.compile(
+    r"(QOS|Assoc)(Grp|Max)\w|Partition(Down|Inactive)|NodeDown|ReqNodeNotAvail|Nodes required|Licenses"
+)
 _NOT_SET_UP = re.compile(r"configuration source|slurm\.conf")
 """What Slurm's commands say where they are installed, but no cluster is behind them."""
 DEADLINE = 20.0
@@ -68,6 +70,12 @@ def everybodys(home: Home, *, dropins: bool = False) -> tuple[Job, ...]:
         if walltime or not _NOT_SET_UP.search(str(error)):
             raise
         return ()
+
+
+def going_on(home: Home) -> tuple[Job, ...]:
+    """Likewise without what is over and has not left its node yet, which an epilog or a dead node can keep
+    there for hours: it neither watches nor brings one that does."""
+    return tuple(job for job in everybodys(home) if not job.leaving)
 
 
 def forgotten(job_id: str) -> bool:

@@ -11,7 +11,7 @@ from watchdogd.config import load
 from watchdogd.engine.checks import run_of
 from watchdogd.engine.looks import slurm_users
 from watchdogd.errors import SlurmError, SlurmSilentError, WatchdogError
-from watchdogd.jobs import Snapshot
+from watchdogd.jobs import PAUSED_STATES, WORKING_STATES, Snapshot
 from watchdogd.readers import allocation, hostlist, qstat
 from watchdogd.slurm import pbs, processes, snapshot
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from watchdogd.plugin import Run
 
 DEADLINE = 20.0
-_NODES_HELD = frozenset({"RUNNING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT"})
+_REACHABLE = WORKING_STATES | PAUSED_STATES
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def locate(run: Run, users: frozenset[str], gpus_per_node: int | None = None) ->
     if seen.jobs is None:
         raise SlurmSilentError(f"the queue does not tell where {run.name} runs: {seen.trouble}")
     wanted = run.name if run.backend == "process" else run.job_name
-    jobs = [job for job in seen.jobs if job.name == wanted and not job.own and job.state in _NODES_HELD]
+    jobs = [job for job in seen.jobs if job.name == wanted and not job.own and job.state in _REACHABLE]
     if not jobs:
         raise WatchdogError(f"no job of {run.name} runs: {_waiting(seen, wanted, users, run.backend)}")
     jobs.sort(key=lambda job: job.started_at or 0.0, reverse=True)

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 SLOW_START = 180.0
 """Seconds that a newer link gets to submit its own successor before an older one does it instead."""
-_ALIVE = frozenset({"RUNNING", "CONFIGURING", "SUSPENDED", "STOPPED"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ def decide(links: Sequence[Job], me: str, now: float, *, lost: bool = False, eve
         heir = next((link for link in waiting if f":{me}" in link.dependency), waiting[0])
         surplus = tuple(link.raw_id for link in waiting if link is not heir)
         return Plan(cancel=surplus, successor=heir)
-    newest = _newest([link for link in links if link.raw_id != me and link.state in _ALIVE])
+    newest = _newest([link for link in links if link.raw_id != me and link.placed and not link.leaving])
     if newest and _precedes(mine, newest) and now - (newest.started_at or now) < SLOW_START:
         return Plan(successor=newest)
     return Plan(submit=(f"--begin=now+{every:.0f}",) if every else _dependency(mine))

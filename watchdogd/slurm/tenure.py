@@ -12,6 +12,7 @@ from watchdogd import shortage, stopmark
 from watchdogd.errors import HomeError
 from watchdogd.lease import STALE, WATCH, Lease, alive
 from watchdogd.slurm.chain import ENVIRONMENT, Chain
+from watchdogd.units import format_duration
 
 if TYPE_CHECKING:
     from watchdogd.config import Config
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 
 HAND_OVER = 60.0
 """Seconds that the last link gets to hand over before its successor takes the lease by force."""
-_LAST_STEP = 20.0
+_FIRST_STEP, _LAST_STEP = 20.0, 20.0
+_HANGS = 300.0
+"""Seconds after which a look at the chain hangs in something that has no deadline, such as a file system."""
 
 
 class Tenure:
@@ -32,6 +35,7 @@ class Tenure:
         self.lease = Lease(home, self.chain.job_id if self.chain else os.environ.get("SLURM_JOB_ID", ""))
         self._unwatched = ""
         self._stepping: threading.Thread | None = None
+        self._stepped_at = 0.0
         self._followed = True
 
     @staticmethod
@@ -64,6 +68,9 @@ class Tenure:
 
     def troubles(self) -> list[str]:
         """What is wrong with the chain by now, a line each: the next look at it may be minutes away."""
+        hangs = time.monotonic() - self._stepped_at
+        if self._under_way() and hangs > _HANGS:
+            return [f"nobody looks after the chain: the last look at it hangs for {format_duration(hangs)}"]
         if self._unwatched:
             return [self._unwatched]
         return self.chain.troubles(time.time()) if self.chain else []
@@ -96,7 +103,9 @@ class Tenure:
             chain.wind_up()
             raise HomeError(f"the watchdog was {stopmark.words(self._home)}: this link ends")
         signal.signal(signal.SIGUSR1, lambda *_: chain.hurry())
-        self._step(chain)
+        self._look_after()  # a Slurm that hangs shall not keep this link from watching
+        if self._stepping is not None:
+            self._stepping.join(_FIRST_STEP)
         holder = alive(self._home) if os.environ.get("SLURM_RESTART_COUNT", "0") != "0" else None
         if holder is not None and chain.is_followed(holder.job_id):
             raise HomeError(f"{holder} watches since this link was requeued, and is followed: this link ends")
@@ -106,7 +115,8 @@ class Tenure:
         """One look at the chain where it is due, on a thread: Slurm may hang."""
         if self.chain is None or not self.chain.due(time.time()):
             return
-        if self._stepping is None or not self._stepping.is_alive():
+        if not self._under_way():
+            self._stepped_at = time.monotonic()
             stepping = threading.Thread(target=self._step, args=[self.chain], name="chain", daemon=True)
             try:
                 stepping.start()
@@ -114,6 +124,9 @@ class Tenure:
                 self._unwatched = f"nobody looks after the chain: {shortage.of_thread()}"
             else:
                 self._stepping, self._unwatched = stepping, ""
+
+    def _under_way(self) -> bool:
+        return self._stepping is not None and self._stepping.is_alive()
 
     def _step(self, chain: Chain) -> None:
         chain.step(time.time())
