@@ -419,6 +419,29 @@ def test_the_drivers_reports_of_this_job(machine: Machine) -> None:
     assert machine.bad() == {f"{HERE}/gpu0": Status.CRITICAL, f"{HERE}/gpu-0000:c1:00": Status.CRITICAL}
 
 
+def test_a_gpu_that_fell_off_the_bus_in_three_lines(machine: Machine) -> None:
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%S,000000+00:00", time.gmtime(START))
+    blank = " " * len(stamp)
+    machine.tool("nvidia-smi", csv(WORKS))
+    machine.tool(
+        "dmesg",
+        f"{stamp} NVRM: The NVIDIA GPU 0000:3a:00.0\n"
+        f"{blank} NVRM: (PCI ID: 10de:2330) installed in this system has\n"
+        f"{blank} NVRM: fallen off the bus and is not responding to commands.\n",
+    )
+    lost = machine.look()[f"{HERE}/gpu-0000:3a:00"]
+    assert lost.status is Status.CRITICAL
+    assert "fallen off the bus" in lost.summary
+
+
+def test_reports_of_amds_driver(machine: Machine) -> None:
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%S,000000+00:00", time.gmtime(START))
+    machine.tool("rocm-smi", '{"card0": {"PCI Bus": "0000:1C:00.0", "GPU use (%)": "97"}}\n')
+    machine.tool("dmesg", f"{stamp} amdgpu 0000:1c:00.0: amdgpu: GPU reset begin!\n")
+    gpu = machine.look()[f"{HERE}/gpu0"]
+    assert (gpu.status, "its driver reports: it was reset" in gpu.summary) == (Status.WARNING, True)
+
+
 def test_nothing_is_judged_without_a_job(machine: Machine) -> None:
     machine.tool("nvidia-smi", sample("nvidia-table.txt"))
     assert machine.bad()

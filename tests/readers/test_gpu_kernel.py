@@ -1,8 +1,10 @@
-"""The NVIDIA driver's reports in the kernel log."""
+"""The drivers' reports in the kernel log."""
 
 from __future__ import annotations
 
 from datetime import datetime
+
+import pytest
 
 from tests.readers.gpu_samples import sample
 from watchdogd.readers.gpu import kernel
@@ -36,3 +38,63 @@ def test_buses_are_written_in_two_widths() -> None:
     assert event.speaks_of("00000000:9B:00.0")
     assert not event.speaks_of("00000000:9C:00.0")
     assert not event.speaks_of("")
+
+
+@pytest.mark.parametrize(
+    ("said", "fatal"),
+    [
+        ("154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)", True),
+        ("154, GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)", False),
+        ("154, GPU recovery action changed from 0x2 (Node Reboot Required) to 0x0 (None)", None),
+        ("145, RLW_RXPIPE Nonfatal XC0 i0 Link 07 (0x00000003)", False),
+        ("149, NETIR_LINK_EVT Fatal XC0 i0 Link 08 (0x004505c6)", True),
+        ("157, pid=1, no spare rows", True),
+        ("121, C2C Link corrected errors", None),
+        ("63, Row Remapper: New row (0x4c1) marked for remapping, reset gpu to activate.", False),
+    ],
+)
+def test_what_an_xid_means_may_stand_in_its_text(said: str, fatal: bool | None) -> None:
+    events = kernel.read(f"[ 7.25] NVRM: Xid (PCI:0000:3a:00): {said}\n")
+    assert [event.fatal for event in events] == ([] if fatal is None else [fatal])
+
+
+def test_an_xid_of_an_old_driver_names_no_pci() -> None:
+    (event,) = kernel.read("[ 7.25] NVRM: Xid (0000:3a:00): 79, GPU has fallen off the bus.\n")
+    assert (event.bus, event.xid) == ("0000:3a:00", 79)
+
+
+@pytest.mark.parametrize("indent", ["", "[  7.25] ", "           "])
+def test_a_gpu_off_the_bus_in_three_lines(indent: str) -> None:
+    text = (
+        "[  7.25] NVRM: The NVIDIA GPU 0000:3a:00.0\n"
+        f"{indent}NVRM: (PCI ID: 10de:2330) installed in this system has\n"
+        f"{indent}NVRM: fallen off the bus and is not responding to commands.\n"
+    )
+    (event,) = kernel.read(text)
+    assert (event.bus, event.xid, event.text) == ("0000:3a:00", None, "it has fallen off the bus")
+
+
+def test_reports_of_amds_driver() -> None:
+    text = """[ 8.1] amdgpu 0000:1c:00.0: {1}uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!
+[ 8.2] amdgpu 0000:1c:00.0: {1}1 correctable hardware errors detected in umc block
+[ 8.2] amdgpu 0000:1c:00.0: {1}3 uncorrectable hardware errors detected in umc block
+[ 8.3] amdgpu 0000:1c:00.0: amdgpu: GPU reset begin!
+[ 8.9] amdgpu 0000:1c:00.0: amdgpu: GPU reset(2) failed
+[ 9.0] amdgpu 0000:2c:00.0: amdgpu: socket: 4, 2 new uncorrectable hardware errors detected in gfx block
+[ 9.0] amdgpu 0000:3c:00.0: amdgpu: device lost from bus!
+[ 9.1] amdgpu 0000:4c:00.0: amdgpu: 1048560 uncorrectable hardware errors detected in umc block
+[ 9.1] amdgpu 0000:4c:00.0: amdgpu: 0 uncorrectable hardware errors detected in umc block
+[ 9.1] amdgpu 0000:4c:00.0: amdgpu: no uncorrectable hardware errors detected in umc block
+[ 9.1] amdgpu 0000:4c:00.0: amdgpu: ring comp_1.0.1 timeout, but soft recovered
+[ 9.1] amdgpu 0000:5c:00.0: amdgpu: GPU reset begin!
+[ 9.2] amdgpu 0000:5c:00.0: amdgpu: GPU reset succeeded, trying to resume
+"""
+    assert [(event.bus, event.text, event.fatal) for event in kernel.read(text)] == [
+        ("0000:1c:00.0", "an uncorrectable error", True),
+        ("0000:1c:00.0", "3 uncorrectable errors in umc", True),
+        ("0000:1c:00.0", "it was reset", False),
+        ("0000:1c:00.0", "its reset failed", True),
+        ("0000:2c:00.0", "2 uncorrectable errors in gfx", True),
+        ("0000:3c:00.0", "it has been lost from the bus", True),
+        ("0000:5c:00.0", "it was reset", False),
+    ]

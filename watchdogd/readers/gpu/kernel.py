@@ -1,7 +1,8 @@
-"""What the NVIDIA driver reports in the kernel log: Xid errors, and GPUs that fell off the bus.
+"""What NVIDIA's and AMD's drivers report in the kernel log: Xid errors, lost GPUs, memory errors, resets.
 
-Numbers as in NVIDIA's Xid catalogue: those of the hardware, those that need a reset, and those (13, 43, 45)
-that a fault of the application causes, which are left out. SXid lines speak of NVSwitches, not of GPUs.
+Numbers as in NVIDIA's Xid catalogue: those of the hardware, those that need a reset, and those that are left
+out: a fault of the application causes them (13, 43, 45), or they have no effect (121, 162, and 154 where the
+driver asks for nothing any more). SXid lines speak of NVSwitches, not of GPUs.
 """
 
 from __future__ import annotations
@@ -14,16 +15,39 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-FATAL = frozenset({46, 48, 61, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, 154, 155, 156})
+FATAL = frozenset({46, 48, 61, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, *range(155, 159)})
+FATAL |= {167, 169, 171, 172}
 """The GPU, or its link, is broken or needs a reset."""
-_OF_THE_APPLICATION = frozenset({13, 43, 45})
-_XID = re.compile(r"(?<!S)Xid \(PCI:([0-9a-fA-F:.]+)\): (\d+)(?:, *)?(.*)")
+NVLINK = frozenset(range(144, 151))
+"""Errors of NVLink 5, whose text says whether they are fatal."""
+_HARMLESS = frozenset({13, 43, 45, 121, 162})
+_RECOVERY = 154
+_XID = re.compile(r"(?<!S)Xid \((?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F:.]+)\): (\d+)(?:, *)?(.*)")
 _FALLEN = re.compile(
     r"GPU (?:at PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})\S*:? .*fallen off the bus"
 )
+_AMD = re.compile(r"amdgpu ([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.\d): (?:amdgpu: )?(?:\{\d+\})?(.*)")
+_AMD_REPORTS = (
+    (re.compile(r"device lost from bus", re.IGNORECASE), "it has been lost from the bus", True),
+    (
+        re.compile(r"uncorrectable hardware error ?\(\w+\) detected", re.IGNORECASE),
+        "an uncorrectable error",
+        True,
+    ),
+    (re.compile(r"GPU (?:reset(?:\(\d+\))?|recovery) failed", re.IGNORECASE), "its reset failed", True),
+    (re.compile(r"GPU reset begin"), "it was reset", False),
+)
+_AMD_ERRORS = re.compile(
+    r"(?:socket: \d+,? )?(?:die: \d+,? )?(\d+) (?:new )?uncorrectable hardware errors? detected in "
+    r"(?:total in )?(\w+)"
+)
+_SLEEPS = 1_048_560
+"""What AMD's counters add at each look while the memory sleeps."""
+_OFF = "it has fallen off the bus"
 _ISO = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)[,.](\d{1,6})(\+\d\d:?\d\d|Z)")
 _CTIME = re.compile(r"\[\w{3} (\w{3} +\d+ \d\d:\d\d:\d\d \d{4})\]")
 _STAMP = re.compile(r"\s*(?:\[\s*[\d.]+\]|\S+\s*:\S+\s*:|\[\w{3} \w{3} +\d)")
+_REST = re.compile(r"NVRM: (?:\(PCI ID.*|installed in this system.*|fallen off the bus.*)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +61,7 @@ class Event:
     xid: int | None
     text: str
     at: float | None = None
-
-    @property
-    def fatal(self) -> bool:
-        """Whether the GPU cannot go on."""
-        return self.xid is None or self.xid in FATAL
+    fatal: bool = True
 
     def speaks_of(self, bus: str) -> bool:
         """Whether it is about the GPU whose bus a tool gives as `bus`, with another width of its domain."""
@@ -49,34 +69,56 @@ class Event:
 
 
 def read(text: str) -> tuple[Event, ...]:
-    """The events, the first of each GPU and number: what follows a report belongs to it."""
-    found: dict[tuple[str, int | None], Event] = {}
+    """The events, the first of each GPU and kind: what follows a report belongs to it."""
+    found: dict[tuple[str, object], Event] = {}
     for line in _joined(text.splitlines()):
-        event = _event(line)
-        if event and not (event.xid is None and any(bus == _canonical(event.bus) for bus, _ in found)):
-            found.setdefault((_canonical(event.bus), event.xid), event)
+        event = _nvidia(line) or _amd(line)
+        if event and not (event.text == _OFF and any(bus == _canonical(event.bus) for bus, _ in found)):
+            found.setdefault((_canonical(event.bus), event.xid or event.text), event)
     return tuple(found.values())
 
 
 def _joined(lines: Sequence[str]) -> list[str]:
-    """Lines without a stamp of their own go on the line before."""
+    """Lines without a stamp of their own go on the line before, as do those that end a sentence of it."""
     found: list[str] = []
     for line in lines:
-        if found and line[:1].isspace() and not _STAMP.match(line):
+        rest = _REST.search(line)
+        if found and rest and "The NVIDIA GPU" in found[-1]:
+            found[-1] += " " + rest[0].removeprefix("NVRM: ")
+        elif found and line[:1].isspace() and not _STAMP.match(line):
             found[-1] += " " + line.strip().removeprefix("NVRM:").strip()
         else:
             found.append(line)
     return found
 
 
-def _event(line: str) -> Event | None:
+def _nvidia(line: str) -> Event | None:
     if match := _XID.search(line):
-        number = int(match[2])
-        if number in _OF_THE_APPLICATION:
+        number, said = int(match[2]), match[3].strip()
+        if number in _HARMLESS or (number == _RECOVERY and said.endswith("(None)")):
             return None
-        return Event(match[1], number, f"Xid {number}: {match[3].strip()}"[:300], _time(line))
+        return Event(match[1], number, f"Xid {number}: {said}"[:300], _time(line), _fatal(number, said))
     if match := _FALLEN.search(line):
-        return Event(match[1], None, "it has fallen off the bus", _time(line))
+        return Event(match[1], None, _OFF, _time(line))
+    return None
+
+
+def _fatal(number: int, said: str) -> bool:
+    if number == _RECOVERY:
+        return "(Drain" not in said
+    return number in FATAL or (number in NVLINK and re.search(r"\bFatal\b", said) is not None)
+
+
+def _amd(line: str) -> Event | None:
+    match = _AMD.search(line)
+    if not match:
+        return None
+    if (errors := _AMD_ERRORS.match(match[2])) and 0 < int(errors[1]) < _SLEEPS:
+        plural = "" if errors[1] == "1" else "s"
+        return Event(match[1], None, f"{errors[1]} uncorrectable error{plural} in {errors[2]}", _time(line))
+    for pattern, words, fatal in _AMD_REPORTS:
+        if pattern.match(match[2]):
+            return Event(match[1], None, words, _time(line), fatal)
     return None
 
 

@@ -31,11 +31,13 @@ has() { command -v "$1" >/dev/null 2>&1; }
 hung() { [ "$code" = 124 ] || [ "$code" = 137 ]; }
 told() { case $code:$said in 0:*GPU*|0:*gpu*|0:*card*) return 0 ;; esac; return 1; }
 failed() { ! told && ! hung; }
+if has nvidia-smi || has amd-smi || has rocm-smi; then
+    ask sh -c 'dmesg --time-format iso 2>/dev/null | grep -E "NVRM.*('"$3"')|amdgpu .*('"$4"')" | tail -n 60'
+fi
 if has nvidia-smi; then
     ask nvidia-smi -q
     failed && ask nvidia-smi --query-gpu="$2" --format=csv
     failed && ask nvidia-smi
-    ask sh -c 'dmesg --time-format iso 2>/dev/null | grep -E "NVRM.*(Xid|fallen off)" | tail -n 50'
 fi
 amd=no
 if has amd-smi; then
@@ -51,9 +53,15 @@ if has rocm-smi && [ $amd = no ]; then
 fi
 echo "@@ end"
 """
-"""Its arguments: seconds for each question, and the fields of nvidia-smi's --query-gpu. Tools that fail in
-one form are asked for a simpler one, those that hang for nothing more. It needs sh and coreutils alone."""
-ARGUMENTS = (",".join(FIELDS),)
+"""Its arguments: seconds for each question, the fields of nvidia-smi's --query-gpu, and what is wanted of the
+kernel log, from NVIDIA's driver and from AMD's. The log comes first: a tool may hang over what it tells of.
+Tools that fail in one form are asked for a simpler one, those that hang for nothing more. It needs sh, grep,
+coreutils."""
+ARGUMENTS = (
+    ",".join(FIELDS),
+    "Xid|fallen off|The NVIDIA GPU|installed in this system",
+    "uncorrectable hardware error|device lost from bus|GPU reset|GPU [Rr]ecovery",
+)
 _FRAME = re.compile(r"@@ (node|run|exit|end)\b ?(.*)")
 _HUNG = frozenset({124, 137})
 _READERS = {"nvidia-smi": nvidia, "amd-smi": amd, "rocm-smi": rocm}
