@@ -276,6 +276,9 @@ def said(errors: str, code: int | None = 1, trouble: str = "") -> Answer:
         ("sbatch: unrecognized option '--qoz=1'\nTry \"sbatch --help\" for more", "correct [slurm]"),
         ("sbatch: error: Batch job submission failed: Requested time limit is invalid (missing or exceeds "
          "some limit)", "ask for less"),
+        ("sbatch: error: Batch job submission failed: Invalid generic resource (gres) specification", "--gres"),
+        ("sbatch: error: Batch job submission failed: Access denied to requested reservation", "--reservation"),
+        ("sbatch: error: Batch job submission failed: MaxJobCount limit reached", "no more jobs just now: wait"),
         ("sbatch: error: something new", "sbatch was refused: something new"),
         ("sbatch: error: Batch script contains DOS line breaks (\\r\\n)\nsbatch: error: instead of expected "
          "UNIX line breaks (\\n).", r"breaks (\r\n) instead of expected UNIX line breaks (\n): sed -i"),
@@ -309,6 +312,8 @@ def test_a_refusal_of_a_drop_in_is_mended_in_its_script() -> None:
         ),
         said("sbatch: error: Batch job submission failed: Socket timed out on send/recv operation"),
         said("sbatch: error: slurm_receive_msg: Zero Bytes were transmitted or received"),
+        said("sbatch: error: Batch job submission failed: Rate limit exceeded, please retry momentarily"),
+        said("sbatch: error: Batch job submission failed: Message receive failure"),
     ],
 )
 def test_no_answer_is_no_refusal(answer: Answer) -> None:

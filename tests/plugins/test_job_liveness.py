@@ -156,6 +156,9 @@ def test_waiting_normally_is_fine_and_tells_the_estimate(watch: Watch) -> None:
         "AssocGrpCpuLimit",
         "AssocGrpCPURunMinutesLimit",
         "BeginTime",
+        "MaxCpuRunMinsPerUser",
+        "MpiPortsBusy",
+        "MaxPoweredUpNodes",
         "ReqNodeNotAvail, UnavailableNodes:node4",
     ],
 )
@@ -182,6 +185,9 @@ def test_reasons_that_pass(watch: Watch, reason: str) -> None:
         "AssocGrpCPUMinutesLimit",
         "QOSGrpGRESMinutes",
         "InvalidQOS",
+        "QOSUsageThreshold",
+        "ReservationInvalid",
+        "BurstBufferOperation",
     ],
 )
 def test_reasons_that_never_pass(watch: Watch, reason: str) -> None:

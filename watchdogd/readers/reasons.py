@@ -59,6 +59,11 @@ _KNOWN = {
     "AccountNotAllowed": Reason(Wait.NEVER, "its account may not use this partition", _AGAIN),
     "QOSNotAllowed": Reason(Wait.NEVER, "its QOS may not use this partition", _AGAIN),
     "ReservationDeleted": Reason(Wait.NEVER, "its reservation is gone", _AGAIN),
+    "ReservationInvalid": Reason(Wait.NEVER, "its reservation is not valid", _AGAIN),
+    "BurstBufferOperation": Reason(
+        Wait.NEVER, "its burst buffer failed and Slurm holds it", "scancel {id}, and submit it anew"
+    ),
+    "QOSUsageThreshold": Reason(Wait.NEVER, "its account has used more than its QOS allows", _LIMIT),
     "JobHoldMaxRequeue": Reason(Wait.NEVER, "requeued too often, so Slurm holds it", _RELEASE),
     "MaxRequeue": Reason(Wait.NEVER, "requeued too often, so Slurm holds it", _RELEASE),
     "DeadLine": Reason(Wait.NEVER, "its deadline cannot be met", _AGAIN),
@@ -72,9 +77,7 @@ _LIKE = (
     (re.compile(r".*requeued[ _]held"), Reason(Wait.NEVER, "its start failed and Slurm holds it", _RELEASE)),
     (re.compile(r"QOSMin\w+"), Reason(Wait.NEVER, "it asks for less than its QOS demands", _MORE)),
     (
-        re.compile(
-            r"(QOS|Assoc)(Max\w*Per(Job|Node)\w*|MaxWall\w*|Max\w*MinutesPerJob\w*)|QOSUsageThreshold"
-        ),
+        re.compile(r"(QOS|Assoc)(Max\w*Per(Job|Node)\w*|MaxWall\w*|Max\w*MinutesPerJob\w*)"),
         Reason(Wait.NEVER, "it asks for more than its limit lets one job have", _LIMIT),
     ),
     (

@@ -24,6 +24,7 @@ SCANCEL_DEADLINE = 20.0
 _SILENT = re.compile(
     r"Unable to contact slurm controller|Socket timed out|Connection refused|Connection timed out"
     r"|Communication connection failure|Zero Bytes were transmitted|in standby mode|Resource temporarily"
+    r"|Rate limit exceeded|Message (?:send|receive) failure|is shutting down|Unable to connect to database"
     r"|Unexpected message received|Transport endpoint is not connected|Slurm temporarily unable",
     re.IGNORECASE,
 )
@@ -43,6 +44,12 @@ _MENDS = (
     ("Requested node configuration is not available",
      "no node there offers that, or none is in service: see sinfo, and [slurm] options"),
     ("unrecognized option", "correct [slurm] options: sbatch does not know it"),
+    ("Invalid generic resource", "correct --gres under [slurm] options"),
+    ("requested reservation", "correct --reservation under [slurm] options"),
+    ("group not permitted", "you may not use this partition: name another"),
+    ("More processors requested|CPU count spec", "ask for fewer CPUs: [slurm] options"),
+    ("MaxJobCount|submissions disabled", "the cluster takes no more jobs just now: wait"),
+    ("Invalid job array", "ask for fewer tasks: MaxArraySize in `scontrol show config`"),
     ("Invalid feature", "correct --constraint under [slurm] options"),
     ("DOS line breaks", r"sed -i 's/\r$//' on the script"),
     ("not look like a batch script", "begin it with a line such as #!/bin/bash"),
