@@ -276,9 +276,11 @@ def said(errors: str, code: int | None = 1, trouble: str = "") -> Answer:
         ("sbatch: unrecognized option '--qoz=1'\nTry \"sbatch --help\" for more", "correct [slurm]"),
         ("sbatch: error: Batch job submission failed: Requested time limit is invalid (missing or exceeds "
          "some limit)", "ask for less"),
-        ("sbatch: error: Batch job submission failed: Invalid generic resource (gres) specification", "--gres"),
-        ("sbatch: error: Batch job submission failed: Access denied to requested reservation", "--reservation"),
-        ("sbatch: error: Batch job submission failed: MaxJobCount limit reached", "no more jobs just now: wait"),
+        ("sbatch: error: Batch job submission failed: Invalid generic resource (gres) specification",
+         "correct --gres"),
+        ("sbatch: error: Batch job submission failed: Access denied to requested reservation",
+         "correct --reservation"),
+        ("sbatch: error: Batch job submission failed: MaxJobCount limit reached", "no more jobs just now"),
         ("sbatch: error: something new", "sbatch was refused: something new"),
         ("sbatch: error: Batch script contains DOS line breaks (\\r\\n)\nsbatch: error: instead of expected "
          "UNIX line breaks (\\n).", r"breaks (\r\n) instead of expected UNIX line breaks (\n): sed -i"),

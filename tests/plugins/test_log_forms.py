@@ -73,6 +73,7 @@ def test_epochs_beside_steps_do_not_count(training: Training) -> None:
         "[d2.evaluation.evaluator]: Inference done {}/500. Dataloading: 0.1 s/iter. ETA=0:03:45\n",
         "Epoch(val)  [3][ {}/1250]    eta: 0:01:11  time: 0.06\n",
         "[>>>      ] {}/500, 11.2 task/s, elapsed: 1s, ETA: 44s\r",
+        "[Eval batch={}/320] Eval on eval data\n",
         "Progress on:eval {}.0it/90.0it rate:1.2it/s postfix:loss:9.5\n",
         "Validation DataLoader 0:  46%|##  | {}/157 [00:02<00:02, 37.48it/s]\r",
         "Test: [ {}/90]\tTime 0.1 (0.2)\tLoss 9.5e+00 (9.0e+00)\n",

@@ -208,6 +208,18 @@ CASES = [
         "(Learner pid=71, ip=10.3.0.7) ValueError: no such shape",
         "error in the program on Learner pid=71, ip=10.3.0.7 (ValueError: no such shape)",
     ),
+    (
+        "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: (1) killed by SIGKILL by OOM killer (3) SIGSEGV",
+        "a worker of Ray died",
+    ),
+    (
+        "[1]<stderr>:RuntimeError: ncclCommInitRank failed: unhandled cuda error",
+        "collective failed on rank 1",
+    ),
+    (
+        "ERROR 05-30 [pynccl.py:153] ncclCommInitRank failed with error: NCCL error: internal error",
+        "collective failed",
+    ),
     ("(Learner pid=71) [rank3]: KeyError: 0", "error in the program on rank 3 (KeyError: 0)"),
     ("slurmstepd: error: Job 77 exceeded memory limit (65 > 60), being killed", "host out of memory"),
     (

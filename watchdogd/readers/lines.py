@@ -13,7 +13,7 @@ _RANK = re.compile(
     r"\s*(?:"
     r"(?P<srun>\d{1,6}): "  # srun --label
     r"|\[(?P<torch>(?:rank|Rank |default)\d+)\]:? ?"  # torchrun --tee, PyTorch's own
-    r"|\[(?P<mpi>\d+,\d+)\]<std(?:out|err)>: ?"  # Open MPI --tag-output
+    r"|\[(?P<mpi>\d+(?:,[\w.:,-]+)?)\]<std(?:out|err)>: ?"  # Open MPI --tag-output, Horovod, SageMaker
     r"|\[(?P<node>[\w.-]+:\d+)\]:? "  # [node:rank]
     r"|\[(?P<pod>[a-z0-9-]+-\d+)\] "  # a pod's name
     r"|\((?P<ray>raylet|(?:\w+ )?pid=\d+)(?P<ip>, ip=[\d.]+)?\) "  # an actor of Ray, whose own may follow

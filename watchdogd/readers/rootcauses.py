@@ -5,6 +5,7 @@ from __future__ import annotations
 from watchdogd.readers.causekind import EXCEPTION, EXIT_OF, OF_A_TASK, kind
 
 ROOTS = (
+    kind("a worker of Ray died", 4, "worker exit type: ", "worker died or was killed while executing"),
     kind(
         "uncorrectable ECC error",
         0,

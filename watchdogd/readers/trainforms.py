@@ -102,6 +102,7 @@ FORMATS = (
     ),
     _format(EVALUATION, "Progress on:", r"Progress on:eval\S* ([\d.]+)([kMG]?)it/([\d.]+)([kMG]?)it", scaled),
     _format(EVALUATION, "Epoch(val)", r"Epoch\((?:val|test)\)\s+\[(\d+)\]\[\s*(\d+)/(\d+)\]", of_epoch),
+    _format(EVALUATION, "[Eval batch=", r"\[Eval batch=(\d+)/(\d+)\]"),
     _format(EVALUATION, "Inference done", r"Inference done (\d+)/(\d+)"),
     _format(EVALUATION, "task/s", r"\] (\d+)/(\d+), [\d.]+ task/s"),
     _format(EVALUATION, "Test: ", r"Test:\s+\[\s*(\d+)/(\d+)[ \]]"),
