@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
@@ -14,10 +15,14 @@ import pytest
 
 from tests.notify.values import letter
 from tests.waiting import wait_until
+from watchdogd import handin
+from watchdogd.engine import status
 from watchdogd.engine.assembly import assembled, outbox_of
 from watchdogd.engine.engine import Engine
 from watchdogd.engine.setup import Setup
+from watchdogd.errors import HistoryError
 from watchdogd.history.record import Record
+from watchdogd.history.store import Store
 from watchdogd.home import Home
 
 KILLED = """
@@ -76,3 +81,42 @@ def test_a_drop_in_folder_that_cannot_be_looked_at_ends_no_incident_and_runs_not
 def _round(engine: Engine) -> bool:
     engine.reload()
     return engine.round() is not None
+
+
+def test_a_history_that_can_be_read_only_later_brings_back_what_people_did_and_what_waits(
+    tmp_path: Path,
+) -> None:
+    home = Home(tmp_path / "home")
+    home.make()
+    disks = "".join(
+        f"[disks.{name}]\npath = '{tmp_path}/{name}'\nquota = 'statvfs'\n" for name in ("taken", "silent")
+    )
+    home.write(home.config, f'[daemon]\nconfirm = 1\ninterval = "1s"\n{disks}')
+    waiting = letter(99, now=time.time())
+    with assembled(home, Setup.load(home)) as parts:
+        engine = parts.engine
+        handin.hand_in(str(home.inbox), "silence", "silent", target="silent", seconds=3600)
+        wait_until(lambda: _round(engine) and len(status.open_incidents(engine.book)) == 2, 60, "both open")
+        [taken] = [each for each in status.open_incidents(engine.book) if each.target == "taken"]
+        handin.hand_in(str(home.inbox), "ack", "taken", id=taken.id)
+        parts.storage.record(Record(time.time(), book=engine.book, notifications=(waiting,)))
+        wait_until(lambda: _round(engine) and _state(engine, "taken") == "acknowledged", 60, "it is taken")
+    sent: list[str] = []
+    with ExitStack() as life:
+        with patch.object(Store, "past", side_effect=HistoryError("it is busy")):
+            parts = life.enter_context(assembled(home, Setup.load(home)))
+            engine = parts.engine
+            wait_until(lambda: _round(engine) and _state(engine, "taken") == "open", 60, "it is told anew")
+        engine.round(send=lambda each: sent.extend(one.key for one in each))
+        assert waiting.key in sent
+        assert _state(engine, "taken") == "acknowledged"
+        assert [each.target for each in engine.book.silences] == ["silent"]
+        stored = parts.storage._opened().incident(taken.id)
+        assert stored is not None
+        assert stored.state == "resolved"
+        assert stored.recovery.startswith("it goes on as incident ")
+
+
+def _state(engine: Engine, target: str) -> str:
+    found = [each.state for each in status.open_incidents(engine.book) if each.target == target]
+    return found[0] if found else ""

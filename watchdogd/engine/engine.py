@@ -122,6 +122,7 @@ class Engine:
         they are stored, before anything else is written.
         """
         now = self._clock()
+        resumed = () if self._dry else self._resume(now, send)
         papers = [] if self._dry else self._intake.take()
         self.troubles["inbox"] = self._intake.trouble
         forgotten, emptied = self._execution.forgotten()
@@ -133,7 +134,7 @@ class Engine:
             return None
         before = self.book
         try:
-            record = self._judge(observations, papers, emptied | memories, started, judged_at)
+            record = self._judge(observations, papers, emptied | memories, started, judged_at, resumed)
         except BaseException:  # nothing of it will be told: the next round judges anew
             self.book = before
             raise
@@ -142,6 +143,16 @@ class Engine:
             self.troubles["pulse"] = self._pulse.beat(self._scene(), judged_at)
         return Round(judged_at, observations, record.events, record.notifications)
 
+    def _resume(self, now: float, send: Send) -> tuple[Event, ...]:
+        """What was known before may be read only now: what waits since then goes out, and all goes on."""
+        past = self._storage.recovered()
+        if past is None:
+            return ()
+        self._execution.recall(past)
+        self.book, events = incidents.resumed(past.book, self.book, now)
+        send(past.waiting)
+        return events
+
     def _judge(
         self,
         observations: tuple[Observation, ...],
@@ -149,6 +160,7 @@ class Engine:
         memories: Mapping[str, str],
         started: Mapping[str, float],
         judged_at: float,
+        resumed: tuple[Event, ...],
     ) -> Record:
         """What the observations and papers come to: judged, acted upon, put into words."""
         self.book, events = incidents.advance(
@@ -160,7 +172,7 @@ class Engine:
             silent=self.setup.maintenance,
         )
         events = with_trends(
-            [self._with_log(event) for event in events], self.setup.checks, self._storage.series
+            [self._with_log(event) for event in (*resumed, *events)], self.setup.checks, self._storage.series
         )
         events += tuple(_touch_event(paper, judged_at) for paper in papers if paper.kind == "touch")
         events, deeds = self._acting.step(self._scene(), events, papers, judged_at)

@@ -211,6 +211,11 @@ class Execution:
 
     # ------------------------------------------------------------------ starting anew
 
+    def recall(self, past: Past) -> None:
+        """What was known before, read only now: what was started or remembered since counts."""
+        self._memories = {**past.memories, **self._memories}
+        self._started = {**past.started, **self._started}
+
     def forget(self, before: dict[str, Source], after: dict[str, Source]) -> None:
         """Drop-ins that are gone, or run otherwise now, count as new when they are seen again."""
         for name, at in self._started.items():

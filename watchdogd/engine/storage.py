@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from watchdogd.engine.patient import Patient, StuckError
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from watchdogd.notify.notification import Notification
 
 Value = TypeVar("Value")
+TRIES = 10
+"""Rounds in which what was known before is tried to be read from a history that answers."""
 CHORES = 120.0
 """Seconds that a backup or a thinning may take."""
 
@@ -48,6 +51,7 @@ class Storage:
         self._chores = Patient(str(home.path), deadline=CHORES)
         self._store: Store | None = None
         self._unread = ""
+        self._awaited = 0
 
     @property
     def troubles(self) -> tuple[str, ...]:
@@ -66,10 +70,30 @@ class Storage:
             return self._ask(Store.past)
         except HistoryError as error:
             self._unread = f"what was known before cannot be read: {error}"
+            self._awaited = TRIES
             return Past(book=Book(next_id=int(self._clock())))
 
+    def recovered(self) -> Past | None:
+        """What is known from before, once, where it could not be read at first and can be now.
+
+        Given up where the history answers again and again, but cannot tell that.
+        """
+        if not self._awaited:
+            return None
+        try:
+            past = self._ask(Store.past)
+        except HistoryError:
+            with suppress(HistoryError):
+                self._ask(Store.waiting)
+                self._awaited -= 1
+            return None
+        self._awaited = 0
+        return past
+
     def record(self, record: Record) -> None:
-        """Store one round."""
+        """Store one round; not while what was known before is still to be read: it would be overwritten."""
+        if self._awaited:
+            raise HistoryError(self._unread)
         self._ask(lambda store: store.record(record))
 
     def settle(self, outcomes: Sequence[Notification]) -> None:
