@@ -24,7 +24,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from watchdogd.checks import hetjob, presence, remains
+from watchdogd.checks import belonging, presence, remains
 from watchdogd.checks.absence import absence
 from watchdogd.checks.behind import QUEUE, nothing_behind, queue
 from watchdogd.checks.killswitch import kill_switch
@@ -117,10 +117,8 @@ def judge(
     trouble = _trouble(run, snapshot, past)
     if trouble:
         return past, [unknown(trouble)]
-    name = run.name if snapshot.backend == "process" else run.job_name
-    jobs = hetjob.living(job for job in snapshot.of(name) if not run.users or job.user in run.users)
-    ended = (end for end in snapshot.ended(name) if not run.users or end.user in run.users)
-    endings = hetjob.over(ended, jobs)
+    jobs = belonging.living(run, snapshot, past)
+    endings = belonging.over(run, snapshot, past, jobs)
     past = advance(
         past, jobs, endings, pressed, attempts=snapshot.attempts, looked_at=snapshot.taken_at, now=now
     )

@@ -199,6 +199,7 @@ def test_the_node_of_a_jobs_script() -> None:
 
 def test_exit_codes_of_scontrol() -> None:
     assert scontrol.exit_codes(SHOW) == {"24": (3, 0), "27": (0, 9)}
+    assert scontrol.states(SHOW) == {"24": "FAILED", "27": "COMPLETED"}
     assert scontrol.exit_codes("slurm_load_jobs error: Invalid job id specified\n") == {}
 
 

@@ -260,6 +260,25 @@ class TestDoubt:
         assert (complaint or f"it still knows job {job_id}") in seen.trouble
         assert seen.known == known
 
+    def test_an_answer_in_which_a_job_is_missing_is_not_believed(
+        self, slurm: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As a federation's squeue gives where one of its clusters is silent: exit 0, some jobs."""
+        submit(slurm, FOREVER, "--hold")
+        job_id = submit(slurm, FOREVER, "--hold")
+        known = look("tr11").known
+        part = tmp_path / "squeue"
+        part.write_text(f'#!/bin/sh\n{shutil.which("squeue")} "$@" | grep -av "^.{job_id}[^0-9]"\n')
+        part.chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+        seen = look("tr11", known=known)
+        assert seen.jobs is None
+        doubt = "squeue does not list all, which the controller does not confirm (it still knows job"
+        assert seen.trouble == f"{doubt} {job_id}, PENDING)"
+        assert seen.known == known
+        part.unlink()
+        assert look("tr11", known={**known, "999999": time.time()}).jobs  # the controller knows no such job
+
     def test_a_queue_that_is_really_empty_is_believed(self, slurm: Cluster) -> None:
         submit(slurm, FOREVER, "--hold")
         known = look("tr11").known

@@ -1,4 +1,5 @@
-"""The commands that a message gives to its reader, in the words of the batch system. `{id}`: the job's."""
+"""The commands that a message gives to its reader, in the words of the batch system. `{id}`: the
+job's, `{name}`: the run's job name."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ class Orders:
     estimate: str
     earlier: str
     look: str
+    rename: str
 
 
 SLURM = Orders(
@@ -25,6 +27,7 @@ SLURM = Orders(
     estimate="squeue --start --jobs={id}",
     earlier="sacct --duplicates -j {id}",
     look="scontrol show job {id}",
+    rename="scontrol update JobId={id} JobName={name}",
 )
 PBS = Orders(
     end="qdel {id}",
@@ -33,8 +36,11 @@ PBS = Orders(
     estimate="qstat -T {id}",
     earlier="qstat -x -f {id}",
     look="qstat -f {id}",
+    rename="qalter -N {name} {id}",
 )
-PROCESS = Orders(end="kill {id}", resume="kill -CONT {id}", hold="", estimate="", earlier="", look="")
+PROCESS = Orders(
+    end="kill {id}", resume="kill -CONT {id}", hold="", estimate="", earlier="", look="", rename=""
+)
 
 
 def of(backend: str) -> Orders:

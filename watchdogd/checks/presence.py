@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from watchdogd.checks.scene import by, jobs_are, on, reason_of, stuck
@@ -22,7 +23,17 @@ def main(scene: Scene, past: Past) -> Result:
         return _strange(scene)
     if scene.switch is not None:
         return _under_switch(scene, past, scene.switch)
+    if len(scene.renamed) == len(scene.jobs):
+        return _renamed(scene)
     return _running(scene, past) if scene.running else _waiting(scene)
+
+
+def _renamed(scene: Scene) -> Result:
+    """It lives, but no other check finds it by its name."""
+    job = scene.renamed[0]
+    line = f"job {job.id} was renamed to '{job.name}': it lives, but its log, GPUs and memory are not judged"
+    mend = f"job_name = {json.dumps(job.name)} under [runs.{scene.run.name}]"
+    return warning(line, details=f"{mend}, or: {scene.order('rename', job)}")
 
 
 def _strange(scene: Scene) -> Result:

@@ -65,6 +65,11 @@ class Scene:
         return tuple(job for job in self.jobs if job.waiting)
 
     @property
+    def renamed(self) -> tuple[Job, ...]:
+        """The jobs that bore the run's name, and bear another one now."""
+        return tuple(job for job in self.jobs if job.name != self.run.job_name and not self.process)
+
+    @property
     def idle(self) -> dict[str, int]:
         """How many of the jobs that have nodes do nothing there, by why; what does not occur is left out."""
         kinds = {"starting": STARTING_STATES, "suspended": PAUSED_STATES, "ending": ENDING_STATES}
@@ -109,7 +114,8 @@ class Scene:
     def order(self, what: str, job: Job) -> str:
         """A command about a job, of the batch system's Orders."""
         line: str = getattr(orders.of(self.snapshot.backend), what)
-        return line.format(id=job.id if self.process else handle(job))
+        number = job.id if self.process else handle(job)
+        return line.format(id=number, name=shlex.quote(self.run.job_name))
 
 
 def reason_of(job: Job) -> reasons.Reason:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 _EXIT = re.compile(r"^JobId=(\d+) .*?^ +Requeue=\d+ [^\n]*?ExitCode=(\d+):(\d+)", re.MULTILINE | re.DOTALL)
+_STATE = re.compile(r"^JobId=(\d+) .*?^ +JobState=([A-Z_]+)", re.MULTILINE | re.DOTALL)
 _STDOUT = re.compile(r"^ +StdOut=(.*)$", re.MULTILINE)
 _HOST = re.compile(r"^ +BatchHost=(\S+)", re.MULTILINE)
 _PRIVATE = re.compile(r"^PrivateData\s*=\s*(\S+)", re.MULTILINE)
@@ -13,6 +14,11 @@ _PRIVATE = re.compile(r"^PrivateData\s*=\s*(\S+)", re.MULTILINE)
 def exit_codes(text: str) -> dict[str, tuple[int, int]]:
     """Raw id → (exit code, signal) of `scontrol show job ID`; an array's id shows all its tasks."""
     return {raw_id: (int(code), int(number)) for raw_id, code, number in _EXIT.findall(text)}
+
+
+def states(text: str) -> dict[str, str]:
+    """Raw id → state of `scontrol show job ID`, for which as much holds."""
+    return dict(_STATE.findall(text))
 
 
 def unknown_job(complaint: str) -> bool:

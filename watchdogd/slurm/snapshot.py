@@ -27,6 +27,7 @@ LOOKBACK = 2 * 86400.0
 FORGET = 1800.0
 """For so long a job whose end nobody can tell is asked after, in seconds."""
 _EXIT_CODES_A_LOOK = 4
+_DOUBTED_A_LOOK = 3
 _CLOCK_SLACK = 60.0
 _NEVER = float("inf")
 _ROUNDED = 1.0
@@ -70,10 +71,8 @@ class _Look:
         absent = self.wanted - {job.name for job in living if not job.own}
         endings, attempts, endings_trouble = self._endings(over, living, vanished, absent)
         ended = {ending.raw_id for ending in endings if ending.ended_at}
-        if not listed and self.known and not ended & self.known.keys():
-            doubt = self._doubt()
-            if doubt:
-                return self._silent(doubt)
+        if doubt := self._doubt(vanished.keys() - ended, empty=not listed):
+            return self._silent(doubt)
         return Snapshot(
             self.now,
             jobs=living,
@@ -193,17 +192,23 @@ class _Look:
             if found:
                 known[ending.raw_id] = dataclasses.replace(ending, exit_code=found[0], signal=found[1])
 
-    def _doubt(self) -> str:
-        """Why a queue that is suddenly empty is not believed; empty where the controller confirms it.
+    def _doubt(self, gone: Collection[str], *, empty: bool) -> str:
+        """Why a queue is not believed in which jobs are suddenly missing, or all; empty where the controller
+        confirms it.
 
-        A busy controller's squeue can time out with exit 0 and no output.
+        A busy controller's squeue can time out with exit 0 and no output, one of several clusters be silent.
         """
-        raw_id = max(self.known, key=lambda key: (self.known[key], key))
-        answer = self._ask(("scontrol", "show", "job", raw_id))
-        if not answer.silent and scontrol.unknown_job(answer.errors + answer.output):
-            return ""
-        reason = f"it still knows job {raw_id}" if answer.ok else f"scontrol: {answer.complaint()}"
-        return f"squeue suddenly listed nothing, which the controller does not confirm ({reason})"
+        lists = "suddenly listed nothing" if empty else "does not list all"
+        for raw_id in sorted(gone, key=lambda each: (self.known[each], each))[: -_DOUBTED_A_LOOK - 1 : -1]:
+            answer = self._ask(("scontrol", "show", "job", raw_id))
+            if raw_id in (states := scontrol.states(answer.output)):
+                reason = f"it still knows job {raw_id}, {states[raw_id]}"
+            elif not empty or scontrol.unknown_job(answer.errors + answer.output):
+                continue
+            else:
+                reason = f"scontrol: {answer.complaint()}"
+            return f"squeue {lists}, which the controller does not confirm ({reason})"
+        return ""
 
     def _hidden(self, listed: tuple[Job, ...]) -> frozenset[str]:
         """Users whose jobs the site does not show us; never ourselves, nor one whose jobs we see."""
