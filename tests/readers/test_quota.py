@@ -398,3 +398,89 @@ def test_a_wrapper_that_prints_what_a_known_tool_does_needs_no_pattern() -> None
     assert (blocks.of, blocks.hard) == ("quota of project 9", 3 << 40)
     dated = tool.read('{"used_bytes": 1, "updated_at": "2026-11-28T03:00:00+01:00"}', None, "q", 0.0)
     assert dated[0].at == 1795831200.0
+
+
+def test_verbose_lfs_quota_of_lustre_that_names_its_targets_without_uuid() -> None:
+    text = """Disk quotas for usr carol (uid 40711):
+      Filesystem    used   quota   limit   grace   files   quota   limit   grace
+/mnt/ark/scratch  109.5G    200G    220G       -     786  900000 1000000       -
+    ark-MDT0000  1.797M       -      0k       -     286       -     286       -
+    ark-OST000a  101.6M*      -  101.6M       -       -       -       -       -
+quotactl ost3 failed.
+Total allocated inode limit: 286, total allocated block limit: 101.6M
+    uid 40711 is using default block quota setting
+          (Disk usage is at 50%, 109.5 GiB of 220 GiB, Inode usage is at 1%)
+Some errors happened when getting quota info. Some devices may be not working or deactivated.
+"""
+    (row,) = table.read_rows(text)
+    assert (row.filesystem, row.limits[0].hard, row.limits[1].hard) == ("/mnt/ark/scratch", 220 << 30, 1e6)
+
+
+def test_a_wrapper_that_prints_what_two_tools_do() -> None:
+    text = """==== HOME ====
+Disk quotas for usr carol (uid 40711):
+     Filesystem    used   quota   limit   grace   files   quota   limit   grace
+     /home/six   48.2G      0k     50G       -  921718       0 1048576       -
+uid 40711 is using default file quota setting
+
+==== SCRATCH ====
+Quota information for storage pool Default (ID: 1):
+
+      user/group     ||           size          ||    chunk files
+     name     |  id  ||    used    |    hard    ||  used   |  hard
+--------------|------||------------|------------||---------|---------
+         carol| 40711||    4.50 TiB|    5.00 TiB||   687792|unlimited
+"""
+    found = tool.read(text, None, "disk-quota", 0.0)
+    assert [(each.of, each.hard) for each in found] == [
+        ("quota of user carol", 50 << 30),
+        ("quota of user carol", 1048576.0),
+        ("quota of carol", 5 << 40),
+        ("quota of carol", None),
+    ]
+
+
+def test_quotas_of_one_user_on_two_file_systems_are_told_apart() -> None:
+    report = (
+        "Disk quotas for user carol (uid 7):\n Filesystem blocks quota limit grace files quota limit grace\n"
+    )
+    text = report + " /home 1G 2G 3G - 5 0 0 -\n" + report + " /data 4G 5G 6G - 5 0 0 -\n"
+    found = tool.read(text, None, "myquota", 0.0)
+    assert [each.of for each in found if each.kind == BYTES] == [
+        "quota of user carol on /home",
+        "quota of user carol on /data",
+    ]
+
+
+def test_mmlsquota_with_short_column_names() -> None:
+    text = """                        Block Limits         |     File Limits
+Filesystem Fileset type   KB quota  limit doubt grace | files quota limit doubt grace
+gpfs2      set4   USR  4104 10240 153600     8  none |     1  1000  5000     0  none
+"""
+    blocks, files = tool.read(text, None, "quota-report", 0.0)
+    assert (blocks.used, blocks.soft, blocks.hard) == (4112 * KIB, 10240 * KIB, 153600 * KIB)
+    assert (files.used, files.hard) == (1.0, 5000.0)
+
+
+def test_zfs_btrfs_and_cephfs_by_their_own_tools() -> None:
+    userspace = """TYPE        NAME    USED  QUOTA  OBJUSED  OBJQUOTA
+POSIX User  carol   95G   100G      2K        4K
+POSIX Group six     1.5G  none        -         -
+"""
+    carol, files, six = tool.read(userspace, None, "zfs", 0.0)
+    assert (carol.of, carol.used, carol.hard) == ("quota of user carol", 95 << 30, 100 << 30)
+    assert (files.kind, files.used, files.hard) == (INODES, 2048.0, 4096.0)
+    assert (six.of, six.used, six.hard) == ("quota of group six", 1.5 * (1 << 30), None)
+    properties = "NAME      PROPERTY  VALUE  SOURCE\ntank/home  used  102005473280  -\ntank/home  quota  107374182400  local\n"
+    (dataset,) = tool.read(properties, None, "zfs", 0.0)
+    assert (dataset.of, dataset.used, dataset.hard) == ("quota of tank/home", 102005473280.0, 107374182400.0)
+    qgroups = """qgroupid         rfer         excl     max_rfer     max_excl parent
+--------         ----         ----     --------     -------- ------
+0/5          16.00KiB     16.00KiB         none         none ---
+0/257        95.00GiB     90.00GiB    100.00GiB         none ---
+"""
+    (qgroup,) = tool.read(qgroups, None, "btrfs", 0.0)
+    assert (qgroup.of, qgroup.used, qgroup.hard) == ("quota of qgroup 0/257", 95 << 30, 100 << 30)
+    attributes = '# file: mnt/cephfs/six\nceph.quota.max_bytes="1000000"\nceph.dir.rbytes="990000"\n'
+    (directory,) = tool.read("getfattr: Removing leading '/'\n" + attributes, None, "getfattr", 0.0)
+    assert (directory.of, directory.used, directory.hard) == ("quota of /mnt/cephfs/six", 990000.0, 1e6)

@@ -12,11 +12,17 @@ from watchdogd.readers.quota.firstline import first_line
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
 from watchdogd.readers.quota.size import amount, limit
 
+_HEADER = re.compile(r"user/group\s+\|\||name,id,size,hard,files,hard")
 _POOL = re.compile(r"storage pool (.+?) \(ID: *(\d+)\)", re.IGNORECASE)
 
 
+def fits(text: str) -> bool:
+    """Whether a table of `beegfs-ctl --getquota`, or its CSV, is there."""
+    return bool(_HEADER.search(text))
+
+
 def read_quotas(text: str, owner: str) -> list[Limit]:
-    """The limits of every storage pool. `owner` is `user` or `group`.
+    """The limits of every storage pool. `owner` is `user` or `group`, or empty where that is not known.
 
     UnreadableError where no row is found.
     """
@@ -28,7 +34,8 @@ def read_quotas(text: str, owner: str) -> list[Limit]:
         cells = _cells(line)
         if cells and cells[1].isdigit():
             name, _, size, hard, files, files_hard = cells
-            found += _pair(f"quota of {owner} {name}{pool}", (size, hard), (files, files_hard))
+            whose = f"{owner} {name}".strip()
+            found += _pair(f"quota of {whose}{pool}", (size, hard), (files, files_hard))
     if not found:
         raise UnreadableError(f"no answer of beegfs-ctl: '{first_line(text)}'")
     return found

@@ -25,7 +25,7 @@ def read_quotas(text: str, filesystem: str = "", fileset: str = "") -> list[Limi
     UnreadableError with the offending line where neither form is found.
     """
     rows = list(_machine(text) if ":HEADER:" in text else _table(text))
-    if not rows and "HEADER" not in text and "Block Limits" not in text and "in_doubt" not in text:
+    if not rows and "HEADER" not in text and "Block Limits" not in text and "doubt" not in text:
         raise UnreadableError(f"no answer of mmlsquota: '{first_line(text)}'")
     names = {limit.path for limit, _ in rows}
     wanted = filesystem if filesystem in names or len(names) > 1 else ""
@@ -80,7 +80,7 @@ def _table(text: str) -> Iterator[tuple[Limit, str]]:
         kind = next((word for word in words if word in _TYPES), "")
         if heading:
             name = heading[1]
-        elif "in_doubt" in words and "type" in words:
+        elif "type" in words and ("in_doubt" in words or "doubt" in words):
             bare = _UNITS.get(words[words.index("type") + 1].upper(), 1024.0)
         elif kind and len(words) - words.index(kind) >= 6:
             before, cells = words[: words.index(kind)], words[words.index(kind) + 1 :]

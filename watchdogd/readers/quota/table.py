@@ -30,6 +30,12 @@ _OWNER = re.compile(
 )
 _WORDS = {"usr": "user", "grp": "group", "prj": "project"}
 _NUMBER = re.compile(r"\[?[\d.,]+[KMGTPE]?\]?\*?", re.IGNORECASE)
+_TARGET = re.compile(r".*-(?:MDT|OST)[0-9a-f]{4}(?:_UUID)?|.*_UUID")
+_NOTE = re.compile(
+    r"\(.*\)|[ugp]id \S+ is using default .*|Total allocated .*|Some errors happened .*|quotactl .* failed.*"
+    r"|.*\|\|.*"
+)
+"""Lines that tools print between the rows; with bars, those of another tool."""
 _KIB = 1024.0
 _OVER = frozenset({"none", "expired"})
 
@@ -57,12 +63,12 @@ def read_rows(text: str, *, now: float | None = None) -> list[Row]:
             owner, path, pool = f"{_WORDS.get(match[1], match[1])} {match[2]}", "", ""
         elif words[:1] == ["Pool:"] and len(words) > 1:
             pool = f" in pool {words[1].rpartition('.')[2]}"
-        elif not owner or not words or words[0] == "Filesystem":
+        elif not owner or not words or words[0] == "Filesystem" or _NOTE.fullmatch(line.strip()):
             continue
         elif len(words) == 1 and not path:
             path = words[0]
         elif row := _row(words, path, owner + pool, now):
-            rows += [] if row.filesystem.endswith("_UUID") else [row]
+            rows += [] if _TARGET.fullmatch(row.filesystem) else [row]
             path = ""
         elif line[0] in " \t/" and len(words) > 2:
             raise UnreadableError(f"a quota line cannot be read: '{line.strip()}'")

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.errors import UnreadableError
-from watchdogd.readers.quota import gpfs, report, table
+from watchdogd.readers.quota import beegfs, gpfs, report, table, volume
 from watchdogd.readers.quota.firstline import first_line
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
 from watchdogd.readers.quota.size import amount, limit
@@ -21,22 +21,29 @@ if TYPE_CHECKING:
 KEYS = ("used_bytes", "limit_bytes", "used_inodes", "limit_inodes")
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _OPENING = re.compile(r"^\s*[\[{]", re.MULTILINE)
-_GPFS = re.compile(r":HEADER:|in_doubt")
+_GPFS = re.compile(r":HEADER:|\bgrace\b.*\|.*\bdoubt\b|in_doubt")
 
 
 def read(text: str, pattern: str | None, name: str, now: float) -> list[Limit]:
-    """The limits that the tool called `name` printed: by `pattern`, else as JSON, else as quota(1), repquota,
-    `lfs quota` or mmlsquota print, since sites wrap those. UnreadableError with the offending line.
+    """The limits that the tool called `name` printed: by `pattern`, else as quota(1), repquota, `lfs quota`,
+    mmlsquota, beegfs-ctl, zfs, btrfs or getfattr print, since sites wrap those, several of them one after the
+    other; else as JSON. UnreadableError with the offending line.
     """
     text = _COLOUR.sub("", text)
     return _told_apart(_limits(text, pattern, name, now))
 
 
 def _told_apart(found: list[Limit]) -> list[Limit]:
-    """Several limits without names of their own are numbered: each has a history of its own."""
+    """Several limits of one name are told apart by paths, else numbered: each has a history of its own."""
     seen = Counter[tuple[str, str]]()
     numbered = []
+    places = {(each.kind, each.of): set[str]() for each in found}
     for each in found:
+        places[each.kind, each.of].add(each.path)
+    for each in found:
+        if each.path and len(places[each.kind, each.of]) > 1:
+            numbered.append(replace(each, of=f"{each.of} on {each.path}"))
+            continue
         seen[each.kind, each.of] += 1
         count = seen[each.kind, each.of]
         numbered.append(replace(each, of=f"{each.of}, number {count}") if count > 1 else each)
@@ -46,11 +53,21 @@ def _told_apart(found: list[Limit]) -> list[Limit]:
 def _limits(text: str, pattern: str | None, name: str, now: float) -> list[Limit]:
     if pattern:
         return read_text(text, pattern, name)
+    found: list[Limit] = []
+    known = True
     if report.fits(text):
-        return report.read(text, now=now)
-    if "Disk quotas for" in text and not _GPFS.search(text):
-        return [each for row in table.read_rows(text, now=now) for each in row.limits]
-    return gpfs.read_quotas(text) if _GPFS.search(text) else read_json(text, name)
+        found += report.read(text, now=now)
+    elif _GPFS.search(text):
+        found += gpfs.read_quotas(text)
+    elif "Disk quotas for" in text:
+        found += [each for row in table.read_rows(text, now=now) for each in row.limits]
+    else:
+        known = False
+    if beegfs.fits(text):
+        found += beegfs.read_quotas(text, "")
+    if volume.fits(text):
+        found += volume.read(text)
+    return found if found or known else read_json(text, name)
 
 
 def read_json(text: str, name: str) -> list[Limit]:
@@ -63,7 +80,10 @@ def read_json(text: str, name: str) -> list[Limit]:
         rows += answer if isinstance(answer, list) else [answer]
     found = [one for row in rows if isinstance(row, dict) for one in _of_row(row, name)]
     if not is_json:
-        raise UnreadableError(f"{name} printed no JSON, and there is no pattern: '{first_line(text)}'")
+        line = first_line(text)
+        raise UnreadableError(
+            f"{name} printed no JSON and no form that is known: '{line}'; write a pattern for it"
+        )
     if not found:
         raise UnreadableError(f"{name} printed none of {', '.join(KEYS)}: '{text.strip()[:200]}'")
     return found
