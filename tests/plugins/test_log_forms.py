@@ -58,13 +58,34 @@ def test_epochs_that_take_long_are_no_hang_and_one_without_end_is(
     assert "epoch 5 does not" in training.look()[""].summary
 
 
-def test_epochs_beside_steps_do_not_count(training: Training) -> None:
+def test_beside_steps_an_epoch_that_stands_hides_no_hang(training: Training) -> None:
     for minute in range(1, 6):
         training.now += MINUTE
         training.write(f"step {minute}, loss 2.5\n")
         training.state()
-    assert grow(training, "still in epoch {}\n")[-1] is Status.CRITICAL
+    assert grow(training, "still in epoch 3, {} min\n")[-1] is Status.CRITICAL
     assert "step 5 does not" in training.look()[""].summary
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "Loading checkpoint shards: 100%|##| 3/3 [00:12<00:00,  4.1s/it]\n",
+        "Fetching 12 files:   8%|# | 1/12 [00:10<01:50, 10.1s/it]\n",
+        "micro batch 4, sequence 2048\n",
+        "model.safetensors:  12%|# | 615M/4.98G [00:10<01:12, 60.1MB/s]\n",
+    ],
+)
+def test_what_is_counted_at_the_start_is_no_progress_that_ends(training: Training, start: str) -> None:
+    training.write(start)
+    assert set(grow(training, "shard {} of the corpus is seen\n", 60)) == {Status.OK}
+
+
+def test_a_download_that_begins_again_and_again_hides_no_hang(training: Training) -> None:
+    training.iterate(1, 5)
+    for _ in range(12):
+        state = grow(training, "Downloading shards:   {0}%|# | {0}/90 [00:10<01:50, 10.1s/it]\r", 3)[-1]
+    assert state is Status.CRITICAL
 
 
 @pytest.mark.parametrize(

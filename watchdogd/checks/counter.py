@@ -13,8 +13,8 @@ Counter = dict[str, list[float]]
 """Of each series: [present number, record, falls since the record, mark of the last report, last step up]."""
 
 
-def advance(counter: Counter, report: Report) -> bool:
-    """Take one report in; True where it is progress.
+def advance(counter: Counter, report: Report, *, strict: bool = False) -> bool:
+    """Take one report in; True where it is progress. `strict`: it begins anew only where it was full.
 
     A number that falls is a new start (progress too) where it begins anew near 0, as an epoch or a bar does,
     or for the first time since the last record: a resume starts at the last checkpoint. What falls again
@@ -35,8 +35,9 @@ def advance(counter: Counter, report: Report) -> bool:
         return True
     if report.number == present:
         return report.mark != mark
-    anew = _anew(report, present, record, step=before[0] if before else 0)
-    if not anew and falls:
+    anew = _full(report, present, step=before[0] if before else 0)
+    anew = anew or (not strict and report.number <= max(_EPOCH_START, _EPOCH_SHARE * record) < record)
+    if not anew and (falls or strict):
         return False
     series[0], series[2] = report.number, falls if anew else falls + 1
     return True
@@ -50,7 +51,6 @@ def begin_epoch(counter: Counter, epoch: float) -> None:
             series[0] = -1.0
 
 
-def _anew(report: Report, present: float, record: float, step: float) -> bool:
-    """Whether it begins again, as an epoch does, or a bar that was full: one more step had no room in it."""
-    full = report.total is not None and present + step >= report.total
-    return full or report.number <= max(_EPOCH_START, _EPOCH_SHARE * record) < record
+def _full(report: Report, present: float, step: float) -> bool:
+    """Whether it begins again after it was full: one more step had no room in it."""
+    return report.total is not None and present + step >= report.total

@@ -2,8 +2,8 @@
 
 `memory` is the check's own. In it: `files` (how far each was read), `skew` (how far the file system's clock
 is off), `tail` (the last lines), `counter` (see `counter`), what `numbers` and `wanted` keep, `cause`, `grew`
-(when an evaluation last told a batch, or a line that does not end last grew without a number, and not by dots
-alone), `drawn` (what such a line last showed, by file), `ranks` (see `stopped`), `addresses` (hosts by
+(when other work last told how far it is, or a line that does not end last grew without a number, and not by
+dots alone), `drawn` (what such a line last showed, by file), `ranks` (see `stopped`), `addresses` (hosts by
 network address, as NCCL tells them), `beat` (the Guard's last one), `stray` (the one that an earlier job
 left), `outlived` (phases and causes that a beat came after), `asked` (why the Guard asks to save, and since
 when), and whose job it all speaks of.
@@ -170,7 +170,8 @@ def _goes_on(new: bytes, drawn: dict[str, str], key: str) -> bool:
     """Whether a line grew that neither ended nor told a number, by more than dots or a spinner: percents, a
     bar. `drawn` keeps the last state of such a line by the file's key."""
     lines = read_lines(new)[0] if new and b"\n" not in new else []
-    if any(found and not found.coarse for found in (trainlog.progress(each.text) for each in lines)):
+    told = (trainlog.progress(each.text) for each in lines)
+    if any(found and found.series != "epoch" for found in told):  # an epoch's line may go on with its work
         return False
     said = [text[:SHOWN_AT_MOST] for each in lines if (text := spinner.without(each.text))]
     before = drawn.get(key, "") if spinner.redraws(new) else ""
@@ -215,14 +216,17 @@ def _take_lines(lines: list[Line], wishes: Wanted, memory: dict[str, Any], at: f
 
 
 def _of_training(report: Report | None, memory: dict[str, Any], at: float) -> Report | None:
-    """The report, where it tells how far the training is: batches of an evaluation are work (`grew`) alone,
-    and a coarse number counts as long as no other is told."""
-    if report and report.series == trainforms.EVALUATION:
-        if advance(memory["counter"], report):
-            memory["grew"] = at
+    """The report, where it is the training's number: other work, and a coarse number beside a finer one, only
+    show that the run gets on (`grew`)."""
+    if report is None:
         return None
-    finer = not memory.get("report", {}).get("coarse", True)
-    return None if report and report.coarse and finer else report
+    other = report.series == trainforms.WORK
+    if not other and not (report.coarse and not memory.get("report", {}).get("coarse", True)):
+        return report
+    own = report._replace(series=f"{report.series} of {report.total}", coarse=False) if other else report
+    if advance(memory["counter"], own, strict=other):
+        memory["grew"] = at
+    return None
 
 
 def _note_cause(lines: list[Line], memory: dict[str, Any], at: float) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from watchdogd.checks import checkpoint
 from watchdogd.readers import causes, logtail, trainlog
 from watchdogd.readers.lines import Line, read_lines
-from watchdogd.readers.trainforms import EVALUATION
+from watchdogd.readers.trainforms import WORK
 from watchdogd.units import format_duration
 
 SLACK = 60.0
@@ -87,7 +87,7 @@ def _last_words(lines: list[Line]) -> tuple[str, str]:
     last, report, coarse = 0, "", True
     for index, line in enumerate(lines):
         found = trainlog.progress(trainlog.latest(line))
-        if found and found.series != EVALUATION and coarse >= found.coarse:
+        if found and found.series != WORK and coarse >= found.coarse:
             last, report, coarse = index, trainlog.words(found.series, found.number), found.coarse
     cause = causes.root(causes.find(lines[last:]))
     return (cause.sentence if cause else ""), report

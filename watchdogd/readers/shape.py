@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from watchdogd.readers import measures, trainlog
-from watchdogd.readers.trainforms import EVALUATION
+from watchdogd.readers.trainforms import WORK
 
 if TYPE_CHECKING:
     from watchdogd.readers.trainlog import Report, Spot, Vocabulary
@@ -39,6 +39,6 @@ def shape_of(text: str, known: Vocabulary = trainlog.ANYTHING) -> Shape:
         if len(_shapes) >= KEPT:
             _shapes.clear()
         spot = trainlog.spot_of(text, known)
-        evaluated = spot is not None and spot.form.series == EVALUATION
+        evaluated = spot is not None and spot.form.series == WORK
         found = _shapes[key] = Shape(spot, None if evaluated else measures.loss_spot(text))
     return found

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 EPOCH = 1e9
 """What an epoch counts where the number of its batches is not told."""
-EVALUATION = "evaluation"
-"""The series of batches that are evaluated: work, and no progress of the training."""
+WORK = "work"
+"""The series of what is no progress of the training: batches that are evaluated, files that are loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +100,13 @@ FORMATS = (
         scaled,
         rounded=True,
     ),
-    _format(EVALUATION, "Progress on:", r"Progress on:eval\S* ([\d.]+)([kMG]?)it/([\d.]+)([kMG]?)it", scaled),
-    _format(EVALUATION, "Epoch(val)", r"Epoch\((?:val|test)\)\s+\[(\d+)\]\[\s*(\d+)/(\d+)\]", of_epoch),
-    _format(EVALUATION, "[Eval batch=", r"\[Eval batch=(\d+)/(\d+)\]"),
-    _format(EVALUATION, "Inference done", r"Inference done (\d+)/(\d+)"),
-    _format(EVALUATION, "task/s", r"\] (\d+)/(\d+), [\d.]+ task/s"),
-    _format(EVALUATION, "Test: ", r"Test:\s+\[\s*(\d+)/(\d+)[ \]]"),
-    _format(EVALUATION, " subset ", r" subset +(\d+) / (\d+) loss"),
+    _format(WORK, "Progress on:", r"Progress on:eval\S* ([\d.]+)([kMG]?)it/([\d.]+)([kMG]?)it", scaled),
+    _format(WORK, "Epoch(val)", r"Epoch\((?:val|test)\)\s+\[(\d+)\]\[\s*(\d+)/(\d+)\]", of_epoch),
+    _format(WORK, "[Eval batch=", r"\[Eval batch=(\d+)/(\d+)\]"),
+    _format(WORK, "Inference done", r"Inference done (\d+)/(\d+)"),
+    _format(WORK, "task/s", r"\] (\d+)/(\d+), [\d.]+ task/s"),
+    _format(WORK, "Test: ", r"Test:\s+\[\s*(\d+)/(\d+)[ \]]"),
+    _format(WORK, " subset ", r" subset +(\d+) / (\d+) loss"),
     _format("batch", "━", rf"Epoch (\d+)(?:/\d+)?\s{_RICH_EPOCH}(?<![\d.:])(\d+)/(\d+) ", of_epoch),
     _format("batch", "Epoch(train)", r"Epoch\(train\)\s+\[(\d+)\]\[\s*(\d+)/(\d+)\]", of_epoch),
     _format("iter", "Iter(train)", r"Iter\(train\)\s+\[\s*(\d+)/(\d+)\]"),

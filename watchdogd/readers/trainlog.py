@@ -21,6 +21,7 @@ from watchdogd.readers.trainforms import (
     EPOCH,
     EPOCH_NAMED,
     FORMATS,
+    WORK,
     Format,
     of_epoch,
     plain,
@@ -69,10 +70,24 @@ _PLURAL = re.compile(
 """Words that are counts only where a loss stands beside: else they tell how many there will be."""
 _RATE_OF = re.compile(r"(?:\b(?:ms|s|secs?|seconds?|time|tokens?|samples?)/|\bper[ _]|\bfps )$")
 """What stands before `batch 35.33` where that is no count: `ms/batch`, `s/step`, `per step`, `fps step`."""
+_BYTES_BAR = re.compile(
+    r"(?<![\d.])(\d+(?:\.\d+)?)([kMGT]?)B?/(\d+(?:\.\d+)?)([kMGT]?)B? "
+    r"\[\d+:\d\d(?::\d\d)?<[^\]\r]{0,40}B/s"
+)
+_EVALUATES = re.compile(r"\b(?:eval\w*|valid\w*|val|test(?:ing)?|inference|predict\w*)\b[^/.]*$")
+_PREPARES = re.compile(
+    r"\b(?:load(?:ing)?|download\w*|fetch\w*|map|filter|sanity|tokeniz\w*|extract\w*|upload\w*|saving"
+    r"|resolving|scanning|caching|preprocess\w*)\b[^/.]*$"
+)
+_NAMED_WITHIN = 60
+"""Characters before a count in which stands what is counted."""
 _IN_EPOCH = re.compile(EPOCH_NAMED)
 _BARS = Format(_BAR_SERIES, "", _BAR, plain)
 _SCALED_BARS = Format("scaled bar", "", _SCALED_BAR, scaled, rounded=True)
 _ENDLESS_BARS = Format("iteration of a bar", "", _ENDLESS_BAR, plain)
+_BYTES = Format(WORK, "", _BYTES_BAR, scaled)
+_WORK_BARS = Format(WORK, "", _BAR, plain)
+_WORK_COUNTERS = Format(WORK, "", _ANY, plain)
 _COUNTERS = Format("step", "", _ANY, plain)
 _PLURALS = Format("step", "", _PLURAL, plain)
 _NO_PROGRESS = (
@@ -119,10 +134,11 @@ def vocabulary(text: str, low: str) -> Vocabulary:
 
 
 class Spot(NamedTuple):
-    """Where a line says how far the training is: in which form, and where that begins."""
+    """Where a line says how far the training is: in which form, where it begins, and whether it is coarse."""
 
     form: Format
     start: int
+    coarse: bool = False
 
 
 def progress(text: str, known: Vocabulary = ANYTHING) -> Report | None:
@@ -137,11 +153,15 @@ def spot_of(text: str, known: Vocabulary = ANYTHING) -> Spot | None:
         if form.needle in text and (match := form.pattern.search(text)):
             return Spot(form, match.start())
     bar = "<" in text or " [=" in text or " [>" in text or " [." in text or "s/step" in text or "━" in text
-    for form, possible in ((_BARS, bar), (_SCALED_BARS, "<" in text), (_ENDLESS_BARS, " [" in text)):
+    low = text.lower()
+    bars = ((_BYTES, "b/s" in low), (_BARS, bar), (_SCALED_BARS, "<" in text), (_ENDLESS_BARS, " [" in text))
+    for form, possible in bars:
         states = list(form.pattern.finditer(text)) if possible else []
         if states:
-            return Spot(form, states[-1].start())
-    low = text.lower()
+            start = states[-1].start()
+            named = low[max(start - _NAMED_WITHIN, 0) : start]
+            other = form is _BARS and (_EVALUATES.search(named) or _PREPARES.search(named))
+            return Spot(_WORK_BARS if other else form, start)
     return _any_counter(low, known) or _coarse(low, known)
 
 
@@ -155,31 +175,37 @@ def reported(text: str, spot: Spot) -> Report:
     """What a line says at a spot that was found in it, or in another one of its shape."""
     form = spot.form
     counted = form is _COUNTERS or form is _PLURALS
-    match = form.pattern.match(text.lower() if counted or form.coarse else text, spot.start)
+    lower = counted or form is _WORK_COUNTERS or form.coarse
+    match = form.pattern.match(text.lower() if lower else text, spot.start)
     assert match is not None
     number, total = form.read(match)
     if counted and (epoch := epoch_of(text)) is not None:
-        return Report(f"{form.series}{_OF_EACH_EPOCH}", epoch * EPOCH + number)
+        return Report(f"{form.series}{_OF_EACH_EPOCH}", epoch * EPOCH + number, coarse=spot.coarse)
     if form is _BARS:
         return Report(f"{_BAR_SERIES}{match[2]}", number, total)
     mark = float(crc32(text[spot.start :].encode())) if form.rounded else 0.0
     endless = form.read is of_epoch and not match[3]
     series = f"{form.series}{_OF_EACH_EPOCH}" if endless else form.series
-    return Report(series, number, total, mark, form.coarse)
+    return Report(series, number, total, mark, form.coarse or spot.coarse)
 
 
 def _any_counter(text: str, known: Vocabulary) -> Spot | None:
     """`step 12`, `iter: 7/90`, `batch=3`: what a training that somebody wrote himself says.
 
-    Words such as `load` or `valid` make no difference where the line tells the training's loss.
+    Words such as `load` make no difference where the line tells the training's loss. Without one it may be a
+    step of something else.
     """
     told = measures.loss_spot(text) is not None
+    found = _ANY.finditer(text) if known.counters else ()
+    start = next((each.start() for each in found if _counts(text, each)), None)
+    if start is not None and _EVALUATES.search(text[max(start - _NAMED_WITHIN, 0) : start]):
+        return Spot(_WORK_COUNTERS, start)
     if not told and any(map(text.__contains__, known.no_progress)):
         return None
-    found = _ANY.finditer(text) if known.counters else ()
-    spot = next((Spot(_COUNTERS, each.start()) for each in found if _counts(text, each)), None)
-    plural = _PLURAL.search(text) if told and not spot else None
-    return Spot(_PLURALS, plural.start()) if plural else spot
+    if start is not None:
+        return Spot(_COUNTERS, start, coarse=not told)
+    plural = _PLURAL.search(text) if told else None
+    return Spot(_PLURALS, plural.start()) if plural else None
 
 
 def _coarse(text: str, known: Vocabulary) -> Spot | None:
