@@ -118,3 +118,26 @@ def test_an_exception_of_a_rank_is_the_cause_of_what_the_others_tell(training: T
     wait(training, 21 * MINUTE)
     summary = training.look()[""].summary
     assert "cause: error in the program on rank 5 (ValueError: no such shape)" in summary
+
+
+@pytest.mark.parametrize(
+    ("line", "announced"),
+    [
+        ("[d2.e]: Start inference on 5000 batches", True),
+        ("Starting validation", True),
+        ("Begin evaluation", True),
+        ("Writing checkpoint to /scratch/x", True),
+        ("[INFO] checkpointing the model at step 3", True),
+        ("Compiling the train step, this may take a while", True),
+        ("Capturing CUDA graphs", True),
+        ("Finished evaluation in 3 s", False),
+        ("checkpoint saved in 3 s", False),
+    ],
+)
+def test_a_phase_that_is_announced_may_be_silent(training: Training, line: str, announced: bool) -> None:
+    training.wanted = {}
+    training.iterate(1, 200, every=30)
+    training.write(f"{line}\n")
+    seen = wait(training, 20 * MINUTE)
+    assert (Status.CRITICAL in seen) is not announced
+    assert wait(training, 12 * MINUTE)[-1] is Status.CRITICAL

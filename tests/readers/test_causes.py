@@ -241,6 +241,12 @@ CASES = [
     ),
     ("  exitcode  : -11 (pid: 26)", "segmentation fault"),
     ("  exitcode  : -7 (pid: 26)", "bus error (shared memory)"),
+    ("Exception: process 0 terminated with signal SIGKILL", "killed (SIGKILL)"),
+    ("RuntimeError: received 0 items of ancdata", "too many open files"),
+    (
+        "3: RuntimeError: store->get('0') got error: Timeout waiting for key: default_pg/0/0 after 60 s",
+        "no connection between ranks on rank 3",
+    ),
     ("MemoryError", "memory could not be allocated"),
     ("numpy._ArrayMemoryError: Unable to allocate 9.5 GiB for an array", "memory could not be allocated"),
     ("RuntimeError: can't start new thread", "no more processes or threads allowed"),

@@ -143,6 +143,7 @@ LINES = [
     ("| epoch 004:   120 / 700 loss=4.5, ups=0", "batch", 2920, 4.5),
     ("I0301 logging_writer.py:48] [120] collection=train loss=2.5, timing=1", "step", 120, 2.5),
     ("I0301 local.py:41] Setting work unit notes: 1.2 steps/s, 4.0% (90/3000), ETA: 40m", "step", 90, None),
+    ("stage 0/9  [#####-------]  505/3272  00:27:39", "step", 505, None),
     (" NSTEP =     5000   TIME(PS) =      10.000  TEMP(K) =   300.12", "step", 5000, None),
     ("ENERGY:  500000     1231.1 2311.3", "step", 500000, None),
     ("[36]\ttrain-rmse:0.5\teval-rmse:0.6", "iteration", 36, None),

@@ -13,9 +13,23 @@ from watchdogd.readers.lines import SHOWN_AT_MOST
 from watchdogd.readers.trainlog import compiled
 from watchdogd.units import format_duration, iso, parse_duration
 
-_PHASE_WORDS = ("checkpoint", "evaluat", "validat", "running eval", "worker group")
+_PHASE_WORDS = (
+    "checkpoint",
+    "evaluat",
+    "validat",
+    "running eval",
+    "start eval",
+    "inference",
+    "compiling",
+    "autotun",
+    "cuda graph",
+    "worker group",
+)
 _USUAL_PHASES = re.compile(
-    r"(?:saving|loading) (?:\w+ ){0,3}checkpoint|running (?:evaluation|validation|eval\b)"
+    r"(?:sav|load|writ|stor|upload|consolidat)ing (?:\w+ ){0,3}checkpoint|checkpoint(?:ing| saving)\b"
+    r"|(?:runn|start|beginn|perform|do)(?:ing)? (?:\w+ ){0,2}(?:evaluation|validation|inference|eval\b)"
+    r"|begin (?:evaluation|validation)|compiling (?:\w+ ){0,3}(?:model|graph|step|function|kernel)"
+    r"|\bautotun|captur\w+ cuda graph"
     r"|(?:evaluat|validat)(?:ing|ion)\b.{0,40}(?:\.\.\.|start|begin|on\b)|restart(?:ing)? worker group"
 )
 """Phases that may be silent for as long as an unknown rhythm, where no limit is configured."""

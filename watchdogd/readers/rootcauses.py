@@ -120,7 +120,7 @@ ROOTS = (
         "couldn't start container",
         "container creation failed",
     ),
-    kind("too many open files", 1, "too many open files", "file-max limit"),
+    kind("too many open files", 1, "too many open files", "file-max limit", "items of ancdata"),
     kind(
         "no more processes or threads allowed",
         1,

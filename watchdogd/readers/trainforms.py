@@ -124,6 +124,7 @@ FORMATS = (
         "step", "logging_writer", r"logging_writer\.py:\d+\] \[(\d+)\] (?!collection=(?:eval|infer|test))"
     ),
     _format("step", "work unit notes", r"work unit notes: [^(]{0,200}\((\d+)/(\d+)\)"),
+    _format("step", "[#", r"\[#+-*\] +(\d+)/(\d+)(?![\w.])"),
     _format("step", "NSTEP", r"NSTEP =\s+(\d+)"),
     _format("step", "TIMING: ", r"^TIMING: (\d+) "),
     _format("step", "ENERGY: ", r"^ENERGY: +(\d+) "),
