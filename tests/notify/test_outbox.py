@@ -465,6 +465,42 @@ def test_an_end_is_told_to_those_who_heard_of_its_beginning_though_others_never_
     assert mail.keys == ["ended@mail"]
 
 
+def test_an_end_that_went_to_the_fallback_comes_where_its_beginning_was_once_that_works_again() -> None:
+    pager, mail = Script(), Script()
+    desk = Desk({"pager": pager, "mail": mail}, WITH_FALLBACK)
+    desk.add(letter(1, "pager", name="began"))
+    desk.work()
+    pager.always = GONE
+    desk.add(_end(channel="pager", now=desk.now), letter(2, "pager", name="other", now=desk.now))
+    desk.work(POLICY.pause)
+    assert {"ended@mail", "other@mail"} <= set(mail.keys)
+    pager.always = None
+    desk.work(POLICY.pause)
+    assert pager.keys == ["began@pager", "ended@pager"]
+    assert mail.keys.count("ended@mail") == 1
+
+
+def test_an_end_within_a_digest_is_told_where_its_beginning_was_too() -> None:
+    pager, mail = Script(), Script()
+    desk = Desk({"pager": pager, "mail": mail})
+    desk.add(letter(1, "pager", name="began"))
+    desk.work()
+    digest = letter(2, "mail", name="digest", now=desk.now)
+    items = (*digest.message.items, *_end().message.items)
+    desk.add(replace(digest, message=replace(digest.message, incidents=(1, 2), items=items)))
+    desk.work()
+    assert pager.keys == ["began@pager", "digest@pager"]
+
+
+def test_after_a_restart_an_end_that_waits_behind_what_is_still_to_be_told_comes_after_it() -> None:
+    slack, mail = Script(), Script()
+    lost = replace(letter(1, name="began"), state="diverted")
+    desk = Desk({"slack": slack, "mail": mail}, WITH_FALLBACK, sent=(lost,))
+    desk.add(letter(1, name="still", status="REMINDER", opens=False), _end())
+    desk.work()
+    assert slack.keys == ["still@slack", "ended@slack"]
+
+
 def test_while_its_beginning_waits_an_end_comes_after_it() -> None:
     slack = Script(always=PASSING)
     desk = Desk({"slack": slack})

@@ -11,6 +11,7 @@ from watchdogd.clock import Moment
 from watchdogd.errors import DeliveryError
 from watchdogd.notify.desk import Trouble
 from watchdogd.notify.herald import Herald
+from watchdogd.notify.notification import incident_thread
 from watchdogd.notify.outcomes import Outcomes
 from watchdogd.notify.queue import Queue
 from watchdogd.notify.retry import Health, after_failure, after_success, next_step, timely
@@ -110,6 +111,12 @@ class Lane:
         """Whether this channel was told, or will be, of something that `message` tells of."""
         with self._lock:
             return any(self._threads.begun(each) or self._queue.awaits(each) for each in message.threads)
+
+    def waits_for_end(self, message: Message) -> bool:
+        """Whether it tells the end of something of which this channel was told, or will be."""
+        threads = [incident_thread(number) for number in message.over]
+        with self._lock:
+            return any(self._threads.begun(each) or self._queue.awaits(each) for each in threads)
 
     def missed(self, message: Message) -> bool:
         """Whether nothing that `message` tells of came by this channel, though it should have."""
@@ -327,12 +334,15 @@ class Lane:
     def _divert(self, now: float) -> None:
         """While the channel is left in peace, messages go another way where there is one.
 
-        They leave the queue first: the channel's own thread may just come back from a try that hung.
+        They leave the queue first: the channel's own thread may just come back from a try that hung. What
+        tells an end where the beginning came by this channel goes there as well, and by this one later.
         """
         if self._health.rests_until <= now or not (ways := self._desk.ways(self.channel)):
             return
         with self._lock:
-            gone = [each for each in self._queue if not each.message.quiet]
+            loud = [each for each in self._queue if not each.message.quiet]
+            ends = self._ends(loud)
+            gone = [each for each in loud if each.key not in ends]
             self._outcomes.drop({each.key for each in gone})
             for each in gone:
                 self._queue.done(each)
@@ -342,6 +352,19 @@ class Lane:
         except MemoryError:
             self.add(gone)
             raise
+        for each in ends.values():
+            self._desk.copy(each, ways)
+
+    def _ends(self, waiting: Iterable[Notification]) -> dict[str, Notification]:
+        """Those, by key, that tell an end where the beginning came by this channel, or stays for it."""
+        ends: dict[str, Notification] = {}
+        begun: set[int] = set()
+        for each in waiting:
+            over = each.message.over
+            if not begun.isdisjoint(over) or any(self._threads.begun(incident_thread(one)) for one in over):
+                ends[each.key] = each
+                begun |= {*each.message.incidents}
+        return ends
 
     def _next_time(self, now: float) -> float:
         health, policy = self._health, self._policy

@@ -44,6 +44,13 @@ class Message:
         return bool(self.incidents) and {self.status, *(item.status for item in self.items)} == {"RESOLVED"}
 
     @property
+    def over(self) -> tuple[int, ...]:
+        """The incidents of which it tells the end."""
+        return tuple(
+            item.incident for item in self.items if item.status == "RESOLVED" and item.incident is not None
+        )
+
+    @property
     def threads(self) -> frozenset[str]:
         """Every thread that this belongs to: its own, and that of each incident."""
         return frozenset({self.thread, *(incident_thread(number) for number in self.incidents)})

@@ -150,8 +150,9 @@ class Outbox:
         What is for a channel that is configured no more goes to the fallback, or else to all channels.
         """
         fresh = self._deliver(notifications)
-        for end in (each for each in fresh if each.message.ends and not each.message.quiet):
-            self._spread(end)
+        for each in fresh:
+            if each.message.over and not each.message.quiet:
+                self.copy(each, self._heard(each), "this channel told what it ends")
 
     def _deliver(self, notifications: Iterable[Notification]) -> list[Notification]:
         """Put those that are new into their channels' queues; returns them."""
@@ -161,11 +162,11 @@ class Outbox:
 
     def _distribute(self, fresh: Sequence[Notification]) -> None:
         for name, lane in self.lanes.items():
-            mine = [each for each in fresh if each.channel == name]
-            strays = [each for each in mine if each.message.ends and lane.missed(each.message)]
-            lane.add(each for each in mine if each not in strays)
-            for stray in strays:
-                self._follow(stray)
+            for each in (each for each in fresh if each.channel == name):
+                if each.message.ends and lane.missed(each.message):
+                    self._follow(each)
+                else:
+                    lane.add([each])
         self._rescue([each for each in fresh if each.channel not in self.lanes])
 
     def learn(self, delivered: Sequence[Delivered]) -> set[str]:
@@ -271,18 +272,19 @@ class Outbox:
         else:
             self._store_first([replace(end, state="expired", failure="what it ends was never told there")])
 
-    def _spread(self, end: Notification) -> None:
-        """An end is told wherever its beginning was: it may have gone another way, or routes were edited."""
-        copies = [_copy(end, way, "this channel told what it ends") for way in self._heard(end)]
+    def copy(self, notification: Notification, ways: Sequence[str], why: str = "") -> None:
+        """Send it those ways as well, where it is not on its way there or was sent there."""
+        copies = [_copy(notification, way, why) for way in ways]
         missing = [copy for copy in copies if copy.key not in self._known]
         self._store_first(missing)
         self._deliver(missing)
 
     def _heard(self, end: Notification) -> list[str]:
-        """The other channels that told of what it ends, or will."""
+        """The other channels that told of what it ends, or will: its route may be another since."""
         if self._policy.tell is None:
             return []
-        return [name for name, lane in self.lanes.items() if name != end.channel and lane.heard(end.message)]
+        others = (lane for name, lane in self.lanes.items() if name != end.channel)
+        return [lane.channel for lane in others if lane.waits_for_end(end.message)]
 
     def _rescue(self, homeless: Sequence[Notification]) -> None:
         """What waits for a channel that is no more."""
