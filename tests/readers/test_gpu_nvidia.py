@@ -408,3 +408,17 @@ def test_nvlinks_that_are_down_on_one_of_two_cards() -> None:
 def test_all_gpus_need_a_reset() -> None:
     readout = nvidia.read("NVML: GPU requires reset\n")
     assert (readout.gpus, readout.complete) == ((Gpu(trouble="GPU requires reset"),), False)
+
+
+def test_csv_of_remapped_rows() -> None:
+    text = "gpu_bus_id, remapped_rows.correctable, remapped_rows.pending, remapped_rows.failure\n"
+    first, second = nvidia.read(text + "00000000:1A:00.0, 0, 1, 0\n00000000:2A:00.0, 3, No, Yes\n").gpus
+    assert (first.bus, first.remap_pending, first.remap_failed) == ("00000000:1A:00.0", True, False)
+    assert (second.remap_pending, second.remap_failed) == (False, True)
+
+
+def test_csv_with_the_bits_of_what_slows_a_gpu_down() -> None:
+    text = "index, clocks_event_reasons.active, ecc.errors.uncorrected.volatile.dram, ecc.errors.uncorrected.volatile.sram\n"
+    hot, capped = nvidia.read(text + "0, 0x0000000000000068, 2, 1\n1, 0x0000000000000004, 0, [N/A]\n").gpus
+    assert hot.throttled == ("hw slowdown", "sw thermal slowdown", "hw thermal slowdown")
+    assert (hot.ecc_volatile, capped.throttled, capped.ecc_volatile) == (3, (), 0)

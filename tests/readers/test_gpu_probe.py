@@ -67,6 +67,24 @@ def test_what_cannot_be_read_is_quoted() -> None:
     assert "Failed to initialize NVML: Unknown Error" in node.trouble
 
 
+@pytest.mark.parametrize(
+    ("said", "advice"),
+    [
+        (
+            "Failed to initialize NVML: Driver/library version mismatch",
+            "reboot the node, or load the new module",
+        ),
+        ("Failed to initialize NVML: Unknown Error", "start it again"),
+        ("Failed to initialize NVML: Insufficient Permissions", "give the user access"),
+        ("who knows", "run nvidia-smi there by hand"),
+    ],
+)
+def test_what_to_do_is_said_too(said: str, advice: str) -> None:
+    node = probe.read(f"@@ node n1\n@@ run nvidia-smi -q\n{said}\n@@ exit 9\n")
+    assert said in node.trouble
+    assert advice in node.trouble
+
+
 def test_a_sample_is_read_as_it_was_written() -> None:
     node = Node("node7", Readout(nvidia.read(sample("nvidia-q.txt")).gpus, complete=False), "")
     written = Sample("run-17", "4711", node)

@@ -142,3 +142,16 @@ def test_a_block_of_ras_that_is_switched_off_counts_no_errors() -> None:
     first, second = rocm.read('{"card0": {"GPU use (%)": "1"}, "card1": {"GPU use (%)": "2"}}' + RAS).gpus
     assert (first.ecc_correctable, first.ecc_uncorrectable) == (9, 5)
     assert (second.ecc_correctable, second.ecc_uncorrectable) == (0, 2)
+
+
+def test_an_empty_table_is_no_gpu() -> None:
+    line = "WARNING: No AMD GPUs specified"
+    header = "Device  Node  Temp    Power  SCLK  Perf  PwrCap  VRAM%  GPU%"
+    text = f"{line}\n=== ROCm System Management Interface ===\n{header}\n=== End of ROCm SMI Log ===\n"
+    assert rocm.read(text) == Readout(absent=line)
+
+
+def test_of_a_traceback_the_last_line_says_why() -> None:
+    text = "Traceback (most recent call last):\n  File 'rocm-smi', line 9\nOSError: no librocm_smi64.so.2\n"
+    with pytest.raises(UnreadableError, match="OSError: no librocm_smi64"):
+        rocm.read(text)

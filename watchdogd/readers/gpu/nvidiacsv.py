@@ -35,10 +35,20 @@ FIELDS = (
 _FIELD = re.compile(r"([a-z_]+(?:\.[a-z_]+)*)(?: \[[^\]]+\])?")
 _KNOWN = re.compile(
     r"index|uuid|gpu_uuid|name|gpu_name|timestamp|(?:utilization|memory|power|temperature|ecc|clocks|pci|fan)\..+"
+    r"|(?:remapped_rows|retired_pages|clocks_(?:throttle|event)_reasons)\..+"
 )
 _REASON = re.compile(
     r"clocks_(?:throttle|event)_reasons\.((?:hw|sw)_(?:thermal_|power_brake_)?slowdown)", re.IGNORECASE
 )
+_ACTIVE = re.compile(r"clocks_(?:throttle|event)_reasons\.active")
+_BITS = {
+    0x08: "hw slowdown",
+    0x20: "sw thermal slowdown",
+    0x40: "hw thermal slowdown",
+    0x80: "hw power brake slowdown",
+}
+"""nvmlClocksEventReasons of what slows a GPU down; the others are idleness, power capping, settings."""
+_PARTS = re.compile(r"ecc\.errors\.uncorrected\.volatile\.(?:dram|sram)")
 _RULES = (
     rules.rule("index", value.count, r"index"),
     rules.rule("uuid", value.text, r"(?:gpu_)?uuid"),
@@ -129,8 +139,19 @@ def _gpus(names: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[Gpu, ...
 
 
 def _gpu(facts: rules.Facts) -> Gpu:
-    gpu = rules.gpu(facts, _RULES, throttled=rules.throttling(facts, _REASON))
+    gpu = rules.gpu(facts, _RULES, throttled=_throttled(facts))
+    parts = [value.count(cell) for name, cell in facts.items() if _PARTS.fullmatch(name)]
+    if gpu.ecc_volatile is None and any(part is not None for part in parts):
+        gpu = replace(gpu, ecc_volatile=sum(part or 0 for part in parts))
     free = value.mebibytes(facts.get("memory.free", ""))
     if gpu.vram_total is None and gpu.vram_used is not None and free is not None:
         return replace(gpu, vram_total=gpu.vram_used + free)
     return gpu
+
+
+def _throttled(facts: rules.Facts) -> tuple[str, ...]:
+    """By a column for each reason, or by one with the bits of all."""
+    named = rules.throttling(facts, _REASON)
+    masks = [cell for name, cell in facts.items() if _ACTIVE.fullmatch(name) and cell.startswith("0x")]
+    bits = int(masks[0], 16) if masks and re.fullmatch(r"0x[0-9a-fA-F]{1,16}", masks[0]) else 0
+    return tuple(dict.fromkeys((*named, *(words for bit, words in _BITS.items() if bits & bit))))

@@ -64,6 +64,12 @@ ARGUMENTS = (
 )
 _FRAME = re.compile(r"@@ (node|run|exit|end)\b ?(.*)")
 _HUNG = frozenset({124, 137})
+_ADVICE = (
+    ("version mismatch", "its driver was upgraded: reboot the node, or load the new module"),
+    ("initialize nvml: unknown error", "a container that lost its devices: start it again"),
+    ("permission|required groups", "give the user access to the GPU's devices"),
+    ("no module named|cannot open shared object|command not found", "install it anew"),
+)
 _READERS = {"nvidia-smi": nvidia, "amd-smi": amd, "rocm-smi": rocm}
 
 
@@ -143,10 +149,16 @@ def _tool(answers: Sequence[_Answer]) -> tuple[Readout, str]:
         try:
             readout = _read(answer)
         except UnreadableError as error:
-            troubles.append(str(error))
+            troubles.append(f"{error}; {_advice(str(error), answer.tool)}")
         else:
             found = merged(found, readout) if found != Readout() else readout
     return found, "" if found.gpus or not troubles else troubles[0]
+
+
+def _advice(trouble: str, tool: str) -> str:
+    """What to do about an answer that says nothing of GPUs."""
+    known = (words for said, words in _ADVICE if re.search(said, trouble, re.IGNORECASE))
+    return next(known, f"run {tool} there by hand")
 
 
 def _read(answer: _Answer) -> Readout:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _ABSENT = re.compile(
-    r"driver not initialized|not found in modules|no (?:amd )?gpus? (?:devices? )?(?:found|detected)",
+    r"driver not initialized|not found in modules"
+    r"|no (?:amd )?gpus? (?:devices? )?(?:found|detected|specified)",
     re.IGNORECASE,
 )
 _BLOCK = re.compile(r"GPU\[(\d+)\]\s*:\s*(.+?)\s*:\s+(.*)")

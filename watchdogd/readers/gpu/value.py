@@ -29,8 +29,9 @@ def lines(text: str) -> list[str]:
 
 
 def first_line(text: str) -> str:
-    """The first line that says something, to be quoted; `nothing` where none does."""
-    return next((line.strip()[:200] for line in lines(text) if line.strip(" =+-|")), "nothing")
+    """The first line that says something, of a traceback the last, to be quoted; `nothing` without one."""
+    told = [line.strip()[:200] for line in lines(text) if line.strip(" =+-|")]
+    return told[-1 if any(line.startswith("Traceback (most") for line in told) else 0] if told else "nothing"
 
 
 def broken_json(tool: str, text: str, error: ValueError | RecursionError) -> UnreadableError:
