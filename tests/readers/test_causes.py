@@ -190,6 +190,12 @@ CASES = [
         "error of the GPU (RuntimeError: CUDA error: unspecified launch failure)",
     ),
     ("4: RuntimeError: CUDA error: device-side assert triggered", "assertion on the GPU on rank 4"),
+    ("INTERNAL: failed call to cuCtxSynchronize: CUDA_ERROR_ECC_UNCORRECTABLE: x", "uncorrectable ECC error"),
+    (
+        "2024 E cuda_driver.cc:99] INTERNAL: CUDA_ERROR_LAUNCH_FAILED: x",
+        "error of the GPU (2024 E cuda_driver.cc:99] INTERNAL: CUDA_ERROR_LAUNCH_FAILED: x)",
+    ),
+    ("W external/x.cc:199] INTERNAL: CUDA_ERROR_DEVICE_UNAVAILABLE: busy", "no usable GPU"),
     ("RuntimeError: No CUDA GPUs are available", "no usable GPU"),
     ("RuntimeError: CUDA error: out of memory", "GPU out of memory"),
     (

@@ -173,6 +173,8 @@ LINES = [
     ("[>>>      ] 15/500, 11.2 task/s, elapsed: 1s, ETA: 44s", "work", 15, None),
     ("Loading checkpoint shards:  33%|### | 1/3 [00:12<00:24, 12.1s/it]", "work", 1, None),
     ("model.safetensors:  12%|# | 615M/4.98G [00:10<01:12, 60.1MB/s]", "work", 615e6, None),
+    ("[test-gpt] step 12, loss 2.5", "step", 12, 2.5),
+    ("loss 2.5, valid acc 91 | step 500", "step", 500, 2.5),
     ("Validation: step 12/100", "work", 12, None),
     ("Eval step 12/100 loss 2.5", "work", 12, 2.5),
     ("Epoch(val)  [3][ 150/1250]    eta: 0:01:11", "work", 3900, None),

@@ -1,7 +1,8 @@
 """How far a training is, as its log lines say.
 
 Known without configuration: Megatron(-DeepSpeed), DeepSpeed, torchtitan, MaxText, Pax, nanoGPT, Composer,
-OLMo, NeMo, Lightning, HF Trainer, fairseq, flair, timm, OpenCLIP, big_vision, Keras, Levanter, and tqdm bars.
+OLMo, NeMo, Lightning, HF Trainer, fairseq, flair, timm, OpenCLIP, big_vision, Keras, Levanter, mmcv, ESPnet,
+t5x, stable-baselines3, RLlib, verl, molecular dynamics, boosted trees, epochs alone, and bars of tqdm and rich.
 Forms (`trainforms`) as their public logs show them. Every pattern reads a line in a time that grows as its
 length does: lines of megabytes occur.
 """
@@ -74,9 +75,9 @@ _BYTES_BAR = re.compile(
     r"(?<![\d.])(\d+(?:\.\d+)?)([kMGT]?)B?/(\d+(?:\.\d+)?)([kMGT]?)B? "
     r"\[\d+:\d\d(?::\d\d)?<[^\]\r]{0,40}B/s"
 )
-_EVALUATES = re.compile(r"\b(?:eval\w*|valid\w*|val|test(?:ing)?|inference|predict\w*)\b[^/.]*$")
-_PREPARES = re.compile(
-    r"\b(?:load(?:ing)?|download\w*|fetch\w*|map|filter|sanity|tokeniz\w*|extract\w*|upload\w*|saving"
+_EVALUATES = re.compile(r"\b(?:eval|valid)\w*\b[^/.,;\d]*$")
+_NO_TRAINING = re.compile(
+    r"\b(?:eval\w*|valid\w*|val|test(?:ing)?|inference|predict\w*|load(?:ing)?|download\w*|fetch\w*|map|filter|sanity|tokeniz\w*|extract\w*|upload\w*|saving"
     r"|resolving|scanning|caching|preprocess\w*)\b[^/.]*$"
 )
 _NAMED_WITHIN = 60
@@ -160,7 +161,7 @@ def spot_of(text: str, known: Vocabulary = ANYTHING) -> Spot | None:
         if states:
             start = states[-1].start()
             named = low[max(start - _NAMED_WITHIN, 0) : start]
-            other = form is _BARS and (_EVALUATES.search(named) or _PREPARES.search(named))
+            other = form is _BARS and _NO_TRAINING.search(named)
             return Spot(_WORK_BARS if other else form, start)
     return _any_counter(low, known) or _coarse(low, known)
 
