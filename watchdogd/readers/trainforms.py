@@ -131,6 +131,9 @@ FORMATS = (
     _format("iteration", "]\t", r"(?:^|\s)\[(\d+)\]\t\w"),
     _format("iteration", "learn", r"^(\d+):\s+learn:? "),
     _format("batch", "/", r"\[(\d+)/\d+\] ?\[ *(\d+)/(\d+)\]", of_epoch),
+    _format("batch", "poch ", r"[Ee]poch (\d+)(?:/\d+)?[ :|,-]{1,4}\[? *(\d+)/(\d+)[\] |,]", of_epoch),
+    _format("batch", "] loss", r"^\[(\d+), +(\d+)()\] loss", of_epoch),
+    _format("batch", "oss: ", r"oss: [\d.]{1,12} +\[ *(\d+)/(\d+)\]"),
     _format("step", "step_i:", r"step_i: (\d+)"),
     _format("step", "Steps:", r"Steps:(?<!\wSteps:) ?(\d+)/(\d+)"),
     _format("step", "current_steps", r"current_steps['\"]?: *(\d+)"),
@@ -149,9 +152,12 @@ COARSE = (
     _format(
         "step", "", r"^ *(\d+)(?= [ \d.e+-]*\d\.\d)(?: +-?\d+(?:\.\d+)?(?:e[-+]?\d+)?){3,} *$", coarse=True
     ),
+    _format("step", "", r"step number[\s=]{1,90}(\d+)", coarse=True),
+    _format("step", "", r"^ *(\d+) f= ", coarse=True),
+    _format("step", "", r"^[\d.]{1,8}%[,\t](\d+)[,\t]", coarse=True),
     _format("step", "", r"^ {2,}(\d+) +\d+\.\d{5}$", coarse=True),
     _format("epoch", "", EPOCH_NAMED, coarse=True),
-    _format("step", "", r"(?<![\w./])\[?(\d+)/(\d+)\]?[ ,:|-]{1,4}(?:\w{1,20}[ _-])?loss", coarse=True),
+    _format("step", "", r"(?<![\w./])[\[(]?(\d+)/(\d+)[\])]?[ ,:|-]{1,4}(?:\w{1,20}[ _-])?loss", coarse=True),
 )
 """Looked for in lower case, where nothing else says how far a training is: rows of a table (LAMMPS, GROMACS),
 what was processed, epochs, and what stands before a loss."""

@@ -61,7 +61,8 @@ _SCALED_BAR = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)([kMGT]?)/(\d+(?:\.\d+)?)([k
 _ENDLESS_BAR = re.compile(r"(?<![\w./])(\d+)(?:it|ex|batch(?:es)?| ?(?:steps?|samples?|examples)) \[\d+:\d\d")
 _ANY_WORDS = ("step", "iter", "batch", "update", "episode")
 _ANY = re.compile(
-    r"(?:global[_ ]step|iteration|iter|step|update|batch|episode)['\"]?[\s:=#\[(]{0,8}"
+    r"(?:global[_ ]step|iteration|iter|step|update|batch|episode)(?:[ _](?:idx|index|num))?"
+    r"['\"]?[\s:=#\[(]{0,8}['\"]?"
     r"(\d{1,3}(?:,\d{3})+(?!,?\d)|\d+(?!\d*,\d{3}(?!\d)))(?:\s*/\s*(\d+))?(?![\d.]*[a-z])"
 )
 _PLURAL = re.compile(
