@@ -153,3 +153,11 @@ def test_of_what_is_longer_than_can_be_kept_nothing_is_known(monkeypatch: pytest
     assert (answer.silent, answer.trouble) == (True, "yes printed more than 1 MiB and was ended")
     answer = ask(["seq", "1000"], deadline=60, output_limit=10)
     assert (answer.ok, answer.truncated, answer.output) == (True, True, "1\n2\n3\n4\n5\n")
+
+
+def test_a_line_that_only_points_at_the_one_before_is_not_the_complaint() -> None:
+    lines = (
+        "'GPFS is down on this node.' 'Command failed. Examine previous error messages to determine cause.'"
+    )
+    answer = ask(["sh", "-c", f"printf '%s\\n' {lines} >&2; exit 1"], deadline=60)
+    assert answer.complaint() == "GPFS is down on this node."

@@ -63,10 +63,14 @@ class Answer:
         return self.exit_code is None
 
     def complaint(self) -> str:
-        """One line of why it failed: its last line of stderr, else of stdout, else its exit code."""
+        """One line of why it failed: its last line of stderr, else of stdout, else its exit code.
+
+        GPFS's last line only points at the one before.
+        """
         if self.trouble:
             return self.trouble
-        lines = (self.errors.strip() or self.output.strip()).splitlines()
+        said = (self.errors.strip() or self.output.strip()).splitlines()
+        lines = [line for line in said if "Examine previous error messages" not in line] or said
         return lines[-1].strip() if lines else f"{self.argv[0]} ended with exit code {self.exit_code}"
 
 

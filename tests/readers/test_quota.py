@@ -484,3 +484,28 @@ POSIX Group six     1.5G  none        -         -
     attributes = '# file: mnt/cephfs/six\nceph.quota.max_bytes="1000000"\nceph.dir.rbytes="990000"\n'
     (directory,) = tool.read("getfattr: Removing leading '/'\n" + attributes, None, "getfattr", 0.0)
     assert (directory.of, directory.used, directory.hard) == ("quota of /mnt/cephfs/six", 990000.0, 1e6)
+
+
+def test_xfs_quota_of_one_user_with_a_device_that_wraps() -> None:
+    text = """Disk quotas for User carol (40711)
+Filesystem              Blocks      Quota      Limit  Warn/Time      Files      Quota      Limit  Warn/Time      Mounted on
+/dev/mapper/vg-scratch
+                         98.5M        90M       100M   00 [6 days]      12         10          0   00 [-none-] /data
+"""
+    blocks, files = tool.read(text, None, "xfs_quota", 0.0)
+    assert (blocks.of, blocks.path, blocks.grace) == ("quota of user carol", "/data", "6 days")
+    assert (blocks.soft, blocks.hard) == (90 << 20, 100 << 20)
+    assert (files.kind, files.used, files.soft, files.hard, files.expired) == (INODES, 12.0, 10.0, None, True)
+    one = text.replace("vg-scratch\n   ", "vg-scratch ")
+    assert tool.read(one, None, "xfs_quota", 0.0) == [blocks, files]
+
+
+def test_mmlsquota_that_numbers_the_kinds_of_quotas() -> None:
+    header, row = MMLSQUOTA_Y.splitlines()[:2]
+    numbered = row.replace(":USR:", ":0:").replace(":GRP:", ":1:").replace(":FILESET:", ":2:")
+    assert gpfs.read_quotas(f"{header}\n{numbered}\n") == gpfs.read_quotas(f"{header}\n{row}\n")
+
+
+def test_a_border_is_not_what_is_quoted_of_a_table() -> None:
+    with pytest.raises(UnreadableError, match=r"'[|] Storage [|] Used [|]'; write a pattern"):
+        tool.read("+-----+----+\n| Storage | Used |\n+-----+----+\n", None, "lquota", 0.0)

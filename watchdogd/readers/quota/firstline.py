@@ -7,4 +7,5 @@ _LONGEST = 200
 
 def first_line(text: str) -> str:
     """The first line that says something, 200 characters of it; `no output` where none does."""
-    return next((line.strip()[:_LONGEST] for line in text.splitlines() if line.strip()), "no output")
+    said = (line.strip() for line in text.splitlines() if any(each.isalnum() for each in line))
+    return next((line[:_LONGEST] for line in said), "no output")

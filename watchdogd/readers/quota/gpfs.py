@@ -12,6 +12,7 @@ from watchdogd.readers.quota.limit import BYTES, INODES, Limit
 from watchdogd.readers.quota.size import amount, limit
 
 _TYPES = {"USR": "user", "GRP": "group", "FILESET": "fileset"}
+_NUMBERED = {"0": "USR", "1": "GRP", "2": "FILESET"}
 _UNITS = {"KB": 1024.0, "MB": 1024.0**2, "GB": 1024.0**3, "TB": 1024.0**4, "PB": 1024.0**5}
 _FILESET = re.compile(r"^fileset name:\s*(\S+)", re.MULTILINE)
 
@@ -54,8 +55,9 @@ def _machine(text: str) -> Iterator[tuple[Limit, str]]:
 
 def _of_row(row: dict[str, str], line: str) -> Iterator[tuple[Limit, str]]:
     try:
-        place = row.get("filesetname", "") if row["quotaType"] != "FILESET" else row["name"]
-        whose = _owner(row["quotaType"], row["name"], place)
+        kind = _NUMBERED.get(row["quotaType"], row["quotaType"])
+        place = row.get("filesetname", "") if kind != "FILESET" else row["name"]
+        whose = _owner(kind, row["name"], place)
         blocks = [row[f"block{part}"] for part in ("Usage", "Quota", "Limit", "InDoubt", "Grace")]
         files = [row[f"files{part}"] for part in ("Usage", "Quota", "Limit", "InDoubt", "Grace")]
         yield _limit(BYTES, whose, row["filesystemName"], blocks, 1024.0), place

@@ -1,4 +1,4 @@
-"""Reports on everybody's quotas: `repquota` and `xfs_quota -c report`, as limits.
+"""Reports on quotas: `repquota`, `xfs_quota -c report` and `xfs_quota -c quota`, as limits.
 
     *** Report for user quotas on device /dev/sdc1
     Block grace time: 7days; Inode grace time: 7days
@@ -13,6 +13,10 @@
     Project ID       Used       Soft       Hard    Warn/Grace
     ---------- --------------------------------------------------
     #7              81920   52428800   52428800     00 [--------]
+
+    Disk quotas for User carol (1000)
+    Filesystem     Blocks      Quota      Limit  Warn/Time      Mounted on
+    /dev/vdb        98.5M       100M       100M   00 [------] /data
 
 Blocks without a suffix are KiB. repquota leaves graces blank where none runs (without -p).
 """
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
 
 _REPQUOTA = re.compile(r"\*\*\* Report for (\w+) quotas on device (\S+)")
 _XFS = re.compile(r"(User|Group|Project) quota on (\S+) \((\S+)\)")
+_XFS_OWN = re.compile(r"Disk quotas for (User|Group|Project) (\S+) \(#?\d+\)")
 _FLAGGED = re.compile(r"(\S+)\s+[+-]{2}\s+(\S.*)")
 _BOX = re.compile(r"(\S+)\s+(\S+)\s+(\S+)\s+\d+\s+\[([^\]]*)\]")
 _EMPTY = frozenset({"-", "none"})
@@ -40,7 +45,7 @@ _EMPTY = frozenset({"-", "none"})
 
 def fits(text: str) -> bool:
     """Whether it is one of these reports."""
-    return bool(_REPQUOTA.search(text) or _XFS.search(text))
+    return bool(_REPQUOTA.search(text) or _XFS.search(text) or _XFS_OWN.search(text))
 
 
 def read(text: str, *, now: float | None = None) -> list[Limit]:
@@ -51,19 +56,23 @@ def read(text: str, *, now: float | None = None) -> list[Limit]:
     if not fits(text):
         raise UnreadableError(f"no report of quotas: '{first_line(text)}'")
     found: list[Limit] = []
-    owner = path = ""
+    owner = path = own = ""
     kinds: list[str] = []
     for line in text.splitlines():
         if match := _REPQUOTA.search(line):
             owner, path, kinds = match[1], match[2], []
         elif match := _XFS.search(line):
-            owner, path, kinds = match[1].lower(), match[2], []
+            owner, path, own, kinds = match[1].lower(), match[2], "", []
+        elif match := _XFS_OWN.search(line):
+            owner, path, own, kinds = match[1].lower(), "", match[2], []
         elif owner and (flagged := _FLAGGED.fullmatch(line.strip())):
             found += _flagged(line, f"quota of {owner} {flagged[1]}", path, flagged[2].split(), now)
-        elif owner and not kinds and re.search(r"\b(?:Blocks|Inodes)\b", line):
-            kinds = [BYTES if word == "Blocks" else INODES for word in re.findall(r"Blocks|Inodes", line)]
+        elif owner and not kinds and re.search(r"\b(?:Blocks|Inodes|Files)\b", line):
+            words = re.findall(r"Blocks|Inodes|Files\b", line)
+            kinds = [BYTES if word == "Blocks" else INODES for word in words]
         elif kinds and "[" in line:
-            found += _boxed(line, owner, path, kinds)
+            named = f"{own} {_figures(line)}" if own else line
+            found += _boxed(named, owner, path or line.rpartition("]")[2].strip(), kinds)
     return found
 
 
@@ -72,6 +81,11 @@ def _flagged(line: str, whose: str, path: str, words: list[str], now: float | No
     if both is None:
         raise UnreadableError(f"a line of repquota cannot be read: '{line.strip()}'")
     return both
+
+
+def _figures(line: str) -> str:
+    """The line without the device before its figures, which may stand on a line of its own."""
+    return line if line[:1].isspace() else line.partition(" ")[2]
 
 
 def _boxed(line: str, owner: str, path: str, kinds: list[str]) -> Iterator[Limit]:
