@@ -15,7 +15,8 @@ The figures of all GPUs together, and those of each node (of the first 64, and o
 are recorded: their trends stand on the page.
 
 The signature of a **hung collective** is that GPUs say 100 % at a power near idle: they spin, waiting
-for others. The GPUs at 0 % are the ones that are waited for, and are named first.
+for others. The GPUs at 0 % are the ones that are waited for, and are named first. Neither that nor idle GPUs
+are told in a phase in which the run's log may be silent: while it loads or saves a checkpoint.
 """
 
 from __future__ import annotations
@@ -126,12 +127,13 @@ def _judged(
 ) -> Iterator[Result]:
     jobs = running(run, snapshot)
     if bar := entry.barred(snapshot, jobs):
+        book.rest()
         yield bar
         if bar.status is Status.OK:
             yield from spoken.ends(book.spoken, (), words="belongs to no job", quiet=True)
         return
     job = jobs[0]
-    book.begin(job.raw_id, now)
+    book.begin(job.raw_id, job.started_at or 0.0, now)
     seen = look(run, job, deadline=deadline, now=now, skip=book.resting(now))
     if seen.closed:
         yield from entry.closed(f"the GPUs of {run.name}", seen.closed, told=book.told)
@@ -159,8 +161,7 @@ def judge(
     results = [
         *_of_nodes([*nodes, *book.unheard(seen.nodes)], seen, book, limits),
         *(result for node in nodes for result in _of_gpus(node, book, limits, patience, job, now)),
-        *_hang(moment, book, patience, run, now),
-        *(() if run.finished else _idle(moment, gpus, book, patience, now)),
+        *_standstill(moment, gpus, book, patience, run, now),
     ]
     yield _whole(gpus, moment, len(nodes), silent, limits)
     hidden = {subject for subject in book.spoken if subject.partition("/")[0] in silent}
@@ -259,6 +260,17 @@ def _fault(name: str, found: Sequence[Fault], gpu: Named) -> Result:
 
 
 # ------------------------------------------------------------------ hangs and idleness
+
+
+def _standstill(
+    moment: Moment, gpus: Sequence[Named], book: Memory, patience: Patience, run: Run, now: float
+) -> Iterator[Result]:
+    """A hang, or idle GPUs; neither where the run may stand still, as its log says: it loads or saves."""
+    if run.finished or run.phase:
+        book.rest()
+        return
+    yield from _hang(moment, book, patience, run, now)
+    yield from _idle(moment, gpus, book, patience, now)
 
 
 def _hang(moment: Moment, book: Memory, patience: Patience, run: Run, now: float) -> Iterator[Result]:

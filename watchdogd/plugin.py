@@ -147,6 +147,7 @@ class Run:
 
     `finished` is who marked it finished and when (one line), or empty. `users` are those whose jobs count.
     `inbox` is home's folder for what colleagues and jobs hand in, probe samples among it; empty: no home.
+    `phase` is why it may be silent just now, as `log_staleness` said last (`quiet phase 'saving'`), or empty.
     """
 
     name: str
@@ -159,6 +160,7 @@ class Run:
     finished: str = ""
     users: frozenset[str] = field(default_factory=frozenset)
     inbox: str = ""
+    phase: str = ""
 
 
 @swift

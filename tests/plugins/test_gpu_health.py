@@ -6,7 +6,7 @@ import json
 import os
 import pwd
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,7 @@ class Machine:
     wanted: dict[str, Any] = field(default_factory=dict)
     memory: dict[str, Any] = field(default_factory=dict)
     backend: str = "process"
+    phase: str = ""
     notices: list[str] = field(default_factory=list)
 
     def tool(self, name: str, text: str, code: int = 0, before: str = "") -> None:
@@ -77,7 +78,8 @@ class Machine:
     def look(self, minutes: float = 2.0) -> dict[str, Result]:
         """The results by subject, `minutes` after the last look; the memory goes through JSON."""
         self.now += 60 * minutes
-        run = Run("run-17", "run-17", backend=self.backend, inbox=str(self.folder / "inbox"))
+        inbox = str(self.folder / "inbox")
+        run = Run("run-17", "run-17", backend=self.backend, inbox=inbox, phase=self.phase)
         jobs = (self.job,) if self.job else ()
         memory = json.loads(json.dumps(self.memory))
         injected = {
@@ -362,6 +364,37 @@ def test_a_hung_collective_names_its_suspects(machine: Machine) -> None:
     assert machine.bad(minutes=30) == {"collective": Status.CRITICAL}, "the suspect's idleness is told there"
     machine.tool("nvidia-smi", csv(WORKS, WORKS, WORKS, WORKS))
     assert machine.look()["collective"].status is Status.OK
+
+
+@pytest.mark.parametrize("cells", [(WAITS, STALLED), (STALLED, STALLED)])
+def test_in_a_quiet_phase_gpus_may_wait_for_one_another(machine: Machine, cells: Any) -> None:
+    """All wait for the one that saves, at a barrier of theirs or on the processor."""
+    machine.tool("nvidia-smi", csv(WORKS, WORKS))
+    machine.look()
+    machine.phase = "quiet phase 'saving checkpoint'"
+    machine.tool("nvidia-smi", csv(*cells))
+    assert [machine.bad() for _ in range(15)] == [{}] * 15
+    machine.phase = ""
+    assert Status.CRITICAL not in machine.bad().values()
+    assert machine.bad(minutes=16)
+
+
+@pytest.mark.parametrize("gap", [True, False])
+def test_what_gpus_did_before_a_requeue_is_none_of_the_next_attempt(machine: Machine, gap: bool) -> None:
+    """It has the same id, and begins with loading."""
+    assert machine.job
+    machine.tool("nvidia-smi", csv(WORKS, WORKS))
+    machine.look()
+    machine.tool("nvidia-smi", csv(STALLED, STALLED))
+    assert machine.bad(minutes=2) == {}
+    assert machine.bad(minutes=20) == {"idle": Status.WARNING}
+    if gap:
+        job, machine.job = machine.job, None
+        machine.look()
+        machine.job = job
+    else:
+        machine.job = replace(machine.job, started_at=machine.now)
+    assert machine.bad() == {}
 
 
 def test_all_wait_and_none_stands_out(machine: Machine) -> None:

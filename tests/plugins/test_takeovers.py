@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from watchdogd.plugins.log_staleness import log_staleness
 
+from watchdogd.checks import silence
 from watchdogd.jobs import Job, Snapshot
 from watchdogd.plugin import Result, Run, Status
 
@@ -315,3 +316,16 @@ def test_ranks_that_are_started_again_within_the_job_have_left_their_crash(chain
     chain.minutes(2, chain.iterate)
     chain.write("c2: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n")
     assert "after 'GPU out of memory'" in chain.minutes(7)[-1].summary
+
+
+def test_others_are_told_of_a_phase_as_it_was_said(chain: Chain) -> None:
+    chain.wanted = {"quiet": ({"match": "saving (all|some)", "allow": 2400.0},)}
+    chain.minutes(120, chain.train)
+    assert silence.phase(chain.look()[""].summary) == ""
+    chain.write("saving all\n")
+    assert silence.phase(chain.look()[""].summary) == "quiet phase 'saving (all|some)'"
+    chain.minutes(3, chain.train)
+    assert silence.phase(chain.look()[""].summary) == ""
+    chain.beat(asked="kill switch set (by hand)")
+    said = silence.phase(chain.look()[""].summary)
+    assert said == "to save, as its Guard asked: kill switch set (by hand)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 LAG = 5.0
 """Seconds by which a heartbeat may be written after the log's line of the same step."""
 _START = "until a job's first progress line"
+_SAVES = "to save, as its Guard asked"
+_QUIET = "quiet phase"
+_PHASE = re.compile(rf"\(limit [^:()]+: (({_SAVES}|{_QUIET}).*)\)$")
 AFTER_CRASH = 300.0
 """Seconds without progress, after a line that no training survives: Slurm may say RUNNING for hours."""
 
@@ -164,10 +168,10 @@ def _allowance(limits: Limits, memory: Mapping[str, Any]) -> Allowance:
         return Allowance(AFTER_CRASH, f"after '{kind}' in the log", passing=True)
     phase = memory.get("phase")
     if phase and phase[1] > usual.seconds:
-        return Allowance(phase[1], f"quiet phase '{phase[0]}'", passing=True)
+        return Allowance(phase[1], f"{_QUIET} '{phase[0]}'", passing=True)
     asked = memory.get("asked")
     if asked and limits.stale_after == "auto" and usual.seconds < rhythm.UNKNOWN:
-        return Allowance(rhythm.UNKNOWN, f"to save, as its Guard asked: {asked[0]}", passing=True)
+        return Allowance(rhythm.UNKNOWN, f"{_SAVES}: {asked[0]}", passing=True)
     return usual
 
 
@@ -230,6 +234,12 @@ def _fine(look: Look, told: str, age: float, allowed: Allowance) -> Result:
 
 
 # Wording.
+
+
+def phase(summary: str) -> str:
+    """Of what was said of a run that is OK: why it may make no progress for now, or empty."""
+    found = _PHASE.search(summary)
+    return found[1] if found else ""
 
 
 def before(memory: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from watchdogd.checks import silence
 from watchdogd.engine import handout
 from watchdogd.engine.call import NOTHING, Call
 from watchdogd.engine.crontab import is_dropin
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
     from watchdogd.history.measured import PastOfCheck
     from watchdogd.history.record import Past
     from watchdogd.home import Home
-    from watchdogd.incident import Book, Policy
+    from watchdogd.incident import Book, Policy, Standing
+    from watchdogd.plugin import Run
 
 LINGER = 1.0
 """Seconds until the next round where checks are still out."""
@@ -73,6 +75,7 @@ class Execution:
         self._clock = clock
         self.looks = Looks()
         self._held: list[Check] = []
+        self._standings: Mapping[tuple[str, str], Standing] = past.book.standings
         self._out: dict[str, Check] = {}
         self._footing = Footing(workers, self.latest, clock)
 
@@ -80,6 +83,7 @@ class Execution:
 
     def start(self, setup: Setup, book: Book, now: float) -> dict[str, float]:
         """Submit what is due; returns the times of the starts."""
+        self._standings = book.standings
         outstanding = self._workers.outstanding | {*self._out}
         ready = due(setup.checks, self._started, outstanding, now, _hasty(setup, book))
         marks = self._finished_marks()
@@ -114,9 +118,7 @@ class Execution:
         wants = check.entry.wants
         injected: dict[str, Any] = {}
         if "run" in wants:
-            run = check.run
-            finished = marks.get(file_name(run.name), "") if run and marks else ""
-            injected["run"] = replace(run, finished=finished) if run and finished else run
+            injected["run"] = check.run and self._run(check.run, marks)
         if "snapshot" in wants:
             injected["snapshot"] = self.looks.snapshot(check)
         if "history" in wants:
@@ -134,6 +136,13 @@ class Execution:
             alone=entry.foreign and not entry.program,
             lane="programs" if entry.program else "",
         )
+
+    def _run(self, run: Run, marks: Mapping[str, str]) -> Run:
+        """The run as it is now."""
+        finished = marks.get(file_name(run.name), "") if marks else ""
+        said = self._standings.get((f"{run.name}/log_staleness", ""))
+        phase = silence.phase(said.summary) if said and said.status is Status.OK else ""
+        return replace(run, finished=finished, phase=phase) if finished or phase else run
 
     def _pasts(self, checks: Sequence[Check]) -> Mapping[str, PastOfCheck]:
         """What was measured for those that want to know: one question for all that look as far back."""

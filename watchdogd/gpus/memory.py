@@ -31,6 +31,7 @@ class Memory:
     """
 
     job: str = ""
+    started: float = 0.0
     since: float = 0.0
     told: bool = False
     spoken: dict[str, int] = field(default_factory=dict)
@@ -55,11 +56,11 @@ class Memory:
         self.counters = dict(list(self.counters.items())[-_KEPT:])
         return asdict(self)
 
-    def begin(self, job: str, now: float) -> None:
-        """Forget what belonged to another job; counters and faults stay, since GPUs do."""
+    def begin(self, job: str, started: float, now: float) -> None:
+        """Forget what belonged to another job or attempt; counters and faults stay, since GPUs do."""
         self.bad = {key: entry for key, entry in self.bad.items() if now - entry["at"] < _BAD_FOR}
-        if job != self.job:
-            self.job, self.since, self.busy_w, self.hung_since = job, now, None, None
+        if (job, started) != (self.job, self.started):
+            self.job, self.started, self.since, self.busy_w, self.hung_since = job, started, now, None, None
             for kept in (self.labels, self.keys, self.rises, self.used, self.idle_since, self.silent):
                 kept.clear()
 
@@ -134,6 +135,11 @@ class Memory:
         self.used = sorted({*self.used, *names})
         if busy_w is not None:
             self.busy_w = max(self.busy_w or 0.0, busy_w)
+
+    def rest(self) -> None:
+        """They may stand still now: how long they do so counts from the next look on."""
+        self.hung_since = None
+        self.idle_since.clear()
 
     def idle(self, names: Sequence[str], now: float) -> dict[str, float]:
         """Since when each of these does nothing."""

@@ -1,0 +1,79 @@
+"""What a live training says in its log and to its Guard, as the checks of its run are given it."""
+
+from __future__ import annotations
+
+import getpass
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+from tests.lab.dog import Dog
+from tests.waiting import wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CONFIG = """
+[daemon]
+interval = "1s"
+[runs.onyx]
+backend = "process"
+pid_file = "{folder}/pid"
+log = "{folder}/onyx.log"
+quiet = [{{ match = "saving", allow = "40m" }}]
+[checks.told]
+plugin = "told"
+run = "onyx"
+every = "1s"
+"""
+TOLD = """
+from watchdogd.plugin import Run, check, ok
+
+@check
+def told(run: Run):
+    return ok(f"phase: {run.phase}; finished: {run.finished}")
+"""
+TRAINING = """
+import os, sys, time
+from watchdogd.training import Guard
+
+folder = sys.argv[1]
+guard = Guard("onyx", every=0.1)
+open(folder + "/pid", "w").write(str(os.getpid()))
+for line in sys.stdin:
+    print(line.strip(), file=open(folder + "/onyx.log", "a"), flush=True)
+    guard.poll(step=len(line), loss=0.5)
+    if line == "done\\n":
+        guard.finished()
+"""
+
+
+def test_checks_are_told_of_the_phase_and_the_end_of_a_run(tmp_path: Path) -> None:
+    dog = Dog(tmp_path / "home").settle(CONFIG.format(folder=tmp_path))
+    (tmp_path / "home" / "plugins" / "told.py").write_text(TOLD)
+
+    def say(line: str) -> None:
+        assert training.stdin
+        print(line, file=training.stdin, flush=True)
+
+    def said(check: str) -> str:
+        seen = [each["summary"] for each in dog.json("status")["checks"] if each["check"] == check]
+        return "\n".join(seen)
+
+    def wait_for(check: str, words: str) -> None:
+        wait_until(lambda: words in said(check), 120, words)
+
+    options: dict[str, Any] = {"env": dog.env, "stdin": subprocess.PIPE, "text": True}
+    with (
+        subprocess.Popen([sys.executable, "-c", TRAINING, str(tmp_path)], **options) as training,
+        dog.running(),
+    ):
+        say("iteration 1/90")
+        wait_for("told", "phase: ; finished:")
+        say("saving all that there is")
+        wait_for("told", "phase: quiet phase 'saving'; finished:")
+        say("done")
+        wait_for("told", f"phase: ; finished: {getpass.getuser()} at ")
+        wait_for("onyx/log_staleness", "not judged: finished: marked by ")
+        assert training.stdin
+        training.stdin.close()
