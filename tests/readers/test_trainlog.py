@@ -154,6 +154,7 @@ LINES = [
     (" STEP NUMBER                 =          120", "step", 120, None),
     ("   12 F= -.12345E+03 E0= -.12345E+03", "step", 12, None),
     ("12.0%,1200,-12345.12,298.1", "step", 1200, None),
+    ("   0/99  14.3G  0.105  118  640: 100%|####| 57/58 00:31", "batch", 57, None),
     (" NSTEP =     5000   TIME(PS) =      10.000  TEMP(K) =   300.12", "step", 5000, None),
     ("ENERGY:  500000     1231.1 2311.3", "step", 500000, None),
     ("[36]\ttrain-rmse:0.5\teval-rmse:0.6", "iteration", 36, None),

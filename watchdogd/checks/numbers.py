@@ -47,6 +47,7 @@ def note_progress(report: Report, text: str, memory: dict[str, Any], at: float, 
         "number": report.number,
         "total": report.total,
         "coarse": report.coarse,
+        "seldom": report.seldom,
         "at": at,
         "seconds": taken,
     }

@@ -115,8 +115,7 @@ def judge(look: Look, limits: Limits) -> Result:
 
 def _slow(memory: Mapping[str, Any], allowed: Allowance) -> Allowance | None:
     """What applies to a number that may grow seldom, as epochs do; None while it is not known how seldom."""
-    coarse = memory.get("report", {}).get("coarse")
-    if not coarse or memory.get("cause", [""])[0] in FATAL:
+    if not memory.get("report", {}).get("seldom") or memory.get("cause", [""])[0] in FATAL:
         return allowed
     limit = rhythm.coarse_limit(memory.get("rhythm", {}))
     if limit is None or limit <= allowed.seconds:

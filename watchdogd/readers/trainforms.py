@@ -134,6 +134,7 @@ FORMATS = (
     _format("batch", "poch ", r"[Ee]poch (\d+)(?:/\d+)?[ :|,-]{1,4}\[? *(\d+)/(\d+)[\] |,]", of_epoch),
     _format("batch", "] loss", r"^\[(\d+), +(\d+)()\] loss", of_epoch),
     _format("batch", "oss: ", r"oss: [\d.]{1,12} +\[ *(\d+)/(\d+)\]"),
+    _format("batch", "%|", r"%\|[^|]{0,200}\| (\d+)/(\d+) \d+:\d\d"),
     _format("step", "step_i:", r"step_i: (\d+)"),
     _format("step", "Steps:", r"Steps:(?<!\wSteps:) ?(\d+)/(\d+)"),
     _format("step", "current_steps", r"current_steps['\"]?: *(\d+)"),

@@ -41,7 +41,7 @@ class Report(NamedTuple):
     """One line that says how far the training is. `series` tells different counters apart.
 
     `mark` tells two reports apart whose numbers were rounded to one (HF Trainer's epoch), where it is not 0.
-    `coarse`: see Format; it counts only where nothing else tells a number.
+    `coarse`: it counts only where nothing finer tells a number. `seldom`: see Format.
     """
 
     series: str
@@ -49,6 +49,7 @@ class Report(NamedTuple):
     total: float | None = None
     mark: float = 0.0
     coarse: bool = False
+    seldom: bool = False
 
 
 _OF_EACH_EPOCH = " of each epoch"
@@ -188,7 +189,7 @@ def reported(text: str, spot: Spot) -> Report:
     mark = float(crc32(text[spot.start :].encode())) if form.rounded else 0.0
     endless = form.read is of_epoch and not match[3]
     series = f"{form.series}{_OF_EACH_EPOCH}" if endless else form.series
-    return Report(series, number, total, mark, form.coarse or spot.coarse)
+    return Report(series, number, total, mark, form.coarse or spot.coarse, form.coarse)
 
 
 def _any_counter(text: str, known: Vocabulary) -> Spot | None:
@@ -199,7 +200,7 @@ def _any_counter(text: str, known: Vocabulary) -> Spot | None:
     """
     told = measures.loss_spot(text) is not None
     found = _ANY.finditer(text) if known.counters else ()
-    start = next((each.start() for each in found if _counts(text, each)), None)
+    start = next((each.start() for each in found if _counts(text, each, told=told)), None)
     if start is not None and _EVALUATES.search(text[max(start - _NAMED_WITHIN, 0) : start]):
         return Spot(_WORK_COUNTERS, start)
     if not told and any(map(text.__contains__, known.no_progress)):
@@ -220,8 +221,10 @@ def _coarse(text: str, known: Vocabulary) -> Spot | None:
     return None
 
 
-def _counts(text: str, match: re.Match[str]) -> bool:
-    """Whether it is a count: a word of its own, and no time or rate of one."""
+def _counts(text: str, match: re.Match[str], *, told: bool) -> bool:
+    """Whether it is a count: a word of its own, no time or rate of one, and no size of a batch."""
+    if match[0].startswith("batch ") and not (told or match[2] or _IN_EPOCH.search(text)):
+        return False
     before = text[max(match.start() - 10, 0) : match.start()]
     return not before[-1:].isalnum() and not _RATE_OF.search(before)
 
