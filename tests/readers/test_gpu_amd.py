@@ -170,6 +170,14 @@ def test_csv_of_monitor_and_of_list() -> None:
     assert amd.read(text).gpus == (Gpu(0, uuid="0aff74a1-0000-1000-80b1-000000000000", bus="0000:0b:00.0"),)
 
 
+def test_csv_of_what_throttles() -> None:
+    cool, hot = amd.read(
+        "gpu,xcp,accumulation_counter,prochot_violation_status,socket_thermal_violation_status,ppt_violation_status\n"
+        "0,0,8112004,NOT ACTIVE,NOT ACTIVE,ACTIVE\n1,0,8112007,NOT ACTIVE,ACTIVE,ACTIVE\n"
+    ).gpus
+    assert (cool.throttled, hot.throttled) == ((), ("socket thermal",))
+
+
 def test_monitor_of_an_apu_that_works_in_the_machines_memory() -> None:
     text = "GPU  XCP  POWER   GPU_T   GFX%       GTT_USAGE\n  0    0   449 W   67 °C   92 %  100.5/376.7 GB\n"
     (gpu,) = amd.read(text).gpus

@@ -30,7 +30,7 @@ _HEADER = re.compile(r"\s*GPU(?:\s+[A-Z0-9_%]+)+")
 _ROW = re.compile(r"\s*\d+\s")
 _UNIT = r"(?:%|°?C|[KMG]?Hz|m?[WVJ]|[KMGT]?i?B(?:/s)?|[KMG]b/s|ns)(?=\s|$)"
 _CELL = re.compile(rf"N/A(?:\s{_UNIT})?|[\d.]+/\s*[\d.]+(?:\s?{_UNIT})?|-?[\d.]+(?:\s?{_UNIT})?|\S+")
-_VIOLATION = re.compile(r"throttle/((?:prochot|socket_thermal|vr_thermal|hbm_thermal))_violation_status")
+_VIOLATION = re.compile(r"(?:throttle/)?(prochot|socket_thermal|vr_thermal|hbm_thermal)_violation_status")
 _BAD_PAGES = re.compile(r"(?:ras/)?bad_page_threshold_exceeded")
 _VIOLATION_COLUMNS = {
     "tviol": "thermal",
