@@ -118,7 +118,7 @@ def judge(
     if trouble:
         return past, [unknown(trouble)]
     jobs = belonging.living(run, snapshot, past)
-    endings = belonging.over(run, snapshot, past, jobs)
+    endings = belonging.over(run, snapshot, jobs)
     past = advance(
         past, jobs, endings, pressed, attempts=snapshot.attempts, looked_at=snapshot.taken_at, now=now
     )

@@ -209,8 +209,9 @@ class Snapshot:
     (those of the last minutes, and more where a run has no living job), or None where nobody could be asked;
     `endings_trouble` says why accounting did not answer. `attempts` are the ends of attempts of jobs that
     were requeued and live on under their id, as far as accounting was asked. `hidden` are users whose jobs
-    the site does not show us (PrivateData). `known` is what the next look wants: raw ids to account for, and
-    when each was last seen living.
+    the site does not show us (PrivateData). `renamed` are living jobs that were some run's when last seen
+    and bear no run's name now. `known` is what the next look wants: raw ids to account for, and when each was
+    last seen living.
     """
 
     taken_at: float
@@ -222,6 +223,7 @@ class Snapshot:
     backend: str = "slurm"
     users: frozenset[str] = field(default_factory=frozenset)
     hidden: frozenset[str] = field(default_factory=frozenset)
+    renamed: tuple[Job, ...] = ()
     known: Mapping[str, float] = field(default_factory=dict)
 
     def of(self, name: str) -> tuple[Job, ...]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from tests.history.values import new_home
+from watchdogd.checks.past import Life, Past
 from watchdogd.engine.call import Reply
 from watchdogd.engine.looks import Looks
 from watchdogd.engine.setup import Setup
@@ -35,3 +37,29 @@ def test_the_checks_of_a_run_share_what_a_look_says_of_it(tmp_path: Path) -> Non
         theirs = looks.snapshot(bea)
         assert theirs is not None
         assert theirs.jobs == jobs[1:]
+
+
+def test_the_first_look_knows_what_lived_at_the_last_one_of_the_daemon_before(tmp_path: Path) -> None:
+    """And a job that was renamed is given to all checks, each of which knows whether it was its run's."""
+    home = new_home(tmp_path)
+    home.write(
+        home.config, '[runs.ada]\nbackend = "slurm"\n[runs.pid]\nbackend = "process"\npid_file = "/p"\n'
+    )
+    setup = Setup.load(home)
+    liveness = {check.run_name: check for check in setup.checks if check.name.endswith("/job_liveness")}
+    lives = {
+        "ada/job_liveness": {"71": Life("71", "RUNNING", 5.0, 9.0)},
+        "pid/job_liveness": {"4711": Life("4711", "RUNNING", 5.0, 9.0)},
+    }
+    memories = {name: json.dumps(Past(0.0, 0.0, lives=each).dump()) for name, each in lives.items()}
+    looks = Looks(memories.__getitem__)
+    (call,) = looks.calls([liveness["ada"]], setup.checks, setup.config, 10.0)
+    assert call.parameters["known"] == {"71": 9.0}
+    looks.take(Reply("look at slurm", trouble="did not answer"), 10.0)
+    (call,) = looks.calls([liveness["ada"]], setup.checks, setup.config, 1000.0)
+    assert call.parameters["known"] == {"71": 9.0}
+    stray = Job("71", "71", "eva", "cy", "RUNNING")
+    looks.take(Reply("look at slurm", Snapshot(1000.0, (stray,), renamed=(stray,))), 1000.0)
+    given = looks.snapshot(liveness["ada"])
+    assert given is not None
+    assert (given.jobs, given.renamed) == ((), (stray,))

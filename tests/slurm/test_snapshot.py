@@ -120,6 +120,16 @@ class TestLiving:
         slurm.run_as("alice", ["scancel", released.handle])
         wait_until(lambda: [j.state for j in look("tr11").of("tr11")] == ["RUNNING"], 30, "the first is left")
 
+    def test_a_job_that_is_renamed_is_told_for_as_long_as_it_lives(self, slurm: Cluster) -> None:
+        job_id = submit(slurm, FOREVER, "--hold")
+        seen = look("tr11")
+        assert (seen.renamed, [*seen.known]) == ((), [job_id])
+        slurm.run_as("alice", ["scontrol", "update", f"JobId={job_id}", "JobName=other"])
+        for _ in range(2):
+            seen = look("tr11", known=seen.known)
+            assert [(job.raw_id, job.name) for job in seen.renamed] == [(job_id, "other")]
+        assert look("tr11", "other", known=seen.known).renamed == ()
+
     def test_own_jobs_and_other_users_do_not_count(self, slurm: Cluster) -> None:
         submit(slurm, FOREVER, "--comment=watchdogd:ab12", "--hold")
         submit(slurm, FOREVER, "--hold", user="bob")

@@ -73,7 +73,7 @@ class Execution:
         self._storage = storage
         self._troubles = troubles
         self._clock = clock
-        self.looks = Looks()
+        self.looks = Looks(lambda check: self._memories.get(check, NOTHING))
         self._held: list[Check] = []
         self._standings: Mapping[tuple[str, str], Standing] = past.book.standings
         self._out: dict[str, Check] = {}

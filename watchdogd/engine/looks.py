@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import grp
+import json
 import os
 from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.account import user
+from watchdogd.checks.past import Past
 from watchdogd.clock import fresh
-from watchdogd.engine.call import Call
+from watchdogd.engine.call import NOTHING, Call
 from watchdogd.engine.catalog import Source
 from watchdogd.jobs import Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from watchdogd.config import Config
     from watchdogd.engine.call import Reply
@@ -32,9 +34,15 @@ _KEY = "look at "
 
 
 class Looks:
-    """The latest Snapshot of each backend, indexed by job name."""
+    """The latest Snapshot of each backend, indexed by job name.
 
-    def __init__(self) -> None:
+    `memory` gives what a check remembers: so the first look of a link or a tick knows which jobs lived at the
+    last one of its predecessor.
+    """
+
+    def __init__(self, memory: Callable[[str], str] = lambda _check: NOTHING) -> None:
+        self._memory = memory
+        self._before: dict[str, dict[str, float]] = {}
         self._latest: dict[str, Snapshot] = {}
         self._asked: set[str] = set()
         self._jobs: dict[str, dict[str, list[Job]]] = {}
@@ -103,6 +111,7 @@ class Looks:
             whole,
             jobs=None if whole.jobs is None else _of(self._jobs[backend], name, users),
             endings=None if whole.endings is None else _of(self._endings[backend], name, users),
+            renamed=tuple(job for job in whole.renamed if not users or job.user in users),
             users=users,
         )
 
@@ -116,22 +125,35 @@ class Looks:
         latest = self._latest.get(backend)
         return latest is not None and fresh(latest.taken_at, now, min_poll * 0.9)
 
-    def _call(self, backend: str, checks: Iterable[Check], config: Config, now: float) -> Call:
+    def _call(self, backend: str, checks: Sequence[Check], config: Config, now: float) -> Call:
         runs = tuple({c.run_name: c.run for c in checks if c.run and c.run.backend == backend}.values())
         parameters: dict[str, Any] = {"now": now, "deadline": config.daemon.timeout}
         if backend == "process":
             parameters["runs"] = runs
         else:
             users = slurm_users(config) | {user for run in runs for user in run.users}
-            latest = self._latest.get(backend)
+            if backend not in self._before:
+                self._before[backend] = self._remembered(backend, checks, now)
             wanted = frozenset(run.job_name for run in runs)
-            parameters |= {"wanted": wanted, "users": users, "known": dict(latest.known) if latest else {}}
+            parameters |= {"wanted": wanted, "users": users, "known": self._known(backend)}
         return Call(_KEY + backend, SOURCES[backend], parameters, timeout=config.daemon.timeout * 2)
 
     def _silence(self, backend: str, reply: Reply, now: float) -> Snapshot:
-        latest = self._latest.get(backend)
         trouble = f"the look at the queue {reply.trouble}"
-        return Snapshot(now, trouble=trouble, backend=backend, known=latest.known if latest else {})
+        return Snapshot(now, trouble=trouble, backend=backend, known=self._known(backend))
+
+    def _known(self, backend: str) -> dict[str, float]:
+        latest = self._latest.get(backend)
+        return dict(latest.known if latest else self._before.get(backend, {}))
+
+    def _remembered(self, backend: str, checks: Iterable[Check], now: float) -> dict[str, float]:
+        """When each job was seen living that some run of this backend remembers, by its raw id."""
+        found: dict[str, float] = {}
+        for check in checks:
+            if check.run and check.run.backend == backend and check.name.endswith("/job_liveness"):
+                past = Past.load(json.loads(self._memory(check.name)), now)
+                found |= {raw_id: life.seen_at for raw_id, life in past.lives.items()}
+        return found
 
 
 def looked_at(key: str) -> str:

@@ -81,11 +81,19 @@ class _Look:
             attempts=attempts,
             users=self.users,
             hidden=self._hidden(listed) if absent else frozenset(),
+            renamed=tuple(job for job in living if job.raw_id in self.known and not self._is_wanted(job)),
             known={
                 **{raw_id: seen for raw_id, seen in vanished.items() if raw_id not in ended},
-                **{job.raw_id: self.now for job in living if job.name in self.wanted and not job.own},
+                **{
+                    job.raw_id: self.now
+                    for job in living
+                    if self._is_wanted(job) or (job.raw_id in self.known and not job.own)
+                },
             },
         )
+
+    def _is_wanted(self, job: Job) -> bool:
+        return job.name in self.wanted and not job.own
 
     def _silent(self, trouble: str) -> Snapshot:
         return Snapshot(self.now, trouble=trouble, users=self.users, known=self.known)
