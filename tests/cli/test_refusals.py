@@ -61,6 +61,21 @@ def test_ticks_go_on_without_a_plugin_that_was_removed_and_tell_it(dog: Dog) -> 
     assert log.read_text().count("[CRITICAL] mine") == 1
 
 
+def test_ticks_go_on_by_the_other_channels_where_a_secret_is_gone(dog: Dog) -> None:
+    (dog.home / "config.toml").write_text(
+        '[daemon]\nconfirm = 1\n[channels.hook]\ntype = "webhook"\nurl = "file:hook"\n'
+        '[channels.out]\ntype = "statuslog"\npath = "alerts.log"\n'
+        "[disks.gone]\npath = '/nowhere/at/all'\nquota = 'statvfs'\n"
+    )
+    done = dog("tick")
+    assert done.returncode == 78
+    assert done.stderr.count("\n") == 1
+    assert "channels.hook" in done.stderr
+    log = (dog.home / "alerts.log").read_text()
+    assert "] gone: " in log
+    assert "channels.hook" in log
+
+
 def test_start_warns_where_nobody_is_told_and_where_others_can_read_a_secret(dog: Dog) -> None:
     hook = dog.home / "hook"
     hook.write_text("http://127.0.0.1:1/very-secret\n")

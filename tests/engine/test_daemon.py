@@ -121,3 +121,21 @@ def test_an_edit_of_config_toml_sends_nothing_twice_that_is_on_its_way(daemon: D
     assert stored is not None
     assert stored.state == "sent"
     assert key not in fresh.tried
+
+
+def test_a_secret_that_is_missing_after_an_edit_is_told_until_it_is_there(daemon: Daemon) -> None:
+    home = daemon._parts.home
+    daemon.round()
+    home.config.write_text(f'{home.config.read_text()}[channels.hook]\ntype = "webhook"\nurl = "file:hook"\n')
+    wait_until(
+        lambda: daemon.round() and any("old channels" in each for each in open_incidents(daemon)),
+        60,
+        "it is told",
+    )
+    home.write(home.path / "hook", "http://127.0.0.1:9/hook")
+    wait_until(
+        lambda: daemon.round() and not any("old channels" in each for each in open_incidents(daemon)),
+        60,
+        "it is over",
+    )
+    assert set(daemon._outbox.lanes) == {"out", "hook"}

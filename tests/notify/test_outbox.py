@@ -707,6 +707,26 @@ def test_an_edit_of_the_channels_repeats_nothing_and_loses_nothing() -> None:
     assert (slow.keys, fresh.keys) == (["n1@slack"], ["n2@slack"])
 
 
+def test_what_went_another_way_while_nothing_could_be_stored_does_not_come_back_by_an_edit() -> None:
+    slack, mail = Script(always=GONE), Script()
+    desk = Desk({"slack": slack, "mail": mail}, WITH_FALLBACK)
+    desk.ledger.record([letter()])
+    desk.ledger.full = True
+    desk.outbox.add([letter()])
+    desk.work(5)
+    assert "incident-17-opened@mail" in mail.keys
+    slack.always = None
+    before = desk.outbox
+    desk.__post_init__()
+    desk.outbox.succeed(before)
+    desk.outbox.add(row for row in desk.ledger.rows.values() if row.state == "waiting")
+    desk.work(60)
+    assert "incident-17-opened@slack" not in slack.keys
+    desk.ledger.full = False
+    desk.outbox.settle(())
+    assert desk.ledger.states()["incident-17-opened@slack"] == "diverted"
+
+
 def test_what_failed_while_the_channels_were_edited_goes_by_the_new_ones() -> None:
     answered = threading.Event()
     slow, fresh = Script(before=_until(answered), always=PASSING), Script()

@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         sweep_seldom()
         with assembled(home, setup) as parts:
             parts.engine.troubles["config"] = broken
-            Daemon(parts, tenure, heartbeat_of(setup.config)).run()
+            Daemon(parts, tenure, heartbeat_of(setup.config, go_on=Tenure.in_chain())).run()
     except (StalledError, MemoryError) as error:
         _end_in_any_case()
         log.warning("it ends: %s", error or "no memory is left")

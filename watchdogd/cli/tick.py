@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from watchdogd import lease, stopmark, tickmark
 from watchdogd.cli.output import one_line, print_json, print_line
 from watchdogd.engine import beginning, logs
-from watchdogd.engine.assembly import assembled, learn, outbox_of
+from watchdogd.engine.assembly import assembled, learn, missing, outbox_of
 from watchdogd.engine.chores import do_chores
 from watchdogd.engine.daemon import tell_gaps
 from watchdogd.engine.setup import Setup
@@ -58,31 +58,33 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run:
         return _rehearse(home, Setup.load(home), as_json=args.json)
     setup, broken = beginning.setup_of(home, go_on=True)
-    _watch(home, setup, broken)
-    if broken:
-        raise ConfigError(broken)
+    if wrong := _watch(home, setup, broken) or broken:
+        raise ConfigError(wrong)
     return 0
 
 
-def _watch(home: Home, setup: Setup, broken: str) -> None:
+def _watch(home: Home, setup: Setup, broken: str) -> str:
+    """Which secret is missing, or empty."""
     home.share(setup.config.daemon.group)
     tenure = Tenure(home, setup.config)
     idle = "" if tenure.chain else _needless(home)
     if idle:
         print_line(f"nothing done: {idle}")
-        return
+        return ""
     tenure.begin()
     logs.begin(home)
     step = link.tick_every(setup.config) if tenure.chain else _mark(home)
     try:
         with assembled(home, setup) as parts:
             parts.engine.troubles["config"] = broken
+            parts.engine.troubles["channels"] = lacking = missing(parts)
             parts.engine.troubles["chain"] = "; ".join(tenure.troubles())
             tell_gaps(parts, step, time.time())
             _tick(parts, tenure)
             tenure.settle(FAREWELL)
     finally:
         tenure.end()
+    return lacking
 
 
 def _needless(home: Home) -> str:
@@ -105,7 +107,7 @@ def _mark(home: Home) -> float:
 
 def _tick(parts: Assembly, tenure: Tenure) -> None:
     engine = parts.engine
-    outbox = outbox_of(parts, tenure.lease.held)
+    outbox = outbox_of(parts, tenure.lease.held, go_on=True)
     engine.troubles["engine"] = outbox.start()
     outbox.add(parts.past.waiting)
     learn(parts, outbox)
@@ -114,7 +116,7 @@ def _tick(parts: Assembly, tenure: Tenure) -> None:
         outbox.add(engine.conclude(ACTIONS, tenure.lease.held, go_on=True))
     outbox.stop(FAREWELL)
     do_chores(parts, time.time())
-    beat = heartbeat_of(engine.setup.config)
+    beat = heartbeat_of(engine.setup.config, go_on=True)
     if engine.trouble:
         beat.bad(engine.trouble)
     else:

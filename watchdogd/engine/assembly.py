@@ -13,11 +13,12 @@ from watchdogd.engine.engine import Engine
 from watchdogd.engine.patient import Patient
 from watchdogd.engine.storage import Storage
 from watchdogd.engine.workers import Workers
-from watchdogd.errors import HistoryError, WatchdogError
+from watchdogd.errors import ConfigError, HistoryError, WatchdogError
 from watchdogd.history.record import Past
 from watchdogd.notify import channels
 from watchdogd.notify.claimed import Claimed
 from watchdogd.notify.claims import Claims
+from watchdogd.notify.heartbeat import heartbeat_of
 from watchdogd.notify.leased import Leased
 from watchdogd.notify.outbox import Outbox
 from watchdogd.notify.threads import REMEMBERED
@@ -68,10 +69,22 @@ def assembled(home: Home, setup: Setup, *, looking: bool = False) -> Iterator[As
         patient.close()
 
 
-def outbox_of(parts: Assembly, may_act: Callable[[], bool]) -> Outbox:
-    """The outbox of the present configuration, not started yet. ConfigError where a secret is missing."""
+def missing(parts: Assembly) -> str:
+    """Which secret of the channels or the heartbeat is missing, or empty."""
     config = parts.engine.setup.config
-    senders = channels.build(config, parts.home)
+    try:
+        channels.build(config, parts.home)
+        heartbeat_of(config)
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+def outbox_of(parts: Assembly, may_act: Callable[[], bool], *, go_on: bool = False) -> Outbox:
+    """The outbox of the present configuration, not started yet. ConfigError where a secret is missing, unless
+    it shall `go_on` with the other channels."""
+    config = parts.engine.setup.config
+    senders = channels.build(config, parts.home, go_on=go_on)
     try:
         ended = parts.storage.ended(REMEMBERED)
     except HistoryError:

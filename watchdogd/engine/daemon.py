@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from watchdogd import stopmark
 from watchdogd.engine import unwatched
-from watchdogd.engine.assembly import learn, outbox_of
+from watchdogd.engine.assembly import learn, missing, outbox_of
 from watchdogd.engine.chores import do_chores
 from watchdogd.engine.patient import StuckError
 from watchdogd.engine.publisher import Publisher
@@ -67,7 +67,8 @@ class Daemon:
         self._absence = Absence()
         step = self._engine.setup.config.daemon.interval
         tell_gaps(parts, step, time.time())
-        self._outbox: Outbox = outbox_of(parts, self.may_act)
+        self._behind = missing(parts) if tenure.chain else ""
+        self._outbox: Outbox = outbox_of(parts, self.may_act, go_on=bool(self._behind))
         self._publisher = Publisher(parts.home)
         self._schedule = Schedule(self.round, self._watch)
         self._schedule.beside("chores", self._chores, after=60.0, every=3600.0)
@@ -106,7 +107,7 @@ class Daemon:
 
     def _round(self) -> float:
         engine = self._engine
-        if engine.reload():
+        if engine.reload() or self._behind:
             self._exchange(engine.setup)
         learn(self._parts, self._outbox)
         self._see_troubles()
@@ -123,6 +124,7 @@ class Daemon:
     def _see_troubles(self) -> None:
         """The troubles that the engine does not see by itself; the next round judges them."""
         self._engine.troubles["engine"] = "; ".join(filter(None, (self._broke, self._outbox.start())))
+        self._engine.troubles["channels"] = self._behind
         self._engine.troubles["chain"] = "; ".join(self._tenure.troubles())
         self._engine.link = self._tenure.chain.as_json() if self._tenure.chain else None
         now = time.time()
@@ -143,8 +145,9 @@ class Daemon:
             fresh = outbox_of(self._parts, self.may_act)
             heartbeat = heartbeat_of(setup.config)
         except ConfigError as error:
-            self._engine.troubles["config"] = f"the old channels go on: {error}"
+            self._behind = f"the old channels go on: {error}"
             return
+        self._behind = ""
         self._heartbeat.stop(1.0)
         self._heartbeat = heartbeat
         self._outbox.stop(2.0)

@@ -18,6 +18,7 @@ SUBJECTS = (
     "engine",
     "history",
     "config",
+    "channels",
     "delivery",
     "workers",
     "chain",

@@ -17,6 +17,7 @@ from watchdogd.config import (
 from watchdogd.errors import ConfigError
 from watchdogd.notify.lefttorelay import LeftToRelay
 from watchdogd.notify.retry import Policy
+from watchdogd.notify.unmade import Unmade
 
 if TYPE_CHECKING:
     from watchdogd.config import Channel, Config
@@ -24,15 +25,21 @@ if TYPE_CHECKING:
     from watchdogd.notify.sender import Sender
 
 
-def build(config: Config, home: Home) -> dict[str, Sender]:
+def build(config: Config, home: Home, *, go_on: bool = False) -> dict[str, Sender]:
     """A sender for each channel; ConfigError, naming the channel, where one cannot be made.
 
-    What `watchdogd relay` alone can deliver has one that leaves it to that.
+    What `watchdogd relay` alone can deliver has one that leaves it to that. `go_on`: what cannot be made has
+    one that says so at each try, as any channel that does not deliver.
     """
-    return {
-        name: LeftToRelay() if channel.relay else sender_of(name, channel, home)
-        for name, channel in config.channels.items()
-    }
+    senders: dict[str, Sender] = {}
+    for name, channel in config.channels.items():
+        try:
+            senders[name] = LeftToRelay() if channel.relay else sender_of(name, channel, home)
+        except ConfigError as error:
+            if not go_on:
+                raise
+            senders[name] = Unmade(str(error))
+    return senders
 
 
 def policy(config: Config) -> Policy:

@@ -114,13 +114,16 @@ class Heartbeat:
                 self._said = None  # the next round tries again, whatever `every` says
 
 
-def heartbeat_of(config: Config) -> Heartbeat:
-    """The heartbeat as configured, or one that does nothing. ConfigError where the secret is missing."""
+def heartbeat_of(config: Config, *, go_on: bool = False) -> Heartbeat:
+    """The heartbeat as configured, or one that does nothing. ConfigError where the secret is missing, unless
+    it shall `go_on` without."""
     if config.heartbeat is None:
         return Heartbeat("", 0.0)
     try:
         return Heartbeat(config.heartbeat.url.reveal(), config.heartbeat.every)
     except ConfigError as error:
+        if go_on:
+            return Heartbeat("", 0.0)
         raise ConfigError(f"heartbeat.url: {error}") from None
 
 

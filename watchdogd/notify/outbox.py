@@ -149,7 +149,8 @@ class Outbox:
 
         What is for a channel that is configured no more goes to the fallback, or else to all channels.
         """
-        fresh = self._deliver(notifications)
+        owed = {each.key for each in list(self._owed) if each.state != "waiting"}  # stored they still wait
+        fresh = self._deliver(each for each in notifications if each.key not in owed)
         for each in fresh:
             if each.message.over and not each.message.quiet:
                 self.copy(each, self._heard(each), "this channel told what it ends")
