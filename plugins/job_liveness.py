@@ -52,7 +52,7 @@ def job_liveness(
     walltime_left: Duration = 3600.0,
     log: str = "",
     checkpoints: str = "",
-    pulse: str = "",
+    written: tuple[str, ...] = (),
 ) -> Iterator[Result]:
     """Does the run live: running, waiting, waiting for ever, or gone, and how it ended.
 
@@ -68,7 +68,7 @@ def job_liveness(
         job's own time limit
     log: pattern of the run's logs, whose last words tell why a job ended
     checkpoints: pattern of its checkpoints: from the newest one on the work of a job that ended badly is lost
-    pulse: watchdogd's own status file, which is never the run's log
+    written: files that watchdogd writes (pulses, status logs), which are never the run's log
     """
     if snapshot is None:
         where = "no Slurm is here" if run.backend == "none" else f"{run.backend} cannot be asked from here"
@@ -87,7 +87,7 @@ def job_liveness(
     )
 
     def autopsy(job_id: str, raw_id: str, started_at: float | None, ended_at: float) -> str:
-        found = remains.look(log, checkpoints, (job_id, raw_id), ended_at, pulse)
+        found = remains.look(log, checkpoints, (job_id, raw_id), ended_at, written)
         return remains.worded(found, bool(checkpoints), started_at, ended_at)
 
     pressed = kill_switch(run.kill_switch)

@@ -70,7 +70,7 @@ def log_staleness(
     must_see: tuple[dict[str, Any], ...] = (),
     must_not_see: tuple[str, ...] = (),
     grace: Duration | None = None,
-    pulse: str = "",
+    written: tuple[str, ...] = (),
 ) -> Iterator[Result]:
     """Whether a run's log grows, its progress number grows with it, and its loss is a number.
 
@@ -82,7 +82,7 @@ def log_staleness(
     must_see: lines that must come within a time of each job's start: match and within
     must_not_see: patterns that must not come
     grace: how long a job may take to its first progress line; left out: 30m, or stale_after where that is set
-    pulse: watchdogd's own status file, which is never the run's log
+    written: files that watchdogd writes (pulses, status logs), which are never the run's log
     """
     wishes = Wanted(
         progress,
@@ -96,7 +96,7 @@ def log_staleness(
     heed_gap(memory, now)
     took_over = state.job is not None and follow_job(state.job, memory, now)
     try:
-        _take_in(log, pulse, run, state, wishes, memory, now, took_over=took_over)
+        _take_in(log, written, run, state, wishes, memory, now, took_over=took_over)
     except OSError as error:
         result = unknown(str(obstacle.refused(error, log)))
         yield replace(result, unanswered=unanswered(error))
@@ -121,7 +121,7 @@ def log_staleness(
 
 def _take_in(
     log: str,
-    pulse: str,
+    written: tuple[str, ...],
     run: Run | None,
     state: Working,
     wishes: Wanted,
@@ -132,7 +132,7 @@ def _take_in(
 ) -> None:
     """All that is new: lines of the log, and the Guard's heartbeat. OSError where a log cannot be read."""
     had = bool(memory.get("files"))
-    take_in(logtail.find(log, pulse) if log else [], wishes, memory, now, took_over=took_over)
+    take_in(logtail.find(log, written) if log else [], wishes, memory, now, took_over=took_over)
     beat = beats.newest(run, state.job)
     if beat:
         memory["beats"] = True
@@ -143,7 +143,7 @@ def _take_in(
         memory.pop("missing", None)
         memory.pop("instead", None)
     else:
-        memory["instead"] = str((obstacle.find(log, pulse) if log else None) or "")
+        memory["instead"] = str((obstacle.find(log, written) if log else None) or "")
         memory.setdefault("missing", now if had or not state.job else 0.0)
     silence.find_peer(memory, state)
 

@@ -13,8 +13,8 @@ from watchdogd.checks import obstacle
 from watchdogd.doctor import trainings
 
 
-def told(pattern: Path | str, pulse: str = "") -> str:
-    return str(obstacle.find(str(pattern), pulse) or "")
+def told(pattern: Path | str, *written: str) -> str:
+    return str(obstacle.find(str(pattern), written) or "")
 
 
 def test_a_log_that_is_not_there_yet_is_none(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_links_folders_and_the_pulse(tmp_path: Path) -> None:
     assert told(tmp_path / "none" / "*.log").startswith(f"there is no folder {tmp_path}/none (correct")
     (tmp_path / "file").write_text("x")
     assert "a file stands where a folder should be" in told(tmp_path / "file" / "*.log")
-    assert "is the pulse, which watchdogd writes" in told("/x/pulse.log", "/x/pulse.log")
+    assert "is what watchdogd itself writes" in told("/x/pulse.log", "/x/pulse.log")
 
 
 def test_what_may_not_be_read_names_who_can_change_it(tmp_path: Path) -> None:

@@ -64,6 +64,26 @@ def test_a_run_brings_the_checks_whose_keys_are_set(home: Home) -> None:
     assert job.run.kill_switch == str(home.switches / "a.kill")
 
 
+def test_what_watchdogd_writes_itself_is_no_runs_log(home: Home) -> None:
+    found = checks(
+        home,
+        """
+        [channels.line]
+        type = "statuslog"
+        path = "/scratch/logs/status.log"
+        [runs.a]
+        log = "/scratch/logs/*.log"
+        pulse = "pulse.log"
+        [runs.b]
+        log = "/scratch/logs/*.log"
+        pulse = "/scratch/logs/b-pulse.log"
+        """,
+    )
+    own = (str(home.path / "pulse.log"), "/scratch/logs/b-pulse.log", "/scratch/logs/status.log")
+    plugins = ("a/log_staleness", "b/log_staleness", "a/job_liveness")
+    assert [found[name].parameters["written"] for name in plugins] == [own] * 3
+
+
 def test_without_slurm_a_run_with_a_log_is_judged_by_its_log_alone(home: Home) -> None:
     config = parse('[runs.a]\nlog = "x.log"\n[runs.b]\n[runs.c]\npid_file = "c.pid"', home.config)
     found = {check.name for check in build(config, discover(home), home, "none")}

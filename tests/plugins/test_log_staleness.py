@@ -412,13 +412,25 @@ def test_the_newest_of_all_files_counts_through_a_symlink_too(training: Training
 
 def test_the_pulse_is_no_log(training: Training, tmp_path: Path) -> None:
     pulse = tmp_path / "pulse.txt"
-    training.log, training.wanted["pulse"] = str(tmp_path / "*.txt"), str(pulse)
+    training.log, training.wanted["written"] = str(tmp_path / "*.txt"), ("/elsewhere", str(pulse))
     training.iterate(1, 3)
     for _ in range(20):
         training.now += MINUTE
         training.write("run-4 is well: iteration 99\n", pulse)
         state = training.state()
     assert state is Status.CRITICAL
+
+
+def test_the_pulse_is_no_log_whatever_way_leads_to_it(training: Training, tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "scratch").symlink_to("logs")
+    training.path = tmp_path / "logs" / "main.txt"
+    training.log = str(tmp_path / "logs" / "*.txt")
+    training.wanted["written"] = (str(tmp_path / "scratch" / "pulse.txt"),)
+    training.iterate(1, 3)
+    training.now += 20 * MINUTE
+    training.write("run-5 is well: iteration 99\n", tmp_path / "logs" / "pulse.txt")
+    assert training.state() is Status.CRITICAL
 
 
 @pytest.mark.parametrize("file_clock", [-3 * HOUR, -90.0, 90.0, 3 * HOUR])

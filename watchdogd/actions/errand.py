@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Errand:
-    """`run` is None for an incident of no run. `log` is its log, `pulse` what is none of it.
+    """`run` is None for an incident of no run. `log` is its log, `written` by watchdogd, and none of it.
 
     `users` are those whose jobs count, `queue` the run's jobs as the round saw them, `gpus` how many each
     node has, 0 where it is not configured. `ending` is set when watchdogd ends and waits no longer.
@@ -28,7 +28,7 @@ class Errand:
     home: Home
     run: Run | None = None
     log: str = ""
-    pulse: str = ""
+    written: tuple[str, ...] = ()
     gpus: int = 0
     users: frozenset[str] = field(default_factory=frozenset)
     queue: tuple[Job, ...] = ()

@@ -119,7 +119,7 @@ def _job(job: Job) -> str:
 
 def _logs(errand: Errand) -> Iterator[str]:
     """The end of each of the newest log files."""
-    for file in logtail.find(errand.log, errand.pulse)[:LOGS]:
+    for file in logtail.find(errand.log, errand.written)[:LOGS]:
         yield f"# {file.path}, {format_size(file.size)}, written to {iso(file.mtime)}"
         try:
             with open(file.path, "rb") as log:

@@ -7,8 +7,12 @@ import glob
 import os
 import stat as modes
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from watchdogd import wildcard
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 _TO_A_FILE = "have the run write to a file, and set log to that"
 _KINDS = (
@@ -32,16 +36,16 @@ class Obstacle:
         return f"{self.what} ({self.mend})" if self.mend else self.what
 
 
-def find(pattern: str, pulse: str = "") -> Obstacle | None:
-    """Why no log is found by this pattern; None where there just is none (yet)."""
+def find(pattern: str, written: Collection[str] = ()) -> Obstacle | None:
+    """Why no log is found by this pattern; None where there just is none (yet). `written`: by watchdogd."""
     paths = sorted(glob.glob(pattern, recursive=True)) if glob.has_magic(pattern) else [pattern]
-    return next((told for path in paths if (told := _instead(path, pulse))), None) or _folder(pattern)
+    return next((told for path in paths if (told := _instead(path, written))), None) or _folder(pattern)
 
 
-def _instead(path: str, pulse: str) -> Obstacle | None:
+def _instead(path: str, written: Collection[str]) -> Obstacle | None:
     """What lies there instead of a log."""
-    if path == pulse:
-        return Obstacle(f"{path} is the pulse, which watchdogd writes", "set log to what the run writes")
+    if path in written:
+        return Obstacle(f"{path} is what watchdogd itself writes", "set log to what the run writes")
     try:
         mode = os.stat(path).st_mode
     except OSError:

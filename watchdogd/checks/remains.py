@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from watchdogd.checks import checkpoint
 from watchdogd.readers import causes, logtail, trainlog
 from watchdogd.readers.lines import Line, read_lines
 from watchdogd.readers.trainforms import WORK
 from watchdogd.units import format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 SLACK = 60.0
 """Seconds by which the clocks of the batch system and of the file server may differ."""
@@ -28,13 +32,15 @@ class Remains:
     saved: tuple[str, float] | None = None
 
 
-def look(log: str, checkpoints: str, job: tuple[str, str], ended_at: float, pulse: str = "") -> Remains:
+def look(
+    log: str, checkpoints: str, job: tuple[str, str], ended_at: float, written: Collection[str] = ()
+) -> Remains:
     """What lies there of a job (id, raw id) that ended at `ended_at`; an empty pattern is not looked for.
 
     What cannot be read tells nothing.
     """
     try:
-        lines = _last_lines(log, job, ended_at, pulse) if log else []
+        lines = _last_lines(log, job, ended_at, written) if log else []
         saved = _saved(checkpoints, ended_at) if checkpoints else None
     except OSError:
         return Remains()  # log_staleness and checkpoint_age tell what is wrong with these files
@@ -58,9 +64,9 @@ def worded(remains: Remains, watched: bool, started_at: float | None, ended_at: 
     return "; ".join(parts)
 
 
-def _last_lines(log: str, job: tuple[str, str], ended_at: float, pulse: str) -> list[Line]:
+def _last_lines(log: str, job: tuple[str, str], ended_at: float, written: Collection[str]) -> list[Line]:
     """Of the file that bears the job's id, else of the one last written to when it ended, or the newest."""
-    files = logtail.find(log, pulse)
+    files = logtail.find(log, written)
     if not files:
         return []
     before = next((file for file in files if file.mtime <= ended_at + SLACK), files[0])

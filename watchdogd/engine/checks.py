@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from watchdogd.config import CheckSection, absolute
+from watchdogd.config import CheckSection, StatuslogChannel, absolute
 from watchdogd.config.words import wrong
 from watchdogd.errors import ConfigError
 from watchdogd.incident import Policy
@@ -34,7 +34,7 @@ RUN_PLUGINS = {
     "node_disks": "node_disks",
 }
 """The checks that a run brings by itself, each with the key that has to be set for it."""
-_PATHS = frozenset({"log", "path", "kill_switch", "save_switch", "pid_file", "checkpoints", "pulse"})
+_PATHS = frozenset({"log", "path", "kill_switch", "save_switch", "pid_file", "checkpoints"})
 _SHARED_KEYS = frozenset(CheckSection.model_fields)
 
 
@@ -125,6 +125,13 @@ def switch_path(home: Home, run: str, configured: str | None, kind: str) -> str:
     return absolute(home, configured or f"switches/{file_name(run)}.{kind}")
 
 
+def written(config: Config, home: Home) -> tuple[str, ...]:
+    """What watchdogd itself writes where logs may lie: the pulses of all runs, and status logs."""
+    pulses = [run.pulse for run in config.runs.values() if run.pulse]
+    logs = [each.path for each in config.channels.values() if isinstance(each, StatuslogChannel)]
+    return tuple(dict.fromkeys(absolute(home, path) for path in (*pulses, *logs)))
+
+
 @dataclass(frozen=True, slots=True)
 class _Builder:
     config: Config
@@ -145,10 +152,11 @@ class _Builder:
         run = run_of(name, section, self.config, self.home, self.default_backend)
         for plugin in section.checks:
             self._entry(plugin, f"runs.{name}.checks.{plugin}")
+        known = {"written": written(self.config, self.home)}
         for plugin, key in RUN_PLUGINS.items():
             wished = getattr(section, key) not in (None, ()) if key else _brought(plugin, run, section)
             if plugin in self.catalog and (wished or plugin in section.checks):
-                yield from self._check(f"{name}/{plugin}", plugin, section, f"runs.{name}", run)
+                yield from self._check(f"{name}/{plugin}", plugin, section, f"runs.{name}", run, known)
 
     def _of_disk(self, name: str, section: DiskSection) -> Iterator[Check]:
         for plugin in section.checks:
@@ -185,7 +193,7 @@ class _Builder:
         `known` are parameters that other sections tell.
         """
         entry = self._entry(plugin, where)
-        given = dict(known or {}) | {
+        given = {key: value for key, value in (known or {}).items() if key in entry.parameters} | {
             key: _plain(value)
             for key, value in section
             if key in entry.parameters and key in section.model_fields_set

@@ -10,6 +10,7 @@ from watchdogd.actions.decision import Case
 from watchdogd.actions.deed import DONE, EVIDENCE, Action, Deed
 from watchdogd.actions.errand import Errand
 from watchdogd.config import absolute
+from watchdogd.engine.checks import written
 from watchdogd.engine.grounds import SELF
 from watchdogd.engine.looks import slurm_users
 from watchdogd.incident import Event, Incident, Kind
@@ -70,7 +71,7 @@ class Scene:
             home=self.home,
             run=check.run,
             log=absolute(self.home, section.log) if section.log else "",
-            pulse=absolute(self.home, section.pulse) if section.pulse else "",
+            written=written(config, self.home),
             gpus=section.gpus_per_node or 0,
             users=check.run.users or slurm_users(config),
             queue=(snapshot.jobs or ()) if snapshot else (),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import stat as modes
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 from watchdogd.unanswered import must_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 FIRST_LOOK = 96 * 1024
 """Bytes read of the end of a log that is seen for the first time."""
@@ -41,8 +42,11 @@ class Found:
     mtime: float
 
 
-def find(pattern: str, without: str = "") -> list[Found]:
-    """The regular files that match, newest first, at most FILES; OSError where there may be some unseen."""
+def find(pattern: str, without: Collection[str] = ()) -> list[Found]:
+    """The regular files that match, newest first, at most FILES; OSError where there may be some unseen.
+
+    `without`: paths of files that watchdogd writes itself, which are none, whatever way leads to them.
+    """
     paths = glob.glob(pattern, recursive=True) if glob.has_magic(pattern) else (pattern,)
     found = []
     for path in paths:
@@ -50,13 +54,24 @@ def find(pattern: str, without: str = "") -> list[Found]:
             seen = os.stat(path)
         except FileNotFoundError:
             continue
-        if modes.S_ISREG(seen.st_mode) and path != without:
+        if modes.S_ISREG(seen.st_mode) and not is_one(path, without):
             found.append(Found(path, str(seen.st_ino), seen.st_size, seen.st_mtime))
     if not found:
         must_answer(pattern)
     if len(found) > 1:
         found.sort(key=lambda file: (file.mtime, file.path), reverse=True)
     return found[:FILES]
+
+
+def is_one(path: str, others: Collection[str]) -> bool:
+    """Whether a path leads to one of the others. Only those of the same name are looked at: others may lie on
+    a file system that hangs."""
+    if path in others:
+        return True
+    name = os.path.basename(path)
+    with contextlib.suppress(OSError):
+        return any(os.path.basename(each) == name and os.path.samefile(each, path) for each in others)
+    return False
 
 
 def unread(file: Found, place: Place | None, *, first: bool) -> tuple[int, int]:
