@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import fcntl
 import importlib
+import io
 import os
 import pty
 import struct
@@ -17,9 +18,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from rich.table import Table
+from rich.text import Text
 
 from watchdogd import __version__, cli
 from watchdogd.cli.output import clean, one_line, print_json, terminal
+from watchdogd.cli.tables import bar
 from watchdogd.errors import ConfigError, HomeError
 
 if TYPE_CHECKING:
@@ -238,6 +241,44 @@ def test_nothing_is_wider_than_the_terminal(words: tuple[str, ...], shown: str, 
         assert process.wait(60) == 0
     assert shown in text
     assert max(map(len, text.splitlines())) <= 60
+
+
+@pytest.mark.parametrize("columns", [None, "0"])
+def test_in_a_pipe_nothing_is_folded(
+    capsys: Says, monkeypatch: pytest.MonkeyPatch, columns: str | None
+) -> None:
+    """`grep` finds a long path whole; some have COLUMNS=0 where they know no width."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if columns:
+        monkeypatch.setenv("COLUMNS", columns)
+    path = "/scratch/" + "a long path/" * 30
+    table = Table.grid()
+    table.add_row("disk ", path)
+    for each in (Text(path), table):
+        terminal().print(each)
+    assert capsys.readouterr().out == f"{path}\ndisk {path}\n"
+    monkeypatch.setenv("COLUMNS", "40")
+    terminal().print(Text(path))
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 40
+
+
+def test_bars_are_plain_where_the_encoding_has_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="latin-1", errors="backslashreplace"))
+    terminal().print(Text(f"Größe 日 {bar(0.3)} → x"))
+    sys.stdout.flush()
+    assert raw.getvalue().decode("latin-1") == "Größe \\u65e5 #####----------- > x\n"
+
+
+def test_ctrl_c_of_which_a_library_tells_in_words_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: Says
+) -> None:
+    def interrupted(*_: object) -> int:
+        raise ValueError('Error building "model" validator:\n  KeyboardInterrupt: ')
+
+    verb(monkeypatch, interrupted)
+    assert cli.main(["try-out"]) == 130
+    assert capsys.readouterr().err == ""
 
 
 def test_tables_in_a_pipe_are_not_filled_up(capsys: Says) -> None:

@@ -44,6 +44,18 @@ def test_rights_do_not_depend_on_the_umask(tmp_path: Path, umask: int) -> None:
 
 
 @pytest.mark.root
+def test_who_watches_is_whose_daemon_told_last_else_who_made_home(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    assert home.watcher == os.geteuid()
+    home.make()
+    os.chown(home.path, 4711, -1)
+    assert home.watcher == 4711
+    home.status.write_text("{}")
+    os.chown(home.status, 4712, -1)
+    assert home.watcher == 4712
+
+
+@pytest.mark.root
 def test_a_home_of_a_group_is_open_to_it_alone(tmp_path: Path) -> None:
     gid = grp.getgrnam("games").gr_gid
     home = Home(tmp_path / "home")

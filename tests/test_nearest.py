@@ -12,6 +12,8 @@ from watchdogd.nearest import nearest
     [
         ("run17", ["run-17", "moe"], "; did you mean 'run-17'?"),
         ("nag", ["cron.every-5m/nag", "snag"], "; did you mean 'cron.every-5m/nag'?"),
+        ("stat", ["status", "start"], "; did you mean 'status'?"),
+        ("run", ["run-17", "run-18"], "; did you mean 'run-18'?"),
         ("xyz", ["run-17", "moe"], "; there are run-17, moe"),
         ("xyz", [f"run-{number}" for number in range(13)], ""),
         ("xyz", [], ""),

@@ -100,6 +100,14 @@ class Home:
         return found.st_gid if found.st_mode & stat.S_ISGID and found.st_mode & stat.S_IWGRP else None
 
     @property
+    def watcher(self) -> int:
+        """The user id of who watches here: whose daemon told its status last, else who made home."""
+        for path in (self.status, self.path):
+            with contextlib.suppress(OSError):
+                return path.stat().st_uid
+        return os.geteuid()
+
+    @property
     def file_mode(self) -> int:
         """0660 where a group shares this home, else 0600."""
         return 0o600 if self.group is None else 0o660

@@ -8,8 +8,14 @@ def close_to(word: str, known: list[str]) -> str:
     from difflib import get_close_matches
 
     whole = [name for name in known if name.endswith(f"/{word}")][:1]
-    close = whole or get_close_matches(word, known, n=1, cutoff=0.5)
+    close = whole or _begun(word, known) or get_close_matches(word, known, n=1, cutoff=0.5)
     return f"; did you mean '{close[0]}'?" if close else ""
+
+
+def _begun(word: str, known: list[str]) -> list[str]:
+    """The one name of which the word is the beginning."""
+    found = [name for name in known if len(word) > 1 and name.startswith(word)]
+    return found if len(found) == 1 else []
 
 
 def nearest(word: str, known: list[str]) -> str:

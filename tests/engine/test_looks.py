@@ -63,3 +63,13 @@ def test_the_first_look_knows_what_lived_at_the_last_one_of_the_daemon_before(tm
     given = looks.snapshot(liveness["ada"])
     assert given is not None
     assert (given.jobs, given.renamed) == ((), (stray,))
+
+
+def test_a_look_for_somebody_else_is_at_his_jobs_and_processes(tmp_path: Path) -> None:
+    home = new_home(tmp_path)
+    home.write(home.config, '[runs.ada]\nbackend = "slurm"\n[runs.bea]\ncommand = "b"\n')
+    setup = Setup.load(home)
+    calls = Looks(uid=4711).calls(setup.checks, setup.checks, setup.config, 1.0)
+    given = {call.key: call.parameters for call in calls}
+    assert given["look at slurm"]["users"] == frozenset({"4711"})
+    assert given["look at process"]["uid"] == 4711

@@ -41,6 +41,12 @@ def test_an_opening_says_what_since_when_where_why_and_what_to_type() -> None:
     assert text.endswith("Seen by bloom-watch on login1")
 
 
+def test_of_a_run_that_its_kill_switch_stopped_the_answer_is_to_clear_it() -> None:
+    text = _one(event(details="iteration 811\nwatchdogd kill-switch run-17 --clear"))
+    assert text.count("\n    watchdogd kill-switch run-17 --clear\n") == 2
+    assert "kill-switch run-17\n" not in text
+
+
 def test_since_when_is_iso_8601_with_an_offset() -> None:
     told = _one(event()).split("Since ")[1].split(",")[0]
     assert datetime.fromisoformat(told).timestamp() == NOON - 1500

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from watchdogd.plugins.job_liveness import job_liveness
 
+from watchdogd.checks.scene import clearing
 from watchdogd.jobs import Ending, Job, Snapshot
 from watchdogd.plugin import Plugin, Result, Run, Status
 
@@ -916,6 +917,10 @@ def test_left_set_while_jobs_wait(watch: Watch) -> None:
     assert result.status is Status.WARNING
     assert "the kill switch is left set while 3 jobs are waiting" in result.summary
     assert result.details == "watchdogd kill-switch run-17 --clear"
+
+
+def test_the_command_that_clears_a_switch_can_be_pasted_whatever_the_name() -> None:
+    assert clearing("lauf ä $1") == "watchdogd kill-switch 'lauf ä $1' --clear"
 
 
 def test_stopped_with_jobs_left(watch: Watch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -106,6 +107,15 @@ def test_a_zombie_is_dead(trainings: Trainings, tmp_path: Path) -> None:
     wait_until(lambda: seen.status() == psutil.STATUS_ZOMBIE, 20, "it is a zombie")
     assert look(by_pid_file(tmp_path, str(process.pid))) == ()
     assert look(by_command(trainings)) == ()
+
+
+def test_a_colleagues_process_of_the_same_command_is_not_the_run(trainings: Trainings) -> None:
+    trainings.start()
+    mine, run = os.geteuid(), by_command(trainings)
+    named = dataclasses.replace(run, users=frozenset({"alice"}))
+    of = [processes.look([each], 10.0, time.time(), mine + 1).jobs or () for each in (run, named)]
+    assert list(map(len, of)) == [0, 1]
+    assert len(look(run)) == 1
 
 
 def test_gone(trainings: Trainings, tmp_path: Path) -> None:

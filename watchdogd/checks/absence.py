@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from watchdogd.checks.scene import by, on, told
+from watchdogd.checks.scene import by, clearing, on, told
 from watchdogd.plugin import Result, Status, critical, ok, warning
 from watchdogd.units import format_duration, iso
 
@@ -20,7 +20,7 @@ def absence(scene: Scene, past: Past) -> Result:
     """The one result about the run."""
     if scene.switch is not None and (past.stopped or past.seen_at is None):
         line = f"stopped on request{by(scene.switch)} (kill switch set since {iso(scene.switch.set_at)})"
-        clear = f"watchdogd kill-switch {scene.run.name} --clear"
+        clear = clearing(scene.run.name)
         return warning(line, details="\n".join([*_last_lines(past), clear]))
     if past.resting:
         line = "the kill switch is cleared; the run is expected again once a job of it was seen"

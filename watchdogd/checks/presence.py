@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from watchdogd.checks.scene import by, jobs_are, on, reason_of, stuck
+from watchdogd.checks.scene import by, clearing, jobs_are, on, reason_of, stuck
 from watchdogd.jobs import PAUSED_STATES
 from watchdogd.plugin import Result, critical, ok, unknown, warning
 from watchdogd.readers.reasons import Wait
@@ -97,7 +97,7 @@ def _under_switch(scene: Scene, past: Past, pressed: Switch) -> Result:
         return ok(f"{scene.running_line()}; stop requested{by(pressed)}, {ago} ago")
     count = jobs_are(sum(job.tasks for job in scene.waiting))
     left = f"the kill switch is left set while {count} waiting: each will stop as it starts"
-    clear = f"watchdogd kill-switch {scene.run.name} --clear"
+    clear = clearing(scene.run.name)
     if past.stopped:
         return warning(f"stopped on request{by(pressed)}; {left}", details=clear)
     if scene.now - pressed.set_at > scene.limits.obey_within:

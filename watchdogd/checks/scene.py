@@ -128,6 +128,11 @@ def handle(job: Job) -> str:
     return shlex.quote(job.handle)
 
 
+def clearing(run: str) -> str:
+    """The command that lets a stopped run go on, as it is typed."""
+    return f"watchdogd kill-switch {shlex.quote(run)} --clear"
+
+
 def told(end: Ending) -> str:
     """An end in a line."""
     at = f" at {iso(end.ended_at)}" if end.ended_at else ""

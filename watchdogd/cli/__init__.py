@@ -96,6 +96,8 @@ def main(argv: list[str] | None = None) -> int:
         _complain(_os_sentence(error))
         return _failed(words)
     except Exception as error:  # noqa: BLE001 - the last net: nobody sees a traceback
+        if "KeyboardInterrupt" in str(error):  # pydantic tells of Ctrl-C only so
+            return _INTERRUPTED
         _complain(_NO_MEMORY if _is_shortage(error) else _internal(error, words))
         return _failed(words)
 

@@ -30,7 +30,9 @@ _STYLES = {FINE: "green", WARNING: "yellow", BROKEN: "bold red"}
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What the verb takes."""
     parser.add_argument(
-        "--on-partition", action="store_true", help="by a short job on the partition: from where it will run"
+        "--on-partition",
+        action="store_true",
+        help="by a short job on [slurm] partition: from where it will run",
     )
     parser.add_argument(
         "--wait", default="5m", metavar="TIME", help="with --on-partition: for the job's end (5m)"

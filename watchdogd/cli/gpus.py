@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from contextlib import nullcontext
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -52,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json([_json(each, node) for node, each in _named(seen)])
     else:
-        _console().print(_table(live.run, live.job, seen))
+        terminal().print(_table(live.run, live.job, seen))
     return 0 if any(not node.trouble for node in seen.nodes) else 1
 
 
@@ -69,7 +68,7 @@ def _watch(home: Home, live: LiveJob, every: float) -> int:
 
     Where this is no terminal, one table after the other.
     """
-    console = _console()
+    console = terminal()
     drawn_over = console.is_terminal and not console.is_dumb_terminal
     with Live(console=console, auto_refresh=False) if drawn_over else nullcontext() as screen:
         while True:
@@ -89,11 +88,6 @@ def _shown(live: LiveJob) -> Group | Text:
         return _table(live.run, live.job, _look(live.run, live.job))
     except WatchdogError as error:
         return Text(one_line(str(error)), style="magenta")
-
-
-def _console() -> Console:
-    """As wide as the terminal; in a pipe as wide as the table."""
-    return terminal(None if sys.stdout.isatty() else 160)
 
 
 def _named(seen: Look) -> list[tuple[str, Named]]:

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.cli.duration import seconds
-from watchdogd.cli.output import one_line, print_json, print_line, terminal
+from watchdogd.cli.output import columns, one_line, print_json, print_line
 from watchdogd.cli.past import store_of
 from watchdogd.cli.targets import known_target
 from watchdogd.errors import UsageError
@@ -99,7 +99,7 @@ def _plot(store: Store, target: str, metric: str | None, since: float) -> None:
         for key, points in series.items()
         if key[2] == metric or (metric is None and len({value for _, value in points}) > 1)
     }
-    width, now = terminal().width, time.time()
+    width, now = columns(), time.time()
     since = max(since, min((points[0][0] for points in shown.values()), default=since))
     for (check, subject, name, unit), points in sorted(shown.items()):
         title = f"{check}{f' [{subject}]' if subject else ''} {name}"

@@ -6,7 +6,6 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from watchdogd import account
 from watchdogd.actions import switches
 from watchdogd.cli.output import one_line
 from watchdogd.config import load
@@ -81,13 +80,11 @@ class Follower:
         if run.backend == "process":
             from watchdogd.slurm import processes
 
-            return processes.look([run], _DEADLINE, time.time())
+            return processes.look([run], _DEADLINE, time.time(), self._home.watcher)
         from watchdogd.slurm import snapshot
 
         config = load(self._home)
-        users = run.users or slurm_users(config)
-        if not (run.users or config.slurm.users or config.slurm.group):
-            users = frozenset({account.user(self._home.path.stat().st_uid)})  # the daemon's, not the caller's
+        users = run.users or slurm_users(config, self._home.watcher)  # the daemon's, not the caller's
         return snapshot.look({run.job_name}, users, self._known, _DEADLINE, time.time())
 
 

@@ -19,6 +19,10 @@ _ESCAPE = re.compile(
     r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"  # OSC, DCS, SOS, PM, APC: titles, links, strings
     r"|\x1b[ -/]*[0-~]"  # two-character escapes
 )
+_PLAIN = str.maketrans("█▉▊▋▌▍▎▏─→", "#####---->")
+"""What we draw with, for terminals whose encoding lacks it (no UTF-8): bars and arrows, sign for sign."""
+_UNFOLDED = 10_000
+"""Columns of what is no terminal: `grep` and scripts want each fact whole on its line."""
 _CONTROL = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # what terminals obey
     r"\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"  # directions, and line ends of their own
@@ -64,8 +68,9 @@ def print_json(value: object) -> None:
 
 def terminal(width: int | None = None) -> Console:
     """rich's console for tables, in which outside text is but text: nothing of it is obeyed, by rich or by
-    the terminal. Where its reader has gone (`| head`), that ends the verb as any other output's would, not
-    with rich's own exit code 1: that one means something else here."""
+    the terminal. Without `width` it is as wide as that, or as COLUMNS says; in a pipe or file nothing is
+    folded or cut off. Where its reader has gone (`| head`), that ends the verb as any other output's would,
+    not with rich's own exit code 1: that one means something else here."""
     from typing import cast
 
     from rich.console import Console
@@ -79,12 +84,40 @@ def terminal(width: int | None = None) -> Console:
             self, renderable: RenderableType, options: ConsoleOptions | None = None
         ) -> Iterable[Segment]:
             for segment in super().render(renderable, options):
-                yield segment if segment.control else Segment(clean(segment.text), segment.style)
+                text = clean(segment.text) if drawable else clean(segment.text).translate(_PLAIN)
+                yield segment if segment.control else Segment(text, segment.style)
 
-    console = Terminal(highlight=False, markup=False, emoji=False, width=width)
+    drawable = _can_draw(sys.stdout.encoding)
+    console = Terminal(highlight=False, markup=False, emoji=False, width=width or _width())
     if not console.is_terminal:
         console.file = cast("IO[str]", _Trimmed(sys.stdout))
     return console
+
+
+def columns() -> int:
+    """How wide a drawing shall be: as COLUMNS says, as the terminal is, 80 where there is none."""
+    import shutil
+
+    return shutil.get_terminal_size().columns
+
+
+def _width() -> int | None:
+    """Columns for lines and tables; None: rich finds out, and follows a terminal that is resized."""
+    import os
+
+    wished = os.environ.get("COLUMNS", "")
+    if wished.isdecimal():  # some have it as 0 where they know no width, which rich would take to the letter
+        return columns() if int(wished) or sys.stdout.isatty() else _UNFOLDED
+    return None if sys.stdout.isatty() else _UNFOLDED
+
+
+def _can_draw(encoding: str | None) -> bool:
+    """Whether what we draw with can be written as it is."""
+    try:
+        "█▏─→".encode(encoding or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
 
 
 class _Trimmed:

@@ -1,4 +1,5 @@
-"""What `watchdogd status` prints, as rich's values made of the picture in status.json. Fits 80 columns."""
+"""What `watchdogd status` prints, as rich's values made of the picture in status.json. Fits 80 columns
+of a terminal."""
 
 from __future__ import annotations
 

@@ -40,11 +40,12 @@ def run(args: argparse.Namespace) -> int:
     config = load(home)
     me = user(os.geteuid())
     job = adoption.choose(queue.everybodys(), args.job, me)
-    known = adoption.watched_as(config, job, slurm_users(config))
+    users = slurm_users(config, home.watcher)
+    known = adoption.watched_as(config, job, users)
     if known:
         _say(args, known, f"job {job.id} '{job.name}' is watched already, as run '{known}'")
         return 0
-    adopted = _adopted(job, config, _name(args.name, job, config))
+    adopted = _adopted(job, users, _name(args.name, job, config))
     adoption.add(home, adopted)
     for warning in _warnings(job, adopted, me):
         print(f"watchdogd: warning: {one_line(warning)}", file=sys.stderr)
@@ -64,11 +65,11 @@ def _name(wished: str | None, job: Job, config: Config) -> str:
     return wished or adoption.run_name(job.name, taken)
 
 
-def _adopted(job: Job, config: Config, name: str) -> Adopted:
+def _adopted(job: Job, users: frozenset[str], name: str) -> Adopted:
     return Adopted(
         name=name,
         job_name=job.name,
-        user="" if job.user in slurm_users(config) else job.user,
+        user="" if job.user in users else job.user,
         log=logpattern.glob_of(queue.log_pattern(job), job),
         gpus=adoption.gpus_of(queue.gpus(job)),
     )

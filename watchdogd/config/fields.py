@@ -56,12 +56,12 @@ def name_fault(name: str) -> str:
         return f"the name {name!r} has characters that cannot be shown"
     if name != name.strip():
         return f"the name {name!r} begins or ends with a space"
+    if name.startswith("-"):
+        return f"the name {name!r} begins with a dash: every command would take it for an option"
     if len(name) > NAME_LIMIT:
-        return f"the name has {len(name)} characters: {NAME_LIMIT} at most"
+        return f"the name {name[:40]!r}... has {len(name)} characters, {NAME_LIMIT} at most"
     size = len(file_name(name))
-    return (
-        f"the name takes {size} bytes in files' names, {_BYTES} at most: shorten it" if size > _BYTES else ""
-    )
+    return f"the name {name!r} takes {size} bytes in files' names, {_BYTES} at most" if size > _BYTES else ""
 
 
 def _name(value: object) -> object:

@@ -142,7 +142,7 @@ class Acting:
         (deed,) = (each for each in self._deeds if each.key == key)
         ended = replace(deed, state=state, outcome=" ".join(outcome.split()), ended_at=now)
         self._deeds = tuple(ended if each.key == key else each for each in self._deeds)
-        log.info("%s: %s", ended.run, ended)
+        log.info("%s", f"{ended.run}: {ended}" if ended.run else ended)
         return ended
 
     # ------------------------------------------------------------------ what is to be done

@@ -93,6 +93,7 @@ class Engine:
             storage=storage,
             troubles=self.troubles,
             clock=clock,
+            uid=home.watcher if dry else None,
         )
         self._picture = Picture(home, patient)
         self._ledger = Ledger(storage.record)

@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 class Execution:
     """When each check was started last, what it remembers, and what it said last (`latest`).
 
-    `looks` are the newest looks at the queue.
+    `looks` are the newest looks at the queue, `uid` is for whom (see Looks).
 
     `troubles` are the daemon's own, by subject: what is found here is written there.
     """
@@ -62,6 +62,7 @@ class Execution:
         storage: Storage,
         troubles: dict[str, str],
         clock: Callable[[], float],
+        uid: int | None = None,
     ) -> None:
         self.latest: dict[str, tuple[Observation, ...]] = {}
         self._home = home
@@ -73,7 +74,7 @@ class Execution:
         self._storage = storage
         self._troubles = troubles
         self._clock = clock
-        self.looks = Looks(lambda check: self._memories.get(check, NOTHING))
+        self.looks = Looks(lambda check: self._memories.get(check, NOTHING), uid)
         self._held: list[Check] = []
         self._standings: Mapping[tuple[str, str], Standing] = past.book.standings
         self._out: dict[str, Check] = {}

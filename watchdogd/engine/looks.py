@@ -37,11 +37,13 @@ class Looks:
     """The latest Snapshot of each backend, indexed by job name.
 
     `memory` gives what a check remembers: so the first look of a link or a tick knows which jobs lived at the
-    last one of its predecessor.
+    last one of its predecessor. `uid` is the user who looks, or for whom somebody else does: whose jobs count
+    where nothing names others.
     """
 
-    def __init__(self, memory: Callable[[str], str] = lambda _check: NOTHING) -> None:
+    def __init__(self, memory: Callable[[str], str] = lambda _check: NOTHING, uid: int | None = None) -> None:
         self._memory = memory
+        self._uid = os.geteuid() if uid is None else uid
         self._before: dict[str, dict[str, float]] = {}
         self._latest: dict[str, Snapshot] = {}
         self._asked: set[str] = set()
@@ -129,9 +131,9 @@ class Looks:
         runs = tuple({c.run_name: c.run for c in checks if c.run and c.run.backend == backend}.values())
         parameters: dict[str, Any] = {"now": now, "deadline": config.daemon.timeout}
         if backend == "process":
-            parameters["runs"] = runs
+            parameters |= {"runs": runs, "uid": self._uid}
         else:
-            users = slurm_users(config) | {user for run in runs for user in run.users}
+            users = slurm_users(config, self._uid) | {user for run in runs for user in run.users}
             if backend not in self._before:
                 self._before[backend] = self._remembered(backend, checks, now)
             wanted = frozenset(run.job_name for run in runs)
@@ -171,8 +173,8 @@ def backend_of(check: Check) -> str:
     return check.run.backend if check.run else "slurm"
 
 
-def slurm_users(config: Config) -> frozenset[str]:
-    """Whose jobs count: `[slurm] users`, the members of `[slurm] group`, else one's own."""
+def slurm_users(config: Config, uid: int | None = None) -> frozenset[str]:
+    """Whose jobs count: `[slurm] users`, the members of `[slurm] group`, else `uid`'s (None: one's own)."""
     if config.slurm.users:
         return frozenset(config.slurm.users)
     if config.slurm.group:
@@ -180,7 +182,7 @@ def slurm_users(config: Config) -> frozenset[str]:
             return frozenset(grp.getgrnam(config.slurm.group).gr_mem)
         except KeyError:
             return frozenset()
-    return frozenset({user(os.geteuid())})
+    return frozenset({user(os.geteuid() if uid is None else uid)})
 
 
 def _by_name(items: Iterable[Any]) -> dict[str, list[Any]]:

@@ -250,9 +250,15 @@ def _answers(group: Sequence[Event], command: str) -> str:
     if len(numbers) > SHOWN:
         commands.append(f"{command} incidents")
     commands.append(f"{command} silence {_quoted(still[0].target)} --for 2h")
-    runs = dict.fromkeys(event.run for event in still if event.run)
-    commands += [f"{command} kill-switch {_quoted(run)}" for run in runs]
+    runs = {event.run: "" for event in still if event.run}
+    runs |= {event.run: " --clear" for event in still if event.run and _is_stopped(event)}
+    commands += [f"{command} kill-switch {_quoted(run)}{clear}" for run, clear in runs.items()]
     return "Answer with:\n" + verbatim("\n".join(commands))
+
+
+def _is_stopped(event: Event) -> bool:
+    """Whether its own last words are how to clear the run's kill switch: it is set already."""
+    return event.details.endswith(f" kill-switch {shlex.quote(event.run or '')} --clear")
 
 
 def _quoted(text: str) -> str:

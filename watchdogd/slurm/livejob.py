@@ -53,13 +53,16 @@ def find(home: Home, name: str) -> LiveJob:
     config = load(home)
     section = config.run(name)
     run = run_of(name, section, config, home, "slurm")
-    return locate(run, slurm_users(config), section.gpus_per_node)
+    return locate(run, slurm_users(config, home.watcher), section.gpus_per_node, home.watcher)
 
 
-def locate(run: Run, users: frozenset[str], gpus_per_node: int | None = None) -> LiveJob:
-    """The same for a run that is at hand; `users` are those whose jobs count where the run names none."""
+def locate(
+    run: Run, users: frozenset[str], gpus_per_node: int | None = None, uid: int | None = None
+) -> LiveJob:
+    """The same for a run that is at hand; where it names none, `users` are those whose jobs count, and `uid`
+    (None: one's own) is whose processes."""
     users = run.users or users
-    seen = _look(run, users)
+    seen = _look(run, users, uid)
     if seen.jobs is None:
         raise SlurmSilentError(f"the queue does not tell where {run.name} runs: {seen.trouble}")
     wanted = run.name if run.backend == "process" else run.job_name
@@ -100,11 +103,11 @@ def gpus(live: LiveJob) -> Mapping[str, int]:
     return {host: allocated.get(host) or configured for host in live.hosts}
 
 
-def _look(run: Run, users: frozenset[str]) -> Snapshot:
+def _look(run: Run, users: frozenset[str], uid: int | None = None) -> Snapshot:
     """What lives; nothing is wanted by name, so that accounting is left alone."""
     now = time.time()
     if run.backend == "process":
-        return processes.look([run], DEADLINE, now)
+        return processes.look([run], DEADLINE, now, uid)
     if run.backend == "pbs":
         return pbs.look((), users, {}, DEADLINE, now)
     return snapshot.look((), users, {}, DEADLINE, now)

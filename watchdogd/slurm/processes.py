@@ -1,7 +1,9 @@
 """Runs that are plain processes of this machine (`backend = "process"`), as a Snapshot like Slurm's.
 
-A run is the process in its `pid_file`, or all whose command line matches its `command`. Never the daemon
-itself, what it started, or who started it. Zombies are dead. A pid that is used anew is another Job: the
+A run is the process in its `pid_file`, or all whose command line matches its `command`: of one's own alone,
+since a colleague's training on the same machine may bear the very same one, but of everybody for root, and
+where the run has a `user` (whoever asks picks those). Never the daemon itself, what it started, or who
+started it. Zombies are dead. A pid that is used anew is another Job: the
 start time is a part of `raw_id`, and a process younger than its pid file is not the one that was meant.
 """
 
@@ -31,19 +33,25 @@ _CLOCK_SLACK = 300.0
 """Seconds by which the clock of the pid file's file server may differ from this machine's."""
 
 
-def look(runs: Iterable[Run], deadline: float, now: float) -> Snapshot:
-    """The living processes of `runs`, each named as its run, within `deadline` seconds. Never raises."""
+def look(runs: Iterable[Run], deadline: float, now: float, uid: int | None = None) -> Snapshot:
+    """The living processes of `runs`, each named as its run, within `deadline` seconds. Never raises.
+
+    `uid` is whose processes count where a run names nobody; None: one's own.
+    """
+    mine = os.geteuid() if uid is None else uid
     until = time.monotonic() + deadline
     me = psutil.Process()
     lineage = [me, *me.parents()]
-    jobs = [job for run in runs for job in _of(run, lineage, until)]
+    jobs = [job for run in runs for job in _of(run, lineage, until, mine)]
     trouble = "plain processes have no accounting"
     return Snapshot(now, jobs=tuple(jobs), endings_trouble=trouble, backend="process")
 
 
-def _of(run: Run, lineage: list[psutil.Process], until: float) -> list[Job]:
+def _of(run: Run, lineage: list[psutil.Process], until: float, mine: int) -> list[Job]:
     try:
-        return list(_by_pid_file(run, lineage) if run.pid_file else _by_command(run, lineage, until))
+        if run.pid_file:
+            return list(_by_pid_file(run, lineage))
+        return list(_by_command(run, lineage, until, None if run.users or mine == 0 else mine))
     except OSError as error:
         return [_unknown(run, f"{run.pid_file} cannot be read: {error.strerror or error}")]
 
@@ -68,16 +76,18 @@ def _by_pid_file(run: Run, lineage: list[psutil.Process]) -> Iterator[Job]:
         yield from _job(run, info)
 
 
-def _by_command(run: Run, lineage: list[psutil.Process], until: float) -> Iterator[Job]:
+def _by_command(run: Run, lineage: list[psutil.Process], until: float, uid: int | None) -> Iterator[Job]:
     """Those that match, without what they started: forked data loaders bear the same command line."""
     pattern, family = re.compile(run.command), _family(lineage)
     parents, matching = {}, []
-    for process in psutil.process_iter([*_INFO, "ppid"]):
+    for process in psutil.process_iter([*_INFO, "ppid", "uids"]):
         if time.monotonic() > until:
             yield _unknown(run, "looking through all processes took too long")
             return
         parents[process.pid] = process.info["ppid"]
         line = " ".join(process.info["cmdline"] or ())
+        if uid is not None and (process.info["uids"] is None or process.info["uids"].real != uid):
+            continue
         if line and process.pid not in family and pattern.search(line):
             matching.append(process.info)
     pids = {info["pid"] for info in matching}
