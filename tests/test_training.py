@@ -1139,7 +1139,7 @@ def test_the_time_for_which_a_job_was_suspended_is_no_step(
         for seconds in (5, 5, 3 * 3600):
             guard.poll()
             clock[0] += seconds
-        os.kill(os.getpid(), signal.SIGCONT)
+        signal.raise_signal(signal.SIGCONT)
         guard.poll()
         clock[0] += 6
         guard.poll()
@@ -1147,7 +1147,7 @@ def test_the_time_for_which_a_job_was_suspended_is_no_step(
         assert told == [signal.SIGCONT]
         monkeypatch.undo()
         guard.close()
-        os.kill(os.getpid(), signal.SIGCONT)
+        signal.raise_signal(signal.SIGCONT)
         assert told == [signal.SIGCONT] * 2
     finally:
         signal.signal(signal.SIGCONT, before)
