@@ -33,6 +33,19 @@ def test_table_with_lost_and_half_dead_gpus() -> None:
     assert (fan.trouble, fan.doubts, fan.utilisation, fan.ecc_volatile) == ("", ("fan: ERR!",), 77.0, 4)
 
 
+def test_table_of_a_power_meter_that_fails_and_of_a_gpu_on_no_bus() -> None:
+    text = (
+        "|   0  NVIDIA L40S                    On  |   00000000:C3:00.0 Off |                    1 |\n"
+        "| N/A   48C    P0    Unknown Error / 350W |   20119MiB /  46068MiB |     63%   E. Process |\n"
+        "|   1  Thor (nvgpu)                  N/A  | N/A              N/A |                  N/A |\n"
+        "| N/A   N/A  N/A               N/A /  N/A | Not Supported        |     N/A          N/A |\n"
+    )
+    meter, built_in = nvidia.read(text).gpus
+    assert (meter.temperature_c, meter.power_w, meter.power_cap_w) == (48.0, None, 350.0)
+    assert (meter.utilisation, meter.vram_used, meter.ecc_volatile) == (63.0, 20119 * MIB, 1)
+    assert built_in == Gpu(1, name="Thor (nvgpu)")
+
+
 def test_table_of_mig_devices() -> None:
     readout = nvidia.read(sample("nvidia-table-mig.txt"))
     whole, first, second = readout.gpus

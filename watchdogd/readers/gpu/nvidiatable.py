@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _HEAD = re.compile(r"\s*(\d+)\s+(.+?)\s+(?:On|Off|N/A|ERR!|WDDM|TCC|MCDM)\s*")
-_SENSORS = re.compile(r"\s*(\S+)\s+(\S+)\s+(\S+)\s+(\S+)\s*/\s*(\S+)\s*")
+_SENSORS = re.compile(r"\s*(\S+)\s+(\S+)\s+(\S+)\s+(\S+(?: Error)?)\s*/\s*(\S+(?: Error)?)\s*")
+_BUS = re.compile(r"\s*(?:\S+:|N/A\s+N/A\b).*")
 _MEMORY = re.compile(r"\s*(\S+)\s*/\s*(\S+)\s*")
 _MIG = re.compile(r"\s*(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s*")
 _PROCESSES = re.compile(r"\|\s+Processes:")
@@ -69,7 +70,7 @@ def _cells(line: str) -> list[str]:
 def _row(line: str) -> list[str]:
     """The cells of a first line of a GPU or of a MIG device, or none."""
     cells = _cells(line)
-    if len(cells) == 3 and _HEAD.fullmatch(cells[0]) and ":" in cells[1]:
+    if len(cells) == 3 and _HEAD.fullmatch(cells[0]) and _BUS.fullmatch(cells[1]):
         return cells
     return cells if len(cells) >= 4 and _MIG.fullmatch(cells[0]) and _MEMORY.fullmatch(cells[1]) else []
 
