@@ -2,7 +2,8 @@
 
 A run that trains well and saves nothing loses everything at the first fault. The newest checkpoint, told
 by its name's pattern and its time, may be as old as `checkpoint_every` with an allowance for saving,
-counted while the run trains: time in the queue does not count.
+counted while the run trains: time in the queue does not count. Jobs too short for that, which end one after
+another without any, are told by the work that they lost together.
 
 A checkpoint that is empty, much smaller than the ones before it, or still marked incomplete long after
 it was begun, would not load: that is told as well. Where DeepSpeed's `latest` or Megatron's
@@ -43,6 +44,7 @@ LEAST_ALLOWANCE, ALLOWANCE = 600.0, 0.25
 UNFINISHED = 1800.0
 """Seconds without a change, after which what is still marked unfinished was given up."""
 SMALL = 0.5
+_JOBS = 100
 
 
 @check(timeout="2m", follows=("job_liveness", "log_staleness"))
@@ -84,7 +86,7 @@ def checkpoint_age(
 def _age(
     pattern: str,
     state: Working,
-    memory: Mapping[str, Any],
+    memory: dict[str, Any],
     begin: float,
     now: float,
     every: float | None,
@@ -94,11 +96,16 @@ def _age(
     came, path = max(whole, default=(0.0, ""))
     since = max(came, begin)
     age = now - since
+    lost = _lost(state, memory, came, begin, now)
     newest = f"the newest checkpoint is {path}, {format_duration(now - came)} old" if path else ""
     if every is None or not since:
         return ok(newest or f"no checkpoint matches {pattern} yet")
     late = every + (max(LEAST_ALLOWANCE, ALLOWANCE * every) if allowance is None else allowance)
     metrics = {"age": Metric(round(age), "s", warn=late, crit=late + every)}
+    if age < late and len(lost) > 1 and sum(lost) >= late and not state.blind:
+        line = f"the last {len(lost)} jobs worked for {format_duration(sum(lost))} in all, and saved nothing"
+        status = Status.CRITICAL if sum(lost) >= late + every else Status.WARNING
+        return Result(status, f"{newest or f'no checkpoint matches {pattern}'}; {line}", metrics)
     if age < late:
         return Result(Status.OK, newest or f"no checkpoint matches {pattern} yet", metrics)
     parts = [
@@ -113,6 +120,20 @@ def _age(
         return Result(Status.UNKNOWN, "; ".join(parts), metrics)
     status = Status.CRITICAL if age >= late + every else Status.WARNING
     return Result(status, "; ".join(parts), metrics)
+
+
+def _lost(state: Working, memory: dict[str, Any], came: float, begin: float, now: float) -> list[float]:
+    """Seconds that each of the jobs before this one worked since a checkpoint came last, but those that ended
+    as they began. `worked` (the present job, its begin, the last look) and `lost` are kept."""
+    lost = [each for each in memory.get("lost", ()) if each[0] > came]
+    if state.job:
+        name = f"{state.job.raw_id}@{state.job.started_at or 0:.0f}"
+        before, first, last = memory.get("worked", [name, begin, now])
+        if before != name and first > came and last - first >= LEAST_ALLOWANCE:
+            lost.append([first, last - first])
+        memory["worked"] = [name, begin, now]
+    memory["lost"] = lost[-_JOBS:]
+    return [seconds for _, seconds in memory["lost"]]
 
 
 def _content(memory: Mapping[str, Any], now: float) -> Result:

@@ -70,6 +70,39 @@ def test_checkpoints_that_come_in_time_are_fine(saving: Saving) -> None:
     assert "room for" in seen["room"].summary
 
 
+def work(saving: Saving, number: int, hours: float) -> list[Status]:
+    """A job of the chain, from its start to its end."""
+    saving.job = replace(JOB, id=f"{number}", raw_id=f"{number}", started_at=saving.now)
+    return [saving.look(10 * MINUTE)[""].status for _ in range(round(6 * hours))]
+
+
+def test_jobs_that_are_too_short_to_be_late_and_save_nothing_are_told(saving: Saving) -> None:
+    saving.save("global_step1")
+    saving.look(MINUTE)
+    assert {*work(saving, 1, 2.5), *work(saving, 2, 2.5)} == {Status.OK}
+    assert work(saving, 3, 0.5)[-1] is Status.WARNING
+    result = saving.look()[""]
+    assert "5h31m old; the last 2 jobs worked for 5h in all, and saved nothing" in result.summary
+    assert {*work(saving, 4, 0.1), *work(saving, 5, 0.1)} == {Status.WARNING}, (
+        "what just began has lost nothing"
+    )
+    assert work(saving, 6, 2.5)[-1] is Status.WARNING
+    assert work(saving, 7, 0.5)[-1] is Status.CRITICAL
+    saving.save("global_step2")
+    assert saving.look()[""].status is Status.OK
+
+
+def test_a_chain_whose_jobs_save_as_they_end_is_fine(saving: Saving) -> None:
+    for number in range(8):
+        assert set(work(saving, number, 2.5)) == {Status.OK}
+        saving.save(f"global_step{number}")
+
+
+def test_one_crash_before_a_checkpoint_is_told_by_the_job_alone(saving: Saving) -> None:
+    saving.wanted["allowance"] = 600.0
+    assert {*work(saving, 1, 2.9), *work(saving, 2, 2.9)} == {Status.OK}
+
+
 def test_a_late_one_is_a_warning_and_two_missed_are_critical(saving: Saving) -> None:
     saving.save("global_step1")
     assert saving.look()[""].status is Status.OK
