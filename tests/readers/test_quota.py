@@ -440,6 +440,23 @@ Quota information for storage pool Default (ID: 1):
     ]
 
 
+def test_a_wrapper_of_mmlsquota_and_then_lfs() -> None:
+    text = """Disk quotas for user ines (uid 4012):
+                         Block Limits                                    |     File Limits
+Filesystem type             KB      quota      limit   in_doubt    grace |    files   quota    limit in_doubt    grace  Remarks
+essfs      USR            2048       4096       8192          0     none |       12       0        0        0     none n3.site
+
+Disk quotas for usr ines (uid 4012):
+     Filesystem  kbytes   quota   limit   grace   files   quota   limit   grace
+        /flash     6144*   5120   10240  2d11h       30     100     200       -
+"""
+    found = [each for each in tool.read(text, None, "myquota", 0.0) if each.kind == BYTES]
+    assert [(each.of, each.used, each.hard, each.grace) for each in found] == [
+        ("quota of user ines on essfs", 2 << 20, 8 << 20, ""),
+        ("quota of user ines on /flash", 6 << 20, 10 << 20, "2d11h"),
+    ]
+
+
 def test_quotas_of_one_user_on_two_file_systems_are_told_apart() -> None:
     report = (
         "Disk quotas for user carol (uid 7):\n Filesystem blocks quota limit grace files quota limit grace\n"

@@ -49,6 +49,11 @@ class Row:
     limits: tuple[Limit, Limit]
 
 
+def fits(text: str) -> bool:
+    """Whether such a report is there."""
+    return any(_OWNER.match(line.strip()) for line in text.splitlines())
+
+
 def read_rows(text: str, *, now: float | None = None) -> list[Row]:
     """All rows of all reports. `now` tells a raw grace time (`quota -p`) that ran out.
 

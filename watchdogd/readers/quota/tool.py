@@ -59,8 +59,10 @@ def _limits(text: str, pattern: str | None, name: str, now: float) -> list[Limit
         found += report.read(text, now=now)
     elif _GPFS.search(text):
         found += gpfs.read_quotas(text)
+        rest = "\n".join(line for line in text.splitlines() if "|" not in line or "||" in line)
+        found += _of_table(rest, now) if table.fits(rest) else []
     elif "Disk quotas for" in text:
-        found += [each for row in table.read_rows(text, now=now) for each in row.limits]
+        found += _of_table(text, now)
     else:
         known = False
     if beegfs.fits(text):
@@ -68,6 +70,10 @@ def _limits(text: str, pattern: str | None, name: str, now: float) -> list[Limit
     if volume.fits(text):
         found += volume.read(text)
     return found if found or known else read_json(text, name)
+
+
+def _of_table(text: str, now: float) -> list[Limit]:
+    return [each for row in table.read_rows(text, now=now) for each in row.limits]
 
 
 def read_json(text: str, name: str) -> list[Limit]:
