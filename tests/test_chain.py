@@ -578,6 +578,28 @@ def test_an_sbatch_that_hangs_stalls_nothing_is_told_and_the_chain_goes_on_when_
     tenure.end()
 
 
+def test_a_tick_asks_no_second_time_while_its_first_sbatch_hangs(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over, begun = threading.Event(), []
+
+    def hang(chain: Chain, now: float) -> list[str]:
+        begun.append(now)
+        over.wait(60)
+        return []
+
+    monkeypatch.setenv(chain_module.ENVIRONMENT, "tick")
+    monkeypatch.setenv("SLURM_JOB_ID", "5")
+    monkeypatch.setattr(Chain, "step", hang)
+    monkeypatch.setattr(tenure_module, "_FIRST_STEP", 0.1)
+    tenure = Tenure(home, config.load(home))
+    tenure.begin()
+    tenure.settle(1.5)
+    assert len(begun) == 1
+    over.set()
+    tenure.end()
+
+
 def test_while_sbatch_has_not_answered_that_is_what_is_told(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:

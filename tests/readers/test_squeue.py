@@ -166,8 +166,10 @@ def test_nothing_and_cluster_line() -> None:
     ],
 )
 def test_what_makes_no_sense_is_said(text: str) -> None:
-    with pytest.raises(UnreadableError, match="squeue printed a"):
+    with pytest.raises(UnreadableError, match="squeue printed a") as raised:
         squeue.read(text)
+    assert "\\x1" not in str(raised.value)
+    assert len(str(raised.value)) < 300
 
 
 def test_argv() -> None:

@@ -97,7 +97,7 @@ def read_all(text: str, without: Collection[str] = ()) -> tuple[tuple[Ending, ..
     slurmtext.must_end("sacct", text)
     before, *records = _START.split(text)
     for line in filter(str.strip, before.splitlines()):
-        raise UnreadableError(f"sacct printed a line that is no job: {line!r}")
+        raise UnreadableError(f"sacct printed a line that is no job: {slurmtext.shown(line)}")
     latest: dict[str, Ending] = {}
     earlier: list[Ending] = []
     for record in records:
@@ -125,7 +125,7 @@ def _age(ending: Ending) -> float:
 def _ending(record: str, names: Sequence[str]) -> Ending:
     fields = record.split(FIELD, len(names) - 1)
     if len(fields) != len(names):
-        raise UnreadableError(f"sacct printed a job that breaks off: {record!r}")
+        raise UnreadableError(f"sacct printed a job that breaks off: {slurmtext.shown(record)}")
     of = {**dict.fromkeys(_FIELDS, ""), **dict(zip(names, fields, strict=True))}
     code, signal = of["ExitCode"].split(":")
     by = _BY.match(of["State"])

@@ -22,7 +22,12 @@ def must_end(tool: str, said: str) -> None:
     """UnreadableError where the last line breaks off: a name that is half there is another name."""
     if said and not said.endswith("\n"):
         line = said[said.rfind("\n") + 1 :]
-        raise UnreadableError(f"{tool} printed a line that breaks off: {line[:200]!r}")
+        raise UnreadableError(f"{tool} printed a line that breaks off: {shown(line)}")
+
+
+def shown(record: str) -> str:
+    """A record, or what should be one, as a message shows it: the beginning, with separators for people."""
+    return repr(record.replace(RECORD, "").replace(FIELD, "|")[:200])
 
 
 def text(field: str) -> str:

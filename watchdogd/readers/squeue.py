@@ -45,19 +45,19 @@ def read(text: str) -> tuple[Job, ...]:
     before, *records = _START.split(text)
     for line in before.splitlines():
         if line.strip() and not line.startswith("CLUSTER: "):
-            raise UnreadableError(f"squeue printed a line that is no job: {line!r}")
+            raise UnreadableError(f"squeue printed a line that is no job: {slurmtext.shown(line)}")
     return tuple(_job(record.removesuffix("\n")) for record in records)
 
 
 def _job(record: str) -> Job:
     fields = record.split(FIELD, len(_LETTERS) - 1)
     if len(fields) != len(_LETTERS):
-        raise UnreadableError(f"squeue printed a job that breaks off: {record!r}")
+        raise UnreadableError(f"squeue printed a job that breaks off: {slurmtext.shown(record)}")
     of = dict(zip(_LETTERS, fields, strict=True))
     state = slurmtext.state(of["T"])
     nodes = re.match(r"\d+", of["D"])
     if not _STATE.fullmatch(state) or not nodes:
-        raise UnreadableError(f"squeue printed a job that makes no sense: {record!r}")
+        raise UnreadableError(f"squeue printed a job that makes no sense: {slurmtext.shown(record)}")
     array, times = of["i"].partition("_")[1], {key: slurmtext.time(of[key]) for key in "VSe"}
     waiting = state in WAITING_STATES
     never = state == "CANCELLED" and times["S"] == times["e"]  # so squeue writes what was cancelled waiting

@@ -81,7 +81,7 @@ class Tenure:
         if self.chain is not None:
             self.chain.hurry()  # where sbatch named a job, it shows at once, and waiting is billed
         while self.chain is not None and not self.chain.successor and time.monotonic() < until:
-            self._step(self.chain)
+            self._look_after()
             time.sleep(1.0)
         return self.troubles()
 
