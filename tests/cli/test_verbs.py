@@ -76,6 +76,16 @@ def test_init_never_overwrites_and_its_config_loads(tmp_path: Path) -> None:
     )
 
 
+def test_init_in_a_folder_that_everybody_may_write_says_so(dog: Dog, tmp_path: Path) -> None:
+    place = tmp_path / "open"
+    place.mkdir()
+    place.chmod(0o777)
+    made = dog("init", "--home", str(place))
+    assert made.returncode == 0
+    assert f"watchdogd --home {place} doctor, watchdogd --home {place} start" in made.stdout
+    assert f"watchdogd: warning: {place} can be written by everybody: chmod o-w {place}" in made.stderr
+
+
 def test_without_a_home_and_with_a_broken_config_one_line_says_what_to_do(dog: Dog, tmp_path: Path) -> None:
     assert dog("doctor", "--home", str(tmp_path / "none")).returncode == 2
     for verb in ("status", "check", "run", "tick", "incidents", "history", "config"):

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from watchdogd.account import user
 from watchdogd.adoption import toml_string
-from watchdogd.cli.output import one_line, print_json, print_line
+from watchdogd.cli.output import one_line, print_json, print_line, warn
 from watchdogd.draft import create
+from watchdogd.engine.setup import typed
 from watchdogd.errors import HomeError, UsageError
 from watchdogd.home import Home
 from watchdogd.nearest import close_to
 from watchdogd.survey import Survey, survey
+from watchdogd.trust import distrust
 
 if TYPE_CHECKING:
     import argparse
@@ -40,6 +42,7 @@ def run(args: argparse.Namespace) -> int:
             create(str(home.config), render(found, args.group), home.file_mode, home.group)
         except FileExistsError:  # another made it while we looked around
             found = None
+    warn(filter(None, (distrust(home.path, home.group),)))  # a folder that was there keeps its rights
     if args.json:
         print_json(_json(home, found))
     elif found is None:
@@ -170,7 +173,8 @@ def _say(home: Home, found: Survey) -> None:
     print_line(f"  mail relay on this machine: {'yes' if found.mail_relay else 'no'}")
     print_line(f"  disks: {', '.join(found.places.values()) or 'none named by SCRATCH, WORK or PROJECT'}")
     print_line(f"next: say in {home.config} whom to tell, and what to watch:")
-    print_line(f"  watchdogd {'watch JOB' if found.slurm else 'config'}, watchdogd doctor, watchdogd start")
+    verbs = ("watch JOB" if found.slurm else "config", "doctor", "start")
+    print_line(f"  {', '.join(f'{typed(home)} {verb}' for verb in verbs)}")
 
 
 def _json(home: Home, found: Survey | None) -> dict[str, Any]:

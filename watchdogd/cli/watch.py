@@ -13,6 +13,7 @@ from watchdogd.adoption import Adopted
 from watchdogd.cli.output import one_line, print_json, print_line
 from watchdogd.config import load
 from watchdogd.engine.looks import slurm_users
+from watchdogd.engine.setup import typed
 from watchdogd.errors import UsageError
 from watchdogd.home import Home
 from watchdogd.readers import logpattern
@@ -52,8 +53,8 @@ def run(args: argparse.Namespace) -> int:
     _say(args, adopted.name, f"added to {home.config}:", adopted)
     if not args.json:
         alive = lease.alive(home)
-        then = "the watchdog takes it up with its next round" if alive else "next: watchdogd start"
-        print_line(f"try it with 'watchdogd check {adopted.name}'; {then}")
+        then = "the watchdog takes it up with its next round" if alive else f"next: {typed(home)} start"
+        print_line(f"try it with '{typed(home)} check {adopted.name}'; {then}")
     return 0
 
 

@@ -120,7 +120,7 @@ class Setup:
                 ),
                 name=config.daemon.name,
                 host=socket.gethostname(),
-                command=_command(home),
+                command=typed(home),
             ),
         )
 
@@ -219,7 +219,7 @@ def _route(ground: str, checks: Iterable[Check], config: Config) -> Route:
     return Route(tuple(dict.fromkeys((*config.default_channels, *told))))
 
 
-def _command(home: Home) -> str:
+def typed(home: Home) -> str:
     """How the verbs are called for this home: by name alone where it is everybody's default."""
     default = Path(os.path.expanduser("~/.watchdogd"))  # Path's own raises where a user has no folder
     return "watchdogd" if home.path == default else f"watchdogd --home {shlex.quote(str(home.path))}"
