@@ -56,8 +56,6 @@ def name_fault(name: str) -> str:
         return f"the name {name!r} has characters that cannot be shown"
     if name != name.strip():
         return f"the name {name!r} begins or ends with a space"
-    if name.startswith("-"):
-        return f"the name {name!r} begins with a dash: every command would take it for an option"
     if len(name) > NAME_LIMIT:
         return f"the name {name[:40]!r}... has {len(name)} characters, {NAME_LIMIT} at most"
     size = len(file_name(name))
