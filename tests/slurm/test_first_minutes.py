@@ -104,7 +104,8 @@ def test_the_doctor_here_and_on_the_partition(alice: Newcomer) -> None:
     assert any("a lock holds" in text for text in said)
     assert list((alice.config.parent / "logs").iterdir()) == []
     alice.config.write_text(alice.config.read_text().replace('partition = "small"', 'partition = "smal"'))
-    wrong = alice("doctor")
+    folded = ["env", "COLUMNS=80", str(alice.slurm.watchdogd), "doctor"]
+    wrong = alice.slurm.run_as("alice", folded, check=False, timeout=300)
     assert wrong.returncode == 2
     assert "did you mean 'small'?" in wrong.stdout
     assert max(map(len, wrong.stdout.splitlines())) <= 80
