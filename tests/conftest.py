@@ -15,7 +15,8 @@ from tests.servers.smtp import Mailbox
 from tests.servers.web import WebServer
 from watchdogd import command
 
-FOREIGN = ("WATCHDOGD_", "SLURM_", "SLURMD_", "SBATCH_", "SALLOC_", "SRUN_", "SQUEUE_", "SACCT_", "SINFO_")
+SLURM = ("SLURM_", "SLURMD_", "SBATCH_", "SALLOC_", "SRUN_", "SQUEUE_", "SACCT_", "SINFO_")
+FOREIGN = ("WATCHDOGD_", *SLURM, "COLUMNS", "LINES")  # pytest's readline leaves the last two to its processes
 
 # The machine may be busy, so nothing fails for being slow; and what one run tries, every run tries.
 # To look for more: HYPOTHESIS_PROFILE=default pytest
@@ -33,7 +34,7 @@ for _number in (signal.SIGHUP, signal.SIGQUIT):
 
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """No test sees the home, the cluster or the proxies of whoever runs it, nor where another test went."""
+    """No test sees the home, cluster, proxies or terminal of whoever runs it, nor where another test went."""
     monkeypatch.chdir(os.getcwd())  # it is gone back there in the end: a check may go elsewhere
     for name in os.environ:
         if name.startswith(FOREIGN):
