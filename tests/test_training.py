@@ -476,12 +476,17 @@ def test_a_beat_tells_step_and_loss(home: Path, make: Make, monkeypatch: pytest.
     assert told == {"kind": "beat", "run": "run-17", **said, **mine}
 
 
-def test_a_beat_tells_whether_its_loss_is_a_new_one(home: Path, make: Make) -> None:
+@pytest.mark.parametrize(("later", "losses"), [(None, 1), (0.5, 2)])
+def test_a_beat_tells_whether_its_loss_is_a_new_one(
+    home: Path, make: Make, later: float | None, losses: int
+) -> None:
     guard = make(every=3600)
-    for step in range(100):
-        guard.poll(step=step, loss=0.5 if step % 10 == 0 else None)
+    guard.poll(step=0, loss=0.5)
+    for step in range(1, 100):
+        guard.poll(step=step, loss=later)
     guard.close()
-    assert (beat(home)["loss"], beat(home)["losses"]) == (0.5, 10)
+    last = beat(home)
+    assert (last["step"], last["loss"], last["losses"]) == (99, 0.5, losses)
 
 
 def test_a_beat_tells_at_once_that_the_loop_was_asked_to_save(home: Path, make: Make) -> None:

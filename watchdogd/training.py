@@ -713,7 +713,9 @@ class Guard:
         self._save_seconds: float | None = None
         self._step: Any = None
         self._loss: Any = None
-        self._losses = 0  # how many were told: a beat with the same one again is no news
+        self._loss_is_new = False
+        self._losses = 0  # how many were new at a beat: one that is told again is no news
+        self._answered: Wish | None = None
         self._asked = ""  # why the loop was asked to save, as the last poll said it
         self._beat: dict[str, Any] | None = None
         self._beat_written: dict[str, Any] | None = None
@@ -750,13 +752,12 @@ class Guard:
         if loss is not None:
             # A tensor would keep its step's graph alive.
             self._loss = loss.detach() if hasattr(loss, "detach") else loss
-            self._losses += 1
+            self._loss_is_new = True
         if now >= self._due:
             self._refresh(now)
         wish = self._wish if agree is None else self._agreed(agree)
-        if bool(wish.reason) != bool(self._asked):  # the save that follows may take long
-            self._asked = wish.reason
-            self._give_beat(now)
+        if wish is not self._answered:
+            self._answer(wish, now)
         return wish
 
     def saved(self) -> None:
@@ -820,7 +821,7 @@ class Guard:
             known = (
                 ("step", self._step),
                 ("loss", self._loss),
-                ("losses", self._losses),
+                ("losses", self._count_losses()),
                 ("time", time.time()),
             )
             plain = {key: value for key, value in known if isinstance(value, (int, float))}
@@ -847,9 +848,22 @@ class Guard:
         with self._telling("gpu", "gpu_memory_free is not watched"):
             self._short_of_gpu = _short_of_gpu_memory(free)
 
+    def _answer(self, wish: Wish, now: float) -> None:
+        """The loop is told something else: the save that follows may take long."""
+        self._answered = wish
+        if bool(wish.reason) != bool(self._asked):
+            self._asked = wish.reason
+            self._give_beat(now)
+
+    def _count_losses(self) -> int:
+        """How many losses were new at a beat, this one included."""
+        self._losses += self._loss_is_new
+        self._loss_is_new = False
+        return self._losses
+
     def _give_beat(self, now: float) -> None:
         self._beat_due = now + BEAT_EVERY
-        more = {"losses": self._losses, "asked": self._asked}
+        more = {"losses": self._count_losses(), "asked": self._asked}
         self._beat = {**self._state("beat"), **more} if self._beats else None
         self._chores.wake()
 

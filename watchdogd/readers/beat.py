@@ -13,8 +13,8 @@ from watchdogd.inbox import one_line
 class Beat:
     """`written`: the file's time, by its file server's clock. `job`: the batch system's id, or empty.
 
-    `losses`: how many were told so far, None where the Guard is of an earlier version. `asked`: why the loop
-    was asked to save, empty where it was not.
+    `losses`: how many beats brought a new one, None where the Guard is of an earlier version. `asked`: why
+    the loop was asked to save, empty where it was not.
     """
 
     written: float
