@@ -88,7 +88,9 @@ def pressed_and_obeyed(folder: Path, home: Path, run: str, *command: str) -> lis
 
 
 def told(folder: Path) -> list[tuple[int, str]]:
-    return [(int(step), why) for step, why in re.findall(r"step (\d+): (.*)", said(folder))]
+    """Steps and reasons. Two ranks share one output: one's line end may come after the other's words."""
+    found = re.findall(r"step (\d+): (.*?)(?=rank \d+, step|$)", said(folder), re.MULTILINE)
+    return [(int(step), why) for step, why in found]
 
 
 def test_both_ranks_leave_at_the_step_where_one_of_them_sees_the_switch(tmp_path: Path) -> None:
