@@ -141,18 +141,19 @@ class _Builder:
 
     def sections(self) -> Iterator[Iterator[Check]]:
         """The checks of each section of config.toml."""
+        ours = written(self.config, self.home)
         for name, run_section in self.config.runs.items():
-            yield self._of_run(name, run_section)
+            yield self._of_run(name, run_section, ours)
         for name, disk in self.config.disks.items():
             yield self._of_disk(name, disk)
         for name, section in self.config.checks.items():
             yield self._other(name, section)
 
-    def _of_run(self, name: str, section: RunSection) -> Iterator[Check]:
+    def _of_run(self, name: str, section: RunSection, ours: tuple[str, ...]) -> Iterator[Check]:
         run = run_of(name, section, self.config, self.home, self.default_backend)
         for plugin in section.checks:
             self._entry(plugin, f"runs.{name}.checks.{plugin}")
-        known = {"written": written(self.config, self.home)}
+        known = {"written": ours}
         for plugin, key in RUN_PLUGINS.items():
             wished = getattr(section, key) not in (None, ()) if key else _brought(plugin, run, section)
             if plugin in self.catalog and (wished or plugin in section.checks):

@@ -109,12 +109,13 @@ class Lane:
 
     def heard(self, message: Message) -> bool:
         """Whether this channel was told, or will be, of something that `message` tells of."""
-        with self._lock:
-            return any(self._threads.begun(each) or self._queue.awaits(each) for each in message.threads)
+        return self._is_told(message.threads)
 
     def waits_for_end(self, message: Message) -> bool:
         """Whether it tells the end of something of which this channel was told, or will be."""
-        threads = [incident_thread(number) for number in message.over]
+        return self._is_told(incident_thread(number) for number in message.over)
+
+    def _is_told(self, threads: Iterable[str]) -> bool:
         with self._lock:
             return any(self._threads.begun(each) or self._queue.awaits(each) for each in threads)
 
@@ -160,13 +161,13 @@ class Lane:
 
     def watch(self) -> None:
         """From another thread: a try that hangs is a failure, which is told, and other ways are gone."""
-        since, ticks = self._trying_since, self._ticks()
-        if since is None or ticks - since < HANGS:
+        hung = self._hung
+        if not hung:
             return
         now = self._clock()
         self._health = replace(
             self._health,
-            since=now - (ticks - since) if self._health.since is None else self._health.since,
+            since=now - hung if self._health.since is None else self._health.since,
             rests_until=now + TAKEN_AGAIN,
             permanent=True,
             failure=f"a try has not come back for {HANGS:.0f} s: is its server's name looked up without end?",
@@ -187,11 +188,17 @@ class Lane:
         """What waits and what is not marked yet, both for somebody else; but not what is just being tried,
         unless that hangs."""
         with self._lock:
-            hangs = self._trying_since is not None and self._ticks() - self._trying_since >= HANGS
-            left = [each for each in self._queue if hangs or each.key != self._trying]
+            left = [each for each in self._queue if self._hung or each.key != self._trying]
             for each in left:
                 self._queue.done(each)
             return left, self._outcomes.leave()
+
+    @property
+    def _hung(self) -> float:
+        """Seconds for which the present try hangs; 0 where it may still come back."""
+        since = self._trying_since
+        took = 0.0 if since is None else self._ticks() - since
+        return took if took >= HANGS else 0.0
 
     def _now(self) -> float:
         """The time. Where the clock was set, all that is remembered is moved with it: what has waited for a
@@ -222,9 +229,7 @@ class Lane:
         try:
             self._try(notification, now)
         except MemoryError:  # what came of it could not be noted: it may go twice, but it goes
-            with self._lock:
-                if self._queue.get(notification.key):
-                    self._queue.again(replace(notification, next_try=now + TAKEN_AGAIN))
+            self._look_again(notification, now)
             raise
         finally:
             self._trying = self._trying_since = None
@@ -233,9 +238,7 @@ class Lane:
         try:
             receipt = self.sender.send(notification, self._threads.roots(notification.message))
         except TakenError:
-            with self._lock:
-                if self._queue.get(notification.key):  # else it went another way while it hung
-                    self._queue.again(replace(notification, next_try=now + TAKEN_AGAIN))
+            self._look_again(notification, now)
         except DeliveryError as error:
             self._failed(notification, error, self._now())
         except Exception as error:  # a bug in one channel must not end it: it is retried and told
@@ -244,6 +247,11 @@ class Lane:
             self._failed(notification, failure, self._now())
         else:
             self._sent(notification, receipt, self._now())
+
+    def _look_again(self, notification: Notification, now: float) -> None:
+        with self._lock:
+            if self._queue.get(notification.key):  # else it went another way while it hung
+                self._queue.again(replace(notification, next_try=now + TAKEN_AGAIN))
 
     def _sent(self, notification: Notification, receipt: str, now: float) -> None:
         sent = replace(

@@ -259,9 +259,7 @@ class Outbox:
         if not ways:
             return
         done = [each if each.state != "waiting" else replace(each, state="diverted") for each in waiting]
-        copies = [
-            copy for each in waiting for way in ways if (copy := _copy(each, way)).key not in self._known
-        ]
+        copies = self._copies(waiting, ways)
         self._store_first([*done, *copies])
         self._forget(each.key for each in done if each.state == "diverted")
         self._deliver(copies)
@@ -275,10 +273,16 @@ class Outbox:
 
     def copy(self, notification: Notification, ways: Sequence[str], why: str = "") -> None:
         """Send it those ways as well, where it is not on its way there or was sent there."""
-        copies = [_copy(notification, way, why) for way in ways]
-        missing = [copy for copy in copies if copy.key not in self._known]
-        self._store_first(missing)
-        self._deliver(missing)
+        copies = self._copies([notification], ways, why)
+        self._store_first(copies)
+        self._deliver(copies)
+
+    def _copies(
+        self, notifications: Iterable[Notification], ways: Sequence[str], why: str = ""
+    ) -> list[Notification]:
+        """Those that are not on their way there, or sent there, already."""
+        copies = [_copy(each, way, why) for each in notifications for way in ways]
+        return [copy for copy in copies if copy.key not in self._known]
 
     def _heard(self, end: Notification) -> list[str]:
         """The other channels that told of what it ends, or will: its route may be another since."""
