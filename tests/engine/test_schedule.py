@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.lab import zones
 from tests.waiting import wait_until
 from watchdogd.engine import schedule
 from watchdogd.engine.schedule import Schedule
@@ -30,6 +31,22 @@ def begin() -> Iterator[Callable[[Callable[[], float]], Schedule]]:
     for each in begun:
         if each._scheduler.running:
             each._scheduler.shutdown(wait=True)
+
+
+@pytest.mark.parametrize("name", zones.ODD, ids=range(len(zones.ODD)))
+def test_rounds_come_in_any_time_zone(begin: Callable[[Callable[[], float]], Schedule], name: str) -> None:
+    rounds: list[float] = []
+
+    def round_() -> float:
+        rounds.append(time.monotonic())
+        if len(rounds) == 3:
+            made.end()
+        return 0.0
+
+    with zones.local(name):
+        made = begin(round_)
+        made.run()
+    assert len(rounds) == 3
 
 
 @pytest.fixture

@@ -8,10 +8,13 @@ import re
 import threading
 import time
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
 import pytest
 
+from tests.lab import zones
 from tests.page.browser import tab
 from tests.page.stage import EVIL, home_with_past, status_of
 from tests.waiting import wait_until
@@ -175,6 +178,30 @@ def test_lines_break_off_where_nobody_looked() -> None:
     assert columns(line(0, 60, 120), Gap(10, 20, "away")) == [[0, 30, 60, 120], [1.0, False, 1.0, 1.0]]
     assert columns(line(0, 60, 120), Gap(130, 200, "now")) == [[0, 60, 120], [1.0, 1.0, 1.0]]
     assert columns(line(0, 90_000, dashed=True)) == [[0, 90_000], [1.0, 1.0]]
+
+
+def test_charts_have_the_times_of_the_text_before_and_after_clocks_are_set(tmp_path: Path) -> None:
+    """In a browser elsewhere; the clocks of the machine that made the page were set half a day ago."""
+    now = datetime(2027, 3, 28, 13, tzinfo=UTC).timestamp()
+    file = tmp_path / "page.html"
+    with zones.local(zones.RULE):
+        file.write_text(made(tmp_path, now))
+    begin = now - 72 * 3600
+    with tab() as seen:
+        seen.page.goto(file.as_uri())
+        chart, legend = seen.page.locator(".u-over").first, seen.page.locator(".u-legend").first
+        chart.hover(position={"x": 1, "y": 20})
+        assert shown_time(begin) in legend.inner_text()
+        chart.hover(position={"x": chart.evaluate("box => box.clientWidth") - 1, "y": 20})
+        last = chart.evaluate(
+            "() => JSON.parse(document.getElementById('data').textContent)[0].columns[0].at(-1)"
+        )
+        assert shown_time(last) in legend.inner_text()
+        assert seen.complaints == []
+
+
+def shown_time(at: float) -> str:
+    return f"{datetime.fromtimestamp(at, ZoneInfo('Europe/Berlin')):%d Mar %H:%M}"
 
 
 def test_the_keyboard_reaches_everything(page: str, tmp_path: Path) -> None:

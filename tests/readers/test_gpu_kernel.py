@@ -25,6 +25,12 @@ def test_dates_of_dmesg_are_local() -> None:
     assert event.text == "Xid 48: pid=1, DBE"
 
 
+@pytest.mark.parametrize("offset", ["+00:00", "-05:00", "+12:45", "-0330", "Z"])
+def test_dates_of_dmesg_have_the_offset_of_their_node(offset: str) -> None:
+    (event,) = kernel.read(f"2026-02-08T16:24:18,250000{offset} NVRM: Xid (PCI:0000:9b:00): 48, pid=1, DBE\n")
+    assert event.at == datetime.fromisoformat(f"2026-02-08T16:24:18.25{offset}").timestamp()
+
+
 def test_a_line_that_other_tools_wrapped() -> None:
     line = (
         "node-066 | ERROR: nhc: check_gpu_xid: [ 3606.83] NVRM: Xid (PCI:0002:00:00): 119, pid=67769, Timeout"

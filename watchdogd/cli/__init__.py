@@ -73,6 +73,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run one verb; returns the exit code (contract §4). Raises nothing."""
     words = list(sys.argv[1:] if argv is None else argv)
     standard.occupy()
+    standard.keep_time()
     _encode_anything()
     try:
         code = _dispatch(words)

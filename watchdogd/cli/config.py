@@ -1,9 +1,12 @@
-"""`watchdogd config`: the effective configuration, secrets masked, and what each check came from."""
+"""`watchdogd config`: the effective configuration, secrets masked, what each check came from, and the next
+maintenance windows."""
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import BaseModel
@@ -13,7 +16,7 @@ from watchdogd.cli.output import print_json, print_line
 from watchdogd.engine.setup import Setup
 from watchdogd.home import Home
 from watchdogd.secret import veiled
-from watchdogd.units import Amount, Parsed, format_duration, parse_duration
+from watchdogd.units import Amount, Parsed, format_duration, iso, parse_duration
 
 if TYPE_CHECKING:
     import argparse
@@ -21,6 +24,9 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
     from watchdogd.engine.checks import Check
+
+NEXT = 3
+"""Windows of each maintenance entry that are shown."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +40,8 @@ def run(args: argparse.Namespace) -> int:
     setup = Setup.load(home)
     settings = setup.config.model_dump(by_alias=True)
     if args.json:
-        print_json({"config": _plain(settings), "checks": [_check(check) for check in setup.checks]})
+        checks = [_check(check) for check in setup.checks]
+        print_json({"config": _plain(settings), "checks": checks, "maintenance": _maintenance(setup)})
         return 0
     for table, keys in _plain(_spoken(setup.config, settings)).items():
         for line in _lines(table, keys):
@@ -45,7 +52,31 @@ def run(args: argparse.Namespace) -> int:
             f"check {check.name}: plugin {check.entry.name} ({check.entry.origin}), "
             f"every {format_duration(check.every)}, {', '.join(check.channels) or 'no channels'}"
         )
+    for entry, windows in setup.maintenance.ahead(time.time(), NEXT):
+        zone = f" ({entry.timezone})" if entry.timezone else ""
+        print_line(
+            f"maintenance {entry.cron}{zone} for {format_duration(entry.length)}, "
+            f"{', '.join(entry.targets) or 'all targets'}: "
+            f"{'; '.join(f'{_when(each.begin)} to {_when(each.end)}' for each in windows)}"
+        )
     return 0
+
+
+def _when(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).astimezone().strftime("%a %Y-%m-%d %H:%M %Z").rstrip()
+
+
+def _maintenance(setup: Setup) -> list[dict[str, Any]]:
+    return [
+        {
+            "cron": entry.cron,
+            "timezone": entry.timezone,
+            "for": entry.length,
+            "targets": list(entry.targets),
+            "next": [{"begin": iso(each.begin), "end": iso(each.end)} for each in windows],
+        }
+        for entry, windows in setup.maintenance.ahead(time.time(), NEXT)
+    ]
 
 
 def _check(check: Check) -> dict[str, Any]:

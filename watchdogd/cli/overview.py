@@ -4,7 +4,7 @@ of a terminal."""
 from __future__ import annotations
 
 import os
-from datetime import datetime
+import time
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
@@ -13,6 +13,7 @@ from rich.text import Text
 from watchdogd.cli.output import one_line
 from watchdogd.cli.tables import STYLES, disk_table, kind_of, results_of, run_table, time_of
 from watchdogd.units import format_duration
+from watchdogd.zone import spoken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -105,9 +106,7 @@ def _others(picture: Picture) -> Iterator[Text]:
 
 
 def _clock(text: str) -> str:
-    """A time as people say it: `16:10` of today, else with its day."""
-    at, today = datetime.fromisoformat(text).astimezone(), datetime.now().astimezone().date()
-    return at.strftime("%H:%M") if at.date() == today else at.strftime("%a %d %b %H:%M")
+    return spoken(time_of(text), time.time())
 
 
 def _short_path(path: str) -> str:

@@ -10,12 +10,14 @@ from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from watchdogd.config.channels import Channel
 from watchdogd.config.fields import Name, OneLine, PathText, Positive, Section, WebSecretField
 from watchdogd.config.targets import DiskSection, RunSection
+from watchdogd.cron import Cron
 from watchdogd.errors import WatchdogError
 from watchdogd.history import DEFAULT_URL
 from watchdogd.nearest import nearest
 from watchdogd.secret import Secret
 from watchdogd.slurm.walltime import parse_walltime
 from watchdogd.units import Duration
+from watchdogd.zone import named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,8 +36,22 @@ def _history_url(value: object) -> object:
     return value
 
 
+def _cron(value: object) -> object:
+    if isinstance(value, str):
+        Cron(value)
+    return value
+
+
+def _zone(value: object) -> object:
+    if isinstance(value, str):
+        named(value)
+    return value
+
+
 Walltime = Annotated[str, BeforeValidator(_walltime)]
 HistoryUrl = Annotated[str, BeforeValidator(_history_url)]
+CronText = Annotated[OneLine, BeforeValidator(_cron)]
+ZoneName = Annotated[OneLine, BeforeValidator(_zone)]
 
 
 class DaemonSection(Section):
@@ -76,11 +92,15 @@ class HistorySection(Section):
 
 
 class Maintenance(Section):
-    """One maintenance window: from each time of `cron`, for so long, these targets are silent."""
+    """Maintenance windows: from each time of `cron`, for so long, these targets are silent.
 
-    cron: str
+    `timezone` is the zone of `cron`'s times; left out: this machine's.
+    """
+
+    cron: CronText
     length: Positive = Field(alias="for")
     targets: tuple[str, ...] = ()
+    timezone: ZoneName | None = None
 
 
 class AlertsSection(Section):

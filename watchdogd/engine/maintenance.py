@@ -1,43 +1,53 @@
-"""Maintenance windows: whether somebody planned for a target to be down just now."""
+"""Maintenance windows: whether somebody planned for a target to be down just now. Pure."""
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from apscheduler.triggers.cron import CronTrigger
-
-from watchdogd.errors import ConfigError
+from watchdogd.cron import Cron
+from watchdogd.zone import LOCAL, named, spoken
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from watchdogd.config import Maintenance
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One time of planned silence, in seconds since the epoch."""
+
+    begin: float
+    end: float
 
 
 class Windows:
     """The configured windows. Calling it says why a target is silent at a time, or nothing."""
 
-    def __init__(self, windows: Iterable[Maintenance]) -> None:
-        self._windows = [(_trigger(window.cron), window) for window in windows]
+    def __init__(self, entries: Iterable[Maintenance]) -> None:
+        self._entries = [(_times(entry), entry) for entry in entries]
 
     def __call__(self, target: str, check: str, now: float) -> str:
-        """`maintenance until 04:00`, or empty; times of `cron` are local."""
-        for trigger, window in self._windows:
-            if window.targets and target not in window.targets and check not in window.targets:
-                continue
-            local = datetime.fromtimestamp(now).astimezone()
-            begin = trigger.get_next_fire_time(None, local - timedelta(seconds=window.length))
-            if begin is not None and begin <= local:
-                end = begin + timedelta(seconds=window.length)
-                return f"maintenance until {end:%H:%M}"
-        return ""
+        """`maintenance until 04:00`, by this machine's clock, or empty."""
+        ends = [
+            begin + entry.length
+            for times, entry in self._entries
+            if not entry.targets or target in entry.targets or check in entry.targets
+            if (begin := times.last(now)) is not None
+        ]
+        end = max(ends, default=now)
+        return f"maintenance until {spoken(end, now)}" if end > now else ""
+
+    def ahead(self, now: float, count: int) -> Iterator[tuple[Maintenance, tuple[Window, ...]]]:
+        """Each entry with its next windows; one that lasts is the first of them."""
+        for times, entry in self._entries:
+            last = times.last(now)
+            lasting = [last] if last is not None and last + entry.length > now else []
+            begins = [*lasting, *islice(times.after(now), count - len(lasting))]
+            yield entry, tuple(Window(begin, begin + entry.length) for begin in begins)
 
 
-def _trigger(cron: str) -> CronTrigger:
-    try:
-        return CronTrigger.from_crontab(cron)
-    except ValueError as error:
-        raise ConfigError(
-            f"config.toml: alerts.maintenance: '{cron}' is no crontab time ({error}): write it as 0 2 * * 0"
-        ) from None
+def _times(entry: Maintenance) -> Cron:
+    return Cron(entry.cron, named(entry.timezone) if entry.timezone else LOCAL)

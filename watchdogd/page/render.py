@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import time
 from bisect import bisect_right
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 
 LIVE_EVERY = 30
 """Seconds after which the live page asks for itself again."""
+_QUARTER = 900
+"""Seconds: clocks are set to and from summer time at a quarter of an hour."""
+_AHEAD = 366 * 86400.0
+"""Seconds ahead for which a page knows this machine's clock: forecasts, and a page that stays open."""
 
 
 def render(picture: Picture, *, live: bool = False) -> str:
@@ -38,15 +43,19 @@ def render(picture: Picture, *, live: bool = False) -> str:
         live_every=LIVE_EVERY if live else 0,
         groups=GROUPS,
         few=FEW,
-        offset=_offset(picture.at),
+        offsets=json.dumps(_offsets(picture.since, picture.at + _AHEAD)),
         assets=_assets(),
     )
 
 
-def _offset(at: float) -> int:
-    """Minutes by which this machine's clock is ahead of UTC: charts have the times of the text."""
-    ahead = datetime.fromtimestamp(at).astimezone().utcoffset()
-    return round(ahead.total_seconds() / 60) if ahead else 0
+def _offsets(begin: float, end: float) -> list[tuple[int, int]]:
+    """Minutes by which this machine's clock is ahead of UTC, each with the time from which it is so."""
+    found: list[tuple[int, int]] = []
+    for at in range(int(begin // _QUARTER) * _QUARTER, int(end) + 1, _QUARTER):
+        ahead = round(time.localtime(at).tm_gmtoff / 60)
+        if not found or found[-1][1] != ahead:
+            found.append((at, ahead))
+    return found
 
 
 @cache
@@ -80,9 +89,9 @@ def _assets() -> dict[str, Markup]:
     return {name: Markup((folder / name).read_text("utf-8")) for name in names}  # noqa: S704 - our own files
 
 
-def when(time: float) -> str:
+def when(at: float) -> str:
     """A time as people read it, in this machine's zone."""
-    return datetime.fromtimestamp(time).astimezone().strftime("%Y-%m-%d %H:%M %Z")
+    return datetime.fromtimestamp(at, UTC).astimezone().strftime("%Y-%m-%d %H:%M %Z")
 
 
 def figure(value: float, unit: str) -> str:

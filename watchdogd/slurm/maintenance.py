@@ -29,7 +29,8 @@ def shortest(walltime: float, start: float) -> float:
     in its way, or it is too near for any link."""
     if walltime <= LEAST:
         return 0.0
-    answer = command.ask(("scontrol", "--oneliner", "show", "reservation"), deadline=DEADLINE)
+    argv = ("scontrol", "--oneliner", "show", "reservation")
+    answer = command.ask(argv, deadline=DEADLINE, env=command.environment(slurmtext.ENVIRONMENT))
     begins = [begin for begin in begins_of(answer.output) if begin > start] if answer.ok else []
     left = min(begins, default=float("inf")) - start
     return 0.0 if left >= walltime or left < LEAST else max(left * _SHARE, LEAST)

@@ -22,10 +22,12 @@
     return `${scaled(value, 1000, ["", "k", "M", "G", "T"])}${unit ? ` ${unit}` : ""}`;
   };
 
-  // Times as the text of the page has them: those of the machine that made it.
+  // Times as the text of the page has them: those of the machine that made it, summer and winter.
+  const OFFSETS = JSON.parse(document.body.dataset.offsets);
+  const ahead = (time) => OFFSETS.reduce((found, [from, minutes]) => (from <= time ? minutes : found), OFFSETS[0][1]);
   const clock = (time) => {
     const at = new Date(time * 1000);
-    return new Date(time * 1000 + (Number(document.body.dataset.offset) + at.getTimezoneOffset()) * 60000);
+    return new Date(time * 1000 + (ahead(time) + at.getTimezoneOffset()) * 60000);
   };
   // Ticks: smallest step in seconds, label, and what is added where a year, month, day, hour or minute begins.
   const DAY = "\n{D} {MMM}";

@@ -44,7 +44,7 @@ _AMD_ERRORS = re.compile(
 _SLEEPS = 1_048_560
 """What AMD's counters add at each look while the memory sleeps."""
 _OFF = "it has fallen off the bus"
-_ISO = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)[,.](\d{1,6})(\+\d\d:?\d\d|Z)")
+_ISO = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)[,.](\d{1,6})([+-]\d\d:?\d\d|Z)")
 _CTIME = re.compile(r"\[\w{3} (\w{3} +\d+ \d\d:\d\d:\d\d \d{4})\]")
 _STAMP = re.compile(r"\s*(?:\[\s*[\d.]+\]|\S+\s*:\S+\s*:|\[\w{3} \w{3} +\d)")
 _REST = re.compile(r"NVRM: (?:\(PCI ID.*|installed in this system.*|fallen off the bus.*)$")
