@@ -149,7 +149,7 @@ def test_a_program_in_a_drop_in_folder_takes_few_calls_to_start_and_to_hear(tmp_
     program.chmod(0o700)
     text = (
         "import sys; from watchdogd.engine.executable import executable; path, home, times = sys.argv[1:];"
-        "given = {'path': path, 'home': home, 'group': None, 'deadline': 600.0};"
+        "given = {'path': path, 'home': home, 'deadline': 600.0};"
         "seen = [executable.results(given, {})[0].summary for _ in range(int(times))]; print({*seen})"
     )
     counts = []

@@ -1,4 +1,4 @@
-"""The name of a Unix account. Light, for the emergency verbs."""
+"""Unix accounts: names of users and groups, and who is in a group. Light, for the emergency verbs."""
 
 from __future__ import annotations
 
@@ -11,3 +11,33 @@ def user(uid: int) -> str:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return str(uid)
+
+
+def group_name(gid: int) -> str:
+    """A Unix group's name, or the number that has none."""
+    import grp  # late: a library to be opened
+
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return str(gid)
+
+
+def members(gid: int) -> frozenset[str]:
+    """The users that a Unix group lists. Not those who have it as their first group alone: only a walk
+    through all users of a site would find them (`is_member` knows)."""
+    import grp
+
+    try:
+        return frozenset(grp.getgrgid(gid).gr_mem)
+    except KeyError:
+        return frozenset()
+
+
+def is_member(uid: int, gid: int) -> bool:
+    """Whether a user is in a Unix group, as its member or by the user's first group."""
+    try:
+        entry = pwd.getpwuid(uid)
+    except KeyError:
+        return False
+    return entry.pw_gid == gid or entry.pw_name in members(gid)

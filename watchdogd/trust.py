@@ -1,35 +1,70 @@
-"""Whose files are run: only those that nobody but the owner, root or the configured group can write.
+"""Whose files are used: only those that nobody but their owner, root or the home's group can write.
 
 The same holds for every folder above; sticky folders such as /tmp, where only the owner can replace a
-file, and folders of the configured group are fine.
+file, and folders of the home's group are fine.
+
+Who shares a home trusts its owner, who may change all of it anyway: so home may lie below the owner's own
+folder. Who only looks or presses a switch also trusts the other members with the folders above home; who
+runs what home names (plugins, drop-ins, commands of config.toml) with rights of their own does not.
 """
 
 from __future__ import annotations
 
 import grp
 import os
+import pwd
 import shlex
 import stat
 import time
+from dataclasses import dataclass
 from pathlib import Path
+
+from watchdogd.account import group_name, is_member, user
 
 FRESH = 1.0
 """Seconds for which what was found of a folder holds for the files in it."""
 
 
-def distrust(path: Path, group: int | None = None) -> str:
+@dataclass(frozen=True, slots=True)
+class Trusted:
+    """Whose files are used beside the caller's and root's: those of a Unix group and of `users` (ids), and,
+    where `members` is set, those that belong to a member of the group."""
+
+    group: int | None = None
+    users: frozenset[int] = frozenset()
+    members: bool = False
+
+
+NOBODY = Trusted()
+
+
+def team_of(home: str | Path, *, pressing: bool = False) -> Trusted:
+    """Whom the caller trusts with the files of this home. `pressing`: none of its code is run, as for a
+    switch, an acknowledgement, or a look at what is known; root may do that in everybody's home."""
+    try:
+        found = os.stat(home)
+    except OSError:
+        return NOBODY
+    shared = found.st_mode & stat.S_ISGID and found.st_mode & stat.S_IWGRP
+    group = found.st_gid if shared else None
+    one_of_them = group is not None and group in {os.getegid(), *os.getgroups()}
+    known = one_of_them or (pressing and os.geteuid() == 0)
+    return Trusted(group, frozenset({found.st_uid} if known else ()), members=pressing and known)
+
+
+def distrust(path: Path, trusted: Trusted = NOBODY) -> str:
     """Why this file or folder shall not be used, in one line with the mend; empty where it may."""
     real = os.path.realpath(path)
-    return _distrust(real, group) or _above(os.path.dirname(real), group)
+    return _distrust(real, trusted) or _above(os.path.dirname(real), trusted)
 
 
 class Folders:
     """Looks at many files of few folders: at each file itself, at its folders once every `FRESH` seconds."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, int | None], tuple[float, str, str]] = {}
+        self._found: dict[tuple[str, Trusted], tuple[float, str, str]] = {}
 
-    def distrust(self, path: str, group: int | None = None) -> str:
+    def distrust(self, path: str, trusted: Trusted = NOBODY) -> str:
         """As `distrust` says it."""
         folder, name = os.path.split(path)
         try:
@@ -37,36 +72,36 @@ class Folders:
         except OSError as error:
             return _unseen(path, error)
         if stat.S_ISLNK(found.st_mode):
-            return distrust(Path(path), group)
-        real, reason = self._folder(folder, group)
-        return _reason(f"{real}/{name}", found, group, itself=True) or reason
+            return distrust(Path(path), trusted)
+        real, reason = self._folder(folder, trusted)
+        return _reason(f"{real}/{name}", found, trusted, itself=True) or reason
 
-    def _folder(self, folder: str, group: int | None) -> tuple[str, str]:
+    def _folder(self, folder: str, trusted: Trusted) -> tuple[str, str]:
         """Where it lies, and why it shall not be used."""
         now = time.monotonic()
-        at, real, reason = self._found.get((folder, group), (-FRESH, "", ""))
+        at, real, reason = self._found.get((folder, trusted), (-FRESH, "", ""))
         if now - at >= FRESH:
             real = os.path.realpath(folder)
-            reason = _above(real, group)
-            self._found[folder, group] = now, real, reason
+            reason = _above(real, trusted)
+            self._found[folder, trusted] = now, real, reason
         return real, reason
 
 
-def _above(place: str, group: int | None) -> str:
+def _above(place: str, trusted: Trusted) -> str:
     """Why nothing in this folder shall be used."""
     while True:  # plain text: for each drop-in, each minute, a Path would cost more than the looks themselves
-        reason, above = _distrust(place, group, itself=False), os.path.dirname(place)
+        reason, above = _distrust(place, trusted, itself=False), os.path.dirname(place)
         if reason or above == place:
             return reason
         place = above
 
 
-def _distrust(place: str, group: int | None, *, itself: bool = True) -> str:
+def _distrust(place: str, trusted: Trusted, *, itself: bool = True) -> str:
     try:
         found = os.stat(place)
     except OSError as error:
         return _unseen(place, error)
-    return _reason(place, found, group, itself=itself)
+    return _reason(place, found, trusted, itself=itself)
 
 
 def _unseen(place: str, error: OSError) -> str:
@@ -84,39 +119,41 @@ def exposed(path: Path, group: int | None = None) -> str:
     mend = f"chmod {'640' if found.st_gid == group else '600'} {shlex.quote(str(real))}"
     if found.st_mode & stat.S_IROTH:
         return f"{real} can be read by everybody: {mend}"
-    if found.st_mode & stat.S_IRGRP and found.st_gid not in (0, group) and not _private(found.st_gid):
-        return f"{real} can be read by group {_group_name(found.st_gid)}: {mend}"
+    others = found.st_mode & stat.S_IRGRP and found.st_gid not in (0, group)
+    if others and not _private(found.st_gid, os.geteuid()):
+        return f"{real} can be read by group {group_name(found.st_gid)}: {mend}"
     return ""
 
 
-def _reason(place: str, found: os.stat_result, group: int | None, *, itself: bool) -> str:
+def _reason(place: str, found: os.stat_result, trusted: Trusted, *, itself: bool) -> str:
     sticky = bool(found.st_mode & stat.S_ISVTX) and not itself
-    if found.st_uid not in (0, os.geteuid()) and not (group is not None and found.st_gid == group):
-        return f"{place} belongs to uid {found.st_uid}: only your own, root's or your group's files are used"
+    if not _is_known(found, trusted):
+        owner = f"uid {found.st_uid} ({user(found.st_uid)})"
+        return f"{place} belongs to {owner}: only your own, root's or your group's files are used"
     if found.st_mode & stat.S_IWOTH and not sticky:
         return f"{place} can be written by everybody: chmod o-w {shlex.quote(place)}"
-    others = found.st_mode & stat.S_IWGRP and found.st_gid not in (0, group) and not sticky
-    if others and not (found.st_gid == os.getegid() and _private(found.st_gid)):
-        name = _group_name(found.st_gid)
+    others = found.st_mode & stat.S_IWGRP and found.st_gid not in (0, trusted.group) and not sticky
+    if others and not any(_private(found.st_gid, uid) for uid in (os.geteuid(), found.st_uid)):
+        name = group_name(found.st_gid)
         mend = f"chmod g-w {shlex.quote(place)}, or set [daemon] group to it"
         return f"{place} can be written by group {name}: {mend}"
     return ""
 
 
-def _group_name(gid: int) -> str:
+def _is_known(found: os.stat_result, trusted: Trusted) -> bool:
+    """Whether it belongs to somebody whose files are used."""
+    if found.st_uid in (0, os.geteuid()) or found.st_uid in trusted.users:
+        return True
+    if trusted.group is None:
+        return False
+    return found.st_gid == trusted.group or (trusted.members and is_member(found.st_uid, trusted.group))
+
+
+def _private(gid: int, uid: int) -> bool:
+    """Whether it is this user's private group (Debian's default): named as the user, without others."""
     try:
-        return grp.getgrgid(gid).gr_name
-    except KeyError:
-        return str(gid)
-
-
-def _private(gid: int) -> bool:
-    """A user-private group (Debian's default): named as the user and without other members."""
-    import pwd
-
-    try:
-        entry = grp.getgrgid(gid)
-        user = pwd.getpwuid(os.geteuid()).pw_name
+        entry, owner = grp.getgrgid(gid), pwd.getpwuid(uid)
     except KeyError:
         return False
-    return entry.gr_name == user and set(entry.gr_mem) <= {user}
+    name = owner.pw_name
+    return owner.pw_gid == gid and entry.gr_name == name and set(entry.gr_mem) <= {name}

@@ -184,7 +184,7 @@ def test_python_drop_ins_have_defaults_and_broken_ones_say_so(home: Home) -> Non
 
 def execute(home: Home, text: str, deadline: float = 20.0, mode: int = 0o755) -> Result:
     path = drop(home.path, "cron.hourly/plugin", text, mode)
-    parameters = {"path": str(path), "home": str(home.path), "group": None, "deadline": deadline}
+    parameters = {"path": str(path), "home": str(home.path), "deadline": deadline}
     [result] = EXECUTABLE.results(parameters, {})
     return result
 

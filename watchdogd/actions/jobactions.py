@@ -21,7 +21,7 @@ from watchdogd.errors import SlurmSilentError, WatchdogError
 from watchdogd.place import file_name
 from watchdogd.readers import sbatchlines
 from watchdogd.slurm import livejob, submit
-from watchdogd.trust import distrust
+from watchdogd.trust import distrust, team_of
 from watchdogd.units import iso
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def resubmit(errand: Errand) -> Outcome:
     found = livejob.queued(run, errand.users)
     if found:
         return Outcome(f"not needed: {_named(found[0])} is in the queue")
-    reason = distrust(script, errand.home.group)
+    reason = distrust(script, team_of(errand.home.path))
     if reason:
         raise WatchdogError(f"{script} is not submitted: {reason}")
     myself = account.user(os.geteuid())

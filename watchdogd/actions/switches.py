@@ -191,7 +191,7 @@ def _configured(home: str, run: str) -> dict[str, object]:
     from watchdogd.nearest import nearest
 
     place = Home.existing(home)
-    configured = load(place).runs
+    configured = load(place, pressing=True).runs
     if run not in configured:
         raise WatchdogError(f"there is no run '{run}'{nearest(run, sorted({*configured, *runs(home)}))}")
     section = configured[run]

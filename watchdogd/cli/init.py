@@ -8,19 +8,22 @@ import socket
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.account import user
+from watchdogd.account import group_name, user
 from watchdogd.adoption import toml_string
 from watchdogd.cli.output import one_line, print_json, print_line, warn
+from watchdogd.doctor import members
+from watchdogd.doctor.finding import FINE
 from watchdogd.draft import create
 from watchdogd.engine.setup import typed
 from watchdogd.errors import HomeError, UsageError
 from watchdogd.home import Home
 from watchdogd.nearest import close_to
 from watchdogd.survey import Survey, survey
-from watchdogd.trust import distrust
+from watchdogd.trust import distrust, team_of
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,9 +34,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Make what is missing; overwrite nothing."""
-    home = Home.find(args.home)
+    home, gid = Home.find(args.home), _gid(args.group)
     try:
-        home.make(_gid(args.group))
+        home.make(gid)
     except OSError as error:
         raise HomeError(f"{home.path} cannot be made: {error.strerror}: choose another with --home") from None
     found = None if home.config.exists() else survey()
@@ -42,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
             create(str(home.config), render(found, args.group), home.file_mode, home.group)
         except FileExistsError:  # another made it while we looked around
             found = None
-    warn(filter(None, (distrust(home.path, home.group),)))  # a folder that was there keeps its rights
+    warn(_warnings(home, gid))  # a folder that was there keeps its rights
     if args.json:
         print_json(_json(home, found))
     elif found is None:
@@ -50,6 +53,20 @@ def run(args: argparse.Namespace) -> int:
     else:
         _say(home, found)
     return 0
+
+
+def _warnings(home: Home, gid: int | None) -> Iterator[str]:
+    """What will not work here: that others may change it, or that its members cannot use it."""
+    if reason := distrust(home.path, team_of(home.path)):
+        yield reason
+    if gid is not None and home.group != gid:
+        name = group_name(gid)
+        yield f"{home.path} is there already and not shared with {name}: set group = {toml_string(name)} " + (
+            "under [daemon], and start it"
+        )
+    if home.group is not None:
+        found = members.found_in(home, home.group)
+        yield from (f"{each.text}: {each.mend}" for each in found if each.state != FINE)
 
 
 def render(found: Survey, group: str | None) -> str:

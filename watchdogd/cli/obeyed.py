@@ -62,7 +62,7 @@ class Follower:
         """What the run still has to do, in words, or empty where it obeyed."""
         if self.switch.kind == "save":
             return "" if switches.read(self.switch) is None else "not saved yet"
-        config = load(self._home)
+        config = load(self._home, pressing=True)
         if self._left and time.monotonic() - self._asked >= min(config.slurm.min_poll, _ASK):
             self._asked = time.monotonic()
             run = run_of(self.switch.run, config.runs[self.switch.run], config, self._home, "slurm")
@@ -83,7 +83,7 @@ class Follower:
             return processes.look([run], _DEADLINE, time.time(), self._home.watcher)
         from watchdogd.slurm import snapshot
 
-        config = load(self._home)
+        config = load(self._home, pressing=True)
         users = run.users or slurm_users(config, self._home.watcher)  # the daemon's, not the caller's
         return snapshot.look({run.job_name}, users, self._known, _DEADLINE, time.time())
 

@@ -20,12 +20,15 @@ if TYPE_CHECKING:
     from watchdogd.config import Config
 
 
-def config_of(home: Home) -> Config:
-    """The configuration; where an edit broke it, the last good one, as the daemon goes on. ConfigError."""
+def config_of(home: Home, *, pressing: bool = True) -> Config:
+    """The configuration; where an edit broke it, the last good one, as the daemon goes on. ConfigError.
+
+    Not `pressing`: what it names will be run.
+    """
     from watchdogd import config as configuration  # half of what a look at the history would cost
 
     try:
-        return configuration.load(home)
+        return configuration.load(home, pressing=pressing)
     except ConfigError:
         last = goodconfig.last(home)
         if last is None:

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         level=logging.WARNING if args.follow else logging.ERROR, format="watchdogd: %(message)s"
     )
     home = Home.existing(args.home)
-    config = config_of(home)
+    config = config_of(home, pressing=False)  # templates are code
     senders = _senders(args.channels, config, home)
     if not senders:
         print_line("no channel needs a way out: the daemon itself writes them all")

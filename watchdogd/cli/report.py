@@ -50,7 +50,7 @@ def page(home: Home, since: float, *, live: bool = False) -> str:
     from watchdogd.page.render import render
 
     now = time.time()
-    name = configuration.load(home).daemon.name
+    name = configuration.load(home, pressing=True).daemon.name
     with store_of(home) as store:
         return render(gather(home, store, status.read(home), name, since=now - since, now=now), live=live)
 

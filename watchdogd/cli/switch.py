@@ -98,7 +98,7 @@ def _every(home: str) -> list[str]:
     from watchdogd.home import Home
 
     try:
-        return sorted(load(Home.existing(home)).runs)
+        return sorted(load(Home.existing(home), pressing=True).runs)
     except ConfigError as error:
         print(f"watchdogd: {error}: these are the runs as they were", file=sys.stderr)
         return switches.runs(home)

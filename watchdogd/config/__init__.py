@@ -10,7 +10,7 @@ from watchdogd.config.channels import (
     StatuslogChannel,
     WebhookChannel,
 )
-from watchdogd.config.reading import absolute, load, parse, variables
+from watchdogd.config.reading import absolute, load, parse, personal, variables
 from watchdogd.config.sections import CheckSection, Config, Maintenance
 from watchdogd.config.targets import DiskSection, RunSection
 
@@ -31,5 +31,6 @@ __all__ = [
     "absolute",
     "load",
     "parse",
+    "personal",
     "variables",
 ]

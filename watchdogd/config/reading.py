@@ -7,6 +7,7 @@ import json
 import os
 import re
 import tomllib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -29,7 +30,7 @@ from watchdogd.config.words import wrong
 from watchdogd.errors import ConfigError
 from watchdogd.nearest import close_to, nearest
 from watchdogd.plainfile import read_plain
-from watchdogd.trust import distrust
+from watchdogd.trust import distrust, team_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -37,10 +38,12 @@ if TYPE_CHECKING:
 
     from watchdogd.home import Home
 
+_PERSONAL = re.compile(r"^(file:)?~(/|$)|\$\{?(HOME|USER|LOGNAME)\b")
 
-def load(home: Home) -> Config:
+
+def load(home: Home, *, pressing: bool = False) -> Config:
     """The configuration of a home. ConfigError, one line, where it is missing, broken, or others can write
-    it: whoever can, has commands run in its owner's name."""
+    it: whoever can, has commands run in the caller's name. `pressing`: nothing that it names will be run."""
     path = home.config
     try:
         text = read_plain(path)
@@ -56,8 +59,10 @@ def load(home: Home) -> Config:
     fault = sense.unknown_group(config)
     if fault:
         raise ConfigError(f"{path}: {fault}")
-    group = grp.getgrnam(config.daemon.group).gr_gid if config.daemon.group else home.group
-    reason = distrust(path, group)
+    trusted = team_of(home.path, pressing=pressing)
+    if config.daemon.group:
+        trusted = replace(trusted, group=grp.getgrnam(config.daemon.group).gr_gid)
+    reason = distrust(path, trusted)
     if reason:
         raise ConfigError(f"{path} is not used: {reason}")
     return config
@@ -86,12 +91,21 @@ def parse(text: str, path: Path) -> Config:
 def variables(home: Home) -> tuple[str, ...]:
     """The variables that config.toml's texts name as `$NAME` or `${NAME}`: whoever reads it elsewhere needs
     them. None where it cannot be read."""
+    found = {name for text in _written(home) for name in re.findall(r"\$\{?([A-Za-z_]\w*)", text)}
+    return tuple(sorted(found))
+
+
+def personal(home: Home) -> tuple[str, ...]:
+    """The texts of config.toml that mean another place for each user: with `~`, `$HOME` or `$USER`."""
+    return tuple(text for text in _written(home) if _PERSONAL.search(text))
+
+
+def _written(home: Home) -> tuple[str, ...]:
+    """All texts of config.toml as they stand there; none where it cannot be read."""
     try:
-        tables = tomllib.loads(read_plain(home.config))
+        return tuple(_texts(tomllib.loads(read_plain(home.config))))
     except (OSError, ValueError, RecursionError):
         return ()
-    found = {name for text in _texts(tables) for name in re.findall(r"\$\{?([A-Za-z_]\w*)", text)}
-    return tuple(sorted(found))
 
 
 def _texts(value: Any) -> Iterator[str]:

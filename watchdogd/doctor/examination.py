@@ -13,6 +13,7 @@ from watchdogd.doctor import (
     disks,
     extensions,
     lodging,
+    members,
     past,
     place,
     reach,
@@ -38,6 +39,7 @@ DEADLINE = 60.0
 PIECES: Mapping[str, Piece] = {
     "config": configuration.look,
     "home": place.look,
+    "members": members.look,
     "history": past.look,
     "Slurm": controller.look,
     "partition": lodging.look,

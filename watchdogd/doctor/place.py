@@ -46,7 +46,7 @@ except OSError:
 def look(scene: Scene) -> Iterator[Finding]:
     """Everything about home."""
     home = scene.home
-    reason = trust.distrust(home.path, home.group)
+    reason = trust.distrust(home.path, trust.team_of(home.path))
     if reason:
         yield warning(TOPIC, reason, reason.rpartition(": ")[2])
     for line in misfits(home):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from watchdogd import command
 from watchdogd.plugin import Parameter, Plugin
 from watchdogd.swift import swift
-from watchdogd.trust import distrust
+from watchdogd.trust import distrust, team_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -129,10 +129,11 @@ def _built_in() -> list[Entry]:
 
 def _of_home(home: Home) -> list[Entry]:
     found: list[Entry] = []
+    trusted = team_of(home.path)
     for path in sorted(home.plugins.glob("*.py")) if home.plugins.is_dir() else []:
         if path.name.startswith((".", "_")):
             continue
-        reason = distrust(path, home.group)
+        reason = distrust(path, trusted)
         found += [_unusable(path.stem, str(path), reason)] if reason else scout(str(path), str(path))
     return found
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import grp
 import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.account import user
+from watchdogd import account
 from watchdogd.config import CheckSection
 from watchdogd.engine import checks as checks_module
 from watchdogd.engine.catalog import Entry, Source, scout
@@ -78,13 +77,7 @@ def submitting_nothing(check: Check) -> Check:
 
 def members(group: int | None) -> frozenset[str]:
     """Whose daemons may have submitted jobs of a home that `group` shares; empty: one's own alone."""
-    if group is None:
-        return frozenset()
-    try:
-        listed = grp.getgrgid(group).gr_mem
-    except KeyError:
-        listed = []
-    return frozenset({*listed, user(os.geteuid())})
+    return frozenset() if group is None else account.members(group) | {account.user(os.geteuid())}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +107,6 @@ class _Builder:
         parameters = {
             "path": dropin.path,
             "home": str(self.home.path),
-            "group": self.home.group,
             "deadline": deadline,
         }
         entry = Entry(dropin.name, dropin.path, _EXECUTABLE, program=True)
@@ -131,7 +123,6 @@ class _Builder:
             "path": dropin.path,
             "comment": f"{OWN_MARK}{self.home.id} {name}",
             "home": str(self.home.path),
-            "group": self.home.group,
             "output": str(self.home.logs / name.replace("/", ".")),
             "partition": slurm.partition or "",
             "account": slurm.account or "",

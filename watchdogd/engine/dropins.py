@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from watchdogd.errors import UnitError
-from watchdogd.trust import distrust
+from watchdogd.trust import Trusted, distrust, team_of
 from watchdogd.units import parse_duration
 
 if TYPE_CHECKING:
@@ -68,8 +68,9 @@ class DropIn:
 def look(home: Home) -> tuple[DropIn, ...]:
     """All that lies in the drop-in folders, by name. OSError where home cannot be looked at."""
     found: list[DropIn] = []
+    trusted = team_of(home.path)
     for folder in _folders(home):
-        found += _in_folder(folder, home.group)
+        found += _in_folder(folder, trusted)
     return tuple(found)
 
 
@@ -92,13 +93,13 @@ def _folders(home: Home) -> list[Path]:
     return [home.path / name for name in names if (home.path / name).is_dir()]
 
 
-def _in_folder(folder: Path, group: int | None) -> Iterator[DropIn]:
+def _in_folder(folder: Path, trusted: Trusted) -> Iterator[DropIn]:
     try:
         every = _cadence(folder.name)
     except UnitError as error:
         yield DropIn(folder.name, str(folder), skipped=str(error))
         return
-    refused = distrust(folder, group)
+    refused = distrust(folder, trusted)
     if refused:
         yield DropIn(folder.name, str(folder), every, refused=refused)
         return
@@ -108,7 +109,7 @@ def _in_folder(folder: Path, group: int | None) -> Iterator[DropIn]:
         yield DropIn(folder.name, str(folder), every, refused=f"{folder} cannot be read: {error.strerror}")
         return
     for name in names:
-        yield _classified(folder / name, f"{folder.name}/{_shown(name)}", every, group)
+        yield _classified(folder / name, f"{folder.name}/{_shown(name)}", every, trusted)
 
 
 def _cadence(folder: str) -> float:
@@ -125,7 +126,7 @@ def _cadence(folder: str) -> float:
     return every
 
 
-def _classified(path: Path, name: str, every: float, group: int | None) -> DropIn:
+def _classified(path: Path, name: str, every: float, trusted: Trusted) -> DropIn:
     """A file, with what it is; by name and mode alone, but for `*.py`."""
     reason = _set_aside(path.name)
     if reason:
@@ -140,7 +141,7 @@ def _classified(path: Path, name: str, every: float, group: int | None) -> DropI
         return DropIn(name, str(path), every, skipped=f"cannot be read: {error.strerror}")
     if kind is None:
         return DropIn(name, str(path), every, skipped=reason)
-    return DropIn(name, str(path), every, kind, refused=distrust(path, group), stamp=_stamp(found))
+    return DropIn(name, str(path), every, kind, refused=distrust(path, trusted), stamp=_stamp(found))
 
 
 def _set_aside(name: str) -> str:

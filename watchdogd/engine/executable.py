@@ -11,7 +11,7 @@ from functools import cache
 from watchdogd import command
 from watchdogd.plugin import Result, Status, check, critical, unknown
 from watchdogd.readers import nagios
-from watchdogd.trust import Folders
+from watchdogd.trust import Folders, team_of
 from watchdogd.units import format_duration
 
 OUTPUT_LIMIT = 1_000_000
@@ -33,9 +33,9 @@ def environment(home: str) -> dict[str, str]:
 
 
 @check
-def executable(path: str, home: str, group: int | None, deadline: float) -> Result:
+def executable(path: str, home: str, deadline: float) -> Result:
     """A program that speaks the Nagios plugin API, run in home for at most `deadline` seconds."""
-    reason = _folders.distrust(path, group)
+    reason = _folders.distrust(path, team_of(home))
     if reason:
         return critical(f"is refused: {reason}")
     try:

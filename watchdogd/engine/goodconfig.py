@@ -6,6 +6,7 @@ import tomllib
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.plainfile import read_plain
+from watchdogd.trust import distrust, team_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,11 +24,12 @@ def keep(home: Home) -> None:
 
 
 def last(home: Home) -> Config | None:
-    """The configuration that was kept, or None."""
+    """The configuration that was kept, or None: also where others could have written it."""
     from watchdogd.config import parse
 
+    path = _path(home)
     try:
-        return parse(read_plain(_path(home)), home.config)
+        return None if distrust(path, team_of(home.path)) else parse(read_plain(path), home.config)
     except OSError:
         return None
 

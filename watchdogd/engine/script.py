@@ -22,7 +22,7 @@ from watchdogd.plugin import Result, Status, check, unknown
 from watchdogd.readers import sbatchlines
 from watchdogd.slurm import fate, snapshot, submit
 from watchdogd.slurm.fate import Word
-from watchdogd.trust import distrust
+from watchdogd.trust import distrust, team_of
 
 DEADLINE = 150.0
 """Seconds for one execution: two looks at the queue, and an sbatch that hangs."""
@@ -46,7 +46,6 @@ class Wish:
     path: str
     comment: str
     home: str
-    group: int | None
     output: str
     partition: str
     account: str
@@ -61,7 +60,6 @@ def script(
     path: str,
     comment: str,
     home: str,
-    group: int | None,
     output: str,
     partition: str,
     account: str,
@@ -75,7 +73,7 @@ def script(
     """Submit what is due, and say what its job has come to."""
     if not shutil.which("sbatch"):
         return unknown("there is no sbatch on this machine: take the script out, or run it where Slurm is")
-    wish = Wish(path, comment, home, group, output, partition, account, every, users, edited, dry)
+    wish = Wish(path, comment, home, output, partition, account, every, users, edited, dry)
     word = _step(wish, memory, now)
     details = memory["end"][2] if "end" in memory and word.status is not Status.OK else ""
     return Result(word.status, word.text, details=details)
@@ -208,7 +206,7 @@ def _submit(wish: Wish, memory: dict[str, Any], now: float) -> Word:
 def _options(wish: Wish) -> list[str]:
     """sbatch's options. On its command line they win over the script's own lines, so what the script names
     is left out. SlurmError where the script may not be used, OSError where it cannot be read."""
-    reason = distrust(Path(wish.path), wish.group)
+    reason = distrust(Path(wish.path), team_of(wish.home))
     if reason:
         raise SlurmError(f"is refused: {reason}")
     with open(wish.path, encoding="utf-8", errors="replace") as file:

@@ -50,7 +50,7 @@ class LiveJob:
 
 def find(home: Home, name: str) -> LiveJob:
     """WatchdogError where there is no such run or no living job of it, SlurmSilentError without an answer."""
-    config = load(home)
+    config = load(home, pressing=True)
     section = config.run(name)
     run = run_of(name, section, config, home, "slurm")
     return locate(run, slurm_users(config, home.watcher), section.gpus_per_node, home.watcher)

@@ -1,0 +1,116 @@
+"""A team's home below a member's own folder, on real accounts: what alice makes, bob uses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cluster import Cluster
+
+pytestmark = [pytest.mark.slurm, pytest.mark.root]
+
+RUN = """
+[channels.out]
+type = "statuslog"
+path = "alerts.log"
+[runs.run-17]
+backend = "process"
+command = "no such training"
+[disks.scratch]
+path = "{folder}"
+quota = "statvfs"
+"""
+
+
+class Team:
+    """Alice's home in her own folder, and what both say to it."""
+
+    def __init__(self, slurm: Cluster) -> None:
+        self.slurm = slurm
+        self.folder = slurm.home("alice")
+        self.home = self.folder / "shared-watch"
+
+    def say(self, user: str, *words: str) -> subprocess.CompletedProcess[str]:
+        argv: list[str | Path] = [self.slurm.watchdogd, "--home", self.home, *words]
+        done = self.slurm.run_as(user, argv, check=False)
+        assert "Traceback" not in done.stdout + done.stderr
+        return done
+
+
+def test_init_says_what_keeps_members_out_and_what_to_type(slurm: Cluster) -> None:
+    team = Team(slurm)
+    team.folder.chmod(0o700)
+    made = team.say("alice", "init", "--group", "six")
+    kept_out = f"bob cannot go through {team.folder} (rwx------, alice:alice)"
+    assert (made.returncode, f"{kept_out}: chmod o+x {team.folder}" in made.stderr) == (0, True)
+    found = json.loads(team.say("alice", "doctor", "--json").stdout)["findings"]
+    told = [each for each in found if each["topic"] == "members"]
+    assert [(each["state"], each["mend"]) for each in told] == [("warning", f"chmod o+x {team.folder}")]
+
+    slurm.run_as("alice", ["chmod", "o+x", team.folder])
+    (team.home / "config.toml").chmod(0o600)
+    found = json.loads(team.say("alice", "doctor", "--json").stdout)["findings"]
+    told = [each for each in found if each["topic"] == "members"]
+    assert [each["mend"] for each in told] == [f"chmod g+r {team.home}/config.toml"]
+    slurm.run_as("alice", ["chmod", "g+r", team.home / "config.toml"])
+    found = json.loads(team.say("alice", "doctor", "--json").stdout)["findings"]
+    assert [each["state"] for each in found if each["topic"] == "members"] == ["fine"]
+    assert team.say("bob", "status").returncode == 3
+
+
+def test_a_colleague_uses_a_home_below_its_owners_folder(slurm: Cluster) -> None:
+    """Before the first round, so that all is read from config.toml, and after it."""
+    team = Team(slurm)
+    team.folder.chmod(0o711)
+    assert team.say("alice", "init", "--group", "six").stderr == ""
+    config = team.home / "config.toml"
+    config.write_text(config.read_text() + RUN.format(folder=slurm.new_folder()))
+    for _ in range(2):
+        for words in (
+            "kill-switch run-17 --reason wrong",
+            "kill-switch run-17 --clear",
+            "kill-switch --all --yes --show",
+            "save-switch run-17",
+            "silence scratch --for 1h",
+            "unsilence scratch",
+            "finish run-17",
+            "finish run-17 --clear",
+            "check scratch",
+            "incidents",
+            "history",
+            "config",
+            "plugins",
+            "backtest",
+            "report -o page.html",
+            "outbox",
+        ):
+            done = team.say("bob", *words.split())
+            shown = 1 if "--show" in words else 0
+            assert (done.returncode, words) == (shown, words), done.stderr
+            slurm.run_as("alice", ["rm", "-f", team.home / "switches" / "run-17.save"])
+        assert team.say("alice", "tick").returncode == 0
+    assert team.say("bob", "tick").returncode == 0
+    assert "belongs to" not in team.say("bob", "doctor", "--json").stdout
+
+
+def test_code_below_another_members_folder_is_not_run_but_its_switches_are_pressed(slurm: Cluster) -> None:
+    """Bob owns the folder above: he could put another home there. To press one that is no matter."""
+    team = Team(slurm)
+    place = slurm.new_folder()
+    slurm.run_as("bob", ["mkdir", "-m", "711", place / "bobs"])
+    slurm.run_as("bob", ["mkdir", "-m", "777", place / "bobs" / "team"])
+    team.home = place / "bobs" / "team" / "watch"
+    assert team.say("alice", "init", "--group", "six").returncode == 0
+    (place / "bobs" / "team").chmod(0o711)
+    config = team.home / "config.toml"
+    config.write_text(config.read_text() + RUN.format(folder=place))
+    done = team.say("alice", "check")
+    assert (done.returncode, "belongs to" in done.stderr) == (78, True)
+    assert team.say("alice", "kill-switch", "run-17").returncode == 0
+    assert team.say("alice", "silence", "scratch", "--for", "1h").returncode == 0
+    (place / "bobs" / "team").chmod(0o777)
+    done = team.say("alice", "silence", "scratch", "--for", "1h")
+    assert (done.returncode, "chmod o-w" in done.stderr) == (78, True)

@@ -1,0 +1,200 @@
+"""A team's home as its members meet it: can they get there, read what they need, and hand things in?
+
+It is judged by the rights of each file and folder for real members, so that its owner, who may do everything,
+learns before they do what will not work for them.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shlex
+import stat
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from watchdogd import account
+from watchdogd.config import personal
+from watchdogd.doctor.finding import Finding, fine, warning
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from watchdogd.doctor.scene import Scene
+    from watchdogd.home import Home
+
+TOPIC = "members"
+READ, WRITE, SEARCH = 4, 2, 1
+MOST = 50
+"""Members who are looked at: a group may hold a whole site."""
+_NAMED = 3
+_ACL = "system.posix_acl_access"
+_LETTERS = ((READ, "r"), (WRITE, "w"), (SEARCH, "x"))
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Somebody of the group: the name, the user's id and the ids of all groups that the user is in."""
+
+    name: str
+    uid: int
+    groups: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A file or folder with its owner, group and mode; `acl`: further rights hang on it that are not read."""
+
+    path: str
+    uid: int
+    gid: int
+    mode: int
+    acl: bool = False
+
+    @classmethod
+    def of(cls, path: str) -> Place | None:
+        """As it is now; None where it cannot be looked at."""
+        try:
+            found = os.stat(path)
+            return cls(path, found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode), _ACL in _extras(path))
+        except OSError:
+            return None
+
+    def gives(self, member: Member) -> int:
+        """The rights that a member has here (READ, WRITE, SEARCH)."""
+        if self.acl or member.uid == 0:
+            return READ | WRITE | SEARCH
+        shift = 6 if member.uid == self.uid else 3 if self.gid in member.groups else 0
+        return self.mode >> shift & 7
+
+
+def look(scene: Scene) -> Iterator[Finding]:
+    """Nothing where home is its owner's alone."""
+    home, wished = scene.home, scene.config.daemon.group
+    if home.group is None:
+        if wished:
+            text = f"{home.path} is not shared with group {wished} yet"
+            yield warning(TOPIC, text, f"a start by {account.user(home.path.stat().st_uid)} shares it")
+        return
+    if texts := personal(home):
+        text = f"'{texts[0]}' in config.toml is another place for each member"
+        yield warning(TOPIC, text, "write the whole path")
+    secrets = {key: secret.path for key, secret in scene.config.secrets(relayed=False) if secret.path}
+    yield from found_in(home, home.group, secrets)
+
+
+def found_in(home: Home, group: int, secrets: dict[str, str] | None = None) -> Iterator[Finding]:
+    """What members of the group cannot do in this home, or that they can do all; `secrets` are files by the
+    keys of config.toml under which they stand."""
+    crowd = members(group, home.path.stat().st_uid)
+    bad = [*_way(home, crowd, group), *_inside(home, crowd, group)]
+    bad += [each for key, path in (secrets or {}).items() for each in secret(key, path, crowd, group)]
+    yield from bad
+    if not bad:
+        who = _names([member.name for member in crowd])
+        yield fine(TOPIC, f"{who} can acknowledge, silence and press switches in {home.path}")
+
+
+def members(group: int, owner: int) -> tuple[Member, ...]:
+    """The members beside the owner of home, `MOST` of them at most; one without a name where the group lists
+    nobody else, who stands for whoever may be in it."""
+    found = []
+    for name in sorted(account.members(group)):
+        try:
+            entry = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        if entry.pw_uid != owner:
+            groups = frozenset({*os.getgrouplist(name, entry.pw_gid), group})
+            found.append(Member(name, entry.pw_uid, groups))
+        if len(found) == MOST:
+            break
+    return tuple(found) or (Member("a member", -1, frozenset({group})),)
+
+
+def way(places: Iterable[Place], crowd: Sequence[Member], group: int) -> Iterator[Finding]:
+    """The folders above home through which somebody cannot go."""
+    for place in places:
+        kept_out = [member.name for member in crowd if not place.gives(member) & SEARCH]
+        if kept_out:
+            text = f"{_names(kept_out)} cannot go through {place.path} ({_shown(place)})"
+            yield warning(TOPIC, text, _chmod(place, group, SEARCH))
+
+
+def needs(place: Place, right: int, crowd: Sequence[Member], group: int, what: str) -> Iterator[Finding]:
+    """Whether everybody has this right at a place of home; `what` is what they cannot do without it."""
+    without = [member.name for member in crowd if place.gives(member) & right != right]
+    if without:
+        yield warning(
+            TOPIC, f"{_names(without)} {what}: {place.path} ({_shown(place)})", _chmod(place, group, right)
+        )
+
+
+def secret(key: str, path: str, crowd: Sequence[Member], group: int) -> Iterator[Finding]:
+    """A secret's file that not all can read: whoever cannot starts no watchdog."""
+    places = [each for each in map(Place.of, (path, *_above(path))) if each]
+    without = [
+        member.name
+        for member in crowd
+        if any(not place.gives(member) & (SEARCH if at else READ) for at, place in enumerate(places))
+    ]
+    if without and places and places[0].path == path:
+        text = f"{_names(without)} cannot start it: {key}: secret file {path} is not theirs to read"
+        name = shlex.quote(account.group_name(group))
+        yield warning(TOPIC, text, f"put it where they can go: chgrp {name} FILE && chmod 640 FILE")
+
+
+def _way(home: Home, crowd: Sequence[Member], group: int) -> Iterator[Finding]:
+    literal, real = os.path.abspath(home.path), os.path.realpath(home.path)
+    above = dict.fromkeys((*_above(literal), *_above(real)))
+    yield from way(filter(None, map(Place.of, reversed(above))), crowd, group)
+
+
+def _inside(home: Home, crowd: Sequence[Member], group: int) -> Iterator[Finding]:
+    wanted = (
+        (home.path, READ | SEARCH, "cannot look into home"),
+        (home.inbox, WRITE | SEARCH, "cannot hand anything in"),
+        (home.switches, WRITE | SEARCH, "cannot press a switch"),
+        (home.config, READ, "cannot read which runs there are"),
+        (home.status, READ, "cannot see the status"),
+    )
+    for path, right, what in wanted:
+        place = Place.of(str(path))
+        if place is not None:
+            yield from needs(place, right, crowd, group, what)
+
+
+def _above(path: str) -> Iterator[str]:
+    """The folders above, the nearest first."""
+    while (folder := os.path.dirname(path)) != path:
+        yield folder
+        path = folder
+
+
+def _extras(path: str) -> list[str]:
+    try:
+        return os.listxattr(path)
+    except OSError:  # this file system knows none
+        return []
+
+
+def _chmod(place: Place, group: int, right: int) -> str:
+    """What gives the group this right, said to whom it belongs."""
+    letters = "".join(letter for bit, letter in _LETTERS if right & bit)
+    path = shlex.quote(place.path)
+    if place.gid == group:
+        command = f"chmod g+{letters} {path}"
+    elif right == SEARCH:
+        command = f"chmod o+x {path}"
+    else:
+        command = f"chgrp {shlex.quote(account.group_name(group))} {path} && chmod g+{letters} {path}"
+    return command if place.uid in (os.geteuid(), 0) else f"have {account.user(place.uid)} run: {command}"
+
+
+def _shown(place: Place) -> str:
+    return f"{stat.filemode(place.mode)[1:]}, {account.user(place.uid)}:{account.group_name(place.gid)}"
+
+
+def _names(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
