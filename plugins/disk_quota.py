@@ -5,6 +5,10 @@ does it while the file system has room. So all of them are looked at: the file s
 quota that holds for the path (of users, groups, projects); the tightest is judged. `quota = "auto"` picks
 the tool by the type of the file system.
 
+A quota tool's row counts for this disk where its file system is this disk's, or where it names none. What
+was read only in part, and figures that the tool itself calls inaccurate, are UNKNOWN beside what could be
+read. On Lustre each storage target is held against the percentages too: it fills before the whole does.
+
 Thresholds are free amounts, as sizes or shares. Where none is configured: 10 % and 5 %, but never more
 than a large training writes in a day or two, so that ten petabytes do not alarm with 500 TB left.
 `usable` is the share of the capacity that a file system reliably gives: Lustre is known to slow down well
@@ -38,7 +42,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from watchdogd.checks import holders, keeping, place, quotas, room, writing
+from watchdogd.checks import holders, keeping, place, quotas, room, targets, writing
 from watchdogd.checks.room import Verdict, Wish
 from watchdogd.checks.saving import Saving
 from watchdogd.checks.trend import filling_rate, time_to_full
@@ -53,22 +57,17 @@ from watchdogd.plugin import (
     Share,
     Status,
     check,
-    critical,
     ok,
     unknown,
-    warning,
 )
 from watchdogd.readers.mounts import Mount
 from watchdogd.readers.quota import statvfs
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
-from watchdogd.readers.quota.lustre import Target
 from watchdogd.units import format_duration
 
 Source = Literal["auto", "statvfs", "lustre", "gpfs", "beegfs", "posix", "cephfs", "du"]
 RATE_KEPT, KEPT_SHARE = 600.0, 1 / 6
 """Seconds for which a measured filling rate is good, and for which share of the time that it comes from."""
-TARGET_WARN, TARGET_CRIT = 0.05, 0.01
-"""Free shares of a single storage target of Lustre."""
 LATE, TOO_OLD = 300.0, 6 * 3600.0
 """Seconds: from which age of a tool's figures it is shown, and from which they tell nothing of now."""
 
@@ -155,8 +154,8 @@ def disk_quota(
         found = (*found, *said.limits)
         if quota != "auto" or source != "posix" or _read_before(said, memory):
             yield _source(path, said, now)
-        if said.targets:
-            yield _targets(path, said.targets)
+        wished = {BYTES: (warn_free, crit_free), INODES: (warn_inodes_free, crit_inodes_free)}
+        yield from targets.judge(path, said.targets, wished)
     saving = keeping.savings(checkpoints, sight.device, memory, now)
     outlook = Outlook(history, now, full_within, growth, saving)
     wishes = {
@@ -186,24 +185,8 @@ def _source(path: str, said: quotas.Quotas, now: float) -> Result:
     if age > TOO_OLD:
         text = f"{path}: its quotas are not known: the tool's figures are {format_duration(age)} old"
         return unknown(text, subject="quota")
-    return ok(f"{path}: its quotas could be read", subject="quota")
-
-
-def _targets(path: str, targets: Sequence[Target]) -> Result:
-    """Single storage targets fill before the whole: what is striped over a full one cannot be written."""
-    shares = {target.name: target.free / (target.used + target.free or 1.0) for target in targets}
-    fullest = min(shares, key=lambda name: shares[name])
-    tight = sorted(name for name, share in shares.items() if share < TARGET_WARN)
-    share = f"{100 * shares[fullest]:.3g} % free"
-    if not tight:
-        return ok(f"{path}: the fullest of {len(targets)} targets is {fullest}, {share}", subject="targets")
-    result = critical if shares[fullest] < TARGET_CRIT else warning
-    return result(
-        f"{path}: {len(tight)} of {len(targets)} targets are nearly full, {fullest} has {share}: files that "
-        "are striped over them cannot grow",
-        subject="targets",
-        details="nearly full: " + ", ".join(tight),
-    )
+    missing = f", {said.missing}" if said.missing else ""
+    return ok(f"{path}: its quotas could be read{missing}", subject="quota")
 
 
 # Judging, and the forecast.

@@ -299,6 +299,119 @@ def test_a_single_full_target_is_told(lustre: Path) -> None:
     assert look(lustre, quota="lustre")["targets"].status is Status.CRITICAL
 
 
+@pytest.mark.parametrize(
+    ("wanted", "status"),
+    [
+        ({"warn_free": Amount(share=0.2)}, Status.WARNING),
+        ({"warn_free": Amount(share=0.5), "crit_free": Amount(share=0.2)}, Status.CRITICAL),
+        ({"crit_free": Amount(share=0.2)}, Status.CRITICAL),
+        ({"warn_free": Amount(share=0.02)}, Status.OK),
+        ({"warn_free": Amount(absolute=10)}, Status.OK),
+    ],
+)
+def test_a_single_target_is_held_against_the_percentages_of_the_disk(
+    lustre: Path, wanted: dict[str, Any], status: Status
+) -> None:
+    (lustre / "ost").write_text("880 120 88%")
+    assert look(lustre, quota="lustre", **wanted)["targets"].status is status
+
+
+def test_a_target_without_figures_and_one_without_inodes_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = """case "$1 $2" in
+"df -i") printf 'UUID Inodes IUsed IFree IUse%% Mounted on\\nark-MDT0001_UUID 100 98 2 98%% /a[MDT:1]\\n' ;;
+"df "*) printf 'UUID 1K-blocks Used Available Use%% Mounted on\\n'
+        printf 'ark-OST0000_UUID 1000 500 500 50%% /ark[OST:0]\\nOST000b   : inactive device\\n' ;;
+*) echo 'Disk quotas for usr z (uid 2): none' ;;
+esac"""
+    tool(tmp_path, "lfs", script, monkeypatch)
+    seen = look(tmp_path, quota="lustre")
+    assert seen["target inodes"].status is Status.WARNING
+    assert "ark-MDT0001 has 2 % of its inodes free" in seen["target inodes"].summary
+    assert "no figures of 1 of them" in seen["targets"].summary
+    assert "OST000b" in seen["targets"].details
+
+
+BARE = """echo "Disk quotas for usr z (uid 1):"
+echo "  Filesystem kbytes quota limit grace files quota limit grace"
+"""
+
+
+def test_a_report_without_a_row_is_no_quota_that_could_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool(tmp_path, "lfs", BARE, monkeypatch)
+    seen = look(tmp_path, quota="lustre")["quota"]
+    assert seen.status is Status.UNKNOWN
+    assert "no quota is shown under 'Disk quotas for usr z (uid 1)" in seen.summary
+    project = f'case "$1 $2" in "quota -u") {BARE};; quota*) {BARE} echo "/ark 5 0 9 - 1 0 0 -";; esac'
+    tool(tmp_path, "lfs", project, monkeypatch)
+    seen = look(tmp_path, quota="lustre")["quota"]
+    assert seen.status is Status.OK
+    assert "could be read, no quota is shown under 'Disk quotas for usr z (uid 1)'" in seen.summary
+
+
+DOUBT = 'Some errors happened when getting quota info. The data in "[]" is inaccurate.'
+
+
+@pytest.mark.parametrize("stream", ["", " >&2"])
+def test_figures_that_lustre_calls_inaccurate_are_not_taken_for_the_truth(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream: str
+) -> None:
+    tool(tmp_path, "lfs", f"{BARE} echo '/ark [8500] 0 9000 - 1 0 0 -'; echo '{DOUBT}'{stream}", monkeypatch)
+    seen = look(tmp_path, quota="lustre")
+    assert seen["quota"].status is Status.UNKNOWN
+    assert "are inaccurate: lfs quota could not ask every storage target" in seen["quota"].summary
+    assert "inaccurate" in seen["bytes"].summary
+
+
+TABLES = """cat <<'END'
+Name Path        Used(G) (%) Used SLIMIT(G) H-LIMIT(G) Used_Inodes SLIMIT HLIMIT Usage_State
+ines /onyx/home  61.40   95       50        65         4100        100000 200000 SOFT_EXCEEDED
+Block Limits                                          |     File Limits
+Filesystem type  blocks  quota  limit  in_doubt grace | files   quota   limit in_doubt grace
+jobtmp     USR        0     1T    12T         0  none |     1 1000000 2000000        0  none
+END
+"""
+
+
+def test_a_command_that_prints_several_tables_and_is_half_read_is_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool(tmp_path, "myquota", TABLES, monkeypatch)
+    seen = look(tmp_path, quota={"command": ["myquota"]})
+    assert seen["quota"].status is Status.UNKNOWN
+    assert "was read only in part, not understood: 'ines /onyx/home" in seen["quota"].summary
+    assert "jobtmp" not in seen["bytes"].details + seen["bytes"].summary
+
+
+@root
+def test_another_file_systems_row_is_not_judged_for_this_disk(
+    disk: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    head = BARE.replace("echo", "echo ", 1)
+    tool(
+        tmp_path,
+        "myquota",
+        f"{head}echo '/srv/else 5 0 9 - 1 0 0 -'; echo '{disk} 995 0 1000 - 1 0 0 -'",
+        monkeypatch,
+    )
+    seen = look(disk, quota={"command": ["myquota"]})
+    assert seen["quota"].status is Status.OK
+    assert (seen["bytes"].status, "20.5 kB" not in seen["bytes"].details) == (Status.CRITICAL, True)
+    tool(
+        tmp_path,
+        "myquota",
+        f"{head}echo '/srv/else 995 0 1000 - 1 0 0 -'; echo '/proc 5 0 1000 - 1 0 0 -'",
+        monkeypatch,
+    )
+    seen = look(disk, quota={"command": ["myquota"]})
+    assert seen["quota"].status is Status.UNKNOWN
+    assert "speaks of /proc, /srv/else and not of scratch at" in seen["quota"].summary
+    assert seen["bytes"].status is Status.OK
+
+
 def test_a_tool_that_cannot_be_read_is_unknown_and_the_rest_is_judged(lustre: Path) -> None:
     (lustre / "project").write_text("   gibberish in three\n")
     seen = look(lustre, quota="lustre")

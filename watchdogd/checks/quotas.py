@@ -16,9 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from watchdogd.account import user
 from watchdogd.checks import du
+from watchdogd.checks.coverage import covering, is_device
 from watchdogd.command import Answer, ask
 from watchdogd.errors import UnreadableError
+from watchdogd.mounttable import mount_table
+from watchdogd.readers.mounts import read_mounts
 from watchdogd.readers.quota import beegfs, ceph, gpfs, lustre, table, tool
+from watchdogd.readers.quota.output import Output, Reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -57,11 +61,15 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
-    """What a source said: the limits it knows, single storage targets, and in one line what went wrong."""
+    """What a source said: the limits it knows, single storage targets, and in one line what went wrong.
+
+    `missing` says in one line what was asked for and shows no quota, where others were shown.
+    """
 
     limits: tuple[Limit, ...] = ()
     targets: tuple[lustre.Target, ...] = ()
     trouble: str = ""
+    missing: str = ""
 
 
 def automatic(mount: Mount) -> str:
@@ -77,7 +85,7 @@ def ask_quotas(source: str | Mapping[str, Any], place: Place, memory: dict[str, 
     `memory` is the check's own: what is counted in the background is kept there.
     """
     if not isinstance(source, str):
-        return _tool(source, place.now)
+        return _tool(source, place)
     if source == "du":
         limits, trouble = du.usage(place.path, memory, place.now)
         return Quotas(limits, trouble=trouble)
@@ -96,9 +104,9 @@ def _lustre(place: Place) -> Quotas:
     if project:
         whose.append(("-p", str(project)))
     commands = [["lfs", "quota", flag, name, place.path] for flag, name in whose]
-    answers = _all([*commands, ["lfs", "df", place.path]])
-    quotas = _read(answers[:-1], lambda text: _row_limits(text, place))
-    return replace(quotas, targets=_targets(answers[-1]))
+    answers = _all([*commands, ["lfs", "df", place.path], ["lfs", "df", "-i", place.path]])
+    quotas = _read(answers[:-2], lambda said: _row_limits(said, place))
+    return replace(quotas, targets=tuple(dict.fromkeys((*_targets(answers[-2]), *_targets(answers[-1])))))
 
 
 def _hangs(answer: Answer) -> bool:
@@ -122,7 +130,7 @@ def _gpfs(place: Place) -> Quotas:
     fileset = gpfs.read_fileset(told.output)
     asked = [[], *(["-g", group] for group in _groups(place.path)), *([["-j", fileset]] if fileset else [])]
     commands = [[gpfs_tool("mmlsquota"), *whose, "-Y", device] for whose in asked]
-    return _read(_all(commands), lambda text: gpfs.read_quotas(text, device, fileset))
+    return _read(_all(commands), lambda said: gpfs.read_quotas(said, device, fileset))
 
 
 def gpfs_tool(name: str) -> str:
@@ -139,30 +147,23 @@ def _beegfs(place: Place) -> Quotas:
     mount = f"--mount={place.mount.point}"
     answers = _all([["beegfs-ctl", "--getquota", flag, name, mount, "--csv"] for _, flag, name in whose])
     found = [
-        _read([answer], lambda text, kind=kind: beegfs.read_quotas(text, kind))  # type: ignore[misc]  # mypy cannot infer a lambda's default
+        _read([answer], lambda said, kind=kind: beegfs.read_quotas(said, kind))  # type: ignore[misc]  # mypy cannot infer a lambda's default
         for answer, (kind, _, _) in zip(answers, whose, strict=True)
     ]
     return Quotas(
         tuple(limit for quotas in found for limit in quotas.limits),
         trouble=next((quotas.trouble for quotas in found if quotas.trouble), ""),
+        missing=next((quotas.missing for quotas in found if quotas.missing), ""),
     )
 
 
 def _posix(place: Place) -> Quotas:
     answers = _all([["quota", "-w", "-p", "-u"], ["quota", "-w", "-p", "-g"]])
     # It prints nothing at all where no file system has quotas.
-    quotas = _read(answers, lambda text: _row_limits(text, place) if text.strip() else [])
-    here = tuple(limit for limit in quotas.limits if _is_here(limit.path, place.mount))
+    quotas = _read(answers, lambda said: _row_limits(said, place) if said.text.strip() else [])
+    here = tuple(limit for limit in quotas.limits if is_device(limit.path, place.mount))
     failed = next((line for answer in answers for line in _failures(answer, place.mount)), "")
     return replace(quotas, limits=here, trouble=quotas.trouble or ("" if here else failed))
-
-
-def _is_here(path: str, mount: Mount) -> bool:
-    """Whether quota(1) speaks of this mount: an NFS server goes by its short name and by its long one."""
-    if path in (mount.source, mount.point):
-        return True
-    (server, _, export), (host, _, exported) = path.partition(":"), mount.source.partition(":")
-    return bool(export) and export == exported and server.split(".")[0] == host.split(".")[0]
 
 
 def _failures(answer: Answer, mount: Mount) -> list[str]:
@@ -197,16 +198,21 @@ def _attributes(path: str) -> dict[str, bytes]:
     return found
 
 
-def _tool(source: Mapping[str, Any], now: float) -> Quotas:
+def _tool(source: Mapping[str, Any], place: Place) -> Quotas:
+    """What a command of the site prints, as far as it is of this disk's file system."""
     argv, pattern = [str(word) for word in source.get("command", ())], source.get("pattern")
     if not argv:
         return Quotas(trouble="write quota = { command = ['tool', 'argument'], pattern = '...' }")
     name = os.path.basename(argv[0])
-
-    def read(text: str) -> list[Limit]:
-        return tool.read(text, pattern, name, now)
-
-    return _read(_all([argv]), read)
+    quotas = _read(_all([argv]), lambda said: tool.read(said, pattern, name, place.now))
+    paths = (place.path, os.path.realpath(place.path))
+    mounts = read_mounts(mount_table.text())
+    here = covering(quotas.limits, paths, place.mount, mounts, whole=not quotas.trouble)
+    if quotas.limits and not here and not quotas.trouble:
+        names = ", ".join(sorted({limit.path for limit in quotas.limits}))
+        why = f"'{' '.join(argv)}' speaks of {names} and not of {place.mount.source} at {place.mount.point}"
+        return Quotas(trouble=f"{why}: write a pattern for its row")
+    return replace(quotas, limits=tuple(here))
 
 
 _SOURCES: dict[str, Callable[[Place], Quotas]] = {
@@ -226,44 +232,63 @@ def _all(commands: Sequence[Sequence[str]]) -> list[Answer]:
         return list(pool.map(lambda argv: ask(argv, deadline=DEADLINE), commands))
 
 
-def _read(answers: Sequence[Answer], reader: Callable[[str], Sequence[Limit]]) -> Quotas:
+def _read(answers: Sequence[Answer], reader: Callable[[Output], Sequence[Limit]]) -> Quotas:
     """What the answers come to. One kind of quota that may not be read (the group's over NFS) is no trouble
-    where another was.
+    where another was; one for which no quota is shown is missing then.
     """
     limits: list[Limit] = []
     troubles: list[str] = []
     refused: list[str] = []
+    bare: list[str] = []
     for answer in answers:
         found, trouble = _one(answer, reader)
-        limits += found
+        limits += found.limits
+        bare += found.bare
         if trouble:
             (refused if _FORBIDDEN.search(trouble) else troubles).append(trouble)
     told = troubles if len(refused) < len(answers) else refused
-    return Quotas(tuple(dict.fromkeys(limits)), trouble=next(iter(told), ""))
+    headings = ", ".join(line.strip(" :") for line in bare)
+    missing = f"no quota is shown under '{headings}'" if bare else ""
+    trouble = next(iter(told), "" if limits else missing)
+    return Quotas(tuple(dict.fromkeys(limits)), trouble=trouble, missing=missing)
 
 
-def _one(answer: Answer, reader: Callable[[str], Sequence[Limit]]) -> tuple[Sequence[Limit], str]:
-    """The limits of one answer, and what went wrong. The exit code alone says little: quota(1) has 1 for
+def _one(answer: Answer, reader: Callable[[Output], Sequence[Limit]]) -> tuple[Reading, str]:
+    """What one answer comes to, and what went wrong. The exit code alone says little: quota(1) has 1 for
     "over the limit"; but one without a limit is a failure.
     """
     if answer.silent:
-        return (), answer.trouble
+        return Reading(), answer.trouble
     if _NOT_ENABLED.search(answer.errors) and not answer.output.strip():
-        return (), ""  # this kind of quota does not exist there: no limit
-    said = answer.complaint()
+        return Reading(), ""  # this kind of quota does not exist there: no limit
+    said, why = Output(answer.output), answer.complaint()
     try:
-        found = reader(answer.output)
-        if found or answer.ok:
-            return found, ""
+        found = said.reading(reader(said))
+        if found.limits or found.unread or answer.ok:
+            return found, _doubts(answer, found)
     except UnreadableError as error:
         nothing = not (answer.output.strip() or answer.errors.strip())
         if answer.ok and (answer.output.strip() or nothing):
-            said = "it printed nothing" if nothing else str(error)
-    return (), f"'{' '.join(answer.argv)}' cannot be read: {said}"
+            why = "it printed nothing" if nothing else str(error)
+    return Reading(), f"'{' '.join(answer.argv)}' cannot be read: {why}"
 
 
-def _row_limits(text: str, place: Place) -> list[Limit]:
-    return [limit for row in table.read_rows(text, now=place.now) for limit in row.limits]
+def _doubts(answer: Answer, found: Reading) -> str:
+    """Why what was read is not the whole truth, or empty."""
+    asked = f"'{' '.join(answer.argv)}'"
+    if found.unread:
+        more = f" and {len(found.unread) - 1} more" if len(found.unread) > 1 else ""
+        return f"{asked} was read only in part, not understood: '{found.unread[0]}'{more}"
+    if answer.truncated:
+        return f"{asked} was read only in part: it prints too much"
+    doubt = found.doubt or table.doubt(answer.errors)
+    if doubt or any(limit.inaccurate for limit in found.limits):
+        return f"the figures of {asked} are inaccurate: {doubt or 'it puts them in brackets'}"
+    return ""
+
+
+def _row_limits(said: Output, place: Place) -> list[Limit]:
+    return [limit for row in table.read_rows(said, now=place.now) for limit in row.limits]
 
 
 def _groups(path: str) -> list[str]:

@@ -113,6 +113,7 @@ def room(path: str, verdict: Verdict) -> str:
     """`/scratch, quota of group six: 1.2 TB of 50 TB free (2.4 %)`."""
     limit = verdict.limit
     where = path if limit.of == FILE_SYSTEM else f"{path}, {limit.of}"
+    where += " (the tool calls its figures inaccurate)" if limit.inaccurate else ""
     if limit.capacity is None:
         return f"{where}: {count(limit.kind, limit.used)} used, no limit"
     reserved = "" if verdict.total >= limit.capacity else " usable"

@@ -8,8 +8,10 @@ import json
 import re
 
 from watchdogd.errors import UnreadableError
+from watchdogd.readers.number import count
 from watchdogd.readers.quota.firstline import first_line
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
+from watchdogd.readers.quota.output import Output, output
 from watchdogd.readers.quota.size import amount, limit
 
 _HEADER = re.compile(r"user/group\s+\|\||name,id,size,hard,files,hard")
@@ -21,37 +23,45 @@ def fits(text: str) -> bool:
     return bool(_HEADER.search(text))
 
 
-def read_quotas(text: str, owner: str) -> list[Limit]:
+def read_quotas(text: str | Output, owner: str) -> list[Limit]:
     """The limits of every storage pool. `owner` is `user` or `group`, or empty where that is not known.
 
     UnreadableError where no row is found.
     """
+    said = output(text)
     found: list[Limit] = []
-    pool = ""
-    for line in text.splitlines():
+    pool, rows = "", False
+    for line in said:
         if match := _POOL.search(line):
             pool = "" if match[2] == "1" else f" in pool {match[1]}"
         cells = _cells(line)
-        if cells and cells[1].isdigit():
+        if cells and count(cells[1]) is not None:
             name, _, size, hard, files, files_hard = cells
-            whose = f"{owner} {name}".strip()
-            found += _pair(f"quota of {whose}{pool}", (size, hard), (files, files_hard))
-    if not found:
-        raise UnreadableError(f"no answer of beegfs-ctl: '{first_line(text)}'")
+            whose, rows = f"{owner} {name}".strip(), True
+            with said.row():
+                found += _pair(f"quota of {whose}{pool}", (size, hard), (files, files_hard))
+        elif "||" in line:
+            said.know()  # the head of the table
+    if not rows:
+        raise UnreadableError(f"no answer of beegfs-ctl: '{first_line(said.text)}'")
     return found
 
 
-def read_usage(text: str) -> list[Limit]:
+def read_usage(text: str | Output) -> list[Limit]:
     """The limits of every line of ndjson; lines that are no objects are the tool's log.
 
-    UnreadableError with the offending line, or where no row is found.
+    UnreadableError where no row is found.
     """
+    said = output(text)
     found: list[Limit] = []
-    for line in text.splitlines():
+    rows = False
+    for line in said:
         if line.lstrip().startswith("{"):
-            found += _of_object(line)
-    if not found:
-        raise UnreadableError(f"no answer of beegfs quota list-usage: '{first_line(text)}'")
+            rows = True
+            with said.row():
+                found += _of_object(line)
+    if not rows:
+        raise UnreadableError(f"no answer of beegfs quota list-usage: '{first_line(said.text)}'")
     return found
 
 
@@ -63,7 +73,7 @@ def _of_object(line: str) -> list[Limit]:
         pool = str(row.get("pool") or "")
         inside = "" if "default" in pool.lower() or not pool else f" in pool {pool}"
         (size, _, hard), (files, _, files_hard) = (str(row[key]).partition("/") for key in ("space", "inode"))
-    except (ValueError, KeyError, RecursionError):
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise UnreadableError(f"a line of beegfs quota cannot be read: '{line.strip()[:200]}'") from None
     return _pair(whose + inside, (size, hard), (files, files_hard))
 

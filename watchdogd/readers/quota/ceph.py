@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from watchdogd.errors import UnreadableError
+from watchdogd.readers.number import count
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
 
 if TYPE_CHECKING:
@@ -28,13 +29,20 @@ def limits(path: str, attributes: Mapping[str, bytes]) -> list[Limit]:
         hard = _number(maximum, attributes)
         if hard:
             found.append(
-                Limit(kind, f"quota of {path}", used=_number(used, attributes), hard=hard, path=path)
+                Limit(
+                    kind,
+                    f"quota of {path or 'the directory'}",
+                    used=_number(used, attributes),
+                    hard=hard,
+                    path=path,
+                )
             )
     return found
 
 
 def _number(name: str, attributes: Mapping[str, bytes]) -> float:
     text = attributes.get(name, b"0").decode("ascii", "replace").strip().strip('"')
-    if not text.isdigit():
-        raise UnreadableError(f"{name} is no number: '{text}'")
-    return float(text)
+    number = count(text)
+    if number is None:
+        raise UnreadableError(f"{name} is no number: '{text[:100]}'")
+    return float(number)

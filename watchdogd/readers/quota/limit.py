@@ -17,8 +17,10 @@ class Limit:
     `kind` is BYTES or INODES. `of` says whose it is (`file system`, `quota of user alice`). `hard` is where
     writing ends, `soft` where a grace period begins; None: there is none. `grace` is what the tool prints
     of a running grace period (`6days`), `expired` says that it ran out. `available` is what can still be
-    written where that is less than `hard - used`. `at` is when the figures were taken (seconds since the
-    epoch), where the tool says so.
+    written where that is less than `hard - used`. `path` is the file system that the tool names: a
+    mount point, a directory or a device, empty where it names none; `fileset` the part of it. `at` is when
+    the figures were taken (seconds since the epoch), where the tool says so. `inaccurate`: the tool says
+    that they are.
     """
 
     kind: str
@@ -31,6 +33,8 @@ class Limit:
     available: float | None = None
     path: str = ""
     at: float | None = None
+    fileset: str = ""
+    inaccurate: bool = False
 
     @property
     def capacity(self) -> float | None:

@@ -24,11 +24,13 @@ Blocks without a suffix are KiB. repquota leaves graces blank where none runs (w
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from watchdogd.errors import UnreadableError
 from watchdogd.readers.quota.firstline import first_line
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
+from watchdogd.readers.quota.output import Output, output
 from watchdogd.readers.quota.size import amount, limit
 from watchdogd.readers.quota.table import limits_of
 
@@ -48,39 +50,78 @@ def fits(text: str) -> bool:
     return bool(_REPQUOTA.search(text) or _XFS.search(text) or _XFS_OWN.search(text))
 
 
-def read(text: str, *, now: float | None = None) -> list[Limit]:
+def read(text: str | Output, *, now: float | None = None) -> list[Limit]:
     """The limits of everybody in all reports; `path` is the device, of xfs_quota the mount point.
 
-    `now` tells a raw grace time (`repquota -p`) that ran out. UnreadableError with the offending line.
+    `now` tells a raw grace time (`repquota -p`) that ran out. UnreadableError where there is no report; a row
+    that cannot be understood is missed.
     """
-    if not fits(text):
-        raise UnreadableError(f"no report of quotas: '{first_line(text)}'")
+    said = output(text)
+    if not fits(said.text):
+        raise UnreadableError(f"no report of quotas: '{first_line(said.text)}'")
     found: list[Limit] = []
-    owner = path = own = ""
-    kinds: list[str] = []
-    for line in text.splitlines():
-        if match := _REPQUOTA.search(line):
-            owner, path, kinds = match[1], match[2], []
-        elif match := _XFS.search(line):
-            owner, path, own, kinds = match[1].lower(), match[2], "", []
-        elif match := _XFS_OWN.search(line):
-            owner, path, own, kinds = match[1].lower(), "", match[2], []
-        elif owner and (flagged := _FLAGGED.fullmatch(line.strip())):
-            found += _flagged(line, f"quota of {owner} {flagged[1]}", path, flagged[2].split(), now)
-        elif owner and not kinds and re.search(r"\b(?:Blocks|Inodes|Files)\b", line):
-            words = re.findall(r"Blocks|Inodes|Files\b", line)
-            kinds = [BYTES if word == "Blocks" else INODES for word in words]
-        elif kinds and "[" in line:
-            named = f"{own} {_figures(line)}" if own else line
-            found += _boxed(named, owner, path or line.rpartition("]")[2].strip(), kinds)
+    head = _Head()
+    for line in said:
+        if new := _head(line, said.at):
+            head.close(said)
+            head = new
+            said.know()
+        elif head.owner:
+            found += _line(line, head, said, now)
+    head.close(said)
     return found
 
 
-def _flagged(line: str, whose: str, path: str, words: list[str], now: float | None) -> tuple[Limit, ...]:
+@dataclass(slots=True)
+class _Head:
+    """Whose quotas follow, on which file system, in which columns; `began` is the line of the heading."""
+
+    owner: str = ""
+    path: str = ""
+    own: str = ""
+    began: int = -1
+    kinds: list[str] = field(default_factory=list)
+
+    def close(self, said: Output) -> None:
+        """The report is over: `began` is set as long as no row came."""
+        if self.began >= 0:
+            said.bare(self.began)
+
+
+def _head(line: str, at: int) -> _Head | None:
+    if match := _REPQUOTA.search(line):
+        return _Head(match[1], match[2], began=at)
+    if match := _XFS.search(line):
+        return _Head(match[1].lower(), match[2], began=at)
+    if match := _XFS_OWN.search(line):
+        return _Head(match[1].lower(), own=match[2], began=at)
+    return None
+
+
+def _line(line: str, head: _Head, said: Output, now: float | None) -> list[Limit]:
+    """The limits of one line of a report, if it is a row."""
+    flagged = _FLAGGED.fullmatch(line.strip())
+    if flagged:
+        head.began = -1
+        with said.row():
+            return _flagged(line, f"quota of {head.owner} {flagged[1]}", head.path, flagged[2].split(), now)
+    elif not head.kinds and re.search(r"\b(?:Blocks|Inodes|Files)\b", line):
+        words = re.findall(r"\b(?:Blocks|Inodes|Files)\b", line)
+        head.kinds = [BYTES if word == "Blocks" else INODES for word in words]
+        said.know()
+    elif head.kinds and "[" in line:
+        head.began = -1
+        with said.row():
+            named = f"{head.own} {_figures(line)}" if head.own else line
+            return list(_boxed(named, head.owner, head.path or line.rpartition("]")[2].strip(), head.kinds))
+    return []
+
+
+def _flagged(line: str, whose: str, path: str, words: list[str], now: float | None) -> list[Limit]:
     both = limits_of(words, path, whose, now)
     if both is None:
         raise UnreadableError(f"a line of repquota cannot be read: '{line.strip()}'")
-    return both
+    return list(both)
 
 
 def _figures(line: str) -> str:

@@ -6,8 +6,8 @@ import re
 
 from watchdogd.errors import UnreadableError
 
-_AMOUNT = re.compile(r"(\d*\.?\d+|\d+\.)([KMGTPE]?)(I?)(?:B|BYTES?)?", re.IGNORECASE)
-_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?!\d)")
+_AMOUNT = re.compile(r"(\d++(?:\.\d*+)?|\.\d++)([KMGTPE]?)(I?)(?:B|BYTES?)?", re.IGNORECASE | re.ASCII)
+_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?!\d)", re.ASCII)
 _ENDLESS = 2.0**63
 """As a size eight exbibytes: more than any file system holds."""
 _POWERS = " KMGTPE"
@@ -42,6 +42,6 @@ def limit(text: str, *, bare: float = 1.0, base: int = 1024) -> float | None:
     try:
         return amount(text, bare=bare, base=base) or None
     except UnreadableError:
-        if re.fullmatch(r"\d{16,20}", text.strip()) and float(text) * bare >= _ENDLESS:
+        if re.fullmatch(r"[0-9]{16,20}", text.strip()) and float(text) * bare >= _ENDLESS:
             return None
         raise

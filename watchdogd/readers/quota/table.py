@@ -5,7 +5,7 @@
          /scratch   [1048576] 2097152 4194304       - [1000]   5000   10000       -
 
 Quotas of a pool follow a line `Pool: ark.flash`. Lines of single storage targets (`lfs quota -v`) are left
-out: their limits are slices that Lustre grants as they are needed.
+out: their limits are slices that Lustre grants as they are needed. A report without a row is noted as bare.
 
 Read with wrapped lines (a long file system alone on its line), several reports in one, missing grace columns,
 `*` (over the limit) and `[]` (inaccurate). Blocks without a suffix are KiB; `k` in a file count is 1000.
@@ -14,12 +14,14 @@ Read with wrapped lines (a long file system alone on its line), several reports 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from watchdogd.errors import UnreadableError
+from watchdogd.readers.number import count
 from watchdogd.readers.quota.firstline import first_line
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
+from watchdogd.readers.quota.output import Output, output
 from watchdogd.readers.quota.size import amount, limit
 
 if TYPE_CHECKING:
@@ -33,9 +35,9 @@ _NUMBER = re.compile(r"\[?[\d.,]+[KMGTPE]?\]?\*?", re.IGNORECASE)
 _TARGET = re.compile(r".*-(?:MDT|OST)[0-9a-f]{4}(?:_UUID)?|.*_UUID")
 _NOTE = re.compile(
     r"\(.*\)|[ugp]id \S+ is using default .*|Total allocated .*|Some errors happened .*|quotactl .* failed.*"
-    r"|.*\|\|.*"
 )
-"""Lines that tools print between the rows; with bars, those of another tool."""
+"""Lines that tools print between the rows."""
+_DOUBT = re.compile(r"Some errors happened when getting quota info|^quotactl .* failed", re.MULTILINE)
 _KIB = 1024.0
 _OVER = frozenset({"none", "expired"})
 
@@ -49,37 +51,86 @@ class Row:
     limits: tuple[Limit, Limit]
 
 
-def fits(text: str) -> bool:
-    """Whether such a report is there."""
-    return any(_OWNER.match(line.strip()) for line in text.splitlines())
+def fits(text: str | Output) -> bool:
+    """Whether such a report is there, and nobody has read it yet."""
+    return any(_OWNER.match(line.strip()) for line in output(text))
 
 
-def read_rows(text: str, *, now: float | None = None) -> list[Row]:
+def doubt(text: str) -> str:
+    """What `lfs quota` says against its own figures where it cannot ask every storage target, or empty."""
+    return "lfs quota could not ask every storage target" if _DOUBT.search(text) else ""
+
+
+def read_rows(text: str | Output, *, now: float | None = None) -> list[Row]:
     """All rows of all reports. `now` tells a raw grace time (`quota -p`) that ran out.
 
-    UnreadableError with the offending line where a row cannot be understood, or there is no report at all.
+    UnreadableError where there is no report at all; a row that cannot be understood is missed.
     """
-    owner, path, pool, rows, reports = "", "", "", [], 0
-    for line in text.splitlines():
-        match = _OWNER.match(line.strip())
-        words = line.split()
-        if match:
+    said = output(text)
+    said.doubt = said.doubt or doubt(said.text)
+    state, reports = _State(), 0
+    for line in said:
+        if match := _OWNER.match(line.strip()):
             reports += 1
-            owner, path, pool = f"{_WORDS.get(match[1], match[1])} {match[2]}", "", ""
-        elif words[:1] == ["Pool:"] and len(words) > 1:
-            pool = f" in pool {words[1].rpartition('.')[2]}"
-        elif not owner or not words or words[0] == "Filesystem" or _NOTE.fullmatch(line.strip()):
-            continue
-        elif len(words) == 1 and not path:
-            path = words[0]
-        elif row := _row(words, path, owner + pool, now):
-            rows += [] if _TARGET.fullmatch(row.filesystem) else [row]
-            path = ""
-        elif line[0] in " \t/" and len(words) > 2:
-            raise UnreadableError(f"a quota line cannot be read: '{line.strip()}'")
+            state.close(said)
+            state = _State(
+                f"{_WORDS.get(match[1], match[1])} {match[2]}", said.at, bare=not match[4], rows=state.rows
+            )
+            said.know()
+        elif state.owner:
+            _line(line, state, said, now)
+    state.close(said)
     if not reports:
-        raise UnreadableError(f"no quota report: '{first_line(text)}'")
-    return rows
+        raise UnreadableError(f"no quota report: '{first_line(said.text)}'")
+    return state.rows
+
+
+@dataclass(slots=True)
+class _State:
+    """Where the reading is: whose report, in which line it began, a path that waits for its figures."""
+
+    owner: str = ""
+    began: int = 0
+    bare: bool = False
+    path: str = ""
+    pool: str = ""
+    rows: list[Row] = field(default_factory=list)
+
+    def close(self, said: Output) -> None:
+        """The report is over."""
+        if self.bare:
+            said.bare(self.began)
+
+
+def _line(line: str, state: _State, said: Output, now: float | None) -> None:
+    """One line of a report."""
+    words = line.split()
+    if words[:1] == ["Pool:"] and len(words) > 1:
+        state.pool = f" in pool {words[1].rpartition('.')[2]}"
+        said.know()
+    elif not words or words[0] == "Filesystem" or _NOTE.fullmatch(line.strip()):
+        said.know()
+    elif len(words) == 1 and not state.path:
+        state.path = words[0]
+    else:
+        _cells_of(line, words, state, said, now)
+
+
+def _cells_of(line: str, words: list[str], state: _State, said: Output, now: float | None) -> None:
+    """A row, or text between the rows: what is set in like a row, and is none, is missed."""
+    try:
+        row = _row(words, state.path, state.owner + state.pool, now)
+    except UnreadableError:
+        row = None
+    if row:
+        said.know()
+        state.rows += [] if _TARGET.fullmatch(row.filesystem) else [row]
+        state.path = ""
+    elif line[0] in " \t/" and len(words) > 2:
+        said.miss()
+    else:
+        return
+    state.bare = False
 
 
 def limits_of(words: list[str], path: str, whose: str, now: float | None) -> tuple[Limit, Limit] | None:
@@ -136,18 +187,19 @@ def _limit(
         grace=_grace(grace, now),
         expired=_expired(grace, now),
         path=path,
+        inaccurate="[" in used + soft + hard,
     )
 
 
 def _expired(grace: str, now: float | None) -> bool:
     """`none` is what both tools print of a grace period that ran out; `-p` prints when it does."""
-    if grace.isdigit():
-        return now is not None and 0 < int(grace) <= now
-    return grace in _OVER
+    ends = count(grace)
+    return grace in _OVER if ends is None else now is not None and 0 < ends <= now
 
 
 def _grace(grace: str, now: float | None) -> str:
-    if not grace.isdigit():
+    ends = count(grace)
+    if ends is None:
         return "" if grace in ("-", *_OVER) else grace
-    left = int(grace) - (now or 0.0)
+    left = ends - (now or 0.0)
     return f"{left / 86400:.1f} days" if now is not None and 0 < left < 10 * 365 * 86400 else ""

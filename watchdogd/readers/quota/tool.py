@@ -10,27 +10,29 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.errors import UnreadableError
+from watchdogd.readers.number import real
 from watchdogd.readers.quota import beegfs, gpfs, report, table, volume
 from watchdogd.readers.quota.firstline import first_line
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
+from watchdogd.readers.quota.output import Output, output
 from watchdogd.readers.quota.size import amount, limit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 KEYS = ("used_bytes", "limit_bytes", "used_inodes", "limit_inodes")
-_COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-_OPENING = re.compile(r"^\s*[\[{]", re.MULTILINE)
+_OPENING = re.compile(r"^[ \t]*+[\[{]", re.MULTILINE)
+_TRIES = 200
+"""Beginnings that turned out to be no JSON, before no more are tried."""
 _GPFS = re.compile(r":HEADER:|\bgrace\b.*\|.*\bdoubt\b|in_doubt")
 
 
-def read(text: str, pattern: str | None, name: str, now: float) -> list[Limit]:
+def read(text: str | Output, pattern: str | None, name: str, now: float) -> list[Limit]:
     """The limits that the tool called `name` printed: by `pattern`, else as quota(1), repquota, `lfs quota`,
     mmlsquota, beegfs-ctl, zfs, btrfs or getfattr print, since sites wrap those, several of them one after the
-    other; else as JSON. UnreadableError with the offending line.
+    other; else as JSON. UnreadableError where nothing at all is understood.
     """
-    text = _COLOUR.sub("", text)
-    return _told_apart(_limits(text, pattern, name, now))
+    return _told_apart(_limits(output(text), pattern, name, now))
 
 
 def _told_apart(found: list[Limit]) -> list[Limit]:
@@ -50,61 +52,75 @@ def _told_apart(found: list[Limit]) -> list[Limit]:
     return numbered
 
 
-def _limits(text: str, pattern: str | None, name: str, now: float) -> list[Limit]:
+def _limits(said: Output, pattern: str | None, name: str, now: float) -> list[Limit]:
     if pattern:
-        return read_text(text, pattern, name)
+        said.know_all()
+        return read_text(said.text, pattern, name)
     found: list[Limit] = []
-    known = True
-    if report.fits(text):
-        found += report.read(text, now=now)
-    elif _GPFS.search(text):
-        found += gpfs.read_quotas(text)
-        rest = "\n".join(line for line in text.splitlines() if "|" not in line or "||" in line)
-        found += _of_table(rest, now) if table.fits(rest) else []
-    elif "Disk quotas for" in text:
-        found += _of_table(text, now)
-    else:
-        known = False
-    if beegfs.fits(text):
-        found += beegfs.read_quotas(text, "")
-    if volume.fits(text):
-        found += volume.read(text)
-    return found if found or known else read_json(text, name)
+    known = False
+    for fits, reader in _FORMS:
+        if fits(said):
+            found += reader(said, now)
+            known = True
+    return found if known else read_json(said, name)
 
 
-def _of_table(text: str, now: float) -> list[Limit]:
-    return [each for row in table.read_rows(text, now=now) for each in row.limits]
+def _rows(said: Output, now: float) -> list[Limit]:
+    return [each for row in table.read_rows(said, now=now) for each in row.limits]
 
 
-def read_json(text: str, name: str) -> list[Limit]:
+_FORMS: tuple[tuple[Callable[[Output], object], Callable[[Output, float], list[Limit]]], ...] = (
+    (lambda said: report.fits(said.text), lambda said, now: report.read(said, now=now)),
+    (lambda said: _GPFS.search(said.text), lambda said, _: gpfs.read_quotas(said)),
+    (lambda said: beegfs.fits(said.text), lambda said, _: beegfs.read_quotas(said, "")),
+    (lambda said: volume.fits(said.text), lambda said, _: volume.read(said)),
+    (table.fits, _rows),
+)
+"""Whether an output has a form, and what reads it. Lines that one has understood the next does not see."""
+
+
+def read_json(text: str | Output, name: str) -> list[Limit]:
     """Limits of JSON objects with any of KEYS, one or several, also in a list, whatever lines stand about
-    them. UnreadableError otherwise.
+    them. UnreadableError otherwise. An object that has none of them, or no amount there, is missed.
     """
-    rows, is_json = [], False
-    for answer in _documents(text):
+    said = output(text)
+    found: list[Limit] = []
+    is_json = False
+    for answer, lines in _documents(said.text):
         is_json = True
-        rows += answer if isinstance(answer, list) else [answer]
-    found = [one for row in rows if isinstance(row, dict) for one in _of_row(row, name)]
+        said.know(*lines)
+        for row in answer if isinstance(answer, list) else [answer]:
+            try:
+                limits = _of_row(row, name) if isinstance(row, dict) else []
+            except UnreadableError:
+                limits = []
+            found += limits
+            if not limits:
+                said.miss(*lines)
     if not is_json:
-        line = first_line(text)
+        line = first_line(said.text)
         raise UnreadableError(
             f"{name} printed no JSON and no form that is known: '{line}'; write a pattern for it"
         )
     if not found:
-        raise UnreadableError(f"{name} printed none of {', '.join(KEYS)}: '{text.strip()[:200]}'")
+        raise UnreadableError(f"{name} printed none of {', '.join(KEYS)}: '{said.text.strip()[:200]}'")
     return found
 
 
-def _documents(text: str) -> Iterator[Any]:
-    """What begins a line as JSON; a banner may begin one with a bracket, too."""
-    position = 0
-    while begin := _OPENING.search(text, position):
+def _documents(text: str) -> Iterator[tuple[Any, range]]:
+    """What begins a line as JSON, with its lines; a banner may begin one with a bracket, too."""
+    position = line = failed = 0
+    while failed < _TRIES and (begin := _OPENING.search(text, position)):
+        line += text.count("\n", position, begin.end())
+        position = begin.end()
         try:
-            document, position = json.JSONDecoder().raw_decode(text, begin.end() - 1)
+            document, end = json.JSONDecoder().raw_decode(text, position - 1)
         except (ValueError, RecursionError):
-            position = begin.end()
+            failed += 1
             continue
-        yield document
+        last = line + text.count("\n", position, end)
+        yield document, range(line, last + 1)
+        line, position = last, end
 
 
 def _of_row(row: dict[str, Any], name: str) -> list[Limit]:
@@ -114,21 +130,20 @@ def _of_row(row: dict[str, Any], name: str) -> list[Limit]:
     for kind, unit in ((BYTES, "bytes"), (INODES, "inodes")):
         used, hard = row.get(f"used_{unit}"), row.get(f"limit_{unit}")
         if used is not None:
-            whose = str(row.get("name") or f"quota by {name}")
+            whose, path = str(row.get("name") or f"quota by {name}"), str(row.get("path") or "")
             top = None if hard is None else limit(str(hard), base=1000)
-            found.append(Limit(kind, whose, used=amount(str(used), base=1000), hard=top, at=at))
+            found.append(Limit(kind, whose, used=amount(str(used), base=1000), hard=top, path=path, at=at))
     return found
 
 
 def _date(told: object) -> float | None:
     """Seconds since the epoch of such a number, or of ISO 8601 (without an offset: this machine's time)."""
-    try:
-        return float(str(told))
-    except ValueError:
-        pass
+    seconds = real(told)
+    if seconds is not None:
+        return seconds
     try:
         return datetime.fromisoformat(str(told).strip()).astimezone().timestamp()
-    except ValueError:
+    except (ValueError, OverflowError, OSError):
         return None
 
 

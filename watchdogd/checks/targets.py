@@ -1,0 +1,61 @@
+"""Judging single storage targets of Lustre, which fill before the whole file system does. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from watchdogd.plugin import Amount, Result, critical, ok, unknown, warning
+from watchdogd.readers.quota.limit import BYTES, INODES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from watchdogd.readers.quota.lustre import Target
+
+WARN, CRIT = 0.05, 0.01
+"""Free shares below which a target is told where the disk has no percentages of its own."""
+SUBJECTS = {BYTES: "targets", INODES: "target inodes"}
+
+Wished = tuple[Amount | None, Amount | None]
+"""What shall be free of the whole disk, before WARNING and CRITICAL: shares hold for its parts, too."""
+
+
+def judge(path: str, targets: Sequence[Target], wished: Mapping[str, Wished]) -> Iterator[Result]:
+    """One result for bytes and one for inodes, as far as targets tell of them."""
+    for kind, subject in SUBJECTS.items():
+        told = [target for target in targets if target.of == kind]
+        if told:
+            yield _judged(path, told, _shares(*wished[kind]), subject)
+
+
+def _shares(warn: Amount | None, crit: Amount | None) -> tuple[float, float]:
+    """The free shares that count; half a pair is the usual one, on its right side."""
+    warned = warn.share if warn else None
+    alarmed = crit.share if crit else None
+    if warned is None:
+        return max(WARN, alarmed or 0.0), CRIT if alarmed is None else alarmed
+    return warned, min(CRIT, warned / 2) if alarmed is None else alarmed
+
+
+def _judged(path: str, targets: Sequence[Target], shares: tuple[float, float], subject: str) -> Result:
+    free = {each.name: each.free / (each.used + each.free or 1.0) for each in targets if each.size}
+    silent = sorted(each.name for each in targets if not each.size)
+    unseen = f"; no figures of {len(silent)} of them" if silent else ""
+    details = [f"no figures: {', '.join(silent)}"] if silent else []
+    if not free:
+        return unknown(
+            f"{path}: no figures of its {len(silent)} targets", subject=subject, details=details[0]
+        )
+    fullest = min(free, key=lambda name: free[name])
+    share = f"{100 * free[fullest]:.3g} % {'of its inodes ' if subject != SUBJECTS[BYTES] else ''}free"
+    tight = sorted(name for name, left in free.items() if left < max(shares))
+    if not tight:
+        text = f"{path}: the fullest of {len(targets)} targets is {fullest}, {share}{unseen}"
+        return ok(text, subject=subject, details="\n".join(details))
+    result = critical if free[fullest] < shares[1] else warning
+    return result(
+        f"{path}: {len(tight)} of {len(targets)} targets are nearly full, {fullest} has {share}: files that "
+        f"are striped over them cannot grow{unseen}",
+        subject=subject,
+        details="\n".join(["nearly full: " + ", ".join(tight), *details]),
+    )
