@@ -2,7 +2,9 @@
 
 python examples/lightning_callback.py CHECKPOINT [STEPS]
 
-`GuardCallback(Guard("run-17"), "run-17.ckpt")` is all that a Trainer of one's own needs.
+`GuardCallback(Guard("run-17"), "run-17.ckpt")` is all that a Trainer of one's own needs. Under Slurm
+Lightning saves and requeues its job at SIGUSR1 (`#SBATCH --signal=SIGUSR1@300`), then the Guard ends
+the loop. Where no such signal is asked for, `time_left="auto"` stops the loop before the job's end.
 """
 
 # ruff: noqa: ARG002  hooks take what the framework gives them
@@ -59,7 +61,7 @@ class Line(lightning.LightningModule):
 
 
 def main(checkpoint, steps):
-    guard = Guard("lightning", time_left="auto")
+    guard = Guard("lightning")
     trainer = lightning.Trainer(
         accelerator="cpu",
         max_steps=steps,

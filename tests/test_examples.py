@@ -2,9 +2,10 @@
 
 import os
 import re
+import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tests.waiting import wait_until
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
+FRAMEWORKS = ROOT / "tests" / "frameworks"
 PATIENCE = (
     300.0  # seconds: loading PyTorch alone takes twenty where the processors are shared, the first time more
 )
@@ -30,10 +32,13 @@ def _libraries() -> None:
 
 
 @contextmanager
-def running(folder: Path, *command: str, home: Path) -> Iterator["subprocess.Popen[str]"]:
+def running(
+    folder: Path, *command: str, home: Path, env: Mapping[str, str] | None = None
+) -> Iterator["subprocess.Popen[str]"]:
     """The command in a session of its own, its output in folder/out; nothing of it survives."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("SLURM_", "PBS_"))}
     environment = {**kept, "WATCHDOGD_HOME": str(home), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    environment.update(env or {})
     with (folder / "out").open("w") as out:
         process = subprocess.Popen(
             command, text=True, stdout=out, stderr=subprocess.STDOUT, env=environment, cwd=folder
@@ -129,3 +134,50 @@ def test_lightning_saves_stops_resumes_and_finishes(tmp_path: Path, home: Path) 
         assert process.wait(PATIENCE) == 0, said(tmp_path)
     assert f"`max_steps={stopped + 5}` reached" in said(tmp_path)
     assert (home / "switches" / "lightning.finished").exists()
+
+
+def slurm(folder: Path) -> dict[str, str]:
+    """A job's environment, with a scontrol that notes what it was asked."""
+    tools = folder / "bin"
+    tools.mkdir()
+    (tools / "scontrol").write_text(f'#!/bin/sh\nls {folder} >{folder}/before\necho "$@" >{folder}/asked\n')
+    (tools / "scontrol").chmod(0o755)
+    job = {"JOB_ID": "4711", "JOB_NAME": "tr11", "NTASKS": "1", "PROCID": "0", "LOCALID": "0", "NODEID": "0"}
+    named = {f"SLURM_{key}": value for key, value in job.items()} | {"SLURM_JOB_NODELIST": "localhost"}
+    return {**named, "SLURM_SRUN_COMM_HOST": "localhost", "PATH": f"{tools}:{os.environ['PATH']}"}
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_lightning_requeues_its_job_whether_the_guard_comes_before_or_after(
+    order: str, tmp_path: Path, home: Path
+) -> None:
+    command = (PYTHON, str(FRAMEWORKS / "requeued.py"), order)
+    with running(tmp_path, *command, home=home, env=slurm(tmp_path)) as process:
+        wait_until(beats(home, process), PATIENCE, "it trains")
+        process.send_signal(signal.SIGUSR1)
+        assert process.wait(PATIENCE) == 0, said(tmp_path)
+    assert (tmp_path / "asked").read_text() == "requeue 4711\n"
+    before = (tmp_path / "before").read_text().split()
+    assert "hpc_ckpt_1.ckpt" in before
+    assert "stopped.ckpt" not in before  # the Guard's stop came after Lightning's checkpoint and requeue
+    assert (tmp_path / "stopped.ckpt").exists()
+    assert [why for _, why in told(tmp_path)] == ["signal SIGUSR1"]
+
+
+def test_submitit_requeues_its_job_and_is_not_left_at_the_signals_that_it_passes_over(
+    tmp_path: Path, home: Path
+) -> None:
+    with running(tmp_path, PYTHON, str(FRAMEWORKS / "submitted.py"), home=home) as process:
+        wait_until(beats(home, process), PATIENCE, "it trains")
+        process.send_signal(signal.SIGTERM)
+
+        def goes_on() -> bool:
+            assert process.poll() is None, said(tmp_path)
+            return "a poll later" in said(tmp_path)
+
+        wait_until(goes_on, PATIENCE, "submitit has passed over SIGTERM, and the loop goes on")
+        process.send_signal(signal.SIGUSR1)
+        process.wait(PATIENCE)
+    assert process.returncode == 255, said(tmp_path)  # submitit's exit
+    assert "requeued after its checkpoint" in said(tmp_path)
+    assert "told to stop" not in said(tmp_path)

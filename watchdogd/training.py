@@ -654,9 +654,9 @@ class Guard:
     memory_free: stop when less memory is left: "5%" of the limit, "20GiB", or bytes; else as the daemon says.
     gpu_memory_free: the same for torch's current GPU. time_left: stop so long before the end of the Slurm
     job: seconds, "10m", or "auto": twice the longest of the last 1000 steps, and a save. signals: SIGUSR1
-    and SIGTERM ask for a stop (call this in the main thread); handlers that were there before are called
-    too. every: seconds between two looks at the switches. heartbeat: rank 0 writes step and loss to the
-    inbox, for the watchdog to see progress.
+    and SIGTERM ask for a stop (call this and poll in the main thread); other handlers of them, set before
+    or after, are called first. every: seconds between two looks at the switches. heartbeat: rank 0 writes
+    step and loss to the inbox, for the watchdog to see progress.
 
     Raises ValueError for an empty run name, a switch that is no path of a file, and amounts that it cannot
     read.
@@ -692,12 +692,15 @@ class Guard:
         self._beats = heartbeat and self._rank in (None, 0)
         self._homeless = not (home or os.environ.get("WATCHDOGD_HOME"))
         self._said: set[str] = set()
+        self._signals: tuple[int, ...] = ()
         self._start_state()
         if not self._aside.ask(self._begin, START_PATIENCE):
             self._say("hung", f"{_home(self._home)} does not answer: the default switches count")
         self._chores = Chores(self._do_chores)
         if signals:
-            self._catch_signals()
+            self._signals = (signal.SIGUSR1, signal.SIGTERM, *((signal.SIGCONT,) if self._auto else ()))
+            self._hear_signals("they are from the first poll in the main thread on")
+            self._watch_quit()
         atexit.register(self.close)
 
     def _start_state(self) -> None:
@@ -705,8 +708,7 @@ class Guard:
         self._places_seen: Any = None
         self._places_due = 0.0
         self._stacks_seen: Any = None
-        self._handlers: dict[int, Any] = {}
-        self._watches_quit = False
+        self._hears = self._watches_quit = False
         self._due = 0.0  # when to look again, as time.monotonic()
         self._last = float("inf")  # when poll was called last; no step is timed before the first
         self._steps: collections.deque[float] = collections.deque([0.0], maxlen=1000)
@@ -796,8 +798,9 @@ class Guard:
     def finished(self) -> None:
         """Marks the run finished: the watchdog expects no more of it, and jobs still queued burn through.
 
-        Any rank may call it, or all.
+        Any rank may call it, or all. Signals do again what they did without the Guard.
         """
+        self._give_signals_back()
         path = self._places.finished
         state = self._state("finished")
         state.update(by=_user(), at=_iso(state["time"]))
@@ -814,6 +817,8 @@ class Guard:
         self._chores.close()
         self._due = float("inf")
         self._give_signals_back()
+        self._signals = ()
+        self._stop_watching_quit()
 
     def _give_last_beat(self) -> None:
         """Where the loop ended; a tensor is not read any more: a GPU that hangs would keep the program."""
@@ -831,6 +836,7 @@ class Guard:
 
     def _refresh(self, now: float) -> None:
         self._adopt()
+        self._hear_signals("call poll in the main thread")
         self._due = now + self._every
         # Where looking takes long, waiting for it each time would slow the training: it is seen a look later.
         patience = PATIENCE if self._aside.took < QUICK else 0.0
@@ -1072,44 +1078,53 @@ class Guard:
 
     # Signals
 
-    def _catch_signals(self) -> None:
+    def _hear_signals(self, otherwise: str) -> None:
+        """Puts the Guard's handlers in place: at the start, and again where others have replaced them since.
+
+        What a handler has set to its default in answer to a signal stays: a second one shall end the program.
+        """
+        self._hears = bool(self._signals)
+        for number in self._signals:
+            there = signal.getsignal(number)
+            if _is_heard(there, self) or (self._signal and not callable(there)):
+                continue
+            try:
+                signal.signal(number, _Handler(self, there))
+                if number == signal.SIGCONT:
+                    signal.siginterrupt(number, False)
+            except ValueError:  # only the main thread may
+                self._say("signals", f"SIGUSR1 and SIGTERM are not all watched: {otherwise}")
+
+    def _watch_quit(self) -> None:
         try:
-            for number in (signal.SIGUSR1, signal.SIGTERM):
-                self._handlers[number] = signal.signal(number, self._on_signal)
-            if self._auto:
-                self._handlers[signal.SIGCONT] = signal.signal(signal.SIGCONT, self._on_continued)
-                signal.siginterrupt(signal.SIGCONT, False)
             if signal.getsignal(signal.SIGQUIT) is signal.SIG_DFL and not _caught(signal.SIGQUIT):
                 self._watches_quit = True
                 faulthandler.register(signal.SIGQUIT, file=sys.__stderr__ or 2, all_threads=True, chain=True)
-        except (ValueError, OSError) as error:  # not in the main thread; a stderr that is no file
-            self._say("signals", f"SIGUSR1, SIGTERM and SIGQUIT are not all watched: {error}")
+        except (ValueError, OSError) as error:  # a stderr that is no file
+            self._say("quit", f"SIGQUIT is not watched: {error}")
 
-    def _on_signal(self, number: int, frame: Any) -> None:
-        previous = self._handlers.get(number)
-        if os.getpid() == self._pid:
+    def _hear(self, number: int, previous: Any) -> bool:
+        """Takes a signal up; False where it is not for this Guard: in a fork, or when it is closed."""
+        if os.getpid() != self._pid or not self._hears:
+            return False
+        if number == signal.SIGCONT:
+            # A job that was suspended goes on: that time is no step, which time_left="auto" would wait for.
+            self._last = float("inf")
+        elif not _ends_the_job(previous):
             self._signal = f"signal {signal.Signals(number).name}"
             self._due = 0.0
-        elif previous is signal.SIG_DFL:
-            # A forked worker (a data loader's, a pool's) must die of it as it always did.
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-        if callable(previous):
-            previous(number, frame)
-
-    def _on_continued(self, number: int, frame: Any) -> None:
-        """A job that was suspended goes on: that time is no step, which time_left="auto" would wait for."""
-        self._last = float("inf")
-        previous = self._handlers.get(number)
-        if callable(previous):
-            previous(number, frame)
+        return True
 
     def _give_signals_back(self) -> None:
-        ours = (self._on_signal, self._on_continued)
-        for number, previous in self._handlers.items():
-            if signal.getsignal(number) in ours and previous is not None:
-                signal.signal(number, previous)
-        self._handlers = {}
+        """What cannot be given back, since another handler or thread holds it, passes signals on only."""
+        self._hears = False
+        for number in self._signals:
+            there = signal.getsignal(number)
+            if isinstance(there, _Handler) and there.guard is self and there.previous is not None:
+                with contextlib.suppress(ValueError):  # only the main thread may
+                    signal.signal(number, there.previous)
+
+    def _stop_watching_quit(self) -> None:
         if self._watches_quit:
             faulthandler.unregister(signal.SIGQUIT)
 
@@ -1128,6 +1143,53 @@ class Guard:
             self._said.add(key)
             with contextlib.suppress(OSError, ValueError):  # stderr may be closed or full
                 print(f"watchdogd: {self.run}: {text}", file=sys.stderr, flush=True)
+
+
+class _Handler:
+    """A Guard's handler of one signal: first the handler before it, then the Guard.
+
+    In this order, since that one may save a checkpoint and requeue the job, which a stop must not overtake.
+    It compares equal to what it replaced: frameworks look there whether a signal is free (Lightning requeues
+    only where `signal.getsignal(SIGUSR1) in (None, SIG_DFL)`), and for them a Guard changes nothing.
+    """
+
+    def __init__(self, guard: Guard, previous: Any) -> None:
+        self.guard = guard
+        self.previous = previous  # None: one that was not set by Python, which nobody can call or put back
+
+    def __call__(self, number: int, frame: Any) -> None:
+        heard = False
+        try:
+            if callable(self.previous):
+                self.previous(number, frame)
+        finally:
+            heard = self.guard._hear(number, self.previous)
+        if not heard and self.previous == signal.SIG_DFL and not callable(self.previous):
+            # A forked worker (a data loader's, a pool's) must die of it as it always did.
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or bool(self.previous == other)
+
+    __hash__ = object.__hash__
+
+
+def _is_heard(handler: Any, guard: Guard) -> bool:
+    """Whether a signal's handler is the guard's, or passes it on to the guard's below other Guards'."""
+    while type(handler).__name__ == _Handler.__name__:  # by name: this file may be there in two copies
+        if handler.guard is guard:
+            return True
+        handler = handler.previous
+    return False
+
+
+def _ends_the_job(handler: Any) -> bool:
+    """Whether a handler sees to the end of its job itself: submitit's requeues on the first rank and exits;
+    the other ranks, and the signals that it bypasses, must not end the program before."""
+    while type(handler).__name__ == _Handler.__name__:
+        handler = handler.previous
+    return str(getattr(handler, "__module__", "")).partition(".")[0] == "submitit"
 
 
 def _caught(number: int) -> bool:

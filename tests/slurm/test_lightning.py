@@ -1,0 +1,36 @@
+"""Lightning and a Guard in a job of a real Slurm: who requeues the job is Lightning."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cluster import Cluster
+from tests.waiting import wait_until
+
+ROOT = Path(__file__).parents[2]
+PYTHON = ROOT / ".venv" / "examples" / "bin" / "python"
+PATIENCE = 100.0  # seconds: loading PyTorch alone takes twenty where the processors are shared
+
+
+@pytest.mark.slurm
+def test_lightning_requeues_a_job_whose_guard_was_made_first(slurm: Cluster) -> None:
+    if not PYTHON.with_name("torchrun").exists():
+        pytest.fail("PyTorch and its friends are missing: make examples brings them", pytrace=False)
+    home = slurm.new_folder()
+    for name in ("switches", "inbox"):
+        (home / name).mkdir()
+    script = f"WATCHDOGD_HOME={home} srun {PYTHON} {ROOT}/tests/frameworks/requeued.py before"
+    # By root, whose files the libraries are: where the project lies, others may have no way in.
+    job = slurm.sbatch(
+        "root", script, "--requeue", "--ntasks=1", "--job-name=tr11", f"--output={home}/log", cwd=home
+    )
+    wait_until(lambda: any((home / "inbox").glob("*.beat.*")), PATIENCE, "it trains")
+    slurm.run_as("root", ["scancel", "--signal=USR1", job])
+    wait_until(lambda: "Restarts=1 " in shown(slurm, job), PATIENCE, f"job {job} is requeued")
+    wait_until(lambda: (home / "stopped.ckpt").exists(), PATIENCE, "the loop ends at the Guard's word")
+    assert (home / "hpc_ckpt_1.ckpt").exists()
+    assert slurm.wait_for_state(job, "PENDING", "RUNNING")  # it is to go on
+
+
+def shown(slurm: Cluster, job: str) -> str:
+    return slurm.run_as("root", ["scontrol", "show", "job", job]).stdout
