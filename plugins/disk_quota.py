@@ -15,13 +15,14 @@ than a large training writes in a day or two, so that ten petabytes do not alarm
 before the end. Above a soft limit in its grace is a WARNING; above a hard limit, or with the grace over,
 CRITICAL, thresholds or not.
 
-The **forecast** is a trend over days that does not take a sawtooth (checkpoints written and cleaned up)
-for growth. It needs readings that differ: quota figures may lag by half an hour, and repeats do not
-count. What stands still for far longer than it ever paused, half a day at least, is no trend any more.
-Where a site's tool dates its figures (`updated_at` in its JSON, the group `updated` of a pattern), their age
-is shown, and figures older than six hours are UNKNOWN. Each of several limits has a forecast of its own.
-`full_within` makes it a WARNING. Where runs save their checkpoints there, room is also told in
-checkpoints, and it is a WARNING when the next one does not fit.
+The **forecast** is a trend over several of the disk's own cycles: where checkpoints are written and cleaned
+up, lows are held against lows. Where nothing was ever deleted yet, a rise counts when it has taken a fifth
+of the room that it found, or went on for six hours. It needs readings that differ: quota figures may lag by
+half an hour, and repeats do not count. What stands still for far longer than it ever paused, half a day at
+least, is no trend any more. Where a site's tool dates its figures (`updated_at` in its JSON, the group
+`updated` of a pattern), their age is shown, and figures older than six hours are UNKNOWN. Each of several
+limits has a forecast of its own. `full_within` makes it a WARNING. Where runs save their checkpoints there,
+room is also told in checkpoints, and it is a WARNING when the next one does not fit.
 
 **Who** holds most is told where the tool knows that at once (`repquota`, `mmrepquota`, `beegfs-ctl`, the
 folder sizes of CephFS), with what came since the trouble began; never by walking through the files. Most
@@ -240,7 +241,7 @@ def _left(verdict: Verdict, outlook: Outlook, memory: dict[str, Any], *, alone: 
     measured = rates.get(f"{limit.kind} {limit.of}")
     kept = min(RATE_KEPT, KEPT_SHARE * (points[-1][0] - points[0][0]))
     if measured is None or not fresh(measured[0], now, kept):
-        rate = filling_rate([*points, (max(limit.at or now, points[-1][0]), limit.used)])
+        rate = filling_rate([*points, (max(limit.at or now, points[-1][0]), limit.used)], verdict.free)
         measured = rates[f"{limit.kind} {limit.of}"] = [now, rate]
     return time_to_full(verdict.free, measured[1], points)
 

@@ -6,7 +6,7 @@ Less than `memory_free` left is CRITICAL: it is measured, while the forecast bel
 A leak is a trend of **anonymous** memory (not page cache, not mapped files; shared segments once,
 however many processes map them) that would use up what is left within `used_up_within`. Memory that goes
 up and down with garbage collection or evaluation is no leak: the trend is that of the whole time since
-the job warmed up. The processes that hold most are named.
+the job warmed up, lows against lows. The processes that hold most are named.
 """
 
 from __future__ import annotations
@@ -131,7 +131,8 @@ def judge(node: str, held: Memory, limits: Limits, points: Sequence[tuple[float,
     if held.left < free:
         text = f"{line}: below {format_size(free)}{_most(held)}"
         return critical(text, subject=node, details=details, **figures)
-    rate = filling_rate(points) if points[-1][0] - points[0][0] >= limits.warm_up else None
+    long = points[-1][0] - points[0][0] >= limits.warm_up
+    rate = filling_rate(points, held.left) if long else None
     until = time_to_full(held.left, rate, points)
     if rate and until is not None and until <= limits.used_up_within:
         speed = f"{format_size(rate * 3600)} an hour more"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,32 +28,168 @@ _PAUSE = 1.5
 """So many times the longest pause that it ever made, a trend has to stand still to be over."""
 _MARKS = 50
 """Parts of the whole growth: what grows by less than one of them stands still."""
+_FALL = 0.1
+"""Share of the whole range by which the level has to go down before that ends a cycle."""
+_FALLS = 0.5
+"""Share of the largest fall that other falls must have, to end a cycle as it does."""
+_TAKEN, _LASTED = 0.2, 6 * 3600.0
+"""A rise that nothing was ever taken back of may be half of a first cycle: it counts when it has taken this
+share of the room that it found, or went on for so many seconds."""
+_CYCLES = 4
+"""Cycles whose lows are held against each other."""
+_LATE_CYCLES = 8
+_CONCORDANT = 0.8
+"""Kendall's tau of the lows (and of the tops) from which they go up."""
+_SLOWING = 0.6
+"""What gains less in its second half than this share of the first slows down: its end is foreseen."""
 
 Point = tuple[float, float]
 
 
-def filling_rate(points: Sequence[Point]) -> float | None:
+def filling_rate(points: Sequence[Point], free: float | None = None) -> float | None:
     """Units per second by which the level grows (0 where it does not), or None where too little is known.
 
-    `points` are (time, level), oldest first. What is written and cleaned up again does not count: the level
-    is first replaced by the lowest that still comes, then the median of all pairwise slopes is taken
-    (Theil-Sen). Repeats within the hour in which quota figures may lag are left out. What began to grow
-    lately, beyond all levels of before, counts as fast as it grows since: a calm fortnight does not hide it.
-    What grew and stands still for far longer than it ever paused, half a day at least, grows no more.
+    `points` are (time, level), oldest first; `free` is what is left now. What is written and cleaned up again
+    does not count: where the level falls back, lows are held against lows over several of its own cycles, and
+    the last rise counts where it has left their range, or lasts far longer than they did. A rise without any
+    fall counts as soon as it is more than the beginning of a first cycle (see _TAKEN) and does not slow down
+    towards an end that fits.
+
+    The slope is the median of all pairwise ones (Theil-Sen) of the lowest levels that still come. Repeats
+    within the hour in which quota figures may lag are left out. What began to grow lately, beyond all levels
+    of before, counts as fast as it grows since: a calm fortnight does not hide it. What grew and stands still
+    for far longer than it ever paused, half a day at least, grows no more.
     """
     known = _without_repeats(points)
     if _too_few(known):
         return None
+    return _rate_of(known, points[-1][0], free)
+
+
+def time_to_full(free: float, rate: float | None, points: Sequence[Point]) -> float | None:
+    """Seconds until `free` is used up, or None: not filling, or further off than `points` can carry."""
+    if not rate:
+        return None
+    left = max(free, 0.0) / rate
+    return left if left <= REACH * (points[-1][0] - points[0][0]) else None
+
+
+def _rate_of(known: Sequence[Point], now: float, free: float | None) -> float | None:
+    swings = _swings(known)
+    if not swings.lows:
+        return _rising(known, now, free)
+    rates = [_of_lows(swings, many, free) for many in (len(swings.lows), _LATE_CYCLES)]
+    last = known[swings.lows[-1] :]
+    if len(last) < len(known) and not _too_few(last) and _is_another(known, swings, now):
+        rates.append(_rate_of(last, now, free))
+    return max((rate for rate in rates if rate is not None), default=0.0)
+
+
+# Cycles.
+
+
+@dataclass(frozen=True, slots=True)
+class _Swings:
+    """Where the level turned: the places of the lows after each fall, of the tops before them."""
+
+    known: Sequence[Point]
+    lows: tuple[int, ...]
+    tops: tuple[int, ...]
+
+
+def _swings(known: Sequence[Point]) -> _Swings:
+    """The turns of the level; a low is one as soon as the level has left it upwards, or is the last."""
+    levels = [level for _, level in known]
+    tops_before = itertools.accumulate(levels, max)
+    largest = max(top - level for top, level in zip(tops_before, levels, strict=True))
+    least = max(_FALL * (max(levels) - min(levels)), _FALLS * largest)
+    lows: list[int] = []
+    tops: list[int] = []
+    top = low = 0
+    falling = False
+    for place, level in enumerate(levels):
+        if falling:
+            if level <= levels[low]:
+                low = place
+            elif level - levels[low] >= least:
+                lows.append(low)
+                top, falling = place, False
+        elif level >= levels[top]:
+            top = place
+        elif levels[top] - level >= least:
+            tops.append(top)
+            low, falling = place, True
+    if falling:
+        lows.append(low)
+    return _Swings(known, tuple(lows), tuple(tops))
+
+
+def _of_lows(swings: _Swings, many: int, free: float | None) -> float | None:
+    """The slope of the last so many lows, where they and the tops before them go up by more than chance."""
+    lows = [swings.known[place] for place in swings.lows[-many:]]
+    tops = [swings.known[place] for place in swings.tops[-many:]]
+    if len(lows) < _CYCLES or _tau(lows) < _CONCORDANT or _tau(tops) < _CONCORDANT:
+        return None
+    risen, lasted = lows[-1][1] - lows[0][1], swings.known[-1][0] - lows[0][0]
+    if free is not None and not _is_much(risen, free + swings.known[-1][1] - lows[-1][1], lasted):
+        return None
+    fall = statistics.median(top[1] - low[1] for top, low in zip(tops, lows, strict=True))
+    return _slope(lows) if risen >= _LEFT * fall else None
+
+
+def _tau(points: Sequence[Point]) -> float:
+    """Kendall's rank correlation with time: 1 where every level is above all before it."""
+    pairs = [b[1] - a[1] for a, b in itertools.combinations(_thinned(points), 2)]
+    return sum((rise > 0) - (rise < 0) for rise in pairs) / len(pairs) if pairs else 0.0
+
+
+def _is_another(known: Sequence[Point], swings: _Swings, now: float) -> bool:
+    """Whether the rise since the last low is more than the next cycle."""
+    low = swings.lows[-1]
+    falls = [known[top][1] - known[after][1] for top, after in zip(swings.tops, swings.lows, strict=True)]
+    ends = [known[top][0] for top in swings.tops]
+    former = max(level for _, level in known[: low + 1])
+    if known[-1][1] > former + _LEFT * max(falls):
+        return True
+    longest = max((later - earlier for earlier, later in itertools.pairwise(ends)), default=0.0)
+    return now - known[low][0] >= max(_LASTED, 2 * longest)
+
+
+# A rise without a fall.
+
+
+def _rising(known: Sequence[Point], now: float, free: float | None) -> float | None:
     envelope = _lower_envelope(known)
-    if _stands_still(envelope, points[-1][0]):
+    if _stands_still(envelope, now):
         return 0.0
     later = (recent for span in _RECENT if (recent := _beyond(known, span)) and not _too_few(recent))
-    rates = [_rate(envelope), *(_rate(_lower_envelope(recent)) for recent in later)]
+    rises = [envelope, *map(_lower_envelope, later)]
+    rates = [_slope(rise) for rise in rises if free is None or _counts(rise, now, free)]
     return max((rate for rate in rates if rate is not None), default=None)
 
 
-def _rate(envelope: Sequence[Point]) -> float | None:
-    kept = _thinned(envelope)
+def _counts(envelope: Sequence[Point], now: float, free: float) -> bool:
+    """Whether a rise is more than the beginning of a first cycle, and does not slow down in time."""
+    bottom, level = envelope[0][1], envelope[-1][1]
+    begin = next(at for at, height in reversed(envelope) if height <= bottom + _FALL * (level - bottom))
+    if not _is_much(level - bottom, free, now - begin):
+        return False
+    middle = (begin + now) / 2
+    half = next(height for at, height in reversed(envelope) if at <= middle)
+    before, after = half - bottom, level - half
+    if before <= 0 or after >= _SLOWING * before:
+        return True
+    ratio = after / before
+    return after * ratio / (1 - ratio) >= free
+
+
+def _is_much(risen: float, free: float, lasted: float) -> bool:
+    """Whether a rise is more than the beginning of a first cycle may be."""
+    return risen >= _TAKEN * (free + risen) or lasted >= _LASTED
+
+
+def _slope(points: Sequence[Point]) -> float | None:
+    kept = _thinned(points)
     slopes = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in itertools.combinations(kept, 2) if b[0] > a[0]]
     return max(statistics.median(slopes), 0.0) if slopes else None
 
@@ -87,14 +224,6 @@ def _stands_still(envelope: Sequence[Point], now: float) -> bool:
             level = height
     pauses = [later - earlier for earlier, later in itertools.pairwise(marks)]
     return len(pauses) >= NEEDED and now - marks[-1] > max(_STILL, _PAUSE * max(pauses))
-
-
-def time_to_full(free: float, rate: float | None, points: Sequence[Point]) -> float | None:
-    """Seconds until `free` is used up, or None: not filling, or further off than `points` can carry."""
-    if not rate:
-        return None
-    left = max(free, 0.0) / rate
-    return left if left <= REACH * (points[-1][0] - points[0][0]) else None
 
 
 def _without_repeats(points: Sequence[Point]) -> list[Point]:
