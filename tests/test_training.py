@@ -25,6 +25,7 @@ from typing import Any
 
 import pytest
 
+from tests.lab.controlgroup import control_group
 from tests.waiting import wait_until
 from watchdogd import training
 from watchdogd.training import NOTHING, Guard, Wish, file_name, places
@@ -854,6 +855,43 @@ def test_a_container_sees_its_own_part_of_the_tree(tmp_path: Path) -> None:
     assert training.pools(proc) == [("cgroup c1", 6 * MIB, 10 * MIB)]
 
 
+def test_another_process_is_bound_by_its_own_groups(tmp_path: Path) -> None:
+    scope = "user.slice/user-7.slice/run-a.scope"
+    proc = tree(
+        tmp_path,
+        "0::/system.slice/watchdogd.service\n",
+        UNIFIED_MOUNT,
+        {
+            "system.slice/watchdogd.service": unified(str(9 * MIB), 8),
+            "user.slice/user-7.slice": unified(str(600 * MIB), 580, cache=60),
+            scope: unified(str(900 * MIB), 580),
+        },
+    )
+    (tmp_path / "proc" / "77").mkdir()
+    (tmp_path / "proc" / "77" / "cgroup").write_text(f"0::/{scope}\n")
+    assert training.pools(proc, 77) == [
+        ("cgroup run-a.scope", 320 * MIB, 900 * MIB),
+        ("cgroup user-7.slice", 80 * MIB, 600 * MIB),
+    ]
+    with pytest.raises(FileNotFoundError):
+        training.pools(proc, 78)
+
+
+@pytest.mark.parametrize("path", ["/../../docker/c1", "/docker/c1"])
+def test_a_process_in_another_container_is_bound_by_what_it_sees_itself(path: str, tmp_path: Path) -> None:
+    mounts = "30 23 0:26 /docker/watch ROOT ro - cgroup2 cgroup rw\n"
+    proc = tree(tmp_path, "0::/docker/watch\n", mounts, {".": unified(str(9 * MIB), 8)})
+    other = tmp_path / "proc" / "77"
+    seen = other / "root" / "sys" / "fs" / "cgroup"
+    seen.mkdir(parents=True)
+    (other / "cgroup").write_text(f"0::{path}\n")
+    (other / "mountinfo").write_text("30 23 0:26 /../c1 /sys/fs/cgroup ro - cgroup2 cgroup rw\n")
+    assert training.pools(proc, 77) == [("node", 600000 * 1024, 1000000 * 1024)]
+    for name, content in unified(str(600 * MIB), 520).items():
+        (seen / name).write_text(content)
+    assert [pool[1:] for pool in training.pools(proc, 77)] == [(80 * MIB, 600 * MIB)]
+
+
 @pytest.mark.parametrize("group", ["", "0::/../../elsewhere\n", "0::/none\n"])
 def test_without_a_limit_the_node_counts(group: str, tmp_path: Path) -> None:
     proc = tree(tmp_path, group, UNIFIED_MOUNT, {".": {}})
@@ -886,7 +924,6 @@ def test_the_daemon_may_say_the_limit(home: Path, make: Make) -> None:
 
 @pytest.mark.root
 def test_a_real_control_group_is_obeyed(home: Path) -> None:
-    group = _new_group(64 * MIB)
     script = """
 import os, sys
 from watchdogd.training import Guard
@@ -896,7 +933,7 @@ print(guard.poll().reason)
 ballast = bytearray(os.urandom(1)) * (40 * 2**20)
 print(guard.poll().reason)
 """
-    try:
+    with control_group(64 * MIB) as group:
         done = subprocess.run(
             [sys.executable, "-c", script, home, group],
             stdout=subprocess.PIPE,
@@ -904,26 +941,9 @@ print(guard.poll().reason)
             check=True,
             timeout=300,
         )
-    finally:
-        group.rmdir()
     before, after = done.stdout.splitlines()
     assert before == ""
     assert f"of 0.1 GiB left (cgroup {group.name}), below 50%" in after
-
-
-def _new_group(limit: int) -> Path:
-    """A control group below this process's own, of whichever version this machine has."""
-    for folder, version in training._group_folders("/proc"):
-        group = Path(folder) / f"guard-test-{os.getpid()}"
-        with contextlib.suppress(OSError):
-            group.mkdir()
-            try:
-                (group / training.GROUP_FILES[version][0]).write_text(str(limit))
-            except OSError:
-                group.rmdir()
-                continue
-            return group
-    pytest.fail("no control group with a memory limit can be made here, not even by root")
 
 
 # Time

@@ -350,42 +350,57 @@ def _describe(switch: str, content: str) -> str:
 
 
 class Pool(NamedTuple):
-    """What ends this process when it is used up: a control group with a limit, or the node; in bytes."""
+    """What ends a process when it is used up: a control group with a limit, or the node; in bytes."""
 
     name: str
     left: float
     total: float
 
 
-def pools(proc: str = "/proc") -> list[Pool]:
-    """The control groups above this process that limit its memory (Slurm limits job and step), else the node.
+def pools(proc: str = "/proc", pid: int | None = None) -> list[Pool]:
+    """The control groups above a process that limit its memory (Slurm limits job and step), else the node.
 
-    Page cache counts as left, since the kernel gives it back before it kills. Formats: cgroups(7), proc(5)
-    and the kernel's cgroup-v1/memory.rst and cgroup-v2.rst.
+    pid: None for this process. Page cache counts as left, since the kernel gives it back before it kills.
+    Raises OSError where the process has ended. Formats: cgroups(7), proc(5) and the kernel's
+    cgroup-v1/memory.rst and cgroup-v2.rst.
     """
     meminfo = _numbers(os.path.join(proc, "meminfo"))
     node = Pool("node", meminfo["MemAvailable:"] * 1024, meminfo["MemTotal:"] * 1024)
-    groups = [_group(folder, version) for folder, version in _group_folders(proc)]
+    folders = _own_folders(proc) if pid is None else _group_folders(proc, str(pid))
+    groups = [_group(folder, version) for folder, version in folders]
     return [group for group in groups if group and group.total < node.total] or [node]
 
 
 @functools.lru_cache(maxsize=8)
-def _group_folders(proc: str) -> tuple[tuple[str, int], ...]:
-    """This process's memory control groups, from its own up to the top, with the version of each."""
+def _own_folders(proc: str) -> list[tuple[str, int]]:
+    return _group_folders(proc, "self")
+
+
+def _group_folders(proc: str, pid: str) -> list[tuple[str, int]]:
+    """A process's memory control groups, from its own up to the top, with the version of each."""
     folders: list[tuple[str, int]] = []
-    mounts = _read_head(os.path.join(proc, "self", "mountinfo"), 2**20).splitlines()
-    for line in _read_head(os.path.join(proc, "self", "cgroup")).splitlines():
+    for line in _read_head(os.path.join(proc, pid, "cgroup")).splitlines():
         number, controllers, path = line.split(":", 2)
         version = 2 if number == "0" else 1
-        mount = _group_mount(mounts, version)
-        if mount and (version == 2 or "memory" in controllers.split(",")):
-            folders += [(folder, version) for folder in _upward(path, *mount)]
-    return tuple(folders)
+        if version == 2 or "memory" in controllers.split(","):
+            mount = _group_mount(os.path.join(proc, "self"), version)
+            found = _upward(path, *mount) if mount else []
+            folders += [(folder, version) for folder in found or _top(os.path.join(proc, pid), version)]
+    return folders
 
 
-def _group_mount(mounts: list[str], version: int) -> tuple[str, str] | None:
-    """The root and the mount point of the hierarchy that holds memory."""
-    for line in mounts:
+def _top(process: str, version: int) -> list[str]:
+    """The highest group that a process sees itself: in a container, of whose groups others see none."""
+    try:
+        mount = _group_mount(process, version)
+    except OSError:  # another user's
+        return []
+    return [os.path.join(process, "root", mount[1].lstrip("/"))] if mount else []
+
+
+def _group_mount(process: str, version: int) -> tuple[str, str] | None:
+    """The root and the mount point of the hierarchy that holds memory, as this process of /proc sees it."""
+    for line in _read_head(os.path.join(process, "mountinfo"), 2**20).splitlines():
         left, _, right = line.partition(" - ")
         root, point = left.split()[3:5]
         kind, _, options = right.split(" ", 2)
@@ -396,11 +411,12 @@ def _group_mount(mounts: list[str], version: int) -> tuple[str, str] | None:
 
 
 def _upward(path: str, root: str, point: str) -> list[str]:
-    """From the folder of control group `path` up to the mount point, which shows the tree below `root`."""
-    if path == root or path.startswith(root.rstrip("/") + "/"):
-        path = path[len(root.rstrip("/")) :]
-    # In a container the path may lie outside of what is mounted: only the top is this process's then.
-    parts = [] if ".." in path.split("/") else [part for part in path.split("/") if part]
+    """From the folder of control group `path` up to the mount point, which shows the tree below `root`; none
+    where it lies elsewhere."""
+    root = root.rstrip("/")
+    if ".." in path.split("/") or not f"{path}/".startswith(f"{root}/"):
+        return []
+    parts = [part for part in path[len(root) :].split("/") if part]
     return [os.path.join(point, *parts[:depth]) for depth in range(len(parts), -1, -1)]
 
 

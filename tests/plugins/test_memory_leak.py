@@ -7,12 +7,14 @@ import pwd
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 from watchdogd.plugins.memory_leak import Limits, judge, memory_leak
 
+from tests.lab.controlgroup import control_group
 from watchdogd.jobs import Job, Snapshot
 from watchdogd.plugin import History, Plugin, Result, Run, Status
 from watchdogd.readers.usage import Memory, Process
@@ -103,6 +105,40 @@ def test_a_plain_process_and_what_it_started() -> None:
     for _ in range(3):  # as often as the end has to be confirmed
         gone = rounds(run, Snapshot(0.0, ()), memory)
         assert (gone[node].status, gone[node].quiet) == (Status.OK, True)
+
+
+HOLDER = """
+import os, sys
+with open(sys.argv[1] + "/cgroup.procs", "w") as procs:
+    procs.write(str(os.getpid()))
+held = bytearray(os.urandom(1)) * int(sys.argv[2])
+with open(sys.argv[3], "wb") as file:
+    file.write(bytes(24 << 20))  # page cache, which the kernel gives back
+    os.fsync(file.fileno())
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(("held", "status"), [(20, Status.OK), (56, Status.CRITICAL)])
+def test_the_control_groups_of_the_watched_process_count(held: int, status: Status, tmp_path: Path) -> None:
+    """The tighter limit is the upper one's; neither is of this process, nor of the node."""
+    with ExitStack() as stack:
+        upper = stack.enter_context(control_group(80 << 20))
+        group = stack.enter_context(control_group(120 << 20, above=upper))
+        words = [sys.executable, "-c", HOLDER, str(group), str(held << 20), str(tmp_path / "file")]
+        running = stack.enter_context(
+            subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        )
+        assert running.stdout
+        assert running.stdout.readline()
+        job = Job(str(running.pid), "1", "run-17", ME, "RUNNING", started_at=time.time())
+        run = Run("run-17", "run-17", backend="process")
+        found = rounds(run, Snapshot(time.time(), (job,), backend="process"), {}, free=32 << 20)
+        [node] = set(found) - {""}
+        assert found[node].status is status
+        assert f"of 83.9 MB left (cgroup {upper.name})" in found[node].summary
 
 
 JOB = Job("88", "88", "tr11", ME, "RUNNING", nodes="node[2-3]", started_at=START)

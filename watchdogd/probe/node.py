@@ -22,6 +22,7 @@ from watchdogd import command, training
 from watchdogd.draft import host, replace
 from watchdogd.probe import files
 from watchdogd.probe.nodedisk import disks
+from watchdogd.probe.pool import tightest
 from watchdogd.probe.stacktake import LOOK, Desk
 from watchdogd.readers import sample, usage
 from watchdogd.readers.gpu import probe
@@ -104,9 +105,9 @@ def look(task: Task, name: str) -> str:
 
 
 def memory(job: str) -> Memory:
-    """What is left of the tightest of the control groups above us, or of the node, and who holds how much."""
-    pool = min(training.pools(), key=lambda each: each.left)
+    """What is left of the tightest of the job's control groups, or of the node, and who holds how much."""
     held = sorted(_processes(job), key=lambda each: -each.anonymous)
+    pool = tightest(each.pid for each in held) or min(training.pools(), key=lambda each: each.left)
     total = sum(each.anonymous for each in held)
     return Memory(pool.name, pool.left, pool.total, total, tuple(held[:_SHOWN]))
 

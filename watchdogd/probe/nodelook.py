@@ -12,8 +12,10 @@ from watchdogd.ourselves import python
 from watchdogd.probe import answers
 from watchdogd.probe.answers import Answers, Question, Sample
 from watchdogd.probe.nodedisk import disks
+from watchdogd.probe.pool import tightest
 from watchdogd.readers import usage
 from watchdogd.readers.usage import Memory, Process, Usage
+from watchdogd.training import Pool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -54,8 +56,10 @@ def _sample(text: str) -> Sample[Usage]:
 
 
 def here(pids: Iterable[int]) -> Memory:
-    """This machine: what is left, and what these processes and all that they started hold."""
-    node = psutil.virtual_memory()
+    """What these processes and all that they started hold, and what is left of their control groups or of the
+    node, whichever is used up first."""
+    free = psutil.virtual_memory()
+    node = Pool("node", float(free.available), float(free.total))
     family: dict[int, psutil.Process] = {}
     for pid in pids:
         try:
@@ -65,7 +69,8 @@ def here(pids: Iterable[int]) -> Memory:
             continue  # it has ended: the snapshot of the next round knows
     held = sorted((found for each in family.values() if (found := _held(each))), key=lambda it: -it.anonymous)
     total = sum(each.anonymous for each in held)
-    return Memory("node", float(node.available), float(node.total), total, tuple(held[:_SHOWN]))
+    pool = min(tightest(family) or node, node, key=lambda each: each.left)
+    return Memory(pool.name, pool.left, pool.total, total, tuple(held[:_SHOWN]))
 
 
 def _held(process: psutil.Process) -> Process | None:

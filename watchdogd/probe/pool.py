@@ -1,0 +1,27 @@
+"""What ends processes of this machine when it is used up: their own control groups, not watchdogd's."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from watchdogd import training
+from watchdogd.training import Pool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def tightest(pids: Iterable[int]) -> Pool | None:
+    """The control group above one of these processes, or else the node, with the least left; None where all
+    have ended."""
+    seen: set[str] = set()
+    found: set[Pool] = set()
+    for pid in pids:
+        with contextlib.suppress(OSError):  # it has ended
+            groups = Path(f"/proc/{pid}/cgroup").read_text(errors="replace")
+            if groups not in seen:
+                seen.add(groups)
+                found.update(training.pools(pid=pid))
+    return min(found, key=lambda pool: pool.left, default=None)
