@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from watchdogd.checks import belonging, presence, remains
-from watchdogd.checks.absence import absence
+from watchdogd.checks.absence import HIDING, absence
 from watchdogd.checks.behind import QUEUE, nothing_behind, queue
 from watchdogd.checks.killswitch import kill_switch
 from watchdogd.checks.past import Past, Switch, advance, examine
@@ -142,19 +142,21 @@ def _trouble(run: Run, snapshot: Snapshot, past: Past) -> str:
         if job.state == "UNKNOWN" and job.name == run.name:
             return f"whether the run lives cannot be found out: {job.reason}"
     hidden = snapshot.hidden & (run.users or snapshot.users)
-    if hidden and past.seen_at is None and not snapshot.of(run.job_name):
+    told = {end.raw_id for end in snapshot.endings or ()}
+    unaccounted = {*past.lives, *past.lost} - told  # whoever watched before could see them, we cannot
+    if hidden and (past.seen_at is None or unaccounted) and not snapshot.of(belonging.name_of(run, snapshot)):
         who = ", ".join(sorted(hidden))
-        return (
-            f"whether the run lives cannot be seen: PrivateData=jobs of this cluster hides the jobs of {who}"
-        )
+        return f"whether the run lives cannot be seen: {HIDING[snapshot.backend]} of {who}"
     return ""
 
 
 def _metrics(scene: Scene) -> dict[str, Metric]:
     """Those that run in whatever way are `running`; how many of them do nothing yet, just now, or any more
-    is told apart where there are some."""
+    is told apart where there are some, and how many others bear its name and do not count where none does."""
     metrics = {"running": Metric(len(scene.running)), "waiting": Metric(scene.queued)}
     metrics |= {name: Metric(count) for name, count in scene.idle.items()}
+    if scene.strangers and not scene.jobs:
+        metrics["elsewhere"] = Metric(len(scene.strangers))
     left = scene.time_left
     return metrics if left is None else {**metrics, "time_left": Metric(left, "s")}
 

@@ -31,6 +31,7 @@ RUNNING = {
 OVER = RUNNING | {"job_state": "F", "Exit_status": 2, "substate": 92, "obittime": "Sat Nov 28 09:59:00 2026"}
 QSTAT = """#!/bin/sh
 case "$*" in
+  *-B*) cat "$PLAYED/server" ;;
   *-x*) cat "$PLAYED/history" 2>/dev/null || { echo "qstat: job history is not enabled" >&2; exit 35; } ;;
   *json*) cat "$PLAYED/json" 2>/dev/null || { echo "qstat: illegal option -- F
 usage: qstat [-f]" >&2; exit 2; } ;;
@@ -52,7 +53,7 @@ class Pbs:
         (self.folder / name).write_text(json.dumps({"pbs_server": "batch", "Jobs": jobs} if jobs else {}))
 
     def seen(self) -> Snapshot:
-        found = pbs.look(["tr4"], ["alice"], self.known, 20.0, self.now)
+        found = pbs.look(["tr4"], ["alice"], self.known, 20.0, self.now, ())
         self.known = found.known
         return found
 
@@ -73,6 +74,22 @@ def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pbs:
     monkeypatch.setenv("PLAYED", str(tmp_path))
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     return Pbs(tmp_path)
+
+
+def test_whose_job_bears_its_name_and_that_others_jobs_are_not_shown(
+    played: Pbs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played.play("json", {"7.batch": RUNNING | {"Job_Owner": "carol@login1"}})
+    seen = played.look()
+    assert (seen.status, "job 7.batch of carol bears its name" in seen.summary) == (Status.WARNING, True)
+    monkeypatch.setattr(os, "geteuid", lambda: 4711)
+    server = played.folder / "server"
+    server.write_text("Server: b\n    server_state = Active\n    query_other_jobs = True\n")
+    played.play("json", {})
+    assert (played.seen().hidden, played.seen().veiled) == (frozenset(), False)
+    server.write_text("Server: b\n    server_state = Active\n    query_other_jobs = False\n")
+    assert (played.seen().hidden, played.seen().veiled) == (frozenset({"alice"}), True)
+    assert "query_other_jobs" in played.look().summary
 
 
 def test_runs_then_fails_as_its_history_tells(played: Pbs) -> None:

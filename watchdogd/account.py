@@ -41,3 +41,16 @@ def is_member(uid: int, gid: int) -> bool:
     except KeyError:
         return False
     return entry.pw_gid == gid or entry.pw_name in members(gid)
+
+
+def members_of(name: str, uid: int) -> frozenset[str]:
+    """The members of a Unix group that this machine knows, with `uid` where that is one. A group that lists
+    nobody may be everybody's first one: then all users are looked through."""
+    import grp
+
+    try:
+        entry = grp.getgrnam(name)
+    except KeyError:
+        return frozenset()
+    listed = {*entry.gr_mem} or {each.pw_name for each in pwd.getpwall() if each.pw_gid == entry.gr_gid}
+    return frozenset(listed | ({user(uid)} if is_member(uid, entry.gr_gid) else set()))

@@ -29,7 +29,7 @@ _TRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class Adopted:
-    """A run to be: its name and what stands in its table. `user` is empty where the job's is watched anyway;
+    """A run to be: its name and what stands in its table. `user` is whose jobs it is, whoever watches;
     `log` is empty where none is kept, `gpus` is 0 where the job has none, or nobody knows."""
 
     name: str

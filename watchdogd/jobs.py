@@ -210,8 +210,10 @@ class Snapshot:
     `endings_trouble` says why accounting did not answer. `attempts` are the ends of attempts of jobs that
     were requeued and live on under their id, as far as accounting was asked. `hidden` are users whose jobs
     the site does not show us (PrivateData). `renamed` are living jobs that were some run's when last seen
-    and bear no run's name now. `known` is what the next look wants: raw ids to account for, and when each was
-    last seen living.
+    and bear no run's name now. `elsewhere` are living jobs with a wanted name whose users do not count, as
+    far as was looked for them: for the names in `sought`, of which nothing of our users lives. `veiled`: jobs
+    of other users are not shown to us, so that finding none says nothing. `known` is what the next look
+    wants: raw ids to account for, and when each was last seen living.
     """
 
     taken_at: float
@@ -224,6 +226,9 @@ class Snapshot:
     users: frozenset[str] = field(default_factory=frozenset)
     hidden: frozenset[str] = field(default_factory=frozenset)
     renamed: tuple[Job, ...] = ()
+    elsewhere: tuple[Job, ...] = ()
+    sought: frozenset[str] = field(default_factory=frozenset)
+    veiled: bool = False
     known: Mapping[str, float] = field(default_factory=dict)
 
     def of(self, name: str) -> tuple[Job, ...]:

@@ -28,6 +28,8 @@ from watchdogd.doctor.finding import (
 from watchdogd.doctor.scene import Scene
 from watchdogd.history.store import Store
 from watchdogd.home import Home
+from watchdogd.jobs import Job
+from watchdogd.plugin import Run
 from watchdogd.readers.mounts import Mount
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
 from watchdogd.secret import Secret
@@ -104,9 +106,27 @@ def test_accounting_and_whom_slurm_shows() -> None:
     none = {"AccountingStorageType": "accounting_storage/none"}
     assert controller.judge_accounting(none, "").state == WARNING
     private = {"PrivateData": "accounts,jobs"}
-    assert states(controller.judge_users("ines", {"ines"}, private)) == []
+    assert states(controller.judge_users("ines", {"ines"}, private)) == [FINE]
     assert states(controller.judge_users("ines", {"ines", "otto"}, private)) == [WARNING]
     assert states(controller.judge_users("ines", {"otto"}, {"PrivateData": "none"})) == [FINE]
+
+
+def test_whose_jobs_are_seen_and_whose_are_not() -> None:
+    assert states(controller.judge_sharing({"ines"}, None, "")) == []
+    assert states(controller.judge_sharing({"ines"}, None, "crew")) == [WARNING]
+    assert states(controller.judge_sharing({"ines"}, "crew", "crew")) == []
+    jobs = [
+        Job("7", "7", "moe", "otto", "RUNNING"),
+        Job("8", "8", "moe", "ines", "COMPLETED"),
+        Job("9", "9", "sft", "otto", "PENDING"),
+        Job("10", "10", "sft", "ines", "RUNNING"),
+        Job("11", "11", "mix", "otto", "RUNNING", comment="watchdogd:x"),
+    ]
+    runs = [Run(name, name) for name in ("moe", "sft", "mix", "none")]
+    (found,) = controller.judge_runs(runs, {"ines"}, jobs)
+    assert found.text == "moe: job 7 of that name is otto's, whose jobs do not count"
+    assert 'user = "otto" under [runs.moe]' in found.mend
+    assert list(controller.judge_runs([Run("moe", "moe", users=frozenset({"otto"}))], {"ines"}, jobs)) == []
 
 
 def test_stacks_and_cron() -> None:

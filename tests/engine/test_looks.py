@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 from tests.history.values import new_home
+from watchdogd.account import user
 from watchdogd.checks.past import Life, Past
 from watchdogd.engine.call import Reply
 from watchdogd.engine.looks import Looks
@@ -58,11 +60,40 @@ def test_the_first_look_knows_what_lived_at_the_last_one_of_the_daemon_before(tm
     looks.take(Reply("look at slurm", trouble="did not answer"), 10.0)
     (call,) = looks.calls([liveness["ada"]], setup.checks, setup.config, 1000.0)
     assert call.parameters["known"] == {"71": 9.0}
-    stray = Job("71", "71", "eva", "cy", "RUNNING")
+    stray = Job("71", "71", "eva", user(os.geteuid()), "RUNNING")
     looks.take(Reply("look at slurm", Snapshot(1000.0, (stray,), renamed=(stray,))), 1000.0)
     given = looks.snapshot(liveness["ada"])
     assert given is not None
     assert (given.jobs, given.renamed) == ((), (stray,))
+
+
+def test_others_with_a_runs_name_are_looked_for_seldom_and_remembered(tmp_path: Path) -> None:
+    home = new_home(tmp_path)
+    home.write(home.config, '[runs.ada]\nbackend = "slurm"\n[runs.bea]\nbackend = "slurm"\nuser = "cy"\n')
+    setup = Setup.load(home)
+    liveness = {check.run_name: check for check in setup.checks if check.name.endswith("/job_liveness")}
+    looks = Looks(uid=4711)
+    theirs = Job("7", "7", "ada", "dan", "RUNNING")
+    uncounted = Job("8", "8", "bea", "4711", "RUNNING")
+
+    def sought(now: float) -> frozenset[str]:
+        (call,) = looks.calls(list(liveness.values()), setup.checks, setup.config, now)
+        looks.take(Reply("look at slurm", trouble="did not answer"), now)
+        return frozenset(call.parameters["sought"])
+
+    assert sought(1000.0) == frozenset()
+    names = frozenset({"ada", "bea"})
+    seen = Snapshot(1060.0, (uncounted,), elsewhere=(theirs,), sought=names, veiled=True)
+    looks.take(Reply("look at slurm", seen), 1060.0)
+    for later in (1120.0, 1180.0):
+        given = {name: looks.snapshot(check) for name, check in liveness.items()}
+        assert {name: each.elsewhere for name, each in given.items() if each} == {
+            "ada": (theirs,),
+            "bea": (uncounted,),
+        }
+        looks.take(Reply("look at slurm", Snapshot(later, (uncounted,))), later)
+    assert sought(1300.0) == names
+    assert sought(1400.0) == frozenset()
 
 
 def test_a_look_for_somebody_else_is_at_his_jobs_and_processes(tmp_path: Path) -> None:

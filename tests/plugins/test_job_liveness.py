@@ -558,6 +558,53 @@ def test_hidden_jobs_are_unknown_until_one_was_seen(watch: Watch) -> None:
     assert the(watch.look(hidden=hidden, ends=(end(at=watch.now),))).status is Status.CRITICAL
 
 
+def test_what_was_seen_by_whoever_watched_before_is_not_gone_where_we_may_not_see_it(watch: Watch) -> None:
+    watch.look(job())
+    hidden = frozenset({"alice"})
+    result = the(watch.look(hidden=hidden, after=6000))
+    assert (result.status, "PrivateData" in result.summary) == (Status.UNKNOWN, True)
+    assert the(watch.look(hidden=hidden, ends=(end(at=watch.now),))).status is Status.CRITICAL
+
+
+def test_a_run_never_seen_whose_name_somebody_elses_job_bears_is_a_warning(watch: Watch) -> None:
+    theirs = (job("7", user="carol"), job("8", user="dave"), job("9", user="carol", comment="watchdogd:x"))
+    for after in (1, 600):
+        result = the(watch.look(elsewhere=theirs, after=after))
+        assert result.status is Status.WARNING
+        assert "but jobs 7 of carol, 8 of dave bear its name" in result.summary
+        assert 'set user = "carol" under [runs.run-17]' in result.summary
+        assert result.metrics["elsewhere"].value == 2
+    watch.press()
+    result = the(watch.look(elsewhere=theirs[:1]))
+    assert (result.status, "but job 7 of carol bears its name" in result.summary) == (Status.WARNING, True)
+    assert "elsewhere" not in the(watch.look(job(), elsewhere=theirs)).metrics
+
+
+def test_a_job_that_was_the_runs_and_does_not_count_any_more_goes_on(watch: Watch) -> None:
+    """Whoever watches now counts other users than whoever did before."""
+    watch.look(job("7"))
+    for after in (60, 600, 6000):
+        result = the(watch.look(elsewhere=(job("7", user="carol"),), after=after))
+        assert (result.status, "job 7 of carol" in result.summary) == (Status.WARNING, True)
+    watch.look(job("8"))
+    gone = the(watch.look(elsewhere=(job("9", user="carol"),), ends=(end("8", at=watch.now),), after=6000))
+    assert (gone.status, "job 9 of carol" in gone.details) == (Status.CRITICAL, True)
+
+
+@pytest.mark.parametrize(
+    ("backend", "word"), [("slurm", "PrivateData"), ("pbs", "query_other_jobs"), ("process", "hidepid")]
+)
+def test_nothing_seen_where_others_are_hidden_is_never_ok(watch: Watch, backend: str, word: str) -> None:
+    watch.run = dataclasses.replace(watch.run, users=frozenset(), backend=backend, command="train")
+    first = the(watch.look(backend=backend, veiled=True))
+    assert (first.status, word in first.summary) == (Status.UNKNOWN, True)
+    later = the(watch.look(backend=backend, veiled=True, after=600))
+    assert (later.status, word in later.details) == (Status.WARNING, True)
+    watch.run = dataclasses.replace(watch.run, users=frozenset({"alice"}))
+    hidden = the(watch.look(backend=backend, veiled=True, hidden=frozenset({"alice"}), after=600))
+    assert (hidden.status, word in hidden.summary) == (Status.UNKNOWN, True)
+
+
 def test_a_memory_of_another_version_starts_anew(watch: Watch) -> None:
     watch.memory = {"lives": {}, "what": 1}
     assert the(watch.look(job())).status is Status.OK

@@ -58,7 +58,7 @@ def test_a_job_becomes_a_run_whose_log_is_found_now_and_next_time(alice: Newcome
     assert (done.returncode, done.stderr) == (0, "")
     assert alice.config.read_text().startswith(before)
     assert alice.run("mo-e-a-b-ü")["job_name"] == name
-    assert "user" not in alice.run("mo-e-a-b-ü")
+    assert alice.run("mo-e-a-b-ü")["user"] == "alice"
 
     def read() -> bool:
         seen = alice.json("check", "mo-e-a-b-ü/log_staleness")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ import psutil
 import pytest
 
 from tests.waiting import wait_until
+from watchdogd.account import user
 from watchdogd.jobs import Job, Snapshot
 from watchdogd.plugin import Run
 from watchdogd.slurm import processes
@@ -53,6 +55,10 @@ def look(run: Run) -> tuple[Job, ...]:
     snapshot = processes.look([run], 10.0, time.time())
     assert (snapshot.backend, snapshot.endings) == ("process", None)
     return snapshot.of(run.name)
+
+
+def look_as(uid: int, run: Run) -> Snapshot:
+    return processes.look([run], 10.0, time.time(), uid)
 
 
 def by_command(trainings: Trainings) -> Run:
@@ -116,6 +122,52 @@ def test_a_colleagues_process_of_the_same_command_is_not_the_run(trainings: Trai
     of = [processes.look([each], 10.0, time.time(), mine + 1).jobs or () for each in (run, named)]
     assert list(map(len, of)) == [0, 1]
     assert len(look(run)) == 1
+    assert look_as(mine + 1, run).elsewhere[0].user == user(mine)
+    assert not look_as(mine + 1, named).elsewhere
+
+
+HIDDEN = """
+import json, os, sys, time
+from watchdogd.plugin import Run
+from watchdogd.slurm import processes
+word, pid_file = sys.argv[1:]
+runs = [
+    Run("mine", "mine", backend="process", command=word),
+    Run("hers", "hers", backend="process", command=word, users=frozenset({"alice"})),
+    Run("pid", "pid", backend="process", pid_file=pid_file),
+]
+def look():
+    seen = processes.look(runs, 10.0, time.time())
+    return [seen.veiled, sorted(seen.hidden), [[job.name, job.state] for job in seen.jobs]]
+asked = [look()]
+os.setgroups([])
+os.setresgid(65534, 65534, 65534)
+os.setresuid(65534, 65534, 65534)
+print(json.dumps([*asked, look()]))
+"""
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("hidepid", ["1", "2"])
+def test_where_the_machine_hides_processes_that_is_said(
+    trainings: Trainings, tmp_path: Path, hidepid: str
+) -> None:
+    training = trainings.start()
+    pid_file = tmp_path / "pid"
+    pid_file.write_text(str(training.pid))
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.stat().st_mode & 0o005 == 0:
+            folder.chmod(folder.stat().st_mode | 0o005)
+    mounted = 'mount -t proc -o "hidepid=$0" proc /proc && exec "$@"'
+    argv = [sys.executable, "-c", HIDDEN, trainings.word, str(pid_file)]
+    said = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", mounted, hidepid, *argv],
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert said.stderr == ""
+    root, other = json.loads(said.stdout)
+    assert root == [False, [], [["mine", "RUNNING"], ["hers", "RUNNING"], ["pid", "RUNNING"]]]
+    assert other == [True, ["alice"], [["pid", "UNKNOWN"]]]
 
 
 def test_gone(trainings: Trainings, tmp_path: Path) -> None:

@@ -1,14 +1,16 @@
-"""A team's home below a member's own folder, on real accounts: what alice makes, bob uses."""
+"""A team's home on real accounts: what alice makes, bob uses, also below her folder; whose jobs count."""
 
 from __future__ import annotations
 
 import json
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from tests.cluster import Cluster
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.root]
 
@@ -114,3 +116,69 @@ def test_code_below_another_members_folder_is_not_run_but_its_switches_are_press
     (place / "bobs" / "team").chmod(0o777)
     done = team.say("alice", "silence", "scratch", "--for", "1h")
     assert (done.returncode, "chmod o-w" in done.stderr) == (78, True)
+
+
+def test_whoever_starts_it_the_jobs_of_the_team_are_seen(slurm: Cluster) -> None:
+    team = Team(slurm)
+    team.folder.chmod(0o711)
+    team.say("alice", "init", "--group", "six")
+    config = team.home / "config.toml"
+    job = slurm.sbatch("alice", "sleep 600", "--job-name=plain-1b")
+    slurm.wait_for_state(job, "RUNNING")
+    assert team.say("alice", "watch", "plain-1b").returncode == 0
+    tables = tomllib.loads(config.read_text())
+    assert (tables["slurm"]["group"], tables["runs"]["plain-1b"]["user"]) == ("six", "alice")
+    config.write_text(config.read_text().replace('interval = "1m" ', 'interval = "1s" '))
+    assert team.say("bob", "start", "--local").returncode == 0
+    try:
+        for user in ("alice", "bob"):
+
+            def runs(user: str = user) -> bool:
+                checks = json.loads(team.say(user, "status", "--json").stdout)["checks"]
+                said = [each["summary"] for each in checks if each["check"] == "plain-1b/job_liveness"]
+                return any(f"job {job} runs" in each for each in said)
+
+            wait_until(runs, 90, f"{user} sees that it runs")
+            done = team.say(user, "check", "plain-1b/job_liveness")
+            assert (done.returncode, f"job {job} runs" in done.stdout) == (0, True)
+    finally:
+        team.say("bob", "stop")
+
+
+def test_a_run_of_somebody_who_does_not_count_is_a_warning_with_the_line_to_add(slurm: Cluster) -> None:
+    team = Team(slurm)
+    team.folder.chmod(0o711)
+    team.say("alice", "init", "--group", "six")
+    config = team.home / "config.toml"
+    config.write_text(
+        f'[daemon]\nconfirm = 1\ngroup = "six"\n{RUN.format(folder=team.folder)}[runs.plain-1b]\n'
+    )
+    job = slurm.sbatch("alice", "sleep 600", "--job-name=plain-1b")
+    stranger = slurm.sbatch("alice", "sleep 600", "--job-name=other", "--comment=watchdogd:x")
+    for each in (job, stranger):
+        slurm.wait_for_state(each, "RUNNING")
+    assert team.say("bob", "tick").returncode == 0  # from now on it is bob who watches
+    for user in ("bob", "alice"):
+        done = team.say(user, "check", "plain-1b/job_liveness")
+        assert (done.returncode, f"job {job} of alice bears its name" in done.stdout) == (1, True), (
+            done.stdout
+        )
+        assert 'set user = "alice" under [runs.plain-1b]' in done.stdout
+        found = json.loads(team.say(user, "doctor", "--json").stdout)["findings"]
+        told = {each["text"]: each["mend"] for each in found if each["topic"] == "users"}
+        assert told[f"plain-1b: job {job} of that name is alice's, whose jobs do not count"]
+        assert told["six shares home, and the jobs of bob alone count, as who starts it"] == (
+            'set group = "six" under [slurm]'
+        )
+        (incident,) = (
+            each
+            for each in json.loads(team.say(user, "status", "--json").stdout)["incidents"]
+            if each["run"] == "plain-1b"
+        )
+        assert (incident["status"], "bears its name" in incident["summary"]) == ("WARNING", True)
+        waited = team.say(user, "kill-switch", "plain-1b", "--wait", "1s")
+        assert (waited.returncode, "is alice's" in waited.stderr) == (1, True), waited.stderr
+    team.say("bob", "kill-switch", "plain-1b", "--clear")
+    config.write_text(config.read_text() + 'user = "alice"\n')
+    done = team.say("bob", "check", "plain-1b/job_liveness")
+    assert (done.returncode, f"job {job} runs" in done.stdout) == (0, True)

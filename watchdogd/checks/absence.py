@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from watchdogd.checks.scene import by, clearing, on, told
-from watchdogd.plugin import Result, Status, critical, ok, warning
+from watchdogd.plugin import Result, Status, critical, ok, unknown, warning
 from watchdogd.units import format_duration, iso
 
 if TYPE_CHECKING:
@@ -14,17 +15,28 @@ if TYPE_CHECKING:
 
 _UNCERTAIN = frozenset({"PREEMPTED", "NODE_FAIL", "BOOT_FAIL"})
 """Ends that Slurm may follow by a requeue under the same id."""
+HIDING = {
+    "slurm": "PrivateData=jobs of this cluster hides the jobs",
+    "pbs": "query_other_jobs=False of this server hides the jobs",
+    "process": "hidepid of this machine's /proc hides the processes",
+}
+"""Backend → what may keep those of other users from us."""
+_SHOWN = 3
 
 
 def absence(scene: Scene, past: Past) -> Result:
     """The one result about the run."""
+    theirs = strangers(scene)
     if scene.switch is not None and (past.stopped or past.seen_at is None):
         line = f"stopped on request{by(scene.switch)} (kill switch set since {iso(scene.switch.set_at)})"
         clear = clearing(scene.run.name)
+        line += f"; but {theirs}" if theirs else ""
         return warning(line, details="\n".join([*_last_lines(past), clear]))
-    if past.resting:
+    if past.resting and not theirs:
         line = "the kill switch is cleared; the run is expected again once a job of it was seen"
         return Result(Status.OK, line, quiet=True)
+    if theirs and (past.resting or _goes_on(scene, past)):
+        return warning(f"nothing of it is seen that counts, but {theirs}")
     looked_at = scene.snapshot.taken_at
     absent_for = looked_at - (past.absent_since or looked_at)
     if past.last is None and past.seen_at is None:
@@ -34,7 +46,16 @@ def absence(scene: Scene, past: Past) -> Result:
         line = f"out of the queue for {format_duration(absent_for)}; gone if it stays so for {after}"
         doubt = scene.snapshot.endings_trouble
         return ok(f"{line}; how it ended is not known ({doubt})" if doubt else line)
-    return _gone(scene, past)
+    gone = _gone(scene, past)
+    return replace(gone, details="\n".join(filter(None, [gone.details, theirs])))
+
+
+def _goes_on(scene: Scene, past: Past) -> bool:
+    """Whether a job that does not count is the very one that did when last seen, as far as can be told:
+    somebody else may watch now, or others be named."""
+    known = {*past.lives, *past.lost}
+    before = [job for job in scene.strangers if (job.started_at or scene.now) <= (past.seen_at or 0.0)]
+    return any(job.raw_id in known for job in scene.strangers) or bool(before and not _agreed(past))
 
 
 def _agreed(past: Past) -> bool:
@@ -48,12 +69,43 @@ def _never_seen(scene: Scene, past: Past, absent_for: float) -> Result:
     what = f"job named '{run.job_name}'" + (f" of {users}" if users else "")
     if scene.process:
         what = f"process of {run.pid_file}" if run.pid_file else f"process that matches '{run.command}'"
+    if theirs := strangers(scene):
+        return warning(f"no {what} was seen, but {theirs}")
     if absent_for < scene.limits.unseen_after:
-        return ok(f"no {what} was seen yet")
+        return (
+            unknown(f"no {what} was seen, and {veil(scene)}")
+            if veil(scene)
+            else ok(f"no {what} was seen yet")
+        )
     ended = [end for end in snapshot.ended(run.job_name) if not run.users or end.user in run.users]
     before = f"; before that {told(ended[-1])}" if ended else ""
     line = f"never seen alive: no {what} since watching began at {iso(past.watched_since)}{before}"
-    return warning(line, details=snapshot.endings_trouble)
+    return warning(line, details="\n".join(filter(None, [snapshot.endings_trouble, veil(scene)])))
+
+
+def strangers(scene: Scene) -> str:
+    """Who has living jobs of the run's name though his jobs do not count, with the line that has them count;
+    empty where nobody is known to."""
+    found = scene.strangers
+    if not found:
+        return ""
+    users = sorted({job.user for job in found})
+    which = ", ".join(f"{job.id} of {job.user}" for job in found[:_SHOWN])
+    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    several = len(found) > 1
+    what = f"{scene.noun}{'es' if several and scene.process else 's' if several else ''} {which}{more}"
+    whose = f"whose {'processes' if scene.process else 'jobs'} do not count"
+    return (
+        f"{what} {'bear' if several else 'bears'} its name, {whose}: "
+        f'if it is the run\'s, set user = "{users[0]}" under [runs.{scene.run.name}]'
+    )
+
+
+def veil(scene: Scene) -> str:
+    """That somebody else's job of the run's name could not be seen, where none is named; or empty."""
+    if not scene.snapshot.veiled or scene.run.users:
+        return ""
+    return f"{HIDING[scene.snapshot.backend]} of other users"
 
 
 def _gone(scene: Scene, past: Past) -> Result:

@@ -16,18 +16,19 @@ if TYPE_CHECKING:
 
 def living(run: Run, snapshot: Snapshot, past: Past) -> tuple[Job, ...]:
     """The run's living jobs, also one that was renamed (`scontrol update`) since it was last seen."""
-    found = list(snapshot.of(_name(run, snapshot)))
+    found = list(snapshot.of(name_of(run, snapshot)))
     found += (job for job in snapshot.renamed if job.name != run.job_name and _known(job, past.lives))
     return hetjob.living(job for job in found if not run.users or job.user in run.users)
 
 
 def over(run: Run, snapshot: Snapshot, jobs: tuple[Job, ...]) -> tuple[Ending, ...]:
     """The run's ends; `jobs` are its living."""
-    found = snapshot.ended(_name(run, snapshot))
+    found = snapshot.ended(name_of(run, snapshot))
     return hetjob.over((end for end in found if not run.users or end.user in run.users), jobs)
 
 
-def _name(run: Run, snapshot: Snapshot) -> str:
+def name_of(run: Run, snapshot: Snapshot) -> str:
+    """What its jobs are called in the snapshot."""
     return run.name if snapshot.backend == "process" else run.job_name
 
 

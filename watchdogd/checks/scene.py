@@ -60,6 +60,11 @@ class Scene:
         return tuple(job for job in self.jobs if job.placed)
 
     @property
+    def strangers(self) -> tuple[Job, ...]:
+        """Living jobs of its name whose users do not count, as far as was looked for them."""
+        return tuple(job for job in self.snapshot.elsewhere if not job.own)
+
+    @property
     def waiting(self) -> tuple[Job, ...]:
         """The jobs that wait, for good reasons or bad ones."""
         return tuple(job for job in self.jobs if job.waiting)

@@ -71,7 +71,7 @@ def _warnings(home: Home, gid: int | None) -> Iterator[str]:
 
 def render(found: Survey, group: str | None) -> str:
     """A config.toml for what was found: settings that matter here, the others as comments."""
-    blocks = (_daemon(group), _slurm(found), _channels(found), _runs(found), _disks(found))
+    blocks = (_daemon(group), _slurm(found, group), _channels(found), _runs(found), _disks(found))
     return _HEAD + "".join("\n" + "\n".join(block) + "\n" for block in blocks)
 
 
@@ -91,7 +91,7 @@ def _daemon(group: str | None) -> list[str]:
     ]
 
 
-def _slurm(found: Survey) -> list[str]:
+def _slurm(found: Survey, group: str | None) -> list[str]:
     if not found.slurm:
         return ["# No Slurm was found here: runs are watched as processes (pid_file or command)."]
     chosen = found.cpu_partition
@@ -109,7 +109,9 @@ def _slurm(found: Survey) -> list[str]:
         if chosen
         else '# partition = "small"   # where the daemon lives: CPUs are enough',
         f"account = {toml_string(account)}" if account else f'# account = "project"{accounts}',
-        '# users = ["alice", "bob"]   # whose jobs count; left out: your own',
+        f"group = {toml_string(group)}   # whose jobs count, whoever of them starts it: its members'"
+        if group
+        else '# users = ["alice", "bob"]   # whose jobs count; left out: your own',
     ]
 
 

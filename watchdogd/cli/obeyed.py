@@ -67,10 +67,20 @@ class Follower:
             self._asked = time.monotonic()
             run = run_of(self.switch.run, config.runs[self.switch.run], config, self._home, "slurm")
             snapshot = self._look(run)
-            self._left = living(snapshot, run.job_name) or self._doubt()
+            self._left = living(snapshot, run.job_name) or self._uncounted(snapshot) or self._doubt()
             self._known = snapshot.known
             self._looks += 1
         return self._left
+
+    def _uncounted(self, snapshot: Snapshot) -> str:
+        """Who has jobs of that name though they do not count, where none that does was ever seen."""
+        theirs = sorted({job.user for job in snapshot.elsewhere})
+        if self._known or not theirs:
+            return ""
+        return (
+            f"nothing is seen that counts, but a job of that name is {theirs[0]}'s: "
+            f'if it is the run\'s, set user = "{theirs[0]}" under [runs.{self.switch.run}]'
+        )
 
     def _doubt(self) -> str:
         """A busy controller can answer nothing: a queue that was empty from the start is asked twice."""
@@ -85,7 +95,7 @@ class Follower:
 
         config = load(self._home, pressing=True)
         users = run.users or slurm_users(config, self._home.watcher)  # the daemon's, not the caller's
-        return snapshot.look({run.job_name}, users, self._known, _DEADLINE, time.time())
+        return snapshot.look({run.job_name}, users, self._known, _DEADLINE, time.time(), ())
 
 
 def living(snapshot: Snapshot, name: str) -> str:

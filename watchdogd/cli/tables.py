@@ -103,7 +103,7 @@ def run_table(runs: Mapping[str, Results]) -> Table:
 
 def _state(found: Results) -> str:
     """running, starting, suspended, ending, waiting, hung, gone (and that is wrong), none (no job, finished
-    or not seen yet), or `?`."""
+    or not seen yet), or `?` (nobody can say, or somebody whose jobs do not count has one of its name)."""
     alive = found.of("job_liveness")
     if alive is None or alive["status"] == "UNKNOWN":
         return "?" if alive else ""
@@ -115,6 +115,8 @@ def _state(found: Results) -> str:
         return "hung" if log and log["status"] == "CRITICAL" else "running"
     if found.number("job_liveness", "waiting"):
         return "waiting"
+    if found.number("job_liveness", "elsewhere"):
+        return "?"
     return "gone" if alive["status"] == "CRITICAL" else "none"
 
 

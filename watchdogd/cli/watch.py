@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     if known:
         _say(args, known, f"job {job.id} '{job.name}' is watched already, as run '{known}'")
         return 0
-    adopted = _adopted(job, users, _name(args.name, job, config))
+    adopted = _adopted(job, _name(args.name, job, config))
     adoption.add(home, adopted)
     for warning in _warnings(job, adopted, me):
         print(f"watchdogd: warning: {one_line(warning)}", file=sys.stderr)
@@ -66,11 +66,11 @@ def _name(wished: str | None, job: Job, config: Config) -> str:
     return wished or adoption.run_name(job.name, taken)
 
 
-def _adopted(job: Job, users: frozenset[str], name: str) -> Adopted:
+def _adopted(job: Job, name: str) -> Adopted:
     return Adopted(
         name=name,
         job_name=job.name,
-        user="" if job.user in users else job.user,
+        user=job.user,
         log=logpattern.glob_of(queue.log_pattern(job), job),
         gpus=adoption.gpus_of(queue.gpus(job)),
     )

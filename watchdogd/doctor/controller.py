@@ -5,15 +5,19 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
+from watchdogd.account import group_name
 from watchdogd.doctor.finding import Finding, broken, fine, warning
 from watchdogd.doctor.scene import ask
 from watchdogd.engine.looks import slurm_users
+from watchdogd.slurm import queue
 from watchdogd.slurm.launch import unknown_users
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from watchdogd.doctor.scene import Scene
+    from watchdogd.jobs import Job
+    from watchdogd.plugin import Run
 
 TOPIC = "Slurm"
 TOOLS = ("sbatch", "squeue", "scancel", "scontrol", "srun", "sinfo")
@@ -37,7 +41,11 @@ def look(scene: Scene) -> Iterator[Finding]:
         return
     yield fine(TOPIC, f"the controller of {scene.site.get('ClusterName', 'the cluster')} answers")
     yield from _accounting(scene.site)
-    yield from judge_users(scene.me, slurm_users(scene.config), scene.site)
+    users = slurm_users(scene.config, scene.home.watcher)
+    yield from judge_users(scene.me, users, scene.site)
+    yield from judge_sharing(users, scene.config.slurm.users or scene.config.slurm.group, _sharing(scene))
+    runs = [run for run in scene.runs() if run.backend == "slurm"]
+    yield from judge_runs(runs, users, queue.everybodys() if runs else ())
     yield from (warning("users", text, "correct [slurm] users") for text in unknown_users(scene.config))
     yield _overlap()
 
@@ -78,6 +86,33 @@ def judge_users(me: str, users: Collection[str], site: Mapping[str, str]) -> Ite
         )
     elif others:
         yield fine("users", f"{me} sees the jobs of {', '.join(others)}")
+    else:
+        yield fine("users", f"the jobs of {', '.join(users) or 'nobody'} count")
+
+
+def judge_sharing(users: Collection[str], named: Collection[str] | None, group: str) -> Iterator[Finding]:
+    """Whether the jobs of all who share home count, whoever of them starts it; `named`: config.toml says
+    whose do."""
+    if group and not named:
+        text = f"{group} shares home, and the jobs of {', '.join(users)} alone count, as who starts it"
+        yield warning("users", text, f'set group = "{group}" under [slurm]')
+
+
+def judge_runs(runs: Iterable[Run], users: Collection[str], queued: Iterable[Job]) -> Iterator[Finding]:
+    """Runs of which nothing is seen that counts, while somebody else has a job of their name."""
+    living = [job for job in queued if not job.own and not job.ended]
+    for run in runs:
+        whose = {job.user: job.id for job in living if job.name == run.job_name}
+        if whose and not whose.keys() & (run.users or set(users)):
+            user = min(whose)
+            text = f"{run.name}: job {whose[user]} of that name is {user}'s, whose jobs do not count"
+            yield warning("users", text, f'if it is the run\'s: user = "{user}" under [runs.{run.name}]')
+
+
+def _sharing(scene: Scene) -> str:
+    """The Unix group that shares home, or will; empty where it is its owner's alone."""
+    group = scene.home.group
+    return scene.config.daemon.group or ("" if group is None else group_name(group))
 
 
 def _overlap() -> Finding:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import grp
 import json
 import os
 from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.account import user
+from watchdogd.account import members_of, user
 from watchdogd.checks.past import Past
 from watchdogd.clock import fresh
 from watchdogd.engine.call import NOTHING, Call
@@ -31,6 +30,8 @@ SOURCES = {
 }
 """The function that looks at each backend; it runs in a worker, since commands and file systems hang."""
 _KEY = "look at "
+SEEK = 300.0
+"""Seconds for which it is known whose jobs bear the name of a run that nobody of ours has in the queue."""
 
 
 class Looks:
@@ -47,6 +48,8 @@ class Looks:
         self._before: dict[str, dict[str, float]] = {}
         self._latest: dict[str, Snapshot] = {}
         self._asked: set[str] = set()
+        self._sought: dict[str, tuple[float, frozenset[str]]] = {}
+        self._counted: frozenset[str] = frozenset()
         self._jobs: dict[str, dict[str, list[Job]]] = {}
         self._endings: dict[str, dict[str, list[Ending]]] = {}
         self._shares: dict[tuple[str, str, frozenset[str]], Snapshot] = {}
@@ -90,7 +93,7 @@ class Looks:
             what = f"{snapshot.trouble}, and" if snapshot.trouble else "one of its commands"
             snapshot = replace(snapshot, jobs=None, trouble=f"{what} {reply.hang}")
         self._asked.discard(backend)
-        self._latest[backend] = snapshot
+        snapshot = self._latest[backend] = self._with_strangers(backend, snapshot)
         self._jobs[backend] = _by_name(snapshot.jobs or ())
         self._endings[backend] = _by_name(snapshot.endings or ())
         self._shares = {}
@@ -103,7 +106,7 @@ class Looks:
         if whole is None or check.run is None:
             return whole
         name = check.run.name if backend == "process" else check.run.job_name
-        share = (backend, name, check.run.users)
+        share = (backend, name, check.run.users or (frozenset() if backend == "process" else self._counted))
         if share not in self._shares:  # one for all checks of a run
             self._shares[share] = self._share(whole, *share)
         return self._shares[share]
@@ -114,8 +117,25 @@ class Looks:
             jobs=None if whole.jobs is None else _of(self._jobs[backend], name, users),
             endings=None if whole.endings is None else _of(self._endings[backend], name, users),
             renamed=tuple(job for job in whole.renamed if not users or job.user in users),
+            elsewhere=(
+                *(job for job in whole.elsewhere if job.name == name),
+                *(job for job in self._jobs[backend].get(name, ()) if users and job.user not in users),
+            ),
             users=users,
         )
+
+    def _with_strangers(self, backend: str, snapshot: Snapshot) -> Snapshot:
+        """With what was found lately under other users, where this look had no need to ask."""
+        if snapshot.sought:
+            self._sought[backend] = (snapshot.taken_at, snapshot.sought)
+        elif snapshot.jobs is not None and self._sought_lately(backend, snapshot.taken_at):
+            before = self._latest[backend]
+            return replace(snapshot, elsewhere=snapshot.elsewhere or before.elsewhere, veiled=before.veiled)
+        return snapshot
+
+    def _sought_lately(self, backend: str, now: float) -> frozenset[str]:
+        at, names = self._sought.get(backend, (-SEEK, frozenset[str]()))
+        return names if fresh(at, now, SEEK) else frozenset()
 
     def _fresh(self, backend: str, min_poll: float, now: float) -> bool:
         """Asked so recently that asking again is a burden; processes are nobody's burden.
@@ -133,11 +153,13 @@ class Looks:
         if backend == "process":
             parameters |= {"runs": runs, "uid": self._uid}
         else:
-            users = slurm_users(config, self._uid) | {user for run in runs for user in run.users}
+            self._counted = slurm_users(config, self._uid)
+            users = self._counted | {user for run in runs for user in run.users}
             if backend not in self._before:
                 self._before[backend] = self._remembered(backend, checks, now)
             wanted = frozenset(run.job_name for run in runs)
             parameters |= {"wanted": wanted, "users": users, "known": self._known(backend)}
+            parameters["sought"] = self._sought_lately(backend, now)
         return Call(_KEY + backend, SOURCES[backend], parameters, timeout=config.daemon.timeout * 2)
 
     def _silence(self, backend: str, reply: Reply, now: float) -> Snapshot:
@@ -178,10 +200,7 @@ def slurm_users(config: Config, uid: int | None = None) -> frozenset[str]:
     if config.slurm.users:
         return frozenset(config.slurm.users)
     if config.slurm.group:
-        try:
-            return frozenset(grp.getgrnam(config.slurm.group).gr_mem)
-        except KeyError:
-            return frozenset()
+        return members_of(config.slurm.group, os.geteuid() if uid is None else uid)
     return frozenset({user(os.geteuid() if uid is None else uid)})
 
 

@@ -6,6 +6,7 @@ import re
 
 _EXIT = re.compile(r"^JobId=(\d+) .*?^ +Requeue=\d+ [^\n]*?ExitCode=(\d+):(\d+)", re.MULTILINE | re.DOTALL)
 _STATE = re.compile(r"^JobId=(\d+) .*?^ +JobState=([A-Z_]+)", re.MULTILINE | re.DOTALL)
+_USER = re.compile(r"^JobId=(\d+) .*?^ +UserId=([^(\n]+)\(\d+\)", re.MULTILINE | re.DOTALL)
 _STDOUT = re.compile(r"^ +StdOut=(.*)$", re.MULTILINE)
 _HOST = re.compile(r"^ +BatchHost=(\S+)", re.MULTILINE)
 _PRIVATE = re.compile(r"^PrivateData\s*=\s*(\S+)", re.MULTILINE)
@@ -19,6 +20,11 @@ def exit_codes(text: str) -> dict[str, tuple[int, int]]:
 def states(text: str) -> dict[str, str]:
     """Raw id → state of `scontrol show job ID`, for which as much holds."""
     return dict(_STATE.findall(text))
+
+
+def users(text: str) -> dict[str, str]:
+    """Raw id → the user whose job it is, likewise."""
+    return dict(_USER.findall(text))
 
 
 def unknown_job(complaint: str) -> bool:

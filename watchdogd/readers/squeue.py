@@ -25,16 +25,20 @@ FORMAT = RECORD + FIELD.join(f"%{letter}" for letter in _LETTERS)
 """What to hand to `squeue --format`; `%i` is the id that people see, `%A` the raw one, `%j` the name."""
 
 _START = re.compile(rf"{RECORD}(?=\d[^{RECORD}{FIELD}]*{FIELD}\d+{FIELD}\d+{FIELD}[A-Z_]+)")
+_UNASKABLE = re.compile(r"""[,'"\\]|^\s|\s$""")
 _STATE = re.compile(r"[A-Z_]+")
 
 
-def argv(users: Iterable[str] = (), *, ended: bool = False) -> tuple[str, ...]:
+def argv(users: Iterable[str] = (), *, ended: bool = False, names: Iterable[str] = ()) -> tuple[str, ...]:
     """The one squeue of a round: all jobs of `users`, of every partition; no users: everybody's.
 
-    `ended`: also those that ended within the controller's MinJobAge, in the same question.
+    `ended`: also those that ended within the controller's MinJobAge, in the same question. `names`: only
+    those of these names, as far as squeue can be told (a comma in a name cannot): others may be among them.
     """
-    chosen = ",".join(sorted(users))
-    who = (f"--user={chosen}",) if chosen else ()
+    chosen, called = ",".join(sorted(users)), sorted(names)
+    who: tuple[str, ...] = (f"--user={chosen}",) if chosen else ()
+    if called and not any(map(_UNASKABLE.search, called)):
+        who += (f"--name={','.join(called)}",)
     states = ("--states=all",) if ended else ()
     return ("squeue", "--noheader", "--all", "--noconvert", *states, *who, f"--format={FORMAT}")
 

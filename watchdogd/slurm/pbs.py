@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
 import time
 from typing import TYPE_CHECKING
 
 from watchdogd import command
+from watchdogd.account import user
 from watchdogd.errors import UnreadableError
 from watchdogd.jobs import Ending, Snapshot
 from watchdogd.readers import qstat
@@ -16,23 +19,31 @@ if TYPE_CHECKING:
 FORGET = 1800.0
 """For so long a job whose end nobody can tell is asked after, in seconds."""
 _ASKED_AFTER = 20
+_PRIVATE = re.compile(r"^\s*query_other_jobs\s*=\s*False\s*$", re.MULTILINE | re.IGNORECASE)
 _REFUSED = ("usage", "option", "conflicting")
 """Words with which a qstat that knows no JSON (TORQUE's, PBS Pro before 14) refuses to print it."""
 
 
 def look(
-    wanted: Collection[str], users: Collection[str], known: Mapping[str, float], deadline: float, now: float
+    wanted: Collection[str],
+    users: Collection[str],
+    known: Mapping[str, float],
+    deadline: float,
+    now: float,
+    sought: Collection[str] | None = None,
 ) -> Snapshot:
     """What lives of `users`, and how what lived before (`known`, by its id) has ended.
 
     `wanted` are the names of the runs that are expected to live; all of it takes at most `deadline` seconds.
+    qstat lists everybody's jobs; whether it may is asked where a name is missing that is not in `sought`.
     Never raises: trouble stands in the Snapshot.
     """
     until = time.monotonic() + deadline
     names, people = frozenset(wanted), frozenset(users)
     try:
         found = _asked((), until)
-        jobs = tuple(job for job in qstat.jobs(found) if job.user in people)
+        living = qstat.jobs(found)
+        jobs = tuple(job for job in living if job.user in people)
     except UnreadableError as error:
         return Snapshot(now, trouble=str(error), backend="pbs", users=people, known=known)
     ends = {end.raw_id: end for end in qstat.endings(found) if end.user in people}
@@ -43,9 +54,18 @@ def look(
         ends |= {end.raw_id: end for end in _history(vanished.keys() - ends.keys(), until)}
     except UnreadableError as error:
         trouble = str(error)
+    absent = names - {job.name for job in jobs}
+    unsought = sought is not None and not absent <= frozenset(sought)
+    shown = {job.user for job in living} - {_myself()}
+    others = people - {_myself()} - shown if absent else frozenset[str]()
+    private = bool(others or (unsought and not shown)) and _private(until)
     return Snapshot(
         now,
         jobs=jobs,
+        elsewhere=tuple(job for job in living if job.name in absent and job.user not in people),
+        sought=absent if unsought else frozenset(),
+        veiled=private and unsought and not shown,
+        hidden=others if private else frozenset(),
         endings=tuple(sorted(ends.values(), key=lambda end: (end.ended_at or 0.0, end.raw_id))),
         endings_trouble=trouble,
         backend="pbs",
@@ -55,6 +75,19 @@ def look(
             **{job.raw_id: now for job in jobs if job.name in names},
         },
     )
+
+
+def _private(until: float) -> bool:
+    """Whether the server shows nobody's jobs but our own to us (query_other_jobs)."""
+    if os.geteuid() == 0:
+        return False
+    left = round(max(until - time.monotonic(), 0.1), 1)
+    answer = command.ask(("qstat", "-B", "-f"), deadline=left)
+    return answer.ok and bool(_PRIVATE.search(answer.output))
+
+
+def _myself() -> str:
+    return user(os.geteuid())
 
 
 def _history(ids: Iterable[str], until: float) -> tuple[Ending, ...]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
+from watchdogd.account import user
 from watchdogd.jobs import Job, Snapshot
 
 if TYPE_CHECKING:
@@ -40,20 +41,66 @@ def look(runs: Iterable[Run], deadline: float, now: float, uid: int | None = Non
     """
     mine = os.geteuid() if uid is None else uid
     until = time.monotonic() + deadline
-    me = psutil.Process()
-    lineage = [me, *me.parents()]
-    jobs = [job for run in runs for job in _of(run, lineage, until, mine)]
-    trouble = "plain processes have no accounting"
-    return Snapshot(now, jobs=tuple(jobs), endings_trouble=trouble, backend="process")
+    lineage = _lineage()
+    found = [(run, _of(run, lineage, until, mine)) for run in runs]
+    absent = [run for run, (jobs, _) in found if not jobs]
+    veiled = bool(absent) and _veiled()
+    return Snapshot(
+        now,
+        jobs=tuple(job for _, (jobs, _) in found for job in jobs),
+        endings_trouble="plain processes have no accounting",
+        backend="process",
+        elsewhere=tuple(job for _, (_, theirs) in found for job in theirs),
+        sought=frozenset(run.name for run in absent),
+        veiled=veiled,
+        hidden=frozenset(each for run in absent for each in run.users if each != user(os.geteuid()))
+        if veiled
+        else frozenset(),
+    )
 
 
-def _of(run: Run, lineage: list[psutil.Process], until: float, mine: int) -> list[Job]:
+def _of(run: Run, lineage: list[psutil.Process], until: float, mine: int) -> tuple[list[Job], list[Job]]:
+    """The run's processes and, where there is none, those that would be if they were not somebody else's."""
     try:
         if run.pid_file:
-            return list(_by_pid_file(run, lineage))
-        return list(_by_command(run, lineage, until, None if run.users or mine == 0 else mine))
+            return list(_by_pid_file(run, lineage)), []
+        found = list(_by_command(run, lineage, until, None if run.users or mine == 0 else mine))
     except OSError as error:
-        return [_unknown(run, f"{run.pid_file} cannot be read: {error.strerror or error}")]
+        return [_unknown(run, f"{run.pid_file} cannot be read: {error.strerror or error}")], []
+    if found or run.users or mine == 0:
+        return found, []
+    return [], [job for job in _by_command(run, lineage, until, None) if job.user != user(mine)]
+
+
+def _lineage() -> list[psutil.Process]:
+    """This process and those above it, as far as they are shown."""
+    found = [psutil.Process()]
+    try:
+        while above := found[-1].parent():
+            found.append(above)
+    except psutil.Error:
+        pass
+    return found
+
+
+def _veiled() -> bool:
+    """Whether this machine shows nobody the processes of others (proc(5), hidepid); root sees all."""
+    try:
+        with open("/proc/1/cmdline", "rb"):
+            return False
+    except OSError:
+        return os.geteuid() != 0
+
+
+def _is_hidden(pid: int) -> bool:
+    """Whether there is such a process, somebody else's, that we are not shown."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False
 
 
 def _by_pid_file(run: Run, lineage: list[psutil.Process]) -> Iterator[Job]:
@@ -70,7 +117,14 @@ def _by_pid_file(run: Run, lineage: list[psutil.Process]) -> Iterator[Job]:
     try:
         process = psutil.Process(int(number))
         info = process.as_dict(_INFO)
-    except (psutil.NoSuchProcess, OverflowError):
+    except OverflowError:
+        return
+    except psutil.NoSuchProcess:
+        info = {"create_time": None}
+    if info["create_time"] is None:
+        if _is_hidden(int(number)):
+            hidden = "is somebody else's, and this machine hides those (hidepid)"
+            yield _unknown(run, f"process {number} of {run.pid_file} {hidden}")
         return
     if process not in lineage and info["create_time"] <= written + _CLOCK_SLACK:
         yield from _job(run, info)

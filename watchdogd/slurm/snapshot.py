@@ -11,6 +11,7 @@ import dataclasses
 import os
 import pwd
 import time
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from watchdogd import command
@@ -35,15 +36,23 @@ _ROUNDED = 1.0
 
 
 def look(
-    wanted: Collection[str], users: Collection[str], known: Mapping[str, float], deadline: float, now: float
+    wanted: Collection[str],
+    users: Collection[str],
+    known: Mapping[str, float],
+    deadline: float,
+    now: float,
+    sought: Collection[str] | None = None,
 ) -> Snapshot:
     """What lives, and how what is over has ended.
 
     `wanted` are the job names of the runs that are expected to live, `users` whose jobs count (none: the
     daemon's own), `known` the `known` of the last Snapshot; all of it takes at most `deadline` seconds.
+    `sought` are the names for which jobs of other users were looked for lately (None: they are of no
+    interest): where nothing lives of another name, they are looked for again, by one more squeue.
     Never raises: trouble stands in the Snapshot.
     """
-    return _Look(frozenset(wanted), frozenset(users) or frozenset({_myself()}), known, deadline, now).take()
+    people = frozenset(users) or frozenset({_myself()})
+    return _Look(frozenset(wanted), people, known, deadline, now, sought).take()
 
 
 class _Look:
@@ -56,9 +65,11 @@ class _Look:
         known: Mapping[str, float],
         deadline: float,
         now: float,
+        sought: Collection[str] | None = None,
     ) -> None:
         self.wanted, self.users, self.known, self.now = wanted, users, known, now
         self.until = time.monotonic() + deadline
+        self.sought = wanted if sought is None else frozenset(sought)
         self.people = frozenset(filter(_in_name_service, users))
 
     def take(self) -> Snapshot:
@@ -73,6 +84,7 @@ class _Look:
         ended = {ending.raw_id for ending in endings if ending.ended_at}
         if doubt := self._doubt(vanished.keys() - ended, empty=not listed):
             return self._silent(doubt)
+        elsewhere, names = self._elsewhere(absent)
         return Snapshot(
             self.now,
             jobs=living,
@@ -81,6 +93,9 @@ class _Look:
             attempts=attempts,
             users=self.users,
             hidden=self._hidden(listed) if absent else frozenset(),
+            elsewhere=elsewhere,
+            sought=names,
+            veiled=bool(names) and self._veiled((*listed, *elsewhere)),
             renamed=tuple(job for job in living if job.raw_id in self.known and not self._is_wanted(job)),
             known={
                 **{raw_id: seen for raw_id, seen in vanished.items() if raw_id not in ended},
@@ -209,6 +224,8 @@ class _Look:
         lists = "suddenly listed nothing" if empty else "does not list all"
         for raw_id in sorted(gone, key=lambda each: (self.known[each], each))[: -_DOUBTED_A_LOOK - 1 : -1]:
             answer = self._ask(("scontrol", "show", "job", raw_id))
+            if scontrol.users(answer.output).get(raw_id, "") not in {"", *self.users}:
+                continue  # whoever watched before us counted that user's jobs
             if raw_id in (states := scontrol.states(answer.output)):
                 reason = f"it still knows job {raw_id}, {states[raw_id]}"
             elif not empty or scontrol.unknown_job(answer.errors + answer.output):
@@ -218,13 +235,35 @@ class _Look:
             return f"squeue {lists}, which the controller does not confirm ({reason})"
         return ""
 
+    def _elsewhere(self, absent: frozenset[str]) -> tuple[tuple[Job, ...], frozenset[str]]:
+        """What lives under the names of which nothing of our users does, and the names that were looked for:
+        all that are absent, where one of them was not looked for lately."""
+        if absent <= self.sought:
+            return (), frozenset()
+        answer = self._ask(squeue.argv(names=absent))
+        try:
+            found = squeue.read(answer.output) if answer.ok else ()
+        except UnreadableError:
+            return (), frozenset()
+        theirs = (job for job in found if job.name in absent and job.user not in self.users)
+        return tuple(job for job in theirs if not job.own), absent if answer.ok else frozenset()
+
     def _hidden(self, listed: tuple[Job, ...]) -> frozenset[str]:
         """Users whose jobs the site does not show us; never ourselves, nor one whose jobs we see."""
         others = self.people - {_myself()} - {job.user for job in listed}
-        if not others or os.geteuid() == 0:
-            return frozenset()
+        return others if others and self._private else frozenset()
+
+    def _veiled(self, seen: tuple[Job, ...]) -> bool:
+        """Whether jobs of others could be there and not be shown to us."""
+        return all(job.user == _myself() for job in seen) and self._private
+
+    @cached_property
+    def _private(self) -> bool:
+        """Whether the site shows nobody's jobs but our own to us."""
+        if os.geteuid() == 0:
+            return False
         answer = self._ask(("scontrol", "show", "config"))
-        return others if answer.ok and scontrol.hides_jobs(answer.output) else frozenset()
+        return answer.ok and scontrol.hides_jobs(answer.output)
 
 
 def _complaint(tool: str, answer: command.Answer) -> str:
