@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 # Where it is set, each of a test's many processes would compile all of the product anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test packages examples lint format docs bench soak audit clean
+.PHONY: demo test packages examples lint format docs bench truth soak audit clean
 
 demo: $(VENV)/installed
 	$(BIN)/watchdogd demo
@@ -37,6 +37,10 @@ docs: $(VENV)/developing
 bench: $(VENV)/developing
 	scripts/packages bench
 	$(BIN)/python -m benchmarks
+
+# How often the judgement of logs is right: false alarms, misses and delays. TRUTH="FORM ..." shows single forms.
+truth: $(VENV)/developing
+	$(BIN)/python -m benchmarks.truth $(TRUTH)
 
 # Ninety days of rounds by a clock of their own: takes hours, SOAK="--minutes 60" ends it earlier.
 soak: $(VENV)/developing

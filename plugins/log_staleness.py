@@ -38,6 +38,7 @@ from watchdogd.checks.logbook import follow_job, heed_clock, heed_gap, take_in
 from watchdogd.checks.silence import Limits, Look
 from watchdogd.checks.wanted import Wanted
 from watchdogd.checks.working import Working, working
+from watchdogd.logs.state import LogState
 from watchdogd.plugin import Duration, Result, Run, Snapshot, Status, check, critical, ok, unknown
 from watchdogd.readers import logtail
 from watchdogd.unanswered import unanswered
@@ -92,6 +93,25 @@ def log_staleness(
         stale_after == "auto",
     )
     state = working(run, snapshot)
+    memory["clocks"] = LogState.load(memory.get("clocks"))
+    try:
+        yield from _results(
+            log, state, run, wishes, memory, now, Limits(stale_after, grace, progress), written
+        )
+    finally:
+        memory["clocks"] = memory["clocks"].dump()
+
+
+def _results(
+    log: str,
+    state: Working,
+    run: Run | None,
+    wishes: Wanted,
+    memory: dict[str, Any],
+    now: float,
+    limits: Limits,
+    written: tuple[str, ...],
+) -> Iterator[Result]:
     heed_clock(memory, now)
     heed_gap(memory, now)
     took_over = state.job is not None and follow_job(state.job, memory, now)
@@ -108,9 +128,7 @@ def log_staleness(
     if not log and "beat" not in memory and "beats" not in memory:
         yield ok("not judged: no log is configured, and no Guard has told its step")
         return
-    yield _remembered(
-        silence.judge(Look(log, state, memory, begin, now), Limits(stale_after, grace, progress)), memory
-    )
+    yield _remembered(silence.judge(Look(log, state, memory, begin, now), limits), memory)
     report = memory.get("report")
     evidence = silence.evidence(memory)
     yield from curves.loss(memory, silence.number(report) if report else "", evidence)

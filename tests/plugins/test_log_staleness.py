@@ -492,7 +492,7 @@ def test_auto_tells_a_hang_of_a_quick_run_in_minutes(training: Training) -> None
     states = wait(training, 7 * MINUTE, every=30)
     assert set(states[:9]) == {Status.OK}
     assert states[-1] is Status.CRITICAL
-    assert "(limit 5m: learned from the run's own rhythm)" in training.look()[""].summary
+    assert "(limit 7m: learned from the run's own rhythm)" in training.look()[""].summary
 
 
 def test_auto_lives_with_announced_evaluations(training: Training) -> None:

@@ -191,7 +191,7 @@ def test_a_rhythm_of_heartbeats_is_none_of_a_job_without_a_guard(chain: Chain) -
         chain.beat()
 
     chain.minutes(120, both)
-    assert "limit 5m: learned" in chain.look()[""].summary
+    assert "limit 7m: learned" in chain.look()[""].summary
     chain.take_over("72")
     assert fine(chain.minutes(100, every_eighth))
     assert chain.minutes(33)[-1].status is Status.CRITICAL
@@ -255,7 +255,7 @@ def test_a_save_that_the_guard_asked_for_has_its_time(chain: Chain, limit: Any) 
         )
         assert chain.minutes(3)[-1].status is Status.CRITICAL
         chain.minutes(2, chain.train)
-        assert "limit 5m: learned" in chain.look()[""].summary
+        assert "limit 7m: learned" in chain.look()[""].summary
 
 
 def test_a_start_has_the_grace_that_is_configured_for_it(chain: Chain) -> None:
@@ -287,7 +287,7 @@ def test_a_time_for_which_nobody_looked_is_no_pause_of_the_run(chain: Chain) -> 
     for _ in range(180):
         chain.now += MINUTE
         chain.iterate()
-    assert "limit 5m: learned" in chain.minutes(3, chain.iterate)[-1].summary
+    assert "limit 7m: learned" in chain.minutes(3, chain.iterate)[-1].summary
 
 
 def test_a_run_that_is_looked_at_seldom_learns_all_the_same(chain: Chain) -> None:
@@ -303,7 +303,7 @@ def test_the_time_for_which_a_job_was_suspended_is_no_pause_of_the_run(chain: Ch
     chain.job = replace(FIRST, state="SUSPENDED")
     chain.minutes(180)
     chain.job = FIRST
-    assert "limit 5m: learned" in chain.minutes(3, chain.iterate)[-1].summary
+    assert "limit 7m: learned" in chain.minutes(3, chain.iterate)[-1].summary
 
 
 @pytest.mark.parametrize("limit", ["auto", 1200.0])

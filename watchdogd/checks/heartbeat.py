@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from watchdogd.checks import numbers
 from watchdogd.checks.counter import advance
-from watchdogd.checks.logbook import BEGAN
+from watchdogd.checks.logbook import BEGAN, rested
+from watchdogd.logs.state import BEAT
 from watchdogd.readers.trainlog import Report
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ def take_beat(beat: Beat, memory: dict[str, Any], now: float) -> None:
     if beat.step is not None and advance(
         memory.setdefault("counter", {}), Report("step of the heartbeat", beat.step)
     ):
+        memory["clocks"].count(BEAT, beat.step, at, rested(memory))
         _note_step(beat.step, memory, at, last["at"] if last else 0.0)
     _note_asked(beat, memory, at)
     again = beat.losses is not None and last is not None and _loss_of(last) == _loss_of(memory["beat"])
@@ -67,8 +69,7 @@ def heed_guard(memory: dict[str, Any]) -> None:
     if "beat" in memory:
         memory["beaten"] = True
     elif "report" in memory and memory.pop("beaten", False):
-        memory.pop("rhythm", None)
-        memory.pop("limit", None)
+        memory["clocks"].forget_pauses()
 
 
 def _note_step(step: float, memory: dict[str, Any], at: float, before: float) -> None:
@@ -79,7 +80,7 @@ def _note_step(step: float, memory: dict[str, Any], at: float, before: float) ->
     began = {key: memory[key] for key in BEGAN if key in memory}
     outlived = memory.get("outlived", {})
     later = {key: state for key, state in began.items() if outlived.get(key) != state[BEGAN[key]]}
-    numbers.note_progress(Report("step", step), "", memory, at, first=True)
+    numbers.note_progress(Report("step", step), "", memory, at)
     if told["at"] > before:
         memory["report"] = {**told, "at": max(told["at"], at)}
     memory |= later

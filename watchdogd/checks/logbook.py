@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from watchdogd.checks import level, numbers, stopped, wanted
 from watchdogd.checks.counter import advance, begin_epoch
-from watchdogd.checks.rhythm import UNKNOWN
+from watchdogd.logs.state import OWN, UNKNOWN, LogState
 from watchdogd.readers import causes, logtail, peers, spinner, trainforms, trainlog
 from watchdogd.readers.lines import SHOWN_AT_MOST, Line, read_lines
 from watchdogd.readers.shape import shape_of
@@ -32,11 +32,13 @@ SHOWN = 10
 """Last log lines that a message shows."""
 _SLACK = 300.0
 """Seconds by which the clocks of the batch system and of the log's file server may differ."""
+SETTLING = 120.0
+"""Seconds after a crash in which its last words come: who writes for longer goes on."""
 _ROUNDS = 3
 """Times the usual time between two looks, after which nobody looked for a while."""
 _RESTART = re.compile(r"restart(?:ing)? worker group", re.IGNORECASE)
 """What torch's elastic agent says when it starts all ranks again within a job."""
-BEGAN = {"phase": 2, "cause": 3}
+BEGAN = {"phase": 2, "cause": 4}
 """What ends with progress, and where in it the time stands at which it began."""
 _OF_ONE_JOB = (
     "skips",
@@ -70,6 +72,7 @@ def follow_job(job: Job, memory: dict[str, Any], now: float) -> bool:
     if memory.get("job") == name:
         return False
     took_over = "job" in memory and memory.get("excused") != memory.get("looked")
+    memory["clocks"].renew()
     memory["beat_before"] = memory.get("beat", {}).get("where", "")
     _forget(memory, _OF_ONE_JOB)
     if "hung" in memory:
@@ -94,6 +97,7 @@ def heed_clock(memory: dict[str, Any], now: float) -> None:
     """Where the clock was set back, what lies in its future is of now: a hang would be seen hours late."""
     if memory.get("looked", now) <= now:
         return
+    memory["clocks"].set_back(now)
     for place in memory.get("files", {}).values():
         place[4] = min(place[4], now)
     for key in ("report", "beat"):
@@ -127,6 +131,7 @@ def take_in(
         known = [file for file in files if file.key in kept]
         _read_new(known, wishes, memory, now)
         _forget(memory, [key for key in _OF_ONE_JOB if key not in _MAY_BE_NEXT])
+        memory["clocks"].renew()
     _read_new(files, wishes, memory, now)
 
 
@@ -187,7 +192,7 @@ def _take_lines(lines: list[Line], wishes: Wanted, memory: dict[str, Any], at: f
     whole = "\n".join(line.text for line in lines)
     low = whole.lower()
     known, wishes = trainlog.vocabulary(whole, low), wanted.possible(wishes, low)
-    heeding, epochs, steps, last = wanted.heeds(wishes), "epoch" in low, 0, 0
+    heeding, epochs, last = wanted.heeds(wishes), "epoch" in low, 0
     restarts = "worker group" in low
     for index, line in enumerate(lines):
         text = trainlog.latest(line, pattern, known)
@@ -203,16 +208,39 @@ def _take_lines(lines: list[Line], wishes: Wanted, memory: dict[str, Any], at: f
         report = _of_training(report, memory, at)
         if line.rank:
             stopped.note(line.rank, report.number if report else None, memory, at)
+        if report and pattern:
+            memory["clocks"].count(OWN, report.number, at, rested(memory))
         if report and advance(counter, report):
-            steps, last = steps + 1, index
-            numbers.note_progress(report, text, memory, at, first=steps == 1)
+            last = index
+            numbers.note_progress(report, text, memory, at)
         value = shape.loss_of(text)
         if value:  # exactly 0 is a placeholder of runs on synthetic data
             numbers.note_loss(value, memory, at)
+    _note_clocks(lines, pattern, known, memory, at)
     _note_cause(lines[last:], memory, at)
     peers.learn(lines, memory.setdefault("addresses", {}))
     shown = [line.text[:SHOWN_AT_MOST] for line in lines[-20 * SHOWN :] if line.final and line.text]
     memory["tail"] = [*memory.get("tail", ()), *shown][-SHOWN:]
+
+
+def _note_clocks(
+    lines: list[Line], pattern: str | None, known: trainlog.Vocabulary, memory: dict[str, Any], at: float
+) -> None:
+    """What rises in the lines, whatever their format; a death that work came after was none."""
+    clocks: LogState = memory["clocks"]
+    told = ((trainlog.latest(line, pattern, known), line.open) for line in lines if line.text)
+    worked = clocks.worked
+    clocks.advance(told, at, rested(memory), counts=not pattern)
+    if clocks.worked > worked:
+        for key in ("cause", "ended"):
+            memory.pop(key, None)
+
+
+def rested(memory: dict[str, Any]) -> float | None:
+    """Until when the run could not go on, or None where its pause tells nothing: nobody looked for a while,
+    or a quiet phase or a save that the Guard asked for lies in it."""
+    usual = "phase" not in memory and "asked" not in memory and not memory.get("gap")
+    return float(memory.get("excused", 0.0)) if usual else None
 
 
 def _of_training(report: Report | None, memory: dict[str, Any], at: float) -> Report | None:
@@ -237,4 +265,7 @@ def _note_cause(lines: list[Line], memory: dict[str, Any], at: float) -> None:
     cause = causes.root(found)
     if cause:
         lasts = found[: len(known)] == known
-        memory["cause"] = [cause.kind, cause.sentence, cause.peer, since if lasts else at]
+        began = since if lasts else at
+        memory["cause"] = [cause.kind, cause.sentence, cause.peer, cause.rank, began]
+        if at > began + SETTLING and any(line.rank == cause.rank for line in lines):
+            memory["survived"] = began

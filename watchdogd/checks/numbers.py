@@ -1,7 +1,7 @@
 """The numbers that a training tells, taken in one by one: progress, loss, pace, skipped iterations.
 
-All is kept as plain values in a check's memory: `report` (the last progress), `rhythm` and `limit` (the usual
-silence), `loss`, `level` and `curve` (the loss over the numbers), `pace`, `skips`.
+All is kept as plain values in a check's memory: `report` (the last progress), `loss`, `level` and `curve`
+(the loss over the numbers), `pace`, `skips`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.checks import level
-from watchdogd.checks.rhythm import learn
-from watchdogd.checks.rhythm import limit as learned_limit
 from watchdogd.readers import measures
 
 if TYPE_CHECKING:
@@ -22,21 +20,10 @@ SKIPS = 20
 _CURVE = 64
 
 
-def note_progress(report: Report, text: str, memory: dict[str, Any], at: float, *, first: bool) -> None:
-    """The number grew: learn the interval since it last did, unless a quiet phase lay between, or a save that
-    the Guard asked for, or a time for which nobody looked. While the job was suspended it could not grow.
-
-    `first`: of all that came in this round, so that its time tells an interval.
-    """
-    before = memory.get("report")
-    phase = memory.pop("phase", None)
-    for key in ("cause", "ended"):
+def note_progress(report: Report, text: str, memory: dict[str, Any], at: float) -> None:
+    """Take in that the number grew, in the line `text`."""
+    for key in ("phase", "cause", "ended"):
         memory.pop(key, None)
-    usual = phase is None and "asked" not in memory and not memory.get("gap")
-    since = max(before["at"], memory.get("excused", 0.0)) if before else at
-    if first and usual and at > since:
-        memory["rhythm"] = learn(memory.get("rhythm", {}), at - since, at)
-        memory["limit"] = learned_limit(memory["rhythm"], at)
     memory["known"] = True
     _note_resume(report, memory)
     taken = measures.seconds(text)

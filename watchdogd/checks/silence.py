@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from watchdogd.checks import peer, rhythm, stopped
+from watchdogd.checks import peer, stopped
 from watchdogd.checks.corefile import core_file
+from watchdogd.logs.state import MOST, UNKNOWN, LogState, Reason
 from watchdogd.plugin import Metric, Result, Status, warning
 from watchdogd.readers import trainlog
 from watchdogd.readers.causekinds import FATAL
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 LAG = 5.0
 """Seconds by which a heartbeat may be written after the log's line of the same step."""
-_START = "until a job's first progress line"
 _SAVES = "to save, as its Guard asked"
 _QUIET = "quiet phase"
 _PHASE = re.compile(rf"\(limit [^:()]+: (({_SAVES}|{_QUIET}).*)\)$")
@@ -39,7 +39,7 @@ class Limits:
     @property
     def first(self) -> float:
         """Seconds until the first progress line where the silence before it is not limited otherwise."""
-        return rhythm.UNKNOWN if self.grace is None else self.grace
+        return UNKNOWN if self.grace is None else self.grace
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,12 @@ class Look:
     now: float
 
     @property
+    def clocks(self) -> LogState:
+        """What the log's own numbers and pauses showed."""
+        state: LogState = self.memory["clocks"]
+        return state
+
+    @property
     def newest(self) -> tuple[str, float] | None:
         """What told last, a file or the Guard's heartbeat, and when; None where nothing ever did.
 
@@ -91,36 +97,54 @@ class Look:
 
 
 def judge(look: Look, limits: Limits) -> Result:
-    """Stale: nothing is told. Stuck: bytes, but the number does not grow."""
-    allowed = _allowance(limits, look.memory)
+    """Stale: nothing is told. Stuck: bytes, but nothing in them grows."""
+    allowed = _allowance(limits, look)
     newest = look.newest
     if newest is None:
         return _waiting(look, look.begin, allowed, _nothing(look))
     told, wrote = newest
     if look.now - wrote >= allowed.seconds:
         return _waiting(look, wrote, allowed, _silent(told))
-    report, slow = look.memory.get("report"), _slow(look.memory, allowed)
-    if report and slow:
-        allowed = slow
-        phase_began = (look.memory.get("phase") or [0, 0, 0.0])[2]
-        moved = max(report["at"], look.begin, phase_began, _goes_on(look.memory))
-        if look.now - moved >= allowed.seconds:
-            return _waiting(look, moved, allowed, f"stuck: {_grows(told)}, but {number(report)} does not")
-    elif not report:
-        late = _no_progress_yet(look, limits, allowed, told)
-        if late:
-            return late
-    return _fine(look, told, look.now - wrote, allowed)
+    return _standstill(look, limits, allowed, told) or _fine(look, told, look.now - wrote, allowed)
 
 
-def _slow(memory: Mapping[str, Any], allowed: Allowance) -> Allowance | None:
-    """What applies to a number that may grow seldom, as epochs do; None while it is not known how seldom."""
-    if not memory.get("report", {}).get("seldom") or memory.get("cause", [""])[0] in FATAL:
-        return allowed
-    limit = rhythm.coarse_limit(memory.get("rhythm", {}))
-    if limit is None or limit <= allowed.seconds:
-        return allowed if limit else None
-    return Allowance(limit, f"twice the longest {memory['report']['series']}")
+def _standstill(look: Look, limits: Limits, allowed: Allowance, told: str) -> Result | None:
+    """Lines come, but none of their numbers has grown for too long; None where that is not so."""
+    report, clocks = look.memory.get("report"), look.clocks
+    crashed = _crashed(look)
+    moved = max(clocks.worked if crashed else clocks.moved, report["at"] if report else 0.0)
+    if not moved or (
+        not clocks.moved and not (report and limits.stale_after != "auto" and not report["seldom"])
+    ):
+        return _no_progress_yet(look, limits, allowed, told)
+    phase_began = (look.memory.get("phase") or [0, 0, 0.0])[2]
+    since = max(moved, look.begin, phase_began, _goes_on(look.memory))
+    limit = allowed
+    if limits.stale_after == "auto" and not allowed.passing and not crashed:
+        stand = clocks.standstill(look.now)
+        if stand is None:
+            return None
+        since, limit = max(since, stand[0]), Allowance(stand[1].seconds, stand[1].reason)
+    if report and report["seldom"] and not crashed:
+        limit = _seldom(clocks, limit, look.now)
+    if look.now - since < limit.seconds:
+        return None
+    what = f"{number(report)} does not" if report else "none of its numbers does"
+    return _waiting(look, since, limit, f"stuck: {_grows(told)}, but {what}")
+
+
+def _seldom(clocks: LogState, limit: Allowance, now: float) -> Allowance:
+    """What applies to epochs alone: however short `stale_after` is, they take their time."""
+    stand = clocks.standstill(now)
+    if clocks.rises < 2 or stand is None:
+        return Allowance(max(limit.seconds, MOST), Reason.NEW)
+    return max(limit, Allowance(stand[1].seconds, stand[1].reason), key=lambda each: each.seconds)
+
+
+def _crashed(look: Look) -> bool:
+    """Whether a line that no training survives was the last that was heard of who wrote it."""
+    kind, *_, began = look.memory.get("cause") or ("", 0.0)
+    return kind in FATAL and look.memory.get("survived") != began
 
 
 def _nothing(look: Look) -> str:
@@ -147,44 +171,46 @@ def _goes_on(memory: Mapping[str, Any]) -> float:
 
 def _no_progress_yet(look: Look, limits: Limits, allowed: Allowance, told: str) -> Result | None:
     """Bytes come, and no number yet: has the start had its time?"""
-    begin = look.begin and max(look.begin, _goes_on(look.memory))
-    limit = Allowance(max(allowed.seconds, limits.first), _START, passing=True)
-    cause = look.memory.get("cause")
-    if cause and cause[0] in FATAL:
-        begin, limit = max(look.begin, cause[3]), allowed
+    if not look.clocks.templates:
+        return None  # a line that has not ended yet tells nothing of itself
+    begin = look.begin and max(look.begin, look.clocks.novel, _goes_on(look.memory))
+    limit = Allowance(max(allowed.seconds, limits.first), Reason.START, passing=True)
+    if _crashed(look):
+        begin, limit = max(look.begin, look.memory["cause"][-1]), allowed
+    elif (look.memory.get("report") or {}).get("seldom"):
+        limit = Allowance(MOST, Reason.NEW)
     if not begin or look.now - begin < limit.seconds:
         return None
-    if look.memory.get("known") or limit is allowed:
-        return _waiting(look, begin, limit, f"stuck: {_grows(told)}, but no progress line came")
-    return _unmatched(look, limits.progress) if limits.progress else None
+    if limits.progress and not look.memory.get("known"):
+        return _unmatched(look, limits.progress)
+    return _waiting(look, begin, limit, f"stuck: {_grows(told)}, but no progress line came")
 
 
-def _allowance(limits: Limits, memory: Mapping[str, Any]) -> Allowance:
-    """The limit that applies now."""
-    usual = _usual(limits, memory)
-    kind = memory.get("cause", [""])[0]
-    if kind in FATAL and usual.seconds > AFTER_CRASH:
-        return Allowance(AFTER_CRASH, f"after '{kind}' in the log", passing=True)
+def _allowance(limits: Limits, look: Look) -> Allowance:
+    """The limit that applies now to a time in which nothing is written."""
+    usual, memory = _usual(limits, look), look.memory
+    if _crashed(look) and usual.seconds > AFTER_CRASH:
+        return Allowance(AFTER_CRASH, f"after '{memory['cause'][0]}' in the log", passing=True)
     phase = memory.get("phase")
     if phase and phase[1] > usual.seconds:
         return Allowance(phase[1], f"{_QUIET} '{phase[0]}'", passing=True)
     asked = memory.get("asked")
-    if asked and limits.stale_after == "auto" and usual.seconds < rhythm.UNKNOWN:
-        return Allowance(rhythm.UNKNOWN, f"{_SAVES}: {asked[0]}", passing=True)
+    if asked and limits.stale_after == "auto" and usual.seconds < UNKNOWN:
+        return Allowance(UNKNOWN, f"{_SAVES}: {asked[0]}", passing=True)
     return usual
 
 
-def _usual(limits: Limits, memory: Mapping[str, Any]) -> Allowance:
+def _usual(limits: Limits, look: Look) -> Allowance:
     """The limit where nothing special is known."""
-    start = None if "report" in memory else limits.grace
+    starts = not look.clocks.moved and "report" not in look.memory
+    start = limits.grace if starts else None
     if limits.stale_after != "auto":
         usual = Allowance(limits.stale_after, "stale_after")
-    elif memory.get("limit"):
-        usual = Allowance(memory["limit"], "learned from the run's own rhythm")
-        start = None if "report" in memory else limits.first
     else:
-        usual = Allowance(rhythm.guess(memory.get("rhythm", {})), "until the run's rhythm is known")
-    return Allowance(start, _START, passing=True) if start and start > usual.seconds else usual
+        learned = look.clocks.silence(look.now)
+        usual = Allowance(learned.seconds, learned.reason)
+        start = limits.first if starts else None
+    return Allowance(start, Reason.START, passing=True) if start and start > usual.seconds else usual
 
 
 def _waiting(look: Look, since: float, allowed: Allowance, what: str) -> Result:
@@ -250,7 +276,7 @@ def cause(memory: Mapping[str, Any], state: Working) -> str:
     """`cause: ...` with the node to be left out, or the core file to be looked at, where they are known."""
     if "cause" not in memory:
         return ""
-    kind, sentence, address, _ = memory["cause"]
+    kind, sentence, address, *_ = memory["cause"]
     if address and memory.get("peer", [""])[0] == address and memory["peer"][1]:
         return f"cause: {sentence}, which is {memory['peer'][1]} (--exclude={memory['peer'][1]})"
     if kind == "segmentation fault" and "core file" not in sentence and state.job:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from watchdogd.checks.rhythm import UNKNOWN
+from watchdogd.logs.state import UNKNOWN
 from watchdogd.plugin import Result, critical, ok
 from watchdogd.readers.lines import SHOWN_AT_MOST
 from watchdogd.readers.trainlog import compiled

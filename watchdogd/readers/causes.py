@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 class Cause:
     """What a line tells: its kind (of KINDS), and a sentence with the rank or node where it names one.
 
-    `peer`: the address or name of the host at the other end of a connection that failed.
+    `peer`: the address or name of the host at the other end of a connection that failed. `rank`: what stood
+    before the line for who wrote it, empty where nothing did.
     """
 
     kind: str
     sentence: str
     peer: str = ""
+    rank: str = ""
 
 
 _OVERCOME = re.compile(r"(?<!not )(?<!be )\b(?:succeeded|recovered|reconnected)\b")
@@ -125,7 +127,7 @@ def _of_line(
             places = _places(kind, line, peer)
             if ("exitcode" in low or "by signal" in low) and not places:
                 places = [f"on {'node' if what == 'host' else what} {which}" for what, which in told.items()]
-            return Cause(kind.name, " ".join([kind.name, *places]), peer)
+            return Cause(kind.name, " ".join([kind.name, *places]), peer, line.rank)
     return None
 
 

@@ -1,0 +1,1 @@
+"""Forms of logs that whoever tunes the judgement may look at."""

@@ -1,0 +1,104 @@
+"""How long a run may be silent or stand still, by its own past."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from watchdogd.logs.state import BEAT, LogState, Reason
+
+MINUTE = 60.0
+
+
+def lived(minutes: int, line: Callable[[int], str] = lambda n: f"step {n} loss 2.{n % 9}") -> LogState:
+    """A run that wrote a line each minute."""
+    state = LogState()
+    for n in range(1, minutes + 1):
+        state.advance([(line(n), False)], n * MINUTE)
+    return state
+
+
+def test_a_young_run_has_more_patience_than_one_that_has_lived() -> None:
+    young, old = lived(30), lived(200)
+    assert young.silence(30 * MINUTE).seconds > old.silence(200 * MINUTE).seconds
+    assert old.silence(200 * MINUTE).reason is Reason.KNOWN
+
+
+def test_a_silence_is_judged_by_those_that_followed_such_a_line() -> None:
+    state, now = LogState(), 0.0
+    for cycle in range(6):
+        for n in range(20):
+            now += MINUTE
+            state.advance([(f"step {cycle * 20 + n} loss 2.5", False)], now)
+        state.advance([("writing the shards", False)], now + 1)
+        if cycle == 0:
+            assert state.silence(now).seconds == 1800.0, "the first of its kind"
+        now += 10 * MINUTE
+    assert 20 * MINUTE < state.silence(now).seconds <= 33 * MINUTE
+    state.advance([("step 120 loss 2.5", False)], now)
+    assert state.silence(now).seconds == 300.0, "steps are no saves"
+
+
+def test_a_monitor_beside_it_does_not_hide_that_the_run_stands_still() -> None:
+    state = LogState()
+    for n in range(1, 200):
+        lines = [(f"util 9{n % 10} %, sample {n}", False)]
+        if n < 150:
+            lines.append((f"epoch 1 batch {n * 3}/9000 loss 2.{n % 7}", False))
+        state.advance(lines, n * MINUTE)
+    stand = state.standstill(200 * MINUTE)
+    assert stand is not None
+    since, limit = stand
+    assert since == 149 * MINUTE
+    assert limit.seconds <= 10 * MINUTE
+
+
+def test_after_the_last_step_nothing_stands_still() -> None:
+    state = lived(40, lambda n: f"{n}/40 loss 1.{n}")
+    state.advance([("exporting", False)], 41 * MINUTE)
+    state.advance([("exporting", False)], 42 * MINUTE)
+    assert state.standstill(90 * MINUTE) is None
+    assert state.silence(90 * MINUTE).reason is Reason.DONE
+
+
+def test_what_counts_less_before_the_training_begins_teaches_no_rhythm() -> None:
+    state = LogState()
+    for n in range(1, 120):
+        state.advance([(f"file {n * n}", False)], n * MINUTE)
+    for n in range(1, 5):
+        state.advance([(f"epoch {n} loss 2.{n}", False)], (120 + 50 * n) * MINUTE)
+    stand = state.standstill(330 * MINUTE)
+    assert stand is not None
+    assert stand[1].seconds > 50 * MINUTE
+
+
+def test_another_job_begins_anew_with_what_is_known_of_pauses() -> None:
+    state = lived(200)
+    state.renew()
+    assert state.standstill(201 * MINUTE) is None or state.moved == 0.0
+    state.advance([("step 150 loss 2.5", False)], 210 * MINUTE)
+    state.advance([("step 151 loss 2.5", False)], 211 * MINUTE)
+    assert state.moved == 211 * MINUTE
+    assert state.silence(212 * MINUTE).reason is Reason.KNOWN
+
+
+def test_the_guards_step_is_progress() -> None:
+    state = LogState()
+    for n in range(1, 30):
+        state.count(BEAT, n, n * MINUTE)
+    assert state.moved == 29 * MINUTE
+    state.count(BEAT, 29, 40 * MINUTE)
+    assert (state.moved, state.wrote) == (29 * MINUTE, 40 * MINUTE)
+
+
+def test_the_state_is_plain_small_and_of_one_version() -> None:
+    state = LogState()
+    for n in range(500):
+        text = "".join(chr(97 + (n * k) % 26) for k in range(1, 60))
+        state.advance([(text, False), (f"step {n} loss 2.5", False)], n * MINUTE)
+    plain = json.loads(json.dumps(state.dump()))
+    assert len(json.dumps(plain)) < 20_000
+    again = LogState.load(plain)
+    assert (again.moved, again.silence(9e4)) == (state.moved, state.silence(9e4))
+    assert LogState.load([99, "another"]) == LogState()
+    assert LogState.load(None) == LogState()

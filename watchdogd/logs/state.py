@@ -1,0 +1,263 @@
+"""What a run's log has shown so far of its progress and its pauses, and since when it shows none.
+
+Progress is a clock that rises (see `template`). Which clocks count is found by what they are: where any
+says by its name, its total or the measures beside it that work is done, bare counts of something else do
+not hide that it stopped. A pause is known by the line before it: a silence after "saving" may be as long as
+those that followed such a line before. What was never seen before is met with more patience than what was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from watchdogd.logs import template
+from watchdogd.logs.template import Template
+
+VERSION = 1
+BEAT, OWN = -1, -2
+"""The templates of the Guard's heartbeats, and of what the user's own pattern finds."""
+KEPT = 64
+"""Templates that are remembered."""
+PAUSES = 6
+"""Longest pauses that are remembered of each kind, for `REMEMBERED` seconds."""
+REMEMBERED = 3 * 86400.0
+UNKNOWN = 1800.0
+"""Seconds of patience with what was never seen before."""
+YOUNG, USUAL, KNOWN = 900.0, 420.0, 300.0
+"""Least patience: with a young run, with one that has not paused yet, with one whose pauses are known."""
+GROWN_UP = 5400.0
+"""Seconds of progress after which a run's usual pauses have been seen."""
+MOST = 7200.0
+"""Patience grows beyond this only where the run itself has paused for longer."""
+MULTIPLE = 3.0
+NEWS = 420.0
+"""Patience after a line of a new kind, where such lines go on to come."""
+ONLY_REGULAR = 3600.0
+"""Patience with a run of which nothing rises but a bare count that goes as regularly as what only waits."""
+OFTEN = 10
+"""Lines of a template after which what follows them is known."""
+DONE = 7200.0
+"""Seconds of silence after the last step."""
+
+
+class Reason(StrEnum):
+    """Where a limit comes from."""
+
+    START = "until a job's first progress line"
+    KNOWN = "learned from the run's own rhythm"
+    NEW = "until the run's rhythm is known"
+    DONE = "after the last step"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Seconds of patience, and where the number comes from."""
+
+    seconds: float
+    reason: Reason
+
+
+_PLAIN = ("wrote", "said", "moved", "since", "novel", "rises", "weight")
+
+
+@dataclass(slots=True)
+class LogState:
+    """All that is remembered of one job's log.
+
+    `wrote`: when the last bytes came, `said`: the template of the last line; `moved`: when a clock that
+    counts last rose, `rises`: in how many looks one did; `novel`: when a line came whose template is new;
+    `pauses`: the longest times between two rises; `since`: when progress was first seen; `weight`: the least
+    that a clock must say to count (see `Template.weight`).
+    """
+
+    templates: dict[int, Template] = field(default_factory=dict)
+    wrote: float = 0.0
+    said: int = 0
+    moved: float = 0.0
+    since: float = 0.0
+    novel: float = 0.0
+    pauses: list[tuple[float, float]] = field(default_factory=list)
+    rises: int = 0
+    weight: float = 0.0
+
+    def dump(self) -> list[Any]:
+        """As plain values, for `load`."""
+        kept = [[key, *each.dump()] for key, each in self.templates.items()]
+        plain = [getattr(self, name) for name in _PLAIN]
+        return [VERSION, kept, self.pauses, plain]
+
+    @classmethod
+    def load(cls, values: list[Any] | None) -> LogState:
+        """What `dump` made; one of another version begins anew."""
+        if not values or values[0] != VERSION:
+            return cls()
+        _, kept, pauses, plain = values
+        templates = {key: Template.load(each) for key, *each in kept}
+        known = dict(zip(_PLAIN, plain, strict=True))
+        return cls(templates, pauses=[(at, gap) for at, gap in pauses], **known)
+
+    def advance(
+        self,
+        lines: Iterable[tuple[str, bool]],
+        at: float,
+        rested: float | None = 0.0,
+        *,
+        counts: bool = True,
+    ) -> None:
+        """Lines that came in one look, the last of them written at `at`, and whether each may go on.
+
+        `counts`: whether their numbers do, or only those that `count` is given. `rested`: until when the run
+        could not go on (it was suspended), which is no pause of its own; None: nobody watched for a while,
+        and what came meanwhile shows no pause.
+        """
+        first, key = True, 0
+        for text, unfinished in lines:
+            key, parts = template.split(text)
+            known = self.templates.get(key)
+            if known is None and unfinished and len(parts) == 1:
+                continue
+            if first:
+                self._note_silence(at, rested)
+                first = False
+            if known is None:
+                known = self.templates[key] = template.new(text, parts, at)
+                self.novel = self.novel if unfinished else at
+            known.take(template.values(parts) if counts else [], at)
+            self.said = key
+        self.wrote = max(self.wrote, at)
+        if not first:
+            self._note_progress(self._moved(), at, rested)
+            self._forget()
+
+    def count(self, key: int, number: float, at: float, rested: float | None = 0.0) -> None:
+        """A number that is known to be the training's: BEAT, the step of its Guard; OWN, what the user's own
+        pattern found."""
+        if key == BEAT and at > self.wrote:
+            self._note_silence(at, rested)
+            self.wrote, self.said = at, BEAT
+        known = self.templates.setdefault(key, Template("", [0], [], at))
+        known.take([number], at)
+        self._note_progress(at if known.count == 1 else known.rose, at, rested)
+        self.weight = 2.0
+
+    def renew(self) -> None:
+        """Another job: its numbers begin anew, and what is known of the run's pauses stays."""
+        for each in self.templates.values():
+            each.numbers, each.rose, each.changed = [], 0.0, 0.0
+        self.wrote = self.moved = self.novel = 0.0
+
+    def forget_pauses(self) -> None:
+        """What is known of the run's pauses was learned in another way than this job tells its progress."""
+        for each in self.templates.values():
+            each.after = []
+        self.pauses, self.rises, self.since = [], 0, 0.0
+
+    def set_back(self, now: float) -> None:
+        """The clock was set back: nothing has happened in its future."""
+        self.wrote, self.moved, self.novel = (min(each, now) for each in (self.wrote, self.moved, self.novel))
+
+    def _note_silence(self, at: float, rested: float | None) -> None:
+        before = self.templates.get(self.said)
+        if before and rested is not None and self.wrote:
+            before.after = longest(before.after, at, at - max(self.wrote, rested))
+
+    def _note_progress(self, moved: float, at: float, rested: float | None) -> None:
+        if moved <= self.moved:
+            return
+        if self.moved and rested is not None:
+            self.pauses = longest(self.pauses, at, moved - max(self.moved, rested))
+        self.rises += 1
+        self.since = self.since or moved
+        self.moved = moved
+
+    def _moved(self) -> float:
+        """When a clock that counts last rose. What says more than all that counted before begins the run's
+        progress anew: what was counted until then was of something else."""
+        clocks = [(each.weight, each) for each in self.templates.values()]
+        most = min(max((weight for weight, _ in clocks), default=0.0), 2.0)
+        if not most:
+            return max((e.changed for e in self.templates.values() if e.count >= OFTEN), default=0.0)
+        if most > self.weight:
+            self.weight, self.pauses, self.rises = most, [], 0
+            self.moved = min(each.begun for weight, each in clocks if weight >= most)
+        if most < 1:
+            return min(max(each.rose for weight, each in clocks if weight), self.begun + ONLY_REGULAR)
+        return max((each.rose for weight, each in clocks if weight >= min(most, self.weight)), default=0.0)
+
+    @property
+    def worked(self) -> float:
+        """When a clock last rose that is more than a bare count."""
+        return max((each.rose for each in self.templates.values() if each.weight >= 2), default=0.0)
+
+    @property
+    def begun(self) -> float:
+        """When the first line came."""
+        return min(each.begun for each in self.templates.values())
+
+    def _forget(self) -> None:
+        """Keep the templates that came often, and those that came last."""
+        if len(self.templates) <= KEPT:
+            return
+        ranked = sorted(
+            self.templates.items(),
+            key=lambda item: (item[1].weight > 0, bool(item[1].after), item[1].count > 2, item[1].last),
+        )
+        for key, _ in ranked[: len(self.templates) - KEPT]:
+            if key != self.said:
+                del self.templates[key]
+
+    @property
+    def full(self) -> bool:
+        """Whether the clock that rose last has reached its total, so that the training may be over."""
+        return any(each.full for each in self.templates.values() if each.rose >= self.moved > 0)
+
+    def floor(self, now: float) -> float:
+        """Least patience: less where the run has progressed for long, or its pauses are known."""
+        lived = now - self.since if self.since else 0.0
+        if lived > 4 * GROWN_UP or any(gap > 120.0 for _, gap in self.pauses):
+            return KNOWN
+        return USUAL if lived > GROWN_UP else YOUNG
+
+    def silence(self, now: float) -> Limit:
+        """How long nothing may be written, after what was written last."""
+        if self.full:
+            return Limit(DONE, Reason.DONE)
+        before = self.templates.get(self.said)
+        often = before is not None and before.count >= OFTEN
+        if before and len(before.after) > 1 and self.rises > OFTEN:
+            often = True
+        pauses = before.after if before and often else self._silences()
+        known = max((gap for at, gap in pauses if now - at < REMEMBERED), default=0.0)
+        least = self.floor(now) if often else UNKNOWN
+        seconds = max(least, min(MULTIPLE * known, MOST), 1.5 * known)
+        return Limit(seconds, Reason.KNOWN if often else Reason.NEW)
+
+    def _silences(self) -> list[tuple[float, float]]:
+        return [pause for each in self.templates.values() for pause in each.after]
+
+    def standstill(self, now: float) -> tuple[float, Limit] | None:
+        """Since when no clock rose though lines come, and how long that may be; None: it is not judged."""
+        if self.full or self.wrote <= self.novel:
+            return None
+        known = max((gap for at, gap in self.pauses if now - at < REMEMBERED), default=0.0)
+        if not self.moved:
+            return self.novel, Limit(UNKNOWN, Reason.START)
+        since = max(self.moved, self.novel)
+        least = self.floor(now) if self.rises > OFTEN else UNKNOWN
+        if self.novel > self.moved:
+            least = max(least, NEWS)
+        seconds = max(least, min(MULTIPLE * known, MOST), 1.5 * known)
+        reason = Reason.KNOWN if self.rises > OFTEN else Reason.NEW
+        return since, Limit(seconds, reason)
+
+
+def longest(pauses: list[tuple[float, float]], at: float, gap: float) -> list[tuple[float, float]]:
+    """With one pause more: the longest of those that are remembered still."""
+    if gap < 1.0:
+        return pauses
+    kept = [(when, each) for when, each in pauses if at - when < REMEMBERED]
+    kept.append((at, round(gap, 1)))
+    return sorted(kept, key=lambda each: -each[1])[:PAUSES]

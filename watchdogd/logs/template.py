@@ -1,0 +1,262 @@
+"""Lines that differ in their numbers alone, and which of these numbers are clocks of the run.
+
+A number is a *clock* where it rises, and comes again and again: a step, a batch within an epoch, a time that
+is simulated. What goes up and down is a *measure* (a loss, a temperature). What goes as the wall's clock does
+is neither: it goes on whatever the run does.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import astuple, dataclass, field
+from typing import Any
+from zlib import crc32
+
+from watchdogd.readers import measures, trainlog
+from watchdogd.readers.trainforms import WORK
+
+READ_AT_MOST = 400
+"""Characters of a line that are looked at: what tells progress stands near its beginning."""
+NUMBERS = 12
+"""Numbers of a line that are followed."""
+RISES = 3
+"""Times that a number must have risen to count as a clock."""
+_TIME = re.compile(
+    r"(?:(\d{4})-(\d\d)-(\d\d)[T_ ])?(?<![\d:])(\d{1,3}):(\d\d)(?::(\d\d))?(?:[.,]\d{1,9})?(?![\d:])Z?"
+)
+_NOISE = re.compile(
+    r"(?=[0-9a-f]{0,40}[a-f])(?=[a-f]{0,40}\d)(?<![0-9a-zA-Z.])(?:0x)?[0-9a-f]{8,40}(?![0-9a-zA-Z])"
+    r"|[=#>.\-*]{3,400}"
+)
+"""Identifiers and bars: they tell lines of one template apart without telling anything of the run."""
+_BARS = str.maketrans(dict.fromkeys("█▏▎▍▌▋▊▉━╸╺", " "))
+_NUMBER = re.compile(r"((?:(?<![\w.)\]])-)?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d{1,3})?)")
+_OF = re.compile(r"^\s?(?:/|of)\s?$")
+
+
+@dataclass(slots=True)
+class Number:
+    """One number of a template, over all its lines.
+
+    `first` and `high`: of the present cycle; `rises`: times that it passed `high`; `resets`: times that it
+    began anew; `dips`: times that it lay below and did not; `same`: it has never changed.
+    """
+
+    first: float
+    high: float
+    last: float
+    rises: int = 0
+    resets: int = 0
+    dips: int = 0
+    whole: bool = True
+    began: float = 0.0
+    rose: float = 0.0
+    paces: int = 0
+    mean: float = 0.0
+    spread: float = 0.0
+
+    def clock(self, least: int = RISES) -> bool:
+        """Whether it rose `least` times, falls back only to begin anew, and is no clock of the wall."""
+        if self.rises < least or self.resets * 3 > self.rises:
+            return False
+        return (self.dips == 0 or (self.whole and self.dips <= 2 * self.rises)) and not self.wall
+
+    @property
+    def wall(self) -> bool:
+        """Whether it goes as time does, in seconds or milliseconds."""
+        took = self.rose - self.began
+        pace = (self.high - self.first) / took if took > 300.0 else 0.0
+        return any(abs(pace * unit - 1.0) < 0.03 for unit in (1.0, 0.001))
+
+    @property
+    def regular(self) -> bool:
+        """Whether it counts one by one at a pace that never changes, as what only waits does."""
+        if self.paces < 8 or not self.whole or self.high - self.first > 1.5 * self.rises:
+            return False
+        return math.sqrt(self.spread / self.paces) < 0.05 * self.mean
+
+    @property
+    def constant(self) -> bool:
+        """Whether it has always been the same."""
+        return not (self.rises or self.resets or self.dips)
+
+    def take(self, value: float, at: float) -> bool:
+        """The next value, seen at `at`; True where it is higher than ever in this cycle."""
+        before, self.last = self.last, value
+        self.whole = self.whole and value == int(value)
+        if value > self.high:
+            if at > self.rose > 0.0:
+                self._note_pace((value - before) / (at - self.rose))
+            self.high = value
+            self.rises += 1
+            self.rose = at
+            return True
+        if value < self.high:
+            if value <= self.first + 0.1 * (self.high - self.first):
+                self.first = self.high = value
+                self.began = self.rose = at
+                self.resets += 1
+            else:
+                self.dips += 1
+        return False
+
+    def _note_pace(self, pace: float) -> None:
+        self.paces += 1
+        off = pace - self.mean
+        self.mean += off / self.paces
+        self.spread += off * (pace - self.mean)
+
+
+@dataclass(slots=True)
+class Template:
+    """What the lines of one template have told.
+
+    `count` lines, the first at `begun`, the last at `last`; `rose`: when a clock of theirs last rose,
+    `changed`: when a measure did; `names`: positions of numbers that a known format, or a loss beside them,
+    says to be the training's; `bounds`: positions of numbers that a total follows; `after`: the longest
+    silences (seconds) that followed such a line, with their times.
+    """
+
+    text: str
+    names: list[int]
+    bounds: list[int]
+    begun: float
+    count: int = 0
+    last: float = 0.0
+    rose: float = 0.0
+    changed: float = 0.0
+    numbers: list[Number] = field(default_factory=list)
+    after: list[tuple[float, float]] = field(default_factory=list)
+
+    def take(self, numbers: list[float], at: float) -> None:
+        """One line more, written at `at`."""
+        self.count += 1
+        self.last = at
+        if len(numbers) != len(self.numbers):
+            self.numbers = [Number(value, value, value, began=at, rose=at) for value in numbers]
+            return
+        for position, (known, value) in enumerate(zip(self.numbers, numbers, strict=True)):
+            if known.last != value and not known.whole:
+                self.changed = at
+            if known.take(value, at) and known.clock(1 if position in self.names else RISES):
+                self.rose = at
+
+    @property
+    def clocks(self) -> list[int]:
+        """Positions of the numbers that are clocks."""
+        return [
+            position
+            for position, number in enumerate(self.numbers)
+            if number.clock(1 if position in self.names else RISES)
+        ]
+
+    @property
+    def bounded(self) -> bool:
+        """Whether a clock of it counts up to a total: `3/1200`."""
+        return any(self._total(position) for position in self.bounds if position in self.clocks)
+
+    @property
+    def full(self) -> bool:
+        """Whether a clock of it has reached its total."""
+        totals = [(self.numbers[each], self._total(each)) for each in self.bounds if self._total(each)]
+        return any(number.rises >= RISES and number.last >= total for number, total in totals)
+
+    def _total(self, position: int) -> float:
+        if position + 1 >= len(self.numbers):
+            return 0.0
+        total = self.numbers[position + 1]
+        return total.last if total.constant and total.last > 1 else 0.0
+
+    @property
+    def measured(self) -> bool:
+        """Whether it tells a number that goes up and down, with decimals."""
+        return any(not each.whole and not each.clock() and not each.constant for each in self.numbers)
+
+    @property
+    def weight(self) -> float:
+        """How much a clock of it says: 3, the training's own by name; 2, with a total or beside measures;
+        1, a bare count; half of one less where it goes as regularly as what only waits; 0, it has none."""
+        clocks = self.clocks
+        if not clocks:
+            return 0
+        if any(each in self.names for each in clocks):
+            return 3
+        if self.bounded:
+            return 2
+        regular = all(self.numbers[each].regular for each in clocks)
+        return (2 if self.measured else 1) - 0.5 * regular
+
+    def dump(self) -> list[Any]:
+        """As plain values, for `load`."""
+        numbers = [list(astuple(number)) for number in self.numbers]
+        return [
+            self.text, self.names, self.bounds, self.begun, self.count, self.last, self.rose, self.changed,
+            numbers, self.after,
+        ]  # fmt: skip
+
+    @classmethod
+    def load(cls, values: list[Any]) -> Template:
+        """What `dump` made."""
+        *plain, numbers, after = values
+        text, names, bounds, begun, count, last, rose, changed = plain
+        return cls(
+            text,
+            names,
+            bounds,
+            begun,
+            count,
+            last,
+            rose,
+            changed,
+            [Number(*each) for each in numbers],
+            [(at, gap) for at, gap in after],
+        )
+
+
+def split(text: str) -> tuple[int, list[str]]:
+    """Which template a line has, and its text cut at its numbers: every second part is one."""
+    text = text[:READ_AT_MOST]
+    if not text.isascii():
+        text = text.translate(_BARS)
+    text = _NOISE.sub("~", " ".join(text.split()))
+    if ":" in text:
+        text = _TIME.sub(_seconds, text)
+    parts = _NUMBER.split(text, NUMBERS)
+    return crc32("#".join(parts[::2]).encode("utf-8", "surrogatepass")), parts
+
+
+def _seconds(time: re.Match[str]) -> str:
+    """A time of the day or a duration, with its date, as one number: whether it goes as the wall's clock does
+    shows in its pace."""
+    year, month, day, first, second, third = (int(each or 0) for each in time.groups())
+    seconds = (first * 60 + second) * 60 + third if time[6] else first * 60 + second
+    return f"@{((year * 12 + month) * 31 + day) * 86400 + seconds}"
+
+
+def values(parts: list[str]) -> list[float]:
+    """The numbers of a line that was cut."""
+    return [_value(part) for part in parts[1::2]]
+
+
+def _value(text: str) -> float:
+    value = float(text.replace(",", ""))
+    return value if math.isfinite(value) else 0.0
+
+
+def new(text: str, parts: list[str], at: float) -> Template:
+    """A template that was never seen before."""
+    names = _named(text, values(parts))
+    bounds = [position for position, between in enumerate(parts[2:-1:2]) if _OF.match(between)]
+    return Template("#".join(parts[::2])[:60], names, bounds, at)
+
+
+def _named(text: str, numbers: list[float]) -> list[int]:
+    """Positions of the numbers that are the training's own by what stands beside them."""
+    if measures.loss_spot(text) is not None:
+        return list(range(len(numbers)))
+    report = trainlog.progress(text)
+    if report is None or report.series == WORK:
+        return []
+    parts = trainlog.in_epoch(report.series, report.number) or (report.number,)
+    return [position for position, number in enumerate(numbers) if number in parts]
