@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import tomllib
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from tests.cluster import Cluster
 from tests.waiting import wait_until
+from watchdogd.home import Home
 
 pytestmark = [pytest.mark.slurm, pytest.mark.root]
 
@@ -182,3 +184,45 @@ def test_a_run_of_somebody_who_does_not_count_is_a_warning_with_the_line_to_add(
     config.write_text(config.read_text() + 'user = "alice"\n')
     done = team.say("bob", "check", "plain-1b/job_liveness")
     assert (done.returncode, f"job {job} runs" in done.stdout) == (0, True)
+
+
+@pytest.mark.parametrize("group", [(), ("--group", "alice")])
+def test_a_strangers_job_with_the_mark_of_home_is_no_link_of_it(
+    slurm: Cluster, group: tuple[str, ...]
+) -> None:
+    """The mark is public: squeue -o %k."""
+    team = Team(slurm)
+    assert team.say("alice", "init", *group).returncode == 0
+    mark = f"watchdogd:{Home(team.home).id}"
+    shutil.chown(team.home / ".id", "alice")
+    forged = [
+        slurm.sbatch("bob", "sleep 900", "--job-name=watchdogd", f"--comment={mark}{more}")
+        for more in ("", " cron.daily/clean.slurm")
+    ]
+    for each in forged:
+        slurm.wait_for_state(each, "RUNNING")
+    (team.home / "link.json").write_text(
+        json.dumps({"partition": "", "account": "", "time": "", "mode": "tick", "walltime": 900})
+    )
+    status = json.loads(team.say("alice", "status", "--json").stdout)
+    assert (status["alive"], status["link"]) == (False, None)
+    started = team.say("alice", "ensure", "--partition", "small", "--json")
+    assert json.loads(started.stdout)["started"], started.stderr
+    link = json.loads(started.stdout)["link"]["job_id"]
+    again = json.loads(team.say("alice", "start", "--json").stdout)
+    assert (again["started"], f"job {link}" in again["message"]) == (False, True)
+    stopped = team.say("root", "stop")
+    assert (stopped.returncode, stopped.stderr) == (0, "")
+    assert [slurm.state(each) for each in forged] == ["RUNNING", "RUNNING"]
+    assert slurm.state(link) not in ("RUNNING", "PENDING")
+
+
+def test_a_members_link_counts_in_a_home_of_the_group(slurm: Cluster) -> None:
+    team = Team(slurm)
+    team.folder.chmod(0o711)
+    team.say("alice", "init", "--group", "six")
+    started = json.loads(team.say("bob", "start", "--partition", "small", "--json").stdout)
+    link = started["link"]["job_id"]
+    again = json.loads(team.say("alice", "ensure", "--json").stdout)
+    assert (again["started"], f"job {link}" in again["message"]) == (False, True)
+    assert team.say("bob", "stop").returncode == 0

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import shutil
 from typing import TYPE_CHECKING
 
 from watchdogd import command
-from watchdogd.account import user
+from watchdogd.account import is_member, user
 from watchdogd.errors import SlurmSilentError, UnreadableError
 from watchdogd.readers import reasons, scontrol, squeue
 from watchdogd.slurm import link
@@ -53,23 +54,36 @@ def own(mark: str, users: Iterable[str] | None = None) -> tuple[Job, ...]:
 
 
 def everybodys(home: Home, *, dropins: bool = False) -> tuple[Job, ...]:
-    """The links of this home, whoever submitted them; none where there is no Slurm, or none set up and none
-    of it was ever submitted. SlurmSilentError.
+    """The links of this home, whoever of those who may submit them did; none where there is no Slurm, or none
+    set up and none of it was ever submitted. SlurmSilentError.
 
     `dropins`: and the jobs of its drop-ins. An empty answer is asked for twice, since a busy controller can
-    time out with one.
+    time out with one. The mark is no proof: everybody reads it in the queue, and can submit a job with it.
     """
     if not shutil.which("squeue"):
         return ()
     mark = link.mark_of(home)
     ask = own if dropins else queued
     try:
-        return ask(mark, ()) or ask(mark, ())
+        found = ask(mark, ()) or ask(mark, ())
+        return tuple(job for job in found if _is_homes(home, job.user))
     except SlurmSilentError as error:
         _, walltime = link.remembered(home)
         if walltime or not _NOT_SET_UP.search(str(error)):
             raise
         return ()
+
+
+def _is_homes(home: Home, name: str) -> bool:
+    """Whether this user's jobs can be this home's: its owner's, the caller's and root's can and, where a
+    group shares it, those of its members."""
+    try:
+        uid = pwd.getpwnam(name).pw_uid
+    except KeyError:
+        return name == str(os.geteuid())  # nobody here has a name
+    if uid in (0, os.geteuid(), home.path.stat().st_uid):
+        return True
+    return home.group is not None and is_member(uid, home.group)
 
 
 def going_on(home: Home) -> tuple[Job, ...]:
