@@ -14,10 +14,10 @@ def told(lines: Iterable[str], every: float = 60.0) -> Template:
     """The one template of these lines, one each `every` seconds."""
     found: dict[int, Template] = {}
     for number, line in enumerate(lines):
-        key, parts = template.split(line)
+        shape = template.shape_of(line)
         at = number * every + number * number % 13
-        known = found.setdefault(key, template.new(line, parts, at))
-        known.take(template.values(parts), number * every if "attempt" in line else at)
+        known = found.setdefault(shape.key, template.new(line, shape, at))
+        known.take(shape.values(line), number * every if "attempt" in line else at)
     (only,) = found.values()
     return only
 

@@ -115,17 +115,18 @@ class LogState:
         """
         first, key = True, 0
         for text, unfinished in lines:
-            key, parts = template.split(text)
+            shape = template.shape_of(text)
+            key = shape.key
             known = self.templates.get(key)
-            if known is None and unfinished and len(parts) == 1:
+            if known is None and unfinished and not shape.spans:
                 continue
             if first:
                 self._note_silence(at, rested)
                 first = False
             if known is None:
-                known = self.templates[key] = template.new(text, parts, at)
+                known = self.templates[key] = template.new(text, shape, at)
                 self.novel = self.novel if unfinished else at
-            known.take(template.values(parts) if counts else [], at)
+            known.take(shape.values(text) if counts else [], at)
             self.said = key
         self.wrote = max(self.wrote, at)
         if not first:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import astuple, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from watchdogd.readers import measures, trainlog
@@ -22,16 +22,21 @@ NUMBERS = 12
 """Numbers of a line that are followed."""
 RISES = 3
 """Times that a number must have risen to count as a clock."""
-_TIME = re.compile(
-    r"(?:(\d{4})-(\d\d)-(\d\d)[T_ ])?(?<![\d:])(\d{1,3}):(\d\d)(?::(\d\d))?(?:[.,]\d{1,9})?(?![\d:])Z?"
+_TOKEN = re.compile(
+    r"(?P<noise>(?=[0-9a-f]{0,40}[a-f])(?=[a-f]{0,40}\d)(?<![0-9a-zA-Z.])(?:0x)?[0-9a-f]{8,40}(?![0-9a-zA-Z])"
+    r"|[=#>.\-*]{3,400})"
+    r"|(?:(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)[T_ ])?(?<![\d:])(?P<first>\d{1,3}):(?P<second>\d\d)"
+    r"(?::(?P<third>\d\d))?(?:[.,]\d{1,9})?(?![\d:])Z?"
+    r"|(?P<number>(?:(?<![\w.)\]])-)?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d{1,3})?)"
 )
-_NOISE = re.compile(
-    r"(?=[0-9a-f]{0,40}[a-f])(?=[a-f]{0,40}\d)(?<![0-9a-zA-Z.])(?:0x)?[0-9a-f]{8,40}(?![0-9a-zA-Z])"
-    r"|[=#>.\-*]{3,400}"
-)
-"""Identifiers and bars: they tell lines of one template apart without telling anything of the run."""
+"""Identifiers and bars (`noise`), which tell lines of one template apart without telling anything of the run;
+times of the day, durations and dates; numbers."""
+_MOST = 1e300
+_PARTS = ("year", "month", "day", "first", "second", "third")
 _BARS = str.maketrans(dict.fromkeys("█▏▎▍▌▋▊▉━╸╺", " "))
-_NUMBER = re.compile(r"((?:(?<![\w.)\]])-)?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d{1,3})?)")
+_ONE_DIGIT = bytes.maketrans(b"123456789", b"000000000")
+_SHAPES = 4000
+"""Shapes of lines that are remembered: where numbers stand in lines that differ in their digits alone."""
 _OF = re.compile(r"^\s?(?:/|of)\s?$")
 
 
@@ -137,9 +142,12 @@ class Template:
             self.numbers = [Number(value, value, value, began=at, rose=at) for value in numbers]
             return
         for position, (known, value) in enumerate(zip(self.numbers, numbers, strict=True)):
+            if value == known.last:
+                continue
             if known.last != value and not known.whole:
                 self.changed = at
-            if known.take(value, at) and known.clock(1 if position in self.names else RISES):
+            rose = known.take(value, at)
+            if rose and self.rose != at and known.clock(1 if position in self.names else RISES):
                 self.rose = at
 
     @property
@@ -214,41 +222,77 @@ class Template:
         )
 
 
-def split(text: str) -> tuple[int, list[str]]:
-    """Which template a line has, and its text cut at its numbers: every second part is one."""
-    text = text[:READ_AT_MOST]
-    if not text.isascii():
-        text = text.translate(_BARS)
-    text = _NOISE.sub("~", " ".join(text.split()))
-    if ":" in text:
-        text = _TIME.sub(_seconds, text)
-    parts = _NUMBER.split(text, NUMBERS)
-    return crc32("#".join(parts[::2]).encode("utf-8", "surrogatepass")), parts
+class Shape(NamedTuple):
+    """Where the numbers stand in lines that differ in their digits alone.
+
+    `key`: the template of such lines; `text`: its words; `spans`: of each number, begin and end, six of them
+    for a time; `bounds`: positions of numbers that a total follows.
+    """
+
+    key: int
+    text: str
+    spans: tuple[tuple[int, ...], ...]
+    bounds: tuple[int, ...]
+
+    def values(self, text: str) -> list[float]:
+        """The numbers of a line of this shape; a time of the day or a duration is one, in seconds: whether it
+        goes as the wall's clock does shows in its pace."""
+        return [
+            _value(text[span[0] : span[1]]) if len(span) == 2 else _seconds(text, span) for span in self.spans
+        ]
 
 
-def _seconds(time: re.Match[str]) -> str:
-    """A time of the day or a duration, with its date, as one number: whether it goes as the wall's clock does
-    shows in its pace."""
-    year, month, day, first, second, third = (int(each or 0) for each in time.groups())
-    seconds = (first * 60 + second) * 60 + third if time[6] else first * 60 + second
-    return f"@{((year * 12 + month) * 31 + day) * 86400 + seconds}"
+_shapes: dict[bytes, Shape] = {}
 
 
-def values(parts: list[str]) -> list[float]:
-    """The numbers of a line that was cut."""
-    return [_value(part) for part in parts[1::2]]
+def shape_of(text: str) -> Shape:
+    """The shape of a line, of which no more than READ_AT_MOST characters are looked at."""
+    shown = text[:READ_AT_MOST].encode("utf-8", "surrogatepass").translate(_ONE_DIGIT)
+    known = _shapes.get(shown)
+    if known is None:
+        if len(_shapes) >= _SHAPES:
+            _shapes.clear()
+        known = _shapes[shown] = _shape(text[:READ_AT_MOST])
+    return known
+
+
+def _shape(text: str) -> Shape:
+    spans: list[tuple[int, ...]] = []
+    words, at, bounds = [""], 0, []
+    for token in _TOKEN.finditer(text.translate(_BARS)):
+        words[-1] += text[at : token.start()]
+        at = token.end()
+        if token["noise"] or len(spans) >= NUMBERS:
+            words[-1] += "~"
+            continue
+        if token["number"]:
+            spans.append(token.span())
+        else:
+            spans.append(tuple(edge for part in _PARTS for edge in token.span(part)))
+        words.append("")
+    words[-1] += text[at:]
+    for position, between in enumerate(words[1:-1]):
+        if _OF.match(between):
+            bounds.append(position)
+    said = " ".join("#".join(words).translate(_BARS).split())
+    return Shape(crc32(said.encode("utf-8", "surrogatepass")), said[:60], tuple(spans), tuple(bounds))
+
+
+def _seconds(text: str, span: tuple[int, ...]) -> float:
+    parts = [text[begin:end] for begin, end in zip(span[::2], span[1::2], strict=True)]
+    year, month, day, first, second, third = (int(part or 0) for part in parts)
+    seconds = (first * 60 + second) * 60 + third if parts[5] else first * 60 + second
+    return float(((year * 12 + month) * 31 + day) * 86400 + seconds)
 
 
 def _value(text: str) -> float:
-    value = float(text.replace(",", ""))
-    return value if math.isfinite(value) else 0.0
+    value = float(text.replace(",", "") if "," in text else text)
+    return value if -_MOST < value < _MOST else 0.0
 
 
-def new(text: str, parts: list[str], at: float) -> Template:
+def new(text: str, shape: Shape, at: float) -> Template:
     """A template that was never seen before."""
-    names = _named(text, values(parts))
-    bounds = [position for position, between in enumerate(parts[2:-1:2]) if _OF.match(between)]
-    return Template("#".join(parts[::2])[:60], names, bounds, at)
+    return Template(shape.text, _named(text, shape.values(text)), list(shape.bounds), at)
 
 
 def _named(text: str, numbers: list[float]) -> list[int]:
