@@ -15,59 +15,41 @@ The figures of all GPUs together, and those of each node (of the first 64, and o
 are recorded: their trends stand on the page.
 
 The signature of a **hung collective** is that GPUs say 100 % at a power near idle: they spin, waiting
-for others. The GPUs at 0 % are the ones that are waited for, and are named first. Neither that nor idle GPUs
-are told in a phase in which the run's log may be silent: while it loads or saves a checkpoint.
+for others. The GPUs at 0 % are the ones that are waited for, and are named first. Near idle is a share of a
+card's power cap, what the job's quiet GPUs draw, or far less than the GPU itself drew while it worked. It is
+no hang as long as the run's steps come within their own rhythm: ranks may wait for a rollout, or another job.
+Neither that nor idle GPUs are told in a phase in which the run's log may be silent: while it loads or saves a
+checkpoint.
+
+A GPU of which neither temperature, power nor clock can be read counts as broken where they are read of its
+neighbours of the same kind, or were read of it before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from watchdogd.checks import entry, spoken
 from watchdogd.checks.working import running
-from watchdogd.gpus import faults, together
+from watchdogd.gpus import faults, standstill, together
 from watchdogd.gpus.faults import Fault, Limits
-from watchdogd.gpus.figures import metrics_of, spreads
+from watchdogd.gpus.figures import metrics_of, spreads, words
 from watchdogd.gpus.look import Look, look
 from watchdogd.gpus.memory import Memory
+from watchdogd.gpus.mute import mute
+from watchdogd.gpus.standstill import Patience
 from watchdogd.gpus.together import Moment, Named
-from watchdogd.plugin import (
-    Duration,
-    Job,
-    Metric,
-    Percent,
-    Result,
-    Run,
-    Snapshot,
-    Status,
-    check,
-    unknown,
-    warning,
-)
+from watchdogd.plugin import Duration, Job, Metric, Percent, Result, Run, Snapshot, Status, check, unknown
+from watchdogd.readers.gpu.kernel import Event
 from watchdogd.readers.gpu.probe import Node
-from watchdogd.units import format_duration, iso
 
-HUNG = "collective"
-"""Subject of a job whose GPUs wait for one another."""
-IDLE = "idle"
-"""Subject of GPUs that do nothing."""
-_SHOWN = 8
 _RECORDED = 64
 """Nodes whose figures are recorded each: four numbers a node every two minutes, however large the job."""
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """Seconds: until a hang is CRITICAL, until idle GPUs are told, for which once bad GPUs are recalled."""
-
-    hang_after: float
-    idle_after: float
-    recalled_for: float
-
-
-@check(every="2m", timeout="60s", follows=("job_liveness",))
+@check(every="2m", timeout="60s", follows=("job_liveness",), after=("log_staleness",))
 def gpu_health(
     run: Run,
     snapshot: Snapshot,
@@ -130,7 +112,7 @@ def _judged(
         book.rest()
         yield bar
         if bar.status is Status.OK:
-            yield from spoken.ends(book.spoken, (), words="belongs to no job", quiet=True)
+            yield from standstill.over(spoken.ends(book.spoken, (), words="belongs to no job", quiet=True))
         return
     job = jobs[0]
     book.begin(job.raw_id, job.started_at or 0.0, now)
@@ -149,23 +131,33 @@ def judge(
     """All that is to be said of one look; the job as a whole first. Changes `book` alone."""
     silent = {node.name for node in seen.nodes if node.trouble} | set(book.silent)
     nodes = [node for node in seen.nodes if not node.trouble]
+    since = (job.started_at or now) - 60.0
     if not nodes:
         told = [f"{node.name}: {node.trouble}" for node in (*seen.nodes, *book.unheard(seen.nodes))]
         yield unknown(f"the GPUs of job {job.id} cannot be told of: {seen.trouble or '; '.join(told[:3])}")
+        broken = [
+            each for each in _of_nodes(seen.nodes, book, limits, since) if each.status is Status.CRITICAL
+        ]
+        spoken.ends(book.spoken, broken, hidden=set(book.spoken))
+        yield from broken
         return
     for node in nodes:
         book.seen(node)
     gpus = [Named(f"{node.name}/{gpu.label}", gpu) for node in nodes for gpu in node.readout.gpus]
-    moment = together.judge(gpus, frozenset(book.used), book.busy_w)
-    book.worked([each.name for each in (*moment.busy, *moment.waiting)], moment.busy_w)
+    muted = mute(gpus, frozenset(book.read))
+    book.read = sorted({*book.read, *(each.name for each in gpus if not each.gpu.mute)})
+    moment = together.judge(gpus, frozenset(book.used), book.power)
+    book.worked([each.name for each in (*moment.busy, *moment.waiting)], moment.drawn)
+    known = [*nodes, *book.unheard(seen.nodes)]
+    known += [node for node in seen.nodes if node.trouble and node not in known]
     results = [
-        *_of_nodes([*nodes, *book.unheard(seen.nodes)], seen, book, limits),
-        *(result for node in nodes for result in _of_gpus(node, book, limits, patience, job, now)),
-        *_standstill(moment, gpus, book, patience, run, now),
+        *_of_nodes(known, book, limits, since),
+        *(result for node in nodes for result in _of_gpus(node, book, limits, patience, muted, since, now)),
+        *standstill.results(moment, gpus, book, patience, run, now),
     ]
     yield _whole(gpus, moment, len(nodes), silent, limits)
     hidden = {subject for subject in book.spoken if subject.partition("/")[0] in silent}
-    results += spoken.ends(book.spoken, results, words="is well again", hidden=hidden)
+    results += standstill.over(spoken.ends(book.spoken, results, words="is well again", hidden=hidden))
     yield from _with_nodes(results, nodes, limits)
 
 
@@ -200,44 +192,45 @@ def _with_nodes(results: Sequence[Result], nodes: Sequence[Node], limits: Limits
 
 def _lines(gpus: Sequence[Named]) -> str:
     """A line a GPU, as evidence."""
-    return "\n".join(f"{each.name} {_figures(each)}" for each in gpus[:64])
-
-
-def _figures(each: Named) -> str:
-    gpu = each.gpu
-    cells = (
-        f"{gpu.utilisation:.0f} %" if gpu.utilisation is not None else "",
-        f"{gpu.power_w:.0f} W" if gpu.power_w is not None else "",
-        f"{gpu.temperature_c:.0f} °C" if gpu.temperature_c is not None else "",
-        f"memory {gpu.vram:.0f} %" if gpu.vram is not None else "",
-        gpu.uuid,
-        gpu.trouble,
-    )
-    return " ".join(cell for cell in cells if cell)
+    return "\n".join(f"{each.name} {words(each)}" for each in gpus[:64])
 
 
 # ------------------------------------------------------------------ nodes and GPUs
 
 
-def _of_nodes(nodes: Sequence[Node], seen: Look, book: Memory, limits: Limits) -> Iterator[Result]:
-    told = [*nodes, *(node for node in seen.nodes if node.trouble and node not in nodes)]
-    for node in told:
-        fault = faults.of_node(node, limits, tuple(book.labels.get(node.name, ())))
-        if fault:
+def _of_nodes(nodes: Sequence[Node], book: Memory, limits: Limits, since: float) -> Iterator[Result]:
+    """Each as a whole; of one that does not answer all that its drivers report."""
+    for node in nodes:
+        events = _news(node, since)
+        if node.trouble:
+            events = tuple(replace(each, bus="", text=f"{each.bus} {each.text}".strip()) for each in events)
+        whole = faults.of_node(node, limits, tuple(book.labels.get(node.name, ())))
+        found = [fault for fault in (whole, faults.of_driver(events)) if fault]
+        if found:
             details = "\n".join(event.text for event in node.events)
-            yield Result(fault.status, f"{node.name}: {fault.text}", subject=node.name, details=details)
+            yield _fault(node.name, found, details)
+
+
+def _news(node: Node, since: float) -> tuple[Event, ...]:
+    """What its drivers reported in this job."""
+    return tuple(event for event in node.events if event.since(since))
 
 
 def _of_gpus(
-    node: Node, book: Memory, limits: Limits, patience: Patience, job: Job, now: float
+    node: Node,
+    book: Memory,
+    limits: Limits,
+    patience: Patience,
+    muted: Mapping[str, str],
+    since: float,
+    now: float,
 ) -> Iterator[Result]:
-    since = (job.started_at or now) - 60.0
-    news = tuple(event for event in node.events if event.at is not None and event.at >= since)
+    news = tuple(event for event in _news(node, since) if event.bus)
     for gpu in node.readout.gpus:
         name = f"{node.name}/{gpu.label}"
         events = tuple(event for event in news if event.speaks_of(gpu.bus))
         key = book.key(node.name, gpu)
-        found = faults.of_gpu(gpu, limits, book.rises.get(key, 0), events)
+        found = faults.of_gpu(gpu, limits, book.rises.get(key, 0), events, muted.get(name, ""))
         lasting = [fault.text for fault in found if fault.lasting]
         if lasting:
             book.remember(key, name, lasting[0], now)
@@ -245,7 +238,7 @@ def _of_gpus(
         if recalled:
             found.append(Fault(Status.WARNING, f"{recalled}; keep the job off it: --exclude={node.name}"))
         if found:
-            yield _fault(name, found, Named(name, gpu))
+            yield _fault(name, found, words(Named(name, gpu)))
     heard = {gpu.bus for gpu in node.readout.gpus}
     for event in news:
         if event.fatal and not any(event.speaks_of(bus) for bus in heard):
@@ -254,70 +247,9 @@ def _of_gpus(
             yield Result(Status.CRITICAL, text, subject=subject)
 
 
-def _fault(name: str, found: Sequence[Fault], gpu: Named) -> Result:
-    texts = "; ".join(fault.text for fault in found)
-    return Result(found[0].status, f"{name}: {texts}", subject=name, details=_figures(gpu))
-
-
-# ------------------------------------------------------------------ hangs and idleness
-
-
-def _standstill(
-    moment: Moment, gpus: Sequence[Named], book: Memory, patience: Patience, run: Run, now: float
-) -> Iterator[Result]:
-    """A hang, or idle GPUs; neither where the run may stand still, as its log says: it loads or saves."""
-    if run.finished or run.phase:
-        book.rest()
-        return
-    yield from _hang(moment, book, patience, run, now)
-    yield from _idle(moment, gpus, book, patience, now)
-
-
-def _hang(moment: Moment, book: Memory, patience: Patience, run: Run, now: float) -> Iterator[Result]:
-    """The signature of a hung collective: WARNING at once, CRITICAL when it stays."""
-    if not moment.hung:
-        book.hung_since = None
-        return
-    book.hung_since = min(book.hung_since or now, now)  # the clock may have been set back
-    lasted = now - book.hung_since
-    line = (
-        f"hung in a collective? {_busy_at(moment.waiting)}, near idle, since {iso(book.hung_since)}"
-        f" ({format_duration(lasted)})"
-    )
-    suspects = ", ".join(each.shown for each in moment.quiet[:_SHOWN])
-    more = f" and {len(moment.quiet) - _SHOWN} more" if len(moment.quiet) > _SHOWN else ""
-    who = f"suspects, at 0 %: {suspects}{more}" if suspects else "none stands out: the network?"
-    status = Status.CRITICAL if lasted >= patience.hang_after else Status.WARNING
-    waiting = "\n".join(f"waits: {each.name} {_figures(each)}" for each in moment.waiting[:32])
-    blamed = "\n".join(f"suspect: {each.name} {_figures(each)}" for each in moment.quiet[:32])
-    details = f"{blamed}\n{waiting}\nwatchdogd stacks {run.name}".strip()
-    yield Result(status, f"{line}; {who}", subject=HUNG, details=details)
-
-
-def _busy_at(waiting: Sequence[Named]) -> str:
-    powers = sorted(round(each.gpu.power_w) for each in waiting if each.gpu.power_w is not None)
-    count = len(waiting)
-    draw = f"{powers[0]} W" if powers[0] == powers[-1] else f"{powers[0]} to {powers[-1]} W"
-    return f"{count} GPU{' shows' if count == 1 else 's show'} full utilisation at {draw}"
-
-
-def _idle(
-    moment: Moment, gpus: Sequence[Named], book: Memory, patience: Patience, now: float
-) -> Iterator[Result]:
-    """GPUs at 0 % in every look for a while; those of a hang are told there."""
-    if moment.hung:
-        return
-    since = book.idle([each.name for each in moment.quiet], now)
-    late = [name for name, begin in since.items() if now - begin >= patience.idle_after]
-    if not late:
-        return
-    telling = sum(each.gpu.utilisation is not None for each in gpus)
-    begin = max(since[name] for name in late)
-    count = "all" if len(late) == telling else f"{len(late)} of"
-    who = f"{count} {telling} GPUs {'does' if len(late) == 1 < telling else 'do'}"
-    names = "" if len(late) == telling else f": {', '.join(late[:_SHOWN])}{' ...' * (len(late) > _SHOWN)}"
-    yield warning(
-        f"{who} nothing for {format_duration(now - begin)} while the job runs{names}",
-        subject=IDLE,
-        details="\n".join(late),
+def _fault(name: str, found: Sequence[Fault], details: str) -> Result:
+    """Several in one, of the worst status."""
+    status = max((fault.status for fault in found), key=lambda each: each.severity)
+    return Result(
+        status, f"{name}: {'; '.join(fault.text for fault in found)}", subject=name, details=details
     )

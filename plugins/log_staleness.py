@@ -39,7 +39,7 @@ from watchdogd.checks.silence import Limits, Look
 from watchdogd.checks.wanted import Wanted
 from watchdogd.checks.working import Working, working
 from watchdogd.logs.state import LogState
-from watchdogd.plugin import Duration, Result, Run, Snapshot, Status, check, critical, ok, unknown
+from watchdogd.plugin import Duration, Progress, Result, Run, Snapshot, Status, check, critical, ok, unknown
 from watchdogd.readers import logtail
 from watchdogd.unanswered import unanswered
 from watchdogd.units import format_duration
@@ -191,7 +191,8 @@ def _not_judged(state: Working, memory: dict[str, Any]) -> Iterator[Result]:
         memory["ended"] = memory.pop("hung")
     cause = silence.cause(memory, state)
     details = "\n".join(filter(None, [cause, silence.evidence(memory)]))
-    yield ok(f"{silence.before(memory)}not judged: {state.excuse}", details=details)
+    said = ok(f"{silence.before(memory)}not judged: {state.excuse}", details=details)
+    yield replace(said, progress=Progress())
     yield from _quiet(state.excuse, memory)
 
 

@@ -40,6 +40,7 @@ __all__ = [
     "Metric",
     "Percent",
     "Plugin",
+    "Progress",
     "Rate",
     "Result",
     "Run",
@@ -86,6 +87,28 @@ class Metric:
 
 @swift
 @dataclass(frozen=True, slots=True)
+class Progress:
+    """Whether the run gets on, as a check found: what `status`, the page and other checks call it by.
+
+    `stalled`: it does not, though it should. `at` is when it last did, `within` the seconds in which its next
+    step is due by its own rhythm; None: not known. `pause` is why it may stand still just now (`quiet phase
+    'saving'`), or empty.
+    """
+
+    stalled: bool = False
+    at: float | None = None
+    within: float | None = None
+    pause: str = ""
+
+    def recent(self, now: float) -> bool:
+        """Whether its last step is no longer ago than its rhythm has it."""
+        if self.stalled or self.at is None or self.within is None:
+            return False
+        return now - self.at < self.within
+
+
+@swift
+@dataclass(frozen=True, slots=True)
 class Result:
     """What one execution says of one subject.
 
@@ -94,6 +117,7 @@ class Result:
     `quiet`: an incident that this result ends is closed without a message.
     `unanswered`: what was to be looked at does not answer, or is away: of what lies there nothing is known.
     Where the whole file system is silent, that is told once, and this is noted in it.
+    `progress`: whether the run gets on, where this check can say so; None: it says nothing of that.
     """
 
     status: Status
@@ -104,6 +128,7 @@ class Result:
     notice: bool = False
     quiet: bool = False
     unanswered: bool = False
+    progress: Progress | None = None
 
 
 def _result(
@@ -147,7 +172,7 @@ class Run:
 
     `finished` is who marked it finished and when (one line), or empty. `users` are those whose jobs count.
     `inbox` is home's folder for what colleagues and jobs hand in, probe samples among it; empty: no home.
-    `phase` is why it may be silent just now, as `log_staleness` said last (`quiet phase 'saving'`), or empty.
+    `progress` is what its checks said last of whether it gets on; None: nobody could say.
     """
 
     name: str
@@ -160,7 +185,12 @@ class Run:
     finished: str = ""
     users: frozenset[str] = field(default_factory=frozenset)
     inbox: str = ""
-    phase: str = ""
+    progress: Progress | None = None
+
+    @property
+    def phase(self) -> str:
+        """Why it may stand still just now (`quiet phase 'saving'`), or empty."""
+        return self.progress.pause if self.progress else ""
 
 
 @swift
@@ -202,6 +232,7 @@ class Plugin:
     every: float | None = None
     timeout: float | None = None
     follows: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
     remembers: float = 0.0
     rejudge: Rejudge | None = None
 
@@ -228,6 +259,7 @@ def check(
     every: str | float | None = None,
     timeout: str | float | None = None,
     follows: tuple[str, ...] = (),
+    after: tuple[str, ...] = (),
     remembers: str | float = 0,
     rejudge: Rejudge | None = None,
 ) -> Callable[[Callable[..., Any]], Plugin]: ...
@@ -238,6 +270,7 @@ def check(
     every: str | float | None = None,
     timeout: str | float | None = None,
     follows: tuple[str, ...] = (),
+    after: tuple[str, ...] = (),
     remembers: str | float = 0,
     rejudge: Rejudge | None = None,
 ) -> Plugin | Callable[[Callable[..., Any]], Plugin]:
@@ -247,6 +280,8 @@ def check(
     timeout    deadline of one execution; left out: `[daemon] timeout`
     follows    plugins whose incident about the same run explains this one's: it is then noted inside
                theirs, not sent beside it
+    after      plugins whose answer about the same run in the same round is waited for: `run.progress` is
+               then as fresh as theirs
     remembers  how far back `history` reaches
     rejudge    what `backtest` asks: pure, from recorded numbers and present parameters to a Result
     """
@@ -263,6 +298,7 @@ def check(
             every=None if every is None else parse_duration(every),
             timeout=None if timeout is None else parse_duration(timeout),
             follows=follows,
+            after=after,
             remembers=parse_duration(remembers),
             rejudge=rejudge,
         )

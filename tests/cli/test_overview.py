@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from rich.text import Text
 
 from watchdogd.cli.output import terminal
 from watchdogd.cli.overview import overview
-from watchdogd.cli.tables import bar
+from watchdogd.cli.tables import bar, results_of, run_table
 from watchdogd.units import iso
 
 NOW = 1_796_000_000.0
@@ -28,9 +29,21 @@ def seen(
         "status": status,
         "summary": summary or f"{check} says so",
         "metrics": {name: {"value": value, "unit": units.get(name, "")} for name, value in metrics.items()},
+        "progress": None,
         "target": check.partition("/")[0],
         "at": iso(NOW - 20),
     }
+
+
+def stalled(seen: dict[str, Any], *, said: float = 20.0) -> dict[str, Any]:
+    """The same, with the word that the run does not get on, said so many seconds ago."""
+    progress = {"stalled": True, "at": None, "within": None, "pause": ""}
+    return {**seen, "progress": progress, "at": iso(NOW - said)}
+
+
+def stepped(seen: dict[str, Any], ago: float) -> dict[str, Any]:
+    """The same, with a step so many seconds ago."""
+    return {**seen, "progress": {"stalled": False, "at": iso(NOW - ago), "within": 60.0, "pause": ""}}
 
 
 def picture(*checks: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -92,7 +105,7 @@ def test_open_incidents_stand_before_the_runs_and_are_told_once() -> None:
         "acknowledged_by": "otto",
         "summary": "no output for 40m\x1b[31m\nnow",
     }
-    hung = seen("moe/log_staleness", "CRITICAL", age=2400)
+    hung = stalled(seen("moe/log_staleness", "CRITICAL", age=2400))
     lines = shown(picture(seen("moe/job_liveness", running=1), hung, incidents=[incident]))
     first = next(index for index, line in enumerate(lines) if "CRITICAL acknowledged for 35m" in line)
     run = next(index for index, line in enumerate(lines) if line.startswith("moe"))
@@ -106,7 +119,16 @@ def test_open_incidents_stand_before_the_runs_and_are_told_once() -> None:
     ("alive", "log", "state"),
     [
         (seen("x/job_liveness", running=1), seen("x/log_staleness"), "running"),
-        (seen("x/job_liveness", running=1), seen("x/log_staleness", "CRITICAL"), "hung"),
+        (seen("x/job_liveness", running=1), stalled(seen("x/log_staleness", "CRITICAL")), "hung"),
+        (seen("x/job_liveness", running=1), stalled(seen("x/gpu_health", "CRITICAL", "collective")), "hung"),
+        (seen("x/job_liveness", running=1), stalled(seen("x/own", "CRITICAL")), "hung"),
+        (seen("x/job_liveness", running=1), seen("x/gpu_health", "CRITICAL", "n1/gpu0"), "running"),
+        (seen("x/job_liveness", running=1), seen("x/log_staleness", "CRITICAL", "loss"), "running"),
+        (
+            seen("x/job_liveness", running=0, waiting=1),
+            stalled(seen("x/log_staleness", "CRITICAL")),
+            "waiting",
+        ),
         (seen("x/job_liveness", running=0, waiting=3), None, "waiting"),
         (seen("x/job_liveness", running=1, ending=1, waiting=3), None, "ending"),
         (seen("x/job_liveness", running=2, ending=1), None, "running"),
@@ -122,6 +144,38 @@ def test_open_incidents_stand_before_the_runs_and_are_told_once() -> None:
 def test_the_state_of_a_run(alive: dict[str, Any], log: dict[str, Any] | None, state: str) -> None:
     lines = shown(picture(alive, *([log] if log else [])))
     assert next(line for line in lines if line.startswith("x ")).split()[1] == state
+
+
+@pytest.mark.parametrize(("said", "stepped_ago", "state"), [(90, 20, "running"), (20, 90, "hung")])
+def test_a_step_after_a_hang_was_reported_ends_it(said: float, stepped_ago: float, state: str) -> None:
+    hung = stalled(seen("x/gpu_health", "CRITICAL", "collective"), said=said)
+    log = stepped(seen("x/log_staleness"), stepped_ago)
+    lines = shown(picture(seen("x/job_liveness", running=1), log, hung))
+    assert next(line for line in lines if line.startswith("x ")).split()[1] == state
+
+
+@pytest.mark.parametrize(("status", "green"), [("OK", True), ("UNKNOWN", False), ("WARNING", False)])
+def test_a_run_whose_log_is_doubted_is_not_green(status: str, *, green: bool) -> None:
+    found = results_of("run", [seen("x/job_liveness", running=1), seen("x/log_staleness", status)], NOW)
+    [cell] = run_table(found).columns[1].cells
+    assert isinstance(cell, Text)
+    assert (str(cell), cell.style == "green") == ("running", green)
+
+
+def test_figures_older_than_two_rounds_carry_their_age() -> None:
+    gpus = seen("moe/gpu_health", gpus=2, utilisation=99, power=650)
+    memory = seen("moe/memory_leak", subject="n1", left=90e9)
+    disk = seen("scratch/disk_quota", subject="bytes", free=250e12, total=1000e12)
+    for ago, every, age in (
+        (110, 60.0, ""),
+        (130, 60.0, " (2m ago)"),
+        (130, 300.0, ""),
+        (700, 300.0, " (11m ago)"),
+    ):
+        old = [{**each, "at": iso(NOW - ago)} for each in (FULL[1], gpus, memory, disk)]
+        text = "\n".join(shown(picture(FULL[0], *old, round_every=every), 120))
+        for figures in ("4500/90000 5 %", "2: 99 % 650 W", "90 GB", "250 TB"):
+            assert (f"{figures}{age}" in text, f"{figures} (" in text) == (True, bool(age)), text
 
 
 def test_long_names_and_many_digits_stay_within_the_terminal() -> None:

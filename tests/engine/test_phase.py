@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import getpass
+import json
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
 from tests.lab.dog import Dog
 from tests.waiting import wait_until
+from watchdogd.home import Home
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,3 +79,40 @@ def test_checks_are_told_of_the_phase_and_the_end_of_a_run(tmp_path: Path) -> No
         wait_for("onyx/log_staleness", "not judged: finished: marked by ")
         assert training.stdin
         training.stdin.close()
+
+
+AFTER = """
+from watchdogd.plugin import Run, check, ok
+
+@check(after=("log_staleness",), every="1s")
+def told(run: Run):
+    step = run.progress and run.progress.at
+    return ok(f"stepped: {step is not None}", recent=bool(run.progress and run.progress.recent(step or 0.0)))
+"""
+
+
+def test_a_check_that_comes_after_another_is_told_what_that_said_in_the_same_round(tmp_path: Path) -> None:
+    """In a tick, too, which is a process of its own; and what was said in the last one, where it is alone."""
+    home = Home(tmp_path / "home")
+    home.make()
+    home.write(home.config, CONFIG.format(folder=tmp_path))
+    (home.plugins / "told.py").write_text(AFTER)
+    (tmp_path / "onyx.log").write_text("iteration 7/90\n")
+
+    def tick() -> dict[str, tuple[str, float]]:
+        subprocess.run(
+            [sys.executable, "-m", "watchdogd", "--home", home.path, "tick"], check=True, timeout=120
+        )
+        picture = json.loads(home.status.read_text())
+        return {
+            each["check"]: (each["summary"], each["metrics"].get("recent", {}).get("value"))
+            for each in picture["checks"]
+        }
+
+    with subprocess.Popen(["sleep", "300"]) as training:
+        (tmp_path / "pid").write_text(f"{training.pid}\n")
+        assert tick()["told"] == ("stepped: True", 1.0)
+        seldom = '[runs.onyx.checks.log_staleness]\nevery = "1h"\n[checks'
+        home.write(home.config, CONFIG.format(folder=tmp_path).replace("[checks", seldom))
+        assert tick()["told"] == ("stepped: True", 1.0)
+        training.kill()

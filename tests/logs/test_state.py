@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from watchdogd.logs.state import BEAT, LogState, Reason
+from watchdogd.logs.state import BEAT, UNKNOWN, LogState, Reason
 
 MINUTE = 60.0
 
@@ -102,3 +102,16 @@ def test_the_state_is_plain_small_and_of_one_version() -> None:
     assert (again.moved, again.silence(9e4)) == (state.moved, state.silence(9e4))
     assert LogState.load([99, "another"]) == LogState()
     assert LogState.load(None) == LogState()
+
+
+def test_the_next_step_is_late_long_before_that_means_a_hang() -> None:
+    assert lived(1).due(MINUTE) == UNKNOWN
+    assert lived(3).due(3 * MINUTE) == 3 * MINUTE
+    assert lived(30).due(30 * MINUTE) == 1.5 * MINUTE
+    state = lived(30)
+    state.advance([("step 31 loss 2.5", False)], 45 * MINUTE)
+    assert state.due(46 * MINUTE) == 22.5 * MINUTE, "an evaluation"
+    quick = LogState()
+    for n in range(90):
+        quick.advance([(f"step {n} loss 2.5", False)], float(n))
+    assert quick.due(90.0) == MINUTE

@@ -9,7 +9,7 @@ from watchdogd.history.store import Store
 from watchdogd.home import Home
 from watchdogd.incident import Book, Incident, Observation, Standing
 from watchdogd.notify.notification import Message, Notification
-from watchdogd.plugin import Metric, Result, Status
+from watchdogd.plugin import Metric, Progress, Result, Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +45,8 @@ def _rounds(begin: float, now: float, nodes: int) -> Iterator[Record]:
         at = begin + number * EVERY
         if 0.2 < number / count < 0.25:
             continue
-        yield Record(at, tuple(_seen(at, number, number / count, nodes)))
+        hangs = at >= hang.opened_at
+        yield Record(at, tuple(_seen(at, number, number / count, nodes, hangs=hangs)))
     standing = Standing("llama-7b/log_staleness", "", hang.status, hang.summary, now, now, 3, incident=hang)
     yield Record(
         now - 60,
@@ -102,7 +103,7 @@ def _told(now: float, channel: str, state: str, failure: str = "") -> Notificati
     return Notification(f"{now}@{channel}", channel, message, now - 60, state=state, failure=failure)
 
 
-def _seen(at: float, number: int, share: float, nodes: int) -> Iterator[Observation]:
+def _seen(at: float, number: int, share: float, nodes: int, *, hangs: bool) -> Iterator[Observation]:
     waits = share < 0.1
     for run in RUNS:
         jobs = Result(
@@ -116,7 +117,8 @@ def _seen(at: float, number: int, share: float, nodes: int) -> Iterator[Observat
     )
     yield Observation("watchdogd", "", "bloom-watch", chain, at)
     lines = {"iteration_time": Metric(3 + number % 5 / 10, "s"), "loss": Metric(2 + 1 / (1 + number))}
-    yield Observation("llama-7b/log_staleness", "llama-7b", "llama-7b", Result(Status.OK, "well", lines), at)
+    log = Result(Status.OK, "well", lines, progress=Progress(stalled=hangs))
+    yield Observation("llama-7b/log_staleness", "llama-7b", "llama-7b", log, at)
     used = 40e12 + share * 50e12
     disk = {"used": Metric(used, "B"), "total": Metric(100e12, "B"), "full_in": Metric(18 * HOUR, "s")}
     yield Observation(
@@ -143,9 +145,19 @@ def status_of(now_iso: str) -> dict[str, Any]:
 
     def result(check: str, run: str, subject: str | None, status: str, summary: str) -> dict[str, Any]:
         words = {"check": f"{run}/{check}", "run": run, "subject": subject, "status": status, "target": run}
-        return {**words, "summary": summary, "metrics": {}, "details": "", "at": now_iso}
+        metrics = {"running": {"value": 1.0, "unit": ""}} if check == "job_liveness" else {}
+        return {
+            **words,
+            "summary": summary,
+            "metrics": metrics,
+            "details": "",
+            "progress": None,
+            "at": now_iso,
+        }
 
     checks = [result("job_liveness", run, None, "OK", "job 17 runs on node[1-4]") for run in RUNS]
+    stalled = {"stalled": True, "at": None, "within": None, "pause": ""}
+    checks.append({**result("log_staleness", RUNS[0], None, "CRITICAL", "silent"), "progress": stalled})
     checks += [result("memory_leak", RUNS[0], f"node{node}", "OK", "400 GB left") for node in range(1, 5)]
     checks.append(result("gpu_health", RUNS[0], "node3/gpu2", "CRITICAL", "node3/gpu2: is lost"))
     return {

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import itertools
+from contextlib import closing
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from watchdogd.history.record import Record
+from watchdogd.history.store import Store
+from watchdogd.home import Home
+from watchdogd.incident import Book, Incident, Observation, Standing
+from watchdogd.page.picture import gather
 from watchdogd.page.timeline import HOLDS, STATES, Link, Span, links, timeline, totals
+from watchdogd.plugin import Metric, Progress, Result, Status
 
 MINUTE = 60.0
 
@@ -18,7 +27,8 @@ def points(*numbers: float, begin: float = 0.0) -> tuple[tuple[float, float], ..
 
 
 def test_jobs_that_run_wait_and_are_not_there() -> None:
-    spans = timeline(points(0, 0, 1, 1, 0), points(2, 2, 2, 2, 0), since=0.0, now=5 * MINUTE)
+    jobs = {"running": points(0, 0, 1, 1, 0), "waiting": points(2, 2, 2, 2, 0)}
+    spans = timeline(jobs, since=0.0, now=5 * MINUTE)
     assert spans == (
         Span(0, 2 * MINUTE, "waiting"),
         Span(2 * MINUTE, 4 * MINUTE, "running"),
@@ -27,36 +37,79 @@ def test_jobs_that_run_wait_and_are_not_there() -> None:
     assert totals(spans) == {"running": 120, "waiting": 120, "absent": 60}
 
 
+STALL = ((0.0, 0.0), (60.0, 1.0), (120.0, 0.0))
+"""Without progress from 60 to 120 s."""
+
+
 @pytest.mark.parametrize(
-    ("incidents", "state"),
+    ("jobs", "more", "state"),
     [
-        ({"hung": [(60.0, 120.0)]}, "hung"),
-        ({"gone": [(60.0, 120.0)]}, "gone"),
-        ({"gaps": [(60.0, 120.0)]}, "unwatched"),
-        ({"gone": [(60.0, 120.0)], "gaps": [(60.0, 120.0)]}, "unwatched"),
-        ({"hung": [(60.0, 120.0)], "gone": [(60.0, 120.0)]}, "gone"),
+        ({"running": 1}, {"stalled": [STALL]}, "hung"),
+        ({"running": 2, "suspended": 2}, {"stalled": [STALL]}, "suspended"),
+        ({"running": 2, "suspended": 1}, {"stalled": [STALL]}, "hung"),
+        ({"running": 1, "starting": 1}, {}, "starting"),
+        ({"running": 1, "ending": 1}, {}, "ending"),
+        ({"waiting": 1}, {"stalled": [STALL]}, "waiting"),
+        ({}, {"gone": [(60.0, 120.0)]}, "gone"),
+        ({}, {}, "absent"),
+        ({"running": 1}, {"gone": [(60.0, 120.0)]}, "running"),
+        ({"waiting": 3}, {"gone": [(60.0, 120.0)]}, "waiting"),
+        ({"running": 1}, {"gaps": [(60.0, 120.0)]}, "unwatched"),
+        ({}, {"gone": [(60.0, 120.0)], "gaps": [(60.0, 120.0)]}, "unwatched"),
+        ({"running": 1}, {"stalled": [((0.0, 0.0),), STALL]}, "hung"),
+        ({"running": 1}, {"stalled": [((60.0, 0.3), (120.0, 0.0))]}, "running"),
     ],
 )
-def test_incidents_and_gaps_cover_what_the_queue_said(
-    incidents: dict[str, list[tuple[float, float]]], state: str
-) -> None:
-    spans = timeline(points(1, 1, 1), points(0, 0, 0), since=0.0, now=180.0, **incidents)
-    assert spans == (Span(0, 60, "running"), Span(60, 120, state), Span(120, 180, "running"))
+def test_what_covers_what(jobs: dict[str, int], more: dict[str, Any], state: str) -> None:
+    counts = {"running": 0, **jobs}
+    series = {kind: points(1, count, 1) for kind, count in counts.items() if kind == "running"}
+    series |= {kind: ((60.0, float(count)),) for kind, count in counts.items() if kind != "running"}
+    spans = timeline(series, since=0.0, now=180.0, **more)
+    assert next(span.state for span in spans if span.begin <= 60.0 < span.end) == state
+    assert spans[0].state == spans[-1].state == "running"
 
 
-def test_a_run_that_only_waits_is_not_hung() -> None:
-    spans = timeline(points(0, 0), points(1, 1), hung=[(0.0, 120.0)], since=0.0, now=120.0)
-    assert spans == (Span(0, 120, "waiting"),)
+def test_only_what_speaks_of_its_progress_makes_a_run_hang(tmp_path: Path) -> None:
+    """A GPU's memory is full, an incident of its own; then a check of the user's own sees no progress."""
+    home = Home(tmp_path / "home")
+    home.make()
+    begin, run = 1_796_000_000.0, "run-17"
+
+    def seen(check: str, result: Result, at: float) -> Observation:
+        return Observation(f"{run}/{check}", run, run, result, at)
+
+    full = Result(Status.CRITICAL, "memory 98 % full", subject="n1/gpu0")
+    incident = Incident(1, f"{run}/gpu_health", run, run, "n1/gpu0", Status.CRITICAL, begin, "98 % full")
+    standing = Standing(
+        incident.check, "n1/gpu0", Status.CRITICAL, "98 % full", begin, begin, 3, incident=incident
+    )
+    with closing(Store.open("sqlite:///history.db", home)) as store:
+        for minute in range(4):
+            at = begin + minute * MINUTE
+            jobs = Result(Status.OK, "runs", {"running": Metric(1.0)})
+            steps = Result(Status.OK, "steps", progress=Progress(at=at, within=60.0))
+            own = Result(Status.CRITICAL, "no file came", progress=Progress(stalled=minute == 2))
+            results = (("job_liveness", jobs), ("log_staleness", steps), ("gpu_health", full), ("files", own))
+            observations = tuple(seen(check, result, at) for check, result in results)
+            store.record(Record(at, observations, Book({(incident.check, "n1/gpu0"): standing})))
+        picture = gather(home, store, {"checks": []}, "w", since=begin, now=begin + 4 * MINUTE)
+    [row] = picture.runs
+    assert [(span.begin - begin, span.state) for span in row.spans] == [
+        (0.0, "running"),
+        (120.0, "hung"),
+        (180.0, "running"),
+    ]
+    assert not [chart for chart in picture.charts if "stalled" in chart.title]
 
 
 def test_nothing_is_known_before_the_first_reading_nor_long_after_the_last() -> None:
-    spans = timeline(((600.0, 1.0),), ((600.0, 0.0),), since=0.0, now=600 + 2 * HOLDS)
+    spans = timeline({"running": ((600.0, 1.0),), "waiting": ((600.0, 0.0),)}, since=0.0, now=600 + 2 * HOLDS)
     assert [span.state for span in spans] == ["unwatched", "running", "unwatched"]
     assert spans[1] == Span(600, 600 + HOLDS, "running")
 
 
 def test_readings_far_apart_leave_a_hole() -> None:
-    spans = timeline(((0.0, 1.0), (5 * HOLDS, 1.0)), (), since=0.0, now=5 * HOLDS + 60)
+    spans = timeline({"running": ((0.0, 1.0), (5 * HOLDS, 1.0))}, since=0.0, now=5 * HOLDS + 60)
     assert [span.state for span in spans] == ["running", "unwatched", "running"]
 
 
@@ -64,15 +117,21 @@ times = st.floats(0, 100_000)
 intervals = st.lists(st.tuples(times, times).map(lambda pair: (min(pair), max(pair))), max_size=4)
 
 
-@given(st.lists(st.tuples(times, st.integers(0, 2)), max_size=20), intervals, intervals, intervals)
+@given(
+    st.lists(st.tuples(times, st.integers(0, 2)), max_size=20),
+    st.lists(st.tuples(times, st.integers(0, 1)), max_size=20),
+    intervals,
+    intervals,
+)
 def test_every_moment_has_one_state(
     jobs: list[tuple[float, int]],
-    hung: list[tuple[float, float]],
+    stalls: list[tuple[float, int]],
     gone: list[tuple[float, float]],
     gaps: list[tuple[float, float]],
 ) -> None:
-    running = tuple(sorted(jobs))
-    spans = timeline(running, (), hung=hung, gone=gone, gaps=gaps, since=1000.0, now=90_000.0)
+    spans = timeline(
+        {"running": sorted(jobs)}, stalled=[sorted(stalls)], gone=gone, gaps=gaps, since=1000.0, now=90_000.0
+    )
     assert spans[0].begin == 1000.0
     assert spans[-1].end == 90_000.0
     assert all(before.end == after.begin for before, after in itertools.pairwise(spans))

@@ -11,16 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from watchdogd.plugins.gpu_health import Patience, gpu_health, judge
+from watchdogd.plugins.gpu_health import gpu_health, judge
 
 from tests.readers.gpu_samples import sample
 from watchdogd.gpus import together
 from watchdogd.gpus.faults import Limits
 from watchdogd.gpus.look import Look
 from watchdogd.gpus.memory import Memory
+from watchdogd.gpus.mute import mute
+from watchdogd.gpus.standstill import Patience
 from watchdogd.gpus.together import Named
 from watchdogd.jobs import Job, Snapshot
-from watchdogd.plugin import Plugin, Result, Run, Status
+from watchdogd.plugin import Plugin, Progress, Result, Run, Status
 from watchdogd.readers import sample as samples
 from watchdogd.readers.gpu.gpu import Gpu, Readout
 from watchdogd.readers.gpu.probe import Node
@@ -65,7 +67,7 @@ class Machine:
     wanted: dict[str, Any] = field(default_factory=dict)
     memory: dict[str, Any] = field(default_factory=dict)
     backend: str = "process"
-    phase: str = ""
+    progress: Progress | None = None
     notices: list[str] = field(default_factory=list)
 
     def tool(self, name: str, text: str, code: int = 0, before: str = "") -> None:
@@ -79,7 +81,7 @@ class Machine:
         """The results by subject, `minutes` after the last look; the memory goes through JSON."""
         self.now += 60 * minutes
         inbox = str(self.folder / "inbox")
-        run = Run("run-17", "run-17", backend=self.backend, inbox=inbox, phase=self.phase)
+        run = Run("run-17", "run-17", backend=self.backend, inbox=inbox, progress=self.progress)
         jobs = (self.job,) if self.job else ()
         memory = json.loads(json.dumps(self.memory))
         injected = {
@@ -371,10 +373,10 @@ def test_in_a_quiet_phase_gpus_may_wait_for_one_another(machine: Machine, cells:
     """All wait for the one that saves, at a barrier of theirs or on the processor."""
     machine.tool("nvidia-smi", csv(WORKS, WORKS))
     machine.look()
-    machine.phase = "quiet phase 'saving checkpoint'"
+    machine.progress = Progress(pause="quiet phase 'saving checkpoint'")
     machine.tool("nvidia-smi", csv(*cells))
     assert [machine.bad() for _ in range(15)] == [{}] * 15
-    machine.phase = ""
+    machine.progress = None
     assert Status.CRITICAL not in machine.bad().values()
     assert machine.bad(minutes=16)
 
@@ -473,6 +475,176 @@ def test_reports_of_amds_driver(machine: Machine) -> None:
     machine.tool("dmesg", f"{stamp} amdgpu 0000:1c:00.0: amdgpu: GPU reset begin!\n")
     gpu = machine.look()[f"{HERE}/gpu0"]
     assert (gpu.status, "its driver reports: it was reset" in gpu.summary) == (Status.WARNING, True)
+
+
+def stamped(*lines: str) -> str:
+    """Lines of the kernel log since this job began."""
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%S,000000+00:00", time.gmtime(START))
+    return "".join(f"kern  :warn  : {stamp} {line}\n" for line in lines)
+
+
+RESET = (
+    "NVRM: nvAssertOkFailedNoLog: Assertion failed: Reset required [NV_ERR_RESET_REQUIRED] (0x62) returned"
+)
+
+
+def test_a_report_that_names_no_gpu_is_the_nodes(machine: Machine) -> None:
+    machine.tool("nvidia-smi", csv(WORKS, WORKS))
+    machine.tool("dmesg", stamped(*[RESET] * 200))
+    node = machine.look()[HERE]
+    assert node.status is Status.CRITICAL
+    assert "its driver reports: Reset required [NV_ERR_RESET_REQUIRED]" in node.summary
+    machine.tool("dmesg", stamped("NVRM: krcWatchdog_IMPL: RC watchdog: GPU is probably locked!"))
+    assert machine.bad() == {HERE: Status.WARNING}
+    machine.tool("dmesg", "")
+    assert machine.bad() == {}
+
+
+def test_many_reports_without_a_gpu_hide_no_xid_and_are_of_its_gpu(machine: Machine) -> None:
+    machine.tool("nvidia-smi", csv(WORKS))
+    machine.tool(
+        "dmesg", stamped("NVRM: Xid (PCI:0000:c1:00): 79, GPU has fallen off the bus.", *[RESET] * 200)
+    )
+    assert machine.bad() == {f"{HERE}/gpu-0000:c1:00": Status.CRITICAL}
+
+
+def test_where_the_tool_hangs_the_kernel_says_what_is_broken(machine: Machine) -> None:
+    machine.wanted = {"deadline": 6.0}
+    machine.tool("nvidia-smi", "", before="sleep 60")
+    machine.tool("dmesg", stamped("NVRM: Xid (PCI:0000:c1:00): 119, Timeout after 6s of waiting for RPC"))
+    found = machine.look()
+    assert (found[""].status, found[HERE].status) == (Status.UNKNOWN, Status.CRITICAL)
+    assert "0000:c1:00 Xid 119" in found[HERE].summary
+    machine.tool("nvidia-smi", csv(WORKS))
+    machine.tool("dmesg", "")
+    assert machine.look()[HERE].status is Status.OK
+
+
+LIVE, MUTE = "auto", "n/a"
+"""A line of rocm-smi's table whose sensors are read, and one of which none is."""
+
+
+def rocm(*kinds: str) -> str:
+    """rocm-smi's concise table: of all cards use and memory are told."""
+    rows = {
+        LIVE: "{}    51.0c  318.0W  1502Mhz  1600Mhz  0%   auto  560.0W   61%   98%",
+        MUTE: "{}    N/A    N/A     None     None     0%   auto  560.0W    0%    0%",
+        "busy": "{}    N/A    N/A     None     None     0%   auto  560.0W   61%   97%",
+        "second": "{}    47.0c  N/A     800Mhz   1600Mhz  0%   auto  0.0W     61%   98%",
+        "bare": "{}    N/A    0.0W    None     None     0%   auto  0.0W     61%   98%",
+        "clock": "{}    N/A    N/A     800Mhz   1600Mhz  0%   auto  0.0W     61%   98%",
+    }
+    table = "\n".join(rows[kind].format(number) for number, kind in enumerate(kinds))
+    title = "============ ROCm System Management Interface ============\n"
+    head = "GPU  Temp   AvgPwr  SCLK     MCLK     Fan  Perf  PwrCap  VRAM%  GPU%\n"
+    return f"{title}{head}{table}\n=================== End of ROCm SMI Log ===================\n"
+
+
+@pytest.mark.parametrize(
+    ("kinds", "bad"),
+    [
+        ([LIVE] * 3 + [MUTE] + [LIVE] * 4, {3: Status.CRITICAL}),
+        ([LIVE] * 6 + [MUTE] + [LIVE], {6: Status.CRITICAL}),
+        ([LIVE] * 7 + ["busy"], {7: Status.WARNING}),
+        ([LIVE, "second"] * 4, {}),
+        ([LIVE, "bare"] * 4, {}),
+        ([LIVE, "bare", MUTE, "bare", LIVE, "bare", LIVE, "bare"], {2: Status.CRITICAL}),
+        ([LIVE, "second", LIVE, MUTE, LIVE, "second", LIVE, "second"], {3: Status.CRITICAL}),
+        ([LIVE] * 7 + ["clock"], {}),
+        ([MUTE] * 8, {}),
+    ],
+)
+def test_a_gpu_of_which_no_sensor_is_read_is_held_against_its_kind(
+    machine: Machine, kinds: list[str], bad: dict[int, Status]
+) -> None:
+    machine.tool("rocm-smi", rocm(*kinds))
+    expected = {f"{HERE}/gpu{number}": status for number, status in bad.items()}
+    assert machine.bad() == expected
+    assert machine.bad() == expected
+
+
+def test_a_gpu_whose_sensors_fell_silent_is_held_against_itself(machine: Machine) -> None:
+    machine.tool("rocm-smi", rocm(LIVE))
+    assert machine.bad() == {}
+    machine.tool("rocm-smi", rocm(MUTE))
+    found = machine.look()[f"{HERE}/gpu0"]
+    assert (found.status, "can be read of it any more" in found.summary) == (Status.CRITICAL, True)
+    machine.tool("rocm-smi", rocm(LIVE))
+    assert machine.bad() == {}
+
+
+@pytest.mark.parametrize(
+    "part", [{"mig": 0}, {"partition": 1}, {"name": "a display card"}, {"trouble": "GPU is lost"}]
+)
+def test_what_has_no_sensors_of_its_own_is_not_held_against_what_has(part: dict[str, Any]) -> None:
+    board = Gpu(0, name="H100", temperature_c=50.0, power_w=300.0)
+    other = Gpu(**{"index": 1, "name": "H100", "utilisation": 0.0, **part})
+    named = [Named(gpu.label, gpu) for gpu in (board, other)]
+    assert mute(named, frozenset()) == {}
+    assert mute([*named, Named("x", Gpu(2, name="H100", utilisation=0.0))], frozenset()) == {
+        "x": "as of the others"
+    }
+
+
+UNIFIED = {"power_cap_w": None, "vram_used": None, "vram_total": None}
+"""A GPU that shares the machine's memory and has no cap of its own."""
+BIG = {"power_cap_w": 1200.0, "vram_used": 60 << 30, "vram_total": 185 << 30}
+
+
+@pytest.mark.parametrize(
+    ("kind", "worked", "now", "hung"),
+    [
+        (UNIFIED, 60.0, 13.0, True),
+        (UNIFIED, 60.0, 25.0, False),  # lighter work, where no cap says more
+        (BIG, 984.0, 440.0, True),
+        (BIG, 984.0, 600.0, False),
+        (BIG, 460.0, 440.0, False),
+        (BIG, 984.0, 300.0, True),
+    ],
+)
+def test_a_power_near_idle_is_one_far_below_its_own_before(
+    kind: dict[str, Any], worked: float, now: float, hung: bool
+) -> None:
+    def gpus(watts: float, use: float) -> list[Named]:
+        return [Named(f"n/gpu{n}", Gpu(n, utilisation=use, power_w=watts, **kind)) for n in range(2)]
+
+    book = Memory()
+    for watts in (worked, worked * 1.3, worked, worked, worked, worked):
+        moment = together.judge(gpus(watts, 98.0), frozenset(book.used), book.power)
+        assert not moment.hung
+        book.worked([each.name for each in moment.busy], moment.drawn)
+    for _ in range(30):
+        moment = together.judge(gpus(now, 96.0), frozenset(book.used), book.power)
+        book.worked([each.name for each in (*moment.busy, *moment.waiting)], moment.drawn)
+        assert moment.hung is hung
+
+
+def test_while_steps_come_in_their_rhythm_ranks_may_wait_for_one_another(machine: Machine) -> None:
+    """A trainer waits for rollouts of another job for longer than its update takes."""
+    machine.tool("nvidia-smi", csv(WORKS, WORKS, WORKS))
+    machine.look()
+    machine.tool("nvidia-smi", csv(STALLED, WAITS, WAITS))
+    for _ in range(30):
+        machine.progress = Progress(at=machine.now - 60.0, within=720.0)
+        assert machine.bad() == {}
+    assert machine.bad(minutes=7.0) == {}
+    assert machine.bad(minutes=2.0) == {"collective": Status.CRITICAL}, "the next step is late"
+    hung = machine.look()["collective"]
+    assert hung.progress
+    assert hung.progress.stalled
+    machine.progress = Progress(at=machine.now + 100.0, within=720.0)
+    over = machine.look()["collective"]
+    assert (over.status, over.progress) == (Status.OK, Progress())
+
+
+@pytest.mark.parametrize(
+    "progress", [None, Progress(), Progress(stalled=True, at=START), Progress(at=START - 900.0, within=300.0)]
+)
+def test_without_a_step_in_its_time_the_signature_stands(machine: Machine, progress: Progress | None) -> None:
+    machine.progress = progress
+    machine.tool("nvidia-smi", csv(STALLED, WAITS, WAITS))
+    assert machine.bad() == {"collective": Status.WARNING}
+    assert machine.bad(minutes=11) == {"collective": Status.CRITICAL}
 
 
 def test_nothing_is_judged_without_a_job(machine: Machine) -> None:

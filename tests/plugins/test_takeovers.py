@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from watchdogd.plugins.log_staleness import log_staleness
 
-from watchdogd.checks import silence
 from watchdogd.jobs import Job, Snapshot
-from watchdogd.plugin import Result, Run, Status
+from watchdogd.plugin import Progress, Result, Run, Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -318,14 +317,43 @@ def test_ranks_that_are_started_again_within_the_job_have_left_their_crash(chain
     assert "after 'GPU out of memory'" in chain.minutes(7)[-1].summary
 
 
+def pause(results: dict[str, Result]) -> str:
+    progress = results[""].progress
+    assert progress
+    assert not progress.stalled
+    return progress.pause
+
+
 def test_others_are_told_of_a_phase_as_it_was_said(chain: Chain) -> None:
     chain.wanted = {"quiet": ({"match": "saving (all|some)", "allow": 2400.0},)}
     chain.minutes(120, chain.train)
-    assert silence.phase(chain.look()[""].summary) == ""
+    assert pause(chain.look()) == ""
     chain.write("saving all\n")
-    assert silence.phase(chain.look()[""].summary) == "quiet phase 'saving (all|some)'"
+    assert pause(chain.look()) == "quiet phase 'saving (all|some)'"
     chain.minutes(3, chain.train)
-    assert silence.phase(chain.look()[""].summary) == ""
+    assert pause(chain.look()) == ""
     chain.beat(asked="kill switch set (by hand)")
-    said = silence.phase(chain.look()[""].summary)
+    said = pause(chain.look())
     assert said == "to save, as its Guard asked: kill switch set (by hand)"
+
+
+def told(result: Result) -> Progress:
+    assert result.progress
+    return result.progress
+
+
+def test_whether_the_run_gets_on_is_a_field(chain: Chain) -> None:
+    chain.minutes(30, chain.iterate)
+    well = told(chain.look()[""])
+    assert (well.stalled, well.recent(chain.now), round(well.within or 0.0)) == (False, True, 90)
+    late = told(chain.minutes(2)[-1])
+    assert (late.stalled, late.recent(chain.now), late.at) == (False, False, well.at)
+    hung = told(chain.minutes(30)[-1])
+    assert (hung.stalled, hung.recent(chain.now), hung.at) == (True, False, well.at)
+    chain.job = replace(FIRST, state="PENDING")
+    assert told(chain.look()[""]) == Progress()
+
+
+def test_a_log_that_never_was_is_no_hang(chain: Chain) -> None:
+    missing = chain.minutes(60)[-1]
+    assert (missing.status, told(missing)) == (Status.CRITICAL, Progress())

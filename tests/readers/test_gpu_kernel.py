@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from datetime import datetime
 
 import pytest
@@ -104,3 +105,92 @@ def test_reports_of_amds_driver() -> None:
         ("0000:3c:00.0", "it has been lost from the bus", True),
         ("0000:5c:00.0", "it was reset", False),
     ]
+
+
+NVIDIA_WITHOUT_XID = [
+    ("nvAssertOkFailedNoLog: Assertion failed: Reset required [NV_ERR_RESET_REQUIRED] (0x00000062) returned "
+     "from status @ kernel_channel.c:3141", "", "Reset required [NV_ERR_RESET_REQUIRED]", True),
+    ("GPU3 nvCheckOkFailedNoLog: Check failed: GPU lost from the bus [NV_ERR_GPU_IS_LOST] (0x0000000F)",
+     "", "GPU lost from the bus [NV_ERR_GPU_IS_LOST]", True),
+    ("nvAssertOkFailedNoLog: Assertion failed: Failed to enable fabric [NV_ERR_NVLINK_FABRIC_FAILURE] (0x79)",
+     "", "Failed to enable fabric [NV_ERR_NVLINK_FABRIC_FAILURE]", True),
+    ("GPU 0000:0b:00.0: RmInitAdapter failed! (0x24:0x72:1568)", "0000:0b:00",
+     "RmInitAdapter failed! (0x24:0x72:1568)", True),
+    ("RmInitAdapter failed! (0x27:0x38:1193)", "", "RmInitAdapter failed! (0x27:0x38:1193)", True),
+    ("GPU6 _kgspBootGspRm: (the GPU is likely in a bad state and may need to be reset)", "",
+     "GPU is likely in a bad state and may need to be reset", True),
+    ("Rate limiting GSP RPC error prints for GPU at PCI:0000:9b:00 (printing 1 of every 30).  The GPU likely "
+     "needs to be reset.", "0000:9b:00", "GPU likely needs to be reset", True),
+    ("GPU 0000:2a:00.0: GPU does not have the necessary power cables connected.", "0000:2a:00",
+     "GPU does not have the necessary power cables connected", True),
+    ("krcWatchdog_IMPL: RC watchdog: GPU is probably locked!  Notify Timeout Seconds: 7", "",
+     "GPU is probably locked", False),
+]  # fmt: skip
+NVIDIA_HARMLESS = [
+    "GPU at PCI:0000:9b:00: GPU-2c0d1f6e-7a31-4c55-9d0e-0123456789ab",
+    "GPU 0000:9b:00.0: GPU serial number is 1650923004411.",
+    "loading NVIDIA UNIX Open Kernel Module for x86_64  570.158.01  Release Build",
+    "nvAssertOkFailedNoLog: Assertion failed: Invalid argument to call [NV_ERR_INVALID_ARGUMENT] (0x1F)",
+    "nvCheckOkFailedNoLog: Check failed: Out of memory [NV_ERR_NO_MEMORY] (0x00000051) returned from status",
+    "nvAssertOkFailedNoLog: Assertion failed: Call timed out [NV_ERR_TIMEOUT] (0x00000065) returned from x",
+    "GPU4 RPC history (CPU -> GSP):",
+]
+AMD_REPORTS = [
+    ("amdgpu: GPU reset end with ret = -22", "its reset failed", True),
+    ("amdgpu: GPU Recovery Failed: -19", "its reset failed", True),
+    ("amdgpu: ASIC reset failed with error, -62 for drm dev, 0000:1c:00.0", "its reset failed", True),
+    ("amdgpu: [drm] device wedged, needs recovery", "it is wedged and was not recovered", True),
+    ("amdgpu: Fatal error during GPU init", "it could not be started", True),
+    ("amdgpu: RAS records:130 exceeds threshold:128", "more bad pages of memory than its maker allows", True),
+    ("amdgpu: MES might be in unrecoverable state, issue a GPU reset", "its queues do not answer", False),
+    ("amdgpu: The cp might be in an unrecoverable state due to an unsuccessful queues preemption",
+     "its queues do not answer", False),
+]  # fmt: skip
+AMD_HARMLESS = [
+    "amdgpu: GPU reset end with ret = 0",
+    "amdgpu: GPU reset(2) succeeded!",
+    "amdgpu: [drm] device wedged, but recovered through reset",
+    "amdgpu: SMU is resumed successfully!",
+    "amdgpu: RAS: optional ras ta ucode is not available",
+]
+
+
+@pytest.mark.parametrize(("said", "bus", "text", "fatal"), NVIDIA_WITHOUT_XID)
+def test_what_nvidias_driver_reports_without_an_xid(said: str, bus: str, text: str, fatal: bool) -> None:
+    (event,) = kernel.read(f"[ 7.25] NVRM: {said}\n")
+    assert (event.bus, event.xid, event.text, event.fatal) == (bus, None, text, fatal)
+
+
+@pytest.mark.parametrize(("said", "text", "fatal"), AMD_REPORTS)
+@pytest.mark.parametrize("bus", ["0000:1c:00.0", ""])
+def test_what_amds_driver_reports(said: str, text: str, fatal: bool, bus: str) -> None:
+    (event,) = kernel.read(f"[ 7.25] amdgpu{bus and ' '}{bus}: {said}\n")
+    assert (event.bus, event.text, event.fatal) == (bus, text, fatal)
+
+
+@pytest.mark.parametrize("line", [*(f"NVRM: {each}" for each in NVIDIA_HARMLESS),
+                                  *(f"amdgpu 0000:1c:00.0: {each}" for each in AMD_HARMLESS)])  # fmt: skip
+def test_what_says_nothing_bad(line: str) -> None:
+    assert kernel.read(f"[ 7.25] {line}\n") == ()
+
+
+def test_all_that_is_read_passes_the_probes_grep() -> None:
+    nvidia = [f"NVRM: {said}" for said, *_ in NVIDIA_WITHOUT_XID]
+    amd = [f"amdgpu 0000:1c:00.0: {said}" for said, *_ in AMD_REPORTS]
+    wanted = f"NVRM.*({'|'.join(kernel.NVIDIA_MARKS)})|amdgpu.*({kernel.AMD_MARKS})"
+    text = "\n".join([*nvidia, *amd]) + "\n"
+    found = subprocess.run(["grep", "-E", wanted], input=text, capture_output=True, text=True, check=True)
+    assert found.stdout == text
+
+
+def test_a_report_that_comes_again_long_after_is_a_new_one() -> None:
+    form = "2026-11-28T{},000000+00:00 NVRM: Xid (PCI:0000:1b:00): 119, {}\n"
+    text = "".join(
+        form.format(*each) for each in (("07:00:00", "old"), ("07:05:00", "more"), ("09:00:00", "new"))
+    )
+    (event,) = kernel.read(text)
+    assert event.text == "Xid 119: new"
+    (event,) = kernel.read(text.splitlines()[0] + "\n" + text.splitlines()[1] + "\n")
+    assert event.text == "Xid 119: old"
+    assert event.at is not None
+    assert (event.since(event.at + 300.0), event.since(event.at + 301.0)) == (True, False)

@@ -15,7 +15,13 @@ from watchdogd.readers.gpu.gpu import Gpu, Readout
 def test_concise_with_a_second_die_and_a_dead_card() -> None:
     first, second, dead = rocm.read(sample("rocm-concise-node.txt")).gpus
     assert first == Gpu(
-        0, utilisation=99.0, power_w=412.0, power_cap_w=560.0, temperature_c=61.0, vram_percent=88.0
+        0,
+        utilisation=99.0,
+        power_w=412.0,
+        power_cap_w=560.0,
+        temperature_c=61.0,
+        clock_mhz=1650.0,
+        vram_percent=88.0,
     )
     assert (second.power_w, second.temperature_c, second.trouble) == (None, 58.0, "")
     assert "no longer answers" in dead.trouble

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from watchdogd.checks import peer, stopped
 from watchdogd.checks.corefile import core_file
 from watchdogd.logs.state import MOST, UNKNOWN, LogState, Reason
-from watchdogd.plugin import Metric, Result, Status, warning
+from watchdogd.plugin import Metric, Progress, Result, Status, warning
 from watchdogd.readers import trainlog
 from watchdogd.readers.causekinds import FATAL
 from watchdogd.units import format_duration, iso
@@ -23,7 +22,6 @@ LAG = 5.0
 """Seconds by which a heartbeat may be written after the log's line of the same step."""
 _SAVES = "to save, as its Guard asked"
 _QUIET = "quiet phase"
-_PHASE = re.compile(rf"\(limit [^:()]+: (({_SAVES}|{_QUIET}).*)\)$")
 AFTER_CRASH = 300.0
 """Seconds without progress, after a line that no training survives: Slurm may say RUNNING for hours."""
 
@@ -46,12 +44,14 @@ class Limits:
 class Allowance:
     """Seconds that may pass without progress, and in words where the number comes from.
 
-    `passing`: a phase or a crash has it so for now, whatever is usual.
+    `passing`: a phase or a crash has it so for now, whatever is usual. `pause`: the run may stand
+    still, on purpose.
     """
 
     seconds: float
     why: str
     passing: bool = False
+    pause: bool = False
 
     def metrics(self, age: float) -> dict[str, Metric]:
         """The silence as numbers: how old, and what was allowed where that was not the usual."""
@@ -193,10 +193,10 @@ def _allowance(limits: Limits, look: Look) -> Allowance:
         return Allowance(AFTER_CRASH, f"after '{memory['cause'][0]}' in the log", passing=True)
     phase = memory.get("phase")
     if phase and phase[1] > usual.seconds:
-        return Allowance(phase[1], f"{_QUIET} '{phase[0]}'", passing=True)
+        return Allowance(phase[1], f"{_QUIET} '{phase[0]}'", passing=True, pause=True)
     asked = memory.get("asked")
     if asked and limits.stale_after == "auto" and usual.seconds < UNKNOWN:
-        return Allowance(UNKNOWN, f"{_SAVES}: {asked[0]}", passing=True)
+        return Allowance(UNKNOWN, f"{_SAVES}: {asked[0]}", passing=True, pause=True)
     return usual
 
 
@@ -220,10 +220,14 @@ def _waiting(look: Look, since: float, allowed: Allowance, what: str) -> Result:
     if age < allowed.seconds:
         yet = "" if look.memory.get("instead") else " yet"
         line = f"{what}{yet}, for {format_duration(age)} ({allowed})"
-        return Result(Status.OK, f"{before(look.memory)}{line}", metrics)
+        said = f"{before(look.memory)}{line}"
+        return Result(Status.OK, said, metrics, progress=_progress(look, allowed))
     parts = [f"{what} since {iso(since)}, {format_duration(age)} ago ({allowed})", *_known(look, what)]
-    status = Status.UNKNOWN if look.state.blind else Status.CRITICAL
-    return Result(status, "; ".join(parts), metrics, evidence(look.memory))
+    details = evidence(look.memory)
+    if look.state.blind:
+        return Result(Status.UNKNOWN, "; ".join(parts), metrics, details)
+    progress = _progress(look, allowed, stalled=look.newest is not None)  # without a log nobody knows
+    return Result(Status.CRITICAL, "; ".join(parts), metrics, details, progress=progress)
 
 
 def _known(look: Look, what: str) -> list[str]:
@@ -255,16 +259,23 @@ def _fine(look: Look, told: str, age: float, allowed: Allowance) -> Result:
     said = f"{number(report)} {format_duration(look.now - report['at'])} ago, " if report else ""
     summary = f"{before(look.memory)}{said}{told} {format_duration(age)} ago ({allowed})"
     metrics = allowed.metrics(age) | numbers(look.memory)
-    return Result(Status.OK, summary, metrics)
+    return Result(Status.OK, summary, metrics, progress=_progress(look, allowed))
+
+
+def _progress(look: Look, allowed: Allowance, *, stalled: bool = False) -> Progress:
+    """Whether it gets on, and by when it should have; no times where it never told how far it is."""
+    report, clocks = look.memory.get("report"), look.clocks
+    counted = clocks.moved if clocks.weight >= 1 else 0.0  # what only looks like a count is no step
+    at = max(counted, float(report["at"]) if report else 0.0)
+    pause = str(allowed.why) if allowed.pause and not stalled else ""
+    return (
+        Progress(stalled, max(at, _goes_on(look.memory)), clocks.due(look.now), pause)
+        if at
+        else Progress(stalled, pause=pause)
+    )
 
 
 # Wording.
-
-
-def phase(summary: str) -> str:
-    """Of what was said of a run that is OK: why it may make no progress for now, or empty."""
-    found = _PHASE.search(summary)
-    return found[1] if found else ""
 
 
 def before(memory: Mapping[str, Any]) -> str:

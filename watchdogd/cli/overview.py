@@ -11,7 +11,7 @@ from rich.console import Group
 from rich.text import Text
 
 from watchdogd.cli.output import one_line
-from watchdogd.cli.tables import STYLES, disk_table, kind_of, results_of, run_table, time_of
+from watchdogd.cli.tables import ROUND, STYLES, disk_table, kind_of, results_of, run_table, time_of
 from watchdogd.units import format_duration
 from watchdogd.zone import spoken
 
@@ -27,9 +27,10 @@ def overview(place: str, picture: Picture, now: float) -> Group:
     """Everything: who watches, what is open, then runs, disks, other checks, and what else is to be said."""
     parts: list[RenderableType] = [*_head(place, picture, now)]
     parts += [_incident(each, now) for each in picture["incidents"]]
-    if runs := results_of("run", picture["checks"], now):
+    every = picture.get("round_every") or ROUND
+    if runs := results_of("run", picture["checks"], now, every):
         parts += [Text(), run_table(runs)]
-    if disks := results_of("disk", picture["checks"], now):
+    if disks := results_of("disk", picture["checks"], now, every):
         parts += [Text(), disk_table(disks)]
     parts += _others(picture)
     if picture["alive"] and not (picture["checks"] or picture.get("unread")):

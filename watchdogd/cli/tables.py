@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from watchdogd.cli.output import one_line
+from watchdogd.runstate import of_checks
 from watchdogd.units import format_duration, format_size
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ BAR = 16
 """Signs that a disk's bar is long."""
 STYLES = {"CRITICAL": "bold red", "WARNING": "yellow", "UNKNOWN": "magenta"}
 """How a result is coloured, by its status."""
+ROUND = 60.0
+"""Seconds from one round to the next where nobody said."""
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _STATE_STYLES = {
     "running": "green",
@@ -32,16 +35,15 @@ _STATE_STYLES = {
     "hung": "bold red",
     "gone": "bold red",
 }
-_IDLE = ("starting", "suspended", "ending")
-"""Why a job that has nodes does nothing there, as job_liveness counts them, the first shown first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """The latest results of one run or disk by plugin and subject."""
+    """The latest results of one run or disk by plugin and subject; `every`: seconds from round to round."""
 
     by_plugin: Mapping[str, Mapping[str, Seen]]
     now: float
+    every: float = ROUND
 
     def of(self, plugin: str, subject: str = "") -> Seen | None:
         """What the plugin said last, or None."""
@@ -58,6 +60,11 @@ class Results:
         seen = self.of(plugin, subject)
         return max(self.now - time_of(seen["at"]), 0.0) if seen else 0.0
 
+    def dated(self, figures: str, plugin: str, subject: str = "") -> str:
+        """The figures, with their age where they are older than two rounds: much may have changed since."""
+        age = self.age(plugin, subject)
+        return f"{figures} ({_compact(age)} ago)" if figures and age > 2 * self.every else figures
+
 
 def kind_of(seen: Seen) -> str:
     """What its check looks at: a `run`, a `disk`, or neither: `check`."""
@@ -66,23 +73,21 @@ def kind_of(seen: Seen) -> str:
     return "disk" if seen["check"] == f"{seen['target']}/disk_quota" else "check"
 
 
-def results_of(kind: str, checks: Iterable[Seen], now: float) -> dict[str, Results]:
+def results_of(kind: str, checks: Iterable[Seen], now: float, every: float = ROUND) -> dict[str, Results]:
     """Those of each run, or of each disk, by its name, in the order of the configuration."""
     found: dict[str, dict[str, dict[str, Seen]]] = defaultdict(lambda: defaultdict(dict))
     for seen in checks:
         if kind_of(seen) == kind:
             name = seen["run"] if kind == "run" else seen["target"]
             found[name][seen["check"].rpartition("/")[2]][seen["subject"] or ""] = seen
-    return {name: Results(by_plugin, now) for name, by_plugin in found.items()}
+    return {name: Results(by_plugin, now, every) for name, by_plugin in found.items()}
 
 
 def run_table(runs: Mapping[str, Results]) -> Table:
     """A row a run; columns of which nothing is known are left out."""
     columns = {
         "run": [Text(one_line(name), overflow="ellipsis", no_wrap=True) for name in runs],
-        "state": [
-            Text(state := _state(found), style=_STATE_STYLES.get(state, "")) for found in runs.values()
-        ],
+        "state": [_state(found) for found in runs.values()],
         "progress": [Text(_progress(found)) for found in runs.values()],
         "rate": [Text(_rate(found)) for found in runs.values()],
         "left": [Text(_left(found)) for found in runs.values()],
@@ -101,31 +106,22 @@ def run_table(runs: Mapping[str, Results]) -> Table:
     return table
 
 
-def _state(found: Results) -> str:
-    """running, starting, suspended, ending, waiting, hung, gone (and that is wrong), none (no job, finished
-    or not seen yet), or `?` (nobody can say, or somebody whose jobs do not count has one of its name)."""
-    alive = found.of("job_liveness")
-    if alive is None or alive["status"] == "UNKNOWN":
-        return "?" if alive else ""
-    if placed := found.number("job_liveness", "running"):
-        idle = {why: found.number("job_liveness", why) or 0.0 for why in _IDLE}
-        if sum(idle.values()) >= placed:
-            return next(why for why, count in idle.items() if count)
-        log = found.of("log_staleness")
-        return "hung" if log and log["status"] == "CRITICAL" else "running"
-    if found.number("job_liveness", "waiting"):
-        return "waiting"
-    if found.number("job_liveness", "elsewhere"):
-        return "?"
-    return "gone" if alive["status"] == "CRITICAL" else "none"
+def _state(found: Results) -> Text:
+    """The run's state; green only where it runs and nobody doubts that it gets on."""
+    state = of_checks(seen for subjects in found.by_plugin.values() for seen in subjects.values())
+    log = found.of("log_staleness")
+    doubted = state == "running" and log is not None and log["status"] != "OK"
+    return Text(state, style="yellow" if doubted else _STATE_STYLES.get(state, ""))
 
 
 def _progress(found: Results) -> str:
     done, total = (found.number("log_staleness", name) for name in ("progress", "total"))
     if done is None:
         epoch, batch = (found.number("log_staleness", name) for name in ("epoch", "batch"))
-        return "" if epoch is None or batch is None else f"epoch {epoch:.0f}, batch {batch:.0f}"
-    return f"{done:.10g}" + (f"/{total:.10g} {100 * done / total:.0f} %" if total else "")
+        told = "" if epoch is None or batch is None else f"epoch {epoch:.0f}, batch {batch:.0f}"
+    else:
+        told = f"{done:.10g}" + (f"/{total:.10g} {100 * done / total:.0f} %" if total else "")
+    return found.dated(told, "log_staleness")
 
 
 def _rate(found: Results) -> str:
@@ -154,14 +150,18 @@ def _gpus(found: Results) -> str:
         for name, unit in (("utilisation", "%"), ("power", "W"))
         if (value := found.number("gpu_health", name)) is not None
     ]
-    return "" if count is None else f"{count:.0f}: {' '.join(figures)}"
+    return found.dated("" if count is None else f"{count:.0f}: {' '.join(figures)}", "gpu_health")
 
 
 def _memory(found: Results) -> str:
     """What is left on the node that has the least."""
-    left = [found.number("memory_leak", "left", node) for node in found.by_plugin.get("memory_leak", {})]
-    known = [value for value in left if value is not None]
-    return format_size(min(known)) if known else ""
+    nodes = found.by_plugin.get("memory_leak", {})
+    left = {node: found.number("memory_leak", "left", node) for node in nodes}
+    known = [(value, node) for node, value in left.items() if value is not None]
+    if not known:
+        return ""
+    least, node = min(known)
+    return found.dated(format_size(least), "memory_leak", node)
 
 
 def disk_table(disks: Mapping[str, Results]) -> Table:
@@ -194,7 +194,7 @@ def _disk(name: str, found: Results) -> Iterator[tuple[str | Text, ...]]:
             subject,
             Text(bar(used), style=style or "green"),
             f"{100 * used:.0f} %",
-            size,
+            found.dated(size, "disk_quota", subject),
             full,
         )
     if not shown:

@@ -74,6 +74,7 @@ class Entry:
     every: float | None = None
     timeout: float | None = None
     follows: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
     remembers: float = 0.0
     skipped: str = ""
     program: bool = False
@@ -110,6 +111,7 @@ def entries_of(module: Any, source: str, origin: str) -> list[Entry]:
             every=plugin.every,
             timeout=plugin.timeout,
             follows=plugin.follows,
+            after=plugin.after,
             remembers=plugin.remembers,
         )
         for attribute, plugin in vars(module).items()

@@ -8,13 +8,14 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.checks import silence
-from watchdogd.engine import handout
+from watchdogd import runstate
+from watchdogd.engine import handout, picture
 from watchdogd.engine.call import NOTHING, Call
 from watchdogd.engine.crontab import is_dropin
 from watchdogd.engine.due import due, next_due
 from watchdogd.engine.footing import Footing
 from watchdogd.engine.looks import Looks
+from watchdogd.engine.status import progress_of
 from watchdogd.errors import WatchdogError
 from watchdogd.incident import Observation
 from watchdogd.place import file_name
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
     from watchdogd.history.measured import PastOfCheck
     from watchdogd.history.record import Past
     from watchdogd.home import Home
-    from watchdogd.incident import Book, Policy, Standing
-    from watchdogd.plugin import Run
+    from watchdogd.incident import Book, Policy
+    from watchdogd.plugin import Progress, Run
 
 LINGER = 1.0
 """Seconds until the next round where checks are still out."""
@@ -76,7 +77,8 @@ class Execution:
         self._clock = clock
         self.looks = Looks(lambda check: self._memories.get(check, NOTHING), uid)
         self._held: list[Check] = []
-        self._standings: Mapping[tuple[str, str], Standing] = past.book.standings
+        self._progress: dict[str, dict[str, Progress | None]] = {}
+        self._known: frozenset[str] = frozenset()
         self._out: dict[str, Check] = {}
         self._footing = Footing(workers, self.latest, clock)
 
@@ -84,7 +86,7 @@ class Execution:
 
     def start(self, setup: Setup, book: Book, now: float) -> dict[str, float]:
         """Submit what is due; returns the times of the starts."""
-        self._standings = book.standings
+        self._known = frozenset(check.name for check in setup.checks)
         outstanding = self._workers.outstanding | {*self._out}
         ready = due(setup.checks, self._started, outstanding, now, _hasty(setup, book))
         marks = self._finished_marks()
@@ -104,12 +106,17 @@ class Execution:
         return max(0.0, min(pause, LINGER) if self._workers.busy else pause)
 
     def _hold(self, checks: Iterable[Check], marks: dict[str, str]) -> None:
-        """Submit those that have what they need; the others are held until a look came."""
+        """Submit those that have what they need; the others are held until a look, or a check, answered."""
         ready: list[Check] = []
         self._held = []
         for check in checks:
-            (self._held if self.looks.waits(check) else ready).append(check)
+            (self._held if self._waits(check) else ready).append(check)
         self._submit(ready, marks)
+
+    def _waits(self, check: Check) -> bool:
+        """Whether a look that it needs is out, or a check that it comes after (and that waits for none)."""
+        before = (self._out.get(f"{check.run_name}/{name}") for name in check.entry.after)
+        return self.looks.waits(check) or any(each and not each.entry.after for each in before)
 
     def _submit(self, checks: Sequence[Check], marks: dict[str, str]) -> None:
         pasts = self._pasts(checks)
@@ -141,9 +148,25 @@ class Execution:
     def _run(self, run: Run, marks: Mapping[str, str]) -> Run:
         """The run as it is now."""
         finished = marks.get(file_name(run.name), "") if marks else ""
-        said = self._standings.get((f"{run.name}/log_staleness", ""))
-        phase = silence.phase(said.summary) if said and said.status is Status.OK else ""
-        return replace(run, finished=finished, phase=phase) if finished or phase else run
+        progress = self._progress_of(run.name)
+        return replace(run, finished=finished, progress=progress) if finished or progress else run
+
+    def _progress_of(self, run: str) -> Progress | None:
+        """What was said last of whether a run gets on: here, or before this process began."""
+        told = self._told_of(run)
+        return runstate.together(told[check] for check in told if check in self._known)
+
+    def _told_of(self, run: str) -> dict[str, Progress | None]:
+        if run not in self._progress:
+            self._progress[run] = self._said_before(run)
+        return self._progress[run]
+
+    def _said_before(self, run: str) -> dict[str, Progress | None]:
+        try:
+            found = self._patient.attempt(partial(picture.left_behind, self._home))
+            return {seen["check"]: progress_of(seen) for seen in found if seen.get("run") == run}
+        except (WatchdogError, OSError, ValueError, KeyError, TypeError):
+            return {}  # nothing is known then; a home that cannot be read is reported elsewhere
 
     def _pasts(self, checks: Sequence[Check]) -> Mapping[str, PastOfCheck]:
         """What was measured for those that want to know: one question for all that look as far back."""
@@ -192,9 +215,12 @@ class Execution:
                     observations.append(answer)
                 elif (check := self._out.pop(reply.key, None)) is not None:
                     seen = self._observed(check, reply, memories)
+                    self._note_progress(check, seen)
                     if patience is not None:
                         seen = self._footing.heard(check, seen)
                     observations += self._noted(check.name, seen)
+                    if any(check.entry.name in each.entry.after for each in self._held):
+                        self._hold(self._held, self._finished_marks())
         for name, seen in self._footing.settled().items():
             observations += self._noted(name, seen)
         self._memories |= memories
@@ -218,6 +244,12 @@ class Execution:
         if seen:
             self.latest[check] = seen
         return seen
+
+    def _note_progress(self, check: Check, seen: Iterable[Observation]) -> None:
+        if check.run:
+            self._told_of(check.run_name)[check.name] = runstate.together(
+                each.result.progress for each in seen
+            )
 
     # ------------------------------------------------------------------ starting anew
 

@@ -52,13 +52,13 @@ class Picture:
     def _with_inherited(self, said: list[dict[str, Any]], known: Sequence[str]) -> list[dict[str, Any]]:
         """What was said, and what checks that have not spoken here said before; in the order of `known`."""
         if self._inherited is None:
-            self._inherited = _results(self._home)
+            self._inherited = left_behind(self._home)
         heard, order = {seen["check"] for seen in said}, {name: place for place, name in enumerate(known)}
         self._inherited = [seen for seen in self._inherited if seen["check"] in order.keys() - heard]
         return sorted([*said, *self._inherited], key=lambda seen: order.get(seen["check"], len(order)))
 
 
-def _results(home: Home) -> list[dict[str, Any]]:
+def left_behind(home: Home) -> list[dict[str, Any]]:
     """The results in the status.json that is there; none where it cannot be read."""
     try:
         found = json.loads(read_plain(home.status, limit=PICTURE))["checks"]

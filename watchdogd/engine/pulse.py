@@ -5,8 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from watchdogd import runstate
 from watchdogd.config import absolute
 from watchdogd.engine.patient import Patient
+from watchdogd.engine.status import observation_json
 from watchdogd.errors import WatchdogError
 from watchdogd.notify.statuslog import append
 from watchdogd.notify.text import one_line
@@ -35,7 +37,7 @@ class Pulse:
         """A line to each run that has a pulse; returns what failed, in one line, or nothing."""
         wanted = {run: section.pulse for run, section in scene.setup.config.runs.items() if section.pulse}
         failed = (
-            self._append(absolute(self._home, path), line(run, _results(scene, run), now))
+            self._append(absolute(self._home, path), line(run, *_said(scene, run), now))
             for run, path in wanted.items()
         )
         return "; ".join(filter(None, failed))
@@ -57,8 +59,8 @@ class Pulse:
         return ""
 
 
-def line(run: str, results: Sequence[Result], now: float) -> str:
-    """`TIME [STATUS] RUN: summaries`, as alerts have it: what is wrong, worst first, else what checks say.
+def line(run: str, state: str, results: Sequence[Result], now: float) -> str:
+    """`TIME [STATUS] RUN: STATE; summaries`, as alerts have it: what is wrong, worst first, else all.
 
     UNKNOWN as long as no check has answered.
     """
@@ -68,7 +70,8 @@ def line(run: str, results: Sequence[Result], now: float) -> str:
         result for result in results if not result.subject
     ]
     said = _joined(result.summary for result in told) or "no check has answered yet"
-    return f"{iso(now)} {one_line(f'[{worst.name}] {run}: {said}', LENGTH)}"
+    does = f"{state}; " if state else ""
+    return f"{iso(now)} {one_line(f'[{worst.name}] {run}: {does}{said}', LENGTH)}"
 
 
 def _severity(status: Status) -> int:
@@ -79,7 +82,8 @@ def _joined(summaries: Iterable[str]) -> str:
     return "; ".join(dict.fromkeys(filter(None, summaries)))
 
 
-def _results(scene: Scene, run: str) -> list[Result]:
-    """What the run's checks said last, in their order."""
+def _said(scene: Scene, run: str) -> tuple[str, list[Result]]:
+    """The run's state, and what its checks said last, in their order."""
     own = (check.name for check in scene.setup.checks if check.run_name == run)
-    return [seen.result for name in own for seen in scene.latest.get(name, ())]
+    seen = [each for name in own for each in scene.latest.get(name, ())]
+    return runstate.of_checks(map(observation_json, seen)), [each.result for each in seen]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.incident import Policy
 from watchdogd.incidents.standing import flapping
+from watchdogd.plugin import Progress
 from watchdogd.units import finite, iso
 
 if TYPE_CHECKING:
@@ -52,9 +54,30 @@ def observation_json(observation: Observation, stamp: Callable[[float], str] = i
             for name, metric in result.metrics.items()
         },
         "details": result.details,
+        "progress": _progress_json(result.progress, stamp),
         "at": stamp(observation.at // 1),
         "target": observation.target,
     }
+
+
+def _progress_json(progress: Progress | None, stamp: Callable[[float], str]) -> dict[str, Any] | None:
+    if progress is None:
+        return None
+    return {
+        "stalled": progress.stalled,
+        "at": None if progress.at is None else stamp(progress.at // 1),
+        "within": finite(progress.within),
+        "pause": progress.pause,
+    }
+
+
+def progress_of(seen: Mapping[str, Any]) -> Progress | None:
+    """What `observation_json` made of a result's progress, as the value again."""
+    told = seen.get("progress")
+    if not told:
+        return None
+    at = None if told["at"] is None else datetime.fromisoformat(told["at"]).timestamp()
+    return Progress(bool(told["stalled"]), at, told["within"], str(told["pause"]))
 
 
 def open_incidents(book: Book) -> list[Incident]:

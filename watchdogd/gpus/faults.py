@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from watchdogd.gpus.together import QUIET
 from watchdogd.plugin import Status
 
 if TYPE_CHECKING:
@@ -44,9 +45,14 @@ class Fault:
     lasting: bool = False
 
 
-def of_gpu(gpu: Gpu, limits: Limits, risen: int = 0, events: tuple[Event, ...] = ()) -> list[Fault]:
-    """Of one GPU: `risen` uncorrectable errors more than when it was first seen in this job."""
+def of_gpu(
+    gpu: Gpu, limits: Limits, risen: int = 0, events: tuple[Event, ...] = (), mute: str = ""
+) -> list[Fault]:
+    """Of one GPU: `risen` uncorrectable errors more than when it was first seen in this job; `mute`: why it
+    is a fault that no sensor of it can be read (see mute), or empty.
+    """
     found = [*_broken(gpu, events), *_memory(gpu, risen), *_hot(gpu, limits), *_full(gpu, limits)]
+    found += _mute(gpu, mute)
     found += _drawing(gpu, limits)
     if gpu.blank and not found and not gpu.partition and gpu.vram_total is None:
         found.append(Fault(Status.UNKNOWN, "its tool tells nothing of it"))
@@ -68,6 +74,26 @@ def _broken(gpu: Gpu, events: tuple[Event, ...]) -> Iterator[Fault]:
         yield Fault(Status.WARNING, f"a reading fails ({doubt})" if ": " in doubt else doubt)
     if gpu.throttled:
         yield Fault(Status.WARNING, f"it slows itself down: {', '.join(gpu.throttled)}")
+
+
+def _mute(gpu: Gpu, why: str) -> Iterator[Fault]:
+    """One that works all the same has lost its sensors alone."""
+    if why:
+        works = gpu.utilisation is not None and gpu.utilisation > QUIET
+        line = f"neither temperature, power nor clock can be read of it {why}"
+        yield Fault(Status.WARNING if works else Status.CRITICAL, line, lasting=not works)
+
+
+def of_driver(events: tuple[Event, ...]) -> Fault | None:
+    """Of a node, what its drivers report that names no GPU; not where a broken one is named, to which it
+    belongs.
+    """
+    unnamed = [event for event in events if not event.bus]
+    if not unnamed or any(event.bus and event.fatal for event in events):
+        return None
+    fatal = [event for event in unnamed if event.fatal]
+    status = Status.CRITICAL if fatal else Status.WARNING
+    return Fault(status, f"its driver reports: {(fatal or unnamed)[0].text}")
 
 
 def _memory(gpu: Gpu, risen: int) -> Iterator[Fault]:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from watchdogd.gpus.faults import Limits
+    from watchdogd.gpus.together import Named
     from watchdogd.readers.gpu.gpu import Gpu
 
 
@@ -50,3 +51,17 @@ def spreads(gpus: Sequence[Gpu]) -> Iterator[str]:
         low, high = min(known), max(known)
         spread = f"{low:.0f} to {high:.0f}" if high - low >= 1 else f"{sum(known) / len(known):.0f}"
         yield f"{name} {spread} {'°C' if unit == 'C' else unit}"
+
+
+def words(each: Named) -> str:
+    """`100 % 124 W 41 °C memory 74 % GPU-...`: all of one GPU, as evidence."""
+    gpu = each.gpu
+    cells = (
+        f"{gpu.utilisation:.0f} %" if gpu.utilisation is not None else "",
+        f"{gpu.power_w:.0f} W" if gpu.power_w is not None else "",
+        f"{gpu.temperature_c:.0f} °C" if gpu.temperature_c is not None else "",
+        f"memory {gpu.vram:.0f} %" if gpu.vram is not None else "",
+        gpu.uuid,
+        gpu.trouble,
+    )
+    return " ".join(cell for cell in cells if cell)

@@ -17,6 +17,8 @@ _KEPT = 4000
 """GPUs whose counters are kept."""
 _BAD_FOR = 30 * 86400.0
 """Seconds for which a GPU's fault is remembered."""
+_NEW = 0.25
+"""Share of the newest reading in what a GPU usually draws."""
 _REST = 300.0
 """Seconds until a node that was silent twice running is asked again: what hangs there would pile up."""
 
@@ -27,7 +29,7 @@ class Memory:
 
     By key (the UUID where it is known): the last `counters`, their `rises` in this job, `bad` ones.
     `spoken` are subjects that were not OK (see checks.spoken), `labels` the GPUs of each node, `used` those
-    that worked.
+    that worked, `power` what each drew then (watts), `read` those of which a sensor was read.
     """
 
     job: str = ""
@@ -41,7 +43,8 @@ class Memory:
     rises: dict[str, int] = field(default_factory=dict)
     bad: dict[str, dict[str, Any]] = field(default_factory=dict)
     used: list[str] = field(default_factory=list)
-    busy_w: float | None = None
+    power: dict[str, float] = field(default_factory=dict)
+    read: list[str] = field(default_factory=list)
     hung_since: float | None = None
     idle_since: dict[str, float] = field(default_factory=dict)
     silent: dict[str, list[Any]] = field(default_factory=dict)
@@ -60,9 +63,10 @@ class Memory:
         """Forget what belonged to another job or attempt; counters and faults stay, since GPUs do."""
         self.bad = {key: entry for key, entry in self.bad.items() if now - entry["at"] < _BAD_FOR}
         if (job, started) != (self.job, self.started):
-            self.job, self.started, self.since, self.busy_w, self.hung_since = job, started, now, None, None
-            for kept in (self.labels, self.keys, self.rises, self.used, self.idle_since, self.silent):
-                kept.clear()
+            self.job, self.started, self.since, self.hung_since = job, started, now, None
+            for each in (self.labels, self.keys, self.rises, self.power, self.idle_since, self.silent):
+                each.clear()
+            self.used, self.read = [], []
 
     # Nodes that do not answer
 
@@ -130,11 +134,12 @@ class Memory:
 
     # How long
 
-    def worked(self, names: Iterable[str], busy_w: float | None) -> None:
-        """These GPUs work, and draw so much."""
+    def worked(self, names: Iterable[str], drawn: Mapping[str, float]) -> None:
+        """These GPUs work; those at full utilisation draw so many watts, smoothed: peaks are short."""
         self.used = sorted({*self.used, *names})
-        if busy_w is not None:
-            self.busy_w = max(self.busy_w or 0.0, busy_w)
+        for name, watts in drawn.items():
+            before = self.power.get(name, watts)
+            self.power[name] = round(before + (watts - before) * _NEW, 1)
 
     def rest(self) -> None:
         """They may stand still now: how long they do so counts from the next look on."""

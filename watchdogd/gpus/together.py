@@ -7,12 +7,12 @@ utilisation alone calls a hang busy.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from watchdogd.readers.gpu.gpu import Gpu
 
@@ -23,7 +23,9 @@ NEAR_IDLE = 0.3
 LIKE_QUIET = 1.25
 """So much of what quiet GPUs of the job draw is drawn by one that waits: measured 0.98."""
 FALLEN = 0.5
-"""Share of what the job's busy GPUs drew before, for the case that all of them wait."""
+"""Share of what a GPU itself drew before while it worked, for the case that all of them wait."""
+LOW = 0.4
+"""Share of its power cap below which one that has fallen so far waits, though that is not near idle."""
 _HELD, _HELD_BYTES = 1.0, 1 << 30
 """Per cent of its memory, or bytes, below which nobody holds a GPU: drivers keep some (0.3 GB on MI300X)."""
 
@@ -46,39 +48,41 @@ class Moment:
     """`quiet`: the job's GPUs at 0 %, `busy`: all others that tell.
 
     `hung`: `waiting` are those of high utilisation at a power near idle, `quiet` the suspects, if any.
+    `drawn` are the watts of each that works at full utilisation, by name.
     """
 
     waiting: tuple[Named, ...] = ()
     quiet: tuple[Named, ...] = ()
     busy: tuple[Named, ...] = ()
     hung: bool = False
-
-    @property
-    def busy_w(self) -> float | None:
-        """What a GPU at work draws now."""
-        powers = [each.gpu.power_w for each in self.busy if _high(each.gpu) and each.gpu.power_w is not None]
-        return median(powers) if powers and not self.hung else None
+    drawn: Mapping[str, float] = field(default_factory=dict)
 
 
-def judge(gpus: Sequence[Named], used: frozenset[str] = frozenset(), busy_w: float | None = None) -> Moment:
-    """Sort the job's GPUs. `used`: names that worked before in this job; `busy_w`: what they drew then.
+def judge(
+    gpus: Sequence[Named], used: frozenset[str] = frozenset(), power: Mapping[str, float] | None = None
+) -> Moment:
+    """Sort the job's GPUs. `used`: names that worked before in this job; `power`: watts that each drew then.
 
     GPUs that hold no memory and never worked are nobody's: they are quiet, but no suspects.
     """
+    power = power or {}
     telling = [each for each in gpus if each.gpu.utilisation is not None and not each.gpu.trouble]
     quiet = tuple(each for each in telling if (each.gpu.utilisation or 0.0) <= QUIET)
     suspects = tuple(each for each in quiet if each.name in used or _held(each.gpu))
     quiet_w = [each.gpu.power_w for each in suspects if each.gpu.power_w is not None]
     level = median(quiet_w) if quiet_w else None
     others = [each for each in telling if each not in quiet]
-    waiting = tuple(each for each in others if _high(each.gpu) and _near_idle(each.gpu, level))
+    high = [each for each in others if _high(each.gpu)]
+    waiting = tuple(each for each in high if _near_idle(each.gpu, level, power.get(each.name)))
     busy = tuple(each for each in others if each not in waiting)
     if waiting and suspects and not busy:
         return Moment(waiting, suspects, hung=True)
-    if waiting and not suspects and not busy and busy_w is not None:
-        fallen = all((each.gpu.power_w or 0.0) <= FALLEN * busy_w for each in waiting)
+    if waiting and not suspects and not busy and power:
+        usual = median(power.values())
+        fallen = all((each.gpu.power_w or 0.0) <= FALLEN * power.get(each.name, usual) for each in waiting)
         return Moment(waiting, hung=fallen)
-    return Moment((), suspects if others else quiet, busy + waiting)
+    drawn = {each.name: each.gpu.power_w for each in high if each not in waiting and each.gpu.power_w}
+    return Moment((), suspects if others else quiet, busy + waiting, drawn=drawn)
 
 
 def _high(gpu: Gpu) -> bool:
@@ -90,8 +94,13 @@ def _held(gpu: Gpu) -> bool:
     return gpu.vram is None or gpu.vram >= _HELD or (gpu.vram_used or 0) >= _HELD_BYTES
 
 
-def _near_idle(gpu: Gpu, quiet_w: float | None) -> bool:
-    if gpu.power_w is None:
+def _near_idle(gpu: Gpu, quiet_w: float | None, usual_w: float | None) -> bool:
+    """By its cap, by what quiet GPUs draw, or by what it drew itself while it worked."""
+    now, cap = gpu.power_w, gpu.power_cap_w
+    if now is None:
         return False
-    by_cap = gpu.power_cap_w is not None and gpu.power_w <= NEAR_IDLE * gpu.power_cap_w
-    return by_cap or (quiet_w is not None and gpu.power_w <= LIKE_QUIET * quiet_w)
+    by_cap = cap is not None and now <= NEAR_IDLE * cap
+    by_past = usual_w is not None and (
+        now <= NEAR_IDLE * usual_w or (cap is not None and now <= min(LOW * cap, FALLEN * usual_w))
+    )
+    return by_cap or by_past or (quiet_w is not None and now <= LIKE_QUIET * quiet_w)

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from watchdogd.notify.notification import Notification
 
 
+STALLED = "stalled"
+"""The number that is recorded of a result's progress: 1 where the run has none, 0 where it gets on."""
+
+
 @dataclass(frozen=True, slots=True)
 class Gap:
     """A time in which nobody watched, and why."""

@@ -11,6 +11,7 @@ from sqlalchemy import select
 from watchdogd.history import retention
 from watchdogd.history.forms import number, packed, storable
 from watchdogd.history.ids import Ids, NotedIds
+from watchdogd.history.record import STALLED
 from watchdogd.history.rows import event_row, incident_row, milliseconds, notification_row, standing_row
 from watchdogd.history.statements import statements
 from watchdogd.history.tables import series, standings, starts, subjects
@@ -126,6 +127,9 @@ class _Measured:
             if self._statuses.get(subject) != result.status:
                 self._statuses[subject] = result.status
                 changed.append((at, subject, int(result.status), storable(result.summary)))
+            if result.progress:
+                stalled = self._series.of((subject, STALLED, ""))
+                numbers.append((at, stalled, float(result.progress.stalled)))
             for name, metric in result.metrics.items():
                 numbers.append((at, self._series.of((subject, name, metric.unit)), number(metric.value)))
         self._do.subjects.run(connection, [(*row, 0) for row in self._subjects.new_rows()])

@@ -33,6 +33,8 @@ GROWN_UP = 5400.0
 MOST = 7200.0
 """Patience grows beyond this only where the run itself has paused for longer."""
 MULTIPLE = 3.0
+SOON = 60.0
+"""Seconds in which the next rise is never late: looks are so far apart."""
 NEWS = 420.0
 """Patience after a line of a new kind, where such lines go on to come."""
 ONLY_REGULAR = 3600.0
@@ -235,6 +237,13 @@ class LogState:
         least = self.floor(now) if often else UNKNOWN
         seconds = max(least, min(MULTIPLE * known, MOST), 1.5 * known)
         return Limit(seconds, Reason.KNOWN if often else Reason.NEW)
+
+    def due(self, now: float) -> float:
+        """Seconds from one rise to when the next one is late, which is no hang yet."""
+        if self.rises < 2:
+            return UNKNOWN
+        known = max((gap for at, gap in self.pauses if now - at < REMEMBERED), default=0.0)
+        return max((1.5 if self.rises > OFTEN else MULTIPLE) * known, SOON)
 
     def _silences(self) -> list[tuple[float, float]]:
         return [pause for each in self.templates.values() for pause in each.after]

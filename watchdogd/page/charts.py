@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from watchdogd.history.record import STALLED
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -77,6 +79,7 @@ _KINDS = {
 GROUPS = ("Disks", "Progress", "Memory", "GPUs", "More")
 """In the order of the page."""
 _IN_TIMELINE = ("job_liveness", "watchdogd")
+"""Plugins whose numbers, as those of a run's progress (STALLED), the timeline shows."""
 
 
 def charts_of(
@@ -88,7 +91,7 @@ def charts_of(
     if plugin == "disk_quota":
         yield from _disks(check, target, series)
         return
-    for metric in dict.fromkeys(metric for _, metric in series):
+    for metric in dict.fromkeys(metric for _, metric in series if metric != STALLED):
         kind = _KINDS.get((plugin, metric), _Kind("More", metric))
         lines = tuple(_lines(metric, target, series, kind.rate))
         if lines:

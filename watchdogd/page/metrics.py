@@ -12,6 +12,7 @@ from collections import defaultdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from watchdogd import runstate
 from watchdogd.errors import ConfigError
 from watchdogd.notify.text import one_line
 from watchdogd.plugin import Status
@@ -41,6 +42,7 @@ class _Picture:
     def collect(self) -> Iterator[Family]:
         """All families, each name once."""
         yield from _own(self._status)
+        yield from _states(self._status["checks"])
         yield from _results(self._status["checks"])
 
 
@@ -79,6 +81,19 @@ def _own(status: Mapping[str, Any]) -> Iterator[Family]:
     for key, number in counts.items():
         unresolved.add_metric(list(key), number)
     yield unresolved
+
+
+def _states(checks: Iterable[Mapping[str, Any]]) -> Iterator[Family]:
+    """The state of each run, as `status` has it: 1 under the label of the one that it is in."""
+    runs: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for result in checks:
+        if result["run"]:
+            runs[one_line(str(result["run"]))].append(result)
+    family = _gauge("watchdogd_run_state", "What a run does.", ("run", "state"))
+    for run, results in runs.items():
+        if state := runstate.of_checks(results):
+            family.add_metric([run, "unknown" if state == "?" else state], 1.0)
+    yield family
 
 
 def _results(checks: Iterable[Mapping[str, Any]]) -> Iterator[Family]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from watchdogd import runstate
 from watchdogd.engine.grounds import SELF
+from watchdogd.history.record import STALLED
 from watchdogd.page.charts import Chart, charts_of
 from watchdogd.page.timeline import Link, Span, links, timeline, totals
+from watchdogd.plugin import Status
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from watchdogd.history.record import Gap, Measure, Touch
     from watchdogd.history.store import Store
@@ -36,8 +39,9 @@ class RunRow:
 
     @property
     def state(self) -> str:
-        """What it does now."""
-        return self.spans[-1].state if self.spans else "unwatched"
+        """What it does now, as `status` has it; nobody knows while nobody watches."""
+        last = self.spans[-1].state if self.spans else "unwatched"
+        return last if last == "unwatched" else runstate.of_checks(self.results) or last
 
     @property
     def told(self) -> tuple[Mapping[str, Any], ...]:
@@ -133,26 +137,22 @@ def _run(
     since: float,
     now: float,
 ) -> RunRow:
-    jobs = series.get(f"{run}/job_liveness", {})
-    mine = [each for each in incidents if each.run == run and each.status.name == "CRITICAL"]
+    mine = {check: points for check, points in series.items() if check.startswith(f"{run}/")}
+    jobs = mine.get(f"{run}/{runstate.JOBS}", {})
+    results = tuple(each for each in checks if each["run"] == run)
     spans = timeline(
-        jobs.get(("", "running"), ()),
-        jobs.get(("", "waiting"), ()),
-        hung=_open(mine, ("log_staleness", "gpu_health"), now),
-        gone=_open(mine, ("job_liveness",), now),
+        {kind: jobs.get(("", kind), ()) for kind in ("running", "waiting", "elsewhere", *runstate.IDLE)},
+        stalled=[points[key] for points in mine.values() for key in points if key[1] == STALLED],
+        gone=[
+            (each.opened_at, each.resolved_at or now)
+            for each in incidents
+            if each.check == f"{run}/{runstate.JOBS}" and each.status is Status.CRITICAL
+        ],
         gaps=[(gap.begin, gap.end) for gap in gaps],
         since=since,
         now=now,
     )
-    return RunRow(run, spans, tuple(each for each in checks if each["run"] == run))
-
-
-def _open(incidents: Iterable[Incident], plugins: Sequence[str], now: float) -> list[tuple[float, float]]:
-    return [
-        (each.opened_at, each.resolved_at or now)
-        for each in incidents
-        if each.check.rpartition("/")[2] in plugins
-    ]
+    return RunRow(run, spans, results)
 
 
 def _charts(

@@ -5,11 +5,14 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+
+from watchdogd import runstate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Mapping
 
+Value = TypeVar("Value")
 Points = Sequence[tuple[float, float]]
 Interval = tuple[float, float]
 
@@ -25,8 +28,11 @@ class Span(NamedTuple):
     state: str
 
 
-STATES = ("running", "waiting", "hung", "gone", "absent", "unwatched")
-"""`absent`: no job of the run, and nobody complained; `gone`: the same, and an incident was open."""
+STATES = ("running", "starting", "suspended", "ending", "waiting", "hung", "gone", "absent", "unwatched")
+"""As in runstate; `absent`: no job of the run, and nobody complained (`none` there)."""
+_WORDS = {"none": "absent", "?": "unwatched"}
+_MOSTLY = 0.5
+"""Old readings are means: so much of a time without progress counts as a stall."""
 
 
 class Link(NamedTuple):
@@ -50,10 +56,9 @@ def links(points: Points) -> tuple[Link, ...]:
 
 
 def timeline(
-    running: Points,
-    waiting: Points,
+    jobs: Mapping[str, Points],
     *,
-    hung: Sequence[Interval] = (),
+    stalled: Sequence[Points] = (),
     gone: Sequence[Interval] = (),
     gaps: Sequence[Interval] = (),
     since: float,
@@ -61,43 +66,56 @@ def timeline(
 ) -> tuple[Span, ...]:
     """The spans from `since` to `now`, without holes.
 
-    `running` and `waiting` are how many jobs there were, (time, number), oldest first. `hung` and `gone` are
-    times of open incidents, `gaps` those in which nobody watched.
+    `jobs` are how many there were by kind (`running`, `waiting`, those of runstate.IDLE) as (time, number),
+    oldest first. `stalled` is what checks said of the run's progress: 1 where it had none. `gone` are times
+    of open incidents about jobs that are not there, `gaps` those in which nobody watched.
     """
-    jobs = _states(running, waiting)
-    edges = {since, now, *(at for at, _ in jobs), *(at + HOLDS for at, _ in jobs[-1:])}
-    edges |= {edge for spans in (hung, gone, gaps) for span in spans for edge in span}
-    edges |= {
-        before + HOLDS for (before, _), (after, _) in itertools.pairwise(jobs) if after > before + HOLDS
-    }
+    seen = _counted(jobs)
+    stalls = [_Course(points) for points in stalled]
+    edges = {since, now, *seen.edges(), *(edge for course in stalls for edge in course.edges())}
+    edges |= {edge for spans in (gone, gaps) for span in spans for edge in span}
     times = sorted(edge for edge in edges if since <= edge <= now)
-    spans = [
-        Span(begin, end, _state(begin, jobs, hung, gone, gaps)) for begin, end in itertools.pairwise(times)
-    ]
-    return _merged(spans)
+
+    def state(at: float) -> str:
+        counts = None if _within(at, gaps) else seen.at(at)
+        if counts is None:
+            return "unwatched"
+        hangs = any((each.at(at) or 0.0) >= _MOSTLY for each in stalls)
+        found = runstate.state_of(counts, stalled=hangs, wrong=_within(at, gone))
+        return _WORDS.get(found, found)
+
+    return _merged(Span(begin, end, state(begin)) for begin, end in itertools.pairwise(times))
 
 
-def _states(running: Points, waiting: Points) -> list[tuple[float, str]]:
-    queued = dict(waiting)
-    return [
-        (at, "running" if number > 0 else "waiting" if queued.get(at, 0) > 0 else "absent")
-        for at, number in running
-    ]
+class _Course(Generic[Value]):
+    """Values over time, each of which stands until the next one, HOLDS at most."""
+
+    def __init__(self, points: Iterable[tuple[float, Value]]) -> None:
+        self._points = list(points)
+        self._times = [at for at, _ in self._points]
+
+    def edges(self) -> Iterator[float]:
+        """When it changes, or ends."""
+        for at, following in itertools.zip_longest(self._times, self._times[1:]):
+            yield at
+            if following is None or following > at + HOLDS:
+                yield at + HOLDS
+
+    def at(self, time: float) -> Value | None:
+        """The value that stands then; None: none does."""
+        index = bisect_right(self._times, time) - 1
+        if index < 0 or time - self._times[index] >= HOLDS:
+            return None
+        return self._points[index][1]
 
 
-def _state(
-    at: float,
-    jobs: Sequence[tuple[float, str]],
-    hung: Sequence[Interval],
-    gone: Sequence[Interval],
-    gaps: Sequence[Interval],
-) -> str:
-    index = bisect_right(jobs, at, key=lambda job: job[0]) - 1
-    if _within(at, gaps) or index < 0 or at - jobs[index][0] >= HOLDS:
-        return "unwatched"
-    if _within(at, gone):
-        return "gone"
-    return "hung" if jobs[index][1] == "running" and _within(at, hung) else jobs[index][1]
+def _counted(jobs: Mapping[str, Points]) -> _Course[Mapping[str, float]]:
+    """All kinds of jobs at each time at which those that run were counted."""
+    others = {kind: dict(points) for kind, points in jobs.items()}
+    return _Course(
+        (at, {kind: counts.get(at, 0.0) for kind, counts in others.items()})
+        for at, _ in jobs.get("running", ())
+    )
 
 
 def _within(at: float, spans: Sequence[Interval]) -> bool:

@@ -72,6 +72,7 @@ _RULES = (
     rules.rule(
         "memory_temperature_c", value.number, r"temperature/mem", r"mem_t(?:emp)?", r"memory_temperature"
     ),
+    rules.rule("clock_mhz", value.number, r"(?:clock/)?gfx(?:_0)?/clk", r"gfx_cl(?:oc)?k"),
     rules.rule(
         "slowdown_c",
         value.number,

@@ -14,7 +14,8 @@ class Gpu:
 
     `index` is the tool's number; None where only `bus` is known. `mig` is the number of a MIG device in its
     GPU, `partition` that of an AMD partition (which has an index of its own). Percents from 0 to 100, watts,
-    degrees Celsius, bytes. `power_w` may be that of a whole socket, repeated on each of its partitions.
+    degrees Celsius, MHz (of its compute units), bytes. `power_w` may be that of a whole socket, repeated on
+    each of its partitions.
     `ecc_uncorrectable` counts the card's life where the tool knows it, `ecc_volatile` since the driver was
     loaded, where that is told (all of AMD's counters are). `slowdown_c` is where this card slows itself down.
     `throttled` are the reasons that slow it down now, power capping excepted, which is how a busy GPU works.
@@ -37,6 +38,7 @@ class Gpu:
     power_cap_w: float | None = None
     temperature_c: float | None = None
     memory_temperature_c: float | None = None
+    clock_mhz: float | None = None
     slowdown_c: float | None = None
     vram_used: int | None = None
     vram_total: int | None = None
@@ -68,6 +70,11 @@ class Gpu:
         if self.vram_used is None or self.vram_total < CARVE_OUT:
             return None
         return 100.0 * self.vram_used / self.vram_total
+
+    @property
+    def mute(self) -> bool:
+        """True where no sensor of it can be read, neither temperature, power (0 is none) nor clock."""
+        return self.temperature_c is None and not self.power_w and not self.clock_mhz
 
     @property
     def blank(self) -> bool:

@@ -1,5 +1,8 @@
 """What NVIDIA's and AMD's drivers report in the kernel log: Xid errors, lost GPUs, memory errors, resets.
 
+Not all that breaks a GPU has an Xid: a failed call says so by NVIDIA's own code (`[NV_ERR_RESET_REQUIRED]`),
+and a GPU that cannot be started, or whose firmware is silent, in a line of its own. Some name no GPU.
+
 Numbers as in NVIDIA's Xid catalogue: those of the hardware, those that need a reset, and those that are left
 out: a fault of the application causes them (13, 43, 45), or they have no effect (121, 162, and 154 where the
 driver asks for nothing any more). SXid lines speak of NVSwitches, not of GPUs.
@@ -8,7 +11,7 @@ driver asks for nothing any more). SXid lines speak of NVSwitches, not of GPUs.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -26,9 +29,52 @@ _XID = re.compile(r"(?<!S)Xid \((?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F:.]+)\): (\
 _FALLEN = re.compile(
     r"GPU (?:at PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})\S*:? .*fallen off the bus"
 )
-_AMD = re.compile(r"amdgpu ([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.\d): (?:amdgpu: )?(?:\{\d+\})?(.*)")
+_CODES = (
+    "BROKEN_FB",
+    "CARD_NOT_PRESENT",
+    "ECC_ERROR",
+    "GPU_IS_LOST",
+    "GPU_MEMORY_ONLINING_FAILURE",
+    "NVLINK_FABRIC_FAILURE",
+    "RESET_REQUIRED",
+)
+"""NVIDIA's error codes (NV_ERR_...) with which no call to a sound GPU fails."""
+_NVRM = re.compile(r"NVRM: (?:.*?\bGPU (?:at PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})[.:\s])?")
+_NVIDIA_REPORTS = (
+    (re.compile(rf"[\w ,]*\[NV_ERR_(?:{'|'.join(_CODES)})\]"), True),
+    (re.compile(r"RmInitAdapter failed(?:! \([\w:]+\))?"), True),
+    (re.compile(r"GPU (?:is )?likely (?:needs to be reset|in a bad state and may need to be reset)"), True),
+    (re.compile(r"heartbeat timed out", re.IGNORECASE), True),
+    (re.compile(r"GPU does not have the necessary power cables connected"), True),
+    (re.compile(r"GPU is probably locked"), False),
+)
+"""What is said without an Xid, and whether the GPU is broken by it; without a bus no GPU is named."""
+NVIDIA_MARKS = (
+    "Xid|fallen off|The NVIDIA GPU|installed in this system",
+    f"NV_ERR_({'|'.join(_CODES)})|RmInitAdapter failed|GPU (is )?likely|[Hh]eartbeat timed out"
+    "|necessary power cables|probably locked",
+)
+"""What grep -E finds NVIDIA's reports by: those with an Xid, and the others, of which there may be many."""
+_AMD = re.compile(
+    r"amdgpu(?: ([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.\d))?: (?:amdgpu: )?(?:\[drm\] )?(?:\{\d+\})?(.*)"
+)
+AMD_MARKS = (
+    "uncorrectable hardware error|device lost from bus|(GPU|ASIC) reset|GPU [Rr]ecovery|device wedged"
+    "|unrecoverable state|GPU init|xceeds? (the )?threshold|reach(es)? threshold"
+)
+"""What grep -E finds AMD's reports by."""
 _AMD_REPORTS = (
     (re.compile(r"device lost from bus", re.IGNORECASE), "it has been lost from the bus", True),
+    (re.compile(r"GPU reset end with ret = -?[1-9]"), "its reset failed", True),
+    (re.compile(r"ASIC reset failed"), "its reset failed", True),
+    (re.compile(r"device wedged, needs recovery"), "it is wedged and was not recovered", True),
+    (re.compile(r"Fatal error during GPU init"), "it could not be started", True),
+    (
+        re.compile(r"(?:RAS|Saved bad pages?) .*(?:exceeds?|reach(?:es)?) (?:the )?threshold"),
+        "more bad pages of memory than its maker allows",
+        True,
+    ),
+    (re.compile(r".*might be in (?:an )?unrecoverable state"), "its queues do not answer", False),
     (
         re.compile(r"uncorrectable hardware error ?\(\w+\) detected", re.IGNORECASE),
         "an uncorrectable error",
@@ -44,6 +90,8 @@ _AMD_ERRORS = re.compile(
 _SLEEPS = 1_048_560
 """What AMD's counters add at each look while the memory sleeps."""
 _OFF = "it has fallen off the bus"
+_APART = 600.0
+"""Seconds without a report after which the same one is told anew."""
 _ISO = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)[,.](\d{1,6})([+-]\d\d:?\d\d|Z)")
 _CTIME = re.compile(r"\[\w{3} (\w{3} +\d+ \d\d:\d\d:\d\d \d{4})\]")
 _STAMP = re.compile(r"\s*(?:\[\s*[\d.]+\]|\S+\s*:\S+\s*:|\[\w{3} \w{3} +\d)")
@@ -52,9 +100,11 @@ _REST = re.compile(r"NVRM: (?:\(PCI ID.*|installed in this system.*|fallen off t
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One report on the GPU at `bus`; `xid` is None where the driver gave no number, `at` where no date.
+    """One report on the GPU at `bus` (empty: none is named); `xid` is None where the driver gave no number,
+    `at` where no date.
 
-    `fatal`: the GPU needs a reset or a replacement; else somebody should look at it.
+    `fatal`: the GPU needs a reset or a replacement; else somebody should look at it. `last`: when it was said
+    again; None: it was not.
     """
 
     bus: str
@@ -62,6 +112,11 @@ class Event:
     text: str
     at: float | None = None
     fatal: bool = True
+    last: float | None = field(default=None, compare=False)
+
+    def since(self, time: float) -> bool:
+        """Whether it was said after `time`."""
+        return any(at is not None and at >= time for at in (self.at, self.last))
 
     def speaks_of(self, bus: str) -> bool:
         """Whether it is about the GPU whose bus a tool gives as `bus`, with another width of its domain."""
@@ -69,13 +124,23 @@ class Event:
 
 
 def read(text: str) -> tuple[Event, ...]:
-    """The events, the first of each GPU and kind: what follows a report belongs to it."""
-    found: dict[tuple[str, object], Event] = {}
+    """The events, the first of each GPU and kind: what follows a report within minutes belongs to it."""
+    found: dict[tuple[str, object], list[Event]] = {}
     for line in _joined(text.splitlines()):
         event = _nvidia(line) or _amd(line)
         if event and not (event.text == _OFF and any(bus == _canonical(event.bus) for bus, _ in found)):
-            found.setdefault((_canonical(event.bus), event.xid or event.text), event)
-    return tuple(found.values())
+            same = found.setdefault((_canonical(event.bus), event.xid or event.text), [])
+            if not same or _anew(same[-1], event):
+                same.append(event)
+            else:
+                same[-1] = replace(same[-1], last=event.at)
+    return tuple(events[-1] for events in found.values())
+
+
+def _anew(before: Event, event: Event) -> bool:
+    """Whether it is another report, not the rest of the one before."""
+    last = before.last or before.at
+    return last is not None and event.at is not None and event.at - last > _APART
 
 
 def _joined(lines: Sequence[str]) -> list[str]:
@@ -100,6 +165,15 @@ def _nvidia(line: str) -> Event | None:
         return Event(match[1], number, f"Xid {number}: {said}"[:300], _time(line), _fatal(number, said))
     if match := _FALLEN.search(line):
         return Event(match[1], None, _OFF, _time(line))
+    return _without_xid(line)
+
+
+def _without_xid(line: str) -> Event | None:
+    if not (driver := _NVRM.search(line)):
+        return None
+    for pattern, fatal in _NVIDIA_REPORTS:
+        if said := pattern.search(line, driver.start()):
+            return Event(driver[1] or "", None, said[0].strip(), _time(line), fatal)
     return None
 
 
@@ -115,10 +189,11 @@ def _amd(line: str) -> Event | None:
         return None
     if (errors := _AMD_ERRORS.match(match[2])) and 0 < int(errors[1]) < _SLEEPS:
         plural = "" if errors[1] == "1" else "s"
-        return Event(match[1], None, f"{errors[1]} uncorrectable error{plural} in {errors[2]}", _time(line))
+        text = f"{errors[1]} uncorrectable error{plural} in {errors[2]}"
+        return Event(match[1] or "", None, text, _time(line))
     for pattern, words, fatal in _AMD_REPORTS:
         if pattern.match(match[2]):
-            return Event(match[1], None, words, _time(line), fatal)
+            return Event(match[1] or "", None, words, _time(line), fatal)
     return None
 
 

@@ -59,6 +59,7 @@ _RULES = (
     rules.rule("power_cap_w", value.number, r"enforced\.power\.limit", r"power\.limit"),
     rules.rule("temperature_c", value.number, r"temperature\.gpu"),
     rules.rule("memory_temperature_c", value.number, r"temperature\.memory"),
+    rules.rule("clock_mhz", value.number, r"clocks\.(?:current\.)?(?:sm|gr|graphics)"),
     rules.rule("vram_used", value.mebibytes, r"memory\.used"),
     rules.rule("vram_total", value.mebibytes, r"memory\.total"),
     rules.rule("ecc_uncorrectable", value.count, r"ecc\.errors\.uncorrected\.aggregate\.total"),

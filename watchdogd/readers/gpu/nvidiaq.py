@@ -33,6 +33,7 @@ _RULES = (
     rules.rule("power_cap_w", value.number, _POWER + r"(?:current |enforced )?power limit"),
     rules.rule("temperature_c", value.number, r"temperature/gpu current temp"),
     rules.rule("memory_temperature_c", value.number, r"temperature/memory current temp"),
+    rules.rule("clock_mhz", value.megahertz, r"clocks/(?:sm|graphics)"),
     rules.rule("slowdown_c", value.number, r"temperature/gpu slowdown temp"),
     rules.rule("vram_used", value.mebibytes, r"fb memory usage/used"),
     rules.rule("vram_total", value.mebibytes, r"fb memory usage/total"),

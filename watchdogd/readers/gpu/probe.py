@@ -32,7 +32,9 @@ hung() { [ "$code" = 124 ] || [ "$code" = 137 ]; }
 told() { case $code:$said in 0:*GPU*|0:*gpu*|0:*card*) return 0 ;; esac; return 1; }
 failed() { ! told && ! hung; }
 if has nvidia-smi || has amd-smi || has rocm-smi; then
-    ask sh -c 'dmesg --time-format iso 2>/dev/null | grep -E "NVRM.*('"$3"')|amdgpu .*('"$4"')" | tail -n 60'
+    script='log() { dmesg --time-format iso 2>/dev/null | grep -E "$1" | tail -n "$2"; }; '
+    script="$script"'log "NVRM.*($1)|amdgpu.*($3)" 60; log "NVRM.*($2)" 20'
+    ask sh -c "$script" log "$3" "$4" "$5"
 fi
 if has nvidia-smi; then
     ask nvidia-smi -q
@@ -57,11 +59,7 @@ echo "@@ end"
 kernel log, from NVIDIA's driver and from AMD's. The log comes first: a tool may hang over what it tells of.
 Tools that fail in one form are asked for a simpler one, those that hang for nothing more. It needs sh, grep,
 coreutils."""
-ARGUMENTS = (
-    ",".join(FIELDS),
-    "Xid|fallen off|The NVIDIA GPU|installed in this system",
-    "uncorrectable hardware error|device lost from bus|GPU reset|GPU [Rr]ecovery",
-)
+ARGUMENTS = (",".join(FIELDS), *kernel.NVIDIA_MARKS, kernel.AMD_MARKS)
 _FRAME = re.compile(r"@@ (node|run|exit|end)\b ?(.*)")
 _HUNG = frozenset({124, 137})
 _ADVICE = (

@@ -45,6 +45,7 @@ _RULES = (
         r"temperature \(sensor edge\) \(c\)",
         r"temp(?: \(.*\))?",
     ),
+    rules.rule("clock_mhz", value.megahertz, r"sclk(?: clock (?:speed|level))?:?"),
     rules.rule("memory_temperature_c", value.number, r"temperature \(sensor memory\) \(c\)"),
     rules.rule("vram_used", value.size, r"vram total used memory \(b\)"),
     rules.rule("vram_total", value.size, r"vram total memory \(b\)"),

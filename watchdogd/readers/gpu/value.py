@@ -20,6 +20,7 @@ _ERROR = re.compile(
 _FATAL = re.compile(r"gpu is lost|requires? reset|fallen off the bus", re.IGNORECASE)
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", re.IGNORECASE)
+_CLOCK = re.compile(r"(\d+(?:\.\d+)?)\s*MHz", re.IGNORECASE)
 MIB = 1 << 20
 
 
@@ -74,6 +75,12 @@ def count(cell: str) -> int | None:
     """A whole number, or None."""
     value = number(cell)
     return None if value is None else int(value)
+
+
+def megahertz(cell: str) -> float | None:
+    """The number before MHz (`1410 MHz`, `800Mhz`, `1: (300Mhz)`), or None."""
+    match = _CLOCK.search(cell)
+    return float(match[1]) if match else None
 
 
 def size(cell: str, unit: int = 1) -> int | None:
