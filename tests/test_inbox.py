@@ -116,6 +116,31 @@ def test_silence_and_unsilence(home: Home, capsys: Says) -> None:
     assert (order.verb, order.target) == ("unsilence", "run-17")
 
 
+def test_unsilence_of_what_is_not_silent_says_so(home: Home, capsys: Says) -> None:
+    """By the daemon's last word, and by what was handed in since."""
+
+    def said(target: str) -> str:
+        assert main(["unsilence", target]) == 0
+        return capsys.readouterr().out.strip()
+
+    assert said("run-17") == "run-17 was not silent"
+    main(["silence", "run-17", "--for", "1h"])
+    capsys.readouterr()
+    assert said("scratch") == "scratch was not silent; silent: run-17"
+    assert "run-17 is no longer silent" in said("run-17")
+    assert said("run-17") == "run-17 was not silent"
+    ends = {"scratch": time.time() + 600, "run-17": time.time() - 600}
+    silences = [{"target": target, "until": iso(at)} for target, at in ends.items()]
+    home.status.write_text(json.dumps({"silences": silences, "checks": [], "incidents": []}))
+    for paper in inbox.take(home)[0]:
+        inbox.remove(paper)
+    assert said("run-17") == "run-17 was not silent; silent: scratch"
+    assert main(["unsilence", "scratch", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["was_silent"] is True
+    home.status.write_text("{")
+    assert "scratch is no longer silent" in said("scratch")
+
+
 @pytest.mark.parametrize(
     "target", ["scratch", "run-17/job_liveness", "log_staleness", "watchdogd", "cron.daily/x"]
 )

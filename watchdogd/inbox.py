@@ -18,7 +18,7 @@ from watchdogd.incident import Order
 from watchdogd.units import LONGEST, format_duration, iso
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from watchdogd.home import Home
@@ -110,6 +110,16 @@ def take(home: Home) -> tuple[list[Paper], list[str]]:
             reason = error.strerror if isinstance(error, OSError) else error
             complaints.append(f"{name} in the inbox is set aside: {reason}{_set_aside(home, name)}")
     return sorted(papers, key=lambda paper: paper.at), complaints
+
+
+def waiting(home: Home, kinds: Collection[str]) -> list[Paper]:
+    """The papers of these kinds that nobody took in yet, oldest first; what cannot be read is left out."""
+    found: list[Paper] = []
+    with contextlib.suppress(OSError):
+        for name in sorted(name for name in os.listdir(home.inbox) if kind_of(name) in kinds)[:_AT_ONCE]:
+            with contextlib.suppress(OSError, ValueError):
+                found.append(_read(home.inbox / name, kind_of(name)))
+    return sorted(found, key=lambda paper: paper.at)
 
 
 def remove(paper: Paper) -> None:

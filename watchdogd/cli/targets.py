@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import TYPE_CHECKING
 
+from watchdogd import inbox
 from watchdogd.cli.past import config_of
 from watchdogd.errors import WatchdogError
 from watchdogd.nearest import nearest
@@ -20,6 +22,25 @@ def known_target(home: Home, target: str) -> str:
     if target in names or target.startswith("cron."):
         return target
     raise WatchdogError(f"there is no run, disk or check '{target}'{nearest(target, sorted(names))}")
+
+
+def silenced(home: Home) -> set[str] | None:
+    """The targets that are silent by the daemon's last word and what was handed in since; None where its word
+    cannot be read."""
+    now = datetime.now().astimezone()
+    try:
+        listed = json.loads(read_plain(home.status, limit=PICTURE))["silences"]
+        found = {str(each["target"]) for each in listed if datetime.fromisoformat(each["until"]) > now}
+    except FileNotFoundError:
+        found = set()  # no round was judged yet
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    for paper in inbox.waiting(home, {"silence", "unsilence"}):
+        for order in paper.orders:
+            found.discard(order.target)
+            if order.verb == "silence" and order.until > now.timestamp():
+                found.add(order.target)
+    return found
 
 
 def _names(home: Home) -> set[str]:
