@@ -1,10 +1,9 @@
-"""The pages that are made of the code itself, so that they cannot drift: checks, verbs, config.toml."""
+"""What the site has and the repository needs not: pages of the verbs' help and of config.example.toml."""
 
 from __future__ import annotations
 
 import argparse
 import importlib
-import inspect
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,27 +11,17 @@ from typing import TYPE_CHECKING, Any
 from mkdocs.structure.files import File
 
 from watchdogd.cli import VERBS
-from watchdogd.cli.plugins import entry_json
-from watchdogd.engine.catalog import discover
-from watchdogd.home import Home
-from watchdogd.units import format_duration
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
     from mkdocs.structure.files import Files
 
-    from watchdogd.engine.catalog import Entry
 
 PROJECT = Path(__file__).resolve().parents[1]
 _OUTSIDE = re.compile(r"\[([^\]]*)\]\(\.\./([^)]*)\)")
 """A link to a file of the project that is no page."""
-_CHECKS = """\
-# What it sees
-
-Four outcomes, never fewer: OK, WARNING, CRITICAL, and UNKNOWN for "could not be found out", which after a
-while is an incident of its own and never a false "gone". A run brings its checks by itself, as far as their
-keys are set; each can be tuned or switched off under `[runs.NAME.checks.PLUGIN]`.
-"""
+_SHOWN = {"config.example.toml": "configuration.md"}
+"""Files of the project that have a page on the site."""
 _VERBS = """\
 # Verbs
 
@@ -43,11 +32,7 @@ Every verb takes `--home DIR`; without it home is `$WATCHDOGD_HOME`, else `~/.wa
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add what is made."""
-    entries = [entry for entry in discover(Home(Path("/nonexistent"))).values() if not entry.foreign]
-    made = {f"checks/{entry.name}.md": check_page(entry) for entry in entries}
-    made["checks/index.md"] = checks_page(entries)
-    made["verbs.md"] = verbs_page()
-    made["configuration.md"] = configuration_page()
+    made = {"verbs.md": verbs_page(), "configuration.md": configuration_page()}
     for path, text in made.items():
         files.append(File.generated(config, path, content=text))
     return files
@@ -55,30 +40,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Files of the project that are no pages are named, not linked."""
-    return _OUTSIDE.sub(r"`\2`", markdown)
+    return _OUTSIDE.sub(_named, markdown)
 
 
-def check_page(entry: Entry) -> str:
-    """Why and how it judges: its module's own words; then its parameters."""
-    module = importlib.import_module(entry.source.module)
-    title, _, reasoning = (inspect.getdoc(module) or "").partition("\n\n")
-    described = entry_json(entry)
-    rows = "\n".join(
-        f"| `{name}` | {_cell(each['type'])} | {_default(each)} | {_cell(each['doc'])} |"
-        for name, each in described["parameters"].items()
-    )
-    every = f"every {format_duration(entry.every)}" if entry.every else "at `[daemon] interval`"
-    return (
-        f"# {entry.name}\n\n{title.partition(': ')[2].capitalize()}\n\n{reasoning}\n\n"
-        f"## Parameters\n\nIt runs {every}, unless `every` says otherwise.\n\n"
-        f"| parameter | type | default | meaning |\n| --- | --- | --- | --- |\n{rows}\n"
-    )
-
-
-def checks_page(entries: list[Entry]) -> str:
-    """All of them in one table."""
-    rows = "\n".join(f"| [{entry.name}]({entry.name}.md) | {entry.description} |" for entry in entries)
-    return f"{_CHECKS}\n| check | what it asks |\n| --- | --- |\n{rows}\n"
+def _named(link: re.Match[str]) -> str:
+    text, path = link.groups()
+    return f"[{text}]({_SHOWN[path]})" if path in _SHOWN else f"`{path}`"
 
 
 def verbs_page() -> str:
@@ -104,13 +71,3 @@ def configuration_page() -> str:
     """config.example.toml, which a test loads."""
     text = (PROJECT / "config.example.toml").read_text("utf-8")
     return f"# config.toml\n\nEvery key with its meaning.\n\n```toml\n{text}```\n"
-
-
-def _cell(value: object) -> str:
-    return str(value or "").replace("|", "\\|")
-
-
-def _default(parameter: dict[str, Any]) -> str:
-    if parameter["required"]:
-        return "required"
-    return "" if parameter["default"] in (None, "", [], {}) else f"`{parameter['default']}`"

@@ -65,6 +65,26 @@ def test_every_page_is_in_the_menu(site: Path) -> None:
         assert f'href="checks/{check.parent.name}/"' in menu
 
 
+def test_every_link_leads_somewhere_on_the_site(site: Path) -> None:
+    dead = []
+    for page in site.rglob("*.html"):
+        if page.name == "404.html":  # served anywhere, so its links are absolute
+            continue
+        for link in re.findall(r'<a[^>]+href="([^"]+)"', page.read_text()):
+            path, _, anchor = link.partition("#")
+            if ":" in path or not (path or anchor):
+                continue
+            target = page.parent / path if path else page
+            target = target / "index.html" if target.is_dir() else target
+            if not target.is_file() or (anchor and f'id="{anchor}"' not in target.read_text()):
+                dead.append((str(page.relative_to(site)), link))
+    assert dead == []
+
+
+def test_what_the_tutorial_says_of_config_toml_leads_to_its_page(site: Path) -> None:
+    assert 'href="../configuration/"' in (site / "tutorial" / "index.html").read_text()
+
+
 def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
     for page in site.rglob("*.html"):
         found = re.findall(r'<(?:script|link|img|iframe)[^>]+(?:src|href)="(https?:[^"]+)', page.read_text())

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.pages import FOLDER, steps
 from tests.faults import mounts
 from tests.lab.dog import Dog
 from tests.waiting import wait_until
@@ -187,6 +188,13 @@ def execute(home: Home, text: str, deadline: float = 20.0, mode: int = 0o755) ->
     parameters = {"path": str(path), "home": str(home.path), "deadline": deadline}
     [result] = EXECUTABLE.results(parameters, {})
     return result
+
+
+def test_a_plugin_gets_its_arguments_from_the_script_that_the_page_shows(home: Home) -> None:
+    (step,) = (each for each in steps(FOLDER / "plugins.md") if each.file.endswith("/load"))
+    result = execute(home, step.text, 60.0)
+    assert (result.status is not Status.UNKNOWN, "load average" in result.summary) == (True, True)
+    assert result.metrics["load1"].warn == 40
 
 
 def test_an_executable_is_judged_as_a_nagios_plugin(home: Home) -> None:

@@ -3,6 +3,7 @@
 Known without configuration: Megatron(-DeepSpeed), DeepSpeed, torchtitan, MaxText, Pax, nanoGPT, Composer,
 OLMo, NeMo, Lightning, HF Trainer, fairseq, flair, timm, OpenCLIP, big_vision, Keras, Levanter, mmcv, ESPnet,
 t5x, stable-baselines3, RLlib, verl, molecular dynamics, boosted trees, epochs alone, bars of tqdm and rich.
+
 Forms (`trainforms`) as their public logs show them. Every pattern reads a line in a time that grows as its
 length does: lines of megabytes occur.
 """
