@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.notify.values import NOON, Ledger, Script, letter
 from watchdogd.errors import DeliveryError
-from watchdogd.notify.notification import Notification
+from watchdogd.notify.notification import Item, Notification
 from watchdogd.notify.outbox import Outbox
 from watchdogd.notify.retry import Policy
 
@@ -49,6 +49,7 @@ class Delivery(RuleBasedStateMachine):
         self.crashing = self.was_full = self.forgot = False
         self.allowed: Counter[str] = Counter()
         self.count = 0
+        self.burning: dict[int, int] = {}
         self._begin()
 
     @rule(incident=st.integers(1, 3), to=st.sampled_from([("slack",), ("mail",), ("slack", "mail")]))
@@ -57,6 +58,32 @@ class Delivery(RuleBasedStateMachine):
         new = [letter(incident, channel, f"n{self.count}", self.now) for channel in to]
         self.ledger.record(new)
         self.outbox.add(new)
+
+    @rule(check=st.integers(1, 2), to=st.sampled_from([("slack",), ("mail",), ("slack", "mail")]))
+    def a_check_turns(self, check: int, to: tuple[str, ...]) -> None:
+        """To bad, with a new incident, or to good, which ends it."""
+        self.count += 1
+        good = self.burning.pop(check, None)
+        if good is None:
+            self.burning[check] = 100 + self.count
+        number, status = good or self.burning[check], "RESOLVED" if good else "CRITICAL"
+        new = [
+            letter(
+                number,
+                channel,
+                f"n{self.count}",
+                self.now,
+                status=status,
+                opens=good is None,
+                items=(Item(status, f"check-{check}", "as it is", incident=number),),
+            )
+            for channel in to
+        ]
+        self.ledger.record(new)
+        try:
+            self.outbox.add(new)
+        except CrashError:
+            self._end_in_a_crash()
 
     @rule(seconds=st.sampled_from([0.0, 0.5, 3.0, 20.0, 120.0, 700.0, 3100.0]))
     def time_passes(self, seconds: float) -> None:
@@ -113,6 +140,17 @@ class Delivery(RuleBasedStateMachine):
             assert firsts == sorted(firsts)
 
     @invariant()
+    def no_end_comes_after_a_newer_beginning(self) -> None:
+        for taken in () if self.forgot else (self.slack.taken, self.mail.taken):
+            newest: dict[str, int] = {}
+            firsts = {each.key: each for each in reversed(taken)}  # a crash may repeat one, later
+            for each in reversed(firsts.values()):
+                for said in each.message.items[:1]:  # what an outbox says of channels has none
+                    number = said.incident or 0
+                    assert not (said.ended and number < newest.get(said.line, 0))
+                    newest[said.line] = max(number, newest.get(said.line, 0))
+
+    @invariant()
     def no_channel_is_tried_faster_than_its_rate(self) -> None:
         for channel, times in self.tries.items():
             gaps = (after - before for before, after in pairwise(times))
@@ -128,14 +166,17 @@ class Delivery(RuleBasedStateMachine):
         self.ledger.full = self.crashing = False
         self.slack.always = self.mail.always = None
         self.time_passes(POLICY.pause + POLICY.longest + 2.0 * self.count + 60)
+        self.outbox.settle(())  # as each round does
         self.nothing_comes_twice_unless_a_crash_fell_between()
         self.the_order_of_an_incident_is_kept()
+        self.no_end_comes_after_a_newer_beginning()
         assert self.outbox.waiting == 0
         reached = {key.partition("@")[0] for key in self.slack.keys + self.mail.keys}
         for number in range(1, self.count + 1):
             rows = [row for key, row in self.ledger.rows.items() if key.partition("@")[0] == f"n{number}"]
             assert all(row.state != "waiting" for row in rows)
-            assert f"n{number}" in reached or any(row.state in ("expired", "failed") for row in rows)
+            booked = any(row.state in ("expired", "failed", "superseded") for row in rows)
+            assert f"n{number}" in reached or booked
 
     def _begin(self) -> None:
         self.begun = {"slack": len(self.slack.taken), "mail": len(self.mail.taken)}

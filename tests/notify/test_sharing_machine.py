@@ -23,7 +23,7 @@ from watchdogd.errors import DeliveryError
 from watchdogd.home import Home
 from watchdogd.notify.claimed import Claimed
 from watchdogd.notify.claims import Claims
-from watchdogd.notify.notification import Notification
+from watchdogd.notify.notification import Item, Notification
 from watchdogd.notify.outbox import Outbox
 from watchdogd.notify.relay import Relay
 from watchdogd.notify.retry import Policy
@@ -61,6 +61,7 @@ class Sharing(RuleBasedStateMachine):
         self.home = Home(Path(self.folder) / "home")
         self.home.make()
         self.now, self.count, self.lives = NOON, 0, 0
+        self.burning = 0
         self.ledger = Ledger()
         self.server: list[Notification] = []
         self.ways = {who: Way(taken=self.server) for who in WHO}
@@ -76,6 +77,19 @@ class Sharing(RuleBasedStateMachine):
     def something_happens(self, incident: int) -> None:
         self.count += 1
         new = [letter(incident, "slack", f"n{self.count}", self.now)]
+        self.ledger.record(new)
+        self.outboxes["daemon"].add(new)
+
+    @rule()
+    def the_check_turns(self) -> None:
+        """To bad, with a new incident, or to good, which ends it."""
+        self.count += 1
+        good, number = self.burning, self.burning or 100 + self.count
+        self.burning = 0 if good else number
+        status = "RESOLVED" if good else "CRITICAL"
+        items = (Item(status, "check", "as it is", incident=number),)
+        name, now = f"n{self.count}", self.now
+        new = [letter(number, "slack", name, now, status=status, opens=not good, items=items)]
         self.ledger.record(new)
         self.outboxes["daemon"].add(new)
 
@@ -124,9 +138,21 @@ class Sharing(RuleBasedStateMachine):
             assert numbers == sorted(numbers)
 
     @invariant()
+    def no_end_comes_after_a_newer_beginning(self) -> None:
+        firsts = {each.key: each for each in reversed(self.server)}  # a kill may repeat one, later
+        newest = 0
+        for each in reversed(firsts.values()):
+            said = each.message.items[0]
+            if said.check == "check":
+                assert said.incident is not None
+                assert said.incident >= newest
+                newest = said.incident
+
+    @invariant()
     def what_is_marked_as_sent_was_sent(self) -> None:
         came = {each.key for each in self.server}
-        assert all(key in came for key, state in self.ledger.states().items() if state == "sent")
+        sent = {key for key, state in self.ledger.states().items() if state == "sent"}
+        assert all(self.ledger.rows[key].message.ends for key in sent - came)  # told with what outdated it
 
     def teardown(self) -> None:
         """Any one that has a way out again delivers all, and the daemon knows, and leaves no claim."""
@@ -139,8 +165,11 @@ class Sharing(RuleBasedStateMachine):
             self.one_works(who, 2 * self.count + 2)
         self.each_comes_once_and_once_more_for_a_kill()
         self.the_order_of_an_incident_is_kept()
-        assert {each.key for each in self.server} == set(self.ledger.rows)
-        assert set(self.ledger.states().values()) <= {"sent"}
+        self.no_end_comes_after_a_newer_beginning()
+        came = {each.key for each in self.server}
+        for key, row in self.ledger.rows.items():
+            assert row.state == "sent" or (row.state == "superseded" and row.message.ends)
+            assert key in came or row.message.ends  # an end may be told with what outdated it
         claims = self.home.path / ".outbox"
         assert not claims.exists() or not list(claims.iterdir())
         shutil.rmtree(self.folder)

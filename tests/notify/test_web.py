@@ -186,7 +186,7 @@ def test_the_json_body_is_as_documented(endpoint: WebServer, keep: Keep) -> None
             {
                 "incident": 17,
                 "status": "CRITICAL",
-                "check": "run/log_staleness",
+                "check": "run-17/log_staleness",
                 "subject": "",
                 "summary": "no new line",
                 "since": iso(NOON - 1500),

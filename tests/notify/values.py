@@ -50,7 +50,9 @@ def message(number: int = 17, status: str = "CRITICAL", **changes: object) -> Me
         "thread": f"incident-{number}",
         "at": NOON,
         "incidents": (number,),
-        "items": (Item(status, "run/log_staleness", "no new line", incident=number, since=NOON - 1500),),
+        "items": (
+            Item(status, f"run-{number}/log_staleness", "no new line", incident=number, since=NOON - 1500),
+        ),
     }
     return Message(**values | changes)  # type: ignore[arg-type]  # tests name fields freely
 

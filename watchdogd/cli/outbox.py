@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 
 SPAN = 7 * 86400.0
 """How far back `--all` looks."""
-_UNDELIVERED = ("waiting", "diverted", "failed", "expired")
+_UNDELIVERED = ("waiting", "diverted", "superseded", "failed", "expired")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What the verb takes."""
     parser.add_argument(
-        "--all", action="store_true", help="also what was diverted, refused or given up in the last week"
+        "--all",
+        action="store_true",
+        help="also what was diverted, superseded, refused or given up in the last week",
     )
     parser.add_argument("--json", action="store_true", help="a list of notifications")
 
@@ -50,7 +52,7 @@ def _line(each: Notification, now: float) -> str:
     age = format_duration(max(0.0, now - each.created_at))
     tries = "1 try" if each.attempts == 1 else f"{each.attempts} tries"
     why = f" ({tries}; {one_line(each.failure)})" if each.failure else ""
-    return f"{each.channel:10} {each.state:8} {age:>7} {one_line(each.message.headline)}{why}"
+    return f"{each.channel:10} {each.state:10} {age:>7} {one_line(each.message.headline)}{why}"
 
 
 def _json(each: Notification) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from watchdogd.errors import DeliveryError, WatchdogError
@@ -56,8 +57,26 @@ class Claimed:
         return self._sender.threaded
 
     def send(self, notification: Notification, roots: Sequence[Notification], /) -> str:
-        """As the sender does it; the receipt alone where somebody else delivered it."""
-        claim = self._claim(notification)
+        """As the sender does it; the receipt alone where somebody else delivered it.
+
+        What is told with it is claimed first, so that nobody sends that later by itself.
+        """
+        ends: list[Claim] = []
+        try:
+            for key in notification.instead_of:
+                claim = self._claim(key, notification.channel)
+                ends += [claim] if claim is not None and not claim.sent else []
+            receipt = self._send(notification, roots)
+        except DeliveryError:
+            for each in ends:
+                self._note(partial(self._claims.give_back, each))
+            raise
+        for each in ends:
+            self._note(partial(self._claims.delivered, each, receipt, time.time()))
+        return receipt
+
+    def _send(self, notification: Notification, roots: Sequence[Notification]) -> str:
+        claim = self._claim(notification.key, notification.channel)
         if claim is None:
             return self._sender.send(notification, roots)
         if claim.sent:
@@ -78,9 +97,9 @@ class Claimed:
         self._note(lambda: self._claims.delivered(claim, receipt, time.time()))
         return receipt
 
-    def _claim(self, notification: Notification) -> Claim | None:
+    def _claim(self, key: str, channel: str) -> Claim | None:
         try:
-            return self._attempt(lambda: self._claims.take(notification.key, notification.channel))
+            return self._attempt(lambda: self._claims.take(key, channel))
         except TakenError:
             raise
         except (OSError, WatchdogError) as error:

@@ -23,8 +23,8 @@ class Desk(Protocol):
     def divert(self, waiting: Sequence[Notification], ways: Sequence[str]) -> None:
         """Send `waiting` those ways, where there are any, and store that."""
 
-    def copy(self, notification: Notification, ways: Sequence[str]) -> None:
-        """Send it those ways as well, once, and store that."""
+    def copy(self, notifications: Sequence[Notification], ways: Sequence[str]) -> None:
+        """Send them those ways as well, once, and store that."""
 
     def tell(self, channel: str, status: str, text: str, details: str, now: float, /) -> None:
         """Say something about a channel on the others."""

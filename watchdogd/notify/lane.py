@@ -11,6 +11,7 @@ from watchdogd.clock import Moment
 from watchdogd.errors import DeliveryError
 from watchdogd.notify.desk import Trouble
 from watchdogd.notify.herald import Herald
+from watchdogd.notify.newest import Newest, joined, superseded
 from watchdogd.notify.notification import incident_thread
 from watchdogd.notify.outcomes import Outcomes
 from watchdogd.notify.queue import Queue
@@ -69,6 +70,7 @@ class Lane:
         self._herald = Herald(channel, desk, policy)
         self._next_slot = 0.0
         self._threads = Threads()
+        self._newest = Newest(standing=channel in policy.standing)
         self._failing: set[str] = set()
         self._learned: list[Delivered] = []
         self._outcomes = Outcomes(desk)
@@ -97,6 +99,8 @@ class Lane:
     def remember(self, outcome: Notification) -> None:
         """What became of it, in an earlier life or just now: what follows on its incidents hangs on that."""
         self._threads.note(outcome)
+        if outcome.state in ("sent", "superseded") or outcome.receipt:
+            self._newest.note(outcome.message)
 
     def learn(self, delivered: Iterable[Delivered]) -> set[str]:
         """Somebody else delivered these on this channel: it works. Returns the keys that waited here."""
@@ -181,17 +185,24 @@ class Lane:
 
     def succeed(self, before: Lane) -> None:
         """Go on as the channel of the same name did: with what was told there, and when the next may go."""
-        self._threads, self._next_slot = before._threads, before._next_slot
+        self._threads, self._newest = before._threads, before._newest
+        self._next_slot, self._looked = before._next_slot, before._looked
         self._herald.said_broken = before._herald.said_broken
 
     def leave(self) -> tuple[list[Notification], list[Notification]]:
         """What waits and what is not marked yet, both for somebody else; but not what is just being tried,
         unless that hangs."""
         with self._lock:
-            left = [each for each in self._queue if self._hung or each.key != self._trying]
+            kept = set() if self._hung else self._on_its_way
+            left = [each for each in self._queue if each.key not in kept]
             for each in left:
                 self._queue.done(each)
             return left, self._outcomes.leave()
+
+    @property
+    def _on_its_way(self) -> set[str | None]:
+        """The keys of what is just being tried: one, and the ends that are told with it."""
+        return {self._trying, *(end.key for end in self._queue.told_with(self._trying or ""))}
 
     @property
     def _hung(self) -> float:
@@ -225,18 +236,30 @@ class Lane:
             if notification is None:
                 return
             self._trying, self._trying_since = notification.key, self._ticks()
+            ends = self._queue.told_with(notification.key)
+        overtaken = self._newest.overtaken(notification.message)
+        if overtaken and len(overtaken) == len({*notification.message.items}):
+            self._trying = self._trying_since = None
+            self._finish([superseded(notification, "newer messages about the same came first")])
+            return
         self._next_slot = now + 1 / self._rate if self._rate else 0.0
+        whole = replace(
+            notification,
+            message=joined(notification.message, ends, overtaken),
+            instead_of=tuple(end.key for end in ends),
+        )
         try:
-            self._try(notification, now)
+            self._try(notification, whole, now)
         except MemoryError:  # what came of it could not be noted: it may go twice, but it goes
             self._look_again(notification, now)
             raise
         finally:
             self._trying = self._trying_since = None
 
-    def _try(self, notification: Notification, now: float) -> None:
+    def _try(self, notification: Notification, whole: Notification, now: float) -> None:
+        """Send it `whole`, and note what came of it."""
         try:
-            receipt = self.sender.send(notification, self._threads.roots(notification.message))
+            receipt = self.sender.send(whole, self._threads.roots(whole.message))
         except TakenError:
             self._look_again(notification, now)
         except DeliveryError as error:
@@ -315,8 +338,16 @@ class Lane:
             self._herald.expired([step], now)
 
     def _finish(self, outcomes: Sequence[Notification]) -> None:
-        """These leave the queue."""
+        """These leave the queue, and with them the ends that they outdated."""
         with self._lock:
+            ends = {
+                end.key: superseded(end, each.message.headline)
+                for each in outcomes
+                for end in self._queue.told_with(each.key)
+            }
+            for each in outcomes:
+                ends.pop(each.key, None)
+            outcomes = [*ends.values(), *outcomes]
             for outcome in outcomes:
                 if self._queue.get(outcome.key):
                     self._queue.done(outcome)
@@ -343,7 +374,8 @@ class Lane:
         """While the channel is left in peace, messages go another way where there is one.
 
         They leave the queue first: the channel's own thread may just come back from a try that hung. What
-        tells an end where the beginning came by this channel goes there as well, and by this one later.
+        tells an end where the beginning came by this channel goes there as well, and by this one later; so
+        does what is newer about the same, or that end would be the channel's last word.
         """
         if self._health.rests_until <= now or not (ways := self._desk.ways(self.channel)):
             return
@@ -360,18 +392,18 @@ class Lane:
         except MemoryError:
             self.add(gone)
             raise
-        for each in ends.values():
-            self._desk.copy(each, ways)
+        self._desk.copy(list(ends.values()), ways)
 
     def _ends(self, waiting: Iterable[Notification]) -> dict[str, Notification]:
-        """Those, by key, that tell an end where the beginning came by this channel, or stays for it."""
+        """Those, by key, that tell an end where the beginning came by this channel, or stays for it, and
+        those that are newer and speak of the same."""
         ends: dict[str, Notification] = {}
-        begun: set[int] = set()
+        kept: set[str] = set()
         for each in waiting:
-            over = each.message.over
-            if not begun.isdisjoint(over) or any(self._threads.begun(incident_thread(one)) for one in over):
+            begun = any(self._threads.begun(incident_thread(one)) for one in each.message.over)
+            if begun or not kept.isdisjoint(each.message.lines):
                 ends[each.key] = each
-                begun |= {*each.message.incidents}
+                kept |= each.message.lines
         return ends
 
     def _next_time(self, now: float) -> float:

@@ -16,6 +16,25 @@ class Item:
     incident: int | None = None
     since: float | None = None
 
+    @property
+    def line(self) -> str:
+        """What it speaks of: what is said of the same comes in the order of what happened."""
+        return f"{'notice' if self.incident is None else 'subject'} {self.check}\0{self.subject}"
+
+    @property
+    def ended(self) -> bool:
+        """Whether it tells the end of an incident."""
+        return self.incident is not None and self.status == "RESOLVED"
+
+    def outdates(self, end: Item) -> bool:
+        """Whether it tells that what `end` calls over is bad again, in a newer incident."""
+        return (
+            end.ended
+            and not self.ended
+            and self.line == end.line
+            and (self.incident or 0) > (end.incident or 0)
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Message:
@@ -46,14 +65,23 @@ class Message:
     @property
     def over(self) -> tuple[int, ...]:
         """The incidents of which it tells the end."""
-        return tuple(
-            item.incident for item in self.items if item.status == "RESOLVED" and item.incident is not None
-        )
+        return tuple(item.incident for item in self.items if item.ended and item.incident is not None)
 
     @property
     def threads(self) -> frozenset[str]:
         """Every thread that this belongs to: its own, and that of each incident."""
         return frozenset({self.thread, *(incident_thread(number) for number in self.incidents)})
+
+    @property
+    def lines(self) -> frozenset[str]:
+        """Where it stands in line: in its threads, and behind what was said before of the same things."""
+        return self.threads | {item.line for item in self.items}
+
+    def begins_anew(self, end: Message) -> bool:
+        """Whether it tells that each thing of which `end` tells the end is bad again, in a newer incident."""
+        return bool(end.items) and all(
+            any(mine.outdates(theirs) for mine in self.items) for theirs in end.items
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +89,12 @@ class Notification:
     """One message on its way to one channel. `id` is None until stored.
 
     `state` is `waiting`, `sent`, `diverted` (handed to a fallback channel), `failed` (the channel takes
-    others, but never this one) or `expired`.
+    others, but never this one), `superseded` (something newer was told instead) or `expired`.
     `key` names it for ever, so that a crash between sending and marking shows as a repeat of one key; it
     ends with `@CHANNEL`. `next_try` and `sent_at` in seconds since the epoch; `failure` is the last error
     in one line. `receipt` is what the channel gave for it (a thread's address, the recipients who have it):
-    the channel alone understands it, and it must outlive a restart.
+    the channel alone understands it, and it must outlive a restart. `instead_of` are, while it is being sent,
+    the keys of those that it supersedes: they are told with it, and by nobody else.
     """
 
     key: str
@@ -79,6 +108,7 @@ class Notification:
     failure: str = ""
     receipt: str = ""
     id: int | None = None
+    instead_of: tuple[str, ...] = ()
 
 
 def incident_thread(number: int) -> str:

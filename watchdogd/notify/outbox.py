@@ -153,7 +153,7 @@ class Outbox:
         fresh = self._deliver(each for each in notifications if each.key not in owed)
         for each in fresh:
             if each.message.over and not each.message.quiet:
-                self.copy(each, self._heard(each), "this channel told what it ends")
+                self.copy([each], self._heard(each), "this channel told what it ends")
 
     def _deliver(self, notifications: Iterable[Notification]) -> list[Notification]:
         """Put those that are new into their channels' queues; returns them."""
@@ -163,11 +163,17 @@ class Outbox:
 
     def _distribute(self, fresh: Sequence[Notification]) -> None:
         for name, lane in self.lanes.items():
+            mine: list[Notification] = []
+            missed: list[Notification] = []
+            threads: set[str] = set()
             for each in (each for each in fresh if each.channel == name):
-                if each.message.ends and lane.missed(each.message):
-                    self._follow(each)
-                else:
-                    lane.add([each])
+                message = each.message
+                late = message.ends and threads.isdisjoint(message.threads) and lane.missed(message)
+                (missed if late else mine).append(each)
+                threads |= message.threads
+            lane.add(mine)
+            for each in missed:
+                self._follow(each)
         self._rescue([each for each in fresh if each.channel not in self.lanes])
 
     def learn(self, delivered: Sequence[Delivered]) -> set[str]:
@@ -271,9 +277,9 @@ class Outbox:
         else:
             self._store_first([replace(end, state="expired", failure="what it ends was never told there")])
 
-    def copy(self, notification: Notification, ways: Sequence[str], why: str = "") -> None:
-        """Send it those ways as well, where it is not on its way there or was sent there."""
-        copies = self._copies([notification], ways, why)
+    def copy(self, notifications: Sequence[Notification], ways: Sequence[str], why: str = "") -> None:
+        """Send them those ways as well, where they are not on their way there or were sent there."""
+        copies = self._copies(notifications, ways, why)
         self._store_first(copies)
         self._deliver(copies)
 

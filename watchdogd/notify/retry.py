@@ -22,13 +22,15 @@ class Policy:
     peace for `pause`. A channel that has failed for `patience` is broken: its messages go to `fallback`.
     After `expire` a message is given up. `rates` are messages a second by channel (None: as fast as it
     goes). What is told about channels has the daemon's `name` as TARGET and goes to `tell` (empty: to all;
-    None: it is told nobody). `command` is how the verbs are called for this home.
+    None: it is told nobody). `standing` are the channels on which what was told stands until it is told to be
+    over. `command` is how the verbs are called for this home.
     """
 
     expire: float = 86_400.0
     fallback: tuple[str, ...] = ()
     tell: tuple[str, ...] | None = ()
     rates: Mapping[str, float | None] = field(default_factory=dict)
+    standing: frozenset[str] = frozenset()
     name: str = "watchdogd"
     command: str = "watchdogd"
     first: float = 2.0

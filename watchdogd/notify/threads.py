@@ -35,7 +35,7 @@ class Threads:
         for thread in outcome.message.threads:
             if outcome.state == "sent" or outcome.receipt:  # given up, but some have it
                 self._roots.setdefault(thread, _short(outcome))
-            else:
+            elif outcome.state != "superseded":
                 self._lost[thread] = None
         for memory in (self._roots, self._lost):
             while len(memory) > KEPT:
