@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from watchdogd import config as configuration
-from watchdogd.config import AlertmanagerChannel, SlackChannel
+from watchdogd.config import SlackChannel
 from watchdogd.engine import checks as checks_module
 from watchdogd.engine import crontab, dropins, grounds
 from watchdogd.engine.catalog import discover
@@ -21,6 +21,7 @@ from watchdogd.engine.grounds import DELIVERY, SELF, Land
 from watchdogd.engine.maintenance import Windows
 from watchdogd.engine.patient import Patient, StuckError
 from watchdogd.incident import Policy
+from watchdogd.notify.channels import standing
 from watchdogd.notify.message import Route, Rules
 
 if TYPE_CHECKING:
@@ -113,11 +114,7 @@ class Setup:
                     for name, channel in config.channels.items()
                     if isinstance(channel, SlackChannel) and channel.bot_token
                 ),
-                standing=frozenset(
-                    name
-                    for name, channel in config.channels.items()
-                    if isinstance(channel, AlertmanagerChannel)
-                ),
+                standing=standing(config),
                 name=config.daemon.name,
                 host=socket.gethostname(),
                 command=typed(home),

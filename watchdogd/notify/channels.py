@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from watchdogd.config import (
@@ -16,6 +17,7 @@ from watchdogd.config import (
 )
 from watchdogd.errors import ConfigError
 from watchdogd.notify.lefttorelay import LeftToRelay
+from watchdogd.notify.pager import SCHEMAS, schemas
 from watchdogd.notify.retry import Policy
 from watchdogd.notify.unmade import Unmade
 
@@ -49,8 +51,21 @@ def policy(config: Config) -> Policy:
         fallback=config.alerts.fallback,
         tell=config.default_channels + config.alerts.fallback,
         rates={name: channel.rate for name, channel in config.channels.items()},
+        standing=standing(config),
         name=config.daemon.name,
     )
+
+
+def standing(config: Config) -> frozenset[str]:
+    """The channels on which what was told stands until it is told to be over: Alertmanagers and pagers."""
+    return frozenset(name for name, channel in config.channels.items() if _stands(channel))
+
+
+def _stands(channel: Channel) -> bool:
+    if isinstance(channel, AppriseChannel):
+        with suppress(ConfigError):  # its secret is missing, which is said elsewhere
+            return bool(schemas(channel.url.reveal()) & SCHEMAS)
+    return isinstance(channel, AlertmanagerChannel)
 
 
 def sender_of(name: str, channel: Channel, home: Home) -> Sender:
@@ -77,7 +92,7 @@ def _sender(channel: Channel, home: Home) -> Sender:
     if isinstance(channel, AppriseChannel):
         from watchdogd.notify.apprise import Apprise
 
-        return Apprise(channel.url.reveal())
+        return Apprise(channel.url.reveal(), f"watchdogd-{home.id}-")
     return _local(channel, home)
 
 
