@@ -322,6 +322,31 @@ def test_without_a_sound_backup_it_begins_anew_and_says_so(home: Home, backup: b
     store.close()
 
 
+@root
+@pytest.mark.parametrize("backup", [True, False])
+@pytest.mark.parametrize("at_once", [True, False], ids=["by one process", "by another process"])
+def test_what_is_lost_is_told_however_many_tries_a_full_disk_breaks(
+    small: Home, backup: bool, at_once: bool
+) -> None:
+    subprocess.run(["mount", "-o", "remount,size=12m", small.path.parent], check=True)
+    filled(small, backup=backup)
+    overwritten(small)
+    ballast = fill_bytes(small.path)
+    store = Store.at("sqlite:///history.db", small)
+    for _ in range(3):
+        refused(lambda: store.record(round_of(NOW + 6000, lag=6000)))
+    ballast.unlink()
+    if not at_once:
+        store = Store.at("sqlite:///history.db", small)
+    store.record(round_of(NOW + 6000, lag=6000))
+    (kept,) = aside(small)
+    (told,) = (text for text in store.troubles if "restored from the backup" in text or "anew" in text)
+    assert kept.name in told
+    store.record(round_of(NOW + 6060, lag=6060))
+    assert store.troubles.count(told) == 1
+    store.close()
+
+
 def test_damage_that_shows_while_in_use_is_mended_at_the_next_use(home: Home) -> None:
     filled(home)
     store = opened(home)

@@ -55,9 +55,9 @@ class Storage:
 
     @property
     def troubles(self) -> tuple[str, ...]:
-        """What was found broken and had to be mended, one line each; it only grows."""
+        """What was found broken and had to be mended, one line each; it only grows, at its end."""
         mended = self._store.troubles if self._store else ()
-        return (*mended, self._unread) if self._unread else mended
+        return (self._unread, *mended) if self._unread else mended
 
     @property
     def unread(self) -> bool:
@@ -140,6 +140,7 @@ class Storage:
             raise HistoryError("no memory is left for the history") from None
 
     def _opened(self) -> Store:
+        """The store, opened or not: it keeps what it has to tell also where opening fails."""
         if self._store is None:
-            self._store = Store.open(self._url, self._home, owner=self._owner)
+            self._store = Store.at(self._url, self._home, owner=self._owner)
         return self._store

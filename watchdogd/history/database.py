@@ -125,6 +125,9 @@ class Database:
         with engine.connect().execution_options(writing=True) as connection:
             schema.upgrade(connection)
             connection.commit()
+        if present is None and self.file is not None and not self.troubles:
+            lost = self.file.lost()  # by an earlier try, which could not say so or make a new one
+            self.troubles += (lost,) if lost else ()
 
 
 def _absolute(url: str, home: Home) -> URL:

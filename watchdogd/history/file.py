@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import shutil
 import sqlite3
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 BUSY = 3.0
 """Seconds to wait for another process's lock; less than the engine waits for the history."""
+_ASIDE = ".corrupt-"
 _STEP = 2048
 """Pages (of 4 KiB) copied at a time by a backup, so that a round need not wait for all of it."""
 
@@ -47,6 +49,17 @@ class HistoryFile:
             return self._begin_again("was missing or empty") if self.backup.exists() else self._make()
         problem = flaw(self.path)
         return self._begin_again(f"was damaged ({problem})") if problem else ""
+
+    def lost(self) -> str:
+        """What is to be told of a new history where a damaged one was set aside; empty where none was."""
+        kept = self._kept()
+        return f"{self.path}: the history begins anew{kept}" if kept else ""
+
+    def _kept(self) -> str:
+        """Where a damaged one lies that was set aside before, or empty."""
+        asides = sorted(self.path.parent.glob(f"{glob.escape(self.path.name)}{_ASIDE}*"))
+        names = [aside.name for aside in asides if not aside.name.endswith("-journal")]
+        return f"; an earlier one was damaged, and is kept as {names[-1]}" if names else ""
 
     def back_up(self) -> None:
         """Replace the backup by a copy that was found sound. Raises OSError, sqlite3.Error."""
@@ -76,8 +89,8 @@ class HistoryFile:
 
     def _begin_again(self, why: str) -> str:
         """Set the old file aside, restore the backup if it is sound, else make a new file."""
-        aside = self._set_aside()
-        kept = f"; it is kept as {aside.name}" if aside else ""
+        before, aside = self._kept(), self._set_aside()
+        kept = f"; it is kept as {aside.name}" if aside else before
         if self.backup.exists() and not flaw(self.backup):
             date = iso(self.backup.stat().st_mtime)
             self._restore()
@@ -87,7 +100,7 @@ class HistoryFile:
 
     def _set_aside(self) -> Path | None:
         """Rename the file with its date. Its journal first: in a new file it would overwrite sound pages."""
-        mark = f".corrupt-{datetime.now(UTC):%Y%m%dT%H%M%S}"
+        mark = f"{_ASIDE}{datetime.now(UTC):%Y%m%dT%H%M%S}"
         aside = self.path.with_name(self.path.name + mark)
         with contextlib.suppress(FileNotFoundError):
             self.journal.rename(aside.with_name(aside.name + "-journal"))

@@ -46,9 +46,14 @@ class Store:
         A damaged SQLite file is set aside and restored from its backup, see `troubles`. `owner=False` is for
         verbs that look while a daemon may be at work: it makes, migrates and mends nothing.
         """
-        store = cls(Database(url, home, owner=owner))
+        store = cls.at(url, home, owner=owner)
         with store._database.transaction():
             return store
+
+    @classmethod
+    def at(cls, url: str, home: Home, *, owner: bool = True) -> Store:
+        """The same, opened at its first use."""
+        return cls(Database(url, home, owner=owner))
 
     @property
     def troubles(self) -> tuple[str, ...]:
