@@ -101,7 +101,7 @@ def test_the_whole_story_on_a_machine_without_slurm(tmp_path: Path) -> None:
         ("RESOLVED", "scratch"),
         ("CRITICAL", "scratch"),
         ("RESOLVED", "scratch"),
-        ("OK", "run-17"),
+        ("INFO", "run-17"),
         ("WARNING", "run-17"),
     ]
     words = " ".join(done.stdout.split())

@@ -180,14 +180,18 @@ class Kind(enum.StrEnum):
     NOTICE = "notice"
 
 
+LABELS = ("INFO", "ACTION", "WARNING")
+"""The words of notices: what people or jobs did, what watchdogd did, and what people must know."""
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """Something to be told (or, `quiet`, only recorded). `incident` is as it stands after it.
 
     A notice has none, but for what watchdogd did about one. `summary` goes into the first line. `notes` are
     further lines: what follows from the same cause and is not told by itself, that it cannot be found out
-    now, how long nobody acknowledged. `done` is what watchdogd did about it, one line a deed. `status` is the
-    word of a notice: WARNING where what watchdogd did came to nothing.
+    now, how long nobody acknowledged. `done` is what watchdogd did about it, one line a deed. `label` is the
+    word of a notice, one of LABELS.
     """
 
     kind: Kind
@@ -201,4 +205,4 @@ class Event:
     quiet: bool = False
     notes: tuple[str, ...] = ()
     done: tuple[str, ...] = ()
-    status: Status = Status.OK
+    label: str = "INFO"

@@ -113,7 +113,8 @@ class Result:
     """What one execution says of one subject.
 
     `summary` is one line: what, where, since when, why. `details` are further lines of evidence.
-    `notice`: told once as `[OK]`, never an incident; the plugin itself remembers that it was told.
+    `notice`: told once, never an incident, with `label` as its word in brackets: INFO for what people or jobs
+    did, WARNING for what people must know; the plugin itself remembers that it was told.
     `quiet`: an incident that this result ends is closed without a message.
     `unanswered`: what was to be looked at does not answer, or is away: of what lies there nothing is known.
     Where the whole file system is silent, that is told once, and this is noted in it.
@@ -129,6 +130,7 @@ class Result:
     quiet: bool = False
     unanswered: bool = False
     progress: Progress | None = None
+    label: str = "INFO"
 
 
 def _result(
@@ -160,9 +162,9 @@ def unknown(summary: str, *, subject: str = "", details: str = "", **metrics: Me
     return _result(Status.UNKNOWN, summary, subject, details, metrics)
 
 
-def notice(summary: str, *, details: str = "") -> Result:
-    """Something to be told once that is no fault: a restart, the end of a run."""
-    return Result(Status.OK, " ".join(summary.split()), details=details, notice=True)
+def notice(summary: str, *, details: str = "", label: str = "INFO") -> Result:
+    """Something to be told once that is no fault: a restart, the end of a run. `label`: INFO, or WARNING."""
+    return Result(Status.OK, " ".join(summary.split()), details=details, notice=True, label=label)
 
 
 @swift

@@ -261,8 +261,8 @@ def test_a_tick_ends_when_all_is_done(place: Place) -> None:
         place.take(parts.engine.round(patience=60.0))
         told = parts.engine.conclude(60, lambda: True, go_on=True)
     assert [each.message.headline.split(" for ")[0] for each in told] == [
-        "[OK] glide: stacks",
+        "[ACTION] glide: stacks",
         "[WARNING] glide: exec false",
-        "[OK] glide: cancel",
+        "[ACTION] glide: cancel",
     ]
     assert place.training.wait(240) == -signal.SIGTERM

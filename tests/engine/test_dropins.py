@@ -409,6 +409,19 @@ def test_ticks_keep_the_cadence_and_after_downtime_each_runs_once(dog: Dog) -> N
     assert counted(dog, "ran") == 2
 
 
+def test_rounds_that_could_not_be_recorded_are_not_called_unwatched(dog: Dog) -> None:
+    dog("tick")
+    status = dog.home / "status.json"
+    status.write_text(json.dumps(json.loads(status.read_text()) | {"recorded": False}))
+    with contextlib.closing(sqlite3.connect(dog.home / "history.db")) as history, history:
+        history.execute("UPDATE facts SET value = ? WHERE name = 'last_round'", [str(time.time() - 7200.0)])
+    dog("tick")
+    (told,) = (line for line in dog.alerts().splitlines() if "no history of " in line)
+    assert told.split("[")[1].startswith("WARNING] bloom-watch: ")
+    assert "nobody watched" not in dog.alerts()
+    assert dog.json("status")["gaps"] == []
+
+
 def test_ticks_are_seen_by_status_tell_a_gap_and_respect_a_stop(dog: Dog) -> None:
     assert dog("status").returncode == 3
     dog("tick")
@@ -421,7 +434,7 @@ def test_ticks_are_seen_by_status_tell_a_gap_and_respect_a_stop(dog: Dog) -> Non
     with contextlib.closing(sqlite3.connect(dog.home / "history.db")) as history, history:
         history.execute("UPDATE facts SET value = ? WHERE name = 'last_round'", [str(hours_ago)])
     dog("tick")
-    assert "[OK] bloom-watch: nobody watched for 2h" in dog.alerts()
+    assert "[WARNING] bloom-watch: nobody watched for 2h" in dog.alerts()
     (gap,) = dog.json("status")["gaps"]
     assert gap["reason"] == "no daemon ran"
     dog("stop", "--reason", "holidays")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from watchdogd.engine.unwatched import NOBODY, gaps
+from watchdogd.engine.unwatched import NOBODY, gaps, unrecorded
 from watchdogd.history.record import Gap
 from watchdogd.stopmark import Pause
 
@@ -42,3 +42,22 @@ def test_a_pause_of_long_ago_excuses_nothing() -> None:
 def test_clocks_that_differ_make_no_gap_that_ends_before_it_begins() -> None:
     pause = Pause(LAST - 20, LAST + 9999, BY_ALICE)
     assert gaps(LAST, LAST + 600, 2, pause) == [(Gap(LAST, LAST + 600, BY_ALICE), False)]
+
+
+@pytest.mark.parametrize(
+    ("recorded", "seen", "told"),
+    [
+        (None, LAST, False),
+        (LAST, None, False),
+        (LAST, LAST - 5, False),
+        (LAST, LAST + 179, False),
+        (LAST, LAST + 180, True),
+        (LAST, LAST + 7200, True),
+    ],
+)
+def test_rounds_that_could_not_be_recorded_are_no_time_without_a_daemon(
+    recorded: float | None, seen: float | None, told: bool
+) -> None:
+    text = unrecorded(recorded, seen, 60)
+    assert bool(text) is told
+    assert not told or "a daemon ran, but what it saw is not recorded" in text

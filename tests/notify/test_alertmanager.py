@@ -51,8 +51,9 @@ def test_what_is_resolved_stands_no_more() -> None:
 def test_a_message_without_incidents_is_an_alert_too() -> None:
     (alert,) = alerts(message(status="WARNING", incidents=(), items=()))
     assert alert["labels"]["severity"] == "warning"
-    (alert,) = alerts(message(status="OK", incidents=(), items=(Item("OK", "x", "restarted"),)))
-    assert alert["labels"]["severity"] == "info"
+    for status in ("INFO", "ACTION", "OK"):
+        (alert,) = alerts(message(status=status, incidents=(), items=(Item(status, "x", "restarted"),)))
+        assert alert["labels"]["severity"] == "info"
 
 
 def test_it_posts_to_the_version_2_api(endpoint: WebServer, keep: Keep) -> None:

@@ -87,7 +87,7 @@ def test_the_words_of_each_kind() -> None:
     for kind, word in words.items():
         assert _one(event(kind, warning)).startswith(f"{word} run-17: ")
     notice = Event(Kind.NOTICE, NOON, CHECK, "run-17", "run-17", "restarted")
-    assert _one(notice).startswith("[OK] run-17: restarted")
+    assert _one(notice).startswith("[INFO] run-17: restarted")
 
 
 def test_events_about_one_target_travel_in_one_message_the_worst_first() -> None:
@@ -247,5 +247,5 @@ def test_a_message_survives_being_kept() -> None:
 
 def test_a_test_message_says_that_it_is_one() -> None:
     message = test_message("bloom-watch", "login1", NOON)
-    assert message.headline == "[OK] bloom-watch: test notification from login1"
+    assert message.headline == "[INFO] bloom-watch: test notification from login1"
     assert message.thread != test_message("bloom-watch", "login1", NOON + 1).thread

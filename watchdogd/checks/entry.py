@@ -23,4 +23,4 @@ def closed(what: str, why: str, *, told: bool) -> Iterator[Result]:
     """There is no way in, which is told once: `told` says whether it was."""
     yield ok(f"not judged: {why}")
     if not told:
-        yield notice(f"{what} cannot be watched: {why}")
+        yield notice(f"{what} cannot be watched: {why}", label="WARNING")

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 COLUMNS = ("time", "run", "check", "subject", "status", "metric", "value", "unit", "summary")
 
+_LABELS = {"notice": "INFO", "action": "ACTION", "warning": "WARNING"}
+"""The words of notices, by kind of event."""
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What the verb takes."""
@@ -128,13 +131,13 @@ def _print_story(store: Store, target: str | None, since: float) -> None:
         for change in store.changes(target, since)
     ]
     events = store.events(target, since)
-    notices = [each for each in events if each.kind == "notice"]
+    notices = [each for each in events if each.kind in _LABELS]
     lines += [
         (each.at, f"{'INCIDENT':8} {each.incident} {each.kind}: {each.check}: {each.summary}")
         for each in events
-        if each.kind != "notice"
+        if each.kind not in _LABELS
     ]
-    lines += [(each.at, f"{'OK':8} {each.check}: {each.summary}") for each in notices]
+    lines += [(each.at, f"{_LABELS[each.kind]:8} {each.check}: {each.summary}") for each in notices]
     told = {each.summary for each in notices}
     touches = store.touches(since) if not target else []
     lines += [(touch.at, f"{'':8} {touch.line}") for touch in touches if touch.line not in told]

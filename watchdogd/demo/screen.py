@@ -26,6 +26,8 @@ STYLES = {
     "WARNING": "yellow",
     "UNKNOWN": "magenta",
     "RESOLVED": "bold green",
+    "ACTION": "bold cyan",
+    "INFO": "cyan",
     "OK": "green",
 }
 

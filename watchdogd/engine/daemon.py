@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import time
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from watchdogd import stopmark
@@ -16,6 +18,7 @@ from watchdogd.engine.publisher import Publisher
 from watchdogd.engine.schedule import Schedule
 from watchdogd.errors import ConfigError, HistoryError
 from watchdogd.notify.heartbeat import heartbeat_of
+from watchdogd.plainfile import PICTURE, read_plain
 from watchdogd.units import format_duration
 
 if TYPE_CHECKING:
@@ -35,9 +38,25 @@ log = logging.getLogger(__name__)
 
 def tell_gaps(parts: Assembly, step: float, now: float) -> None:
     """Record and tell for how long nobody watched before us; `step`: seconds from one round to the next."""
+    recorded, seen = parts.past.last_round, _last_seen(parts, now)
+    if text := unwatched.unrecorded(recorded, seen, step):
+        parts.engine.tell(text)
+        recorded = seen
     pause = stopmark.last_pause(parts.home)
-    for gap, told in unwatched.gaps(parts.past.last_round, now, step, pause):
+    for gap, told in unwatched.gaps(recorded, now, step, pause):
         parts.engine.tell_gap(gap, told=told)
+
+
+def _last_seen(parts: Assembly, now: float) -> float | None:
+    """When the last round was by status.json, which is written also where the history cannot be; None where
+    nothing says that the history lacks it."""
+    try:
+        picture = json.loads(read_plain(parts.home.status, limit=PICTURE))
+        if picture.get("recorded", True) and not parts.storage.troubles:
+            return None
+        return min(datetime.fromisoformat(picture["last_round"]).timestamp(), now)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None  # another one, or what somebody made of it
 
 
 class Absence:

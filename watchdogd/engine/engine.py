@@ -258,7 +258,7 @@ class Engine:
             self.tell(text)
 
     def tell(self, text: str) -> None:
-        """Something to be told once that is no standing trouble."""
+        """Something that people must know, to be told once: no standing trouble."""
         self._itself.tell(text)
 
     @property
@@ -310,7 +310,8 @@ class Engine:
     def _publish(self, now: float) -> None:
         known = [check.name for check in self.setup.checks]
         self._picture.publish(
-            status.snapshot(
+            {"recorded": not self._ledger.trouble}
+            | status.snapshot(
                 self.book,
                 {name: seen for name in known if (seen := self._execution.latest.get(name))},
                 now=now,

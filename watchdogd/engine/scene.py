@@ -82,9 +82,9 @@ class Scene:
         """What was done, told on the run's channels, in the thread of its incident while that is open."""
         check = self._speaker(deed.run)
         where = (check.name if check else SELF, deed.run, deed.run)
-        status = Status.OK if deed.state == DONE else Status.WARNING
+        label = "ACTION" if deed.state == DONE else "WARNING"
         about = self.incidents.get(deed.incident)
-        return Event(Kind.NOTICE, now, *where, str(deed), details, about, status=status)
+        return Event(Kind.NOTICE, now, *where, str(deed), details, about, label=label)
 
     def _pulled(self, check: Check, incident: Incident) -> Iterator[Case]:
         seen = self.latest.get(check.name, ())

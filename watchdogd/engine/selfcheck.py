@@ -53,8 +53,8 @@ class SelfCheck:
         return [text for text in self.troubles.values() if text]
 
     def tell(self, text: str) -> None:
-        """Something to be told once that is no standing trouble."""
-        self._notices.append(notice(text))
+        """Something that people must know, to be told once: no standing trouble."""
+        self._notices.append(notice(text, label="WARNING"))
 
     def observe(self, setup: Setup, link: Mapping[str, Any] | None, now: float) -> tuple[Observation, ...]:
         """What is to be judged now; the job id of the chain's `link` is recorded, for the page."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from watchdogd.history.record import Gap
+from watchdogd.units import format_duration, iso
 
 if TYPE_CHECKING:
     from watchdogd.stopmark import Pause
@@ -12,6 +13,15 @@ if TYPE_CHECKING:
 STEPS, LEAST = 3, 60.0
 """Steps from one round to the next, and seconds at least, without a round that make a gap."""
 NOBODY = "no daemon ran"
+
+
+def unrecorded(recorded: float | None, seen: float | None, step: float) -> str:
+    """What is to be told where rounds went on after the last one that is `recorded`, up to the last one that
+    was `seen`: its daemon could not write the history, or that was restored. Empty where they did not."""
+    if recorded is None or seen is None or seen - recorded < max(STEPS * step, LEAST):
+        return ""
+    lasted, begin, end = format_duration(seen - recorded), iso(recorded), iso(seen)
+    return f"no history of {lasted}, from {begin} to {end}: a daemon ran, but what it saw is not recorded"
 
 
 def gaps(last: float | None, now: float, step: float, pause: Pause | None) -> list[tuple[Gap, bool]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from watchdogd.history.forms import packed, storable
-from watchdogd.incident import Incident, Standing
+from watchdogd.incident import LABELS, Incident, Kind, Standing
 from watchdogd.notify.notification import Message
 
 if TYPE_CHECKING:
@@ -44,11 +44,17 @@ def incident_row(incident: Incident) -> Row:
     )
 
 
+def kind_of(event: Event) -> str:
+    """What happened: a notice is one (INFO), or is named by its label: `action`, `warning`."""
+    told = event.kind is Kind.NOTICE and event.label != LABELS[0]
+    return event.label.lower() if told else event.kind.value
+
+
 def event_row(event: Event) -> Row:
     """An event; what it tells beyond its first line is in the incident and the notification."""
     return (
         milliseconds(event.at),
-        event.kind.value,
+        kind_of(event),
         storable(event.check),
         storable(event.summary),
         event.incident.id if event.incident else 0,

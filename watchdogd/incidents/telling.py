@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from watchdogd.incident import Event, Kind
+from watchdogd.incident import LABELS, Event, Kind
 from watchdogd.incidents.standing import FLAP_CALM, confirmed, flapping, stands, window
 from watchdogd.plugin import Status
 from watchdogd.units import format_duration
@@ -78,7 +78,8 @@ def notice(seen: Observation, now: float, *, quiet: bool) -> Event:
     """A result that is told once and changes nothing."""
     result = seen.result
     words = (result.summary, result.details)
-    return Event(Kind.NOTICE, now, seen.check, seen.run, seen.target, *words, quiet=quiet)
+    label = result.label if result.label in LABELS else LABELS[0]  # a plugin of somebody's may name any
+    return Event(Kind.NOTICE, now, seen.check, seen.run, seen.target, *words, quiet=quiet, label=label)
 
 
 def _reanchored(incident: Incident, silent: str, now: float) -> Incident:

@@ -75,7 +75,7 @@ def _notice(message: Message) -> dict[str, Any]:
     return {
         "labels": {
             "alertname": "watchdogd-notice",
-            "severity": "info" if message.status == "OK" else message.status.lower(),
+            "severity": "info" if message.status in ("INFO", "ACTION", "OK") else message.status.lower(),
             "target": message.target,
             "notice": message.thread,
         },

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from watchdogd.incident import Event, Incident
 
-ORDER = ("CRITICAL", "UNKNOWN", "WARNING", "REMINDER", "RESOLVED", "OK")
-"""The words in brackets, worst first."""
+ORDER = ("CRITICAL", "UNKNOWN", "WARNING", "REMINDER", "RESOLVED", "ACTION", "INFO", "OK")
+"""The words in brackets, worst first. OK is for a good result alone."""
 
 BODY_LIMIT = 16_000
 """Characters of a body: far below Slack's 50 blocks of 3,000, and what a phone still shows."""
@@ -95,9 +95,9 @@ def compose(
 def test_message(name: str, host: str, now: float) -> Message:
     """What `notify --test` sends."""
     return Message(
-        headline=f"[OK] {one_line(name)}: test notification from {one_line(host)}",
+        headline=f"[INFO] {one_line(name)}: test notification from {one_line(host)}",
         body=f"Sent {iso(now)} by hand. Alerts will arrive here as this did; nothing needs to be done.",
-        status="OK",
+        status="INFO",
         target=one_line(name),
         thread=f"test-{now:.3f}",
         at=now,
@@ -137,7 +137,7 @@ def _word(event: Event) -> str:
     if event.kind is Kind.REMINDER:
         return "REMINDER"
     if event.kind is Kind.NOTICE:
-        return event.status.name
+        return event.label
     return event.incident.status.name if event.incident else "OK"
 
 
@@ -277,7 +277,11 @@ def _watcher(rules: Rules) -> str:
 def _item(event: Event) -> Item:
     incident: Incident | None = event.incident
     return Item(
-        status="RESOLVED" if event.kind is Kind.RESOLVED else incident.status.name if incident else "OK",
+        status="RESOLVED"
+        if event.kind is Kind.RESOLVED
+        else incident.status.name
+        if incident
+        else event.label,
         check=one_line(event.check, 200),
         summary=one_line(event.summary),
         subject=one_line(incident.subject, 200) if incident else "",

@@ -1,0 +1,123 @@
+"""The word in brackets of all that is told beside incidents: never [OK] for what is not a good result."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.notify.test_outbox import GONE, Desk
+from tests.notify.values import NOON, Script, event, letter
+from watchdogd.checks import entry, restarts
+from watchdogd.engine import engine as engine_module
+from watchdogd.engine.scene import Scene
+from watchdogd.engine.selfcheck import SelfCheck
+from watchdogd.history.rows import kind_of
+from watchdogd.inbox import Paper
+from watchdogd.incident import Event, Kind, Observation
+from watchdogd.incidents.telling import notice
+from watchdogd.notify.apprise import _TYPES
+from watchdogd.notify.message import ORDER, Rules, compose, test_message
+from watchdogd.notify.slack import _SIGNS
+from watchdogd.plugin import Result
+from watchdogd.plugin import notice as said_by_a_plugin
+
+
+@dataclass
+class Books:
+    """What an outbox says of its channels, collected."""
+
+    told: list[str] = field(default_factory=list)
+
+    def of(self, *, again: bool) -> str:
+        """The first lines as a channel fails, and works again."""
+        slack, mail = Script(always=GONE), Script()
+        desk = Desk({"slack": slack, "mail": mail})
+        desk.add(letter())
+        desk.work(60)
+        slack.always = None
+        desk.work(1000)
+        return mail.headlines[again]
+
+
+def _first_line(told: Event) -> str:
+    (message,) = compose([told], {}, Rules(("slack",)), NOON)
+    return message.message.headline
+
+
+def _result(result: Result) -> str:
+    return _first_line(notice(Observation("run-17/x", "run-17", "run-17", result, NOON), NOON, quiet=False))
+
+
+def _of_itself(text: str) -> str:
+    itself = SelfCheck()
+    itself.tell(text)
+    setup: Any = SimpleNamespace(unusable="", config=SimpleNamespace(daemon=SimpleNamespace(name="w")))
+    (seen,) = (each for each in itself.observe(setup, None, NOON) if each.result.notice)
+    return _first_line(notice(seen, NOON, quiet=False))
+
+
+def _deed(state: str) -> str:
+    class Deed(SimpleNamespace):
+        def __str__(self) -> str:
+            return "cancel for incident 17: job 4711 was cancelled"
+
+    scene: Any = SimpleNamespace(_speaker=lambda _run: None, incidents={})
+    deed: Any = Deed(state=state, run="run-17", incident=17)
+    return _first_line(Scene.notice(scene, deed, "", NOON))
+
+
+def _press() -> str:
+    paper = Paper(Path("x"), "touch", "bob", NOON, {"run": "run-17", "switch": "kill"})
+    return _first_line(engine_module._touch_event(paper, NOON))
+
+
+KINDS: dict[str, tuple[str, Callable[[], str]]] = {
+    "nobody watched": ("WARNING", lambda: _of_itself("nobody watched for 1h: no daemon ran")),
+    "the history begins anew": ("WARNING", lambda: _of_itself("history.db was damaged: begins anew")),
+    "nodes cannot be looked at": (
+        "WARNING",
+        lambda: _result([*entry.closed("its GPUs", "no step may be started", told=False)][-1]),
+    ),
+    "a job was replaced": ("INFO", lambda: _result(restarts._restart("job 1 failed", "", "2 is next", ""))),
+    "a plugin's own": ("INFO", lambda: _result(said_by_a_plugin("the epoch is over"))),
+    "a plugin's own warning": ("WARNING", lambda: _result(said_by_a_plugin("x", label="WARNING"))),
+    "a plugin's odd label": ("INFO", lambda: _result(said_by_a_plugin("x", label="<!channel>\n[OK]"))),
+    "a switch was pressed": ("INFO", _press),
+    "something was done": ("ACTION", lambda: _deed("done")),
+    "what was to be done failed": ("WARNING", lambda: _deed("failed")),
+    "a test message": ("INFO", lambda: test_message("w", "login1", NOON).headline),
+    "a channel delivers nothing": ("WARNING", lambda: Books().of(again=False)),
+    "it delivers again, a good result": ("OK", lambda: Books().of(again=True)),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_of_notice_has_its_word(kind: str) -> None:
+    word, line = KINDS[kind]
+    assert line().startswith(f"[{word}] ")
+
+
+def test_a_notice_within_a_message_has_its_own_word_too() -> None:
+    told = [event(), Event(Kind.NOTICE, NOON, "run-17/x", "run-17", "run-17", "cancelled", label="ACTION")]
+    (message,) = compose(told, {}, Rules(("slack",)), NOON)
+    assert [item.status for item in message.message.items] == ["CRITICAL", "ACTION"]
+    assert "[ACTION] run-17: cancelled" in message.message.body
+
+
+def test_channels_know_all_words() -> None:
+    assert set(ORDER) <= set(_SIGNS)
+    assert {_TYPES[word] for word in ("INFO", "ACTION", "OK")} == {"info"}
+
+
+@pytest.mark.parametrize(
+    ("label", "kind"), [("INFO", "notice"), ("ACTION", "action"), ("WARNING", "warning")]
+)
+def test_the_history_keeps_the_word(label: str, kind: str) -> None:
+    assert kind_of(Event(Kind.NOTICE, NOON, "c", "", "t", "s", label=label)) == kind
+
+
+def test_what_happens_to_an_incident_is_kept_under_its_own_name() -> None:
+    assert kind_of(event(Kind.REMINDER)) == "reminder"
