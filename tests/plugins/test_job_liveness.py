@@ -680,6 +680,52 @@ def test_requeue_with_the_end_that_accounting_knows(watch: Watch) -> None:
     assert "was requeued after 6m on node[2-3]: NODE_FAIL, and waits" in said
 
 
+PERIOD = 86400.0
+
+
+@pytest.mark.parametrize("accounted", ["COMPLETED", "REQUEUED", ""])
+def test_a_job_that_comes_again_by_plan_is_no_restart(watch: Watch, accounted: str) -> None:
+    """scrontab's jobs, and those that requeue themselves for later: four periods, each ends as it should."""
+    ends: tuple[Ending, ...] = ()
+    for _ in range(4):
+        began = watch.now + 30.0
+        runs = job(submitted_at=began - 60, started_at=began, ends_at=began + 400, time_limit=3600.0)
+        assert notices(watch.look(runs, attempts=ends)) == []
+        near = watch.look(runs, attempts=ends, after=300.0)
+        if accounted == "COMPLETED" and ends:
+            assert {result.status for result in near} == {Status.OK}, "nothing need wait behind it"
+        over = end(at=began + 350, submitted_at=began - 60, started_at=began, state=accounted, exit_code=0)
+        ends = (*ends, over) if accounted else ()
+        later = waiting("88", "BeginTime", submitted_at=over.ended_at, start_estimate=watch.now + PERIOD)
+        results = watch.look(later, attempts=ends)
+        assert {result.status for result in results} == {Status.OK}
+        assert notices(results) == notices(watch.look(later, attempts=ends, after=PERIOD - 400)) == []
+
+
+@pytest.mark.parametrize(
+    ("attempt", "estimate", "said"),
+    [
+        ({"state": "FAILED", "exit_code": 7}, PERIOD, "FAILED with exit code 7, and waits (BeginTime)"),
+        ({"state": "COMPLETED", "exit_code": 0, "signal": 9}, PERIOD, "by signal 9"),
+        (None, 120.0, "and waits (BeginTime)"),  # Slurm's own delay after a requeue
+        (None, None, "and waits (BeginTime)"),
+        (
+            {"state": "COMPLETED", "exit_code": 0, "at": START - 400},
+            120.0,
+            "and waits (BeginTime)",
+        ),  # an older one
+    ],
+)
+def test_what_fails_and_comes_again_is_a_restart_whenever_it_does(
+    watch: Watch, attempt: dict[str, Any] | None, estimate: float | None, said: str
+) -> None:
+    watch.look(job())
+    start = None if estimate is None else watch.now + 60 + estimate
+    attempts = (end(**{"at": START + 90, **attempt}),) if attempt else ()
+    (line,) = notices(watch.look(waiting("88", "BeginTime", start_estimate=start), attempts=attempts))
+    assert said in line
+
+
 @pytest.fixture
 def left(tmp_path: Path) -> Path:
     """What a job leaves that came to iteration 1243, saved at 1200, and died for want of GPU memory."""

@@ -852,6 +852,13 @@ def test_a_loss_that_rises_and_stays_is_a_warning(training: Training) -> None:
     assert "loss has risen and stays up: 6.9 in the last 24 reports, it was down at 2.3" in result.summary
 
 
+def test_a_first_job_has_not_resumed(training: Training) -> None:
+    training.write("".join(megatron(n, loss=2.3) for n in range(1, 21)))
+    training.state()
+    training.write("".join(megatron(n, loss=6.9) for n in range(21, 47)))
+    assert "risen and stays up: 6.9" in training.look()["loss"].summary
+
+
 def test_a_loss_that_jumps_at_a_resume_is_a_warning_and_a_new_beginning_is_none(training: Training) -> None:
     training.write("".join(megatron(n) for n in range(1000, 1100)))
     training.state()

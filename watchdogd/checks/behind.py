@@ -26,11 +26,17 @@ def queue(scene: Scene, past: Past) -> list[Result]:
     behind = f"{jobs_are(scene.queued)} waiting behind the running one"
     if wanted is not None and scene.queued < wanted:
         problems.append(f"{behind}, {wanted} wanted")
-    if left is not None and not scene.queued and left < _short(scene):
+    if left is not None and not scene.queued and left < _short(scene) and not _comes_again(scene, past):
         problems.append(f"the running job ends in {format_duration(left)}, and nothing waits behind it")
     if problems:
         return [warning(problems[0], subject=QUEUE, details="\n".join(problems[1:]))]
     return [ok(behind, subject=QUEUE)] if past.queue_said else []
+
+
+def _comes_again(scene: Scene, past: Past) -> bool:
+    """Whether one that runs ended well before, and came again by itself under its id, as scrontab has it."""
+    running = {job.raw_id for job in scene.running}
+    return any(end.well and end.raw_id in running for end in past.tries)
 
 
 def nothing_behind(past: Past) -> list[Result]:

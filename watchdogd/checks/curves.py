@@ -48,7 +48,7 @@ def _risen(memory: Mapping[str, Any], evidence: str) -> Result | None:
     found = rise(state, least=RESUMED)
     if not found:
         return None
-    resumed = " since this job resumed" if losses < 2 * WINDOW else ""
+    resumed = " since this job resumed" if losses < 2 * WINDOW and memory.get("resumed") else ""
     last = f"{found.level:.4g} in the last {len(state['window'])} reports"
     return warning(
         f"loss has risen and stays up{resumed}: {last}, it was down at {found.best:.4g}",

@@ -77,6 +77,7 @@ def follow_job(job: Job, memory: dict[str, Any], now: float) -> bool:
     _forget(memory, _OF_ONE_JOB)
     if "hung" in memory:
         memory["ended"] = memory.pop("hung")
+    memory["resumed"] = "job" in memory
     memory["job"], memory["job_id"] = name, job.id
     memory["job_since"] = job.started_at if job.started_at is not None else now
     memory["whole"] = bool(memory.get("files")) or now - memory["job_since"] < 60.0

@@ -1,4 +1,7 @@
-"""Jobs of a run that ended while it goes on: restarts, requeues, crash loops. Pure."""
+"""Jobs of a run that ended while it goes on: restarts, requeues, crash loops. Pure.
+
+A job that comes again by plan (scrontab, or one that requeues itself for later) is none of these.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
 
 CRASHES = "crashes"
 """Subject of a crash loop: what becomes of the run after it is told beside it."""
+LATER = 600.0
+"""Seconds to the start of a job from which on it was put off by its user, not by Slurm after a failure."""
 _NO_CRASH = frozenset({"COMPLETED", "CANCELLED", "PREEMPTED", "NODE_FAIL", "TIMEOUT", "DEADLINE", "REVOKED"})
 
 
@@ -49,11 +54,20 @@ def _loop(scene: Scene, past: Past) -> list[Ending]:
 def _crashed(scene: Scene, past: Past) -> list[Ending]:
     """The last ends as far as they are crashes, newest first."""
     crashed: list[Ending] = []
+    after = {job.raw_id: job.start_estimate if job.waiting else job.started_at for job in scene.jobs}
     for end in reversed(past.trials):
         if end.state in _NO_CRASH or end.lasted is None or end.lasted > scene.limits.crash_within:
             break
+        if end.state == "REQUEUED" and not end.exit_code and _put_off(end, after.get(end.raw_id)):
+            break
         crashed.append(end)
+        after[end.raw_id] = end.started_at
     return crashed
+
+
+def _put_off(end: Ending, again: float | None) -> bool:
+    """Whether it begins `again` so late that its user wanted it so: Slurm's own delay is two minutes."""
+    return again is not None and again - (end.ended_at or 0.0) > LATER
 
 
 def restarts(scene: Scene, past: Past) -> Iterator[Result]:
@@ -63,7 +77,7 @@ def restarts(scene: Scene, past: Past) -> Iterator[Result]:
     """
     loop = _loop(scene, past)
     for job in scene.jobs:
-        if job.raw_id in past.requeued and not loop:
+        if job.raw_id in past.requeued and not loop and not _planned(scene, past, job):
             yield _requeue(scene, past, job, past.requeued[job.raw_id])
     if past.gone >= 2:
         return
@@ -76,6 +90,18 @@ def restarts(scene: Scene, past: Past) -> Iterator[Result]:
         why = scene.snapshot.endings_trouble or "accounting has no end of it"
         gone = f"{scene.noun} {life.id} is gone, how it ended is not known ({why})"
         yield _restart(gone, past.remains.get(life.key, ""), rest, "")
+
+
+def _planned(scene: Scene, past: Past, job: Job) -> bool:
+    """Whether its last attempt did what it was to do; where nobody tells its end, whether the next one is far
+    off: Slurm itself starts a job that failed again within minutes.
+    """
+    began = past.requeued[job.raw_id].started_at or 0.0
+    ends = [end for end in past.tries if end.raw_id == job.raw_id and (end.ended_at or 0.0) >= began]
+    told = [end for end in ends if end.state != "REQUEUED"]
+    if told:
+        return told[-1].well
+    return job.waiting and job.reason == "BeginTime" and (job.start_estimate or 0.0) > scene.now + LATER
 
 
 def _restart(what: str, remains: str, rest: str, details: str) -> Result:
