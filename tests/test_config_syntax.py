@@ -43,6 +43,21 @@ PATH = Path("/home/alice/watchdogd/config.toml")
         ("a = 'x\0'\n", "line 1, 'a': take this invisible character out"),
         ("a = 2026-11-31\n", "line 1, 'a': write texts and durations in quotes"),
         ("a = " + "[" * 5000, "too deep"),
+        ("[daemon]\nconfirm = " + "9" * 5000, "line 2: this number is longer than any that could be meant"),
+        ("[daemon]\nconfirm = 0x" + "f" * 5000, "a number is longer than any that could be meant"),
+        ("[runs.a]\nprogress = '(\\d{99999999999})'\n", "is no regular expression: the repetition number"),
+        ("[disks.a]\npath = '/'\nwarn_free = '1" + "0" * 400 + "TB'\n", "is no size"),
+        *(
+            (f"[heartbeat]\nurl = '{url}'\n", "is no web address")
+            for url in (
+                "//[",
+                "http://[",
+                "https://[::1",
+                "http://x:99999999/",
+                "http://x:²/",
+                "https://a b/",
+            )
+        ),
     ],
 )
 def test_what_is_no_toml_is_one_line_that_says_what_to_do(text: str, told: str) -> None:

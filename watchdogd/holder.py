@@ -6,6 +6,7 @@ import json
 import os
 from dataclasses import asdict, dataclass, fields
 
+from watchdogd.document import document
 from watchdogd.draft import host
 
 RECORD_SIZE = 1024
@@ -53,7 +54,7 @@ def write(holder: Holder, *, released: bool = False) -> str:
 def read(text: bytes) -> Holder | None:
     """The record of a lease file, or None where it is none (yet)."""
     try:
-        said = json.loads(text)
+        said = document(text)
         return Holder(**{each.name: said[each.name] for each in fields(Holder)})
     except (ValueError, KeyError, TypeError):
         return None

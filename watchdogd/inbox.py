@@ -7,13 +7,13 @@ forged by what the paper says. Beats, samples and stacks are left: checks read t
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.account import user
+from watchdogd.document import document
 from watchdogd.incident import Order
 from watchdogd.units import LONGEST, format_duration, iso
 
@@ -145,7 +145,7 @@ def _read(path: Path, kind: str) -> Paper:
             raise ValueError(f"it is larger than {_SIZE_LIMIT} bytes")
         text = file.read(_SIZE_LIMIT)
     try:
-        said = json.loads(text)
+        said = document(text)
     except (ValueError, RecursionError):
         raise ValueError("it is not JSON") from None
     _check(kind, said)

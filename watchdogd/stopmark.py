@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.actions import switches
+from watchdogd.document import document
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -98,7 +99,7 @@ def _jobs(home: Home) -> Path:
 
 def _noted(home: Home) -> list[str]:
     try:
-        said = json.loads(_jobs(home).read_text(encoding="utf-8"))
+        said = document(_jobs(home).read_text(encoding="utf-8"))
         return [str(each) for each in said]
     except (OSError, ValueError, TypeError):
         return []
@@ -107,7 +108,7 @@ def _noted(home: Home) -> list[str]:
 def _read(path: Path) -> dict[str, Any] | None:
     """What a mark says; None where there is none, nothing where it is garbage. OSError."""
     try:
-        said = json.loads(path.read_text(encoding="utf-8", errors="replace"))
+        said = document(path.read_text(encoding="utf-8", errors="replace"))
     except FileNotFoundError:
         return None
     except ValueError:

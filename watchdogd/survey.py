@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from watchdogd import command
 from watchdogd.account import user
 from watchdogd.engine.patient import Patient, StuckError
+from watchdogd.readers.number import digits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,7 +95,7 @@ def read_sinfo(text: str) -> tuple[Partition, ...]:
             name, star, limit, nodes, gres, shared = match.groups()
             before = found.get(name)
             gpus = "gpu" in gres.lower() or bool(before and before.gpus)
-            count = int(nodes) + (before.nodes if before else 0)
+            count = digits(nodes) + (before.nodes if before else 0)
             found[name] = Partition(name, limit, count, gpus, bool(star), shared.startswith("EXCLUSIVE"))
     return tuple(found.values())
 

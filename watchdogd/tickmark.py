@@ -8,6 +8,9 @@ from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING
 
+from watchdogd.document import document
+from watchdogd.readers.number import needed, real
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -48,7 +51,7 @@ def put(home: Home, now: float) -> None:
 def read(home: Home) -> tuple[float, ...]:
     """When the last ticks began, oldest first; nothing where there were none, or a daemon came since."""
     try:
-        return tuple(float(each) for each in json.loads(_path(home).read_text(encoding="utf-8")))
+        return tuple(needed(real(each)) for each in document(_path(home).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return ()
 

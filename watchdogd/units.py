@@ -60,8 +60,10 @@ def parse_size(text: object) -> int:
         raise UnitError(f"'{text}' is no size: write it as 500GB, 2TB or 64GiB")
     number, prefix, binary = match.groups()
     power = "kmgtpe".index(prefix.lower()) + 1 if prefix else 0
-    factor: int = (1024 if binary else 1000) ** power
-    return round(float(number) * factor)
+    size: float = float(number) * (1024 if binary else 1000) ** power
+    if not math.isfinite(size):
+        raise UnitError(f"'{str(text)[:80]}' is no size that there is: write it as 500GB, 2TB or 64GiB")
+    return round(size)
 
 
 def format_size(count: float) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from watchdogd.readers.hostlist import LIMIT, expand
@@ -26,3 +28,29 @@ def test_names(text: str, names: list[str]) -> None:
 
 def test_a_senseless_range_is_bounded() -> None:
     assert len(expand("n[1-999999999]")) == LIMIT
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "n[1-20000][1-20000]",
+        "n[1-1000000000]",
+        "n" + "[1-9999]" * 8,
+        "n" + "[1-2]" * 40,
+        ",".join(f"r{number}n[1-20000]" for number in range(500)),
+        "n[" + ",".join(["1-20000"] * 500) + "]",
+        "n[1-" + "9" * 5000 + "]",
+        "[" * 100_000,
+        "n[1-9" * 20_000,
+    ],
+    ids=("square", "range", "eight", "forty", "names", "spans", "digits", "brackets", "open"),
+)
+def test_what_stands_for_millions_is_never_built(text: str) -> None:
+    tracemalloc.start()
+    try:
+        names = expand(text)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(names) <= LIMIT
+    assert most < 30_000_000

@@ -20,6 +20,7 @@ from watchdogd.engine.handout import finished
 from watchdogd.errors import SlurmSilentError, WatchdogError
 from watchdogd.place import file_name
 from watchdogd.readers import sbatchlines
+from watchdogd.readers.number import count
 from watchdogd.slurm import livejob, submit
 from watchdogd.trust import distrust, team_of
 from watchdogd.units import iso
@@ -157,7 +158,7 @@ def _terminate(errand: Errand, run: Run) -> Outcome:
     meant = [job for job in live.jobs if not _is_later(job, errand)]
     if not meant:
         raise _spared(live.job)
-    pids = [int(job.id) for job in meant if job.id.isdecimal()]
+    pids = [pid for job in meant if (pid := count(job.id)) is not None]
     for pid in pids:
         try:
             os.kill(pid, signal.SIGTERM)

@@ -22,6 +22,7 @@ from watchdogd.jobs import Job
 from watchdogd.mounttable import mount_at
 from watchdogd.place import file_name
 from watchdogd.readers import hostlist
+from watchdogd.readers.number import digits
 from watchdogd.readers.quota.limit import BYTES
 from watchdogd.slurm import fanout
 
@@ -109,7 +110,7 @@ def read_disks(node: str, text: str) -> Iterator[NodeDisk]:
     """What NODE_SCRIPT prints."""
     for free, path, refused, why in _DISK.findall(text):
         if path:
-            yield NodeDisk(node, path, int(free) * 1024)
+            yield NodeDisk(node, path, digits(free) * 1024)
         else:
             yield NodeDisk(node, refused, trouble=why.rpartition(": ")[2] or "a file cannot be made")
 
@@ -181,4 +182,4 @@ def _quotas(folder: str) -> list[tuple[str, float]]:
 def _number(name: str, env: Mapping[str, str] = os.environ) -> int | None:
     """A whole number in the environment, None where there is none."""
     match = re.match(r"\d+", env.get(name, ""))
-    return int(match[0]) if match else None
+    return digits(match[0]) if match else None

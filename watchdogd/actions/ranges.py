@@ -6,6 +6,8 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from watchdogd.readers.number import digits
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -23,7 +25,7 @@ def names(values: Iterable[str]) -> str:
         match = re.fullmatch(r"(.*?)(\d+)(\D*)", name)
         if match:
             padded = len(match[2]) if match[2].startswith("0") else 0
-            numbered[match[1], padded, match[3]].append(int(match[2]))
+            numbered[match[1], padded, match[3]].append(digits(match[2]))
         else:
             plain.append(name)
     return ",".join(sorted([*plain, *_joined(numbered)]))

@@ -24,7 +24,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from watchdogd import command
+from watchdogd.document import document
 from watchdogd.readers import pyspy
+from watchdogd.readers.number import digits, needed, whole
 from watchdogd.readers.stack import Dump, Frame, Thread
 
 if TYPE_CHECKING:
@@ -38,6 +40,8 @@ _CLOCKS = 120.0
 _AT_ONCE = 8
 _LONGEST = 10.0
 """Seconds for one py-spy."""
+_PARTS, _UNPACKED = 100_000, 32 * 1024 * 1024
+"""Parts of one parcel, and bytes of it: what says that it has more is none."""
 _LETTERS = 700
 _OURS = re.compile(
     r"(?:^|/)watchdogd$|^watchdogd\.(?:cli|engine|actions)\."
@@ -153,13 +157,15 @@ def parcels(text: str) -> list[Parcel]:
     parts: dict[int, dict[int, str]] = defaultdict(dict)
     counts: dict[int, int] = {}
     for pid, number, count, data in re.findall(r"^@@ part (\d+) (\d+) (\d+) (\S+)$", text, re.MULTILINE):
-        parts[int(pid)][int(number)] = data
-        counts[int(pid)] = int(count)
+        parts[digits(pid)][digits(number)] = data
+        counts[digits(pid)] = min(digits(count), _PARTS)
     found = []
     for pid, pieces in parts.items():
-        with contextlib.suppress(ValueError, KeyError, TypeError, binascii.Error, zlib.error):
+        with contextlib.suppress(
+            ValueError, LookupError, TypeError, AttributeError, RecursionError, binascii.Error, zlib.error
+        ):
             data = "".join(pieces[number] for number in range(1, counts[pid] + 1))
-            found.append(_parcel(json.loads(zlib.decompress(base64.b64decode(data, validate=True)))))
+            found.append(_parcel(document(_unpacked(data))))
     return found
 
 
@@ -262,8 +268,18 @@ def _thread_as_json(thread: Thread) -> dict[str, Any]:
     }
 
 
+def _unpacked(data: str) -> bytes:
+    """What was packed. ValueError where it is more than any process has to say."""
+    unpacking = zlib.decompressobj()
+    text = unpacking.decompress(base64.b64decode(data, validate=True), _UNPACKED)
+    if not unpacking.eof:
+        raise ValueError("it does not end")
+    return text
+
+
 def _parcel(told: dict[str, Any]) -> Parcel:
-    found = Found(int(told["pid"]), int(told["parent"]), str(told["command"]), dict(told["ranks"]))
+    pid, parent = needed(whole(told["pid"])), needed(whole(told["parent"]))
+    found = Found(pid, parent, str(told["command"]), dict(told["ranks"]))
     samples = tuple(
         Dump(found.pid, found.command, threads=tuple(_thread(thread) for thread in threads))
         for threads in told["samples"]
@@ -272,7 +288,10 @@ def _parcel(told: dict[str, Any]) -> Parcel:
 
 
 def _thread(told: dict[str, Any]) -> Thread:
-    frames = tuple(Frame(*frame) for frame in told["frames"])
+    frames = tuple(
+        Frame(str(function), str(file), whole(line), *map(str, path))
+        for function, file, line, *path in told["frames"]
+    )
     return Thread(told["id"], told["os"], told["name"], told["active"], frames=frames)
 
 

@@ -7,7 +7,6 @@ also where py-spy is missing or may attach to nothing.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import stat
 import time
@@ -18,6 +17,7 @@ from watchdogd import account
 from watchdogd.actions import stackprobe, switches
 from watchdogd.actions.stackprobe import Parcel
 from watchdogd.actions.stacks import Process
+from watchdogd.document import document
 from watchdogd.draft import write_draft
 from watchdogd.place import file_name
 from watchdogd.readers import faulthandler
@@ -127,7 +127,7 @@ def _read(path: Path, since: float) -> faulthandler.Handed | _Taken | None:
 def _taken(text: str) -> _Taken | None:
     """What a probe took; None where it is none, or not whole."""
     try:
-        told = json.loads(text)
+        told = document(text)
         return _Taken(str(told["run"]), str(told["node"]), tuple(stackprobe.parcels(str(told["text"]))))
     except (ValueError, KeyError, TypeError, RecursionError):
         return None

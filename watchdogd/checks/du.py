@@ -18,6 +18,7 @@ import psutil
 from watchdogd.clock import fresh
 from watchdogd.command import environment
 from watchdogd.draft import host
+from watchdogd.readers.number import count
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
 from watchdogd.units import format_duration
 
@@ -67,7 +68,7 @@ def _fetch(known: dict[str, Any], now: float) -> str:
         if now - runs["at"] < DEADLINE and (not here or _alive(runs["pid"])):
             return ""
     told = dict(line.partition(" ")[::2] for line in lines)
-    found = {kind: int(told[kind]) for kind in (BYTES, INODES) if told.get(kind, "").isdigit()}
+    found = {kind: number for kind in (BYTES, INODES) if (number := count(told.get(kind))) is not None}
     known |= {"at": now, "found": found or known.get("found", {})}
     del known["runs"]
     with contextlib.suppress(OSError):

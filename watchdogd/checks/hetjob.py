@@ -6,6 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING, TypeVar
 
 from watchdogd.jobs import Ending, Job
+from watchdogd.readers.number import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -64,4 +65,4 @@ def _grouped(parts: Iterable[_Part]) -> list[list[_Part]]:
 
 
 def _offset(part: Job | Ending) -> int:
-    return int(part.id.partition("+")[2] or 0)
+    return count(part.id.partition("+")[2]) or 0

@@ -12,6 +12,7 @@ from watchdogd.checks.room import count
 from watchdogd.clock import fresh
 from watchdogd.command import ask
 from watchdogd.errors import UnreadableError
+from watchdogd.readers.number import needed, real
 from watchdogd.readers.quota import beegfs, gpfs, report
 from watchdogd.readers.quota.limit import BYTES, INODES
 from watchdogd.units import iso
@@ -107,6 +108,10 @@ def _of_ceph(path: str) -> Shares:
         for entry in itertools.islice(entries, _FOLDERS):
             with contextlib.suppress(OSError, ValueError):
                 if entry.is_dir(follow_symlinks=False):
-                    found[BYTES][f"{entry.name}/"] = float(os.getxattr(entry.path, "ceph.dir.rbytes"))
-                    found[INODES][f"{entry.name}/"] = float(os.getxattr(entry.path, "ceph.dir.rentries"))
+                    found[BYTES][f"{entry.name}/"] = needed(real(_text(entry.path, "ceph.dir.rbytes")))
+                    found[INODES][f"{entry.name}/"] = needed(real(_text(entry.path, "ceph.dir.rentries")))
     return found if found[BYTES] else {}
+
+
+def _text(path: str, attribute: str) -> str:
+    return os.getxattr(path, attribute).decode("ascii", "replace")

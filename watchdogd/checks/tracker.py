@@ -14,6 +14,8 @@ import stat as modes
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from watchdogd.readers.number import digits
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -72,4 +74,4 @@ def unfinished(tracker: Tracker, entries: Iterable[tuple[str, float]]) -> str:
 def _step(name: str) -> int | None:
     """`global_step1000`, `iter_0001000`: the last number."""
     numbers = _NUMBER.findall(name)
-    return int(numbers[-1]) if numbers else None
+    return digits(numbers[-1]) if numbers else None

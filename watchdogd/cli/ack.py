@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.account import user
 from watchdogd.cli.output import clean, complain, print_json, print_line
+from watchdogd.document import document
 from watchdogd.errors import WatchdogError
 from watchdogd.handin import hand_in
 from watchdogd.home import Home
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
 def open_incidents(home: Home) -> dict[int, dict[str, Any]] | None:
     """The incidents of the daemon's last round by number, or None where it left no (readable) word."""
     try:
-        listed = json.loads(read_plain(home.status, limit=PICTURE))["incidents"]
+        listed = document(read_plain(home.status, limit=PICTURE))["incidents"]
         return {int(incident["id"]): incident for incident in listed}
     except FileNotFoundError:
         return {}  # no round was judged yet

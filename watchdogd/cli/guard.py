@@ -14,6 +14,7 @@ from argparse import REMAINDER
 
 from watchdogd.cli.duration import seconds
 from watchdogd.errors import UsageError
+from watchdogd.readers.number import count
 from watchdogd.training import Guard
 
 TYPE_CHECKING = False  # without the import of typing: see watchdogd/cli/__init__.py
@@ -221,8 +222,8 @@ def _guard(args: argparse.Namespace) -> Guard:
 def _signal(text: str) -> signal.Signals:
     """USR1, SIGUSR1 or 10."""
     try:
-        if text.isdecimal():
-            return signal.Signals(int(text))
+        if (number := count(text)) is not None:
+            return signal.Signals(number)
         return signal.Signals["SIG" + text.upper().removeprefix("SIG")]
     except (KeyError, ValueError):
         raise UsageError(f"guard: there is no signal '{text}': write USR1, TERM or INT") from None

@@ -14,6 +14,7 @@ from watchdogd.engine.checks import run_of
 from watchdogd.errors import UsageError
 from watchdogd.home import Home
 from watchdogd.plugin import Status
+from watchdogd.readers.number import count
 
 if TYPE_CHECKING:
     import argparse
@@ -96,9 +97,9 @@ def _exported(name: str) -> int | None:
     text = os.environ.get(name)
     if text is None or text == "":
         return None
-    if not text.isdecimal():
+    if (number := count(text)) is None:
         raise UsageError(f"preflight: {name}='{text}' in the environment is no number")
-    return int(text)
+    return number
 
 
 def _print(findings: Sequence[Finding], broken: int, exclude: str) -> None:

@@ -6,7 +6,6 @@ starts, nothing but the queue shows that it goes on.
 
 from __future__ import annotations
 
-import json
 import time
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from watchdogd import lease
 from watchdogd.cli.duration import seconds
 from watchdogd.cli.output import print_json, print_line, terminal
 from watchdogd.cli.verdict import verdict
+from watchdogd.document import document
 from watchdogd.errors import HomeError, SlurmSilentError, UsageError, WatchdogError
 from watchdogd.home import Home
 from watchdogd.misfit import no_file
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 NOT_ALIVE = 3
 QUEUE_EVERY = 30.0
 """Seconds between two looks of `--watch` where no daemon is seen, since each asks the queue."""
+_MISSHAPEN = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
+"""What comes of a status.json whose values are of other kinds than those that a round writes."""
 _EMPTY: dict[str, Any] = {"last_round": None, "link": None, "incidents": [], "gaps": [], "checks": []}
 
 
@@ -47,20 +49,27 @@ def run(args: argparse.Namespace) -> int:
     home = Home.existing(args.home)
     if args.watch:
         return _watch(home, max(seconds(args, "--every"), 1.0))
-    picture = read(home)
+    try:
+        return _told(args, home, read(home))
+    except _MISSHAPEN:
+        return _told(args, home, read(home, _from_history(home, f"{home.status} holds what no round writes")))
+
+
+def _told(args: argparse.Namespace, home: Home, picture: dict[str, Any]) -> int:
     code = max(_worst(picture["incidents"]), picture.get("unread", 0)) if picture["alive"] else NOT_ALIVE
+    line, shown = verdict(picture, code), _shown(home, picture) if not (args.json or args.nagios) else None
     if args.json:
         print_json(picture)
     elif args.nagios:
-        print_line(verdict(picture, code))
+        print_line(line)
     else:
-        _print(home, picture)
+        terminal().print(shown)
     return code
 
 
-def read(home: Home) -> dict[str, Any]:
-    """What the daemon last knew, and whether it lives."""
-    picture = _left_behind(home)
+def read(home: Home, left: dict[str, Any] | None = None) -> dict[str, Any]:
+    """What the daemon last knew (`left`, or else status.json), and whether it lives."""
+    picture = _left_behind(home) if left is None else left
     picture |= _life(home, picture)
     if picture["alive"] or _ticking(home, picture):
         return picture
@@ -82,13 +91,18 @@ def _life(home: Home, picture: dict[str, Any]) -> dict[str, Any]:
 def _left_behind(home: Home) -> dict[str, Any]:
     """status.json; where it cannot be read, the history instead, with `unread` set."""
     try:
-        return {**_EMPTY, **json.loads(read_plain(home.status, limit=PICTURE))}
+        return {**_EMPTY, **document(read_plain(home.status, limit=PICTURE))}
     except FileNotFoundError:
         return dict(_EMPTY)  # before the first round
     except (OSError, ValueError, TypeError) as error:
         wrong = home.status.exists() and not home.status.is_file()
         why = no_file(str(home.status)) if wrong else f"{home.status} cannot be read: {error}"
-        return {**_troubled({**_EMPTY, **_recorded(home)}, why), "unread": True}
+        return _from_history(home, why)
+
+
+def _from_history(home: Home, why: str) -> dict[str, Any]:
+    """What the history says, where status.json says nothing, and why that is so."""
+    return {**_troubled({**_EMPTY, **_recorded(home)}, why), "unread": True}
 
 
 def _recorded(home: Home) -> dict[str, Any]:
@@ -188,7 +202,11 @@ def _watch(home: Home, every: float) -> int:
     drawn_over = console.is_terminal and not console.is_dumb_terminal
     with Live(console=console, auto_refresh=False) if drawn_over else nullcontext() as screen:
         while True:
-            shown = overview(str(home.path), read(home), time.time())
+            try:
+                shown = overview(str(home.path), read(home), time.time())
+            except _MISSHAPEN:
+                left = _from_history(home, f"{home.status} holds what no round writes")
+                shown = overview(str(home.path), read(home, left), time.time())
             if screen:
                 screen.update(shown, refresh=True)
             else:
@@ -196,7 +214,7 @@ def _watch(home: Home, every: float) -> int:
             time.sleep(every if lease.alive(home) else max(every, QUEUE_EVERY))
 
 
-def _print(home: Home, picture: dict[str, Any]) -> None:
+def _shown(home: Home, picture: dict[str, Any]) -> Any:
     from watchdogd.cli.overview import overview
 
-    terminal().print(overview(str(home.path), picture, time.time()))
+    return overview(str(home.path), picture, time.time())

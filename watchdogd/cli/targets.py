@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from watchdogd import inbox
 from watchdogd.cli.past import config_of
+from watchdogd.document import document
 from watchdogd.errors import WatchdogError
 from watchdogd.nearest import nearest
 from watchdogd.plainfile import PICTURE, read_plain
@@ -29,7 +29,7 @@ def silenced(home: Home) -> set[str] | None:
     cannot be read."""
     now = datetime.now().astimezone()
     try:
-        listed = json.loads(read_plain(home.status, limit=PICTURE))["silences"]
+        listed = document(read_plain(home.status, limit=PICTURE))["silences"]
         found = {str(each["target"]) for each in listed if datetime.fromisoformat(each["until"]) > now}
     except FileNotFoundError:
         found = set()  # no round was judged yet
@@ -47,7 +47,7 @@ def _names(home: Home) -> set[str]:
     config = config_of(home)
     names = {config.daemon.name, "watchdogd", *config.runs, *config.disks, *config.checks}
     try:
-        picture = json.loads(read_plain(home.status, limit=PICTURE))
+        picture = document(read_plain(home.status, limit=PICTURE))
         for key in ("checks", "incidents", "silences"):
             for entry in picture[key]:
                 names |= {str(entry[word]) for word in ("check", "target", "run") if entry.get(word)}

@@ -16,6 +16,7 @@ from pydantic import (
     ValidationInfo,
 )
 
+from watchdogd.address import web_host
 from watchdogd.place import NO_HOME, file_name
 from watchdogd.secret import Secret
 from watchdogd.units import Duration
@@ -43,7 +44,7 @@ def _secret(value: object, info: ValidationInfo) -> Secret:
 def _web_secret(value: Secret) -> Secret:
     """A secret that is a web address; one that is only referred to is looked at when it is revealed."""
     literal = not (value.variable or value.path)
-    if literal and not re.fullmatch(r"https?://[^\s/?#]+\S*", value.reference):
+    if literal and not (web_host(value.reference) and re.fullmatch(r"[!-~]+", value.reference)):
         raise ValueError("is no web address: write https://..., or better env:NAME or file:PATH")
     return value
 
@@ -84,7 +85,7 @@ def _pattern(value: object) -> object:
     if isinstance(value, str):
         try:
             re.compile(value)
-        except re.error as error:
+        except (re.error, OverflowError, RecursionError) as error:
             raise ValueError(f"'{value}' is no regular expression: {error}") from None
     return value
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from watchdogd.home import Home
 
+_ENDLESS = 10**21
 _PERSONAL = re.compile(r"^(file:)?~(/|$)|\$\{?(HOME|USER|LOGNAME)\b")
 
 
@@ -75,8 +76,10 @@ def parse(text: str, path: Path) -> Config:
     """
     try:
         tables = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: {syntax.sentence(text, error)}") from None
+    if any(number >= _ENDLESS for number in _numbers(tables)):
+        raise ConfigError(f"{path}: a number is longer than any that could be meant: write it shorter")
     try:
         config = Config.model_validate(tables, context={"home": str(path.parent)})
     except ValidationError as error:
@@ -106,6 +109,15 @@ def _written(home: Home) -> tuple[str, ...]:
         return tuple(_texts(tomllib.loads(read_plain(home.config))))
     except (OSError, ValueError, RecursionError):
         return ()
+
+
+def _numbers(value: Any) -> Iterator[int]:
+    """The sizes of all whole numbers in it."""
+    if isinstance(value, int):
+        yield abs(value)
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _numbers(each)
 
 
 def _texts(value: Any) -> Iterator[str]:

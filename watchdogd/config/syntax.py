@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 
+_DIGITS = re.compile(r"[0-9_]{4000}")
 _POSITION = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 _MENDS = (
     ("Cannot overwrite", "this stands twice in its table: keep one of them"),
@@ -35,10 +36,12 @@ _MENDS = (
 _SHOWN = 60
 
 
-def sentence(text: str, error: tomllib.TOMLDecodeError | RecursionError) -> str:
+def sentence(text: str, error: ValueError | RecursionError) -> str:
     """`line 14, 'every': this stands twice in its table: keep one of them`."""
     if isinstance(error, RecursionError):
         return "lists or tables lie too deep in one another: write them flatter"
+    if not isinstance(error, tomllib.TOMLDecodeError):
+        return f"{_endless(text)}: write it shorter, or put it in quotes"
     said = str(error)
     position = _POSITION.search(said)
     lines = text.split("\n")
@@ -52,3 +55,9 @@ def _shown(line: str) -> str:
     heading = line.strip().startswith("[")
     key = line.strip() if heading else line.partition("=")[0].strip() if "=" in line else ""
     return f", {key[:_SHOWN]!r}" if key else ""
+
+
+def _endless(text: str) -> str:
+    """Where a number stands that has more digits than any number here."""
+    long = (number for number, line in enumerate(text.split("\n"), 1) if _DIGITS.search(line))
+    return f"line {next(long, 1)}: this number is longer than any that could be meant"

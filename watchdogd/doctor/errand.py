@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import secrets
 import sys
 import time
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 from watchdogd.doctor import sight
 from watchdogd.doctor.finding import Finding, broken, from_json
 from watchdogd.doctor.scene import ask
+from watchdogd.document import document
 from watchdogd.errors import SlurmError, SlurmSilentError, WatchdogError
 from watchdogd.readers import scontrol
 from watchdogd.slurm import link, submit
@@ -98,7 +98,7 @@ def _read(said: Path, wrong: Path, job_id: str) -> tuple[Finding, ...]:
     until = time.monotonic() + _SEEN_LATE
     while True:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            return tuple(from_json(each) for each in json.loads(said.read_text())["findings"])
+            return tuple(from_json(each) for each in document(said.read_text())["findings"])
         if time.monotonic() > until:
             break
         time.sleep(_LOOK)

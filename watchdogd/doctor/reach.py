@@ -8,6 +8,7 @@ import ssl
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from watchdogd.address import web_host
 from watchdogd.config import AlertmanagerChannel, AppriseChannel, EmailChannel, SlackChannel, WebhookChannel
 from watchdogd.doctor.finding import Finding, broken, fine, warning
 from watchdogd.errors import ConfigError, WatchdogError
@@ -99,8 +100,8 @@ def greet_smtp(server: str) -> str:
 
 
 def _greeted(topic: str, name: str, url: str, instead: str) -> Finding:
-    host = urlsplit(url).hostname or ""
-    if not host or urlsplit(url).scheme not in ("http", "https"):
+    host = web_host(url)
+    if not host:
         return broken(topic, f"{name}: its URL is no address", "write it as https://host/path")
     trouble = greet_http(url)
     if trouble:

@@ -6,6 +6,7 @@ import grp
 import json
 from typing import TYPE_CHECKING, Any
 
+from watchdogd.document import document
 from watchdogd.place import file_name
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def _places(home: Home, config: Config, run: Run) -> dict[str, Any]:
 def _who(text: str) -> str:
     """Who set a mark, in one line: its `by` and `at` where it is JSON, else its first line, or `somebody`."""
     try:
-        mark = json.loads(text)
+        mark = document(text)
         return f"{mark['by']} at {mark['at']}"
     except (ValueError, KeyError, TypeError):
         return " ".join(text.split())[:200] or "somebody"

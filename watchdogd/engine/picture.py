@@ -7,6 +7,7 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from watchdogd.document import document
 from watchdogd.plainfile import PICTURE, read_plain
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Picture:
 def left_behind(home: Home) -> list[dict[str, Any]]:
     """The results in the status.json that is there; none where it cannot be read."""
     try:
-        found = json.loads(read_plain(home.status, limit=PICTURE))["checks"]
+        found = document(read_plain(home.status, limit=PICTURE))["checks"]
         return [seen for seen in found if isinstance(seen["check"], str)]
     except (OSError, ValueError, KeyError, TypeError):
         return []

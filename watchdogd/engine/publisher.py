@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from functools import partial
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from watchdogd import command
 from watchdogd.clock import fresh
 from watchdogd.config import absolute
+from watchdogd.document import document
 from watchdogd.draft import replace
 from watchdogd.engine.patient import Patient
 from watchdogd.errors import WatchdogError
@@ -69,7 +69,7 @@ class Publisher:
             return ""
         path = absolute(self._home, section.textfile)
         try:
-            text = metrics_text({**json.loads(read_plain(self._home.status, limit=PICTURE)), "alive": True})
+            text = metrics_text({**document(read_plain(self._home.status, limit=PICTURE)), "alive": True})
             self._at(path).attempt(partial(replace, path, text, READABLE))
         except (WatchdogError, OSError, ValueError) as error:
             return f"{path} cannot be written: {error}"

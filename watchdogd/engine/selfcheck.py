@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from watchdogd.engine.grounds import DELIVERY, SELF
 from watchdogd.incident import Observation
 from watchdogd.plugin import Metric, Result, Status, notice
+from watchdogd.readers.number import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -69,7 +70,7 @@ class SelfCheck:
 
     def _of_troubles(self, link: Mapping[str, Any] | None) -> Iterator[Result]:
         job = str(link["job_id"]) if link else ""
-        recorded = {"chain": {"link": Metric(int(job))}} if job.isdigit() else {}
+        recorded = {"chain": {"link": Metric(number)}} if (number := count(job)) is not None else {}
         for subject, text in self.troubles.items():
             status = Status.CRITICAL if text else Status.OK
             summary = text or f"{subject}: no trouble"

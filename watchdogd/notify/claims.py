@@ -16,6 +16,7 @@ import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from watchdogd.document import document
 from watchdogd.draft import create
 from watchdogd.holder import NOBODY, Holder, lives, myself
 from watchdogd.lease import server_age
@@ -166,7 +167,7 @@ class Claims:
     def _read(self, path: Path) -> Claim | None:
         """None where it is gone, or not whole: somebody is just writing it."""
         try:
-            said: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            said: dict[str, Any] = document(path.read_text(encoding="utf-8"))
             return Claim(**{**said, "holder": Holder(**said["holder"])})
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return None

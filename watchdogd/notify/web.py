@@ -18,9 +18,12 @@ from urllib3 import HTTPConnectionPool
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError
 
+from watchdogd.address import web_host
+from watchdogd.document import document
 from watchdogd.errors import ConfigError, DeliveryError
 from watchdogd.notify.sender import TIMEOUT
 from watchdogd.notify.text import one_line
+from watchdogd.readers.number import count
 from watchdogd.secret import masked, telling
 
 if TYPE_CHECKING:
@@ -49,7 +52,7 @@ class Answer:
     def json(self) -> Mapping[str, Any]:
         """The text as a JSON object; an empty one where it is none."""
         try:
-            found = json.loads(self.text)
+            found = document(self.text)
         except ValueError:
             return {}
         return found if isinstance(found, dict) else {}
@@ -72,14 +75,10 @@ class Web:
     """
 
     def __init__(self, url: str, what: str, timeout: float = TIMEOUT, *, token: str = "") -> None:
-        try:
-            parts = urlsplit(url)
-            self.host = parts.hostname or ""
-        except ValueError:
-            self.host = ""
-        if not self.host or parts.scheme not in ("http", "https"):
+        self.host = web_host(url)
+        if not self.host:
             raise ConfigError(f"{what} is no address: write it as https://host/path")
-        login = unquote(parts.netloc.rpartition("@")[0]) + token
+        login = unquote(urlsplit(url).netloc.rpartition("@")[0]) + token
         if not all(ord(character) < 256 for character in login):  # requests has them in Latin-1
             raise ConfigError(f"{what}: its login has characters that HTTP cannot send")
         self._timeout = timeout
@@ -164,8 +163,8 @@ def _retry_after(value: str | None, now: float) -> float | None:
     """Seconds of a Retry-After header: a number, or a date (RFC 9110, 10.2.3)."""
     if value is None:
         return None
-    if value.strip().isdigit():
-        return float(value)
+    if (seconds := count(value)) is not None:
+        return float(seconds)
     try:
         return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - now)
     except (ValueError, OverflowError):

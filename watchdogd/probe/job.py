@@ -21,6 +21,7 @@ import psutil
 from watchdogd import command
 from watchdogd.ourselves import python
 from watchdogd.probe import family, files
+from watchdogd.readers.number import count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,8 +47,8 @@ class Place:
         """As Slurm or PBS tell in the environment."""
         env = os.environ
         slurm = env.get("SLURM_JOB_ID", "")
-        count = env.get("SLURM_JOB_NUM_NODES") or env.get("SLURM_NNODES") or "1"
-        return cls(slurm or env.get("PBS_JOBID", ""), int(count) if count.isdecimal() else 1, bool(slurm))
+        nodes = count(env.get("SLURM_JOB_NUM_NODES") or env.get("SLURM_NNODES"))
+        return cls(slurm or env.get("PBS_JOBID", ""), nodes or 1, bool(slurm))
 
 
 def accompany(place: Place, run: str, inbox: str, words: Sequence[str]) -> None:

@@ -14,6 +14,7 @@ from watchdogd.probe.answers import Answers, Question, Sample
 from watchdogd.probe.nodedisk import disks
 from watchdogd.probe.pool import tightest
 from watchdogd.readers import usage
+from watchdogd.readers.number import count
 from watchdogd.readers.usage import Memory, Process, Usage
 from watchdogd.training import Pool
 
@@ -33,7 +34,7 @@ def look(run: Run, jobs: Sequence[Job], *, deadline: float, now: float, paths: S
     Never raises; takes `deadline` seconds at most.
     """
     if run.backend == "process":
-        held = here(int(job.id) for job in jobs if job.id.isdecimal())
+        held = here(pid for job in jobs if (pid := count(job.id)) is not None)
         return Answers({host(): Usage(run.name, "", host(), held, disks(paths))})
     job = jobs[0]
     question = Question(_argv(job.raw_id, paths), _heard, _sample, partial(_enough, frozenset(paths)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from watchdogd.readers import hostlist
+from watchdogd.readers.number import count, digits
 
 _NODES = re.compile(r"^\s*Nodes=(\S+) CPU_IDs=\S* Mem=\S* GRES(?:_IDX)?=(.*)$", re.MULTILINE)
 _GPU = re.compile(r"(?:^|,)gpu(?::[^:,()]+)*?(?::(\d+))?\((?:IDX:)?([^)]*)\)")
@@ -26,6 +27,7 @@ def gpus(text: str) -> dict[str, int]:
 def _count(number: str, indices: str) -> int:
     """The number as it stands, else that of the indices `0-1,3`."""
     if number:
-        return int(number)
-    spans = [span.partition("-") for span in indices.split(",") if span[:1].isdigit()]
-    return sum(int(last or first) - int(first) + 1 for first, _, last in spans)
+        return digits(number)
+    spans = [span.partition("-") for span in indices.split(",")]
+    numbers = ((count(first), count(last or first)) for first, _, last in spans)
+    return sum(last - first + 1 for first, last in numbers if first is not None and last is not None)

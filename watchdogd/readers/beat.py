@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
+from watchdogd.document import document
 from watchdogd.errors import UnreadableError
 from watchdogd.inbox import one_line
+from watchdogd.readers.number import real, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +37,14 @@ class Beat:
 def read(text: str, written: float) -> Beat:
     """One beat. UnreadableError where it is none."""
     try:
-        said = json.loads(text)
+        said = document(text)
         return Beat(
             written,
             str(said["run"]),
             str(said.get("job") or ""),
             str(said.get("host", "")),
-            int(said.get("pid", 0)),
-            _number(said.get("step")),
+            whole(said.get("pid")) or 0,
+            real(said.get("step")),
             _number(said.get("loss")),
             _number(said.get("losses")),
             one_line(str(said.get("asked") or "")),
@@ -53,4 +54,5 @@ def read(text: str, written: float) -> Beat:
 
 
 def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    """A number of a loss, which may be NaN and infinite."""
+    return value if isinstance(value, float) else real(value)

@@ -6,11 +6,12 @@ format: Python's Lib/test/test_faulthandler.py; threads stand newest first, so t
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from typing import Any
 
+from watchdogd.document import document
+from watchdogd.readers.number import needed, real, whole
 from watchdogd.readers.stack import Dump, Frame, Thread
 
 _THREAD = re.compile(
@@ -56,14 +57,14 @@ def handed(text: str) -> Handed | None:
     """A Guard's file; None where it is none, or not whole."""
     head, _, rest = text.partition("\n")
     try:
-        who: dict[str, Any] = json.loads(head)
+        who: dict[str, Any] = document(head)
         rank = who.get("rank")
         threads = read(rest)
         return Handed(
             run=str(who["run"]),
             host=str(who["host"]),
-            time=float(who["time"]),
-            dump=Dump(int(who["pid"]), threads=threads),
+            time=needed(real(who["time"])),
+            dump=Dump(needed(whole(who["pid"])), threads=threads),
             rank=rank if isinstance(rank, int) else None,
             job=str(who.get("job") or ""),
         )
@@ -73,7 +74,7 @@ def handed(text: str) -> Handed | None:
 
 def _frame(match: re.Match[str]) -> Frame:
     path = match["path"]
-    number = int(match["line"]) if match["line"].isdecimal() else None
+    number = whole(match["line"])
     return Frame(match["function"] or "?", _short(path), number, path)
 
 

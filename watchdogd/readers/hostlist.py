@@ -4,32 +4,68 @@ from __future__ import annotations
 
 import itertools
 import re
+from typing import TYPE_CHECKING
+
+from watchdogd.readers.number import count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 LIMIT = 20_000
 """Names that are told of one list; no cluster has jobs of more nodes."""
-_PART = re.compile(r"(?:[^,\[\]]|\[[^\]]*\])+")
-_PIECE = re.compile(r"\[([^\]]*)\]|([^\[\]]+)")
+_LONGEST = 4 * 1024 * 1024
+"""Letters of a list that are read; of 20,000 names none is longer than 200."""
+_TOKEN = re.compile(r"\[([^\[\]]*+)\]|([^,\[\]]++)|(,)")
+_BRACKETS = 8
+"""Brackets in one name that are read; Slurm itself knows two dimensions."""
 
 
 def expand(text: str) -> tuple[str, ...]:
-    """The names, in their order, each once. Padding is kept (`nid[098-100]`), several brackets multiply."""
-    names = itertools.chain.from_iterable(_names(part.strip()) for part in _PART.findall(text))
-    return tuple(itertools.islice(dict.fromkeys(name for name in names if name), LIMIT))
+    """The names, in their order, each once. Padding is kept (`nid[098-100]`), several brackets multiply.
+
+    LIMIT at most: what stands for more is expanded no further than that.
+    """
+    found: dict[str, None] = {}
+    for pieces in _parts(text[:_LONGEST]):
+        found.update(dict.fromkeys(_names(pieces, LIMIT - len(found))))
+        if len(found) >= LIMIT:
+            break
+    return tuple(found)
 
 
-def _names(part: str) -> itertools.chain[str]:
-    pieces = [_numbers(inside) if inside else [word] for inside, word in _PIECE.findall(part)]
-    return itertools.chain("".join(combination) for combination in itertools.product(*pieces))
+Piece = tuple[str, str]
+"""What stands between brackets, or a word."""
 
 
-def _numbers(inside: str) -> list[str]:
-    """`1-3,07` as 1, 2, 3, 07."""
-    found: list[str] = []
-    for span in inside.split(","):
-        first, dash, last = span.strip().partition("-")
-        if dash and first.isdigit() and last.isdigit():
-            numbers = range(int(first), min(int(last), int(first) + LIMIT) + 1)
-            found += [str(number).zfill(len(first)) for number in numbers]
+def _parts(text: str) -> Iterator[list[Piece]]:
+    """The pieces of each name between commas."""
+    pieces: list[Piece] = []
+    for inside, word, comma in _TOKEN.findall(text):
+        if comma:
+            yield pieces
+            pieces = []
         else:
-            found.append(span.strip())
-    return found
+            pieces.append((inside, word.strip()))
+    yield pieces
+
+
+def _names(pieces: list[Piece], most: int) -> Iterator[str]:
+    """Up to `most` of the names that one part stands for, without building more of them than that."""
+    if sum(bool(inside) for inside, _ in pieces) > _BRACKETS:
+        return iter(())
+    choices = [
+        list(itertools.islice(_numbers(inside), most)) if inside else [word] for inside, word in pieces
+    ]
+    names = ("".join(combination) for combination in itertools.product(*choices))
+    return itertools.islice(filter(None, names), most)
+
+
+def _numbers(inside: str) -> Iterator[str]:
+    """`1-3,07` as 1, 2, 3, 07."""
+    for span in inside.split(","):
+        first, dash, last = (each.strip() for each in span.partition("-"))
+        begin, end = count(first), count(last)
+        if dash and begin is not None and end is not None:
+            yield from (str(number).zfill(len(first)) for number in range(begin, end + 1))
+        else:
+            yield span.strip()

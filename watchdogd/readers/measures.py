@@ -9,6 +9,8 @@ import math
 import re
 from dataclasses import dataclass
 
+from watchdogd.readers.number import digits
+
 _NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
 _LOSS = re.compile(
     rf"oss(?:_step|/train/total| train)?['\"]?\s*(?:[:= ]|is )\s*['\"]?"
@@ -149,7 +151,7 @@ def _positive(value: float) -> float | None:
 def batch_size(text: str) -> float | None:
     """Samples in one iteration, as Megatron says it, or None."""
     match = _BATCH.search(text) if "batch" in text else None
-    return float(match[1]) or None if match else None
+    return _positive(float(match[1])) if match else None
 
 
 def skipped(text: str) -> Skipped | None:
@@ -157,6 +159,6 @@ def skipped(text: str) -> Skipped | None:
     if "skipped" not in text:
         return None
     if match := _SKIPPED.search(text):
-        return Skipped(int(match[1]), running=False)
+        return Skipped(digits(match[1]), running=False)
     match = _SKIPPED_RUNNING.search(text)
-    return Skipped(int(match[1]), running=True) if match else None
+    return Skipped(digits(match[1]), running=True) if match else None

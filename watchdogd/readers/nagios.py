@@ -13,6 +13,7 @@ import signal
 from dataclasses import dataclass
 
 from watchdogd.plugin import Metric, Result, Status, unknown
+from watchdogd.readers.number import real
 
 METRICS_LIMIT = 500
 LABEL_LIMIT = 120
@@ -121,7 +122,7 @@ def _metric(text: str) -> Metric | None:
 def _threshold(text: str, value: float, factor: float) -> float | None:
     found = read_range(text)
     bound = found.bound(value) if found else None
-    return None if bound is None else bound * factor
+    return None if bound is None else real(bound * factor)
 
 
 def _unit(text: str) -> tuple[str, float]:
@@ -138,11 +139,7 @@ def _bound(text: str | None, words: dict[str, float]) -> float | None:
         return 0.0
     if text in words:
         return words[text]
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
+    return real(text)
 
 
 def _label(text: str) -> str:

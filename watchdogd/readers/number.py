@@ -8,9 +8,15 @@ from __future__ import annotations
 
 import math
 import re
+from datetime import datetime
+from typing import TypeVar
+
+Number = TypeVar("Number", int, float)
 
 LONGEST = 18
 """Digits of the longest whole number that is one: what fits into 64 bits, whatever is added to it."""
+LARGEST = 10**LONGEST - 1
+_LEAP = re.compile(r":60(?![0-9])")
 _WHOLE = re.compile(rf"[+-]?[0-9]{{1,{LONGEST}}}")
 _REAL = re.compile(r"[+-]?(?:[0-9]{1,400}(?:\.[0-9]{0,400})?|\.[0-9]{1,400})(?:[eE][+-]?[0-9]{1,5})?")
 
@@ -45,3 +51,28 @@ def real(text: object) -> float | None:
     else:
         return None
     return number if math.isfinite(number) else None
+
+
+def digits(text: str) -> int:
+    """The number of digits that a pattern found: LARGEST where there are more than LONGEST of them."""
+    return LARGEST if len(text) > LONGEST and len(text.lstrip("0")) > LONGEST else int(text[-LONGEST:])
+
+
+def needed(number: Number | None) -> Number:
+    """The number; ValueError where it is None, for readers whose values cannot do without."""
+    if number is None:
+        raise ValueError("a number is missing")
+    return number
+
+
+def moment(text: str, form: str = "") -> float | None:
+    """Seconds since the epoch of an ISO 8601 time, or of one in a form of strptime; local without an offset.
+
+    A leap second counts as the one before it. None where it is no time, or none that a clock can show.
+    """
+    text = _LEAP.sub(":59", text.strip())
+    try:
+        at = datetime.strptime(text, form).astimezone() if form else datetime.fromisoformat(text)
+        return at.timestamp()
+    except (ValueError, OverflowError, OSError):
+        return None

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from watchdogd.readers.number import digits, needed, whole
 from watchdogd.readers.stack import Dump, Frame, Thread, Trouble
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
@@ -71,7 +72,7 @@ def _json(text: str) -> list[Dump]:
     for begin in _JSON.finditer(text):
         try:
             entries, _ = json.JSONDecoder().raw_decode(text, begin.start() + begin.group().index("["))
-            threads = [(int(entry["pid"]), entry, _json_thread(entry)) for entry in entries]
+            threads = [(needed(whole(entry["pid"])), entry, _json_thread(entry)) for entry in entries]
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             continue
         return [
@@ -92,15 +93,15 @@ def _command(entry: dict[str, Any]) -> str:
 def _json_thread(entry: dict[str, Any]) -> Thread:
     return Thread(
         id=str(entry.get("thread_id", "")),
-        os_id=entry.get("os_thread_id"),
-        name=entry.get("thread_name") or "",
+        os_id=whole(entry.get("os_thread_id")),
+        name=str(entry.get("thread_name") or ""),
         active=bool(entry.get("active")),
         gil=bool(entry.get("owns_gil")),
         frames=tuple(
             Frame(
                 str(frame["name"]),
                 str(frame.get("short_filename") or frame.get("filename") or ""),
-                frame.get("line") or None,
+                whole(frame.get("line")) or None,
                 str(frame.get("filename") or ""),
             )
             for frame in entry["frames"]
@@ -117,7 +118,7 @@ def _text(text: str) -> list[Dump]:
         if own_backtrace:
             continue
         if header := _PROCESS.fullmatch(line) or _RAY.fullmatch(line):
-            dumps.append(Dump(int(header["pid"]), header["command"].strip()))
+            dumps.append(Dump(digits(header["pid"]), header["command"].strip()))
         elif python := _PYTHON.fullmatch(line):
             _change(dumps, python=python["python"])
         elif thread := _THREAD.fullmatch(line):
@@ -144,7 +145,7 @@ def _lines(text: str) -> Iterator[str]:
 def _add_thread(dumps: list[Dump], match: re.Match[str]) -> None:
     if not dumps:
         dumps.append(Dump())
-    number = int(match["id"]) if match["id"].isdecimal() else None
+    number = whole(match["id"])
     thread = Thread(
         match["id"], number, match["name"] or "", match["state"] == "active", match["gil"] is not None
     )
@@ -159,7 +160,7 @@ def _frame(line: str, in_thread: bool) -> Frame | None:
     words = line.strip()
     match = _FRAME.fullmatch(words)
     if match and (in_thread or match["line"]):
-        number = int(match["line"]) if match["line"] else None
+        number = digits(match["line"]) if match["line"] else None
         return Frame(match["function"], match["file"].replace("?", ""), number)
     return Frame(words) if in_thread and _PLAIN.fullmatch(words) and words.strip(".") else None
 
@@ -179,7 +180,7 @@ def _change(dumps: list[Dump], **fields: Any) -> None:
 def _trouble(said: str) -> Trouble | None:
     """The reason that py-spy gives; None where it gave none."""
     counts = _COUNTS.search(said)
-    if counts and int(counts[2]) > int(counts[1]):
+    if counts and digits(counts[2]) > digits(counts[1]):
         line = f"{counts[2]} errors for {counts[1]} samples"
         return Trouble("suspend", line, "what was sampled is not to be trusted")
     if not _ERROR.search(said):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from watchdogd.errors import UnreadableError
 from watchdogd.jobs import Ending, Job
 from watchdogd.readers import slurmtext
+from watchdogd.readers.number import digits, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -100,7 +101,7 @@ def gpus(text: str, job_id: str) -> dict[str, int]:
         for chunk in vnode.split("+"):
             host = re.split(r"[\[:]", chunk, maxsplit=1)[0]
             number = re.search(r":ngpus=(\d+)", chunk)
-            found[host] = found.get(host, 0) + (int(number[1]) if number else 0)
+            found[host] = found.get(host, 0) + (digits(number[1]) if number else 0)
     for entry in filter(None, fields.get("exec_gpus", "").split("+")):
         host = entry.partition("/")[0].removesuffix("-gpu")
         found[host] = found.get(host, 0) + 1
@@ -132,7 +133,7 @@ def _of_text(text: str) -> dict[str, dict[str, str]]:
 def _of_json(text: str) -> dict[str, dict[str, str]]:
     try:
         said = _parsed(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UnreadableError(f"qstat printed JSON that cannot be read: {error}") from None
     if not isinstance(said, dict) or not isinstance(said.get("Jobs", {}), dict):
         raise UnreadableError(f"qstat printed JSON that holds no jobs: {text[:80]!r}")
@@ -188,7 +189,7 @@ def _job(job_id: str, fields: Mapping[str, str]) -> Job:
         state=state,
         reason=_reason(letter, fields),
         array_id=_array(job_id) if "[" in job_id else "",
-        tasks=max(int(queued[1]), 1) if queued and _MANY.search(job_id) else 1,
+        tasks=max(digits(queued[1]), 1) if queued and _MANY.search(job_id) else 1,
         partition=fields.get("queue", ""),
         account=fields.get("Account_Name", ""),
         dependency=fields.get("depend", ""),
@@ -263,10 +264,7 @@ def _end_state(fields: Mapping[str, str], started: float | None, status: int | N
 
 
 def _exit_status(fields: Mapping[str, str]) -> int | None:
-    try:
-        return int(fields.get("Exit_status", fields.get("exit_status", "")))
-    except ValueError:
-        return None
+    return whole(fields.get("Exit_status", fields.get("exit_status", "")))
 
 
 def _started(fields: Mapping[str, str]) -> float | None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from watchdogd.errors import UnreadableError
 from watchdogd.jobs import OWN_MARK, Ending
 from watchdogd.readers import slurmtext
+from watchdogd.readers.number import whole
 from watchdogd.readers.slurmtext import ENVIRONMENT, FIELD
 
 if TYPE_CHECKING:
@@ -127,7 +128,10 @@ def _ending(record: str, names: Sequence[str]) -> Ending:
     if len(fields) != len(names):
         raise UnreadableError(f"sacct printed a job that breaks off: {slurmtext.shown(record)}")
     of = {**dict.fromkeys(_FIELDS, ""), **dict(zip(names, fields, strict=True))}
-    code, signal = of["ExitCode"].split(":")
+    code, _, signal = of["ExitCode"].partition(":")
+    ended = whole(code), whole(signal)
+    if None in ended:
+        raise UnreadableError(f"sacct printed a job that makes no sense: {slurmtext.shown(record)}")
     by = _BY.match(of["State"])
     own = f"--comment={OWN_MARK}" in of["SubmitLine"] and not of["Comment"]
     return Ending(
@@ -136,8 +140,8 @@ def _ending(record: str, names: Sequence[str]) -> Ending:
         name=of["JobName"],
         user=of["User"] or of["UID"],
         state=slurmtext.state(of["State"]),
-        exit_code=int(code),
-        signal=int(signal),
+        exit_code=ended[0],
+        signal=ended[1],
         submitted_at=slurmtext.time(of["Submit"]),
         started_at=slurmtext.time(of["Start"]),
         ended_at=slurmtext.time(of["End"]),

@@ -16,9 +16,11 @@ import json
 from dataclasses import dataclass, fields
 from typing import Any
 
+from watchdogd.document import document
 from watchdogd.errors import UnreadableError
 from watchdogd.readers.gpu.gpu import Gpu, Readout
 from watchdogd.readers.gpu.probe import Node
+from watchdogd.readers.number import needed, real
 
 _NAMES = {field.name: field.type for field in fields(Gpu)}
 _TUPLES = frozenset({"throttled", "doubts"})
@@ -55,15 +57,15 @@ def dump(sample: Sample) -> str:
 def read(text: str) -> Sample | None:
     """The sample, or None where the file speaks of no GPUs. UnreadableError where it is no sample."""
     try:
-        document = json.loads(text)
-        gpus = document.get("gpus")
+        said = document(text)
+        gpus = said.get("gpus")
         if gpus is None:
             return None
         readout = Readout(
             tuple(_gpu(entry) for entry in gpus["list"]), str(gpus["absent"]), bool(gpus["complete"])
         )
-        node = Node(str(document["node"]), readout, str(gpus["trouble"]))
-        return Sample(str(document["run"]), str(document["job"]), node)
+        node = Node(str(said["node"]), readout, str(gpus["trouble"]))
+        return Sample(str(said["run"]), str(said["job"]), node)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UnreadableError(f"no sample of a probe ({type(error).__name__}: {error})") from None
 
@@ -95,5 +97,5 @@ def _typed(name: str, value: Any) -> Any:
     if not isinstance(value, kinds[wanted.partition(" ")[0]]) or (
         isinstance(value, bool) and "bool" not in wanted
     ):
-        raise ValueError(f"{name}: {value!r}")
-    return value
+        raise ValueError(f"{name}: {str(value)[:80]}")
+    return needed(real(value)) if isinstance(value, float) else value

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from watchdogd.readers.number import digits
+
 _EXIT = re.compile(r"^JobId=(\d+) .*?^ +Requeue=\d+ [^\n]*?ExitCode=(\d+):(\d+)", re.MULTILINE | re.DOTALL)
 _STATE = re.compile(r"^JobId=(\d+) .*?^ +JobState=([A-Z_]+)", re.MULTILINE | re.DOTALL)
 _USER = re.compile(r"^JobId=(\d+) .*?^ +UserId=([^(\n]+)\(\d+\)", re.MULTILINE | re.DOTALL)
@@ -14,7 +16,7 @@ _PRIVATE = re.compile(r"^PrivateData\s*=\s*(\S+)", re.MULTILINE)
 
 def exit_codes(text: str) -> dict[str, tuple[int, int]]:
     """Raw id → (exit code, signal) of `scontrol show job ID`; an array's id shows all its tasks."""
-    return {raw_id: (int(code), int(number)) for raw_id, code, number in _EXIT.findall(text)}
+    return {raw_id: (digits(code), digits(number)) for raw_id, code, number in _EXIT.findall(text)}
 
 
 def states(text: str) -> dict[str, str]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
 
 from watchdogd.errors import UnreadableError
+from watchdogd.readers.number import count, digits, moment
 
 FIELD = "\x1f"
 """ASCII unit separator: between fields, since names may hold spaces, commas, `|` and line breaks."""
@@ -37,12 +37,9 @@ def text(field: str) -> str:
 
 def time(field: str) -> float | None:
     """Seconds since the epoch of `1795825721`, or of `2026-11-28T10:00:00` in local time; else None."""
-    if field.isdecimal():
-        return float(field) or None
-    try:
-        return datetime.fromisoformat(field).timestamp()
-    except ValueError:
-        return None
+    if (seconds := count(field)) is not None:
+        return float(seconds) or None
+    return moment(field)
 
 
 def duration(field: str) -> float | None:
@@ -50,7 +47,7 @@ def duration(field: str) -> float | None:
     match = _DURATION.fullmatch(field.strip())
     if not match:
         return None
-    days, first, second, seconds = (int(part or 0) for part in match.groups())
+    days, first, second, seconds = (digits(part or "0") for part in match.groups())
     hours, minutes = (first, second) if match[3] is not None else (0, first)
     return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
 
@@ -72,5 +69,5 @@ def _span(part: str) -> int:
     match = re.fullmatch(r"(\d+)(?:-(\d+)(?::(\d+))?)?", part)
     if not match:
         return 1  # `...` of a shortened list: at least one more
-    first, last = int(match[1]), int(match[2] or match[1])
-    return (last - first) // int(match[3] or 1) + 1
+    first, last = digits(match[1]), digits(match[2] or match[1])
+    return (last - first) // max(digits(match[3] or "1"), 1) + 1

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from watchdogd.errors import UnreadableError
 from watchdogd.jobs import WAITING_STATES, Job
 from watchdogd.readers import slurmtext
+from watchdogd.readers.number import digits
 from watchdogd.readers.slurmtext import ENVIRONMENT, FIELD, RECORD
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def _job(record: str) -> Job:
         dependency=slurmtext.text(of["E"]),
         nodes="" if waiting else slurmtext.text(of["N"]),
         expected_nodes=slurmtext.text(of["Y"]) if waiting else "",
-        node_count=int(nodes[0]),
+        node_count=digits(nodes[0]),
         submitted_at=times["V"],
         started_at=None if waiting or never else times["S"],
         start_estimate=times["S"] if waiting else None,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from datetime import datetime
+
+from watchdogd.document import document
+from watchdogd.readers.number import moment, real
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ def read(text: str) -> tuple[Touch, ...]:
 
 def _touch(line: str) -> Touch | None:
     try:
-        said = json.loads(line)
+        said = document(line)
     except (ValueError, RecursionError):
         return None
     if not isinstance(said, dict):
@@ -35,9 +36,4 @@ def _touch(line: str) -> Touch | None:
 
 
 def _time(value: object) -> float | None:
-    if isinstance(value, int | float):
-        return float(value)
-    try:
-        return datetime.fromisoformat(str(value)).timestamp()
-    except ValueError:
-        return None
+    return moment(value) if isinstance(value, str) else real(value)

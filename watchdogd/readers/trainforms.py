@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from watchdogd.readers.number import LARGEST
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -62,7 +64,7 @@ _THOUSANDS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 def to_number(text: str) -> float:
     """A count as people write it: `1,200,000`."""
-    return float(text.replace(",", "").replace(" ", ""))
+    return min(float(text.replace(",", "").replace(" ", "")), float(LARGEST))
 
 
 def _format(

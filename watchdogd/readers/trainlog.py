@@ -18,6 +18,7 @@ from zlib import crc32
 
 from watchdogd.readers import measures
 from watchdogd.readers.lines import OPEN_AT_MOST
+from watchdogd.readers.number import digits
 from watchdogd.readers.trainforms import (
     COARSE,
     EPOCH,
@@ -172,7 +173,7 @@ def spot_of(text: str, known: Vocabulary = ANYTHING) -> Spot | None:
 def epoch_of(text: str) -> float | None:
     """The epoch that a line names: `Epoch 3/10`, `epoch=3`; None where it names none."""
     match = _IN_EPOCH.search(text.lower())
-    return float(match[1]) if match else None
+    return float(digits(match[1])) if match else None
 
 
 def reported(text: str, spot: Spot) -> Report:

@@ -11,11 +11,12 @@ control group, or the node.
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from watchdogd.document import document
 from watchdogd.errors import UnreadableError
+from watchdogd.readers.number import count, needed, real, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,7 +77,7 @@ def as_json(memory: Memory | None, disks: Mapping[str, Disk]) -> dict[str, Any]:
 def read(text: str) -> Usage:
     """The sample. UnreadableError where it is none."""
     try:
-        told = json.loads(text)
+        told = document(text)
         memory = None if told.get("memory") is None else _memory(told["memory"])
         disks = {str(path): _disk(disk) for path, disk in told.get("disks", {}).items()}
         return Usage(str(told["run"]), str(told["job"]), str(told["node"]), memory, disks)
@@ -87,25 +88,26 @@ def read(text: str) -> Usage:
 def read_stat(text: str, *, read_only: bool = False) -> Disk | None:
     """What `stat -f` prints with STAT_FORMAT of one path, or None where it is something else."""
     numbers = text.split()
-    if len(numbers) != 6 or not all(number.isdecimal() for number in numbers):
+    told = [number for number in map(count, numbers) if number is not None]
+    if len(numbers) != 6 or len(told) != 6:
         return None
-    blocks, free, available, size, inodes, free_inodes = map(int, numbers)
+    blocks, free, available, size, inodes, free_inodes = told
     total = blocks - free + available  # without what is kept for root
     return Disk(available * size, total * size, free_inodes, inodes, read_only)
 
 
 def _memory(told: dict[str, Any]) -> Memory:
     processes = tuple(
-        Process(int(each["pid"]), str(each["command"]), float(each["anonymous"]))
+        Process(needed(whole(each["pid"])), str(each["command"]), needed(real(each["anonymous"])))
         for each in told["processes"]
     )
-    left, total, held = (float(told[key]) for key in ("left", "total", "anonymous"))
+    left, total, held = (needed(real(told[key])) for key in ("left", "total", "anonymous"))
     return Memory(str(told["pool"]), left, total, held, processes)
 
 
 def _disk(told: dict[str, Any]) -> Disk:
     free, total, free_inodes, inodes = (
-        float(told.get(key, 0.0)) for key in ("free", "total", "free_inodes", "inodes")
+        needed(real(told.get(key, 0.0))) for key in ("free", "total", "free_inodes", "inodes")
     )
     read_only, trouble = bool(told.get("read_only", False)), str(told.get("trouble", ""))
     return Disk(free, total, free_inodes, inodes, read_only, trouble)

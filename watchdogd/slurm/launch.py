@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from watchdogd import lease, stopmark
 from watchdogd.errors import ConfigError, HomeError, SlurmError, SlurmSilentError, WatchdogError
 from watchdogd.notify import channels
+from watchdogd.readers.number import count
 from watchdogd.secret import exposed
 from watchdogd.slurm import link, links, maintenance, partition, submit
 from watchdogd.slurm.local import launch
@@ -227,7 +228,7 @@ def _earlier(home: Home, job_id: str) -> tuple[Job, ...]:
         found = links.going_on(home)
     except SlurmSilentError:
         return ()  # then the lease lets one act, and that one leaves one successor
-    return tuple(each for each in found if int(each.raw_id) < int(job_id))
+    return tuple(each for each in found if (count(each.raw_id) or 0) < (count(job_id) or 0))
 
 
 def _settled(home: Home, job_id: str) -> Job | None:

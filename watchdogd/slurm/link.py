@@ -12,8 +12,10 @@ from string import Template
 from typing import TYPE_CHECKING
 
 from watchdogd import command
+from watchdogd.document import document
 from watchdogd.errors import HomeError
 from watchdogd.jobs import OWN_MARK
+from watchdogd.readers.number import needed, real
 from watchdogd.slurm.walltime import format_walltime
 
 if TYPE_CHECKING:
@@ -179,9 +181,9 @@ def remembered(home: Home) -> tuple[Wish, float]:
     """The wish and walltime (seconds) of the last start; the plain ones where there was none. HomeError."""
     path = home.path / "link.json"
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))
-        return Wish(*(str(said[key]) for key in ("partition", "account", "time", "mode"))), float(
-            said["walltime"]
+        said = document(path.read_text(encoding="utf-8"))
+        return Wish(*(str(said[key]) for key in ("partition", "account", "time", "mode"))), needed(
+            real(said["walltime"])
         )
     except FileNotFoundError:
         return Wish(), 0.0

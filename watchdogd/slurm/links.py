@@ -12,6 +12,7 @@ from watchdogd import command
 from watchdogd.account import is_member, user
 from watchdogd.errors import SlurmSilentError, UnreadableError
 from watchdogd.readers import reasons, scontrol, squeue
+from watchdogd.readers.number import count
 from watchdogd.slurm import link
 from watchdogd.units import iso
 
@@ -50,7 +51,7 @@ def own(mark: str, users: Iterable[str] | None = None) -> tuple[Job, ...]:
     except UnreadableError as error:
         raise SlurmSilentError(str(error)) from None
     found = [job for job in jobs if f"{job.comment} ".startswith(f"{mark} ") and not job.ended]
-    return tuple(sorted(found, key=lambda job: int(job.raw_id)))
+    return tuple(sorted(found, key=lambda job: count(job.raw_id) or 0))
 
 
 def everybodys(home: Home, *, dropins: bool = False) -> tuple[Job, ...]:

@@ -20,6 +20,7 @@ import psutil
 
 from watchdogd.account import user
 from watchdogd.jobs import Job, Snapshot
+from watchdogd.readers.number import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -111,7 +112,7 @@ def _by_pid_file(run: Run, lineage: list[psutil.Process]) -> Iterator[Job]:
     except FileNotFoundError:
         return
     number = text.partition("\n")[0].strip()
-    if not (number.isascii() and number.isdecimal()):
+    if count(number) is None:
         yield _unknown(run, f"{run.pid_file} holds no process id: {text[:40]!r}")
         return
     try:

@@ -19,6 +19,7 @@ from watchdogd.account import user
 from watchdogd.errors import UnreadableError
 from watchdogd.jobs import Ending, Job, Snapshot
 from watchdogd.readers import sacct, scontrol, slurmtext, squeue
+from watchdogd.readers.number import count
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -307,7 +308,7 @@ def _in_name_service(name: str) -> bool:
 
 def _name(uid: str) -> str:
     """The name of a numeric user id, or what there is."""
-    return user(int(uid)) if uid.isdecimal() else uid
+    return uid if count(uid) is None else user(int(uid))
 
 
 def _myself() -> str:

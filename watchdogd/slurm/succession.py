@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from watchdogd.readers.number import count
 from watchdogd.slurm.walltime import margin
 
 if TYPE_CHECKING:
@@ -76,4 +77,4 @@ def _precedes(mine: Job | None, other: Job) -> bool:
 
 
 def _age(link: Job) -> tuple[float, int]:
-    return link.started_at or 0.0, int(link.raw_id)
+    return link.started_at or 0.0, count(link.raw_id) or 0

@@ -6,6 +6,7 @@ import re
 
 from watchdogd.errors import UnitError
 from watchdogd.readers import slurmtext
+from watchdogd.readers.number import digits
 from watchdogd.units import parse_duration
 
 LONGEST = 86400.0
@@ -18,11 +19,11 @@ def parse_walltime(text: str) -> float:
     """Seconds of `12h`, and of what sbatch takes: minutes, `MM:SS`, `HH:MM:SS`, `D-HH[:MM[:SS]]`."""
     compact = text.strip()
     if re.fullmatch(r"\d+", compact):
-        return float(compact) * 60
+        return float(digits(compact)) * 60
     if re.fullmatch(r"\d+-\d+(:\d+){0,2}", compact):
         days, _, rest = compact.partition("-")
         hours, minutes, seconds = (*rest.split(":"), "0", "0")[:3]
-        return float(((int(days) * 24 + int(hours)) * 60 + int(minutes)) * 60 + int(seconds))
+        return float(((digits(days) * 24 + digits(hours)) * 60 + digits(minutes)) * 60 + digits(seconds))
     seconds_found = slurmtext.duration(compact) if ":" in compact else None
     if seconds_found is not None:
         return seconds_found

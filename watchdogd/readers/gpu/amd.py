@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from watchdogd.errors import UnreadableError
 from watchdogd.readers.gpu import amdtable, rocm, rules, value
 from watchdogd.readers.gpu.gpu import CARVE_OUT, Gpu, Readout
+from watchdogd.readers.number import count, digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -201,8 +202,8 @@ def _text(lines: Sequence[str]) -> dict[int, rules.Facts]:
     for line in lines:
         name, colon, cell = line.strip().partition(":")
         depth = (len(line) - len(line.lstrip())) // 4
-        if line.startswith("GPU:") and cell.strip().isdigit():
-            index, path = int(cell), []
+        if line.startswith("GPU:") and (number := count(cell)) is not None:
+            index, path = number, []
             found.setdefault(index, {})
         elif index is not None and colon and depth and re.fullmatch(r"\w+", name):
             path = [*path[: depth - 1], name.lower()]
@@ -224,5 +225,5 @@ def _monitor(lines: Sequence[str]) -> dict[int, rules.Facts]:
             cells = _CELL.findall(line)
             if len(cells) != len(header):
                 raise UnreadableError(f"a line of amd-smi monitor does not fit its header: '{line.strip()}'")
-            found[int(cells[0])] = dict(zip(header[1:], cells[1:], strict=True))
+            found[digits(cells[0])] = dict(zip(header[1:], cells[1:], strict=True))
     return found

@@ -14,6 +14,7 @@ import re
 from typing import TYPE_CHECKING
 
 from watchdogd.errors import UnreadableError
+from watchdogd.readers.number import count, digits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +43,7 @@ def boxes(lines: Sequence[str]) -> dict[int, Facts]:
             facts = {**first, "gfx": match[2]}
             if match[5]:
                 facts |= {"vram_used": f"{match[3]} {match[5]}", "vram_total": f"{match[4]} {match[5]}"}
-            found[int(match[1])], first = facts, {}
+            found[digits(match[1])], first = facts, {}
     return found
 
 
@@ -64,6 +65,6 @@ def rows(lines: Sequence[str]) -> dict[int, Facts]:
             if len(cells) != len(header):
                 raise UnreadableError(f"a line of amd-smi --csv does not fit its header: '{line[:200]}'")
             facts = dict(zip(header, (cell.strip() for cell in cells), strict=True))
-            if facts["gpu"].isdigit():
-                found[int(facts.pop("gpu"))] = facts
+            if (index := count(facts.pop("gpu"))) is not None:
+                found[index] = facts
     return found

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import TYPE_CHECKING
+
+from watchdogd.readers.number import digits, moment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -159,7 +160,7 @@ def _joined(lines: Sequence[str]) -> list[str]:
 
 def _nvidia(line: str) -> Event | None:
     if match := _XID.search(line):
-        number, said = int(match[2]), match[3].strip()
+        number, said = digits(match[2]), match[3].strip()
         if number in _HARMLESS or (number == _RECOVERY and said.endswith("(None)")):
             return None
         return Event(match[1], number, f"Xid {number}: {said}"[:300], _time(line), _fatal(number, said))
@@ -187,7 +188,7 @@ def _amd(line: str) -> Event | None:
     match = _AMD.search(line)
     if not match:
         return None
-    if (errors := _AMD_ERRORS.match(match[2])) and 0 < int(errors[1]) < _SLEEPS:
+    if (errors := _AMD_ERRORS.match(match[2])) and 0 < digits(errors[1]) < _SLEEPS:
         plural = "" if errors[1] == "1" else "s"
         text = f"{errors[1]} uncorrectable error{plural} in {errors[2]}"
         return Event(match[1] or "", None, text, _time(line))
@@ -200,10 +201,10 @@ def _amd(line: str) -> Event | None:
 def _time(line: str) -> float | None:
     """Seconds since the epoch of `dmesg --time-format iso` or `dmesg -T`; None of seconds since boot."""
     if match := _ISO.search(line):
-        return datetime.fromisoformat(f"{match[1]}.{match[2].ljust(6, '0')}{match[3]}").timestamp()
+        return moment(f"{match[1]}.{match[2].ljust(6, '0')[:6]}{match[3]}")
     if match := _CTIME.search(line):
         text = " ".join(match[1].split())
-        return datetime.strptime(text, "%b %d %H:%M:%S %Y").astimezone().timestamp()
+        return moment(text, "%b %d %H:%M:%S %Y")
     return None
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from watchdogd.errors import UnreadableError
 from watchdogd.readers.gpu import kernel, nvidiacsv, nvidiadmon, nvidiaq, nvidiatable, nvidiaxml, value
 from watchdogd.readers.gpu.gpu import Gpu, Readout, merged
+from watchdogd.readers.number import digits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +71,7 @@ def _gpus(lines: Sequence[str], asked: Sequence[str]) -> Readout | None:
 
 def _lost(match: re.Match[str]) -> Gpu:
     reason = match[3].strip().rstrip(".") or "no device handle"
-    return Gpu(int(match[1]) if match[1] else None, bus=match[2] or "", trouble=reason)
+    return Gpu(digits(match[1]) if match[1] else None, bus=match[2] or "", trouble=reason)
 
 
 def _marked(gpu: Gpu, lines: Sequence[str]) -> Gpu:
@@ -88,9 +89,9 @@ def _list(lines: Sequence[str]) -> tuple[Gpu, ...]:
     links: dict[int, list[str]] = {}
     for line in lines:
         if match := _LISTED.match(line):
-            found.append(Gpu(int(match[1]), name=match[2], uuid=match[3]))
+            found.append(Gpu(digits(match[1]), name=match[2], uuid=match[3]))
         elif found and (match := _MIG.match(line)):
-            found.append(replace(found[-1], mig=int(match[1]), uuid=match[2]))
+            found.append(replace(found[-1], mig=digits(match[1]), uuid=match[2]))
         elif found and (match := _LINK.fullmatch(line)):
             links.setdefault(found[-1].index or 0, []).append(match[1] if match[2] else "")
     return tuple(replace(gpu, fabric=_down(links, gpu.index or 0)) for gpu in found)

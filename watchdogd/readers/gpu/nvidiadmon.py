@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from watchdogd.errors import UnreadableError
 from watchdogd.readers.gpu import rules, value
 from watchdogd.readers.gpu.gpu import Gpu, Readout
+from watchdogd.readers.number import count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +44,9 @@ def read(lines: Sequence[str]) -> Readout:
             if len(cells) != len(names):
                 raise UnreadableError(f"a line of nvidia-smi dmon does not fit its header: '{line.strip()}'")
             facts = dict(zip(names, cells, strict=True))
-            index = int(facts["gpu"])
+            index = count(facts["gpu"])
+            if index is None:
+                raise UnreadableError(f"a line of nvidia-smi dmon names no GPU: '{line.strip()[:200]}'")
             slow = ("thermal",) if value.yes(facts.get("tviol", "")) else ()
             found[index] = rules.gpu(facts, _RULES, index=index, throttled=slow)
     return Readout(tuple(found[index] for index in sorted(found)))

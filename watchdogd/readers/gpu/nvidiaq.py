@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from watchdogd.readers.gpu import rules, value
 from watchdogd.readers.gpu.gpu import Gpu, Readout
+from watchdogd.readers.number import digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -81,7 +82,7 @@ def read(lines: Sequence[str]) -> Readout:
             trees.append((match[1], {}))
             path = []
         elif match := _ATTACHED.match(line):
-            attached = int(match[1])
+            attached = digits(match[1])
         elif trees and line.startswith(" ") and not line.strip().startswith("[...]"):
             _grow(trees[-1][1], path, line)
     return of_trees(trees, attached)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from watchdogd.readers.gpu import rules, value
 from watchdogd.readers.gpu.gpu import Gpu, Readout
+from watchdogd.readers.number import digits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +53,7 @@ def read(lines: Sequence[str]) -> Readout:
         if cells and (mig := _MIG.fullmatch(cells[0])):
             found.append(_mig(mig, cells))
         elif cells and (head := _HEAD.fullmatch(cells[0])):
-            number = int(head[1])
+            number = digits(head[1])
             facts = {"name": head[2], "bus": cells[1].split()[0], "ecc": cells[2].strip()}
             found.append(rules.gpu(facts, _RULES, index=number))
         elif facts and len(cells := _cells(line)) == 3:
@@ -95,8 +96,8 @@ def _mig(match: re.Match[str], cells: Sequence[str]) -> Gpu:
     memory = _MEMORY.fullmatch(cells[1])
     ecc = cells[2].split()
     return Gpu(
-        int(match[1]),
-        mig=int(match[4]),
+        digits(match[1]),
+        mig=digits(match[4]),
         vram_used=value.mebibytes(memory[1]) if memory else None,
         vram_total=value.mebibytes(memory[2]) if memory else None,
         ecc_volatile=value.count(ecc[-1]) if ecc else None,

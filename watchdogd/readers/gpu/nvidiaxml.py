@@ -43,7 +43,7 @@ def read(text: str) -> Readout:
     document = _DOCUMENT.findall(text)[-1]
     try:
         log = ET.fromstring(document)  # noqa: S314 - begins behind the DOCTYPE, so it can define no entities
-    except ET.ParseError as error:
+    except (ET.ParseError, ValueError) as error:
         last = document.rstrip().rpartition("\n")[2].strip()[:200]
         raise UnreadableError(f"nvidia-smi's XML is cut or broken ({error}) at its end '{last}'") from None
     trees = [(gpu.get("id", ""), dict(_facts(gpu))) for gpu in log.iter("gpu")]

@@ -10,6 +10,7 @@ from watchdogd.errors import UnreadableError
 from watchdogd.readers.gpu import amd, kernel, nvidia, rocm
 from watchdogd.readers.gpu.gpu import Readout, merged
 from watchdogd.readers.gpu.nvidiacsv import FIELDS
+from watchdogd.readers.number import whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -130,7 +131,7 @@ def _answers(text: str) -> tuple[str, list[_Answer]]:
         elif word == "run":
             asked, kept = rest, []
         elif word == "exit":
-            answers.append(_Answer(asked, "\n".join(kept), int(rest)))
+            answers.append(_Answer(asked, "\n".join(kept), whole(rest)))
             asked = ""
     if asked:
         answers.append(_Answer(asked, "\n".join(kept), None))

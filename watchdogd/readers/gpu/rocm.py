@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from watchdogd.errors import UnreadableError
 from watchdogd.readers.gpu import rules, value
 from watchdogd.readers.gpu.gpu import Gpu, Readout
+from watchdogd.readers.number import count, digits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,7 +101,7 @@ def _json(text: str) -> dict[int, rules.Facts]:
     except (ValueError, RecursionError) as error:
         raise value.broken_json("rocm-smi", text, error) from None
     return {
-        int(match[1]): {str(name): str(cell) for name, cell in facts.items()}
+        digits(match[1]): {str(name): str(cell) for name, cell in facts.items()}
         for card, facts in document.items()
         if (match := _CARD.fullmatch(card)) and isinstance(facts, dict)
     }
@@ -117,7 +118,7 @@ def _csv(lines: Sequence[str]) -> dict[int, rules.Facts]:
         elif header and (match := _CARD.fullmatch(cells[0])):
             if len(cells) - 1 > len(header):
                 raise UnreadableError(f"a line of rocm-smi --csv has too many cells: '{line[:200]}'")
-            found[int(match[1])].update(zip(header, cells[1:], strict=False))
+            found[digits(match[1])].update(zip(header, cells[1:], strict=False))
     return found
 
 
@@ -129,10 +130,10 @@ def _table(lines: Sequence[str]) -> dict[int, rules.Facts]:
         cells = _GAP.split(_NUMA.sub(",", line.strip()))
         if cells[0] in ("GPU", "Device") and len(cells) > 3:
             header = cells
-        elif header and cells[0].isdigit() and line[:1].isdigit():
+        elif header and count(cells[0]) is not None and line[:1].isdecimal():
             if len(cells) != len(header):
                 raise UnreadableError(f"a line of rocm-smi's table does not fit its header: '{line[:200]}'")
-            found[int(cells[0])].update(zip(header[1:], cells[1:], strict=True))
+            found[digits(cells[0])].update(zip(header[1:], cells[1:], strict=True))
     return found
 
 
@@ -141,7 +142,7 @@ def _blocks(lines: Sequence[str]) -> dict[int, rules.Facts]:
     found: dict[int, rules.Facts] = defaultdict(dict)
     for line in lines:
         if (match := _BLOCK.match(line)) and not line.startswith("ERROR"):
-            facts = found[int(match[1])]
+            facts = found[digits(match[1])]
             if value.absent(facts.get(match[2], "")):
                 facts[match[2]] = match[3].strip()
     return found
@@ -156,11 +157,11 @@ def _ras(lines: Sequence[str]) -> dict[int, rules.Facts]:
     index = None
     for line in lines:
         if title := _RAS_TITLE.match(line):
-            index = int(title[1])
+            index = digits(title[1])
         elif index is not None and (row := _RAS_ROW.fullmatch(line)):
             count = counts.setdefault(index, [0, 0])
-            count[0] += int(row[2])
-            count[1] += int(row[3])
+            count[0] += digits(row[2])
+            count[1] += digits(row[3])
     return {
         number: {"ras correctable": str(correctable), "ras uncorrectable": str(uncorrectable)}
         for number, (correctable, uncorrectable) in counts.items()

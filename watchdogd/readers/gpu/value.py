@@ -6,6 +6,7 @@ import json
 import re
 
 from watchdogd.errors import UnreadableError
+from watchdogd.readers.number import real
 
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _ABSENT = re.compile(
@@ -68,7 +69,7 @@ def fatal(word: str) -> bool:
 def number(cell: str) -> float | None:
     """The number with which a cell begins (`45.0°C`, `97 %`, `303.0W`), or None."""
     match = _NUMBER.match(cell.strip())
-    return float(match[0]) if match else None
+    return real(match[0]) if match else None
 
 
 def count(cell: str) -> int | None:
@@ -89,7 +90,8 @@ def size(cell: str, unit: int = 1) -> int | None:
     if not match:
         return None
     power = " KMGT".index(match[2].upper() or " ")
-    return round(float(match[1]) * (1024**power if match[2] else unit))
+    bare = real(match[1])
+    return None if bare is None else round(bare * (1024**power if match[2] else unit))
 
 
 def mebibytes(cell: str) -> int | None:

@@ -4,9 +4,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 
+from watchdogd.document import document
 from watchdogd.errors import UnreadableError
 from watchdogd.readers.number import count
 from watchdogd.readers.quota.firstline import first_line
@@ -68,7 +68,7 @@ def read_usage(text: str | Output) -> list[Limit]:
 def _of_object(line: str) -> list[Limit]:
     """`{"name": "carol", "type": "user", "pool": "storage_pool_default", "space": "1GiB/2GiB", ...}`."""
     try:
-        row = json.loads(line)
+        row = document(line)
         whose = f"quota of {row['type']} {row['name']}"
         pool = str(row.get("pool") or "")
         inside = "" if "default" in pool.lower() or not pool else f" in pool {pool}"
