@@ -417,6 +417,16 @@ def test_tick_mode(site: Site) -> None:
     assert site.say("status", check=False).returncode == 3
 
 
+def test_a_tick_of_the_chain_confirms_what_it_finds(site: Site) -> None:
+    """The next tick would come after five minutes."""
+    site.configure('[disks.full]\npath = "/tmp"\nwarn_free = "100%"\n')
+    site.say("start", "--mode", "tick")
+    wait_until(lambda: site.home.status.exists() and site.status()["incidents"], 2 * UP, "it is reported")
+    (incident,) = site.status()["incidents"]
+    assert (incident["check"], incident["status"]) == ("full/disk_quota", "WARNING")
+    site.say("stop")
+
+
 def test_a_link_fits_before_a_maintenance(site: Site) -> None:
     reserve = ["scontrol", "create", "reservation", "ReservationName=weekly", "StartTime=now+2hours"]
     reserve += ["Duration=60", "Flags=MAINT,IGNORE_JOBS", "Nodes=ALL", "Users=root"]

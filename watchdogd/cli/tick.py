@@ -1,8 +1,9 @@
-"""`watchdogd tick`: one round of what is due, for cron."""
+"""`watchdogd tick`: one round of what is due, for cron; what it finds bad is looked at again within it."""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from watchdogd.engine import beginning, logs
 from watchdogd.engine.assembly import assembled, learn, missing, outbox_of
 from watchdogd.engine.chores import do_chores
 from watchdogd.engine.daemon import tell_gaps
+from watchdogd.engine.recheck import Rechecks
 from watchdogd.engine.setup import Setup
 from watchdogd.engine.status import observation_json
 from watchdogd.errors import ConfigError, UsageError
@@ -22,6 +24,7 @@ from watchdogd.slurm.tenure import Tenure
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Collection
 
     from watchdogd.engine.assembly import Assembly
     from watchdogd.engine.engine import Engine, Round
@@ -73,14 +76,16 @@ def _watch(home: Home, setup: Setup, broken: str) -> str:
         return ""
     tenure.begin()
     logs.begin(home)
+    begin = time.time()
     step = link.tick_every(setup.config) if tenure.chain else _mark(home)
     try:
         with assembled(home, setup) as parts:
             parts.engine.troubles["config"] = broken
             parts.engine.troubles["channels"] = lacking = missing(parts)
             parts.engine.troubles["chain"] = "; ".join(tenure.troubles())
-            tell_gaps(parts, step, time.time())
-            _tick(parts, tenure)
+            tell_gaps(parts, step, begin)
+            interval = setup.config.daemon.interval
+            _tick(parts, tenure, Rechecks.of_tick(interval, begin, step, tenure.left(begin)))
             tenure.settle(FAREWELL)
     finally:
         tenure.end()
@@ -105,14 +110,14 @@ def _mark(home: Home) -> float:
     return step
 
 
-def _tick(parts: Assembly, tenure: Tenure) -> None:
+def _tick(parts: Assembly, tenure: Tenure, rechecks: Rechecks) -> None:
     engine = parts.engine
     outbox = outbox_of(parts, tenure.lease.held, go_on=True)
     engine.troubles["engine"] = outbox.start()
     outbox.add(parts.past.waiting)
     learn(parts, outbox)
     engine.reload()
-    if _rounds(engine, outbox, tenure):
+    if _rounds(engine, outbox, tenure, rechecks):
         outbox.add(engine.conclude(ACTIONS, tenure.lease.held, go_on=True))
     outbox.stop(FAREWELL)
     do_chores(parts, time.time())
@@ -124,22 +129,59 @@ def _tick(parts: Assembly, tenure: Tenure) -> None:
     beat.stop(FAREWELL)
 
 
-def _rounds(engine: Engine, outbox: Outbox, tenure: Tenure) -> bool:
-    """One round, and as long as a slow check has not answered another: meanwhile the lease is kept, and the
-    others are told. Whether the tick may go on."""
-    while engine.round(patience=SLOW, may_act=tenure.lease.held, send=outbox.add) is not None:
-        if not engine.waits:
+def _rounds(engine: Engine, outbox: Outbox, tenure: Tenure, rechecks: Rechecks) -> bool:
+    """One round, and further ones of what is new and bad until it is confirmed; whether the tick goes on."""
+    only: Collection[str] | None = None
+    while _answered(engine, outbox, tenure, only):
+        only = engine.unconfirmed()
+        pause = rechecks.pause(time.time()) if only else 0.0
+        if not pause:
             return True
-        with contextlib.suppress(OSError):  # a home that cannot be asked is told by the round
-            if not tenure.watch():
-                return False
+        if not _lasts(pause, tenure):
+            return False
     return False
 
 
+def _answered(engine: Engine, outbox: Outbox, tenure: Tenure, only: Collection[str] | None) -> bool:
+    """A round, and as long as a slow check has not answered another: meanwhile the lease is kept, and the
+    others are told. Whether the tick may go on."""
+    while engine.round(patience=SLOW, may_act=tenure.lease.held, send=outbox.add, only=only) is not None:
+        if not engine.waits:
+            return True
+        if not _may_go_on(tenure):
+            return False
+        only = None if only is None else ()
+    return False
+
+
+def _lasts(seconds: float, tenure: Tenure) -> bool:
+    """Wait, and keep the lease; False, at once, where it is time to end."""
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0:
+        if not _may_go_on(tenure):
+            return False
+        time.sleep(min(left, 1.0))
+    return True
+
+
+def _may_go_on(tenure: Tenure) -> bool:
+    try:
+        return tenure.watch()
+    except OSError:  # a home that cannot be asked is told by the round
+        return True
+
+
 def _rehearse(home: Home, setup: Setup, *, as_json: bool) -> int:
-    """What a tick would see and say now, printed; a first bad result already speaks."""
+    """What a tick would see and say now, printed; what is new and bad is looked at again, as by a tick."""
+    rechecks = Rechecks.of_tick(setup.config.daemon.interval, time.time(), tickmark.UNKNOWN, math.inf)
+
+    def again() -> bool:
+        pause = rechecks.pause(time.time())
+        time.sleep(pause)
+        return pause > 0
+
     with assembled(home, setup.harmless(), looking=True) as parts:
-        seen = parts.engine.rehearse()
+        seen = parts.engine.rehearse(again)
     if as_json:
         print_json(
             {

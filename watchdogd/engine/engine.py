@@ -15,6 +15,7 @@ from watchdogd.engine.intake import Intake
 from watchdogd.engine.ledger import Ledger
 from watchdogd.engine.picture import Picture
 from watchdogd.engine.pulse import Pulse
+from watchdogd.engine.recheck import unconfirmed
 from watchdogd.engine.scene import Scene
 from watchdogd.engine.selfcheck import SelfCheck
 from watchdogd.engine.trends import with_trends
@@ -25,7 +26,7 @@ from watchdogd.notify.message import compose
 from watchdogd.units import format_duration, iso
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from watchdogd.engine.catalog import Source
     from watchdogd.engine.patient import Patient
@@ -116,18 +117,20 @@ class Engine:
         patience: float = SETTLE,
         may_act: Callable[[], bool] = lambda: True,
         send: Send = lambda _: None,
+        only: Collection[str] | None = None,
     ) -> Round | None:
         """One round: what is due, and what came late. None, and nothing done, where `may_act` says no.
 
         `patience`: seconds for which answers are waited for. `send` is handed the notifications as soon as
-        they are stored, before anything else is written.
+        they are stored, before anything else is written. `only`: the checks of these names in place of those
+        that are due.
         """
         now = self._clock()
         resumed = () if self._dry else self._resume(now, send)
         papers = [] if self._dry else self._intake.take()
         self.troubles["inbox"] = self._intake.trouble
         forgotten, emptied = self._execution.forgotten()
-        started = forgotten | self._execution.start(self.setup, self.book, now)
+        started = forgotten | self._execution.start(self.setup, self.book, now, only)
         observations, memories = self._execution.gather(patience)
         judged_at = self._clock()
         observations += self._itself.observe(self.setup, self.link, judged_at)
@@ -222,21 +225,35 @@ class Engine:
     def _scene(self) -> Scene:
         return Scene(self.home, self.setup, self.book, self._execution.latest, self._execution.looks)
 
-    def rehearse(self) -> Round:
-        """A round of everything that confirms at once, and of which nothing stays."""
-        observations = self.observe()
-        now = self._clock()
-        hasty = {name: replace(policy, confirm=1) for name, policy in self.setup.policies.items()}
-        book, events = incidents.advance(self.book, observations, hasty, now, silent=self.setup.maintenance)
+    def rehearse(self, again: Callable[[], bool] = lambda: True) -> Round:
+        """A round of everything, and of which nothing stays.
+
+        What is new and bad is looked at until it is confirmed, or `again`, which may wait, says no.
+        """
+        book, policies = self.book, self.setup.policies
+        seen: dict[str, list[Observation]] = {}
+        events: tuple[Event, ...] = ()
+        only: Collection[str] | None = None
+        while only is None or (only and again()):
+            observations = self.observe(only)
+            now = self._clock()
+            book, came = incidents.advance(book, observations, policies, now, silent=self.setup.maintenance)
+            events += came
+            seen |= _by_check(observations)
+            only = unconfirmed(book, policies, self.setup.checks, now)
         events, _ = self._acting.step(replace(self._scene(), book=book), events, (), now)
         notifications = tuple(compose(events, self.setup.routes, self.setup.rules, now))
-        return Round(now, observations, events, notifications)
+        return Round(now, tuple(each for found in seen.values() for each in found), events, notifications)
 
-    def observe(self) -> tuple[Observation, ...]:
-        """Run every check that is due and wait for it; judges, records and sends nothing."""
-        self._execution.start(self.setup, self.book, self._clock())
+    def observe(self, only: Collection[str] | None = None) -> tuple[Observation, ...]:
+        """Run every check that is due, or `only` these, and wait; judges, records and sends nothing."""
+        self._execution.start(self.setup, self.book, self._clock(), only)
         known = {check.name for check in self.setup.checks}
         return tuple(seen for seen in self._execution.gather(None)[0] if seen.check in known)
+
+    def unconfirmed(self) -> frozenset[str]:
+        """The checks that said something new and bad, and were not asked again yet, by name."""
+        return unconfirmed(self.book, self._execution.policies, self.setup.checks, self._clock())
 
     @property
     def waits(self) -> bool:
@@ -344,6 +361,13 @@ class Engine:
 def _sources(setup: Setup) -> dict[str, Source]:
     """What each drop-in runs, by check."""
     return {check.name: check.entry.source for check in setup.dropped}
+
+
+def _by_check(observations: Iterable[Observation]) -> dict[str, list[Observation]]:
+    found: dict[str, list[Observation]] = {}
+    for each in observations:
+        found.setdefault(each.check, []).append(each)
+    return found
 
 
 def _touch_event(paper: Paper, now: float) -> Event:

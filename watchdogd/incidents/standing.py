@@ -119,6 +119,13 @@ def better(before: Status, after: Status) -> bool:
     return after is OK or (before is CRITICAL and after is WARNING)
 
 
+def fresh_fault(standing: Standing, policy: Policy, now: float) -> bool:
+    """Whether the latest result is worse than what is settled, and not confirmed yet."""
+    kind = row(standing.settled, standing.status)
+    worse = kind is Row.BAD or (kind is Row.LEVEL and not better(standing.settled, standing.status))
+    return worse and not confirmed(standing, policy, now)
+
+
 def stands(standing: Standing) -> bool:
     """Whether the latest result bears out what is settled, or at least does not deny it."""
     return row(standing.settled, standing.status) in (Row.SAME, Row.DOUBT)

@@ -197,11 +197,11 @@ class Chain:
         if self._shortened:
             return maintenance.LEAST if walltime > maintenance.LEAST else 0.0
         mine = self._limit or walltime
-        left = self._left(now) - margin(mine)
+        left = self.left(now) - margin(mine)
         return maintenance.shortest(walltime, now + (left if 0 < left < mine else 0.0))
 
-    def _left(self, now: float) -> float:
-        """Seconds until this link ends, as far as is known."""
+    def left(self, now: float) -> float:
+        """Seconds until this link ends, as far as is known; infinite before the first look at the queue."""
         return self._me.ends_at - now if self._me and self._me.ends_at else float("inf")
 
     @property
@@ -212,12 +212,12 @@ class Chain:
     def _interval(self, now: float) -> float:
         """Seconds until the next look where all is well: closer together towards the end of the link."""
         walltime = self._limit or _UNTOLD
-        near = self._left(now) < 2 * margin(walltime)
+        near = self.left(now) < 2 * margin(walltime)
         return max(min(_CALM, walltime / 20, 60.0 if near else _CALM), _QUICK)
 
     def troubles(self, now: float) -> list[str]:
         """What is wrong as far as the last look went, a line each."""
-        left = self._left(now)
+        left = self.left(now)
         ends = f"this link ends at {iso(now + left)}, in {format_duration(left)}" if left < 1e9 else ""
         heir = self._successor
         why = self._unfollowed(now, left) if heir is None else self._held_up(heir, left)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import threading
@@ -65,6 +66,10 @@ class Tenure:
         self._look_after()
         self._followed = not self.lease.renew()
         return not self._followed
+
+    def left(self, now: float) -> float:
+        """Seconds until this process has to end because its link does, as far as is known; else infinite."""
+        return self.chain.left(now) if self.chain else math.inf
 
     def troubles(self) -> list[str]:
         """What is wrong with the chain by now, a line each: the next look at it may be minutes away."""
