@@ -130,13 +130,90 @@ def test_a_good_result_between_starts_the_count_anew() -> None:
     assert [watch.round(seen) for seen in (stale(), FINE, stale(), FINE)] == [[], [], [], []]
 
 
-def test_warning_and_critical_and_unknown_count_as_one_row_of_bad_results() -> None:
+def test_a_fault_that_gets_worse_is_one_row_of_bad_results() -> None:
     watch = Watch({DISK: Policy(confirm=3)})
-    watch.round(FILLING)
-    watch.round(SILENT_TOOL)
+    watch.rounds(2, FILLING)
     (opened,) = watch.round(FULL)
     assert opened.incident is not None
     assert opened.incident.status is Status.CRITICAL
+    assert opened.incident.fault_began == START + MINUTE
+
+
+HELD = (LIVENESS, warning("job 88 is held").of_kind("never starts"))
+GONE = (LIVENESS, critical("job 88 is gone").of_kind("gone"))
+NOT_SEEN = (LIVENESS, unknown("squeue does not answer"))
+
+
+@pytest.mark.parametrize("before", [HELD, NOT_SEEN, (LIVENESS, warning("it is odd"))])
+def test_another_fault_has_a_confirmation_and_a_beginning_of_its_own(before: tuple[str, Result]) -> None:
+    watch = Watch()
+    assert watch.round(before) == []
+    assert watch.round(GONE) == []
+    (opened,) = watch.round(GONE)
+    assert opened.incident is not None
+    assert (opened.incident.began, opened.incident.fault_began) == (START + 2 * MINUTE,) * 2
+
+
+@pytest.mark.parametrize("confirm", [1, 2, 3])
+def test_faults_that_take_turns_are_reported_all_the_same(confirm: int) -> None:
+    watch = Watch({LIVENESS: Policy(confirm=confirm)})
+    told = [event for _ in range(confirm) for each in (HELD, GONE) for event in watch.round(each)]
+    assert kinds(told)[:1] == ["OPENED"]
+
+
+def test_an_open_incident_says_since_when_what_it_reports_now_is_so() -> None:
+    watch = Watch()
+    watch.rounds(60, HELD)
+    (worse,) = watch.rounds(2, GONE)
+    assert (worse.kind, worse.incident) == (Kind.WORSE, watch.incident(LIVENESS))
+    incident = watch.incident(LIVENESS)
+    assert (incident.began, incident.fault_began) == (START + MINUTE, START + 61 * MINUTE)
+    (reminder,) = watch.round(GONE, after=4 * HOUR)
+    assert reminder.summary == "still, for 4 h: job 88 is gone"
+    watch.rounds(2, GONE, (DISK, FULL[1]))
+    assert watch.incident(LIVENESS).fault_began == START + 61 * MINUTE
+    (over,) = [each for each in watch.rounds(2, (LIVENESS, ok("it runs"))) if each.check == LIVENESS]
+    assert over.incident is not None
+    assert over.incident.began == START + MINUTE
+
+
+def test_what_could_not_be_found_out_is_no_beginning_of_what_was_found() -> None:
+    watch = Watch()
+    watch.rounds(30, NOT_SEEN)
+    (worse,) = watch.rounds(2, GONE)
+    assert worse.incident is not None
+    assert worse.incident.fault_began == START + 31 * MINUTE
+
+
+def test_a_doubt_is_no_other_fault() -> None:
+    watch = Watch()
+    watch.rounds(2, GONE)
+    watch.rounds(3, NOT_SEEN)
+    watch.rounds(2, GONE)
+    assert watch.incident(LIVENESS).fault_began == START + MINUTE
+
+
+def test_an_end_waits_until_the_newest_result_bears_it_out() -> None:
+    """Flapping held it back; the very round that lets it go finds the disk full again."""
+    watch = Watch()
+    flap(watch, 8)
+    watch.rounds(2, (DISK, ok("free")))
+    assert watch.incident(DISK).told is not None, "its end is held back"
+    assert watch.round(FULL, after=2 * HOUR) == []
+    assert watch.incident(DISK).summary == FULL[1].summary
+    (over,) = watch.rounds(20, (DISK, ok("free again")))
+    assert (over.kind, over.summary) == (Kind.RESOLVED, "free again")
+
+
+def test_an_end_in_a_silence_is_not_told_while_it_is_bad_anew() -> None:
+    watch = Watch()
+    watch.rounds(2, FULL)
+    watch.order("silence", target="fast", until=watch.now + HOUR)
+    watch.rounds(2, (DISK, ok("free")))
+    watch.rounds(2, FULL)
+    assert kinds(watch.round(FULL, after=2 * HOUR)) == ["OPENED"]
+    assert kinds(watch.rounds(3, (DISK, ok("free again")))) == ["RESOLVED", "RESOLVED"]
+    assert watch.book.owed == ()
 
 
 def test_confirm_of_one_opens_at_once() -> None:

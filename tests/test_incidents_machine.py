@@ -51,6 +51,7 @@ class Incidents(RuleBasedStateMachine):
         self.born: set[int] = set()
         self.ended: dict[int, Incident] = {}
         self.latest: dict[str, Status] = dict.fromkeys(POLICIES, Status.OK)
+        self.kinds: dict[str, str] = dict.fromkeys(POLICIES, "")
 
     # ------------------------------------------------------------ what happens
 
@@ -75,6 +76,19 @@ class Incidents(RuleBasedStateMachine):
         for number in range(2 * turns):
             status = Status.OK if number % 2 else Status.CRITICAL
             self.one_check_insists(check, status, 2)
+
+    @rule(check=st.sampled_from(sorted(POLICIES)), kind=st.sampled_from(["", "held", "gone"]))
+    def one_check_finds_another_fault(self, check: str, kind: str) -> None:
+        self.kinds[check] = kind
+        self.pass_round({check: self.latest[check]}, MINUTE)
+
+    @rule(check=st.sampled_from(sorted(POLICIES)))
+    def one_check_finds_two_faults_in_turn(self, check: str) -> None:
+        """They may keep each other from being confirmed, but not from being known."""
+        for number in range(2 * POLICIES[check].confirm):
+            self.kinds[check] = ("held", "gone")[number % 2]
+            self.pass_round({check: Status.CRITICAL}, MINUTE)
+        assert self.standing(check).status is Status.CRITICAL
 
     @rule(whom=SILENCEABLE, length=st.sampled_from([5 * MINUTE, 2 * HOUR]))
     def silence(self, whom: str, length: float) -> None:
@@ -171,7 +185,7 @@ class Incidents(RuleBasedStateMachine):
         self.now += after
         self.latest |= statuses
         seen = [
-            Observation(check, *TARGETS[check], Result(status, f"{check} is {status.name}"), self.now)
+            Observation(check, *TARGETS[check], self.result(check, status), self.now)
             for check, status in statuses.items()
         ]
         self.book, events = advance(
@@ -180,6 +194,9 @@ class Incidents(RuleBasedStateMachine):
         for event in events:
             self.account(event)
         return [event for event in events if not event.quiet]
+
+    def result(self, check: str, status: Status) -> Result:
+        return Result(status, f"{check} is {status.name}").of_kind(self.kinds[check])
 
     def maintenance_reason(self, target: str, check: str, now: float) -> str:
         return "maintenance" if target == self.maintenance else ""
@@ -201,6 +218,8 @@ class Incidents(RuleBasedStateMachine):
             self.born.add(incident.id)
         if event.kind is Kind.RESOLVED:
             self.ended[incident.id] = incident
+            assert self.latest[event.check] is Status.OK, "an end while the newest result is bad"
+            assert event.summary == f"{event.check} is OK", "an end in the words of a bad result"
         if not event.quiet:
             self.account_told(event, incident)
 
@@ -248,7 +267,9 @@ class Incidents(RuleBasedStateMachine):
         for incident in self.book.owed:
             assert self.opened[incident.id] == 1
             assert self.resolved[incident.id] == 0
-            assert self.silenced(incident)
+            standing = self.book.standings[incident.check, ""]
+            bad_anew = standing.status is not Status.OK or standing.incident is not None
+            assert bad_anew or self.silenced(incident)
 
     @invariant()
     def what_is_marked_as_told_was_told(self) -> None:

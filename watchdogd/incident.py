@@ -60,7 +60,8 @@ class Incident:
     `silent` (a reason such as `silenced by bob`), and `explained_by` (the id of the incident that it was
     noted in). `told` is the status last announced (None: nothing was), `announced_at` when it was first
     told, `told_at` when it was last told or reminded of, `escalated_at` when others were called. `since` is
-    when the row of bad results began that opened it.
+    when the bad results began that opened it. `fault` is which fault it reports now (see Standing), and
+    `turned_at` when that one began, where it reported another one before.
     """
 
     id: int
@@ -84,6 +85,13 @@ class Incident:
     doubt: str = ""
     recovery: str = ""
     since: float | None = None
+    fault: str = ""
+    turned_at: float | None = None
+
+    @property
+    def fault_began(self) -> float:
+        """When the fault that it reports now was first seen."""
+        return self.began if self.turned_at is None else self.turned_at
 
     @property
     def began(self) -> float:
@@ -102,9 +110,11 @@ class Incident:
 class Standing:
     """What is known of one check and subject: its last result, and how many said the same in a row.
 
-    `settled` is the confirmed status; `since` and `streak` tell when the present row of results began that
-    agree with it, or that differ from it in one way (good, bad, more or less severe, unknown), and how long
-    the row is. `flips` are the times of recent confirmed turns to the bad, for flapping. `run`, `target` and
+    `settled` is the confirmed status. Results form rows: those that agree with it, and those that differ from
+    it in one way (good, bad, more or less severe, unknown). `fault` is what the last result found: the kind
+    that it names, UNKNOWN where it could not be found out, empty where all is well. `since` and `streak` tell
+    when those of the present row began that found the same, and how many they are; `before` counts others.
+    `flips` are the times of recent confirmed turns to the bad, for flapping. `run`, `target` and
     `details` are of the last result; `quiet` is True where one of the present row asked for no message.
     """
 
@@ -122,6 +132,8 @@ class Standing:
     target: str = ""
     details: str = ""
     quiet: bool = False
+    fault: str = ""
+    before: int = 0
 
 
 @dataclass(frozen=True, slots=True)

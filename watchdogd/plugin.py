@@ -22,7 +22,7 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
 from watchdogd.errors import PluginError
@@ -119,6 +119,8 @@ class Result:
     `unanswered`: what was to be looked at does not answer, or is away: of what lies there nothing is known.
     Where the whole file system is silent, that is told once, and this is noted in it.
     `progress`: whether the run gets on, where this check can say so; None: it says nothing of that.
+    `kind`: which of the faults that the check can find this is, in a word (`held`, `gone`); another one has a
+    beginning and a confirmation of its own. Left out: whatever is bad is one and the same fault.
     """
 
     status: Status
@@ -131,6 +133,11 @@ class Result:
     unanswered: bool = False
     progress: Progress | None = None
     label: str = "INFO"
+    kind: str = ""
+
+    def of_kind(self, kind: str) -> Result:
+        """The same of that kind; what is OK is of none."""
+        return self if self.status is Status.OK else replace(self, kind=kind)
 
 
 def _result(

@@ -668,7 +668,7 @@ def test_a_task_that_ended_well_is_no_news(watch: Watch) -> None:
 def test_requeue_under_the_same_id(watch: Watch) -> None:
     watch.look(job())
     (said,) = notices(watch.look(waiting("88", "BeginTime")))
-    assert said == "restart: job 88 was requeued after 6m on node[2-3], and waits (BeginTime)"
+    assert said == "restart: job 88 was requeued after about 6m on node[2-3], and waits (BeginTime)"
     assert notices(watch.look(waiting("88", "BeginTime"))) == []
     assert notices(watch.look(job(started_at=watch.now))) == []
 
@@ -677,7 +677,27 @@ def test_requeue_with_the_end_that_accounting_knows(watch: Watch) -> None:
     watch.look(job())
     attempt = end(at=START + 90, state="NODE_FAIL", exit_code=0)
     (said,) = notices(watch.look(waiting("88", "BeginTime"), attempts=(attempt,)))
-    assert "was requeued after 6m on node[2-3]: NODE_FAIL, and waits" in said
+    assert "was requeued after 6m30s on node[2-3]: NODE_FAIL, and waits" in said
+
+
+@pytest.mark.parametrize("started", [START - 9000, None])
+def test_what_accounting_says_of_another_attempt_is_not_taken_for_this_one(
+    watch: Watch, started: float | None
+) -> None:
+    watch.look(job())
+    attempt = end(at=START + 90, state="REQUEUED", started_at=started)
+    (said,) = notices(watch.look(waiting("88", "BeginTime"), attempts=(attempt,)))
+    assert "was requeued after about 6m on" in said
+
+
+def test_each_fault_of_a_run_is_of_a_kind(watch: Watch) -> None:
+    """So that a hold of hours is no beginning of the end that comes after it."""
+    held = watch.look(waiting("88", "JobHeldUser"))[0]
+    watch.look(job())
+    watch.look(ends=(end(at=watch.now),))
+    gone = watch.look(ends=(end(at=watch.now),))[0]
+    assert (held.status, held.kind) == (Status.WARNING, "never starts")
+    assert (gone.status, gone.kind) == (Status.CRITICAL, "gone")
 
 
 PERIOD = 86400.0

@@ -31,12 +31,12 @@ def absence(scene: Scene, past: Past) -> Result:
         line = f"stopped on request{by(scene.switch)} (kill switch set since {iso(scene.switch.set_at)})"
         clear = clearing(scene.run.name)
         line += f"; but {theirs}" if theirs else ""
-        return warning(line, details="\n".join([*_last_lines(past), clear]))
+        return warning(line, details="\n".join([*_last_lines(past), clear])).of_kind("stopped")
     if past.resting and not theirs:
         line = "the kill switch is cleared; the run is expected again once a job of it was seen"
         return Result(Status.OK, line, quiet=True)
     if theirs and (past.resting or _goes_on(scene, past)):
-        return warning(f"nothing of it is seen that counts, but {theirs}")
+        return warning(f"nothing of it is seen that counts, but {theirs}").of_kind("not counted")
     looked_at = scene.snapshot.taken_at
     absent_for = looked_at - (past.absent_since or looked_at)
     if past.last is None and past.seen_at is None:
@@ -46,7 +46,7 @@ def absence(scene: Scene, past: Past) -> Result:
         line = f"out of the queue for {format_duration(absent_for)}; gone if it stays so for {after}"
         doubt = scene.snapshot.endings_trouble
         return ok(f"{line}; how it ended is not known ({doubt})" if doubt else line)
-    gone = _gone(scene, past)
+    gone = _gone(scene, past).of_kind("gone")
     return replace(gone, details="\n".join(filter(None, [gone.details, theirs])))
 
 
@@ -80,7 +80,8 @@ def _never_seen(scene: Scene, past: Past, absent_for: float) -> Result:
     ended = [end for end in snapshot.ended(run.job_name) if not run.users or end.user in run.users]
     before = f"; before that {told(ended[-1])}" if ended else ""
     line = f"never seen alive: no {what} since watching began at {iso(past.watched_since)}{before}"
-    return warning(line, details="\n".join(filter(None, [snapshot.endings_trouble, veil(scene)])))
+    details = "\n".join(filter(None, [snapshot.endings_trouble, veil(scene)]))
+    return warning(line, details=details).of_kind("never seen")
 
 
 def strangers(scene: Scene) -> str:

@@ -33,7 +33,7 @@ def _renamed(scene: Scene) -> Result:
     job = scene.renamed[0]
     line = f"job {job.id} was renamed to '{job.name}': it lives, but its log, GPUs and memory are not judged"
     mend = f"job_name = {json.dumps(job.name)} under [runs.{scene.run.name}]"
-    return warning(line, details=f"{mend}, or: {scene.order('rename', job)}")
+    return warning(line, details=f"{mend}, or: {scene.order('rename', job)}").of_kind("renamed")
 
 
 def _strange(scene: Scene) -> Result:
@@ -51,13 +51,15 @@ def _running(scene: Scene, past: Past) -> Result:
             why = f" ({job.reason})" if job.reason else ""
             when = iso(since.get(job.raw_id, scene.now))
             line = f"{scene.noun} {job.id} is suspended{why} since {when}{on(job.nodes)}"
-            return warning(line, details=scene.order("resume", job))
+            return warning(line, details=scene.order("resume", job)).of_kind("suspended")
     ended = min(since.values(), default=scene.now)
     stays = all(job.leaving for job in scene.running)
     if stays and scene.now - ended > scene.limits.completing_for:
         job = scene.newest
         line = f"job {job.id} is {job.state} for {scene.ago(ended)}: it does not leave{on(job.nodes)}"
-        return warning(line, details="Ask the cluster's administrators to look at the node.")
+        return warning(line, details="Ask the cluster's administrators to look at the node.").of_kind(
+            "leaving"
+        )
     return ok(scene.running_line())
 
 
@@ -70,7 +72,8 @@ def _waiting(scene: Scene) -> Result:
     estimate, reason = job.start_estimate, f" ({job.reason})" if job.reason else ""
     if estimate is not None and scene.now - estimate > scene.limits.estimate_late:
         line = f"nothing runs; job {job.id} waits{reason}, though it was to start at {iso(estimate)}"
-        return warning(f"{line}, {scene.ago(estimate)} ago", details=scene.order("estimate", job))
+        late = warning(f"{line}, {scene.ago(estimate)} ago", details=scene.order("estimate", job))
+        return late.of_kind("late")
     soon = f", estimated to start at {iso(estimate)}" if estimate else ", no estimate of its start"
     since = f" since {iso(job.submitted_at)}" if job.submitted_at else ""
     return ok(f"nothing runs; job {job.id} waits{since}{reason}{soon}")
@@ -80,7 +83,8 @@ def _never(scene: Scene) -> Result:
     """Nothing that waits will start by itself; held by its user is a way to pause, all else is a fault."""
     first, *others = sorted(scene.waiting, key=lambda job: reason_of(job).wait is Wait.HELD)
     say = warning if reason_of(first).wait is Wait.HELD else critical
-    return say(f"nothing runs; {stuck(first)}", details="\n".join(stuck(job) for job in others))
+    never = say(f"nothing runs; {stuck(first)}", details="\n".join(stuck(job) for job in others))
+    return never.of_kind("never starts")
 
 
 def _under_switch(scene: Scene, past: Past, pressed: Switch) -> Result:
@@ -92,16 +96,16 @@ def _under_switch(scene: Scene, past: Past, pressed: Switch) -> Result:
         line = (
             f"{scene.noun} {job.id} of {job.user} still runs {ago} after the kill switch was set{by(pressed)}"
         )
-        return critical(f"{line}; {lines[0]}", details="\n".join(lines))
+        return critical(f"{line}; {lines[0]}", details="\n".join(lines)).of_kind("disobeys")
     if scene.running:
         return ok(f"{scene.running_line()}; stop requested{by(pressed)}, {ago} ago")
     count = jobs_are(sum(job.tasks for job in scene.waiting))
     left = f"the kill switch is left set while {count} waiting: each will stop as it starts"
     clear = clearing(scene.run.name)
     if past.stopped:
-        return warning(f"stopped on request{by(pressed)}; {left}", details=clear)
+        return warning(f"stopped on request{by(pressed)}; {left}", details=clear).of_kind("stopped")
     if scene.now - pressed.set_at > scene.limits.obey_within:
-        return warning(f"{left} (set {ago} ago{by(pressed)})", details=clear)
+        return warning(f"{left} (set {ago} ago{by(pressed)})", details=clear).of_kind("switch left")
     return ok(f"nothing runs; {count} waiting; kill switch set{by(pressed)}, {ago} ago")
 
 

@@ -22,6 +22,8 @@ CRASHES = "crashes"
 """Subject of a crash loop: what becomes of the run after it is told beside it."""
 LATER = 600.0
 """Seconds to the start of a job from which on it was put off by its user, not by Slurm after a failure."""
+_CLOCKS = 5.0
+"""Seconds by which controller and accounting may differ about when an attempt started."""
 _NO_CRASH = frozenset({"COMPLETED", "CANCELLED", "PREEMPTED", "NODE_FAIL", "TIMEOUT", "DEADLINE", "REVOKED"})
 
 
@@ -111,14 +113,24 @@ def _restart(what: str, remains: str, rest: str, details: str) -> Result:
 
 def _requeue(scene: Scene, past: Past, job: Job, life: Life) -> Result:
     """The same id waits or runs again; accounting may know how the attempt before has ended."""
-    ran = f" after {format_duration(life.seen_at - life.started_at)}" if life.started_at else ""
     attempts = [end for end in scene.snapshot.attempts if end.raw_id == job.raw_id]
-    how = f": {attempts[-1].how}" if attempts and attempts[-1].state != "REQUEUED" else ""
+    end = attempts[-1] if attempts else None
+    how = f": {end.how}" if end and end.state != "REQUEUED" else ""
     waits = f"waits ({job.reason})" if job.reason else "waits"
     goes_on = waits if job.waiting else f"runs again{on(job.nodes)}"
     known = f"; {past.remains[life.key]}" if past.remains.get(life.key) else ""
-    line = f"restart: job {job.id} was requeued{ran}{on(life.nodes)}{how}, and {goes_on}{known}"
+    line = f"restart: job {job.id} was requeued{_ran(life, end)}{on(life.nodes)}{how}, and {goes_on}{known}"
     return notice(line, details=scene.order("earlier", job))
+
+
+def _ran(life: Life, end: Ending | None) -> str:
+    """For how long it ran before: as accounting has it, else about as long as it was seen to."""
+    if life.started_at is None:
+        return ""
+    same = end is not None and end.started_at is not None and abs(end.started_at - life.started_at) < _CLOCKS
+    if same and end is not None and end.lasted is not None:
+        return f" after {format_duration(end.lasted)}"
+    return f" after about {format_duration(life.seen_at - life.started_at)}"
 
 
 def given_up(scene: Scene, past: Past) -> Mapping[str, Life]:

@@ -101,7 +101,7 @@ def judge(look: Look, limits: Limits) -> Result:
     allowed = _allowance(limits, look)
     newest = look.newest
     if newest is None:
-        return _waiting(look, look.begin, allowed, _nothing(look))
+        return _waiting(look, look.begin, allowed, _nothing(look)).of_kind("no log")
     told, wrote = newest
     if look.now - wrote >= allowed.seconds:
         return _waiting(look, wrote, allowed, _silent(told))
@@ -251,7 +251,7 @@ def _unmatched(look: Look, pattern: str) -> Result:
         f"no line of {look.log} matches progress = '{pattern}' in "
         f"{format_duration(look.now - look.begin)}: mend the pattern, or the run makes no progress",
         details=evidence(look.memory),
-    )
+    ).of_kind("unmatched")
 
 
 def _fine(look: Look, told: str, age: float, allowed: Allowance) -> Result:

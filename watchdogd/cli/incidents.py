@@ -47,11 +47,21 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _line(incident: Incident, now: float) -> str:
-    end = incident.resolved_at if incident.resolved_at is not None else now
-    lasted = format_duration(max(0.0, end - incident.opened_at))
     subject = f" [{incident.subject}]" if incident.subject else ""
-    who = f" by {incident.acknowledged_by}" if incident.acknowledged_by and not incident.resolved_at else ""
     return (
-        f"{incident.id:>5} {incident.status.name:8} {incident.state}{who}, {lasted}: "
+        f"{incident.id:>5} {incident.status.name:8} {_state(incident, now)}: "
         f"{incident.check}{subject}: {one_line(incident.summary)}"
     )
+
+
+def _state(incident: Incident, now: float) -> str:
+    """`open for 2h`, `open for 2h, acknowledged by bob 5m ago`, `resolved after 2h`."""
+    over = incident.resolved_at
+    lasted = format_duration(max(0.0, (now if over is None else over) - incident.opened_at))
+    if over is not None:
+        return f"resolved after {lasted}"
+    if not incident.acknowledged_by:
+        return f"open for {lasted}"
+    at = incident.acknowledged_at
+    ago = "" if at is None else f" {format_duration(max(0.0, now - at))} ago"
+    return f"open for {lasted}, acknowledged by {incident.acknowledged_by}{ago}"

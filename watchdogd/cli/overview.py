@@ -76,9 +76,11 @@ def _incident(incident: Mapping[str, Any], now: float) -> Text:
     subject = f" [{one_line(incident['subject'])}]" if incident["subject"] else ""
     subject += " (comes and goes: held back)" if incident.get("flapping") else ""
     lasted = format_duration(max(now - time_of(incident["opened_at"]), 0.0))
-    state = f"{incident['status']} {incident['state']} for {lasted}"
+    state = f"{incident['status']} open for {lasted}"
     if incident.get("acknowledged_by"):
-        state += f", {incident['acknowledged_by']} looks after it"
+        state += f", acknowledged by {incident['acknowledged_by']}"
+    if incident.get("acknowledged_at"):
+        state += f" {format_duration(max(now - time_of(incident['acknowledged_at']), 0.0))} ago"
     text = Text(f"{incident['id']:>4} ")
     text.append(one_line(state), style=STYLES.get(incident["status"], ""))
     return text.append(f": {one_line(incident['check'])}{subject}: {one_line(incident['summary'])}")

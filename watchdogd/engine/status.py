@@ -32,6 +32,7 @@ def incident_json(incident: Incident) -> dict[str, Any]:
         "summary": incident.summary,
         "target": incident.target,
         "acknowledged_by": incident.acknowledged_by or None,
+        "acknowledged_at": None if incident.acknowledged_at is None else iso(incident.acknowledged_at),
     }
 
 

@@ -149,11 +149,13 @@ def _changed(before: str, memory: dict[str, Any] | None) -> str | None:
 
 
 def bounded(result: Result) -> Result:
-    """A result whose texts are of a size that can be kept and sent; summary and subject are one line."""
-    summary, subject = _line(result.summary), _line(result.subject)
-    if (summary, subject) == (result.summary, result.subject) and len(result.details) <= DETAILS_LIMIT:
+    """A result whose texts are of a size that can be kept and sent; all but details are one line."""
+    texts = (result.summary, result.subject, result.kind)
+    summary, subject, kind = map(_line, texts)
+    if (summary, subject, kind) == texts and len(result.details) <= DETAILS_LIMIT:
         return result
-    return replace(result, summary=summary, subject=subject, details=result.details[:DETAILS_LIMIT])
+    details = result.details[:DETAILS_LIMIT]
+    return replace(result, summary=summary, subject=subject, kind=kind, details=details)
 
 
 def _line(text: str) -> str:

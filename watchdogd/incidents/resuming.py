@@ -35,10 +35,12 @@ def resumed(past: Book, book: Book, now: float) -> tuple[Book, tuple[Event, ...]
 def _going_on(before: Incident, present: Incident) -> Incident:
     """`present`, which is `before` seen anew."""
     taken = present if present.acknowledged_by else before
+    turned = before.turned_at if before.fault == present.fault else present.fault_began
     return replace(
         present,
         opened_at=min(before.opened_at, present.opened_at),
         since=min(before.began, present.began),
+        turned_at=turned,
         acknowledged_by=taken.acknowledged_by,
         acknowledged_at=taken.acknowledged_at,
         escalated_at=before.escalated_at or present.escalated_at,

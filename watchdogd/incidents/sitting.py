@@ -50,8 +50,8 @@ def advance(
     sitting.acknowledge(orders)
     sitting.strike()
     sitting.take_in(observations)
-    sitting.pay(book.owed)
     sitting.turn()
+    sitting.pay(book.owed)
     sitting.explain()
     sitting.tell()
     return Book(sitting.standings, silences, sitting.next_id, tuple(sitting.owed)), tuple(sitting.events)
@@ -139,13 +139,17 @@ class _Sitting:
                 self.standings[key] = judge(standing, missing, policy, self._now)
 
     def pay(self, owed: Iterable[Incident]) -> None:
-        """What ended during a silence is told when it is over."""
+        """What ended during a silence is told when that is over; not while the same thing is bad anew."""
+        held = []
         for incident in owed:
-            if self._hush.reason(incident.target, incident.run, incident.check):
-                self.owed.append(incident)
+            standing = self.standings.get((incident.check, incident.subject))
+            well = standing is None or (standing.incident is None and standing.status is Status.OK)
+            if not well or self._hush.reason(incident.target, incident.run, incident.check):
+                held.append(incident)
             else:
                 ended = replace(incident, silent="")
                 self.events.append(event(Kind.RESOLVED, ended, self._now, summary=ended.recovery, details=""))
+        self.owed = held + self.owed
 
     def turn(self) -> None:
         """Open, change and end incidents as the settled statuses demand."""
@@ -190,6 +194,7 @@ class _Sitting:
             summary=standing.summary,
             details=standing.details,
             since=standing.since,
+            fault=standing.fault,
         )
         self.next_id += 1
         return replace(standing, incident=incident)
@@ -239,7 +244,7 @@ class _Sitting:
         standing = self.standings[key]
         incident = replace(self._incident(key), explained_by=leader)
         if leader is None and stands(standing):
-            standing = replace(standing, since=self._now, streak=0)
+            standing = replace(standing, since=self._now, streak=0, before=0)
         self.standings[key] = replace(standing, incident=incident)
 
     def tell(self) -> None:
@@ -262,12 +267,15 @@ class _Sitting:
 
 
 def _change(incident: Incident, standing: Standing, policy: Policy, now: float) -> Kind | None:
-    """What the settled status makes of an open incident. UNKNOWN changes nothing about a known fault."""
+    """What the settled status makes of an open incident. UNKNOWN changes nothing about a known fault.
+
+    It ends or eases only where the newest result says the same: an end is never told in a bad one's words.
+    """
     settled = standing.settled
     if settled is incident.status or settled is Status.UNKNOWN:
         return None
     if not better(incident.status, settled):
         return Kind.WORSE
-    if not calm(standing, policy, now):
+    if standing.status is not settled or not calm(standing, policy, now):
         return None
     return Kind.RESOLVED if settled is Status.OK else Kind.EASED

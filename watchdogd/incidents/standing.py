@@ -58,15 +58,20 @@ def judge(standing: Standing | None, seen: Observation, policy: Policy, now: flo
     result = seen.result
     status = result.status
     at = min(seen.at, now)
-    settled, since, streak, quiet = OK, at, 1, False
+    fault = "" if status is OK else status.name if status is UNKNOWN else result.kind
+    settled, since, streak, before, quiet = OK, at, 1, 0, False
     flips: tuple[float, ...] = ()
     incident = None
     if standing is not None:
         settled, flips, incident = standing.settled, standing.flips, standing.incident
         if status is standing.status or row(settled, status) is row(settled, standing.status):
-            since, streak, quiet = min(standing.since, at), standing.streak + 1, standing.quiet
+            quiet = standing.quiet
+            if fault == standing.fault:
+                since, streak, before = min(standing.since, at), standing.streak + 1, standing.before
+            else:
+                before = standing.before + standing.streak
         if incident is not None and status is not OK:
-            incident = _latest(incident, result)
+            incident = _latest(incident, result, fault, since)
     details = result.details if status is not OK or incident is not None else ""
     after = Standing(
         seen.check,
@@ -83,14 +88,18 @@ def judge(standing: Standing | None, seen: Observation, policy: Policy, now: flo
         seen.target,
         details,
         status is OK and (quiet or result.quiet),
+        fault,
+        before,
     )
     return after if status is settled else settle(after, policy, now)
 
 
-def _latest(incident: Incident, result: Result) -> Incident:
+def _latest(incident: Incident, result: Result, fault: str, since: float) -> Incident:
     """An open incident with the words of its newest bad result; UNKNOWN is only a doubt about a known one."""
     if result.status is UNKNOWN and incident.status is not UNKNOWN:
         return incident if incident.doubt == result.summary else replace(incident, doubt=result.summary)
+    if fault != incident.fault:
+        incident = replace(incident, fault=fault, turned_at=since)
     if (incident.summary, incident.details, incident.doubt) == (result.summary, result.details, ""):
         return incident
     return replace(incident, summary=result.summary, details=result.details, doubt="")
@@ -109,7 +118,7 @@ def settle(standing: Standing, policy: Policy, now: float) -> Standing:
 
 def confirmed(standing: Standing, policy: Policy, now: float) -> bool:
     """Whether the present row is long enough, in results or (where the check is slow) in time."""
-    if standing.streak >= policy.confirm:
+    if standing.streak >= policy.confirm or standing.before + standing.streak >= 2 * policy.confirm:
         return True
     return policy.every > policy.patience and now - standing.since >= policy.patience
 

@@ -144,7 +144,7 @@ def _worded(
     if kind in (Kind.OPENED, Kind.WORSE) and flapping(standing, policy, now):
         notes.append(_flapping_note(standing, policy))
     notes += [_line(follower) for follower in followers]
-    still = f"still, for {_span(now - incident.began)}: " if kind is Kind.REMINDER else ""
+    still = f"still, for {_span(now - incident.fault_began)}: " if kind is Kind.REMINDER else ""
     return event(kind, incident, now, summary=still + incident.summary, notes=tuple(notes))
 
 

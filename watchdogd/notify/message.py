@@ -225,7 +225,13 @@ def _when(event: Event, now: float) -> str:
     if event.kind is Kind.RESOLVED:
         lasted = format_duration(event.at - incident.began)
         return f"Lasted {lasted}, from {iso(incident.began)} to {iso(event.at)}."
-    return f"Since {iso(incident.began)}, for {format_duration(max(now, event.at) - incident.began)}."
+    since = (
+        f"Since {iso(incident.fault_began)}, for {format_duration(max(now, event.at) - incident.fault_began)}"
+    )
+    other = (
+        "" if incident.turned_at is None else f"; another fault was there before, since {iso(incident.began)}"
+    )
+    return f"{since}{other}."
 
 
 def _where(event: Event) -> str:
