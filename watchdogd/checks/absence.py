@@ -70,7 +70,7 @@ def _never_seen(scene: Scene, past: Past, absent_for: float) -> Result:
     if scene.process:
         what = f"process of {run.pid_file}" if run.pid_file else f"process that matches '{run.command}'"
     if theirs := strangers(scene):
-        return warning(f"no {what} was seen, but {theirs}")
+        return warning(f"no {what} was seen, but {theirs}").of_kind("not counted")
     if absent_for < scene.limits.unseen_after:
         return (
             unknown(f"no {what} was seen, and {veil(scene)}")
