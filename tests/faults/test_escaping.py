@@ -105,11 +105,15 @@ on_disk = [{{ exec = ["{tools}/recorder"] }}]
 job_name = "waits"
 """
 PLUGIN = """
-from watchdogd.plugin import check, critical, Metric
+from watchdogd.plugin import check, critical, notice, Metric
 @check
-def evil():
+def evil(memory):
     odd = {{"a<b>": Metric(1.0, "<u>\\x1b[31m")}}
-    return critical({evil!r}, details={evil!r}, subject={subject!r}, **odd)
+    yield critical({evil!r}, details={evil!r}, subject={subject!r}, **odd)
+    if not memory:
+        for label in ("INFO", "WARNING", {evil!r}):
+            yield notice(f"noted {{label}} " + {evil!r}, details={evil!r}, label=label)
+    memory["told"] = "x"
 """
 DROPIN = """#!{python}
 import sys

@@ -45,11 +45,14 @@ class Watched:
             stale_after = "4s"
             """
         )
+        self.start()
+        self.keep_alive()
+        wait_until(lambda: (self.home / "status.json").exists(), 60, "the first round is stored")
+
+    def start(self) -> None:
         self.daemon = subprocess.Popen(
             [sys.executable, "-m", "watchdogd", "run"], env=self.env, stdout=subprocess.DEVNULL
         )
-        self.keep_alive()
-        wait_until(lambda: (self.home / "status.json").exists(), 60, "the first round is stored")
 
     def verb(self, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -157,6 +160,23 @@ def test_the_database_is_overwritten(watched: Watched) -> None:
     wait_until(lambda: list(watched.home.glob("history.db.corrupt-*")), 60, "it is set aside")
     watched.wait_told("history.db.corrupt-")
     wait_until(lambda: "silent" in watched.verb("history", "run-17").stdout, 60, "what happened is recorded")
+
+
+def test_a_daemon_that_finds_its_history_damaged_on_a_full_disk_tells_what_is_lost_once_there_is_room(
+    watched: Watched,
+) -> None:
+    watched.daemon.send_signal(signal.SIGKILL)
+    watched.daemon.wait()
+    ballast = watched.mount / "ballast"
+    with pytest.raises(OSError, match="No space left"):
+        ballast.write_bytes(b"x" * 5_000_000)
+    with (watched.home / "history.db").open("r+b") as database:
+        database.write(b"this is no database " * 500)
+    watched.start()
+    watched.wait_told("CRITICAL", "run-17", "silent")
+    watched.wait_told("CRITICAL", "history")
+    ballast.unlink()
+    watched.wait_told("[WARNING]", "the history begins anew", "history.db.corrupt-")
 
 
 def test_kill_9_forgets_nothing_and_tells_nothing_twice(watched: Watched) -> None:

@@ -1,5 +1,6 @@
 """On a channel, what is said of one thing comes in the order of what happened; no end outlives its truth."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -11,11 +12,11 @@ from tests.notify.values import NOON, Script, letter
 from tests.servers.slack import SERVER_ERROR, SlackServer
 from tests.servers.smtp import Mailbox, refuse_recipient
 from tests.servers.web import Answer
-from watchdogd.notify.mail import Account, Mail
-from watchdogd.notify.newest import superseded
+from watchdogd.notify.mail import Account, Mail, compose
+from watchdogd.notify.newest import joined, superseded
 from watchdogd.notify.notification import Item, Message, Notification
 from watchdogd.notify.sender import PartlyDeliveredError
-from watchdogd.notify.slack import Webhook
+from watchdogd.notify.slack import Webhook, blocks
 
 CHECK = "run-17/log_staleness"
 
@@ -235,6 +236,24 @@ def test_by_mail_the_last_word_to_each_is_that_it_burns(mailbox: Mailbox) -> Non
         told = [str(each.message["Subject"]) for each in mailbox.messages if person in each.recipients]
         assert told[-1] == "[CRITICAL] run-17: 2"
     assert desk.ledger.states()["1 RESOLVED@mail"] == "superseded"
+
+
+EVIL = "<!channel> [x](http://evil.test)\n\x1b[31m\u202egnp <script>\r\nBcc: eve@evil.test"
+
+
+def test_what_others_wrote_stays_harmless_where_it_is_told_with_something_newer() -> None:
+    end = said(1, "RESOLVED", headline=f"[RESOLVED] run-17: {EVIL}")
+    late = Item("RESOLVED", CHECK, EVIL, incident=1)
+    message = joined(AGAIN.message, [end], frozenset({late}))
+    notes = message.body.removeprefix(AGAIN.message.body).strip().splitlines()
+    assert [note.split(",")[0].split(":")[0] for note in notes] == ["Before this", "No longer so"]
+    assert all(note.isprintable() for note in notes)
+    assert "<!channel>" not in json.dumps(blocks(message))
+    letter = compose(replace(AGAIN, message=message), (), Account(("smtp://x",), "w@x.test", ("a@x.test",)))
+    assert letter["Bcc"] is None
+    html = letter.get_body(("html",))
+    assert html is not None
+    assert "<script>" not in html.get_content()
 
 
 def test_a_message_without_items_outdates_nothing() -> None:

@@ -62,7 +62,9 @@ class Newest:
 def joined(message: Message, ends: Sequence[Notification], overtaken: frozenset[Item]) -> Message:
     """The message as it is sent: with the ends that are told with it, and what newer ones said since."""
     notes = [f"Before this, at {iso(end.message.at)}: {one_line(end.message.headline)}" for end in ends]
-    notes += [f"No longer so, as was told since: [{item.status}] {item.summary}" for item in overtaken]
+    notes += [
+        f"No longer so, as was told since: [{item.status}] {one_line(item.summary)}" for item in overtaken
+    ]
     if not notes:
         return message
     items = [item for item in message.items if item not in overtaken]
