@@ -54,12 +54,15 @@ def rise(state: State, share: float = _SHARE, *, least: int = WINDOW) -> Rise | 
 
     `least` values have to be there: after `renew` fewer than a window may be enough.
 
-    A spike that comes back within half a window does not move the median; drops are no rise.
+    A spike that comes back within half a window does not move the median; drops are no rise. Where the values
+    lie about zero, or jump by as much as they are, there is no level that they could leave.
     """
     window, best = state.get("window", ()), state.get("best")
     if best is None or len(window) < least:
         return None
     level = statistics.median(window)
+    if level * best <= 0 or state["noise"] > 0.5 * abs(best):
+        return None
     if level - best <= max(share * abs(best), _NOISE * state["noise"]):
         return None
     return Rise(level, best)

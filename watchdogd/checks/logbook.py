@@ -12,14 +12,15 @@ when), and whose job it all speaks of.
 from __future__ import annotations
 
 import re
+from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.checks import level, numbers, stopped, wanted
+from watchdogd.checks import labels, level, numbers, stopped, wanted
 from watchdogd.checks.counter import advance, begin_epoch
 from watchdogd.logs.state import OWN, UNKNOWN, LogState
-from watchdogd.readers import causes, logtail, peers, spinner, trainforms, trainlog
+from watchdogd.readers import causes, logtail, measures, peers, spinner, trainforms, trainlog
 from watchdogd.readers.lines import SHOWN_AT_MOST, Line, read_lines
-from watchdogd.readers.shape import shape_of
+from watchdogd.readers.shape import Shape, shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,7 +39,7 @@ _ROUNDS = 3
 """Times the usual time between two looks, after which nobody looked for a while."""
 _RESTART = re.compile(r"restart(?:ing)? worker group", re.IGNORECASE)
 """What torch's elastic agent says when it starts all ranks again within a job."""
-BEGAN = {"phase": 2, "cause": 4}
+BEGAN = {"phase": 2, "cause": 5}
 """What ends with progress, and where in it the time stands at which it began."""
 _OF_ONE_JOB = (
     "skips",
@@ -189,6 +190,7 @@ def _goes_on(new: bytes, drawn: dict[str, str], key: str) -> bool:
 def _take_lines(lines: list[Line], wishes: Wanted, memory: dict[str, Any], at: float) -> None:
     """What the lines say, in their order: phases, progress, losses, causes, wanted and unwanted lines."""
     counter = memory.setdefault("counter", {})
+    lines = labels.unmask(lines, memory)
     pattern = wishes.progress
     whole = "\n".join(line.text for line in lines)
     low = whole.lower()
@@ -204,24 +206,35 @@ def _take_lines(lines: list[Line], wishes: Wanted, memory: dict[str, Any], at: f
             wanted.note(text, wishes, memory, at)
         if epochs and (epoch := trainlog.epoch_of(text)) is not None:
             begin_epoch(counter, epoch)
-        shape = shape_of(text, known)
-        report = trainlog.progress_by(pattern, text) if pattern else shape.report(text)
-        report = _of_training(report, memory, at)
-        if line.rank:
-            stopped.note(line.rank, report.number if report else None, memory, at)
-        if report and pattern:
-            memory["clocks"].count(OWN, report.number, at, rested(memory))
-        if report and advance(counter, report):
+        if _take_numbers(text, line.rank, pattern, shape_of(text, known), memory, at):
             last = index
-            numbers.note_progress(report, text, memory, at)
-        value = shape.loss_of(text)
-        if value:  # exactly 0 is a placeholder of runs on synthetic data
-            numbers.note_loss(value, memory, at)
+    if "len" in low:
+        for line in lines:
+            numbers.note_length(line.text, memory)
     _note_clocks(lines, pattern, known, memory, at)
     _note_cause(lines[last:], memory, at)
     peers.learn(lines, memory.setdefault("addresses", {}))
     shown = [line.text[:SHOWN_AT_MOST] for line in lines[-20 * SHOWN :] if line.final and line.text]
     memory["tail"] = [*memory.get("tail", ()), *shown][-SHOWN:]
+
+
+def _take_numbers(
+    text: str, rank: str, pattern: str | None, shape: Shape, memory: dict[str, Any], at: float
+) -> bool:
+    """The number and the loss that a line tells; whether the number is progress."""
+    report = trainlog.progress_by(pattern, text) if pattern else shape.report(text)
+    report = _of_training(report, memory, at)
+    if rank:
+        stopped.note(rank, report.number if report else None, memory, at)
+    if report and pattern:
+        memory["clocks"].count(OWN, report.number, at, rested(memory))
+    progress = report is not None and advance(memory["counter"], report)
+    if report and progress:
+        numbers.note_progress(report, text, memory, at)
+    value = shape.loss_of(text)
+    if value:  # exactly 0 is a placeholder of runs on synthetic data
+        numbers.note_loss(value, memory, at, measures.loss_name(text, shape.loss), falls=shape.falls)
+    return progress
 
 
 def _note_clocks(
@@ -267,6 +280,6 @@ def _note_cause(lines: list[Line], memory: dict[str, Any], at: float) -> None:
     if cause:
         lasts = found[: len(known)] == known
         began = since if lasts else at
-        memory["cause"] = [cause.kind, cause.sentence, cause.peer, cause.rank, began]
+        memory["cause"] = [*astuple(cause), began]
         if at > began + SETTLING and any(line.rank == cause.rank for line in lines):
             memory["survived"] = began

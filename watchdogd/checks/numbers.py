@@ -26,6 +26,9 @@ def note_progress(report: Report, text: str, memory: dict[str, Any], at: float) 
         memory.pop(key, None)
     memory["known"] = True
     _note_resume(report, memory)
+    told = memory.get("report")
+    if told and told["series"] == report.series and report.number < told["number"]:
+        _rewind(memory, report.number, anew=report.number < told["number"] / 2)
     taken = measures.seconds(text)
     _note_pace(report.series, measures.cost(text, taken), memory)
     _note_skips(text, memory)
@@ -65,11 +68,26 @@ def _rewind(memory: dict[str, Any], number: float, *, anew: bool) -> None:
 
 def _note_pace(series: str, found: tuple[str, float] | None, memory: dict[str, Any]) -> None:
     """Seconds for a token, a sample or an iteration: a ramp-up of the batch size is no slowness."""
-    if found is None:
+    if found is None or (found[0] == "iteration" and memory.get("lengths", [0, 0, False])[2]):
         return
     name = f"{series} {found[0]}"
     if memory.get("pace", {}).get("series", name) == name:
         memory["pace"] = {**level.take(memory.get("pace", {}), found[1]), "series": name}
+
+
+def note_length(text: str, memory: dict[str, Any]) -> None:
+    """Where what is worked on becomes longer or shorter by a tenth, an iteration is no measure of pace.
+
+    Kept in `lengths`: the least and the greatest so far, and whether it is so.
+    """
+    value = measures.length(text)
+    if value is None or value <= 0:
+        return
+    least, most, _ = memory.get("lengths", (value, value, False))
+    least, most = min(least, value), max(most, value)
+    memory["lengths"] = [least, most, most > 1.1 * least]
+    if memory["lengths"][2] and memory.get("pace", {}).get("series", "").endswith(" iteration"):
+        del memory["pace"]
 
 
 def _note_skips(text: str, memory: dict[str, Any]) -> None:
@@ -87,10 +105,20 @@ def _note_skips(text: str, memory: dict[str, Any]) -> None:
     }
 
 
-def note_loss(value: float, memory: dict[str, Any], at: float) -> None:
-    """One loss; a number moves the level, anything else is counted."""
+def note_loss(value: float, memory: dict[str, Any], at: float, name: str = "", *, falls: bool = True) -> None:
+    """One loss; a number moves the level, anything else is counted.
+
+    `name`: what stands before it: another loss that is a number clears none that is not. `falls`: whether it
+    is one that training makes fall.
+    """
     state = memory.get("loss") or {"bad": 0, "good": None, "since": at}
+    if math.isfinite(value) and state["bad"] and state.get("name", name) != name:
+        return
     if math.isfinite(value):
+        if not falls:
+            memory["loss"] = {"bad": 0, "good": value, "since": at}
+            memory["losses"] = memory.get("losses", 0) + 1
+            return
         memory["level"] = level.take(memory.get("level", {}), value)
         _note_curve(memory)
         memory["losses"] = memory.get("losses", 0) + 1
@@ -101,6 +129,7 @@ def note_loss(value: float, memory: dict[str, Any], at: float) -> None:
             "good": state["good"],
             "since": state["since"] if state["bad"] else at,
             "word": str(value),
+            "name": name,
         }
 
 

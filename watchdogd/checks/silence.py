@@ -10,7 +10,6 @@ from watchdogd.checks.corefile import core_file
 from watchdogd.logs.state import MOST, UNKNOWN, LogState, Reason
 from watchdogd.plugin import Metric, Progress, Result, Status, warning
 from watchdogd.readers import trainlog
-from watchdogd.readers.causekinds import FATAL
 from watchdogd.units import format_duration, iso
 
 if TYPE_CHECKING:
@@ -143,8 +142,8 @@ def _seldom(clocks: LogState, limit: Allowance, now: float) -> Allowance:
 
 def _crashed(look: Look) -> bool:
     """Whether a line that no training survives was the last that was heard of who wrote it."""
-    kind, *_, began = look.memory.get("cause") or ("", 0.0)
-    return kind in FATAL and look.memory.get("survived") != began
+    *_, death, began = look.memory.get("cause") or (False, 0.0)
+    return bool(death) and look.memory.get("survived") != began
 
 
 def _nothing(look: Look) -> str:
@@ -165,7 +164,7 @@ def _grows(told: str) -> str:
 
 def _goes_on(memory: Mapping[str, Any]) -> float:
     """When a line that never ends last grew (percents, a bar): work, unless nobody survives its cause."""
-    crashed = memory.get("cause", [""])[0] in FATAL
+    crashed = memory.get("cause", [False, 0.0])[-2]
     return 0.0 if crashed else float(memory.get("grew", 0.0))
 
 

@@ -187,8 +187,14 @@ class LogState:
             self.weight, self.pauses, self.rises = most, [], 0
             self.moved = min(each.begun for weight, each in clocks if weight >= most)
         if most < 1:
-            return min(max(each.rose for weight, each in clocks if weight), self.begun + ONLY_REGULAR)
+            return min(self._counted(each for weight, each in clocks if weight), self.begun + ONLY_REGULAR)
         return max((each.rose for weight, each in clocks if weight >= min(most, self.weight)), default=0.0)
+
+    def _counted(self, counts: Iterable[Template]) -> float:
+        """When the first of these bare counts last rose, or one that began while it did: what begins to count
+        where the others have stopped may be what waits for them."""
+        first, *others = sorted(counts, key=lambda each: each.begun)
+        return max([first.rose, *(each.rose for each in others if each.begun <= first.rose)])
 
     @property
     def worked(self) -> float:

@@ -182,6 +182,8 @@ FATAL = frozenset(
     }
 )
 """Kinds after which no training goes on by itself."""
+RAISED = frozenset({"GPU out of memory", "host out of memory", "error of the GPU"})
+"""Kinds of which programs speak also where they go on: a smaller batch is tried, a choice is left out."""
 CONSEQUENCES = frozenset(
     {
         CONNECTION,

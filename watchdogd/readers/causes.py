@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from watchdogd.readers import peers
-from watchdogd.readers.causekinds import CONNECTION, CONSEQUENCES, KINDS, PROGRAM
+from watchdogd.readers.causekinds import CONNECTION, CONSEQUENCES, FATAL, KINDS, PROGRAM, RAISED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,16 +21,18 @@ class Cause:
     """What a line tells: its kind (of KINDS), and a sentence with the rank or node where it names one.
 
     `peer`: the address or name of the host at the other end of a connection that failed. `rank`: what stood
-    before the line for who wrote it, empty where nothing did.
+    before the line for who wrote it, empty where nothing did. `death`: the line has the form in which a
+    program says that it ends, and is no mere mention.
     """
 
     kind: str
     sentence: str
     peer: str = ""
     rank: str = ""
+    death: bool = False
 
 
-_OVERCOME = re.compile(r"(?<!not )(?<!be )\b(?:succeeded|recovered|reconnected)\b")
+_OVERCOME = re.compile(r"(?<!not )(?<!be )\b(?:succeeded|recovered|reconnected|corrected)\b")
 _CONNECTED = re.compile(
     r"(?<!not )(?<!be )(?<!been )\b(?:(?:re)?connected|connection (?:to \S+ )?(?:is |was )?(?:established|ok)"
     r"|established (?:a )?connection|joined (?:the )?rendezvous|rendezvous (?:is |was )?complete)\b"
@@ -38,6 +40,11 @@ _CONNECTED = re.compile(
 _NOT_CONNECTED = re.compile(
     r"\b(?:fail|error|refused|lost|cannot|can't|could not|unable|until|while|when|if)"
 )
+_RAISED = re.compile(
+    r"^\s*(?:[\w.-]{1,40}:\s)?(?:[\w.]*(?:Error|Exception|Failure)\b\s?[:(]|what\(\):|terminate called|Fatal "
+    r"|FATAL\b|Assert|CUDA error\b|Aborting\b|\S+:\d+: |\S*\.(?:cu|cuh|cpp|h):)"
+)
+"""How a program says that it ends of an error: with its name at the line's beginning."""
 _WEIGHTS = {kind.name: kind.weight for kind in KINDS}
 _SHOWN = 160
 _RANK = re.compile(
@@ -127,7 +134,8 @@ def _of_line(
             places = _places(kind, line, peer)
             if ("exitcode" in low or "by signal" in low) and not places:
                 places = [f"on {'node' if what == 'host' else what} {which}" for what, which in told.items()]
-            return Cause(kind.name, " ".join([kind.name, *places]), peer, line.rank)
+            death = kind.name in FATAL and (kind.name not in RAISED or _RAISED.search(line.text) is not None)
+            return Cause(kind.name, " ".join([kind.name, *places]), peer, line.rank, death)
     return None
 
 

@@ -28,6 +28,20 @@ _LOSS_NAMES = (
     "total_",
 )
 """What may stand before `loss`; the first ones are the surest."""
+_RECORD = re.compile(
+    r"\b(?:best|lowest|min(?:imum|imal)?|prev(?:ious)?|last|old|target|initial|first|max(?:imum|imal)?)"
+    r"[\w ]{0,16}[ :=_/-]{1,3}$"
+)
+"""What stands before a loss that is a record of the past, or an aim."""
+_NO_AIM = re.compile(
+    r"reward|\bkl\b|[/_]kl\b|advantage|\bpg_|policy|entropy|clip_?(?:ratio|frac)|critic|actor|\breturns?\b"
+)
+"""What stands beside a loss that is not meant to fall: that of a policy, which is trained for a reward."""
+_LENGTH = re.compile(
+    r"\b(?:response|completions?|prompt|sequence|seq|episode|ep|rollout)[\w/]{0,12}len\w{0,4}[\w/]{0,8}"
+    rf"['\"]?[:= ]+({_NUMBER})"
+)
+_NAME = re.compile(r"[\w./ -]*$")
 _NOT_TRAINING = re.compile(r"\b(?:val|eval|test)\w*[ /_-]+(?:\w+[ /_-]+)?$")
 _NAN_ITERATIONS = re.compile(r"number of nan iterations: *[1-9]")
 _NAN_GRADIENT = re.compile(r"['\"]grad_norm['\"]: ['\"]?nan")
@@ -94,6 +108,17 @@ def loss_spot(text: str) -> int | None:
     return best[1] if best else None
 
 
+def loss_name(text: str, spot: int | None) -> str:
+    """What stands before a loss: which one it is."""
+    found = None if spot is None else _NAME.search(text[max(spot - 24, 0) : spot])
+    return found[0].strip(" .-0123456789").lower() if found else ""
+
+
+def falls(text: str) -> bool:
+    """Whether the loss that this line tells is one that training makes fall."""
+    return _NO_AIM.search(text.lower()) is None
+
+
 def loss_at(text: str, spot: int | None) -> float | None:
     """The loss that a line tells, where it tells one at `spot`."""
     match = None if spot is None else _LOSS.match(text, spot)
@@ -108,9 +133,17 @@ def _loss_rank(before: str) -> int | None:
     for rank, name in enumerate(_LOSS_NAMES):
         if before.endswith(name):
             return rank
-    if before[-1:].isalnum() or before[-1:] in ("_", "/") or _NOT_TRAINING.search(before):
+    if before[-1:].isalnum() or before[-1:] in ("_", "/"):
+        return None
+    if _NOT_TRAINING.search(before) or _RECORD.search(before):
         return None
     return len(_LOSS_NAMES)
+
+
+def length(text: str) -> float | None:
+    """How long what is worked on is, by this line: answers, sequences, episodes; or None."""
+    match = _LENGTH.search(text)
+    return float(match[1]) if match else None
 
 
 def seconds(text: str) -> float | None:

@@ -21,6 +21,7 @@ class Shape(NamedTuple):
 
     progress: Spot | None
     loss: int | None
+    falls: bool = True
 
     def report(self, text: str) -> Report | None:
         """How far a line of this shape says that the training is."""
@@ -40,5 +41,6 @@ def shape_of(text: str, known: Vocabulary = trainlog.ANYTHING) -> Shape:
             _shapes.clear()
         spot = trainlog.spot_of(text, known)
         evaluated = spot is not None and spot.form.series == WORK
-        found = _shapes[key] = Shape(spot, None if evaluated else measures.loss_spot(text))
+        loss = None if evaluated else measures.loss_spot(text)
+        found = _shapes[key] = Shape(spot, loss, loss is None or measures.falls(text))
     return found

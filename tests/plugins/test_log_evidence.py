@@ -1,0 +1,136 @@
+"""What log_staleness makes of lines that look like a death, a loss or a rank, and are none."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.plugins.test_log_staleness import MINUTE, Training, grow, wait
+from watchdogd.plugin import Status
+
+
+@pytest.fixture
+def training(tmp_path: Path) -> Training:
+    return Training(tmp_path / "out.txt")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "AutoTuner: WARNING CUDA out of memory with 96 images, trying 48\n",
+        "[INFO] torch.OutOfMemoryError was caught: micro batch goes from 6 to 3\n",
+        "node agent options: --on-host-out-of-memory=none oom_kill 0\n",
+        "[rank0]:W0203 11:12:13.1 99 select.py:7] No config. OutOfMemoryError: out of resource: tile_9\n",
+        "pcieport 0000:41:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer\n",
+    ],
+)
+def test_a_line_that_only_mentions_a_death_shortens_no_patience(training: Training, line: str) -> None:
+    training.now += MINUTE
+    training.write(line)
+    assert set(wait(training, 26 * MINUTE)) == {Status.OK}
+
+
+@pytest.mark.parametrize("prefix", ["", "n7: ", "[rank3]: "])
+def test_a_death_is_one_where_who_died_says_nothing_more(training: Training, prefix: str) -> None:
+    training.iterate(1, 30)
+    training.write(f"{prefix}torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB\n")
+    assert wait(training, 6 * MINUTE)[-1] is Status.CRITICAL
+    training.iterate(31, 5)
+    training.write(f"{prefix}torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB\n")
+    seen = grow(training, f"{prefix}falling back to the smaller kernel, variant {{}}\n", 12)
+    assert set(seen) == {Status.OK}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        lambda n: f"pass {n} | lowest loss 1.875 | loss nan\n",
+        lambda n: f"pass {n}, loss: nan, target loss: 1.5\n",
+        lambda n: f"pass {n} train_loss=nan\nminimum loss = 1.875\n",
+        lambda n: f"[{n}/400] loss nan\nprevious best loss: 1.875\n\tdev loss: 1.9\n",
+    ],
+)
+def test_a_record_of_the_past_clears_no_loss_that_is_none(
+    training: Training, line: Callable[[int], str]
+) -> None:
+    for number in range(1, 12):
+        training.now += MINUTE
+        training.write(f"pass {number} | loss 2.{20 - number}\n")
+        training.look()
+    for number in range(12, 24):
+        training.now += MINUTE
+        training.write(line(number))
+        found = training.look()
+    assert found["loss"].status is Status.CRITICAL
+
+
+def risen(training: Training, line: Callable[[int], str], count: int = 160) -> Status:
+    """The worst that is said of the loss while these lines come."""
+    worst = Status.OK
+    for number in range(1, count):
+        training.now += MINUTE
+        training.write(line(number))
+        found = training.look().get("loss")
+        worst = max(worst, found.status) if found else worst
+    return worst
+
+
+def test_a_loss_that_begins_at_zero_or_lies_about_it_has_not_risen(training: Training) -> None:
+    chance = random.Random(4)
+    loss = [0.05 * max(0, n - 30) * 0.003 + chance.gauss(0, 0.0004) for n in range(200)]
+    assert risen(training, lambda n: f"{{'loss': {loss[n]:.6f}, 'epoch': {n / 700:.4f}}}\n") is Status.OK
+
+
+def test_the_loss_of_a_policy_may_rise_and_another_may_not(training: Training) -> None:
+    def policy(n: int) -> str:
+        return f"step {n} loss {1 + n / 50:.3f} reward {n / 300:.3f}\n"
+
+    assert risen(training, policy) is Status.OK
+
+
+def test_each_trial_begins_with_a_high_loss(training: Training) -> None:
+    def trial(n: int) -> str:
+        return f"trial {n // 40} step {n % 40} loss {9 * 0.9 ** (n % 40) + 1:.3f}\n"
+
+    assert risen(training, trial) is Status.OK
+
+
+def test_longer_answers_take_longer_and_are_no_slowness(training: Training) -> None:
+    for number in range(1, 140):
+        training.now += MINUTE
+        seconds, length = 15 + number / 2, 300 + 15 * number
+        training.write(
+            f"step {number} response_length/mean:{length}.5 loss 0.4\n\r {number}/900 [{seconds:.2f}s/it] "
+        )
+        training.write(f"\r {number}/900 [10:11<9:10:11, {seconds:.2f}s/it] ")
+        found = training.look().get("throughput")
+        assert found is None or found.status is Status.OK
+
+
+def test_a_step_before_a_colon_is_no_rank(training: Training) -> None:
+    assert set(grow(training, "7{}: 2.5 at 0.01\n".replace("7{}", "{}"), 40)) == {Status.OK}
+    assert grow(training, "waiting for the reader ({})\n", 40)[-1] is Status.CRITICAL
+    training.write("9999: RuntimeError: no such shape\n")
+    training.look()
+    assert "rank 9999" not in training.look()[""].summary
+
+
+def test_ranks_that_come_again_are_ranks(training: Training) -> None:
+    for step in range(20):
+        training.now += MINUTE
+        training.write("".join(f"{rank}: step {step} loss 2.5\n" for rank in range(4)))
+        training.look()
+    training.write("2: RuntimeError: no such shape\n")
+    wait(training, 31 * MINUTE)
+    assert "on rank 2" in training.look()[""].summary
+
+
+def test_what_a_run_does_after_its_last_step_is_no_hang(training: Training) -> None:
+    for step in range(1, 61):
+        training.now += MINUTE
+        training.write(f"{step}/60 loss 1.{step}\n")
+        training.look()
+    assert set(grow(training, "uploading the weights\n", 60)) == {Status.OK}
