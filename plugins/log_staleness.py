@@ -5,25 +5,29 @@ so it is followed: the newest of all files that match, through rotation, truncat
 bytes are read.
 
 **Stale** is no byte for `stale_after`, **stuck** is bytes without progress: warnings that repeat, a
-progress bar that stands, dots and spinners of a program that waits. The number of a progress line must
-grow; the usual formats are recognised without configuration, and heartbeats of the Guard count as progress.
+progress bar that stands, dots and spinners of a program that waits. Progress is found, not known: a number
+that rises again and again is a clock of the run, whatever the line looks like: a step, a batch within an
+epoch, a simulated time. What goes as time does is none, nor what counts as regularly as something that waits
+does, where anything says more. Heartbeats of the Guard count as progress.
 
-With `stale_after = "auto"` the limit comes from the run's own rhythm: a multiple of a high quantile of
-the times between its progress lines, phases apart, bounded below and above, kept over restarts. So a run
-with 30 s iterations is told in minutes, and one with hourly evaluations never cries wolf. Phases that
-may be silent for longer (`quiet`) have their own allowance, and the message says which limit applied.
-While the job waits, is suspended or has just started, nothing is judged.
+With `stale_after = "auto"` the limit comes from the run's own past. A silence may be three times as long as
+those that followed such a line before: a save takes as long as saves took, a step as long as steps took. The
+first silence after a line of a new kind has half an hour, as has all that comes before the rhythm is known.
+Known pauses are kept over restarts. Phases that may be silent for longer (`quiet`) have their own allowance,
+and the message says which limit applied. While the job waits or is suspended, nothing is judged; after the
+last step (`900/900`) a run may be silent for two hours.
 
 A run with a Guard needs no log at all: its heartbeats tell step and loss. Where a job that hung ends, that is
 said as such: it is no recovery.
 
-A loss that stays NaN or infinite is CRITICAL. One that leaves its recent band upwards and stays there,
-or creeps up for long, is a WARNING, as is a throughput far below its own median; spikes that come back
-are not told.
+A loss that stays NaN or infinite is CRITICAL; a best or lowest loss beside it clears nothing. One that leaves
+its band upwards and stays there is a WARNING, unless it lies about zero or belongs to a policy; so is a
+throughput far below its own median for the same work. Spikes that come back are not reported.
 
 The end of the log is read for causes: collective timeouts, out of memory, ECC and Xid, no space, time
 limits. The message names the cause, and the rank or node where it stands; of a connection that broke the node
-at its other end, ready for `--exclude`; and where many ranks write, the one that fell silent first.
+at its other end, ready for `--exclude`; and where many ranks write, the one that fell silent first. After a
+line in which a program says that it dies, and nothing more from it, five minutes are enough.
 """
 
 from __future__ import annotations
