@@ -56,6 +56,11 @@ class Home:
         return self.path / "config.toml"
 
     @property
+    def good_config(self) -> Path:
+        """The configuration as it was when it was good last."""
+        return self.path / ".config.good.toml"
+
+    @property
     def history(self) -> Path:
         """The SQLite file of the default history."""
         return self.path / "history.db"

@@ -6,6 +6,7 @@ import grp
 import json
 import os
 import re
+import shlex
 import tomllib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -49,9 +50,8 @@ def load(home: Home, *, pressing: bool = False) -> Config:
     try:
         text = read_plain(path)
     except FileNotFoundError as error:
-        raise ConfigError(
-            f"{path} cannot be read: {error.strerror}; make one with 'watchdogd init'"
-        ) from None
+        mend = _back(home) if _watched_something(home) else "make one with 'watchdogd init'"
+        raise ConfigError(f"{path} cannot be read: {error.strerror}; {mend}") from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
@@ -60,6 +60,8 @@ def load(home: Home, *, pressing: bool = False) -> Config:
     fault = sense.unknown_group(config)
     if fault:
         raise ConfigError(f"{path}: {fault}")
+    if config.watches_nothing and not config.daemon.empty and _watched_something(home):
+        raise emptied(home, text)
     trusted = team_of(home.path, pressing=pressing)
     if config.daemon.group:
         trusted = replace(trusted, group=grp.getgrnam(config.daemon.group).gr_gid)
@@ -67,6 +69,27 @@ def load(home: Home, *, pressing: bool = False) -> Config:
     if reason:
         raise ConfigError(f"{path} is not used: {reason}")
     return config
+
+
+def emptied(home: Home, text: str) -> ConfigError:
+    """What is said of a config.toml that names nothing to watch any more: so a full disk leaves it."""
+    lacks = "names no run, disk or check any more" if text.strip() else "is empty"
+    return ConfigError(
+        f"{home.config} {lacks}: {_back(home)}, or write empty = true under [daemon] if it is meant"
+    )
+
+
+def _back(home: Home) -> str:
+    return f"put it back (cp {shlex.quote(str(home.good_config))} {shlex.quote(str(home.config))})"
+
+
+def _watched_something(home: Home) -> bool:
+    """Whether the last good configuration named a run, a disk or a check."""
+    try:
+        kept = tomllib.loads(read_plain(home.good_config))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return any(kept.get(table) for table in ("runs", "disks", "checks"))
 
 
 def parse(text: str, path: Path) -> Config:

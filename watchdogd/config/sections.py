@@ -64,6 +64,7 @@ class DaemonSection(Section):
     dropin_timeout: Positive = 600.0
     keep_logs: Positive = 7 * 86400.0
     group: str | None = None
+    empty: bool = False
 
 
 class SlurmSection(Section):
@@ -181,6 +182,11 @@ class Config(Section):
     runs: dict[str, RunSection] = Field(default_factory=dict)
     disks: dict[str, DiskSection] = Field(default_factory=dict)
     checks: dict[str, CheckSection] = Field(default_factory=dict)
+
+    @property
+    def watches_nothing(self) -> bool:
+        """Whether it names no run, disk or check."""
+        return not (self.runs or self.disks or self.checks)
 
     def run(self, name: str) -> RunSection:
         """One run's table. WatchdogError, with the nearest name, where there is none."""

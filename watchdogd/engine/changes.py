@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import logging
+import time
 from functools import partial
 from typing import TYPE_CHECKING
 
 from watchdogd import misfit
+from watchdogd.config.reading import emptied
 from watchdogd.engine import dropins, goodconfig, handout
 from watchdogd.engine.patient import Patient
 from watchdogd.engine.setup import Setup
 from watchdogd.errors import ConfigError, WatchdogError
+from watchdogd.plainfile import read_plain
 
 if TYPE_CHECKING:
     from watchdogd.home import Home
+
+Seen = tuple[tuple[int, ...], tuple[str, ...]]
+"""The signature of what is configured, and what lies in a wrong place."""
+PAUSE = 1.0
+"""Seconds for which a file must stay as it is before an edit counts."""
+TRIES = 5
+"""So many pauses, at most, are made for that."""
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +37,7 @@ class Changes:
         self._troubles = troubles
         self._config_seen: tuple[int, ...] = ()
         self._laid_out = False
+        self._there = False
         self._dropins_seen: tuple[tuple[str, dropins.Stamp], ...] = ()
         self._dropins_patient = Patient(f"what lies in the drop-in folders of {home.path}")
 
@@ -38,7 +49,7 @@ class Changes:
         """
         wrong: tuple[str, ...] = ()
         try:
-            seen, wrong = self._patient.attempt(self._look)
+            seen, wrong = self._settled()
             if seen != self._config_seen:
                 setup = self._loaded(setup) if self._config_seen else setup
                 self._config_seen, self._laid_out = seen, False
@@ -50,10 +61,34 @@ class Changes:
             self._troubles["home"] = "; ".join(wrong)
         return setup
 
-    def _loaded(self, setup: Setup) -> Setup:
-        """The new configuration; `setup` where an edit broke it."""
+    def _settled(self) -> Seen:
+        """What is seen once nobody writes any more: editors empty or rename the file, and write it then."""
+        seen = self._looked()
+        for _ in range(TRIES):
+            if not self._there or (seen is not None and seen[0] == self._config_seen):
+                break
+            time.sleep(PAUSE)
+            before, seen = seen, self._looked()
+            if seen is not None and before is not None and seen[0] == before[0]:
+                break
+        self._there = seen is not None
+        return seen or self._patient.attempt(self._look)
+
+    def _looked(self) -> Seen | None:
+        """The same at once; None where there is no config.toml."""
         try:
-            setup = self._patient.attempt(partial(Setup.load, self._home))
+            return self._patient.attempt(self._look)
+        except FileNotFoundError:
+            return None
+
+    def _loaded(self, setup: Setup) -> Setup:
+        """The new configuration; `setup` where an edit broke it, or left nothing to watch."""
+        try:
+            found = self._patient.attempt(partial(Setup.load, self._home))
+            was, now = setup.config, found.config
+            if now.watches_nothing and not now.daemon.empty and not was.watches_nothing:
+                raise emptied(self._home, read_plain(self._home.config))
+            setup = found
             self._troubles["config"] = ""
         except ConfigError as error:
             self._troubles["config"] = f"{error} (the last good configuration is kept)"
@@ -64,7 +99,10 @@ class Changes:
         if not isinstance(error, FileNotFoundError):
             return f"cannot be used: {error}"
         if self._home.path.exists():
-            return "has no config.toml any more: put it back (the last good configuration is kept)"
+            kept = self._home.good_config
+            return (
+                f"has no config.toml any more: put it back from {kept} (the last good configuration is kept)"
+            )
         return "is gone: was it moved or removed, or is its file system not mounted?"
 
     def dropins(self, setup: Setup) -> Setup:
@@ -89,7 +127,7 @@ class Changes:
         """Let the thread end that looks at the drop-in folders."""
         self._dropins_patient.close()
 
-    def _look(self) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    def _look(self) -> Seen:
         """The signature of what is configured, and what lies in a wrong place."""
         seen = _signature(self._home)
         if restored := misfit.restore(self._home):

@@ -9,17 +9,19 @@ from watchdogd.plainfile import read_plain
 from watchdogd.trust import distrust, team_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from watchdogd.config import Config
     from watchdogd.home import Home
 
 
 def keep(home: Home) -> None:
-    """Keep config.toml as it stands, where it is not kept already. OSError."""
+    """Keep config.toml as it stands, where it is not kept already. OSError; ConfigError where it is not good
+    any more: it was edited since it was read."""
     text = read_plain(home.config)
-    kept = _path(home)
+    kept = home.good_config
     if not kept.exists() or read_plain(kept) != text:
+        from watchdogd.config import load
+
+        load(home)
         home.write(kept, text)
 
 
@@ -27,7 +29,7 @@ def last(home: Home) -> Config | None:
     """The configuration that was kept, or None: also where others could have written it."""
     from watchdogd.config import parse
 
-    path = _path(home)
+    path = home.good_config
     try:
         return None if distrust(path, team_of(home.path)) else parse(read_plain(path), home.config)
     except OSError:
@@ -41,10 +43,6 @@ def tables(home: Home) -> dict[str, Any] | None:
     """
     try:
         text = read_plain(home.config)
-        return tomllib.loads(text) if text == read_plain(_path(home)) else None
+        return tomllib.loads(text) if text == read_plain(home.good_config) else None
     except (OSError, ValueError):
         return None
-
-
-def _path(home: Home) -> Path:
-    return home.path / ".config.good.toml"
