@@ -42,6 +42,7 @@ from watchdogd.checks.logbook import follow_job, heed_clock, heed_gap, take_in
 from watchdogd.checks.silence import Limits, Look
 from watchdogd.checks.wanted import Wanted
 from watchdogd.checks.working import Working, working
+from watchdogd.logs.explain import explain
 from watchdogd.logs.state import LogState
 from watchdogd.plugin import Duration, Progress, Result, Run, Snapshot, Status, check, critical, ok, unknown
 from watchdogd.readers import logtail
@@ -62,7 +63,7 @@ def _rejudge(subject: str, measured: Mapping[str, float], parameters: Mapping[st
     return critical(f"silent: {said}") if age >= limit else ok(said)
 
 
-@check(follows=("job_liveness",), rejudge=_rejudge)
+@check(follows=("job_liveness",), rejudge=_rejudge, explain=explain)
 def log_staleness(
     run: Run | None,
     snapshot: Snapshot | None,

@@ -227,6 +227,8 @@ class Parameter:
 REQUIRED = inspect.Parameter.empty
 Rejudge = Callable[[str, Mapping[str, float], Mapping[str, Any]], Result | None]
 """(subject, recorded numbers, present parameters) → what the check says of them; None: as it was then."""
+Explain = Callable[[Mapping[str, Any], float], Iterable[str]]
+"""(what the check remembers, now) → lines that say what its verdict rests on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +246,7 @@ class Plugin:
     after: tuple[str, ...] = ()
     remembers: float = 0.0
     rejudge: Rejudge | None = None
+    explain: Explain | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function as it was written."""
@@ -271,6 +274,7 @@ def check(
     after: tuple[str, ...] = (),
     remembers: str | float = 0,
     rejudge: Rejudge | None = None,
+    explain: Explain | None = None,
 ) -> Callable[[Callable[..., Any]], Plugin]: ...
 def check(
     function: Callable[..., Any] | None = None,
@@ -282,6 +286,7 @@ def check(
     after: tuple[str, ...] = (),
     remembers: str | float = 0,
     rejudge: Rejudge | None = None,
+    explain: Explain | None = None,
 ) -> Plugin | Callable[[Callable[..., Any]], Plugin]:
     """Make a function a plugin.
 
@@ -293,6 +298,7 @@ def check(
                then as fresh as theirs
     remembers  how far back `history` reaches
     rejudge    what `backtest` asks: pure, from recorded numbers and present parameters to a Result
+    explain    what `check --explain` prints: lines that say what the verdict rests on
     """
 
     def register(target: Callable[..., Any]) -> Plugin:
@@ -310,6 +316,7 @@ def check(
             after=after,
             remembers=parse_duration(remembers),
             rejudge=rejudge,
+            explain=explain,
         )
 
     return register if function is None else register(function)

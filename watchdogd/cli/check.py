@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import time
 from dataclasses import replace
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from watchdogd.cli.output import one_line, print_json, print_line
@@ -15,12 +17,14 @@ from watchdogd.engine.setup import Setup
 from watchdogd.engine.status import observation_json
 from watchdogd.home import Home
 from watchdogd.nearest import nearest
-from watchdogd.plugin import Status
+from watchdogd.plugin import Plugin, Status
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
 
     from watchdogd.engine.checks import Check
+    from watchdogd.engine.engine import Engine
     from watchdogd.incident import Observation
 
 
@@ -29,6 +33,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help="a check, or a run or disk for all of its checks"
     )
+    parser.add_argument("--explain", action="store_true", help="also what the verdicts rest on")
     parser.add_argument("--json", action="store_true", help="a list of results")
 
 
@@ -43,13 +48,36 @@ def run(args: argparse.Namespace) -> int:
         return Status.UNKNOWN
     with assembled(home, replace(setup, checks=tuple(chosen)), looking=True) as parts:
         observations = parts.engine.observe()
+        why = {check.name: _explained(check, parts.engine) for check in chosen} if args.explain else {}
     if args.json:
-        print_json([observation_json(seen) for seen in observations])
+        print_json([observation_json(seen) | _explanation(why.get(seen.check)) for seen in observations])
     elif len(chosen) == 1:
         print_line(nagios(chosen[0].name, observations))
     else:
         _print_table(observations)
+    if not args.json:
+        _print_explained(why)
     return int(worst(observations)) if observations else Status.OK
+
+
+def _explanation(lines: list[str] | None) -> dict[str, list[str]]:
+    return {"explanation": lines} if lines else {}
+
+
+def _print_explained(why: Mapping[str, list[str]]) -> None:
+    for name, lines in why.items():
+        print_line(f"{name} rests on:" if lines else f"{name}: it says all that its verdict rests on")
+        for line in lines:
+            print_line(f"  {one_line(line)}")
+
+
+def _explained(check: Check, engine: Engine) -> list[str]:
+    """What the verdict of a check rests on, where its plugin can say so."""
+    if check.entry.foreign:  # code of the user's own is run in a process of its own alone
+        return []
+    plugin = getattr(import_module(check.entry.source.module), check.entry.source.attribute)
+    explain = plugin.explain if isinstance(plugin, Plugin) else None
+    return list(explain(engine.remembered(check.name), time.time())) if explain else []
 
 
 def _why_missing(home: Home, setup: Setup, name: str) -> str:

@@ -251,6 +251,10 @@ class Engine:
         known = {check.name for check in self.setup.checks}
         return tuple(seen for seen in self._execution.gather(None)[0] if seen.check in known)
 
+    def remembered(self, check: str) -> dict[str, Any]:
+        """What a check remembers now, by its name."""
+        return self._execution.remembered(check)
+
     def unconfirmed(self) -> frozenset[str]:
         """The checks that said something new and bad, and were not asked again yet, by name."""
         return unconfirmed(self.book, self._execution.policies, self.setup.checks, self._clock())

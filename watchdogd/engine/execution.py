@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from dataclasses import replace
@@ -205,6 +206,11 @@ class Execution:
     def policies(self) -> Mapping[str, Policy]:
         """How each check is judged in this round."""
         return self._footing.policies()
+
+    def remembered(self, check: str) -> dict[str, Any]:
+        """What a check remembers now."""
+        kept: dict[str, Any] = json.loads(self._memories.get(check, NOTHING))
+        return kept
 
     def gather(self, patience: float | None) -> tuple[tuple[Observation, ...], dict[str, str]]:
         """Observations and changed memories from what comes within `patience` seconds; None: from all."""
