@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from watchdogd.cli.duration import seconds
 from watchdogd.cli.output import one_line, print_json, print_line
 from watchdogd.cli.past import store_of
+from watchdogd.errors import UsageError
 from watchdogd.home import Home
-from watchdogd.units import iso
+from watchdogd.units import format_duration, iso
 
 if TYPE_CHECKING:
     import argparse
@@ -18,11 +20,16 @@ if TYPE_CHECKING:
 
     from watchdogd.engine.backtest import Alert
     from watchdogd.engine.setup import Setup
+    from watchdogd.logs.replay import Stall
+
+AT_MOST = 1 << 30
+"""Bytes read of a finished log."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What the verb takes."""
     parser.add_argument("--since", default="30d", metavar="TIME", help="how far back (30d)")
+    parser.add_argument("--log", metavar="FILE", help="a finished log, read by the times in its lines")
     parser.add_argument(
         "--json", action="store_true", help="a list of at, status, target, headline, channels"
     )
@@ -33,6 +40,8 @@ def run(args: argparse.Namespace) -> int:
     from watchdogd.engine.backtest import backtest
     from watchdogd.engine.setup import Setup
 
+    if args.log:
+        return _replay(args)
     home = Home.existing(args.home)
     since = time.time() - seconds(args, "--since")
     setup = Setup.load(home)
@@ -49,6 +58,43 @@ def run(args: argparse.Namespace) -> int:
     print_line(_sum(alerts, len(sent), args.since))
     print_line(_how(setup, {reading.check for reading in readings}))
     return 0
+
+
+def _replay(args: argparse.Namespace) -> int:
+    """What would have been reported of a finished log; needs no home. UsageError where nobody can say."""
+    from watchdogd.logs.explain import explain
+    from watchdogd.logs.replay import replay
+    from watchdogd.readers.lines import read_lines
+
+    try:
+        with open(args.log, "rb") as file:
+            lines = [line.text for line in read_lines(file.read(AT_MOST) + b"\n")[0]]
+        state, stalls = replay(lines)
+    except OSError as error:
+        raise UsageError(f"backtest: {args.log} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise UsageError(f"backtest: {args.log}: {error}: nobody can say when it would have called") from None
+    if args.json:
+        print_json([_stall_json(stall) for stall in stalls])
+        return 0
+    for stall in stalls:
+        print_line(f"{iso(stall.at)} CRITICAL {one_line(_stalled(stall))}")
+    print_line(f"{len(stalls)} stalls would have been reported; what they rest on:")
+    for line in explain({"clocks": state.dump()}, state.wrote):
+        print_line(f"  {one_line(line)}")
+    return 0
+
+
+def _stall_json(stall: Stall) -> dict[str, object]:
+    until = iso(stall.until) if stall.until else None
+    return asdict(stall) | {"at": iso(stall.at), "until": until}
+
+
+def _stalled(stall: Stall) -> str:
+    what = "no output" if stall.silent else "lines, but no progress"
+    went_on = f"; it went on at {iso(stall.until)}" if stall.until else ""
+    limit = format_duration(round(stall.limit))
+    return f"{what} for {format_duration(round(stall.stood))} (limit {limit}: {stall.why}){went_on}"
 
 
 def _json(alert: Alert) -> dict[str, object]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import sys
+import time
 from typing import TYPE_CHECKING
 
 from watchdogd import adoption, lease
@@ -16,6 +18,7 @@ from watchdogd.engine.looks import slurm_users
 from watchdogd.engine.setup import typed
 from watchdogd.errors import UsageError
 from watchdogd.home import Home
+from watchdogd.logs.firstlook import first_look
 from watchdogd.readers import logpattern
 from watchdogd.slurm import queue
 
@@ -54,8 +57,19 @@ def run(args: argparse.Namespace) -> int:
     if not args.json:
         alive = lease.alive(home)
         then = "the watchdog takes it up with its next round" if alive else f"next: {typed(home)} start"
+        _print_understood(adopted.log)
         print_line(f"try it with '{typed(home)} check {adopted.name}'; {then}")
     return 0
+
+
+def _print_understood(log: str) -> None:
+    """What the run's log shows already, so that whoever sets it up sees whether it is understood."""
+    with contextlib.suppress(OSError):
+        lines = list(first_look(log, time.time())) if log else []
+        if lines:
+            print_line("what its log shows so far:")
+        for line in lines:
+            print_line(f"  {one_line(line)}")
 
 
 def _name(wished: str | None, job: Job, config: Config) -> str:
