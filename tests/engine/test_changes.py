@@ -13,9 +13,11 @@ from watchdogd.cli import main
 from watchdogd.engine import beginning, changes, goodconfig
 from watchdogd.engine.changes import Changes
 from watchdogd.engine.patient import Patient
+from watchdogd.engine.selfcheck import SelfCheck
 from watchdogd.engine.setup import Setup
 from watchdogd.errors import ConfigError
 from watchdogd.home import Home
+from watchdogd.plugin import Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,6 +111,14 @@ def test_folders_that_were_removed_come_back_with_what_belongs_there(tmp_path: P
         assert laid_out.exists()
 
 
+def status_of(subject: str, seen: Rounds) -> Status:
+    """What the daemon's check of itself comes to."""
+    itself = SelfCheck()
+    itself.troubles |= seen.troubles
+    results = [each.result for each in itself.observe(seen.setup, None, 0.0)]
+    return next(each.status for each in results if each.subject == subject)
+
+
 WATCHED = "[daemon]\nname = 'lab'\n[disks.scratch]\npath = '/'\n"
 NOTHING = [
     "",
@@ -133,6 +143,7 @@ def test_an_edit_that_leaves_nothing_to_watch_keeps_the_last_good_one(
             assert seen.round() is before
             assert "write empty = true under [daemon] if it is meant" in seen.troubles["config"]
             assert seen.troubles["config"].endswith("(the last good configuration is kept)")
+        assert status_of("config", seen) is Status.WARNING
         seen.write(WATCHED)
         assert [check.name for check in seen.round().checks] == ["scratch/disk_quota"]
         assert seen.troubles["config"] == ""
