@@ -141,13 +141,19 @@ def _trouble(run: Run, snapshot: Snapshot, past: Past) -> str:
     for job in snapshot.jobs:
         if job.state == "UNKNOWN" and job.name == run.name:
             return f"whether the run lives cannot be found out: {job.reason}"
-    hidden = snapshot.hidden & (run.users or snapshot.users)
-    told = {end.raw_id for end in snapshot.endings or ()}
-    unaccounted = {*past.lives, *past.lost} - told  # whoever watched before could see them, we cannot
-    if hidden and (past.seen_at is None or unaccounted) and not snapshot.of(belonging.name_of(run, snapshot)):
-        who = ", ".join(sorted(hidden))
-        return f"whether the run lives cannot be seen: {HIDING[snapshot.backend]} of {who}"
-    return ""
+    if snapshot.of(belonging.name_of(run, snapshot)):
+        return ""
+    counted = run.users or snapshot.users
+    told = {end.raw_id for end in snapshot.endings or () if end.over}
+    before = {*past.lives.items(), *past.lost.items()}  # whoever watched then could see them
+    unaccounted = {life.user for raw_id, life in before if raw_id not in told}
+    hidden = snapshot.hidden & counted if past.seen_at is None or unaccounted else frozenset[str]()
+    if snapshot.veiled:
+        hidden |= unaccounted - counted - {""}
+    if not hidden:
+        return ""
+    who = ", ".join(sorted(hidden))
+    return f"whether the run lives cannot be seen: {HIDING[snapshot.backend]} of {who}"
 
 
 def _metrics(scene: Scene) -> dict[str, Metric]:

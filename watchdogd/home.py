@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from watchdogd.account import user
 from watchdogd.draft import create, replace
 from watchdogd.errors import HomeError
 from watchdogd.place import home_folder
@@ -44,11 +45,14 @@ class Home:
 
     @classmethod
     def existing(cls, option: str | None = None) -> Home:
-        """As `find`, but HomeError where there is no home."""
+        """As `find`, but HomeError where there is no home, or none that this user may enter."""
         home = cls.find(option)
-        if not home.config.exists():
-            raise HomeError(f"no watchdogd home at {home.path}: make one with 'watchdogd init'")
-        return home
+        try:
+            if home.config.exists():
+                return home
+        except PermissionError:
+            raise HomeError(_closed(home.path)) from None
+        raise HomeError(f"no watchdogd home at {home.path}: make one with 'watchdogd init'")
 
     @property
     def config(self) -> Path:
@@ -197,3 +201,17 @@ class Home:
                     os.chown(folder, -1, group)
                 folder.chmod(mode)
         self.__dict__.pop("group", None)
+
+
+def _closed(path: Path) -> str:
+    """Which folder keeps this user out of home, and who can say what is missing."""
+    first = next((each for each in (*reversed(path.parents), path) if not os.access(each, os.X_OK)), path)
+    owner = "its owner"
+    with contextlib.suppress(OSError):
+        owner = user(first.stat().st_uid)
+    me = user(os.geteuid())
+    if first == path:
+        return f"{path} is {owner}'s alone: a group shares one that 'watchdogd init --group GROUP' made"
+    return (
+        f"{me} cannot go through {first}: have {owner} run 'watchdogd --home {path} doctor', which says why"
+    )

@@ -566,6 +566,19 @@ def test_what_was_seen_by_whoever_watched_before_is_not_gone_where_we_may_not_se
     assert the(watch.look(hidden=hidden, ends=(end(at=watch.now),))).status is Status.CRITICAL
 
 
+def test_what_others_had_running_is_not_gone_where_nobody_shows_us_theirs(watch: Watch) -> None:
+    """Seen by whoever watched before; the one who does now counts his own jobs, and may see no others."""
+    watch.run = dataclasses.replace(watch.run, users=frozenset())
+    watch.look(job("7", user="carol"), users=frozenset({"carol"}))
+    mine: dict[str, Any] = {"users": frozenset({"bob"}), "veiled": True}
+    for after in (60, 600, 6000):
+        result = the(watch.look(after=after, **mine))
+        assert (result.status, "hides the jobs of carol" in result.summary) == (Status.UNKNOWN, True)
+    watch.look(job("8", user="bob"), **mine)
+    gone = the(watch.look(after=6000, ends=(end("8", at=watch.now, user="bob"),), **mine))
+    assert gone.status is Status.CRITICAL
+
+
 def test_a_run_never_seen_whose_name_somebody_elses_job_bears_is_a_warning(watch: Watch) -> None:
     theirs = (job("7", user="carol"), job("8", user="dave"), job("9", user="carol", comment="watchdogd:x"))
     for after in (1, 600):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import subprocess
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -50,6 +52,11 @@ def test_init_says_what_keeps_members_out_and_what_to_type(slurm: Cluster) -> No
     made = team.say("alice", "init", "--group", "six")
     kept_out = f"bob cannot go through {team.folder} (rwx------, alice:alice)"
     assert (made.returncode, f"{kept_out}: chmod o+x {team.folder}" in made.stderr) == (0, True)
+    done = team.say("bob", "silence", "watchdogd", "--for", "1h")
+    assert (done.returncode, f"bob cannot go through {team.folder}: have alice run" in done.stderr) == (
+        1,
+        True,
+    )
     found = json.loads(team.say("alice", "doctor", "--json").stdout)["findings"]
     told = [each for each in found if each["topic"] == "members"]
     assert [(each["state"], each["mend"]) for each in told] == [("warning", f"chmod o+x {team.folder}")]
@@ -226,3 +233,41 @@ def test_a_members_link_counts_in_a_home_of_the_group(slurm: Cluster) -> None:
     again = json.loads(team.say("alice", "ensure", "--json").stdout)
     assert (again["started"], f"job {link}" in again["message"]) == (False, True)
     assert team.say("bob", "stop").returncode == 0
+
+
+def test_where_the_site_hides_the_jobs_of_others_what_is_not_seen_is_unknown(slurm: Cluster) -> None:
+    team = Team(slurm)
+    team.folder.chmod(0o711)
+    team.say("alice", "init", "--group", "six")
+    config = team.home / "config.toml"
+    head = f'[daemon]\nconfirm = 1\ngroup = "six"\n{RUN.format(folder=team.folder)}[runs.plain-1b]\n'
+    config.write_text(head + 'user = "alice"\n')
+    job = slurm.sbatch("alice", "sleep 600", "--job-name=plain-1b")
+    slurm.wait_for_state(job, "RUNNING")
+    assert team.say("alice", "tick").returncode == 0
+    with hidden_jobs(slurm):
+        for more in ('user = "alice"\n', ""):  # hers is asked for, or nobody's but one's own
+            config.write_text(head + more)
+            done = team.say("bob", "check", "plain-1b/job_liveness")
+            assert (done.returncode, "PrivateData" in done.stdout) == (3, True), done.stdout
+        assert team.say("bob", "tick").returncode == 0
+        found = json.loads(team.say("bob", "doctor", "--json").stdout)["findings"]
+        assert "warning" in {each["state"] for each in found if each["topic"] == "users"}
+
+
+@contextlib.contextmanager
+def hidden_jobs(slurm: Cluster) -> Iterator[None]:
+    """The cluster with PrivateData=jobs."""
+    before = slurm.conf.read_text()
+
+    def take_up(text: str, shown: bool) -> None:
+        slurm.conf.write_text(text)
+        slurm.run_as("root", ["scontrol", "reconfigure"])
+        asked: list[str | Path] = ["squeue", "--noheader"]
+        wait_until(lambda: bool(slurm.run_as("bob", asked).stdout) is shown, 60, "it is taken up")
+
+    take_up(f"{before}\nPrivateData=jobs\n", shown=False)
+    try:
+        yield
+    finally:
+        take_up(before, shown=True)

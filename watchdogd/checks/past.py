@@ -48,6 +48,7 @@ class Life:
     seen_at: float
     started_at: float | None = None
     nodes: str = ""
+    user: str = ""
 
     @property
     def ran(self) -> bool:
@@ -306,7 +307,7 @@ def _seen(past: Past, jobs: Sequence[Job], now: float) -> Past:
 
 def _life(before: Life | None, job: Job, now: float) -> Life:
     since = before.since if before is not None and before.state == job.state else now
-    return Life(job.id, job.state, since, now, job.started_at, job.nodes)
+    return Life(job.id, job.state, since, now, job.started_at, job.nodes, job.user)
 
 
 def _requeued(before: Life, job: Job) -> bool:

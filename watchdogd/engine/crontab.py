@@ -75,9 +75,13 @@ def submitting_nothing(check: Check) -> Check:
     return check
 
 
-def members(group: int | None) -> frozenset[str]:
-    """Whose daemons may have submitted jobs of a home that `group` shares; empty: one's own alone."""
-    return frozenset() if group is None else account.members(group) | {account.user(os.geteuid())}
+def members(home: Home) -> frozenset[str]:
+    """Whose daemons may have submitted jobs of a home that a group shares; empty: one's own alone."""
+    if home.group is None:
+        return frozenset()
+    return account.members(home.group) | {
+        account.user(uid) for uid in (os.geteuid(), home.path.stat().st_uid)
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,7 @@ class _Builder:
             "partition": slurm.partition or "",
             "account": slurm.account or "",
             "every": dropin.every,
-            "users": members(self.home.group),
+            "users": members(self.home),
             "edited": dropin.stamp[0],
         }
         # Our own code: it looks after the job in a worker that others share. Looks are the daemon's rhythm.
