@@ -90,7 +90,7 @@ def job_liveness(
         found = remains.look(log, checkpoints, (job_id, raw_id), ended_at, written)
         return remains.worded(found, bool(checkpoints), started_at, ended_at)
 
-    pressed = kill_switch(run.kill_switch)
+    pressed = kill_switch(run.kill_switch, run.home_kill_switch)
     past, results = judge(run, snapshot, Past.load(memory, now), pressed, limits, autopsy, now)
     memory.clear()
     memory.update(past.dump())

@@ -1,6 +1,7 @@
 """The examples with the real PyTorch, transformers and Lightning, which `make test` brings."""
 
 import os
+import pwd
 import re
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 
 from tests.waiting import wait_until
 
+STOPPED = f"kill switch set by {pwd.getpwuid(os.getuid()).pw_name} (the file says bob): lunch"
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
 FRAMEWORKS = ROOT / "tests" / "frameworks"
@@ -110,14 +112,14 @@ def test_both_ranks_leave_at_the_step_where_one_of_them_sees_the_switch(tmp_path
     assert process.returncode == 0, said(tmp_path)
     steps, reasons = zip(*sorted(told(tmp_path), key=lambda each: each[1]), strict=True)
     assert len(set(steps)) == 1
-    assert reasons == ("kill switch (seen by another rank)", "kill switch set by bob: lunch")
+    assert reasons == ("kill switch (seen by another rank)", STOPPED)
     assert (tmp_path / "ddp.pt").exists()
 
 
 def test_hugging_faces_trainer_saves_and_stops(tmp_path: Path, home: Path) -> None:
     command = (PYTHON, str(EXAMPLES / "hf_trainer.py"), str(tmp_path / "kept"), "100000")
     (saved, why), (stopped, end) = pressed_and_obeyed(tmp_path, home, "hf-trainer", *command)
-    assert (why, end) == ("save switch set", "kill switch set by bob: lunch")
+    assert (why, end) == ("save switch set", STOPPED)
     assert saved < stopped
     kept = {path.name for path in (tmp_path / "kept").iterdir()}
     assert kept >= {f"checkpoint-{saved}", f"checkpoint-{stopped}"}
@@ -127,7 +129,7 @@ def test_hugging_faces_trainer_saves_and_stops(tmp_path: Path, home: Path) -> No
 def test_lightning_saves_stops_resumes_and_finishes(tmp_path: Path, home: Path) -> None:
     command = (PYTHON, str(EXAMPLES / "lightning_callback.py"), str(tmp_path / "kept.ckpt"))
     (saved, why), (stopped, end) = pressed_and_obeyed(tmp_path, home, "lightning", *command, "100000")
-    assert (why, end) == ("save switch set", "kill switch set by bob: lunch")
+    assert (why, end) == ("save switch set", STOPPED)
     assert saved < stopped
     (home / "switches" / "lightning.kill").unlink()
     with running(tmp_path, *command, str(stopped + 5), home=home) as process:

@@ -62,8 +62,6 @@ def test_all_is_well() -> None:
         ({"tasks": None}, "the job has 0, the script goes by 2", ()),
         ({"cores": 1}, "1 can be used here, the job has 8: look at --cpu-bind", ()),
         ({"silent": {"node2": "launch failed"}}, "node2 does not answer: launch failed", ("node2",)),
-        ({"unasked": "srun: refused"}, "no node could be asked: srun: refused", ()),
-        ({"no_gpus": "no node could tell"}, "no node could tell", ()),
         (
             {"disks": (NodeDisk("node2", "/tmp", trouble="Read-only file system"),)},
             "node2: nothing can be written to /tmp: Read-only file system",
@@ -115,6 +113,21 @@ def test_what_stops_no_job() -> None:
     old = Node("node1", WELL.gpus[0].readout, events=(Event("0000:01:00", 79, "fallen off the bus"),))
     assert broken(dataclasses.replace(WELL, gpus=(old,))) == []
     assert broken(dataclasses.replace(WELL, save_switch="by bob")) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"unasked": "srun: refused"}, "no node could be asked: srun: refused"),
+        ({"no_gpus": "no node could tell"}, "no node could tell"),
+        ({"unread": "the switches cannot be read"}, "the switches cannot be read"),
+    ],
+)
+def test_what_could_not_be_looked_at_stops_no_job(changes: dict[str, object], text: str) -> None:
+    facts = dataclasses.replace(WELL, **changes)  # type: ignore[arg-type] # the tests name fields of Facts
+    findings = preflight.judge(facts, ASKED)
+    assert [each.text for each in findings if each.status is Status.WARNING] == [text]
+    assert broken(facts) == []
 
 
 def test_the_disks_of_a_node() -> None:

@@ -19,7 +19,7 @@ import pytest
 
 from watchdogd import account, draft
 from watchdogd.actions import switches
-from watchdogd.actions.switches import Switch, SwitchError
+from watchdogd.actions.switches import Pressed, Switch, SwitchError
 from watchdogd.cli import main
 from watchdogd.cli.obeyed import living
 from watchdogd.home import Home
@@ -54,8 +54,8 @@ def papers(home: Home) -> list[dict[str, object]]:
 def test_a_touch_says_who_when_where_and_why(home: Home, capsys: Says) -> None:
     lay_out(home)
     assert main(["kill-switch", "run-17", "--reason", "wrong  learning\nrate"]) == 0
-    path = home.path.parent / "work" / "kill"
-    assert capsys.readouterr().out == f"kill switch of run-17 is set: {path}\n"
+    path, own = home.path.parent / "work" / "kill", home.switches / "run-17.kill"
+    assert capsys.readouterr().out == f"kill switch of run-17 is set: {path} and {own}\n"
     said = json.loads(path.read_text())
     assert said == {
         "run": "run-17",
@@ -65,6 +65,7 @@ def test_a_touch_says_who_when_where_and_why(home: Home, capsys: Says) -> None:
         "at": said["at"],
         "reason": "wrong learning rate",
     }
+    assert json.loads(own.read_text()) == {**said, "places": [str(path)]}
     assert abs(datetime.fromisoformat(said["at"]).timestamp() - time.time()) < 60
     assert papers(home) == [{"kind": "touch", "action": "set", **said}]
     assert [name for name in os.listdir(path.parent) if name != "kill"] == []
@@ -222,9 +223,9 @@ def test_a_missing_folder_is_one_clear_line(home: Home, capsys: Says) -> None:
     lay_out(home, kill_switch=str(home.path / "gone" / "kill"))
     assert main(["kill-switch", "run-17"]) == 1
     out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
+    assert (out, err.count("\n")) == (f"kill switch of run-17 is set: {home.switches}/run-17.kill\n", 1)
     assert f"no folder {home.path / 'gone'}: make it, or correct kill_switch in config.toml" in err
-    assert papers(home) == []
+    assert len(papers(home)) == 1
 
 
 @pytest.mark.parametrize(
@@ -245,10 +246,11 @@ def test_what_the_file_system_refuses_is_one_clear_line(
     monkeypatch.setattr(os, "link", refuse)
     monkeypatch.setattr(draft, "_NO_LINKS", frozenset())
     assert main(["kill-switch", "run-17"]) == 1
-    err = capsys.readouterr().err
-    assert err.count("\n") == 1
-    assert words in err
-    assert os.listdir(home.path.parent / "work") == []
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 2)
+    assert all(words in line for line in err.splitlines())
+    assert [*os.listdir(home.path.parent / "work"), *home.switches.glob("*.kill")] == []
+    assert papers(home) == []
 
 
 @pytest.mark.parametrize("words", [[], ["--show"], ["--clear"]])
@@ -257,6 +259,7 @@ def test_a_folder_is_no_switch(words: list[str], home: Home, capsys: Says) -> No
     lay_out(home, kill_switch=str(work))
     assert main(["kill-switch", "run-17", *words]) == 1
     assert capsys.readouterr().err == f"watchdogd: {work} is a folder: correct kill_switch in config.toml\n"
+    assert (home.switches / "run-17.kill").exists() == (words == [])
 
 
 @pytest.mark.root
@@ -289,10 +292,11 @@ def test_a_file_system_without_links(home: Home, monkeypatch: pytest.MonkeyPatch
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", refuse)
-    switch = Switch("r", "kill", str(home.path / "kill"), str(home.inbox), None)
-    touch = switches.mine("why")
-    assert switches.press(switch, touch) is None
-    assert switches.press(switch, switches.mine("later")) == touch
+    switch = Switch("r", "kill", (str(home.path / "kill"),), str(home.inbox), None)
+    assert switches.press(switch, switches.mine("why")).before is None
+    before = switches.press(switch, switches.mine("later")).before
+    assert before is not None
+    assert (before.by, before.reason) == (ME, "why")
     assert len(os.listdir(home.inbox)) == 1
 
 
@@ -310,8 +314,8 @@ def test_a_link_whose_answer_was_lost_counts(tmp_path: Path, monkeypatch: pytest
 
 
 def test_of_many_at_once_one_sets_it(home: Home) -> None:
-    switch = Switch("r", "kill", str(home.path / "kill"), str(home.inbox), None)
-    answers: list[object] = []
+    switch = Switch("r", "kill", (str(home.path / "kill"),), str(home.inbox), None)
+    answers: list[Pressed] = []
     threads = [
         threading.Thread(target=lambda n=n: answers.append(switches.press(switch, switches.mine(str(n)))))
         for n in range(16)
@@ -321,8 +325,8 @@ def test_of_many_at_once_one_sets_it(home: Home) -> None:
     for thread in threads:
         thread.join()
     said = switches.read(switch)
-    assert answers.count(None) == 1
-    assert all(answer in (None, said) for answer in answers)
+    assert sum(bool(answer.made) for answer in answers) == 1
+    assert {answer.before for answer in answers} == {None, said}
 
 
 def test_an_inbox_that_is_away_does_not_stop_a_touch(home: Home) -> None:
@@ -366,7 +370,7 @@ def test_one_that_fails_does_not_stop_the_next(home: Home, capsys: Says) -> None
     assert main(["kill-switch", "run-17", "other"]) == 1
     out, err = capsys.readouterr()
     assert "no folder /nowhere" in err
-    assert out.startswith("kill switch of other is set")
+    assert out.splitlines()[-1].startswith("kill switch of other is set")
 
 
 def test_all_needs_a_yes(home: Home, capsys: Says, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -422,7 +426,8 @@ def test_wait_follows_the_save_switch(home: Home, capsys: Says) -> None:
     assert main(["save-switch", "run-17", "--wait", "30s"]) == 0
     thread.join()
     out, err = capsys.readouterr()
-    assert out == f"save switch of run-17 is set: {path}\n"
+    assert out == f"save switch of run-17 is set: {path} and {home.switches}/run-17.save\n"
+    assert not (home.switches / "run-17.save").exists()
     assert err.splitlines()[0] == "0s: run-17: not saved yet"
     assert err.splitlines()[-1].startswith("obeyed after ")
 
@@ -492,4 +497,4 @@ def test_a_switch_that_cannot_be_read_is_an_error(home: Home) -> None:
     loop = home.path / "loop"
     loop.symlink_to("loop")
     with pytest.raises(SwitchError, match="cannot be read"):
-        switches.read(Switch("r", "kill", str(loop / "kill"), str(home.inbox), None))
+        switches.read(Switch("r", "kill", (str(loop / "kill"),), str(home.inbox), None))

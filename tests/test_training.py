@@ -33,6 +33,7 @@ from watchdogd.training import NOTHING, Guard, Wish, file_name, places
 SOURCE = Path(training.__file__)
 HERE = Path(__file__).parent / "training"
 EXAMPLES = Path(__file__).parent.parent / "examples"
+ME = pwd.getpwuid(os.getuid()).pw_name
 PATIENCE = 30.0  # seconds that a test waits for what should come at once
 
 Make = Callable[..., Guard]
@@ -144,10 +145,7 @@ def test_a_switch_given_by_hand_goes_before_the_daemons(home: Path, tmp_path: Pa
     assert guard.poll().stop
 
 
-def test_a_run_that_is_configured_while_it_trains_is_heard(
-    home: Path, tmp_path: Path, make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(training, "PLACES_EVERY", 0.0)
+def test_a_run_that_is_configured_while_it_trains_is_heard(home: Path, tmp_path: Path, make: Make) -> None:
     guard = make()
     (tmp_path / "stop").touch()
     assert not guard.poll()
@@ -190,15 +188,21 @@ def test_wrong_arguments_are_refused(options: dict[str, str], complaint: str, ma
     [
         ("", "kill switch set"),
         (
-            '{"run": "run-17", "by": "bob", "reason": "wrong learning rate"}\n',
-            "kill switch set by bob: wrong learning rate",
+            f'{{"run": "run-17", "by": "{ME}", "reason": "wrong learning rate"}}\n',
+            f"kill switch set by {ME}: wrong learning rate",
         ),
-        ('{"by": "bob", "reason": null}\n', "kill switch set by bob"),
-        ('{"by": "bob"}\n{"by": "eve", "reason": "me too"}\n', "kill switch set by bob"),
+        ('{"by": "bob", "reason": "x"}\n', f"kill switch set by {ME} (the file says bob): x"),
+        (f'{{"by": "{ME}"}}\n{{"by": "eve", "reason": "me too"}}\n', f"kill switch set by {ME}"),
+        ('{"by": ["bob"], "reason": {"a": 1}, "at": NaN}', "kill switch set"),
+        (
+            '{"reason": "a\\nwatchdogd: all is well\\u2028\\u202e"}',
+            "kill switch set: a watchdogd: all is well  ",
+        ),
+        ("9" * 4096, "kill switch set: " + "9" * 283),
         ("node 5 is broken\n", "kill switch set: node 5 is broken"),
         ("[1, 2]", "kill switch set: [1, 2]"),
         ("[" * 4096, "kill switch set: " + "[" * 283),
-        ('{"by": "b\\u001b[31mob"}', "kill switch set by b [31mob"),
+        ('{"by": "b\\u001b[31mob"}', f"kill switch set by {ME} (the file says b [31mob)"),
         ("x" * 9999, "kill switch set: " + "x" * 283),
     ],
 )
@@ -419,7 +423,10 @@ def test_a_queued_job_burns_through_when_the_kill_switch_is_set(
     with pytest.raises(SystemExit) as leaving:
         guard.exit_if_stopped()
     assert leaving.value.code == 0
-    assert "run-17 does not start: kill switch set by bob: wrong data" in capsys.readouterr().out
+    assert (
+        f"run-17 does not start: kill switch set by {ME} (the file says bob): wrong data"
+        in capsys.readouterr().out
+    )
 
 
 def test_a_finished_run_is_marked_and_burns_through(
@@ -1324,7 +1331,7 @@ def test_the_plain_loop_saves_stops_resumes_and_finishes(home: Path, tmp_path: P
         wait_for("the save", lambda: not (switches / "line-fit.save").exists())
         saved = json.loads(checkpoint.read_text())["step"]
         (switches / "line-fit.kill").write_text('{"by": "bob", "reason": "lunch"}')
-        assert "kill switch set by bob: lunch" in output(process)
+        assert f"kill switch set by {ME} (the file says bob): lunch" in output(process)
     stopped = json.loads(checkpoint.read_text())["step"]
     assert saved < stopped
     with example(home, *command, str(stopped + 20)) as process:

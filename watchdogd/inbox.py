@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from watchdogd.account import user
 from watchdogd.document import document
 from watchdogd.incident import Order
+from watchdogd.touchfile import one_line
 from watchdogd.units import LONGEST, format_duration, iso
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 KINDS = frozenset({"touch", "ack", "silence", "unsilence", "finish", "finished", "deed"})
 """The kinds that are taken in; `finished` is the Guard's own mark, `deed` a relieved daemon's."""
 _SIZE_LIMIT = 65536
+TEXT_LIMIT = 500
+"""Characters of a text of a paper that are taken in."""
 _AT_ONCE = 1000
 _ASIDE = ".aside"
 
@@ -176,12 +179,7 @@ def _is_duration(value: object) -> bool:
 def _text(said: Mapping[str, Any], key: str) -> str:
     """One line of text, without control characters; empty where it is something else."""
     value = said.get(key)
-    return one_line(value) if isinstance(value, str) else ""
-
-
-def one_line(value: str) -> str:
-    """As texts of papers are taken in: one line of 500 characters at most."""
-    return " ".join("".join(char if char.isprintable() else " " for char in value).split())[:500]
+    return one_line(value, TEXT_LIMIT) if isinstance(value, str) else ""
 
 
 def _set_aside(home: Home, name: str) -> str:

@@ -179,7 +179,9 @@ def notice(summary: str, *, details: str = "", label: str = "INFO") -> Result:
 class Run:
     """The run that a check speaks of: who it is and where its switches lie.
 
-    `finished` is who marked it finished and when (one line), or empty. `users` are those whose jobs count.
+    The kill switch is set where there is a file at `kill_switch`, as configured, or at `home_kill_switch`, in
+    home's switches/. `finished` is who marked it finished and when (one line), or empty. `users` are those
+    whose jobs count.
     `inbox` is home's folder for what colleagues and jobs hand in, probe samples among it; empty: no home.
     `progress` is what its checks said last of whether it gets on; None: nobody could say.
     """
@@ -195,6 +197,7 @@ class Run:
     users: frozenset[str] = field(default_factory=frozenset)
     inbox: str = ""
     progress: Progress | None = None
+    home_kill_switch: str = ""
 
     @property
     def phase(self) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from watchdogd import touchfile
 from watchdogd.actions import switches
 from watchdogd.document import document
 
@@ -46,7 +47,7 @@ def is_set(home: Home) -> bool:
 
 def put(home: Home, reason: str = "", *, jobs_go_on: bool = False) -> None:
     """Set it, with who, when and where; `jobs_go_on`: what drop-ins have in the queue stays. OSError."""
-    said = switches.mine(reason)._asdict() | {"jobs_go_on": jobs_go_on}
+    said = switches.mine(reason).fields() | {"jobs_go_on": jobs_go_on}
     home.write(path_of(home), json.dumps(said) + "\n")
 
 
@@ -59,8 +60,10 @@ def lift(home: Home) -> None:
 
 def words(home: Home) -> str:
     """`stopped by alice on login1 at ...`, or empty where it is not set."""
-    said = _read(path_of(home))
-    return "" if said is None else _words(said)
+    try:
+        return f"stopped {touchfile.read(str(path_of(home)))}"
+    except FileNotFoundError:
+        return ""
 
 
 def jobs_go_on(home: Home) -> bool:
@@ -73,8 +76,10 @@ def last_pause(home: Home) -> Pause | None:
     try:
         end = _lifted(home).stat().st_mtime
         said = _read(_lifted(home)) or {}
-        return Pause(datetime.fromisoformat(said["at"]).timestamp(), end, _words(said))
-    except (OSError, KeyError, ValueError, TypeError):
+        begin = datetime.fromisoformat(said["at"]).timestamp()
+        touch = touchfile.read(str(_lifted(home)))._replace(time=begin)  # the file's own time is the end
+        return Pause(begin, end, f"stopped {touch}")
+    except (OSError, KeyError, ValueError, TypeError, OverflowError):
         return None
 
 
@@ -114,10 +119,3 @@ def _read(path: Path) -> dict[str, Any] | None:
     except ValueError:
         return {}
     return said if isinstance(said, dict) else {}
-
-
-def _words(said: dict[str, Any]) -> str:
-    try:
-        return f"stopped {switches.Touch(said['by'], said['host'], said['at'], said['reason'])}"
-    except KeyError:
-        return "stopped by somebody"

@@ -16,10 +16,13 @@ to a training script where watchdogd itself cannot be installed.
 
 What holds:
 
-- `poll` takes about a microsecond; once in `every` seconds it has the switches looked at, one stat each.
-- The looking is done by a thread. Where the file system hangs, poll waits half a second for it, once, says
-  so on stderr and lets the training go on; when the file system is back, so are the switches.
-- Beats and stacks are written by a second thread, so a hung home does not hide switches that lie elsewhere.
+- `poll` takes about a microsecond; once in `every` seconds it has the switches looked at, one stat a file.
+- A switch has two places: the one that config.toml names, and HOME/switches/RUN.kill. `watchdogd kill-switch`
+  presses both, so it is seen whichever of the Guard and the daemon started first, and without any daemon.
+- The looking is done by threads, one for home and one for switches that lie elsewhere: where one of them
+  hangs, the other is seen. Poll waits half a second for a file system that hangs, once, says so on stderr
+  and lets the training go on; when the file system is back, so are its switches.
+- Beats and stacks are written by a thread of their own.
 - Nothing that goes wrong in here ends the training: it costs one line on stderr. Only wrong arguments raise.
 - With several ranks, one may see a switch a step before the others. Give `poll` an `agree` function
   (`torch_agree()`, `mpi_agree(comm)`, or any that reduces an int over all ranks by maximum), on every rank
@@ -71,15 +74,13 @@ PATIENCE = 0.5  # seconds that poll waits for a file system that does not answer
 START_PATIENCE = 10.0  # the same for exit_if_stopped, where nothing is lost by waiting
 BEAT_EVERY = 5.0  # seconds between heartbeats
 CHORES_EVERY = 5.0  # seconds between two looks for a stacks request
-PLACES_EVERY = (
-    30.0  # seconds after which RUN.json is looked at again: a run may be configured while it trains
-)
 GPU_EVERY = 60.0  # seconds between two looks at the GPU's memory
 SLURM_DEADLINE = 10.0  # seconds for one squeue
 SLURM_EVERY = 600.0  # rank 0 reads the end of its job so often
 SLURM_EVERY_NEAR_END = 60.0  # and every rank that is to stop does
 UNTIMED_SAVE = 120.0  # seconds that time_left="auto" allows for a save before one was timed
 SWITCH_BYTES = 4096  # of a switch's content are read
+CONFIG_BYTES = 2**20  # of config.toml are read
 
 # Kinds of stop, the stronger reason last: what `agree` reduces is 2 * kind + save.
 KINDS = ("save switch", "time limit", "memory", "signal", "kill switch")
@@ -122,8 +123,9 @@ def file_name(run: str) -> str:
 class Places(NamedTuple):
     """Where the files of one run are, absolute paths, and what the configuration says for its Guard.
 
-    finished: the mark that the run is done. memory_free: a size or a percentage, None for no limit. group:
-    the Unix group that shares home, None where it is the owner's alone. node_disks: what the probe looks at.
+    kill_switch, save_switch: as configured. stem: HOME/switches/RUN, where each has a second place. finished:
+    the mark that the run is done. memory_free: a size or a percentage, None for no limit. group: the Unix
+    group that shares home, None where it is the owner's alone. node_disks: what the probe looks at.
     """
 
     kill_switch: str
@@ -133,19 +135,28 @@ class Places(NamedTuple):
     memory_free: str | None
     group: str | None
     node_disks: tuple[str, ...] = ()
+    stem: str = ""
+
+    def switches(self, kind: str) -> tuple[str, ...]:
+        """Both places of the "kill" or the "save" switch, or the one where they are the same."""
+        configured = self.kill_switch if kind == "kill" else self.save_switch
+        return tuple(dict.fromkeys((configured, f"{self.stem}.{kind}")))
 
 
 def places(run: str, home: str | None = None) -> Places:
-    """The places of a run: as the daemon wrote them to HOME/switches/RUN.json, else the defaults in home.
+    """The places of a run: as the daemon wrote them to HOME/switches/RUN.json; where it has not yet, as
+    HOME/config.toml says; else the defaults in home.
 
-    home: else $WATCHDOGD_HOME, else ~/.watchdogd. Raises ValueError when RUN.json is no JSON object,
-    OSError when it is there and cannot be read.
+    home: else $WATCHDOGD_HOME, else ~/.watchdogd. Raises ValueError when RUN.json is no JSON object or
+    config.toml is broken, OSError when it is there and cannot be read.
     """
     home = _home(home)
-    return _places(run, home, _told(_stem(run, home) + ".json"))
+    return default_places(run, home, _told(run, home))
 
 
-def _places(run: str, home: str, told: dict[str, Any]) -> Places:
+def default_places(run: str, home: str | None, told: dict[str, Any] | None = None) -> Places:
+    """The places of a run in a home of which nothing is known but what is `told`."""
+    home, told = _home(home), told or {}
     stem = _stem(run, home)
     return Places(
         kill_switch=os.path.join(home, told.get("kill_switch") or stem + ".kill"),
@@ -153,9 +164,20 @@ def _places(run: str, home: str, told: dict[str, Any]) -> Places:
         finished=stem + ".finished",
         inbox=os.path.join(home, told.get("inbox") or "inbox"),
         memory_free=told.get("memory_free"),
-        group=told.get("group"),
+        group=told.get("group") or _sharing(home),
         node_disks=tuple(told.get("node_disks") or ()),
+        stem=stem,
     )
+
+
+def _sharing(home: str) -> str | None:
+    """The Unix group that shares home, by the folder's own mode; its number where it has no name."""
+    try:
+        found = os.stat(home)
+    except OSError:
+        return None
+    shared = found.st_mode & stat.S_ISGID and found.st_mode & stat.S_IWGRP
+    return str(found.st_gid) if shared else None
 
 
 def _stem(run: str, home: str) -> str:
@@ -173,28 +195,83 @@ def _switch_path(key: str, path: str) -> str:
     return os.path.abspath(path)
 
 
-def _told(path: str) -> dict[str, Any]:
-    """The strings in RUN.json and its lists of them; keys that later versions may add are left aside."""
+def _told(run: str, home: str) -> dict[str, Any]:
+    """What RUN.json says, else config.toml; keys that later versions may add are left aside."""
+    path = _stem(run, home) + ".json"
     try:
         text = _read_head(path)
     except (FileNotFoundError, NotADirectoryError):
-        return {}
+        return _configured(home).get(run, {})
     try:
         told = json.loads(text)
         return {str(key): value for key, value in told.items() if _textual(value)}
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         raise ValueError(f"{path} is not a JSON object: the daemon writes it anew when it starts") from None
 
 
-def _runs(switches: str) -> list[str]:
-    """The runs for which the daemon wrote a RUN.json, by name."""
+def _configured(home: str) -> dict[str, dict[str, Any]]:
+    """The runs of config.toml, each with what its Guard needs to know. ValueError where it is broken."""
+    path = os.path.join(home, "config.toml")
     try:
-        names = os.listdir(switches)
-    except OSError:
+        text = _read_head(path, CONFIG_BYTES)
+        runs = _tables(text).get("runs", {})
+        return {name: _absolute(table, home) for name, table in runs.items() if isinstance(table, dict)}
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from None
+
+
+def _absolute(table: dict[str, Any], home: str) -> dict[str, Any]:
+    """A run's table of config.toml as RUN.json would tell it."""
+    told = {key: value for key, value in table.items() if key == "node_disks" and _textual(value)}
+    for key in ("kill_switch", "save_switch"):
+        if isinstance(table.get(key), str):
+            path = os.path.expanduser(os.path.expandvars(table[key]))
+            told[key] = os.path.normpath(os.path.join(home, path))
+    free = table.get("memory_free")
+    if isinstance(free, (str, int, float)) and not isinstance(free, bool):
+        told["memory_free"] = str(free)
+    return told
+
+
+def _tables(text: str) -> dict[str, Any]:
+    """TOML; before Python 3.11, which brings a reader of it, as much as `[runs.NAME]` and its texts."""
+    try:
+        tomllib = importlib.import_module("tomllib")
+    except ImportError:
+        return {"runs": _run_tables(text)}
+    tables: dict[str, Any] = tomllib.loads(text)
+    return tables
+
+
+def _run_tables(text: str) -> dict[str, dict[str, Any]]:
+    tables: dict[str, dict[str, Any]] = {}
+    table: dict[str, Any] = {}
+    for line in text.splitlines():
+        if line.lstrip().startswith("["):
+            found = re.match(r"""\s*\[\s*runs\s*\.\s*("[^"\\]+"|'[^']+'|[\w-]+)\s*\]""", line)
+            table = tables.setdefault(found.group(1).strip("\"'"), {}) if found else {}
+            continue
+        found = re.match(r"""\s*(\w+)\s*=\s*(?:"([^"\\]*)"|'([^']*)'|\[([^]]*)\])""", line)
+        if found and found.group(4) is not None:
+            table[found.group(1)] = re.findall(r"""["']([^"'\\]*)["']""", found.group(4))
+        elif found:
+            table[found.group(1)] = found.group(2) or found.group(3) or ""
+    return tables
+
+
+def known_runs(home: str) -> list[str]:
+    """The runs for which the daemon wrote a RUN.json, and those of config.toml, by name; where config.toml is
+    broken, none: a name cannot be said to be wrong then."""
+    try:
+        names = os.listdir(os.path.join(home, "switches"))
+        told = [
+            urllib.parse.unquote(name[:-5]) for name in names if name.endswith(".json") and name[0] != "."
+        ]
+        return sorted({*told, *_configured(home)})
+    except (OSError, ValueError):
         return []
-    return sorted(
-        urllib.parse.unquote(name[:-5]) for name in names if name.endswith(".json") and name[0] != "."
-    )
 
 
 def _textual(value: object) -> bool:
@@ -261,11 +338,11 @@ def _iso(when: float) -> str:
     return f"{local[:-2]}:{local[-2:]}"
 
 
-def _user() -> str:
+def _user(uid: int) -> str:
     try:
-        return pwd.getpwuid(os.getuid()).pw_name
+        return pwd.getpwuid(uid).pw_name
     except KeyError:  # a container that does not know its user
-        return str(os.getuid())
+        return str(uid)
 
 
 def _span(seconds: float) -> str:
@@ -275,9 +352,9 @@ def _span(seconds: float) -> str:
 # Files
 
 
-def _read_head(path: str, size: int = 65536) -> str:
+def _read_head(path: str, size: int = 65536, flags: int = 0) -> str:
     """The start of a regular file; a pipe or device at that path reads as empty, and does not block."""
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             return ""
@@ -334,15 +411,26 @@ def _overwrite(path: str, text: str) -> bool:
         os.close(handle)
 
 
-def _describe(switch: str, content: str) -> str:
-    """A switch's reason from its first line, which its first presser wrote: JSON, other text, or nothing."""
+def _describe(switch: str, path: str) -> str:
+    """A switch's reason: who pressed it is the file's owner, whatever its first line says of that.
+
+    The line is JSON, other text, or nothing.
+    """
+    try:
+        owner, content = _user(os.lstat(path).st_uid), _read_head(path, SWITCH_BYTES, os.O_NOFOLLOW)
+    except OSError:  # one that cannot be read is set too; of a link, where it leads is not shown to anybody
+        owner, content = "", ""
     line = content.strip().split("\n", 1)[0]
     try:
         told = json.loads(line)
-        by, reason = told.get("by"), told.get("reason")
+        claimed, reason = told.get("by"), told.get("reason")
     except (ValueError, AttributeError, RecursionError):
-        by, reason = None, line
-    text = f"{switch} set" + (f" by {by}" if by else "") + (f": {reason}" if reason else "")
+        claimed, reason = None, line
+    text = f"{switch} set"
+    if isinstance(claimed, str) and claimed:
+        text += f" by {owner}" if owner == claimed else f" by {owner or 'somebody'} (the file says {claimed})"
+    if isinstance(reason, str) and reason:
+        text += f": {reason}"
     return "".join(letter if letter.isprintable() else " " for letter in text)[:300]
 
 
@@ -664,8 +752,8 @@ class Guard:
     """Tells a training loop when to save and when to stop, and the watchdog that the loop goes on.
 
     run: the run's name. home: watchdogd's home; else $WATCHDOGD_HOME, else ~/.watchdogd. kill_switch,
-    save_switch: paths, where the daemon has not said them in HOME/switches/RUN.json and they are not
-    HOME/switches/RUN.kill and RUN.save.
+    save_switch: paths that count in place of those of config.toml; HOME/switches/RUN.kill and RUN.save
+    count beside them, since those are always pressed.
 
     memory_free: stop when less memory is left: "5%" of the limit, "20GiB", or bytes; else as the daemon says.
     gpu_memory_free: the same for torch's current GPU. time_left: stop so long before the end of the Slurm
@@ -710,7 +798,7 @@ class Guard:
         self._said: set[str] = set()
         self._signals: tuple[int, ...] = ()
         self._start_state()
-        if not self._aside.ask(self._begin, START_PATIENCE):
+        if not self._at_home.ask(self._begin, START_PATIENCE):
             self._say("hung", f"{_home(self._home)} does not answer: the default switches count")
         self._chores = Chores(self._do_chores)
         if signals:
@@ -720,9 +808,8 @@ class Guard:
         atexit.register(self.close)
 
     def _start_state(self) -> None:
-        self._places = _places(self.run, _home(self._home), {})._replace(**self._overrides)
+        self._places = default_places(self.run, self._home)._replace(**self._overrides)
         self._places_seen: Any = None
-        self._places_due = 0.0
         self._stacks_seen: Any = None
         self._hears = self._watches_quit = False
         self._due = 0.0  # when to look again, as time.monotonic()
@@ -740,16 +827,17 @@ class Guard:
         self._beat_due = 0.0
         self._gpu_due = 0.0
         self._short_of_gpu = ""
-        self._signal = ""
-        self._kill = self._save = self._short = ""
+        self._signal = self._short = ""
+        self._set: dict[str, str] = {}  # the switches that were set at the last look: path, reason
+        self._unseen: set[str] = set()  # those that could not be looked at
+        self._seen: dict[str, Any] = {}  # the signatures of those that are set
+        self._ignored: dict[str, Any] = {}  # of save switches that cannot be removed
         self._finished = False
-        self._save_seen: Any = None
-        self._save_ignored: Any = None
         self._kind, self._wish = 0, NOTHING
         self._job_end = JobEnd(self._rank or 0) if self._auto or self._time_left else None
         self._margin = self._wanted_time()
         self._pid = os.getpid()
-        self._aside = Aside()
+        self._at_home, self._elsewhere = Aside(), Aside()
 
     # What the loop calls
 
@@ -785,14 +873,16 @@ class Guard:
         if self._last < now:
             self._save_seconds = max(self._save_seconds or 0.0, now - self._last)
             self._last = now
-        try:
-            os.unlink(self._places.save_switch)
-        except (FileNotFoundError, NotADirectoryError):
-            pass  # another rank removed it, or it was no switch that asked
-        except OSError as error:
-            self._save_ignored = self._save_seen
-            self._say("saved", f"{error}: it stays, and counts no more until it is touched again")
-        self._save = ""
+        for path in self._places.switches("save"):
+            try:
+                os.unlink(path)
+            except (FileNotFoundError, NotADirectoryError):
+                pass  # another rank removed it, or it was no switch that asked
+            except OSError as error:
+                if path in self._set:
+                    self._ignored[path] = self._seen.get(path)
+                    self._say("saved", f"{error}: it stays, and counts no more until it is touched again")
+            self._set.pop(path, None)
         self._judge(now)
 
     def exit_if_stopped(self, agree: Agree | None = None) -> None:
@@ -803,9 +893,9 @@ class Guard:
         `poll`.
         """
         self._adopt()
-        if not self._aside.ask(self._look_at_start, START_PATIENCE):
+        if not self._ask(self._look_at_start, START_PATIENCE):
             self._say("hung", "the file system of the switches does not answer: starting without them")
-        why = f"{self.run} is marked finished" if self._finished else self._kill
+        why = f"{self.run} is marked finished" if self._finished else self._reason("kill")
         stopped = bool(why) if agree is None else bool(agree(int(bool(why))))
         if stopped:
             print(f"watchdogd: {self.run} does not start: {why or 'another rank was told so'}", flush=True)
@@ -819,7 +909,7 @@ class Guard:
         self._give_signals_back()
         path = self._places.finished
         state = self._state("finished")
-        state.update(by=_user(), at=_iso(state["time"]))
+        state.update(by=_user(os.getuid()), at=_iso(state["time"]))
         with self._telling("finished", f"mark the run yourself with: watchdogd finish {self.run}"):
             if _signature(path) is None:
                 self._write(path, state)
@@ -828,7 +918,8 @@ class Guard:
     def close(self) -> None:
         """Ends the Guard's threads and gives the signals back; done by itself when the program ends."""
         atexit.unregister(self.close)
-        self._aside.close()
+        self._at_home.close()
+        self._elsewhere.close()
         self._give_last_beat()
         self._chores.close()
         self._due = float("inf")
@@ -846,7 +937,7 @@ class Guard:
                 ("time", time.time()),
             )
             plain = {key: value for key, value in known if isinstance(value, (int, float))}
-            self._beat = {**self._beat, **plain}
+            self._beat = {**self._beat, **plain, "polls": None}
 
     # Deciding
 
@@ -854,9 +945,7 @@ class Guard:
         self._adopt()
         self._hear_signals("call poll in the main thread")
         self._due = now + self._every
-        # Where looking takes long, waiting for it each time would slow the training: it is seen a look later.
-        patience = PATIENCE if self._aside.took < QUICK else 0.0
-        if not self._aside.ask(self._look, patience) and patience:
+        if not self._ask(self._look, PATIENCE):
             self._say("hung", "the file system of the switches does not answer: training without them")
         self._margin = self._wanted_time()
         if self._gpu_memory_free and now >= self._gpu_due:
@@ -864,6 +953,23 @@ class Guard:
         if now >= self._beat_due:
             self._give_beat(now)
         self._judge(now)
+
+    def _ask(self, look: Callable[[], None], patience: float) -> bool:
+        """Has `look` done for home, then what lies elsewhere looked at.
+
+        False where one of them does not answer within `patience` seconds.
+        """
+        heard = self._ask_aside(self._at_home, look, patience)
+        if all(map(self._is_at_home, self._switches())):
+            return heard
+        return self._ask_aside(self._elsewhere, self._look_elsewhere, patience) and heard
+
+    def _ask_aside(self, aside: Aside, look: Callable[[], None], patience: float) -> bool:
+        """Where looking takes long, it is seen a look later: waiting each time would slow the training."""
+        if patience <= PATIENCE and aside.took >= QUICK:
+            aside.ask(look, 0.0)
+            return True
+        return aside.ask(look, patience)
 
     def _look_at_gpu(self, now: float, free: Amount) -> None:
         self._gpu_due = now + GPU_EVERY
@@ -885,7 +991,7 @@ class Guard:
 
     def _give_beat(self, now: float) -> None:
         self._beat_due = now + BEAT_EVERY
-        more = {"losses": self._count_losses(), "asked": self._asked}
+        more = {"losses": self._count_losses(), "asked": self._asked, "polls": self._polls()}
         self._beat = {**self._state("beat"), **more} if self._beats else None
         self._chores.wake()
 
@@ -893,19 +999,20 @@ class Guard:
         """A fork has this object, but not its threads."""
         if os.getpid() != self._pid:
             self._pid = os.getpid()
-            self._aside = Aside()
+            self._at_home, self._elsewhere = Aside(), Aside()
             self._chores = Chores(self._do_chores)
 
     def _judge(self, now: float) -> None:
+        save = self._reason("save")
         stops = (
-            (KILL, self._kill),
+            (KILL, self._reason("kill")),
             (SIGNAL, self._signal),
             (MEMORY, self._short or self._short_of_gpu),
             (TIME, self._short_of_time()),
         )
         self._kind, reason = next((stop for stop in stops if stop[1]), (0, ""))
-        self._wish = Wish(self._kind > 0, bool(self._save), reason or self._save)
-        if self._save:
+        self._wish = Wish(self._kind > 0, bool(save), reason or save)
+        if save:
             self._due = now  # another rank may have saved and removed the switch: no second save from memory
 
     def _agreed(self, agree: Agree) -> Wish:
@@ -935,7 +1042,7 @@ class Guard:
             return self._time_left or 0.0
         return 2 * max(self._steps) + (UNTIMED_SAVE if self._save_seconds is None else self._save_seconds)
 
-    # Looking, in a thread
+    # Looking, in two threads
 
     def _begin(self) -> None:
         self._read_places()
@@ -947,7 +1054,7 @@ class Guard:
     def _say_doubts(self) -> None:
         """What will not do what was meant, told before the first step."""
         switches = os.path.join(_home(self._home), "switches")
-        known = [] if "kill_switch" in self._overrides else _runs(switches)
+        known = [] if "kill_switch" in self._overrides else known_runs(_home(self._home))
         if known and self.run not in known:
             near = difflib.get_close_matches(self.run, known, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known[:9])}"
@@ -968,45 +1075,72 @@ class Guard:
 
     def _look(self) -> None:
         self._read_places()
-        with self._telling("look", "the switches are not seen until that is mended"):
-            kill = self._places.kill_switch
-            self._kill = self._switch("kill switch", kill, _signature(kill))
-            if self._kill and os.path.isdir(kill):
-                self._kill = ""
-                self._say("folder", f"{kill} is a folder, no kill switch: correct kill_switch")
-            save = self._places.save_switch
-            self._save_seen = _signature(save)
-            seen = None if self._save_seen == self._save_ignored else self._save_seen
-            self._save = self._switch("save switch", save, seen)
+        self._look_at([path for path in self._switches() if self._is_at_home(path)])
         with self._telling("memory", "memory_free is not watched"):
             free = self._memory_free or _amount(self._places.memory_free)
             self._short = _short_of_memory(free) if free else ""
+
+    def _look_elsewhere(self) -> None:
+        self._look_at([path for path in self._switches() if not self._is_at_home(path)])
 
     def _look_at_start(self) -> None:
         self._look()
         with self._telling("finished", "the run is taken as not finished"):
             self._finished = _signature(self._places.finished) is not None
 
-    def _switch(self, name: str, path: str, seen: Any) -> str:
-        """The reason of a switch that is set, else nothing; one whose content cannot be read is set too."""
-        if seen is None:
-            return ""
-        try:
-            return _describe(name, _read_head(path, SWITCH_BYTES))
-        except OSError:
-            return _describe(name, "")
+    def _look_at(self, paths: list[str]) -> None:
+        for path in paths:
+            try:
+                self._look_at_switch(path)
+                self._unseen.discard(path)
+            except OSError as error:
+                self._unseen.add(path)
+                if not (self._homeless and self._is_at_home(path)):
+                    self._say("look", f"{error}: the switches are not seen until that is mended")
+
+    def _look_at_switch(self, path: str) -> None:
+        seen = self._seen[path] = _signature(path)
+        kill = path in self._places.switches("kill")
+        if kill and seen and os.path.isdir(path):
+            self._say("folder", f"{path} is a folder, no kill switch: correct kill_switch")
+            seen = None
+        if seen is None or seen == self._ignored.get(path):
+            self._set.pop(path, None)
+        else:
+            self._set[path] = _describe("kill switch" if kill else "save switch", path)
+
+    def _reason(self, kind: str) -> str:
+        """Why the kill or the save switch counts as set, or empty."""
+        told = (self._set.get(path, "") for path in self._places.switches(kind))
+        return next((reason for reason in told if reason), "")
+
+    def _switches(self) -> tuple[str, ...]:
+        return self._places.switches("kill") + self._places.switches("save")
+
+    def _is_at_home(self, path: str) -> bool:
+        return os.path.dirname(path) == os.path.dirname(self._places.stem)
+
+    def _polls(self) -> list[str]:
+        """The switches that are seen here, for whoever presses; those of home as its inbox sees them, since
+        home may be mounted elsewhere there."""
+        seen = [path for path in self._switches() if path not in self._unseen]
+        return [os.path.join("..", "switches", os.path.basename(path)) if self._is_at_home(path) else path
+                for path in seen]  # fmt: skip
 
     def _read_places(self) -> None:
-        now = time.monotonic()
-        if now < self._places_due:
-            return
-        self._places_due = now + PLACES_EVERY
         home = _home(self._home)
         with self._telling("places", "what was known before counts, or else the defaults"):
-            seen = _signature(_stem(self.run, home) + ".json")
-            if seen != self._places_seen:
+            told, config = _stem(self.run, home) + ".json", os.path.join(home, "config.toml")
+            seen = _signature(told)
+            either = (told, seen) if seen else (config, _signature(config))
+            if either == self._places_seen:
+                return
+            try:
                 self._places = places(self.run, home)._replace(**self._overrides)
-                self._places_seen = seen
+                self._places_seen = either
+            except ValueError:  # it is read again when it changes
+                self._places_seen = either
+                raise
 
     # Chores, in another thread
 

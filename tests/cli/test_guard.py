@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pty
+import pwd
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 
 from tests.waiting import wait_until
 
+ME = pwd.getpwuid(os.getuid()).pw_name
 Start = Callable[..., subprocess.Popen[str]]
 
 OBEDIENT = """
@@ -141,7 +143,7 @@ def test_the_kill_switch_asks_cmd_to_save(start: Start, home: Path) -> None:
     press(home)
     code, out, err = end(process)
     assert (code, out) == (5, "saved on SIGUSR1\n")
-    assert "run-17: kill switch set by bob: wrong learning rate: SIGUSR1 to" in err
+    assert f"run-17: kill switch set by {ME} (the file says bob): wrong learning rate: SIGUSR1 to" in err
 
 
 def test_a_set_kill_switch_lets_nothing_start(start: Start, home: Path) -> None:
@@ -149,7 +151,7 @@ def test_a_set_kill_switch_lets_nothing_start(start: Start, home: Path) -> None:
     code, out, _ = end(start("--", "echo", "started"))
     assert code == 0
     assert "started" not in out
-    assert "run-17 does not start: kill switch set by bob" in out
+    assert f"run-17 does not start: kill switch set by {ME} (the file says bob)" in out
 
 
 def test_a_finished_run_burns_through(start: Start, home: Path) -> None:

@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 from watchdogd.plugins.job_liveness import job_liveness
 
+from watchdogd.account import user
 from watchdogd.checks.scene import clearing
 from watchdogd.jobs import Ending, Job, Snapshot
 from watchdogd.plugin import Plugin, Result, Run, Status
 
 LIVENESS: Plugin = job_liveness
+ME = user(os.getuid())
 NAME = "tr11-176B-ml"
 START = 1_795_800_000.0
 
@@ -89,7 +91,7 @@ class Watch:
         self.memory = memory
         return results
 
-    def press(self, *, by: str = "bob", reason: str = "wrong learning rate") -> None:
+    def press(self, *, by: str = ME, reason: str = "wrong learning rate") -> None:
         touch = {
             "run": "run-17",
             "switch": "kill",
@@ -917,13 +919,13 @@ def test_stopped_on_request_for_as_long_as_the_switch_is_set(watch: Watch) -> No
     watch.press()
     result = the(watch.look(job(), waiting(tasks=2)))
     assert result.status is Status.OK
-    assert "stop requested by bob: wrong learning rate" in result.summary
+    assert f"stop requested by {ME}: wrong learning rate" in result.summary
     ends = burnt("88", "89", "90", at=watch.now + 5)
     for _ in range(3):
         results = watch.look(ends=ends, after=2000)
         assert (len(results), notices(results)) == (1, [])
         assert results[0].status is Status.WARNING
-        assert results[0].summary.startswith("stopped on request by bob: wrong learning rate")
+        assert results[0].summary.startswith(f"stopped on request by {ME}: wrong learning rate")
 
 
 def test_the_whole_story(watch: Watch) -> None:
@@ -1001,7 +1003,9 @@ def test_pressed_again_while_nothing_runs(watch: Watch) -> None:
     watch.switch.unlink()
     watch.look(ends=ends, after=900)
     watch.press(by="carol", reason="")
-    assert the(watch.look(ends=ends)).summary.startswith("stopped on request by carol (kill switch set")
+    assert the(watch.look(ends=ends)).summary.startswith(
+        f"stopped on request by {ME} (the file says carol) (kill switch set"
+    )
 
 
 def test_burning_through_is_no_crash_loop_and_no_news(watch: Watch) -> None:
@@ -1020,7 +1024,7 @@ def test_not_obeyed_in_time_names_owner_and_scancel(watch: Watch) -> None:
     assert the(watch.look(job(), after=800)).status is Status.OK
     result = the(watch.look(job(), after=200))
     assert result.status is Status.CRITICAL
-    assert "job 88 of alice still runs 16m40s after the kill switch was set by bob" in result.summary
+    assert f"job 88 of alice still runs 16m40s after the kill switch was set by {ME}" in result.summary
     assert result.summary.endswith("scancel 88")
 
 
@@ -1055,18 +1059,43 @@ def test_stopped_with_jobs_left(watch: Watch) -> None:
     result = the(watch.look(waiting(tasks=3), ends=burnt("88", at=watch.now + 5)))
     assert result.status is Status.WARNING
     assert (
-        "stopped on request by bob: wrong learning rate; the kill switch is left set while 3"
+        f"stopped on request by {ME}: wrong learning rate; the kill switch is left set while 3"
         in result.summary
     )
 
 
-@pytest.mark.parametrize("content", ["", "touched by hand\n", '{"by": 7', "[1]\n", "\x00\xff"])
-def test_a_plain_touch_is_a_request_of_the_files_owner(watch: Watch, content: str) -> None:
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", ""),
+        ("touched by hand\n", ": touched by hand"),
+        ("please\nall is well", ": please"),
+        ("a\r\x1b[31mb\x85c\u2028d", ": a [31mb c d"),
+        ('{"by": 7', ': {"by": 7'),
+        ("[1]\n", ": [1]"),
+        ("NaN", ": NaN"),
+        ("[" * 3000, ": " + "[" * 300),
+        ('{"at": NaN}', ""),
+        ('{"at": Infinity, "by": NaN}', ""),
+        (f'{{"at": {"9" * 400}, "reason": 1e999}}', ""),
+        (f'{{"at": {"9" * 4000}}}', ""),
+        ('{"at": "0001-01-01"}', ""),
+        ('{"at": "9999-12-31T23:59:59-23:59"}', ""),
+        ('{"at": [[]], "by": {"a": 1}, "reason": ["x"], "host": false}', ""),
+        ('{"at": true, "by": "alice"}', " (the file says alice)"),
+        (
+            '{"by": "alice\\n[OK] all is well", "reason": "x\\u0007\\u202ey"}',
+            " (the file says alice [OK] all is well): x y",
+        ),
+    ],
+)
+def test_any_file_stops_and_says_who_owns_it(content: str, said: str, watch: Watch) -> None:
     watch.look(job())
-    watch.switch.write_text(content, encoding="latin-1")
+    watch.switch.write_text(content, encoding="utf-8")
     result = the(watch.look(ends=burnt("88", at=watch.switch.stat().st_mtime + 5), after=60))
     assert result.status is Status.WARNING
-    assert result.summary.startswith(f"stopped on request by {watch.switch.owner()} (kill switch set since")
+    start = f"stopped on request by {watch.switch.owner()}{said} (kill switch set since"
+    assert result.summary.startswith(start)
 
 
 def test_queue_incident_closes_quietly_with_the_stop(tmp_path: Path) -> None:

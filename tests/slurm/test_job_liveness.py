@@ -82,7 +82,9 @@ def test_stopped_by_the_switch_then_failed_then_back(slurm: Cluster, watch: Watc
         "reason": "wrong learning rate",
     }
     watch.switch.write_text(json.dumps(touch) + "\n")
-    stopped = watch.until("stopped on request by bob: wrong learning rate (kill switch set since")
+    stopped = watch.until(
+        "stopped on request by root (the file says bob): wrong learning rate (kill switch set since"
+    )
     assert stopped.status is Status.WARNING
     watch.switch.unlink()
     cleared = watch.until("the kill switch is cleared")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import pwd
 import signal
 import sys
 import time
@@ -24,6 +25,9 @@ def load(path: str) -> Any:
     sys.modules["training"] = module
     spec.loader.exec_module(module)
     return module
+
+
+ME = pwd.getpwuid(os.getuid()).pw_name
 
 
 def touch(path: str, text: str = "") -> None:
@@ -55,8 +59,8 @@ def switches(training: Any, home: str) -> None:
     guard.saved()
     assert not os.path.exists(stem + ".save")
     assert not guard.poll(step=3)
-    touch(stem + ".kill", json.dumps({"by": "bob", "reason": "wrong learning rate"}) + "\n")
-    assert guard.poll(step=4) == (True, False, "kill switch set by bob: wrong learning rate")
+    touch(stem + ".kill", json.dumps({"by": ME, "reason": "wrong learning rate"}) + "\n")
+    assert guard.poll(step=4) == (True, False, f"kill switch set by {ME}: wrong learning rate")
     assert exit_code(guard.exit_if_stopped) == 0
     os.unlink(stem + ".kill")
     guard.finished()

@@ -7,7 +7,7 @@ import signal
 from typing import TYPE_CHECKING
 
 from watchdogd import command
-from watchdogd.actions import evidence, jobactions, stacktaking, stackwords, switches
+from watchdogd.actions import evidence, jobactions, listeners, stacktaking, stackwords, switches
 from watchdogd.actions.errand import Errand, Outcome, incident_as_json
 from watchdogd.actions.stacktaking import Wish
 from watchdogd.errors import WatchdogError
@@ -52,9 +52,12 @@ def _switch(kind: str) -> Callable[[Errand], Outcome]:
         if kind == "kill":
             jobactions.spare(errand, run)
         switch = switches.find(str(errand.home.path), run.name, kind)
-        touch = switches.mine(f"watchdogd, {errand.deed.trigger}: {errand.incident.summary}"[:300])
-        before = switches.press(switch, touch)
-        return Outcome(f"it was set already {before}" if before else f"{switch.path} is set")
+        touch = switches.mine(f"watchdogd, {errand.deed.trigger}: {errand.incident.summary}")
+        pressed = switches.press(switch, touch)
+        done = [f"{' and '.join(pressed.made)} is set"] if pressed.made else []
+        done += [f"it was set already {pressed.before}"] if pressed.before and not done else []
+        troubles = [*pressed.failed, *listeners.deaf(switch, pressed)]
+        return Outcome("; ".join([*done, *troubles]), ok=not troubles)
 
     return press
 

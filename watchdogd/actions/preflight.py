@@ -56,13 +56,15 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What was found. `stopped`: who stopped or finished the run. `silent`: nodes without an answer, why."""
+    """What was found. `stopped`: who stopped or finished the run; `unread`: why that is not known. `silent`:
+    nodes without an answer, why."""
 
     hosts: tuple[str, ...]
     tasks: int | None = None
     cores: int = 0
     stopped: str = ""
     save_switch: str = ""
+    unread: str = ""
     silent: Mapping[str, str] = field(default_factory=dict)
     unasked: str = ""
     gpus: tuple[Node, ...] = ()
@@ -73,7 +75,8 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at. CRITICAL stops the job; `nodes` are those that are to be kept out."""
+    """One thing that was looked at. CRITICAL stops the job: what could not be looked at is no reason to;
+    `nodes` are those that are to be kept out."""
 
     status: Status
     topic: str
@@ -101,6 +104,8 @@ def bad_nodes(findings: Sequence[Finding]) -> tuple[str, ...]:
 def _switches(facts: Facts) -> Iterator[Finding]:
     if facts.stopped:
         yield Finding(Status.CRITICAL, "switches", facts.stopped)
+    elif facts.unread:
+        yield Finding(Status.WARNING, "switches", facts.unread)
     elif facts.save_switch:
         yield Finding(Status.WARNING, "switches", f"the save switch is still set {facts.save_switch}")
     else:
@@ -128,7 +133,7 @@ def _counted(topic: str, believed: int | None, found: int) -> Finding:
 
 def _nodes(facts: Facts) -> Iterator[Finding]:
     if facts.unasked:
-        yield Finding(Status.CRITICAL, "nodes", f"no node could be asked: {facts.unasked}")
+        yield Finding(Status.WARNING, "nodes", f"no node could be asked: {facts.unasked}")
         return
     for node, why in facts.silent.items():
         yield Finding(Status.CRITICAL, "nodes", f"{node} does not answer: {why}", (node,))
@@ -142,7 +147,7 @@ def _gpus(facts: Facts, believed: Believed) -> Iterator[Finding]:
         yield Finding(Status.OK, "GPUs", "none is asked for")
         return
     if facts.no_gpus:
-        yield Finding(Status.CRITICAL, "GPUs", facts.no_gpus)
+        yield Finding(Status.WARNING, "GPUs", facts.no_gpus)
     well = []
     for node in facts.gpus:
         found = list(_of_node(node, believed.gpus))

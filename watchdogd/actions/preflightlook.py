@@ -7,6 +7,8 @@ import re
 import socket
 import statistics
 import time
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from watchdogd import account, command, wildcard
@@ -16,7 +18,7 @@ from watchdogd.actions.trial import Trial
 from watchdogd.checks import checkpoint
 from watchdogd.checks.quotas import Place, ask_quotas, automatic
 from watchdogd.engine.handout import finished
-from watchdogd.errors import UsageError
+from watchdogd.errors import UsageError, WatchdogError
 from watchdogd.gpus.look import look
 from watchdogd.jobs import Job
 from watchdogd.mounttable import mount_at
@@ -29,6 +31,7 @@ from watchdogd.slurm import fanout
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from watchdogd.engine.patient import Patient
     from watchdogd.home import Home
     from watchdogd.plugin import Run
     from watchdogd.readers.gpu.probe import Node
@@ -60,8 +63,22 @@ def this_job() -> Job:
     return Job(raw_id, raw_id, os.environ.get("SLURM_JOB_NAME", ""), user, "RUNNING", nodes=nodes)
 
 
+@dataclass(frozen=True, slots=True)
+class SwitchState:
+    """Who stopped or finished a run, who wants it to save, why that is not known; empty where nobody did."""
+
+    stopped: str = ""
+    save_switch: str = ""
+    unread: str = ""
+
+
 def facts(
-    home: Home, run: Run, node_disks: Sequence[str], checkpoints: str | None, gpus: bool, deadline: float
+    run: Run,
+    pressed: SwitchState,
+    node_disks: Sequence[str],
+    checkpoints: str | None,
+    gpus: bool,
+    deadline: float,
 ) -> Facts:
     """Everything that is judged. Never raises for what a node, a disk or a tool does."""
     job = this_job() if run.backend == "slurm" else None
@@ -73,8 +90,9 @@ def facts(
         hosts=hosts,
         tasks=_number("SLURM_NTASKS"),
         cores=len(os.sched_getaffinity(0)),
-        stopped=_stopped(home, run.name),
-        save_switch=_set(home, run.name, "save"),
+        stopped=pressed.stopped,
+        save_switch=pressed.save_switch,
+        unread=pressed.unread,
         silent=heard.silent,
         unasked=heard.trouble,
         gpus=gpu_nodes,
@@ -132,17 +150,20 @@ def _gpus(run: Run, job: Job | None, heard: fanout.Heard, until: float) -> tuple
     return seen.nodes, seen.trouble or seen.closed
 
 
-def _stopped(home: Home, name: str) -> str:
-    kill = _set(home, name, "kill")
-    if kill:
-        return f"the kill switch is set {kill}"
+def switches_of(home: Home, name: str, patient: Patient) -> SwitchState:
+    """The switches of a run, and the mark that it is finished. Never raises."""
+    try:
+        return patient.attempt(partial(_switches, home, name))
+    except (WatchdogError, OSError) as error:
+        return SwitchState(unread=f"the switches cannot be read: {error}")
+
+
+def _switches(home: Home, name: str) -> SwitchState:
     mark = finished(home).get(file_name(name))
-    return f"the run is marked finished by {mark}" if mark else ""
-
-
-def _set(home: Home, name: str, kind: str) -> str:
-    touch = switches.read(switches.find(str(home.path), name, kind))
-    return str(touch) if touch else ""
+    if mark:
+        return SwitchState(stopped=f"the run is marked finished by {mark}")
+    kill, save = (switches.read(switches.anyhow(str(home.path), name, kind)) for kind in ("kill", "save"))
+    return SwitchState(f"the kill switch is set {kill}" if kill else "", str(save or ""))
 
 
 def _room(pattern: str) -> Room:

@@ -1,7 +1,10 @@
 """The switches of a run, files that its training loop polls: kill (save and exit), save (save and go on).
 
-Light: pressing one costs a fraction of a second on the slowest file system, so plain strings and no import
-that opens many files. Where a run's switches are stands in `switches/RUN.json`, which the daemon writes.
+A switch has several places: where config.toml wants it, and in home's switches/, which every Guard of the run
+polls whatever it knows of the configuration. A press sets them all, so it is seen whichever of the Guard and
+the daemon started first, and whatever was edited since. Light: pressing costs a fraction of a second on the
+slowest file system, so plain strings and no import that opens many files. Where a run's switches are stands
+in `switches/RUN.json`, which the daemon writes.
 """
 
 from __future__ import annotations
@@ -14,14 +17,15 @@ import stat
 import time
 from collections import namedtuple
 
+from watchdogd import touchfile
 from watchdogd.account import user
 from watchdogd.draft import create, host
-from watchdogd.errors import WatchdogError
+from watchdogd.errors import ConfigError, WatchdogError
 from watchdogd.handin import hand_in
 from watchdogd.place import file_name, run_name
+from watchdogd.touchfile import Touch
 
-_READ_LIMIT = 4096
-_REASON_LIMIT = 300  # characters, of twelve bytes each at most in JSON: what is written must be read whole
+_MANIFEST_LIMIT = 65536
 
 
 class SwitchError(WatchdogError):
@@ -31,8 +35,9 @@ class SwitchError(WatchdogError):
 # Named tuples of collections: importing typing or dataclasses would cost a third of pressing a switch.
 
 
-class Switch(namedtuple("Switch", "run kind path inbox group")):
-    """One switch of one run: its file, where its touches are handed in, its Unix group or None; strings."""
+class Switch(namedtuple("Switch", "run kind places inbox group")):
+    """One switch of one run: its files, the configured one first, that in home's switches/ last; where its
+    touches are handed in; its Unix group or None."""
 
     __slots__ = ()
 
@@ -41,16 +46,22 @@ class Switch(namedtuple("Switch", "run kind path inbox group")):
         """As people say it."""
         return f"{self.kind} switch"
 
+    @property
+    def path(self) -> str:
+        """The configured place."""
+        return str(self.places[0])
 
-class Touch(namedtuple("Touch", "by host at reason")):
-    """Who set a switch, on which node, when (ISO 8601), and why; strings, empty where it is not known."""
+    @property
+    def where(self) -> str:
+        """All places, for people."""
+        return " and ".join(self.places)
+
+
+class Pressed(namedtuple("Pressed", "before made failed")):
+    """What came of a press. `before`: the Touch that had set it already, or None. `made`: the places that are
+    set by this press; `failed`: a line for each that cannot be set."""
 
     __slots__ = ()
-
-    def __str__(self) -> str:
-        """`by bob on login2 at 2026-01-02T03:04:05+00:00: wrong learning rate`."""
-        where = f" on {self.host}" if self.host else ""
-        return f"by {self.by}{where} at {self.at}" + (f": {self.reason}" if self.reason else "")
 
 
 def runs(home: str) -> list[str]:
@@ -64,74 +75,112 @@ def runs(home: str) -> list[str]:
 
 def find(home: str, run: str, kind: str) -> Switch:
     """A run's switch. WatchdogError, naming the nearest run, where there is none of that name."""
-    told = _told(home, run)
-    if not isinstance(told.get(f"{kind}_switch"), str):
-        told = _configured(home, run)
-    inbox = told.get("inbox") or os.path.join(home, "inbox")
-    return Switch(run, kind, told[f"{kind}_switch"], inbox, told.get("group"))
+    told, key = _told(home, run), f"{kind}_switch"
+    known = isinstance(told.get(key), str)
+    configured = {} if known and not _is_older(home, run) else _configured(home, run, needed=not known)
+    places = [found[key] for found in (configured, told) if isinstance(found.get(key), str)]
+    inbox = told.get("inbox")
+    inbox = inbox if known and isinstance(inbox, str) else os.path.join(home, "inbox")
+    group = (configured or told).get("group")
+    return Switch(run, kind, tuple(dict.fromkeys([*places, _own(home, run, kind)])), inbox, group)
+
+
+def anyhow(home: str, run: str, kind: str) -> Switch:
+    """As `find`; where nothing is known of the run, the place in home that every Guard of it polls."""
+    try:
+        return find(home, run, kind)
+    except WatchdogError:
+        return Switch(run, kind, (_own(home, run, kind),), os.path.join(home, "inbox"), None)
 
 
 def mine(reason: str = "") -> Touch:
     """A touch by the user whose process this is, here and now; of a long reason its beginning."""
-    said = " ".join(reason.split())[:_REASON_LIMIT]
-    return Touch(user(os.getuid()), host(), stamp(time.time()), said)
+    return Touch(user(os.geteuid()), host(), time.time(), touchfile.short(reason))
 
 
 def read(switch: Switch) -> Touch | None:
-    """Who set it, or None where it is not set. A file that says nothing speaks by its owner and time."""
+    """Who set it first, or None where it is not set."""
+    found, troubles = _look(switch)
+    if troubles and not found:
+        raise SwitchError(next(iter(troubles.values())))
+    return min(found.values(), key=lambda touch: touch.time, default=None)
+
+
+def _look(switch: Switch) -> tuple[dict[str, Touch], dict[str, str]]:
+    """The places where it is set, and what is wrong with those that cannot be one."""
+    found, troubles = {}, {}
+    for path in switch.places:
+        try:
+            touch = _read(switch, path)
+        except SwitchError as error:
+            troubles[path] = str(error)
+        else:
+            if touch is not None:
+                found[path] = touch
+    return found, troubles
+
+
+def _read(switch: Switch, path: str) -> Touch | None:
     try:
-        if stat.S_ISDIR(os.stat(switch.path).st_mode):
-            raise SwitchError(f"{switch.path} is a folder: correct {switch.kind}_switch in config.toml")
-        found = os.lstat(switch.path)  # of a link, who laid it: where it leads somebody else wrote
+        if stat.S_ISDIR(os.stat(path).st_mode):
+            raise SwitchError(f"{path} is a folder: correct {switch.kind}_switch in config.toml")
+        return touchfile.read(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        if os.path.islink(switch.path):  # in a circle: it leads nowhere, as one to a missing file
+        if os.path.islink(path):  # in a circle: it leads nowhere, as one to a missing file
             return None
-        raise SwitchError(_trouble(switch, error, "read")) from None
-    said = _content(switch.path)
-    return Touch(
-        str(said.get("by") or user(found.st_uid)),
-        str(said.get("host") or ""),
-        str(said.get("at") or stamp(found.st_mtime)),
-        str(said.get("reason") or ""),
-    )
+        raise SwitchError(_trouble(switch, path, error, "read")) from None
 
 
-def press(switch: Switch, touch: Touch) -> Touch | None:
-    """Set it, and hand that in. None: it is set now; a Touch: it was set before, and nothing has changed.
+def press(switch: Switch, touch: Touch) -> Pressed:
+    """Set it in all of its places, and hand that in. What was set before stays as it is."""
+    before, made, failed = [], [], []
+    for path in switch.places:
+        try:
+            found = _press(switch, path, touch)
+        except SwitchError as error:
+            failed.append(str(error))
+            continue
+        if found is None:
+            made.append(path)
+        else:
+            before.append(found)
+    if made:
+        _record(switch, "set", touch)
+    return Pressed(min(before, key=lambda touch: touch.time, default=None), made, failed)
 
-    SwitchError where it cannot be set.
-    """
-    line = {"run": switch.run, "switch": switch.kind, **touch._asdict()}
-    mode = _mode(switch)
+
+def _press(switch: Switch, path: str, touch: Touch) -> Touch | None:
+    """None: it is set now; a Touch: it was set before, and nothing has changed. SwitchError: it cannot be."""
+    line = {"run": switch.run, "switch": switch.kind, **touch.fields()}
+    if path == switch.places[-1] != switch.path:
+        line["places"] = list(switch.places[:-1])
+    mode = _mode(switch, path)
     for _ in range(3):  # it may be cleared just between our two looks
         try:
-            create(switch.path, json.dumps(line) + "\n", mode, _group_id(switch.group))
+            create(path, json.dumps(line) + "\n", mode, _group_id(switch.group))
         except FileExistsError:
-            before = read(switch)
+            before = _read(switch, path)
             if before:
                 return before
         except OSError as error:
-            if error.errno not in _FULL or not _touch(switch.path, mode, _group_id(switch.group)):
-                raise SwitchError(_trouble(switch, error, "set")) from None
-            _record(switch, "set", touch)
+            if error.errno not in _FULL or not _touch(path, mode, _group_id(switch.group)):
+                raise SwitchError(_trouble(switch, path, error, "set")) from None
             return None
         else:
-            _record(switch, "set", touch)
             return None
-    raise SwitchError(f"{switch.path} is a symbolic link that leads nowhere: remove it, then set the switch")
+    raise SwitchError(f"{path} is a symbolic link that leads nowhere: remove it, then set the switch")
 
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def _mode(switch: Switch) -> int:
+def _mode(switch: Switch, path: str) -> int:
     """In a home of one's own as its other files; elsewhere whoever trains may read who set it and why."""
     if switch.group is not None:
         return 0o660
-    at_home = os.path.dirname(switch.path) == os.path.join(os.path.dirname(switch.inbox), "switches")
-    return 0o600 if at_home else 0o644
+    return 0o600 if os.path.dirname(path) == os.path.dirname(switch.places[-1]) else 0o644
 
 
 def _touch(path: str, mode: int, group: int | None) -> bool:
@@ -152,47 +201,99 @@ def _touch(path: str, mode: int, group: int | None) -> bool:
 
 
 def clear(switch: Switch, touch: Touch) -> Touch | None:
-    """Remove it, and hand that in. Returns who had set it, or None where it was not set. SwitchError."""
-    before = read(switch)
-    try:
-        os.unlink(switch.path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise SwitchError(_trouble(switch, error, "clear")) from None
-    _record(switch, "cleared", touch)
-    return before
+    """Remove it from all of its places, and hand that in. Returns who had set it, or None where it was not
+    set. SwitchError where it is still set somewhere."""
+    found, troubles = _look(switch)
+    failed, gone = list(troubles.values()), False
+    for path in (*_former(switch), *switch.places):  # home's own last: it tells where else it is
+        if path in troubles:
+            continue
+        try:
+            os.unlink(path)
+            gone = True
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            failed.append(_trouble(switch, path, error, "clear"))
+    if gone:
+        _record(switch, "cleared", touch)
+    if failed:
+        raise SwitchError("; ".join(failed))
+    return min(found.values(), key=lambda touch: touch.time, default=None) if gone else None
 
 
-def stamp(when: float) -> str:
-    """ISO 8601 with the local offset, as units.iso writes it, without the import of datetime."""
-    local = time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(when))
-    return f"{local[:-2]}:{local[-2:]}"
+def _former(switch: Switch) -> list[str]:
+    """Where its press was set too, before the configuration was edited: only what is a touch of this switch,
+    since anybody who may press it may name other files."""
+    told = touchfile.said(switch.places[-1]).get("places")
+    named = [path for path in told if isinstance(path, str)] if isinstance(told, list) else []
+    return [path for path in named if path not in switch.places and _is_touch_of(switch, path)]
+
+
+def _is_touch_of(switch: Switch, path: str) -> bool:
+    told = touchfile.said(path) if os.path.isabs(path) else {}
+    return (told.get("run"), told.get("switch")) == (switch.run, switch.kind)
+
+
+def is_obeyed(switch: Switch) -> bool:
+    """Whether a save switch that was set everywhere was removed from one of its places: the training saved.
+    Then the others go as well."""
+    if all(_read(switch, path) for path in switch.places):
+        return False
+    for path in switch.places:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+    return True
 
 
 def _told(home: str, run: str) -> dict[str, object]:
     """What switches/RUN.json says; empty where it is not there or makes no sense."""
     try:
-        with open(os.path.join(home, "switches", f"{file_name(run)}.json"), encoding="utf-8") as file:
-            told = json.load(file)
-    except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
-        return {}
+        told = json.loads(touchfile.head(_manifest(home, run), _MANIFEST_LIMIT))
     except PermissionError:
         whose = f"only {_owner(home)}, or the group of [daemon] group, may"
         raise SwitchError(f"{user(os.getuid())} may not use the switches of {home}: {whose}") from None
+    except (OSError, ValueError, RecursionError):
+        return {}
     return told if isinstance(told, dict) else {}
 
 
-def _configured(home: str, run: str) -> dict[str, object]:
-    """The same from config.toml, for a run that the daemon has not laid out yet."""
+def _own(home: str, run: str, kind: str) -> str:
+    """The place in home, where a switch lies whatever is configured."""
+    return os.path.join(home, "switches", f"{file_name(run)}.{kind}")
+
+
+def _manifest(home: str, run: str) -> str:
+    return os.path.join(home, "switches", f"{file_name(run)}.json")
+
+
+def _is_older(home: str, run: str) -> bool:
+    """Whether config.toml was edited since the daemon wrote RUN.json."""
+    try:
+        config = os.stat(os.path.join(home, "config.toml"))
+        return config.st_ctime_ns > os.stat(_manifest(home, run)).st_mtime_ns
+    except OSError:
+        return False
+
+
+def _configured(home: str, run: str, *, needed: bool) -> dict[str, object]:
+    """The same from config.toml, for a run that the daemon has not laid out as it is now; empty where that
+    cannot be read and is not `needed`."""
     from watchdogd.config import load
     from watchdogd.engine.checks import switch_path
     from watchdogd.home import Home
     from watchdogd.nearest import nearest
 
     place = Home.existing(home)
-    configured = load(place, pressing=True).runs
+    try:
+        configured = load(place, pressing=True).runs
+    except ConfigError:
+        if needed:
+            raise
+        return {}
     if run not in configured:
+        if not needed:
+            return {}
         raise WatchdogError(f"there is no run '{run}'{nearest(run, sorted({*configured, *runs(home)}))}")
     section = configured[run]
     return {
@@ -202,37 +303,16 @@ def _configured(home: str, run: str) -> dict[str, object]:
     }
 
 
-def _content(path: str) -> dict[str, object]:
-    """The JSON object in a switch's first line, or its text as the reason; never read through a link."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return {}
-    try:
-        regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
-        text = os.read(descriptor, _READ_LIMIT).decode("utf-8", "replace") if regular else ""
-    except OSError:
-        return {}
-    finally:
-        os.close(descriptor)
-    line = text.strip().partition("\n")[0]
-    try:
-        said = json.loads(line)
-    except (ValueError, RecursionError):
-        return {"reason": line[:200]}
-    return said if isinstance(said, dict) else {"reason": line[:200]}
-
-
 def _record(switch: Switch, action: str, touch: Touch) -> None:
     """For history and the run's channels. The switch counts without it, where the inbox is full or away."""
     with contextlib.suppress(OSError):
-        fields = {"run": switch.run, "switch": switch.kind, "action": action, **touch._asdict()}
+        fields = {"run": switch.run, "switch": switch.kind, "action": action, **touch.fields()}
         hand_in(switch.inbox, "touch", switch.run, **fields)
 
 
-def _trouble(switch: Switch, error: OSError, verb: str) -> str:
+def _trouble(switch: Switch, path: str, error: OSError, verb: str) -> str:
     """One line: what could not be done, why, and the way out."""
-    folder = os.path.dirname(switch.path)
+    folder = os.path.dirname(path)
     what = f"the {switch.name} of {switch.run} cannot be {verb}"
     match error.errno:
         case errno.ENOENT | errno.ENOTDIR:
@@ -242,10 +322,10 @@ def _trouble(switch: Switch, error: OSError, verb: str) -> str:
         case errno.EROFS:
             return f"{what}: {folder} is read-only here: try another node, or end the job with scancel"
         case errno.EACCES | errno.EPERM:
-            owner = _owner(folder if verb == "set" else switch.path)
+            owner = _owner(folder if verb == "set" else path)
             return f"{what}: {user(os.getuid())} may not change {folder}: ask {owner}"
         case _:
-            return f"{what}: {switch.path}: {error.strerror or error}"
+            return f"{what}: {path}: {error.strerror or error}"
 
 
 def _owner(path: str) -> str:
@@ -262,7 +342,7 @@ def _group_id(name: str | None) -> int | None:
 
     try:
         return grp.getgrnam(name).gr_gid
-    except KeyError:
+    except (KeyError, TypeError):
         return None
 
 

@@ -1,45 +1,25 @@
-"""The kill switch of a run as it lies on its file system."""
+"""The kill switch of a run as it lies on its file systems."""
 
 from __future__ import annotations
 
+import contextlib
 import os
-import pwd
 import stat
 
+from watchdogd import touchfile
 from watchdogd.checks.past import Switch
-from watchdogd.readers import switch
-
-_LIMIT = 64 * 1024
 
 
-def kill_switch(path: str) -> Switch | None:
-    """The kill switch as it lies there, or None. One that cannot be read is set all the same.
+def kill_switch(*places: str) -> Switch | None:
+    """The kill switch as it was set first in one of its places, or None.
 
-    A folder is none: it is a mistake in config.toml, and no Guard stops for it.
+    One that cannot be read is set all the same. A folder is none: it is a mistake in config.toml, and no
+    Guard stops for it.
     """
-    if not path:
-        return None
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    if stat.S_ISDIR(found.st_mode):
-        return None
-    touches = switch.read(_text(path)) if stat.S_ISREG(found.st_mode) else ()  # a pipe would keep its reader
-    first = touches[0] if touches else switch.Touch()
-    return Switch(first.at or found.st_mtime, first.by or _user(found.st_uid), first.reason)
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(_LIMIT)
-    except OSError:
-        return ""
-
-
-def _user(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"uid {uid}"
+    touches = []
+    for path in filter(None, places):
+        with contextlib.suppress(OSError):
+            if not stat.S_ISDIR(os.stat(path).st_mode):
+                touches.append(touchfile.read(path))
+    first = min(touches, key=lambda touch: touch.time, default=None)
+    return None if first is None else Switch(first.time, first.who, first.reason)

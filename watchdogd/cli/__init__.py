@@ -61,8 +61,9 @@ VERBS: dict[str, tuple[str, str]] = {
 }
 """Verb → (module in this folder, one line of help); in the order in which help shows them."""
 _EPILOG = "Home is --home DIR, else $WATCHDOGD_HOME, else ~/.watchdogd. See 'watchdogd VERB --help'."
-_NO_VERDICT = {"status": 3, "check": 3, "doctor": 2}
-"""Verb → its code where it can judge nothing (no home, say): 1 would be its word for a warning."""
+_NO_VERDICT = {"status": 3, "check": 3, "doctor": 2, "preflight": 0}
+"""Verb → its code where it can judge nothing (no home, say): 1 would be its word for a warning. What is wrong
+with watchdogd itself never costs an allocation."""
 _WIDTH = 100
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141

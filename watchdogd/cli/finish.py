@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import argparse
     from pathlib import Path
 
-    from watchdogd.actions.switches import Touch
+    from watchdogd.touchfile import Touch
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     if changed:
         action = "cleared" if args.clear else "set"
         with contextlib.suppress(OSError):  # the mark counts without it
-            hand_in(inbox, "finish", args.name, run=args.name, action=action, **touch._asdict())
+            hand_in(inbox, "finish", args.name, run=args.name, action=action, **touch.fields())
     if args.json:
         print_json({"run": args.name, "finished": not args.clear, "changed": changed})
     else:
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _set(home: Home, mark: Path, run: str, touch: Touch) -> bool:
-    line = json.dumps({"run": run, **touch._asdict()}) + "\n"
+    line = json.dumps({"run": run, **touch.fields()}) + "\n"
     try:
         create(str(mark), line, home.file_mode, home.group)
     except FileExistsError:

@@ -61,7 +61,7 @@ class Follower:
     def left(self) -> str:
         """What the run still has to do, in words, or empty where it obeyed."""
         if self.switch.kind == "save":
-            return "" if switches.read(self.switch) is None else "not saved yet"
+            return "" if switches.is_obeyed(self.switch) else "not saved yet"
         config = load(self._home, pressing=True)
         if self._left and time.monotonic() - self._asked >= min(config.slurm.min_poll, _ASK):
             self._asked = time.monotonic()

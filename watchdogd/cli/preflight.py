@@ -1,17 +1,23 @@
-"""preflight --run RUN: a smoke test at the start of a job script, before it wastes its allocation."""
+"""preflight --run RUN: a smoke test at the start of a job script, before it wastes its allocation.
+
+Only what is wrong with the job stops it. The watchdog's own troubles (no home, a broken configuration, a run
+that is not configured yet, a fault of its own) are told on stderr, and the job goes.
+"""
 
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 from watchdogd.actions import preflight, preflightlook, ranges, trial
 from watchdogd.actions.preflight import Believed
 from watchdogd.cli.duration import seconds
-from watchdogd.cli.output import print_json, print_line
-from watchdogd.config import absolute, load
+from watchdogd.cli.output import print_json, print_line, warn
+from watchdogd.config import Config, RunSection, absolute, load
 from watchdogd.engine.checks import run_of
-from watchdogd.errors import UsageError
+from watchdogd.engine.patient import Patient
+from watchdogd.errors import UsageError, WatchdogError
 from watchdogd.home import Home
 from watchdogd.plugin import Status
 from watchdogd.readers.number import count
@@ -23,6 +29,8 @@ if TYPE_CHECKING:
     from watchdogd.actions.preflight import Finding
 
 GO, NO_GO = 0, 2
+_PATIENCE = 30.0
+"""Seconds for which home may keep the job waiting."""
 _WORDS = {Status.OK: "fine", Status.WARNING: "warning", Status.CRITICAL: "broken", Status.UNKNOWN: "unknown"}
 
 
@@ -50,8 +58,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0: go. 2: do not waste the allocation; the last line names the nodes to leave out."""
-    home = Home.existing(args.home)
-    findings = _findings(home, args)
+    try:
+        findings = _findings(args)
+    except UsageError:
+        raise
+    except WatchdogError as error:
+        warn([f"preflight: {error}: the job goes, and nothing was looked at"])
+        findings = ()
     broken = [finding for finding in findings if finding.status is Status.CRITICAL]
     exclude = ranges.names(preflight.bad_nodes(findings))
     if args.json:
@@ -61,14 +74,21 @@ def run(args: argparse.Namespace) -> int:
     return NO_GO if broken else GO
 
 
-def _findings(home: Home, args: argparse.Namespace) -> tuple[Finding, ...]:
-    config = load(home)
-    section = config.run(args.name)
+def _findings(args: argparse.Namespace) -> tuple[Finding, ...]:
+    home = Home.find(args.home)
+    patient = Patient(str(home.path), _PATIENCE)
+    try:
+        config, section = patient.attempt(partial(_configured, home, args.name))
+    except WatchdogError as error:
+        if not os.environ.get("SLURM_JOB_ID"):
+            raise
+        warn([f"preflight: {error}: what needs no configuration is looked at"])
+        config, section = Config(), RunSection()
     believed = _believed(args, section.gpus_per_node)
     run = run_of(args.name, section, config, home, "slurm")
     facts = preflightlook.facts(
-        home,
         run,
+        preflightlook.switches_of(home, args.name, patient),
         node_disks=section.node_disks,
         checkpoints=absolute(home, section.checkpoints) if section.checkpoints else None,
         gpus=bool(believed.gpus),
@@ -80,6 +100,12 @@ def _findings(home: Home, args: argparse.Namespace) -> tuple[Finding, ...]:
         tried = preflightlook.tried(run, args.python, reduce=args.all_reduce, deadline=deadline)
         findings += tuple(trial.judge(tried, believed.gpus))
     return findings
+
+
+def _configured(home: Home, name: str) -> tuple[Config, RunSection]:
+    """WatchdogError says why there is none."""
+    config = load(Home.existing(str(home.path)))
+    return config, config.run(name)
 
 
 def _believed(args: argparse.Namespace, configured: int | None) -> Believed:

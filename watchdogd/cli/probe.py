@@ -58,26 +58,31 @@ def run(args: argparse.Namespace) -> int:
 
 def _doubt(name: str, home: str) -> None:
     """A misspelt name leaves samples at which nobody looks: told to the job's log, and no reason to end."""
-    from watchdogd.actions.switches import runs
     from watchdogd.nearest import nearest
+    from watchdogd.training import known_runs
 
-    known = runs(home)
+    known = known_runs(home)
     if known and name not in known:
-        what = f"no run '{name}' is known in {home}{nearest(name, known)}"
-        print(f"watchdogd: probe: {what}", file=sys.stderr, flush=True)
+        _say(f"no run '{name}' is known in {home}{nearest(name, known)}")
 
 
 def _places(args: argparse.Namespace) -> Places:
-    """Where samples go, as the daemon told in switches/RUN.json, else in home. UsageError: not possible."""
-    from watchdogd.training import places
+    """Where samples go, as the daemon told in switches/RUN.json, else as config.toml says, else in home.
+    UsageError: not possible."""
+    from watchdogd.training import default_places, places
 
     try:
         found = places(args.name, args.home)
-    except ValueError as error:
-        raise UsageError(f"probe: {error}") from None
+    except (ValueError, OSError) as error:
+        _say(f"{error}: what is usual counts")
+        found = default_places(args.name, args.home)
     inbox = found.inbox
     if not os.path.isdir(inbox):
         raise UsageError(f"probe: there is no {inbox}: give the watchdog's home by --home or WATCHDOGD_HOME")
     if not os.access(inbox, os.W_OK | os.X_OK):
         raise UsageError(f"probe: {inbox} cannot be written: a home that a team shares has a group")
     return found
+
+
+def _say(text: str) -> None:
+    print(f"watchdogd: probe: {text}", file=sys.stderr, flush=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from watchdogd.actions import switches
+from watchdogd.actions import listeners, switches
+from watchdogd.actions.switches import SwitchError
 from watchdogd.cli.output import complain, print_json, print_line
 from watchdogd.errors import UsageError, WatchdogError
 from watchdogd.place import home_folder
@@ -13,7 +14,8 @@ TYPE_CHECKING = False  # without the import of typing: see watchdogd/cli/__init_
 if TYPE_CHECKING:
     import argparse
 
-    from watchdogd.actions.switches import Switch, Touch
+    from watchdogd.actions.switches import Switch
+    from watchdogd.touchfile import Touch
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -120,10 +122,13 @@ def _act(args: argparse.Namespace, found: list[Switch]) -> int:
     state, code = [], 0
     for switch in found:
         try:
-            touch, line = _one(args, switch)
+            touch, line, troubles = _one(args, switch)
         except WatchdogError as error:
             complain(error)
             code = 1
+            continue
+        code = max([code, *(complain(SwitchError(trouble)) for trouble in troubles)])
+        if not line:
             continue
         code = max(code, 1 if args.show and touch is None else 0)
         state.append(_as_json(switch, touch))
@@ -134,20 +139,23 @@ def _act(args: argparse.Namespace, found: list[Switch]) -> int:
     return code
 
 
-def _one(args: argparse.Namespace, switch: Switch) -> tuple[Touch | None, str]:
-    """Who has it set now, and what to tell."""
+def _one(args: argparse.Namespace, switch: Switch) -> tuple[Touch | None, str, list[str]]:
+    """Who has it set now, what to tell (empty: nothing was done), and what is wrong with that."""
     what = f"{switch.name} of {switch.run}"
     if args.show:
         touch = switches.read(switch)
-        return touch, f"{what} is set {touch}" if touch else f"{what} is not set"
+        return touch, f"{what} is set {touch}" if touch else f"{what} is not set", []
     mine = switches.mine(args.reason)
     if args.clear:
         before = switches.clear(switch, mine)
-        return None, f"{what} is cleared; it was set {before}" if before else f"{what} was not set"
-    before = switches.press(switch, mine)
-    return before or mine, f"{what} was set already, {before}" if before else f"{what} is set: {switch.path}"
+        return None, f"{what} is cleared; it was set {before}" if before else f"{what} was not set", []
+    pressed = switches.press(switch, mine)
+    before, troubles = pressed.before, [*pressed.failed, *listeners.deaf(switch, pressed)]
+    if pressed.made:
+        return before or mine, f"{what} is set: {' and '.join(pressed.made)}", troubles
+    return before, f"{what} was set already, {before}" if before else "", troubles
 
 
 def _as_json(switch: Switch, touch: Touch | None) -> dict[str, object]:
     state = {"run": switch.run, "switch": switch.kind, "path": switch.path, "set": touch is not None}
-    return state | (touch._asdict() if touch else {})
+    return state | {"places": list(switch.places)} | (touch.fields() if touch else {})

@@ -21,8 +21,9 @@ from watchdogd.actions.deed import BEGUN, DONE, EVIDENCE, FAILED, LOST, Deed
 from watchdogd.actions.doing import do
 from watchdogd.engine.grounds import SELF
 from watchdogd.handin import hand_in
-from watchdogd.inbox import one_line
+from watchdogd.inbox import TEXT_LIMIT
 from watchdogd.incident import Event, Kind
+from watchdogd.touchfile import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -123,7 +124,11 @@ class Acting:
         """From a daemon that was ours once."""
         for paper in papers:
             for deed in self._deeds if paper.kind == "deed" else ():
-                if not deed.ended and paper.deed == (deed.incident, deed.run, one_line(deed.action.label)):
+                if not deed.ended and paper.deed == (
+                    deed.incident,
+                    deed.run,
+                    one_line(deed.action.label, TEXT_LIMIT),
+                ):
                     state = DONE if paper.said.get("state") == DONE else FAILED
                     yield self._end(deed.key, state, paper.outcome, paper.at), ""
 

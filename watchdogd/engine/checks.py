@@ -117,6 +117,7 @@ def run_of(name: str, section: RunSection, config: Config, home: Home, default_b
         save_switch=switch_path(home, name, section.save_switch, "save"),
         users=frozenset({section.user} if section.user else users),
         inbox=str(home.inbox),
+        home_kill_switch=switch_path(home, name, None, "kill"),
     )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import grp
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.document import document
+from watchdogd import touchfile
 from watchdogd.place import file_name
 
 if TYPE_CHECKING:
@@ -15,25 +17,30 @@ if TYPE_CHECKING:
     from watchdogd.home import Home
     from watchdogd.plugin import Run
 
-_MARK_LIMIT = 1000
-
 
 def lay_out(home: Home, config: Config, checks: tuple[Check, ...]) -> None:
-    """Write switches/RUN.json of every run where it is not as it should be. OSError where that fails."""
+    """Write switches/RUN.json of every run where it is not as it should be. OSError where that fails.
+
+    One that is as it should be gets a new time where config.toml was edited since: `actions.switches` asks.
+    """
+    edited = home.config.stat().st_ctime_ns
     runs = {check.run.name: check.run for check in checks if check.run}
     for run in runs.values():
         path = home.switches / f"{file_name(run.name)}.json"
         text = json.dumps(_places(home, config, run), indent=1) + "\n"
         if not path.exists() or path.read_text(errors="replace") != text:
             home.write(path, text)
+        elif path.stat().st_mtime_ns < edited:
+            os.utime(path)
 
 
 def finished(home: Home) -> dict[str, str]:
     """The runs that are marked finished, by the first part of the mark's name, each with who marked it."""
     found = {}
     for path in home.switches.glob("*.finished"):
-        with path.open(errors="replace") as file:
-            found[path.name.removesuffix(".finished")] = _who(file.read(_MARK_LIMIT))
+        with contextlib.suppress(FileNotFoundError):  # it was taken away just now
+            mark = touchfile.read(str(path))
+            found[path.name.removesuffix(".finished")] = f"{mark.who} at {mark.at}"
     return found
 
 
@@ -50,12 +57,3 @@ def _places(home: Home, config: Config, run: Run) -> dict[str, Any]:
         "job_name": run.job_name,
         "node_disks": list(section.node_disks),
     }
-
-
-def _who(text: str) -> str:
-    """Who set a mark, in one line: its `by` and `at` where it is JSON, else its first line, or `somebody`."""
-    try:
-        mark = document(text)
-        return f"{mark['by']} at {mark['at']}"
-    except (ValueError, KeyError, TypeError):
-        return " ".join(text.split())[:200] or "somebody"

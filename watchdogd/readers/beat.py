@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 from watchdogd.document import document
 from watchdogd.errors import UnreadableError
-from watchdogd.inbox import one_line
 from watchdogd.readers.number import real, whole
+from watchdogd.touchfile import one_line
+
+_TEXT_LIMIT = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ def read(text: str, written: float) -> Beat:
             real(said.get("step")),
             _number(said.get("loss")),
             _number(said.get("losses")),
-            one_line(str(said.get("asked") or "")),
+            one_line(str(said.get("asked") or ""), _TEXT_LIMIT),
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise UnreadableError(f"this is no heartbeat: {text[:80]!r}") from None
