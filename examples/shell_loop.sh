@@ -3,7 +3,7 @@
 #
 # examples/shell_loop.sh EPOCHS COMMAND...    COMMAND is run as: COMMAND... EPOCH, and saves before it ends.
 #
-# The switches lie where watchdogd puts them; set RUN, and KILL and SAVE where config.toml says otherwise. In a job script
+# The switches lie in home, where `watchdogd kill-switch` always sets them, whatever config.toml says; set RUN. In a job script
 # with #SBATCH --signal=B:USR1@300 the loop also ends, after the epoch it is in, when the time limit comes near.
 set -euo pipefail
 

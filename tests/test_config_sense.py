@@ -70,6 +70,11 @@ def complaint(text: str) -> str:
             '[runs.r]\nkill_switch = "stop"\nsave_switch = "./stop"',
             "kill_switch and save_switch are one file",
         ),
+        (
+            '[runs.r]\nkill_switch = "switches/r.save"',
+            "runs.r.kill_switch: switches/r.save is its save switch",
+        ),
+        ('[runs."a/b"]\nsave_switch = "/h/switches/./a%2Fb.kill"', "is its kill switch: name another file"),
         ('[runs.r]\nprogress = "iteration"', "runs.r.progress: 'iteration' has no group"),
         ('[runs.r]\nlog = "$NO_SUCH_VARIABLE/x"', "runs.r.log: '$NO_SUCH_VARIABLE/x': the variable $NO_SUCH"),
         ('[runs.r]\nlog = "~nobody-here/x"', "there is no user 'nobody-here'"),

@@ -69,8 +69,9 @@ class Paper:
 
     @property
     def outcome(self) -> str:
-        """What came of that."""
-        return _text(self.said, "outcome")
+        """What came of that, as its author tells it."""
+        text = _text(self.said, "outcome")
+        return text if self.by == user(os.geteuid()) else f"{text} (as {self.by} reports)"
 
     @property
     def line(self) -> str:

@@ -11,7 +11,7 @@ import json
 import os
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from watchdogd import touchfile
 from watchdogd.actions import switches
@@ -68,18 +68,18 @@ def words(home: Home) -> str:
 
 def jobs_go_on(home: Home) -> bool:
     """Whether it was stopped for a restart, which drop-ins' jobs outlive."""
-    return bool((_read(path_of(home)) or {}).get("jobs_go_on"))
+    return bool(touchfile.said(str(path_of(home))).get("jobs_go_on"))
 
 
 def last_pause(home: Home) -> Pause | None:
     """The pause that was ended last, if any."""
     try:
         end = _lifted(home).stat().st_mtime
-        said = _read(_lifted(home)) or {}
-        begin = datetime.fromisoformat(said["at"]).timestamp()
+        said = touchfile.said(str(_lifted(home)))
+        begin = datetime.fromisoformat(str(said["at"])).timestamp()
         touch = touchfile.read(str(_lifted(home)))._replace(time=begin)  # the file's own time is the end
         return Pause(begin, end, f"stopped {touch}")
-    except (OSError, KeyError, ValueError, TypeError, OverflowError):
+    except (OSError, KeyError, ValueError, OverflowError):
         return None
 
 
@@ -108,14 +108,3 @@ def _noted(home: Home) -> list[str]:
         return [str(each) for each in said]
     except (OSError, ValueError, TypeError):
         return []
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    """What a mark says; None where there is none, nothing where it is garbage. OSError."""
-    try:
-        said = document(path.read_text(encoding="utf-8", errors="replace"))
-    except FileNotFoundError:
-        return None
-    except ValueError:
-        return {}
-    return said if isinstance(said, dict) else {}

@@ -55,7 +55,7 @@ def warn(warnings: Iterable[str]) -> None:
 
 def complain(error: WatchdogError) -> int:
     """What is wrong with one of several things, as a verb ends with it alone; returns its exit code."""
-    print(f"watchdogd: {clean(str(error))}", file=sys.stderr)
+    print(f"watchdogd: {one_line(str(error))}", file=sys.stderr)
     return error.exit_code
 
 

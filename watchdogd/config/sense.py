@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import grp
+import os
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.config.fields import name_fault
 from watchdogd.nearest import close_to, nearest
+from watchdogd.place import file_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -19,7 +21,7 @@ RESERVED = "watchdogd"
 
 def fault(config: Config) -> str:
     """The first thing that makes no sense, in one line with its key; empty where all does."""
-    return next((text for text in (*_names(config), *_channels(config)) if text), "")
+    return next((text for text in (*_names(config), *_channels(config), *_switches(config)) if text), "")
 
 
 def unknown_group(config: Config) -> str:
@@ -61,6 +63,15 @@ def _channels(config: Config) -> Iterator[str]:
             if channel not in config.channels:
                 hint = nearest(str(channel), list(config.channels))
                 yield f"{key}: there is no [channels.{channel}]{hint}"
+
+
+def _switches(config: Config) -> Iterator[str]:
+    """A line for each switch that lies where the other kind always counts, beside the configured place."""
+    for name, run in config.runs.items():
+        for kind, path, other in (("kill", run.kill_switch, "save"), ("save", run.save_switch, "kill")):
+            taken = ["switches", f"{file_name(name)}.{other}"]
+            if path and os.path.normpath(path).split("/")[-2:] == taken:
+                yield f"runs.{name}.{kind}_switch: {path} is its {other} switch: name another file"
 
 
 def _named(config: Config) -> Iterator[tuple[str, Any]]:

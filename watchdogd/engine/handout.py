@@ -31,7 +31,8 @@ def lay_out(home: Home, config: Config, checks: tuple[Check, ...]) -> None:
         if not path.exists() or path.read_text(errors="replace") != text:
             home.write(path, text)
         elif path.stat().st_mtime_ns < edited:
-            os.utime(path)
+            with contextlib.suppress(OSError):  # a colleague's: then config.toml is read at each press
+                os.utime(path)
 
 
 def finished(home: Home) -> dict[str, str]:
