@@ -481,7 +481,8 @@ def test_a_beat_tells_step_and_loss(home: Path, make: Make, monkeypatch: pytest.
     assert before <= told.pop("time") <= time.time()
     mine = {"host": training.HOST, "pid": os.getpid(), "job": "4711", "rank": 0}
     said = {"step": 12, "loss": 3.5, "losses": 1, "asked": ""}
-    assert told == {"kind": "beat", "run": "run-17", **said, **mine}
+    polls = ["../switches/run-17.kill", "../switches/run-17.save"]
+    assert told == {"kind": "beat", "run": "run-17", "polls": polls, **said, **mine}
 
 
 @pytest.mark.parametrize(("later", "losses"), [(None, 1), (0.5, 2)])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from watchdogd import command
+from watchdogd import account, command
 from watchdogd.actions import doing, switches
 from watchdogd.actions.deed import Action, Deed
 from watchdogd.actions.errand import Errand, Outcome
@@ -161,7 +161,9 @@ def test_nothing_is_submitted_beside_a_job(desk: Desk) -> None:
 def test_nothing_is_submitted_to_a_run_that_was_stopped_or_is_finished(desk: Desk) -> None:
     desk.jobs = ()
     (desk.home.switches / "glide.finished").write_text("done")
-    assert desk.do("resubmit", "train.slurm") == Outcome("it is marked finished by done", ok=False)
+    done = desk.do("resubmit", "train.slurm")
+    assert done.text.startswith(f"it is marked finished by {account.user(os.getuid())} at 20")
+    assert not done.ok
     switches.press(switches.find(str(desk.home.path), "glide", "kill"), switches.mine("diverges"))
     assert desk.do("resubmit", "train.slurm").text.startswith(f"its kill switch is set by {ME} on ")
     assert desk.ran == []

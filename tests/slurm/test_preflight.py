@@ -50,6 +50,17 @@ def test_a_job_that_may_go(slurm: Cluster, home: Path) -> None:
     assert list((home / "own").iterdir()) == []
 
 
+def test_a_run_that_is_not_configured_yet_goes_and_its_nodes_are_looked_at(
+    slurm: Cluster, home: Path
+) -> None:
+    (home / "config.toml").write_text("[runs.pike]\n")
+    state, said = start(slurm, home)
+    assert state == "COMPLETED", said
+    assert "warning: preflight: there is no run 'run-17'; there are pike: what needs no" in said
+    assert "fine     nodes        node2 answered\n" in said
+    assert said.endswith("go\nstarted\n")
+
+
 @pytest.mark.parametrize(
     ("words", "before", "text"),
     [
