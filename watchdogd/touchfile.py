@@ -116,12 +116,9 @@ def _text(value: object) -> str:
 def _time(value: object) -> float | None:
     """Seconds since the epoch from a number or ISO 8601; None for anything else."""
     if isinstance(value, str):
-        from datetime import datetime
+        from watchdogd.readers.number import moment
 
-        try:
-            return datetime.fromisoformat(value).timestamp()
-        except (ValueError, OverflowError):
-            return None
+        return moment(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if -_LAST < value < _LAST else None

@@ -35,7 +35,6 @@ from watchdogd.readers import (
     sinfo,
     slurmtext,
     squeue,
-    switch,
     trainlog,
     usage,
 )
@@ -214,10 +213,6 @@ READERS: dict[str, tuple[Callable[[str], object], str]] = {
     "faulthandler": (faulthandler.handed, FAULT),
     "py-spy": (pyspy.read, SPY),
     "py-spy json": (pyspy.read, SPY_JSON),
-    "switch": (
-        switch.read,
-        '{"by": "ines", "at": 1795800000.5, "reason": "loss"}\n{"at": "2026-11-28T10:00:00"}',
-    ),
     "nagios": (partial(nagios.read, 0), "OK - fine | a=1.5s;2:;@3:4;0;9 'b c'=1GB\nlong | d=2"),
     "tracker": (lambda text: tracker.read("/x", text, 1.0), "global_step1000"),
     "lease": (lambda text: holder.read(text.encode("utf-8", "surrogatepass")), '{"host": "n1", "pid": 7}'),
