@@ -176,7 +176,7 @@ def test_a_daemon_that_finds_its_history_damaged_on_a_full_disk_tells_what_is_lo
     watched.wait_told("CRITICAL", "run-17", "silent")
     watched.wait_told("CRITICAL", "history")
     ballast.unlink()
-    watched.wait_told("[WARNING]", "the history begins anew", "history.db.corrupt-")
+    watched.wait_told("[WARNING]", "history.db.corrupt-")
 
 
 def test_kill_9_forgets_nothing_and_tells_nothing_twice(watched: Watched) -> None:

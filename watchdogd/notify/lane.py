@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from watchdogd.notify.desk import Delivered, Desk
-    from watchdogd.notify.notification import Message, Notification
+    from watchdogd.notify.notification import Item, Message, Notification
     from watchdogd.notify.retry import Policy
     from watchdogd.notify.sender import Sender
 
@@ -82,6 +82,7 @@ class Lane:
         with self._lock:
             now = self._now()
             for notification in notifications:
+                self._note_some(notification)
                 self._queue.add(timely(notification, now, self._policy))
         self.wake()
 
@@ -101,6 +102,15 @@ class Lane:
         self._threads.note(outcome)
         if outcome.state in ("sent", "superseded") or outcome.receipt:
             self._newest.note(outcome.message)
+
+    def _old(self, notification: Notification) -> frozenset[Item]:
+        """What of it something newer has overtaken here."""
+        return self._newest.overtaken(notification.message, late=bool(notification.receipt))
+
+    def _note_some(self, notification: Notification) -> None:
+        """Where some have it, nothing older may come to them."""
+        if notification.receipt:
+            self._newest.note(notification.message)
 
     def learn(self, delivered: Iterable[Delivered]) -> set[str]:
         """Somebody else delivered these on this channel: it works. Returns the keys that waited here."""
@@ -236,8 +246,8 @@ class Lane:
             if notification is None:
                 return
             self._trying, self._trying_since = notification.key, self._ticks()
-            ends = self._queue.told_with(notification.key)
-        overtaken = self._newest.overtaken(notification.message)
+            ends = [end for end in self._queue.told_with(notification.key) if not self._old(end)]
+        overtaken = self._old(notification)
         if overtaken and len(overtaken) == len({*notification.message.items}):
             self._trying = self._trying_since = None
             self._finish([superseded(notification, "newer messages about the same came first")])
@@ -323,6 +333,7 @@ class Lane:
         if step.state == "waiting":
             with self._lock:
                 if step.receipt:  # some have it: the others' later messages need not wait for the rest
+                    self._note_some(step)
                     self._queue.step_aside(step)
                 else:
                     self._queue.refused(step)

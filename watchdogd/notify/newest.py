@@ -46,17 +46,22 @@ class Newest:
             while len(memory) > KEPT:
                 memory.popitem(last=False)
 
-    def overtaken(self, message: Message) -> frozenset[Item]:
-        """Of what it tells, that which something newer has overtaken. Quiet messages stay in their threads:
-        there they mislead nobody."""
-        return frozenset() if message.quiet else frozenset(filter(self._is_overtaken, message.items))
+    def overtaken(self, message: Message, *, late: bool = False) -> frozenset[Item]:
+        """Of what it tells, that which something newer has overtaken. `late`: some have it already, so that
+        it is older than all that was told since. Quiet messages stay in their threads: there they mislead
+        nobody."""
+        if message.quiet:
+            return frozenset()
+        return frozenset(item for item in message.items if self._is_overtaken(item, late=late))
 
-    def _is_overtaken(self, item: Item) -> bool:
+    def _is_overtaken(self, item: Item, *, late: bool) -> bool:
         if item.incident is None:
             return False
-        if not item.ended:
-            return item.incident in self._ended
-        return not self._standing and item.incident < self._incidents.get(item.line, 0)
+        if not item.ended and item.incident in self._ended:
+            return True
+        return (
+            (item.ended or late) and not self._standing and item.incident < self._incidents.get(item.line, 0)
+        )
 
 
 def joined(message: Message, ends: Sequence[Notification], overtaken: frozenset[Item]) -> Message:
