@@ -80,10 +80,11 @@ def log_staleness(
 ) -> Iterator[Result]:
     """Whether a run's log grows, its progress number grows with it, and its loss is a number.
 
-    log: path of the log, with wildcards; of several files all count, the newest is shown; left out: the
-        heartbeats of the training's Guard alone tell of its progress
+    log: path of the log, with wildcards; event files of TensorBoard, CSV files with a header, MLflow's metric
+        files and trainer_state.json are read, too; of several files all count, the newest is shown; left
+        out: the heartbeats of the training's Guard alone tell of its progress
     stale_after: silence that means a hang; auto learns it from the run's own rhythm
-    progress: pattern whose first group is a number that must grow; left out: known formats are recognised
+    progress: pattern whose first group is a number that must grow; left out: what grows is found
     quiet: phases that may be silent for longer: match, a pattern, and allow, a duration
     must_see: lines that must come within a time of each job's start: match and within
     must_not_see: patterns that must not come

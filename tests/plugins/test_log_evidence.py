@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -134,3 +135,19 @@ def test_what_a_run_does_after_its_last_step_is_no_hang(training: Training) -> N
         training.write(f"{step}/60 loss 1.{step}\n")
         training.look()
     assert set(grow(training, "uploading the weights\n", 60)) == {Status.OK}
+
+
+def test_event_files_of_tensorboard_are_a_log(training: Training, tmp_path: Path) -> None:
+    data = (
+        Path(__file__).resolve().parents[1] / "samples/logs/events.out.tfevents.1800000000.n1"
+    ).read_bytes()
+    training.path = tmp_path / "events.out.tfevents.1800000000.n1"
+    for end in range(60, len(data) + 40, 40):
+        training.now += MINUTE
+        training.path.write_bytes(data[:end])
+        os.utime(training.path, (training.now, training.now))
+        result = training.look()[""]
+        assert result.status is Status.OK
+    assert "step 120 " in result.summary
+    assert training.look()["loss"].summary == "loss 1.25"
+    assert wait(training, 40 * MINUTE)[-1] is Status.CRITICAL

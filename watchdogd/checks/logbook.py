@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from watchdogd.checks import labels, level, numbers, stopped, wanted
 from watchdogd.checks.counter import advance, begin_epoch
 from watchdogd.logs.state import OWN, UNKNOWN, LogState
-from watchdogd.readers import causes, logtail, measures, peers, spinner, trainforms, trainlog
+from watchdogd.readers import causes, logtail, measures, peers, spinner, structured, trainforms, trainlog
 from watchdogd.readers.lines import SHOWN_AT_MOST, Line, read_lines
 from watchdogd.readers.shape import Shape, shape_of
 
@@ -152,6 +152,8 @@ def _read_new(files: list[logtail.Found], wishes: Wanted, memory: dict[str, Any]
             continue
         grown = logtail.grown_at(file, place, looked, now, memory.get("skew", 0.0))
         begin, end = logtail.unread(file, place, first=first)
+        if structured.is_whole(file.path):
+            begin = 0
         if first and index:
             begin = end  # of many files only the newest one's past is of interest
         if place is None and grown < memory.get("job_since", 0.0) - _SLACK:
@@ -162,11 +164,11 @@ def _read_new(files: list[logtail.Found], wishes: Wanted, memory: dict[str, Any]
                 data = logtail.read(file.path, begin, end)
             except FileNotFoundError:
                 continue  # gone since it was found: a rotation
-            lines, done = read_lines(data)
+            lines, done = structured.read(file.path, data)
             offset = begin + done if done or end - begin < logtail.AT_MOST else end
             _take_lines(lines, wishes, memory, grown)
             new = data[max(place.size - begin, 0) :] if place and not wishes.progress else b""
-            if _goes_on(new, memory.setdefault("drawn", {}), file.key):
+            if structured.is_text(file.path) and _goes_on(new, memory.setdefault("drawn", {}), file.key):
                 memory["grew"] = grown
         kept[file.key] = [file.path, offset, file.size, file.mtime, grown]
     memory["files"] = kept

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from watchdogd.logs.explain import explain
 from watchdogd.logs.state import LogState
-from watchdogd.readers import logtail
-from watchdogd.readers.lines import read_lines
+from watchdogd.readers import logtail, structured
 
 
 def first_look(log: str, now: float) -> Iterator[str]:
@@ -16,5 +15,7 @@ def first_look(log: str, now: float) -> Iterator[str]:
     for file in logtail.find(log)[:1]:
         data = logtail.read(file.path, *logtail.unread(file, None, first=True))
         state = LogState()
-        state.advance([(line.text, line.open) for line in read_lines(data)[0]], min(file.mtime, now))
+        state.advance(
+            [(line.text, line.open) for line in structured.read(file.path, data)[0]], min(file.mtime, now)
+        )
         yield from explain({"clocks": state.dump()}, now)

@@ -26,6 +26,8 @@ _LOSS_NAMES = (
     "train/",
     "train/crossentropy",
     "total_",
+    "epoch_",
+    "batch_",
 )
 """What may stand before `loss`; the first ones are the surest."""
 _RECORD = re.compile(

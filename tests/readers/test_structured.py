@@ -1,0 +1,112 @@
+"""Files of a training that are no lines for people, read as such: real bytes of TensorBoard's writers."""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from watchdogd.readers import measures, structured, tfevents
+
+SAMPLES = Path(__file__).resolve().parents[1] / "samples" / "logs"
+FIRST = (SAMPLES / "events.out.tfevents.1800000000.n1").read_bytes()
+SECOND = (SAMPLES / "events.out.tfevents.1800000001.n2.v2").read_bytes()
+
+
+def test_simple_values_of_tensorboardx_are_read() -> None:
+    lines, done = tfevents.read_events(FIRST)
+    assert done == len(FIRST)
+    assert [line.text for line in lines[:2]] == ["step 10 train/loss: 4", "step 10 lr: 0.001"]
+    assert lines[-2].text == "step 120 train/loss: 1.25"
+
+
+def test_tensors_of_tensorflows_second_version_are_read() -> None:
+    lines, _ = tfevents.read_events(SECOND)
+    assert [line.text for line in lines][:1] == ["step 1 epoch_loss: 2.4"]
+    loss = measures.loss_at(lines[-1].text, measures.loss_spot(lines[-1].text))
+    assert loss is not None
+    assert math.isnan(loss)
+
+
+@pytest.mark.parametrize("data", [FIRST, SECOND])
+def test_a_record_that_is_not_whole_yet_waits_for_its_rest(data: bytes) -> None:
+    whole = [line.text for line in tfevents.read_events(data)[0]]
+    for cut in range(0, len(data), 7):
+        lines, done = tfevents.read_events(data[:cut])
+        assert done <= cut
+        again, _ = tfevents.read_events(data[done:])
+        assert [line.text for line in [*lines, *again]] == whole
+
+
+def test_reading_may_begin_amid_a_record() -> None:
+    whole = [line.text for line in tfevents.read_events(FIRST)[0]]
+    for begin in range(1, 400, 13):
+        found = [line.text for line in tfevents.read_events(FIRST[begin:])[0]]
+        assert found == whole[len(whole) - len(found) :]
+        assert found
+
+
+def test_a_damaged_record_costs_itself() -> None:
+    broken = bytearray(FIRST)
+    broken[len(FIRST) // 2] ^= 0xFF
+    found = [line.text for line in tfevents.read_events(bytes(broken))[0]]
+    assert "step 120 train/loss: 1.25" in found
+    assert len(found) >= 22
+
+
+@given(st.binary(max_size=300), st.integers(0, len(FIRST)))
+def test_no_bytes_are_too_odd(noise: bytes, at: int) -> None:
+    for data in (noise, FIRST[:at] + noise + FIRST[at:], struct.pack("<Q", 1 << 60) + noise):
+        lines, done = tfevents.read_events(data)
+        assert 0 <= done <= len(data)
+        assert all("\n" not in line.text for line in lines)
+
+
+def test_rows_below_a_header_are_told_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.csv"
+    text = "epoch,step,train_loss,val_loss\n0,49,2.31,\n0,99,,2.4\n1,1200,nan,\n"
+    path.write_text(text)
+    lines, done = structured.read(str(path), text[31:].encode())
+    assert [line.text for line in lines] == [
+        "epoch: 0, step: 49, train_loss: 2.31",
+        "epoch: 0, step: 99, val_loss: 2.4",
+        "epoch: 1, step: 1200, train_loss: nan",
+    ]
+    assert done == len(text) - 31
+
+
+def test_a_csv_without_a_header_stays_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("1,2\n3,4\n")
+    assert [line.text for line in structured.read(str(path), b"3,4\n")[0]] == ["3,4"]
+
+
+def test_a_metric_file_bears_its_name() -> None:
+    lines, _ = structured.read("/x/mlruns/0/ab/metrics/train_loss", b"1800000000123 2.5 40\n")
+    assert [line.text for line in lines] == ["step 40 train_loss: 2.5"]
+
+
+@pytest.mark.parametrize(
+    ("data", "last"),
+    [
+        (
+            json.dumps({"log_history": [{"loss": 2.5, "step": n} for n in range(90)]}),
+            '{"loss": 2.5, "step": 89}',
+        ),
+        ('{"log_history": [{"loss"', None),
+        ("[" * 100_000, None),
+        ('{"log_history": 7}', None),
+        ("[1]", None),
+    ],
+)
+def test_the_history_of_a_trainer_is_read_as_a_whole(data: str, last: str | None) -> None:
+    path = "/x/checkpoint-90/trainer_state.json"
+    assert structured.is_whole(path)
+    lines, done = structured.read(path, data.encode())
+    assert (lines[-1].text if lines else None) == last
+    assert done == len(data)
