@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
 import tomllib
+import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -12,6 +18,39 @@ def test_every_folder_with_code_is_installed() -> None:
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
     folders = {".".join(path.parent.relative_to(ROOT).parts) for path in (ROOT / "watchdogd").rglob("*.py")}
     assert set(listed) == folders | {"watchdogd.plugins"}
+
+
+def test_the_example_of_a_configuration_is_installed(tmp_path: Path) -> None:
+    """From a wheel that is built of the source archive, in a copy: a build leaves its folders in the tree."""
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE", "config.example.toml"):
+        shutil.copy(ROOT / name, tree)
+    for name in ("watchdogd", "plugins", "docs"):
+        shutil.copytree(ROOT / name, tree / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    build(tree, "sdist", tmp_path)
+    [source] = tmp_path.glob("*.tar.gz")
+    with tarfile.open(source) as archive:
+        archive.extractall(tmp_path / "source", filter="data")
+    [unpacked] = (tmp_path / "source").iterdir()
+    build(unpacked, "wheel", tmp_path)
+    [wheel] = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "site")
+    script = "import sys; from watchdogd.cli import main; sys.exit(main(['config', '--example']))"
+    env = {**os.environ, "PYTHONPATH": str(tmp_path / "site"), "HOME": str(tmp_path / "nowhere")}
+    # In a folder of its own, so that the package is the wheel's.
+    printed = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, env=env, check=True, capture_output=True, text=True
+    )
+    assert printed.stdout == (ROOT / "config.example.toml").read_text()
+
+
+def build(tree: Path, kind: str, target: Path) -> None:
+    script = f"from setuptools.build_meta import build_{kind} as build; import sys; build(sys.argv[1])"
+    command = [sys.executable, "-W", "ignore", "-c", script, str(target)]
+    done = subprocess.run(command, cwd=tree, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_training_file_imports_nothing_of_ours() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+_NEAR = 0.66
+"""How like a name must be (difflib): one letter of three may differ."""
+
 
 def close_to(word: str, known: list[str]) -> str:
     """`; did you mean 'x'?`, or nothing; `nag1` means `cron.hourly/nag1`."""
     from difflib import get_close_matches
 
     whole = [name for name in known if name.endswith(f"/{word}")][:1]
-    close = whole or _begun(word, known) or get_close_matches(word, known, n=1, cutoff=0.5)
+    close = whole or _begun(word, known) or get_close_matches(word, known, n=1, cutoff=_NEAR)
     return f"; did you mean '{close[0]}'?" if close else ""
 
 

@@ -1,5 +1,5 @@
 """`watchdogd config`: the effective configuration, secrets masked, what each check came from, and the next
-maintenance windows."""
+maintenance windows; or an example of one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import BaseModel
@@ -31,11 +32,16 @@ NEXT = 3
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What the verb takes."""
-    parser.add_argument("--json", action="store_true", help="the configuration and the checks")
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--json", action="store_true", help="the configuration and the checks")
+    shown.add_argument("--example", action="store_true", help="a config.toml in which every key is explained")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print it; ConfigError (exit 78) where it is broken."""
+    if args.example:  # needs no home
+        print(files("watchdogd").joinpath("config.example.toml").read_text("utf-8"), end="")
+        return 0
     home = Home.existing(args.home)
     setup = Setup.load(home)
     settings = setup.config.model_dump(by_alias=True)

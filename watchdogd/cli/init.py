@@ -77,7 +77,7 @@ def render(found: Survey, group: str | None) -> str:
 
 _HEAD = """\
 # watchdogd: what to watch, and whom to tell. 'watchdogd doctor' tries all of it.
-# Every key is explained in config.example.toml of the project.
+# Every key is explained by: watchdogd config --example
 """
 
 

@@ -15,21 +15,11 @@ from pydantic import ValidationError
 
 from watchdogd import command
 from watchdogd.config import sense, syntax
-from watchdogd.config.channels import (
-    AlertmanagerChannel,
-    AppriseChannel,
-    ConsoleChannel,
-    EmailChannel,
-    SlackChannel,
-    StatuslogChannel,
-    WebhookChannel,
-)
-from watchdogd.config.fields import Section
-from watchdogd.config.sections import CheckSection, Config, HeartbeatSection
-from watchdogd.config.targets import DiskSection, RunSection
+from watchdogd.config.keys import channel_types, keys_at
+from watchdogd.config.sections import Config
 from watchdogd.config.words import wrong
 from watchdogd.errors import ConfigError
-from watchdogd.nearest import close_to, nearest
+from watchdogd.nearest import close_to
 from watchdogd.plainfile import read_plain
 from watchdogd.trust import distrust, team_of
 
@@ -167,12 +157,19 @@ def _sentence(error: ValidationError, tables: Mapping[str, Any]) -> str:
     where = _written_keys(first, tables)
     key = _shown(where) or "the file"
     if first["type"] == "extra_forbidden":
-        return f"{key}: unknown key{nearest(where[-1], _known_keys(where[:-1]))}"
+        return f"{key}: unknown key{_meant(where, tables)}"
     if first["type"].startswith("union_tag"):
-        return f"{key}: type must be one of {', '.join(_CHANNELS)}{_near(first['input'])}"
+        return f"{key}: type must be one of {', '.join(channel_types())}{_near(first['input'])}"
     here = [each for each in errors if _written_keys(each, tables) == where]
     more = len({tuple(_written_keys(each, tables)) for each in errors}) - 1
     return f"{key}: {wrong(here)}" + (f" (and {more} more)" if more else "")
+
+
+def _meant(where: list[str], tables: Mapping[str, Any]) -> str:
+    """What was meant by the unknown key at the end of `where`, or where it belongs."""
+    from watchdogd.engine.elsewhere import hint  # with all plugins: only for this sentence
+
+    return hint(where[:-1], where[-1], keys_at(where[:-1], tables))
 
 
 def _shown(where: list[str]) -> str:
@@ -183,7 +180,7 @@ def _shown(where: list[str]) -> str:
 def _near(channel: object) -> str:
     """The type of channel that was meant."""
     kind = channel.get("type") if isinstance(channel, dict) else None
-    return close_to(kind, list(_CHANNELS)) if isinstance(kind, str) else ""
+    return close_to(kind, list(channel_types())) if isinstance(kind, str) else ""
 
 
 def _written_keys(error: Mapping[str, Any], tables: Any) -> list[str]:
@@ -199,31 +196,3 @@ def _written_keys(error: Mapping[str, Any], tables: Any) -> list[str]:
             continue
         found.append(str(part))
     return found
-
-
-_TABLES: dict[str, type[Section]] = {"runs": RunSection, "disks": DiskSection, "checks": CheckSection}
-_CHANNELS: dict[str, type[Section]] = {
-    "slack": SlackChannel,
-    "email": EmailChannel,
-    "apprise": AppriseChannel,
-    "webhook": WebhookChannel,
-    "alertmanager": AlertmanagerChannel,
-    "console": ConsoleChannel,
-    "statuslog": StatuslogChannel,
-}
-
-
-def _known_keys(where: list[str]) -> list[str]:
-    """The keys that may stand in a table."""
-    if not where:
-        return _keys(Config)
-    if where[0] == "channels":
-        return sorted({key for channel in _CHANNELS.values() for key in _keys(channel)})
-    if where[0] in _TABLES:
-        return _keys(_TABLES[where[0]])
-    annotation = Config.model_fields[where[0]].default if where[0] in Config.model_fields else None
-    return _keys(type(annotation)) if isinstance(annotation, Section) else _keys(HeartbeatSection)
-
-
-def _keys(section: type[Section]) -> list[str]:
-    return [field.alias or name for name, field in section.model_fields.items()]

@@ -87,7 +87,7 @@ class Entry:
 
 def discover(home: Home) -> dict[str, Entry]:
     """All plugins by name; unusable ones bear `skipped`. Never raises for what a plugin does."""
-    found = {entry.name: entry for entry in _built_in()}
+    found = {entry.name: entry for entry in built_in()}
     for entry in [*_of_home(home), *_of_packages()]:
         taken = found.get(entry.name)
         if taken is None:
@@ -119,7 +119,8 @@ def entries_of(module: Any, source: str, origin: str) -> list[Entry]:
     ]
 
 
-def _built_in() -> list[Entry]:
+def built_in() -> list[Entry]:
+    """Our own plugins."""
     import watchdogd.plugins
 
     found: list[Entry] = []

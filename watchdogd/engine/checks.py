@@ -19,7 +19,7 @@ from watchdogd.plugin import REQUIRED, Parameter, Run
 from watchdogd.swift import Steady
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from watchdogd.config import Config, DiskSection, RunSection
     from watchdogd.engine.catalog import Entry
@@ -34,6 +34,8 @@ RUN_PLUGINS = {
     "node_disks": "node_disks",
 }
 """The checks that a run brings by itself, each with the key that has to be set for it."""
+DISK_PLUGINS = ("disk_quota",)
+"""The checks that a disk brings."""
 _PATHS = frozenset({"log", "path", "kill_switch", "save_switch", "pid_file", "checkpoints"})
 _SHARED_KEYS = frozenset(CheckSection.model_fields)
 
@@ -152,8 +154,7 @@ class _Builder:
 
     def _of_run(self, name: str, section: RunSection, ours: tuple[str, ...]) -> Iterator[Check]:
         run = run_of(name, section, self.config, self.home, self.default_backend)
-        for plugin in section.checks:
-            self._entry(plugin, f"runs.{name}.checks.{plugin}")
+        self._tuned(section, RUN_PLUGINS, f"runs.{name}")
         known = {"written": ours}
         for plugin, key in RUN_PLUGINS.items():
             wished = getattr(section, key) not in (None, ()) if key else _brought(plugin, run, section)
@@ -161,11 +162,20 @@ class _Builder:
                 yield from self._check(f"{name}/{plugin}", plugin, section, f"runs.{name}", run, known)
 
     def _of_disk(self, name: str, section: DiskSection) -> Iterator[Check]:
-        for plugin in section.checks:
-            self._entry(plugin, f"disks.{name}.checks.{plugin}")
+        self._tuned(section, DISK_PLUGINS, f"disks.{name}")
         patterns = [run.checkpoints for run in self.config.runs.values() if run.checkpoints]
         saved = {"checkpoints": [absolute(self.home, pattern) for pattern in dict.fromkeys(patterns)]}
         yield from self._check(f"{name}/disk_quota", "disk_quota", section, f"disks.{name}", None, saved)
+
+    def _tuned(self, section: RunSection | DiskSection, brought: Collection[str], where: str) -> None:
+        """ConfigError where a check is tuned that this section does not bring: nobody would read it."""
+        for plugin in section.checks:
+            entry = self._entry(plugin, f"{where}.checks.{plugin}")
+            if plugin not in brought:
+                from watchdogd.engine.elsewhere import home_of
+
+                fault = f"{where}.checks.{plugin}: [{where}] brings no such check: write {home_of(entry)}"
+                raise ConfigError(f"{self.home.config}: {fault}")
 
     def _other(self, name: str, section: CheckSection) -> Iterator[Check]:
         where = f"checks.{name}"
@@ -265,7 +275,9 @@ class _Builder:
         for key in given:
             if key not in entry.parameters:
                 known = [*entry.parameters, *sorted(_SHARED_KEYS)]
-                raise ConfigError(f"{self.home.config}: {where}.{key}: unknown key{nearest(key, known)}")
+                raise ConfigError(
+                    f"{self.home.config}: {where}.{key}: unknown key{self._meant(key, where, known)}"
+                )
         values = {}
         for key, parameter in entry.parameters.items():
             if key not in given and parameter.default is REQUIRED:
@@ -276,6 +288,14 @@ class _Builder:
         if crossed:
             raise ConfigError(f"{self.home.config}: {where}: {crossed}")
         return values
+
+    def _meant(self, key: str, where: str, known: list[str]) -> str:
+        from watchdogd.engine.elsewhere import hint  # it knows the plugins that are brought, which stand here
+
+        kind, _, name = where.partition(".")
+        above, _, plugin = name.rpartition(".checks.")
+        path = (kind, above, "checks", plugin) if plugin and above else (kind, name)
+        return hint(path, key, known, self.catalog.values())
 
     def _value(self, parameter: Parameter, value: Any, where: str, *, given: bool) -> Any:
         if value is None and not given:

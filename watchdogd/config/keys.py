@@ -1,0 +1,111 @@
+"""The keys of config.toml as its models have them: what may stand in which table."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, get_args, get_origin
+
+from watchdogd.config.fields import Section
+from watchdogd.config.sections import Config
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+NAME, SEVERAL = "NAME", "[]"
+"""Steps of a path: a name that the user gives, and any one of a list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table: its path, the keys in it, and what it must say for them, such as `type = "slack"`.
+
+    `whole`: its keys are tables themselves.
+    """
+
+    path: tuple[str, ...]
+    keys: tuple[str, ...]
+    given: str = ""
+    whole: bool = False
+
+    def at(self, where: Sequence[str]) -> bool:
+        """Whether this is the table at the path `where`, as the user wrote it."""
+        return len(where) == len(self.path) and self.shared(where) == len(where)
+
+    def shared(self, where: Sequence[str]) -> int:
+        """How many steps this table's path and another have in common."""
+        steps = zip(self.path, where, strict=False)
+        return next((at for at, (own, other) in enumerate(steps) if not _same(own, other)), min(
+            len(self.path), len(where)
+        ))  # fmt: skip
+
+    def place(self, key: str, where: Sequence[str]) -> str:
+        """`[runs.run-17] log` for a key of it, by the names of the table at `where`."""
+        common = self.shared(where)
+        steps = [*where[:common], *self.path[common:], *([key] if self.whole else [])]
+        listed = self.path[-1:] == (SEVERAL,)
+        path = ".".join(_quoted(step) for step in (steps[:-1] if listed else steps) if step != SEVERAL)
+        table = f"[[{path}]]" if listed else f"[{path}]"
+        return table if self.whole else f"{table} {key}"
+
+
+@lru_cache(maxsize=1)
+def tables() -> tuple[Table, ...]:
+    """All tables of config.toml, but those of plugins' parameters."""
+    return tuple(_walk((), Config))
+
+
+@lru_cache(maxsize=1)
+def channel_types() -> tuple[str, ...]:
+    """What may stand after `type =` in [channels.NAME]."""
+    return tuple(_type(section) for _, section in _sections(Config.model_fields["channels"].annotation))
+
+
+def keys_at(where: Sequence[str], written: Any) -> list[str]:
+    """The keys that may stand in the table at the path `where`, which is `written` so."""
+    for step in where:
+        written = written[int(step) if isinstance(written, list) else step]
+    given = _given(str(written.get("type"))) if isinstance(written, dict) else ""
+    found = [each for each in tables() if each.at(where) and each.given in ("", given)]
+    return list(dict.fromkeys(key for each in found for key in each.keys))
+
+
+def _walk(path: tuple[str, ...], section: type[Section]) -> Iterator[Table]:
+    keys = tuple(field.alias or name for name, field in section.model_fields.items())
+    kind = _type(section)
+    yield Table(path, keys, _given(kind) if kind else "", whole=not path)
+    for key, field in zip(keys, section.model_fields.values(), strict=True):
+        for steps, inner in _sections(field.annotation):
+            yield from _walk((*path, key, *steps), inner)
+
+
+def _sections(annotation: Any) -> Iterator[tuple[tuple[str, ...], type[Section]]]:
+    """The tables that a value may be or hold, with the steps to them."""
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        yield (), annotation
+        return
+    step = {dict: (NAME,), tuple: (SEVERAL,)}.get(get_origin(annotation), ())
+    for inner in get_args(annotation):
+        for steps, section in _sections(inner):
+            yield (*step, *steps), section
+
+
+def _type(section: type[Section]) -> str:
+    """The type of a channel; empty for other tables."""
+    field = section.model_fields.get("type")
+    return str(get_args(field.annotation)[0]) if field else ""
+
+
+def _given(kind: str) -> str:
+    return f'type = "{kind}"'
+
+
+def _same(own: str, written: str) -> bool:
+    return own in (NAME, written) or (own == SEVERAL and written.isdecimal())
+
+
+def _quoted(step: str) -> str:
+    """A step of a path as TOML wants it."""
+    return step if re.fullmatch(r"[A-Za-z0-9_-]+", step) else json.dumps(step)
