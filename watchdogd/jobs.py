@@ -145,7 +145,8 @@ class Ending:
     """One job as accounting remembers it; `ended_at` is None while it lives.
 
     `state` is the bare word (CANCELLED, without `by 1000`), `cancelled_by` the user of a CANCELLED one,
-    `exit_code` and `signal` the two halves of Slurm's `3:0`.
+    `exit_code` and `signal` the two halves of Slurm's `3:0`. `step` is how one of its steps has ended, where
+    that tells more than the job's own end (`step 0: OUT_OF_MEMORY`), or empty.
     """
 
     id: str
@@ -162,6 +163,7 @@ class Ending:
     cancelled_by: str = ""
     comment: str = ""
     reason: str = ""
+    step: str = ""
 
     @property
     def over(self) -> bool:
@@ -176,7 +178,13 @@ class Ending:
 
     @property
     def how(self) -> str:
-        """The end in words: `FAILED with exit code 3`, `CANCELLED by bob`, `FAILED by signal 9`."""
+        """The end in words: `FAILED with exit code 3`, `CANCELLED by bob`, `FAILED by signal 9`, and what of
+        its steps tells more: `FAILED with exit code 77 (step 0: OUT_OF_MEMORY)`.
+        """
+        return f"{self._own_end} ({self.step})" if self.step else self._own_end
+
+    @property
+    def _own_end(self) -> str:
         if self.signal == _NO_OUTPUT and not self.exit_code:
             return f"{self.state}, since its output file (--output, --error) could not be opened"
         if self.cancelled_by:

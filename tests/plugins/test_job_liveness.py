@@ -761,6 +761,46 @@ def test_what_fails_and_comes_again_is_a_restart_whenever_it_does(
     assert said in line
 
 
+def test_a_job_that_another_cluster_of_the_federation_took_is_no_restart(watch: Watch) -> None:
+    watch.look(job(), waiting("90"))
+    revoked = end(state="REVOKED", exit_code=0)
+    results = watch.look(waiting("90"), ends=(revoked,))
+    assert (the(results).status, notices(results)) == (Status.OK, [])
+    assert the(watch.look(ends=(revoked,))).status is Status.OK, "it may be listed in a moment"
+    assert "REVOKED" in the(watch.look(ends=(revoked,), after=300)).summary
+
+
+@pytest.mark.parametrize("reason", ["Dependency", "Resources", "Priority", "JobArrayTaskLimit"])
+def test_a_chain_by_dependency_singleton_or_array_goes_on(watch: Watch, reason: str) -> None:
+    """One ends as it should, the next takes its time to start: nothing to be reported in ten of them."""
+    ends: tuple[Ending, ...] = ()
+    for number in range(10):
+        runs = job(f"9{number}", started_at=watch.now)
+        later = waiting("99", reason, tasks=9)
+        results = [*watch.look(runs, later, ends=ends), *watch.look(runs, later, ends=ends, after=900)]
+        ends = (
+            *ends,
+            end(f"9{number}", at=watch.now + 30, started_at=watch.now - 900, state="COMPLETED", exit_code=0),
+        )
+        results += [*watch.look(later, ends=ends), *watch.look(later, ends=ends, after=900)]
+        assert {result.status for result in results} == {Status.OK}
+        assert notices(results) == []
+
+
+@pytest.mark.parametrize(
+    "state", ["TIMEOUT", "DEADLINE", "BOOT_FAIL", "NODE_FAIL", "PREEMPTED", "OUT_OF_MEMORY"]
+)
+def test_an_end_with_a_successor_that_waits_is_one_notice(watch: Watch, state: str) -> None:
+    watch.look(job(), waiting("90", "Dependency"))
+    ended = (end(at=START + 90, state=state, exit_code=0, signal=0),)
+    results = watch.look(waiting("90", "Resources"), ends=ended)
+    assert the(results).status is Status.OK
+    (said,) = notices(results)
+    assert f"ended {state} at " in said
+    assert "job 90 is next" in said
+    assert notices(watch.look(waiting("90", "Resources"), ends=ended, after=3600)) == []
+
+
 @pytest.fixture
 def left(tmp_path: Path) -> Path:
     """What a job leaves that came to iteration 1243, saved at 1200, and died for want of GPU memory."""

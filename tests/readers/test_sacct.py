@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import time
+from pathlib import Path
+
 import pytest
 
+from watchdogd.account import user
 from watchdogd.errors import UnreadableError
 from watchdogd.readers import sacct, scontrol
 from watchdogd.readers.slurmtext import FIELD
+from watchdogd.slurm import snapshot
 
 DEFAULTS = {
     "JobIDRaw": "615",
@@ -114,6 +120,55 @@ def test_steps_are_dropped() -> None:
     assert [end.raw_id for end in sacct.read(text)] == ["615"]
 
 
+STEPS = [
+    ("FAILED", "77:0", [("batch", "FAILED", "77:0"), ("0", "OUT_OF_MEMORY", "0:125")],
+     "FAILED with exit code 77 (step 0: OUT_OF_MEMORY)"),
+    ("FAILED", "1:0", [("batch", "OUT_OF_MEMORY", "0:125"), ("0", "COMPLETED", "0:0")],
+     "FAILED with exit code 1 (batch: OUT_OF_MEMORY)"),
+    ("FAILED", "134:0", [("0", "FAILED", "0:6"), ("1", "OUT_OF_MEMORY", "0:125")],
+     "FAILED with exit code 134 (step 1: OUT_OF_MEMORY)"),
+    ("FAILED", "134:0", [("0", "FAILED", "0:6"), ("1", "CANCELLED", "0:15")],
+     "FAILED with exit code 134 (step 0: FAILED by signal 6)"),
+    ("TIMEOUT", "0:0", [("batch", "CANCELLED", "0:15"), ("0", "OUT_OF_MEMORY", "0:125")],
+     "TIMEOUT (step 0: OUT_OF_MEMORY)"),
+    ("TIMEOUT", "0:0", [("batch", "CANCELLED", "0:15"), ("0", "FAILED", "0:6")], "TIMEOUT"),
+    ("FAILED", "3:0", [("batch", "FAILED", "3:0"), ("0", "FAILED", "3:0")], "FAILED with exit code 3"),
+    ("FAILED", "137:0", [("0", "FAILED", "0:9")], "FAILED with exit code 137"),
+    ("CANCELLED by 1002", "0:0", [("batch", "CANCELLED", "0:15")], "CANCELLED by 1002"),
+    ("OUT_OF_MEMORY", "0:125", [("batch", "OUT_OF_MEMORY", "0:125")], "OUT_OF_MEMORY"),
+    ("FAILED", "1:0", [], "FAILED with exit code 1"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("state", "code", "steps", "how"), STEPS)
+def test_of_job_batch_and_steps_the_most_telling_end_is_named(
+    state: str, code: str, steps: list[tuple[str, str, str]], how: str
+) -> None:
+    (end,) = sacct.read(line(State=state, ExitCode=code))
+    text = line(State=state, ExitCode=code) + "".join(
+        line(JobIDRaw=f"615.{name}", JobID=f"615.{name}", State=said, ExitCode=its, User="", UID="")
+        for name, said, its in steps
+    )
+    assert sacct.with_step(end, sacct.read_steps(text)).how == how
+
+
+def test_steps_of_other_jobs_and_attempts_say_nothing_of_this_one() -> None:
+    (end,) = sacct.read(line(State="FAILED", ExitCode="1:0"))
+    oom = {"State": "OUT_OF_MEMORY", "ExitCode": "0:125"}
+    other = line(JobIDRaw="616.0", JobID="616.0", **oom)
+    earlier = line(JobIDRaw="615.0", JobID="615.0", End="1795824000", **oom)
+    later = line(JobIDRaw="615.0", JobID="615.0", End="1795829000", **oom)
+    assert sacct.with_step(end, sacct.read_steps(other + earlier + later)).step == ""
+
+
+def test_steps_are_asked_for_by_their_jobs() -> None:
+    asked = sacct.steps_argv(["616", "615"], since_minutes=90, without=["SubmitLine"])
+    for word in ("--jobs=615,616", "--starttime=now-90minutes", "--duplicates"):
+        assert word in asked
+    assert "--allocations" not in asked
+    assert "SubmitLine" not in asked[-1]
+
+
 def test_array_tasks_and_het_components() -> None:
     text = line(JobID="610_4", JobIDRaw="610") + line(JobID="700+1", JobIDRaw="701")
     assert [(end.id, end.raw_id) for end in sacct.read(text)] == [("610_4", "610"), ("700+1", "701")]
@@ -219,3 +274,47 @@ def test_the_controllers_no() -> None:
 )
 def test_private_data(line: str, *, hidden: bool) -> None:
     assert scontrol.hides_jobs(f"PluginDir = /usr/lib\n{line}\nX = y\n") is hidden
+
+
+def test_a_look_asks_for_the_steps_of_what_failed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Once it is over, and of nothing else: accounting is first asked for allocations, which have none."""
+    now = time.time()
+    times = {
+        "Submit": f"{now - 90:.0f}",
+        "Start": f"{now - 80:.0f}",
+        "End": f"{now - 20:.0f}",
+        "User": user(os.geteuid()),
+    }
+    failed = line(State="FAILED", ExitCode="77:0", **times)
+    well = line(JobIDRaw="616", JobID="616", **times)
+    killed = line(
+        JobIDRaw="615.0", JobID="615.0", State="OUT_OF_MEMORY", ExitCode="0:125", **{**times, "User": ""}
+    )
+    for name, text in (("jobs", failed + well), ("steps", failed + killed)):
+        (tmp_path / name).write_text(text)
+    (tmp_path / "sacct").write_text(
+        f"""#!/bin/sh
+echo "$*" >> {tmp_path}/asked
+case "$*" in
+*--allocations*) cat {tmp_path}/jobs ;;
+*--jobs=615\\ *) cat {tmp_path}/steps ;;
+*) exit 1 ;;
+esac
+"""
+    )
+    (tmp_path / "squeue").write_text("#!/bin/sh\n")
+    (tmp_path / "scontrol").write_text("#!/bin/sh\nexit 1\n")
+    for tool in ("sacct", "squeue", "scontrol"):
+        (tmp_path / tool).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    seen = snapshot.look([DEFAULTS["JobName"]], [], {}, 30.0, now)
+    assert [end.how for end in seen.ended(DEFAULTS["JobName"])] == [
+        "FAILED with exit code 77 (step 0: OUT_OF_MEMORY)",
+        "COMPLETED",
+    ]
+    assert len((tmp_path / "asked").read_text().splitlines()) == 2
+    later = snapshot.look([DEFAULTS["JobName"]], [], {}, 30.0, now + 3600.0)
+    assert [end.step for end in later.ended(DEFAULTS["JobName"])] == ["", ""]
+    assert len((tmp_path / "asked").read_text().splitlines()) == 3
+    missed = snapshot.look([DEFAULTS["JobName"]], [], {"615": now - 100.0}, 30.0, now + 1500.0)
+    assert [bool(end.step) for end in missed.ended(DEFAULTS["JobName"])] == [True, False]

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from watchdogd.checks.past import Past
     from watchdogd.checks.scene import Scene
 
-_UNCERTAIN = frozenset({"PREEMPTED", "NODE_FAIL", "BOOT_FAIL"})
-"""Ends that Slurm may follow by a requeue under the same id."""
+_UNCERTAIN = frozenset({"PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "REVOKED"})
+"""Ends that Slurm may follow by a requeue under the same id, or that a job has here which another cluster of
+the federation took."""
 HIDING = {
     "slurm": "PrivateData=jobs of this cluster hides the jobs",
     "pbs": "query_other_jobs=False of this server hides the jobs",

@@ -86,7 +86,7 @@ def restarts(scene: Scene, past: Past) -> Iterator[Result]:
     successor = f"{scene.newest.id} took over" if scene.running else f"{scene.jobs[0].id} is next"
     rest = f"{scene.noun} {successor}; {jobs_are(scene.queued)} waiting"
     for end in past.news:
-        if not end.well and end.started_at is not None and end not in loop:
+        if not end.well and end.state != "REVOKED" and end.started_at is not None and end not in loop:
             yield _restart(told(end), past.remains_of(end), rest, end.reason)
     for life in given_up(scene, past).values():
         why = scene.snapshot.endings_trouble or "accounting has no end of it"

@@ -1,4 +1,4 @@
-"""sacct's text into Endings: one a job, steps dropped, of several records of one job the latest.
+"""sacct's text into Endings: one a job, of several records of one job the latest; and the ends of steps.
 
 The free text (comment, submit line, name) stands last; a record may span lines, since names may. The
 comment is in accounting only where the site stores it (AccountingStoreFlags), the submit line since 21.08:
@@ -8,6 +8,7 @@ own jobs are known by either.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from watchdogd.errors import UnreadableError
@@ -17,7 +18,7 @@ from watchdogd.readers.number import whole
 from watchdogd.readers.slurmtext import ENVIRONMENT, FIELD
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
 __all__ = ["ENVIRONMENT", "argv", "read"]
 
@@ -42,6 +43,12 @@ _START = re.compile(rf"^(?=\d+{_WORD}\d+{_WORD} *[A-Z_]+{_WORD}\d+:\d+{FIELD})",
 _BY = re.compile(r"CANCELLED by (\S+)")
 _UNASKABLE = re.compile(r"""[,'"`\\\[\]]|^\s|\s$""")
 _REFUSED = re.compile(r'Invalid field requested: "(\w+)"')
+_CAUSES = ("OUT_OF_MEMORY", "NODE_FAIL")
+"""States of steps that say why the job ended, whatever that says itself."""
+_KILLS = (1, 2, 9, 15)
+"""Signals by which steps are ended by others, not by what they did."""
+_SLACK = 60.0
+"""Seconds by which a step may be accounted beside its job's own times."""
 _NEEDED = frozenset({"JobIDRaw", "JobID", "State", "ExitCode", "JobName"})
 
 
@@ -74,6 +81,16 @@ def argv(
     )
 
 
+def steps_argv(jobs: Iterable[str], *, since_minutes: int, without: Collection[str] = ()) -> tuple[str, ...]:
+    """The sacct that tells the steps of these jobs, by their raw ids."""
+    return (
+        *("sacct", "--duplicates", "--noheader", "--parsable2", f"--delimiter={FIELD}"),
+        f"--jobs={','.join(sorted(jobs))}",
+        f"--starttime=now-{since_minutes}minutes",
+        f"--format={','.join(each for each in _FIELDS if each not in without)}",
+    )
+
+
 def folded(name: str) -> str:
     """A job's name with all quotes alike: accounting keeps `"` as a backtick (22.05: tried)."""
     return re.sub("['\"]", "`", name)
@@ -95,14 +112,9 @@ def read(text: str, without: Collection[str] = ()) -> tuple[Ending, ...]:
 
 def read_all(text: str, without: Collection[str] = ()) -> tuple[tuple[Ending, ...], tuple[Ending, ...]]:
     """The Endings of `read`, and those of earlier attempts of the same ids (requeues), both oldest first."""
-    slurmtext.must_end("sacct", text)
-    before, *records = _START.split(text)
-    for line in filter(str.strip, before.splitlines()):
-        raise UnreadableError(f"sacct printed a line that is no job: {slurmtext.shown(line)}")
     latest: dict[str, Ending] = {}
     earlier: list[Ending] = []
-    for record in records:
-        ending = _ending(record.removesuffix("\n"), [each for each in _FIELDS if each not in without])
+    for ending in _records(text, without):
         held = latest.get(ending.raw_id)
         if "." in ending.raw_id:
             continue
@@ -112,6 +124,50 @@ def read_all(text: str, without: Collection[str] = ()) -> tuple[tuple[Ending, ..
         else:
             earlier.append(ending)
     return tuple(sorted(latest.values(), key=_order)), tuple(sorted(earlier, key=_order))
+
+
+def read_steps(text: str, without: Collection[str] = ()) -> tuple[Ending, ...]:
+    """The steps alone (`615.0`, `615.batch`), in their order, as Endings. Errors as of `read`."""
+    return tuple(each for each in _records(text, without) if "." in each.raw_id)
+
+
+def with_step(end: Ending, steps: Iterable[Ending]) -> Ending:
+    """The end with the most telling one of its own steps, where that says more than the job: its script may
+    go on after it, and give a code of its own.
+    """
+    own = [
+        step
+        for step in steps
+        if step.raw_id.partition(".")[0] == end.raw_id and _within(end, step) and _telling(end, step)
+    ]
+    if not own:
+        return end
+    step = min(own, key=lambda each: (each.state not in _CAUSES, each.ended_at or 0.0))
+    name = step.raw_id.partition(".")[2]
+    return replace(end, step=f"{name if name == 'batch' else f'step {name}'}: {step.how}")
+
+
+def _telling(end: Ending, step: Ending) -> bool:
+    """Whether the step's end is the cause rather than a consequence of the job's."""
+    if step.state in _CAUSES:
+        return step.state != end.state
+    crashed = step.state == "FAILED" and step.signal not in (None, 0, end.signal, *_KILLS)
+    return crashed and end.state == "FAILED"
+
+
+def _within(end: Ending, step: Ending) -> bool:
+    """Whether it was this attempt's: ids are reused, and requeues have steps of the same numbers."""
+    begin, over = end.started_at or 0.0, end.ended_at or float("inf")
+    return begin - _SLACK <= (step.ended_at or 0.0) <= over + _SLACK
+
+
+def _records(text: str, without: Collection[str]) -> Iterator[Ending]:
+    slurmtext.must_end("sacct", text)
+    before, *records = _START.split(text)
+    for line in filter(str.strip, before.splitlines()):
+        raise UnreadableError(f"sacct printed a line that is no job: {slurmtext.shown(line)}")
+    for record in records:
+        yield _ending(record.removesuffix("\n"), [each for each in _FIELDS if each not in without])
 
 
 def _order(ending: Ending) -> tuple[bool, float]:

@@ -30,7 +30,11 @@ FORGET = 1800.0
 """For so long a job whose end nobody can tell is asked after, in seconds."""
 _EXIT_CODES_A_LOOK = 4
 _DOUBTED_A_LOOK = 3
+_SAY_LITTLE = frozenset({"FAILED", "TIMEOUT", "CANCELLED", "REQUEUED"})
+"""Ends of jobs behind which a step's may say more."""
 _CLOCK_SLACK = 60.0
+_NEWS = 600.0
+"""For so long the steps of a job that failed are asked after where nothing was seen living."""
 _NEVER = float("inf")
 _ROUNDED = 1.0
 """Slurm's times are whole seconds."""
@@ -71,6 +75,7 @@ class _Look:
         self.wanted, self.users, self.known, self.now = wanted, users, known, now
         self.until = time.monotonic() + deadline
         self.sought = wanted if sought is None else frozenset(sought)
+        self.unknown_fields: list[str] = []
         self.people = frozenset(filter(_in_name_service, users))
 
     def take(self) -> Snapshot:
@@ -176,12 +181,13 @@ class _Look:
                 if ending.ended_at or ending.raw_id not in known:
                     known[ending.raw_id] = ending
             self._exit_codes(known, (fresh | vanished.keys()) & known.keys())
+            attempts = self._with_steps(known, attempts, fresh | vanished.keys(), last_look)
         return tuple(sorted(known.values(), key=_order)), attempts, trouble
 
     def _accounting(self, since: float) -> tuple[tuple[Ending, ...], tuple[Ending, ...], str]:
         """sacct's endings and those of earlier attempts, or none and one line of why."""
         minutes = int((self.now - since) / 60) + 10
-        without: list[str] = []
+        without = self.unknown_fields
         answer = self._ask(sacct.argv(self.people, self.wanted, since_minutes=minutes))
         while (field := sacct.refused(answer.errors)) and field not in without:
             without.append(field)
@@ -206,6 +212,27 @@ class _Look:
             )
             for end in endings
         )
+
+    def _with_steps(
+        self, known: dict[str, Ending], attempts: tuple[Ending, ...], fresh: Collection[str], last_look: float
+    ) -> tuple[Ending, ...]:
+        """Ask how the steps ended of `fresh` jobs that failed, and of what failed of late."""
+        since = (last_look or self.now - _NEWS) - _CLOCK_SLACK
+        ends = [*known.values(), *attempts]
+        late = [end for end in ends if end.raw_id in fresh or (end.ended_at or 0.0) >= since]
+        doubted = sorted((end for end in late if end.state in _SAY_LITTLE), key=_order)
+        wanted = {end.raw_id for end in doubted[-_EXIT_CODES_A_LOOK:] if end.name in self.wanted}
+        if not wanted:
+            return attempts
+        minutes = int((self.now - min(end.started_at or since for end in doubted)) / 60) + 10
+        answer = self._ask(sacct.steps_argv(wanted, since_minutes=minutes, without=self.unknown_fields))
+        try:
+            steps = sacct.read_steps(answer.output, self.unknown_fields) if answer.ok else ()
+        except UnreadableError:
+            return attempts
+        for raw_id in wanted & known.keys():
+            known[raw_id] = sacct.with_step(known[raw_id], steps)
+        return tuple(sacct.with_step(end, steps) if end.raw_id in wanted else end for end in attempts)
 
     def _exit_codes(self, known: dict[str, Ending], fresh: Collection[str]) -> None:
         """Ask the controller for the exit codes that accounting does not have yet."""
