@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tests.cli.test_overview import NOW, picture, seen, shown
+from tests.cli.test_overview import NOW, picture, seen, shown, stalled
 from watchdogd import cli
 from watchdogd import config as configuration
 from watchdogd.units import iso
@@ -29,7 +29,16 @@ def evening() -> dict[str, Any]:
         seen("moe-3b/gpu_health", gpus=64, utilisation=97, power=412),
         seen("moe-3b/memory_leak", subject="n1", left=211e9),
         seen("xl-176b/job_liveness", running=1, waiting=0, time_left=3.5 * 3600),
-        seen("xl-176b/log_staleness", "CRITICAL", age=2460, progress=81240, total=105000, iteration_time=104),
+        stalled(
+            seen(
+                "xl-176b/log_staleness",
+                "CRITICAL",
+                age=2460,
+                progress=81240,
+                total=105000,
+                iteration_time=104,
+            )
+        ),
         seen("xl-176b/gpu_health", gpus=384, utilisation=100, power=126),
         seen("xl-176b/memory_leak", subject="n1", left=97e9),
         seen("scratch/disk_quota", subject="bytes", free=212e12, total=1000e12, full_in=3.1 * 86400),
