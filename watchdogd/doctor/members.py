@@ -188,7 +188,7 @@ def _chmod(place: Place, group: int, right: int) -> str:
         command = f"chmod o+x {path}"
     else:
         command = f"chgrp {shlex.quote(account.group_name(group))} {path} && chmod g+{letters} {path}"
-    return command if place.uid in (os.geteuid(), 0) else f"have {account.user(place.uid)} run: {command}"
+    return command if place.uid == os.geteuid() else f"have {account.user(place.uid)} run: {command}"
 
 
 def _shown(place: Place) -> str:
