@@ -69,6 +69,7 @@ def log_staleness(
     snapshot: Snapshot | None,
     memory: dict[str, Any],
     now: float,
+    failed: int,
     log: str = "",
     stale_after: Duration | Literal["auto"] = "auto",
     progress: str | None = None,
@@ -100,6 +101,8 @@ def log_staleness(
     )
     state = working(run, snapshot)
     memory["clocks"] = LogState.load(memory.get("clocks"))
+    if failed:
+        memory["left_out"] = {"times": memory.get("left_out", {}).get("times", 0) + failed, "now": True}
     try:
         yield from _results(
             log, state, run, wishes, memory, now, Limits(stale_after, grace, progress), written
@@ -141,6 +144,17 @@ def _results(
     yield from curves.pace(memory)
     yield from wanted.judge(wishes, memory, evidence, now)
     yield from _over(state, memory)
+    yield from _left_out(memory)
+
+
+def _left_out(memory: Mapping[str, Any]) -> Iterator[Result]:
+    """What of the log was not read, since looks at it did not end; over with the next one that does."""
+    if "left_out" not in memory:
+        return
+    told = memory["left_out"]
+    line = f"not read, since {told['times']} looks did not get through it: {told['what']}"
+    now = told.pop("now", False)
+    yield unknown(line, subject="unread") if now else ok("what is new was read", subject="unread")
 
 
 def _take_in(

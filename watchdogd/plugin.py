@@ -56,8 +56,9 @@ __all__ = [
     "warning",
 ]
 
-INJECTED = frozenset({"run", "snapshot", "memory", "history", "now"})
-"""Parameters that a plugin receives by naming them."""
+INJECTED = frozenset({"run", "snapshot", "memory", "history", "now", "failed"})
+"""Parameters that a plugin receives by naming them. `failed`: how many looks in a row, up to now, were killed
+or raised an error with this memory: what they could not get through is better not read again."""
 
 
 class Status(enum.IntEnum):
@@ -257,7 +258,7 @@ class Plugin:
 
     def results(self, parameters: Mapping[str, Any], injected: Mapping[str, Any]) -> list[Result]:
         """Call the function with `parameters` and of `injected` what it names; always at least one Result."""
-        answer = self.function(**parameters, **{name: injected[name] for name in self.wants})
+        answer = self.function(**parameters, **{name: {"failed": 0, **injected}[name] for name in self.wants})
         if isinstance(answer, Result):
             return [answer]
         results = list(answer) if isinstance(answer, Iterable) and not isinstance(answer, str) else None

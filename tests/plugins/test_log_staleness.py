@@ -33,6 +33,7 @@ class Training:
     memory: dict[str, Any] = field(default_factory=dict)
     file_clock: float = 0.0
     log: str = ""
+    failed: int = 0
 
     def write(self, text: str, path: Path | None = None) -> None:
         target = path or self.path
@@ -53,6 +54,7 @@ class Training:
             "snapshot": snapshot,
             "memory": self.memory,
             "now": self.now,
+            "failed": self.failed,
         }
         parameters = {"log": self.log or str(self.path), **self.wanted}
         return {result.subject: result for result in log_staleness.results(parameters, injected)}
@@ -963,3 +965,23 @@ def test_a_hang_is_not_seen_later_because_the_clock_is_set_back(training: Traini
     training.now -= 5 * HOUR
     assert training.state() is Status.OK
     assert wait(training, 20 * MINUTE)[-1] is Status.CRITICAL
+
+
+def test_what_looks_did_not_get_through_is_not_read_again_and_a_hang_behind_it_is_told(
+    training: Training,
+) -> None:
+    training.iterate(1, 10)
+    training.write("Connection refused " + "a:" * 30_000 + "\n")
+    training.failed = 1
+    found = training.look()
+    assert found["unread"].status is Status.UNKNOWN
+    assert f"of {training.path}" in found["unread"].summary
+    assert "since 1 looks did not get through it: bytes " in found["unread"].summary
+    training.failed = 0
+    assert training.look()["unread"].status is Status.OK
+    assert "connection" not in training.look()[""].summary
+    training.failed = 2
+    training.write("x\n")
+    assert "since 3 looks" in training.look()["unread"].summary
+    training.failed = 0
+    assert wait(training, 40 * MINUTE)[-1] is Status.CRITICAL

@@ -121,13 +121,22 @@ def heed_gap(memory: dict[str, Any], now: float) -> None:
 
 
 def take_in(
-    files: list[logtail.Found], wishes: Wanted, memory: dict[str, Any], now: float, *, took_over: bool = False
+    files: list[logtail.Found],
+    wishes: Wanted,
+    memory: dict[str, Any],
+    now: float,
+    *,
+    took_over: bool = False,
 ) -> None:
     """Read what is new in all files; note when bytes came, what they said, and how far each was read.
 
     `took_over`: of the files that are known already what is new is not told apart from the last words of
-    the job before: no number of theirs counts.
+    the job before: no number of theirs counts. Where looks before did not end, what is new is left out:
+    its bytes count as growth, and nobody reads them again.
     """
+    if memory.get("left_out", {}).get("now"):
+        _leave_out(files, memory, now)
+        return
     kept = memory.get("files", {})
     if took_over:
         known = [file for file in files if file.key in kept]
@@ -135,6 +144,21 @@ def take_in(
         _forget(memory, [key for key in _OF_ONE_JOB if key not in _MAY_BE_NEXT])
         memory["clocks"].renew()
     _read_new(files, wishes, memory, now)
+
+
+def _leave_out(files: list[logtail.Found], memory: dict[str, Any], now: float) -> None:
+    """Go on behind all that is new; `left_out` keeps what that was."""
+    before = memory.get("files", {})
+    places = {key: logtail.Place(*place) for key, place in before.items()}
+    kept, parts = {}, []
+    for file in files:
+        place = places.get(file.key)
+        grown = logtail.grown_at(file, place, memory.get("looked"), now, memory.get("skew", 0.0))
+        begin, end = logtail.unread(file, place, first=memory.get("looked") is None)
+        kept[file.key] = [file.path, end, file.size, file.mtime, grown]
+        parts += [f"bytes {begin} to {end} of {file.path}"] if end > begin else []
+    memory["files"] = kept
+    memory["left_out"]["what"] = ", ".join(parts[:3]) or "nothing new"
 
 
 def _read_new(files: list[logtail.Found], wishes: Wanted, memory: dict[str, Any], now: float) -> None:

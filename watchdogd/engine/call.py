@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 RECALL = None
 NOTHING = "{}"
 """The memory, as JSON text, of a plugin that remembers nothing."""
+FAILED = "failed looks"
+"""Key in a memory: how many looks in a row did not end. It is the daemon's, plugins do not see it."""
 
 
 @swift

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from watchdogd import runstate
 from watchdogd.engine import handout, picture
-from watchdogd.engine.call import NOTHING, Call
+from watchdogd.engine.call import FAILED, NOTHING, Call
 from watchdogd.engine.crontab import is_dropin
 from watchdogd.engine.due import due, next_due
 from watchdogd.engine.footing import Footing
@@ -137,6 +137,8 @@ class Execution:
             injected["snapshot"] = self.looks.snapshot(check)
         if "history" in wants:
             injected["history"] = History(pasts.get(check.name, {}))
+        if "failed" in wants:
+            injected["failed"] = _failed(self._memories.get(check.name, NOTHING))
         if "now" in wants:
             injected["now"] = self._clock()
         entry = check.entry
@@ -246,6 +248,8 @@ class Execution:
         if reply.trouble:
             nothing = reply.late or reply.unanswered
             results = (replace(unknown(f"the check {reply.trouble}"), unanswered=nothing),)
+            if "failed" in check.entry.wants:
+                memories[check.name] = _failed_again(self._memories.get(check.name, NOTHING))
         elif reply.hang:
             results = [_hung(result, reply.hang) for result in results]
         now = self._clock()
@@ -309,3 +313,13 @@ def _hasty(setup: Setup, book: Book) -> dict[str, float]:
         for standing in book.standings.values()
         if standing.status is not standing.settled
     }
+
+
+def _failed(memory: str) -> int:
+    """How many looks in a row did not end, as a memory says it."""
+    return int(json.loads(memory).get(FAILED, 0)) if FAILED in memory else 0
+
+
+def _failed_again(memory: str) -> str:
+    """The memory with one more look that did not end."""
+    return json.dumps({**json.loads(memory), FAILED: _failed(memory) + 1}, separators=(",", ":"))

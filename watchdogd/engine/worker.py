@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 from watchdogd import command
-from watchdogd.engine.call import RECALL, Call, Reply, Returned
+from watchdogd.engine.call import FAILED, RECALL, Call, Reply, Returned
 from watchdogd.engine.loading import load
 from watchdogd.notify.text import one_line
 from watchdogd.plugin import Plugin, Result
@@ -129,6 +129,8 @@ def _run(call: Call) -> tuple[Any, str | None]:
     if not isinstance(function, Plugin):
         return function(**call.parameters), None
     memory = json.loads(call.memory) if "memory" in function.wants else None
+    if memory is not None:
+        memory.pop(FAILED, None)
     results = function.results(call.parameters, {**call.injected, "memory": memory})
     return [bounded(result) for result in results[:RESULTS_LIMIT]], _changed(call.memory, memory)
 

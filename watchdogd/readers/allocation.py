@@ -7,8 +7,8 @@ import re
 from watchdogd.readers import hostlist
 from watchdogd.readers.number import count, digits
 
-_NODES = re.compile(r"^\s*Nodes=(\S+) CPU_IDs=\S* Mem=\S* GRES(?:_IDX)?=(.*)$", re.MULTILINE)
-_GPU = re.compile(r"(?:^|,)gpu(?::[^:,()]+)*?(?::(\d+))?\((?:IDX:)?([^)]*)\)")
+_NODES = re.compile(r"^[ \t]*+Nodes=(\S+) CPU_IDs=\S* Mem=\S* GRES(?:_IDX)?=(.*)$", re.MULTILINE)
+_GPU = re.compile(r"(?:^|,)gpu(?::[^:,()]+)*?(?::(\d+))?\((?:IDX:)?([^()]*+)\)")
 
 
 def gpus(text: str) -> dict[str, int]:

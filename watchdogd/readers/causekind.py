@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 _NONE_AFTER = re.compile(
-    r"(?:s|\(s\)|[ _](?:errors?|events?|counts?|rate)){0,3}['\"]?\s*[:=]?\s*(?:0(?![\w.])|none\b)"
+    r"(?:s|\(s\)|[ _](?:errors?|events?|counts?|rate)){0,3}['\"]?\s*+(?:[:=]\s*+)?(?:0(?![\w.])|none\b)"
 )
 _MANY_AFTER = re.compile(r"s\b|[ _](?:errors|events)\b")
 _NONE_BEFORE = re.compile(r"\b(?:no|without|avoid|avoiding)\s+$")
@@ -50,7 +50,7 @@ def kind(name: str, weight: int, *needles: str, only: str = "", quoted: bool = F
     return Kind(name, weight, needles, re.compile(only) if only else None, quoted)
 
 
-EXCEPTION = r"^[\w.]*(?:Error|Exception|Timeout|Expired|Interrupt): "
+EXCEPTION = r"^[\w.]{0,200}(?:Error|Exception|Timeout|Expired|Interrupt): "
 """The line in which Python names an exception that nobody caught."""
 OF_A_TASK = r"^srun: error: \S+: tasks? [\d,-]+: "
 EXIT_CODE = r"^\s*exitcode\s*: -?"

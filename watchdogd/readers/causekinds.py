@@ -75,7 +75,8 @@ KINDS = (
         "completed with error",
         "ofi poll failed",
         "seconds waiting for clients",
-        only=r"NET/OFI .*completed with error|OFI poll failed|out after \d+ seconds waiting for clients",
+        only=r"NET/OFI .{0,300}?completed with error|OFI poll failed"
+        r"|out after \d+ seconds waiting for clients",
     ),
     kind(
         "killed (SIGKILL)",
@@ -114,7 +115,11 @@ KINDS = (
     ),
     kind("terminated (SIGTERM)", 5, "signalexception: ", only=r"got signal: (?:15|Signals.SIGTERM)"),
     kind(
-        "cancelled", 5, "*** job ", "*** step ", only=r"\*\*\* (?:JOB|STEP) \S+ (?!.*TASK FAILURE).*CANCELLED"
+        "cancelled",
+        5,
+        "*** job ",
+        "*** step ",
+        only=r"^.{0,200}?\*\*\* (?:JOB|STEP) \S+ (?!.*TASK FAILURE).*CANCELLED",
     ),
     kind(
         PROGRAM,

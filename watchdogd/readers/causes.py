@@ -34,8 +34,9 @@ class Cause:
 
 _OVERCOME = re.compile(r"(?<!not )(?<!be )\b(?:succeeded|recovered|reconnected|corrected)\b")
 _CONNECTED = re.compile(
-    r"(?<!not )(?<!be )(?<!been )\b(?:(?:re)?connected|connection (?:to \S+ )?(?:is |was )?(?:established|ok)"
-    r"|established (?:a )?connection|joined (?:the )?rendezvous|rendezvous (?:is |was )?complete)\b"
+    r"(?<!not )(?<!be )(?<!been )\b(?:(?:re)?connected"
+    r"|connection (?:to \S{1,99} )?(?:is |was )?(?:established|ok)|established (?:a )?connection"
+    r"|joined (?:the )?rendezvous|rendezvous (?:is |was )?complete)\b"
 )
 _NOT_CONNECTED = re.compile(
     r"\b(?:fail|error|refused|lost|cannot|can't|could not|unable|until|while|when|if)"
@@ -49,21 +50,24 @@ _WEIGHTS = {kind.name: kind.weight for kind in KINDS}
 _SHOWN = 160
 _RANK = re.compile(
     r"\brank\s?(\d+)|^\s*\[(\d+)\] (?:finished|joined) collective"
-    r"|^srun: error: \S+: task (\d+): |/job:\w+/(?:replica:\d+/)?task:(\d+)",
+    r"|^srun: error: \S+: task (\d+): |/job:\w{1,80}/(?:replica:\d+/)?task:(\d+)",
     re.IGNORECASE,
 )
 _LOCAL_RANK = re.compile(r"\blocal_rank: (\d+)")
 _GPU = re.compile(r"\bGPU (\d+)(?:;| has a total)")
-_MISSING = re.compile(r"\b[Rr]anks? (\d+(?:, \d+)*) failed to pass|collective timeout from\s+rank (\d+)")
-_NODE = re.compile(
-    r"\bON (\S*\w) (?:CANCELLED|FAILED|AT)|srun: error: ([\w.-]+): task|\[([\w.-]+)\] - Abort\("
-    r"|\bNode failure on ([\w.-]+)|\bon node ([\w.-]+)(?: exited|: )|, node:? ([\w.-]*[A-Za-z][\w.-]*)(?:,|$)"
+_MISSING = re.compile(
+    r"\b[Rr]anks? (\d++(?:, \d++)*+) failed to pass|collective timeout from\s{1,20}rank (\d+)"
 )
-_OF_NCCL = re.compile(r"([\w.-]+):\d+:\d+ \[\d+\] .*NCCL WARN")
+_NODE = re.compile(
+    r"\bON (\S{0,99}\w) (?:CANCELLED|FAILED|AT)|srun: error: ([\w.-]{1,255}): task"
+    r"|\[([\w.-]{1,99})\] - Abort\(|\bNode failure on ([\w.-]{1,255})|\bon node ([\w.-]{1,255})(?: exited|: )"
+    r"|, node:? ([\d._-]{0,99}[A-Za-z][\w.-]{0,255})(?:,|$)"
+)
+_OF_NCCL = re.compile(r"([\w.-]++):\d+:\d+ \[\d+\] .*NCCL WARN")
 _OF_ELASTIC = re.compile(r"^\s+(host|rank)\s*: (\S+)")
 _OF_HYDRA = re.compile(r"^=\s+RANK (\d+) PID \d+ RUNNING AT (\S+)")
 """Where the process ran of whose death Intel MPI and MPICH report in the next line."""
-_CORE = re.compile(r"(?i:core)\b.*?(/\S*core[\w.-]*)")
+_CORE = re.compile(r"(?i:core)\b[^/\n]{0,99}(/\S{0,300}?core[\w.-]*+)")
 
 
 def find(lines: Sequence[Line], before: Sequence[Cause] = ()) -> list[Cause]:

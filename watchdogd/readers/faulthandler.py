@@ -18,7 +18,7 @@ _THREAD = re.compile(
     r"(?P<current>Current thread|Thread) (?P<id>0x[0-9a-fA-F]+)(?: \[(?P<name>[^\]]*)\])?"
     r" \(most recent call first\):\s*"
 )
-_FRAME = re.compile(r'  File "(?P<path>.*)", line (?P<line>\d+|\?\?\?)(?: in (?P<function>.*?))?\s*')
+_FRAME = re.compile(r'  File "(?P<path>.*)", line (?P<line>\d+|\?\?\?)(?: in (?P<function>.*?\S))?\s*+')
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*+\x07")
 _REDRAW = re.compile(r"\x1b\[(?:\d*[AFG]|2[JK]|(?:\d+;\d+)?[Hf])|\x08+")
 """What a bar writes before its next state instead of a carriage return: cursor moved, line erased."""
 _REDRAW_BYTES = re.compile(_REDRAW.pattern.encode())
@@ -23,6 +23,10 @@ _CUT_NUMBER = "0123456789.,"
 SHOWN_AT_MOST = 300
 OPEN_AT_MOST = 4096
 """Bytes kept of the end of a line that never ends."""
+
+
+LONGEST = 8192
+"""Letters of a line that are read: of a longer one its two ends."""
 
 
 class Line(NamedTuple):
@@ -69,6 +73,8 @@ def _add(lines: list[Line], raw: str) -> None:
 
 
 def _line(text: str, *, final: bool) -> Line:
+    if len(text) > LONGEST:
+        text = f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"
     if "\x1b" in text:
         text = _ANSI.sub("", text)
     match = _RANK.match(text) if text[:1] in " [(0123456789" else None

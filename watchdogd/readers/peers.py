@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 KEPT = 512
 _IPV4 = r"(?:\d{1,3}\.){3}\d{1,3}"
-_IPV6 = r"[0-9a-fA-F]{0,4}:[0-9a-fA-F:]*:[0-9a-fA-F.:]*"
+_IPV6 = r"(?:[0-9a-fA-F]{0,4}:){2,8}[0-9a-fA-F.]{0,15}"
 _ADDRESS = re.compile(
     rf"(?:::ffff:)?(?<![\d.])({_IPV4})(?![\d.]*\d)|\[({_IPV6})(?:%\w+)?\]:\d+|(?<![\w:])({_IPV6})(?:%\w+)?<\d+>"
 )
@@ -21,7 +21,9 @@ _NAME = re.compile(
     r"|to host|address of)[ =]*"
     r"[\[(]?([A-Za-z][\w.-]*)(?:\]?[:<]\d|, \d)"
 )
-_TELLS = re.compile(rf"^([\w.-]+):\d+:\d+ \[\d+\] NCCL INFO .*?[\w.]+:({_IPV4}|{_IPV6})(?:%\w+)?<\d+>")
+_TELLS = re.compile(
+    rf"^([\w.-]++):\d+:\d+ \[\d+\] NCCL INFO .*?(?<![\w.])[\w.]{{1,80}}:({_IPV4}|{_IPV6})(?:%\w+)?<\d+>"
+)
 
 
 def learn(lines: Sequence[Line], addresses: dict[str, str]) -> None:

@@ -46,7 +46,7 @@ ROOTS = (
     kind("no space left on device", 1, "no space left on device", "enospc", "errno 28]"),
     kind("stale file handle", 1, "stale file handle", "stale nfs file handle", "estale", "errno 116"),
     kind("file system lost", 1, "errno 108]", "cannot send after transport endpoint shutdown"),
-    kind("file system lost", 1, "transport endpoint is not connected", only=r"\[Errno 107\].*: '"),
+    kind("file system lost", 1, "transport endpoint is not connected", only=r"\[Errno 107\].{0,300}?: '"),
     kind("read-only file system", 1, "errno 30]", ": read-only file system"),
     kind(
         "input/output error",
@@ -95,7 +95,7 @@ ROOTS = (
         2,
         "memoryerror",
         "unable to allocate",
-        only=r"^[\w.]*MemoryError\b|Unable to allocate [\d.]+ [KMGT]iB",
+        only=r"^[\w.]{0,200}MemoryError\b|Unable to allocate [\d.]+ [KMGT]iB",
     ),
     kind("illegal memory access on the GPU", 1, "illegal memory access", "cuda_error_illegal_address"),
     kind("assertion on the GPU", 1, "device-side assert"),
@@ -168,7 +168,12 @@ ROOTS = (
         quoted=True,
     ),
     kind("file could not be written", 2, "pytorchstreamwriter failed writing", quoted=True),
-    kind("address already in use", 2, "address already in use", only=r"Error: .*[Aa]ddress already in use"),
+    kind(
+        "address already in use",
+        2,
+        "address already in use",
+        only=r"Error: .{0,500}?[Aa]ddress already in use",
+    ),
     kind(
         "no usable GPU",
         2,
@@ -196,7 +201,7 @@ ROOTS = (
         "cuda_error_launch_failed",
         "cuda_error_hardware",
         "cuda_error_nvlink_uncorrectable",
-        only=rf"{EXCEPTION}|NCCL WARN .*Cuda failure \d|CUDA_ERROR_",
+        only=rf"{EXCEPTION}|NCCL WARN .{{0,300}}?Cuda failure \d|CUDA_ERROR_",
         quoted=True,
     ),
 )

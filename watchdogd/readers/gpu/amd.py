@@ -26,7 +26,7 @@ _ABSENT = re.compile(
     r"|no gpus? (?:found|detected)",
     re.IGNORECASE,
 )
-_OPENING = re.compile(r"^\s*[\[{]", re.MULTILINE)
+_OPENING = re.compile(r"^[ \t]*+[\[{]", re.MULTILINE)
 _HEADER = re.compile(r"\s*GPU(?:\s+[A-Z0-9_%]+)+")
 _ROW = re.compile(r"\s*\d+\s")
 _UNIT = r"(?:%|°?C|[KMG]?Hz|m?[WVJ]|[KMGT]?i?B(?:/s)?|[KMG]b/s|ns)(?=\s|$)"

@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from watchdogd.readers.gpu.rules import Facts
 
 _FIRST = re.compile(
-    r"\|\s*([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.\d)\s+(.+?)\s*\|"
+    r"\|\s*([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.\d)\s+([^|\s]++(?: ++[^|\s]++)*?)\s*+\|"
     r"\s*(?:N/A|\S+ %)\s+(N/A|\S+ \S*C)\s+(\S+)\s+(?:([\d.]+|N/A)(?:/([\d.]+|N/A))? W|N/A)\s*\|",
     re.IGNORECASE,
 )
 _SECOND = re.compile(
-    r"\|\s*(\d+)\s+\S+\s+\S+\s+\S+\s*\|\s*(N/A|\S+ %)\s+\S+(?: %)?\s+(?:(\S+)/\s*(\S+) ([KMGT]B)|N/A)\s*\|"
+    r"\|\s*(\d+)\s+\S+\s+\S+\s+\S+\s*\|\s*(N/A|\S+ %)\s+\S+(?: %)?\s+"
+    r"(?:([^\s/]++)/\s*([^\s/]++) ([KMGT]B)|N/A)\s*\|"
 )
 
 

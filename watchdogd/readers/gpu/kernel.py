@@ -28,7 +28,7 @@ _HARMLESS = frozenset({13, 43, 45, 121, 162})
 _RECOVERY = 154
 _XID = re.compile(r"(?<!S)Xid \((?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F:.]+)\): (\d+)(?:, *)?(.*)")
 _FALLEN = re.compile(
-    r"GPU (?:at PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})\S*:? .*fallen off the bus"
+    r"GPU (?:at PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})\S{0,8}:? .{0,300}?fallen off the bus"
 )
 _CODES = (
     "BROKEN_FB",

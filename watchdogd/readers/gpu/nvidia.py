@@ -27,9 +27,9 @@ _HANDLE = re.compile(
 )
 _RESET = re.compile(r"\s*(?:NVML: |Failed to initialize NVML: )?(GPU requires reset)\.?", re.IGNORECASE)
 _INFOROM = re.compile(r"warning: (inforom is corrupted) at gpu ([0-9a-f:.]+)", re.IGNORECASE)
-_LISTED = re.compile(r"GPU (\d+): (.+?) \(UUID: ([^)]+)\)")
+_LISTED = re.compile(r"GPU (\d+): (.+?) \(UUID: ([^()]{1,100})\)")
 _LINK = re.compile(r"\s+Link (\d+): (?:(<inactive>)|.*)")
-_MIG = re.compile(r"\s+MIG .*?Device\s+(\d+): \(UUID: ([^)]+)\)")
+_MIG = re.compile(r"\s+MIG .*?Device\s+(\d+): \(UUID: ([^()]{1,100})\)")
 
 
 def read(text: str, asked: Sequence[str] = ()) -> Readout:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 Facts = dict[str, str]
 """What one tool says of one GPU: cells by their names."""
 
+_LONGEST = 300
+"""Letters of a cell's name that are compared; no tool has longer ones."""
+
 
 _MOST = {
     "utilisation": 100.0,
@@ -63,7 +66,11 @@ def _first(each: Rule, facts: Mapping[str, str]) -> Any:
     """The first cell under one of the rule's names that can be read: N/A never hides a number."""
     for pattern in each.names:
         for name, cell in facts.items():
-            if pattern.fullmatch(name) and (read := each.read(cell)) is not None and _possible(each, read):
+            if (
+                pattern.fullmatch(name[:_LONGEST])
+                and (read := each.read(cell)) is not None
+                and _possible(each, read)
+            ):
                 return read
     return None
 
@@ -85,5 +92,5 @@ def _errors(facts: Mapping[str, str], found: Mapping[str, Any]) -> dict[str, Any
 
 def throttling(facts: Mapping[str, str], pattern: re.Pattern[str]) -> tuple[str, ...]:
     """The reasons (`pattern`'s first group) whose cells say that they are active."""
-    matches = [(pattern.fullmatch(name), cell) for name, cell in facts.items()]
+    matches = [(pattern.fullmatch(name[:_LONGEST]), cell) for name, cell in facts.items()]
     return tuple(match[1].replace("_", " ").lower() for match, cell in matches if match and value.yes(cell))

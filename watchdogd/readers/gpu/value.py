@@ -23,11 +23,13 @@ _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", re.IGNORECASE)
 _CLOCK = re.compile(r"(\d+(?:\.\d+)?)\s*MHz", re.IGNORECASE)
 MIB = 1 << 20
+LONGEST = 8192
+"""Letters of a line that are read: no tool prints more in one."""
 
 
 def lines(text: str) -> list[str]:
     """The lines of an output as they were meant: without colours, without blanks at their ends."""
-    return [line.rstrip() for line in _ANSI.sub("", text).replace("\r", "\n").split("\n")]
+    return [line.rstrip()[:LONGEST] for line in _ANSI.sub("", text).replace("\r", "\n").split("\n")]
 
 
 def first_line(text: str) -> str:
