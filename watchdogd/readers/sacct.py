@@ -148,10 +148,12 @@ def with_step(end: Ending, steps: Iterable[Ending]) -> Ending:
 
 
 def _telling(end: Ending, step: Ending) -> bool:
-    """Whether the step's end is the cause rather than a consequence of the job's."""
+    """Whether the step's end is the cause rather than a consequence of the job's. One whose task died by a
+    signal is CANCELLED, with the signal (22.05: tried).
+    """
     if step.state in _CAUSES:
         return step.state != end.state
-    crashed = step.state == "FAILED" and step.signal not in (None, 0, end.signal, *_KILLS)
+    crashed = step.state in ("FAILED", "CANCELLED") and step.signal not in (None, 0, end.signal, *_KILLS)
     return crashed and end.state == "FAILED"
 
 
