@@ -52,14 +52,14 @@ def node_health(
     min_idle: WARNING where fewer nodes are idle: a number, or per cent of the partition; left out: not judged
     deadline: seconds for asking Slurm
     """
-    env = command.environment(slurmtext.ENVIRONMENT)
-    words = ("sinfo", "--noheader", "--all", "--Node", f"--format={sinfo.FORMAT}")
+    env, mark = command.environment(slurmtext.ENVIRONMENT), slurmtext.mark()
+    words = ("sinfo", "--noheader", "--all", "--Node", f"--format={sinfo.form(mark)}")
     answer = command.ask(words, deadline=deadline, env=env)
     if not answer.ok:
         yield unknown(f"the nodes cannot be asked for: {answer.complaint()}")
         return
     try:
-        nodes = sinfo.read(answer.output)
+        nodes = sinfo.read(answer.output, mark)
     except UnreadableError as error:
         yield unknown(str(error))
         return

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pwd
 
+_DIGITS = 10
+
 
 def user(uid: int) -> str:
     """A user's name, or the number that has none."""
@@ -11,6 +13,14 @@ def user(uid: int) -> str:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return str(uid)
+
+
+def number(name: str) -> int | None:
+    """A user's id, also where its number stands for the name; None of nobody."""
+    try:
+        return pwd.getpwnam(name).pw_uid
+    except (KeyError, ValueError):
+        return int(name) if name.isascii() and name.isdecimal() and len(name) <= _DIGITS else None
 
 
 def group_name(gid: int) -> str:

@@ -225,7 +225,6 @@ def test_nothing() -> None:
     [
         'sacct: error: Invalid field requested: "SubmitLine"\n',
         FIELD.join(list(DEFAULTS.values())[:8]) + "\n",
-        line() + FIELD.join(["616", "616", "FAILED", "3:0", "1795825000"]) + "\n",
         line()[:12],
     ],
 )

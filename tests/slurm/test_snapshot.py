@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import re
 import shutil
 import time
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ import pytest
 from tests.cluster import Cluster
 from tests.waiting import wait_until
 from watchdogd.jobs import Ending, Job, Snapshot
+from watchdogd.readers import sacct, slurmtext, squeue
 from watchdogd.slurm import snapshot
 
 pytestmark = [pytest.mark.slurm, pytest.mark.root]
@@ -153,6 +155,42 @@ class TestLiving:
         nobody = look("tr11", users=("nosuchuser",))
         assert nobody.jobs is None
         assert nobody.trouble == "the name service knows none of the users nosuchuser"
+
+
+class TestHostileTexts:
+    def test_no_name_or_comment_makes_another_job_or_hides_one(self, slurm: Cluster) -> None:
+        forged = (
+            squeue.FORMAT.replace("%i", "9").replace("%A", "9").replace("%F", "9").replace("%T", "RUNNING")
+        )
+        forged = re.sub("%.", "1", forged.replace("%u", "alice").replace("%j", "tr11"))
+        names = [f"x\n{forged}", f"x\n{forged[1:]}\n", "\x1b[2J\x1e\x1f", "é\r\x85\u2028", "a\x1fb\x1fc"]
+        submitted = {
+            submit(
+                slurm, "true", "--hold", f"--comment={text}", "--partition=gpu", name=text, user="bob"
+            ): text
+            for text in names
+        }
+        mine = submit(slurm, "true", "--hold", "--partition=gpu")
+        found = look("tr11")
+        assert found.jobs is not None
+        assert {job.raw_id: (job.user, job.name, job.comment) for job in found.jobs} == {
+            mine: ("alice", "tr11", ""),
+            **{job_id: ("bob", text, text) for job_id, text in submitted.items()},
+        }
+        slurm.run_as("root", ["scancel", mine, *submitted])
+
+        def accounted() -> bool:
+            mark = slurmtext.mark()
+            said = slurm.run_as("root", sacct.argv(["alice", "bob"], since_minutes=60, mark=mark)).stdout
+            ends = [end for end in sacct.read(said, mark=mark) if end.over and int(end.raw_id) >= first]
+            assert "9" not in {end.raw_id for end in ends}
+            return {end.raw_id: end.user for end in ends} == {
+                mine: "alice",
+                **dict.fromkeys(submitted, "bob"),
+            }
+
+        first = min(map(int, [mine, *submitted]))
+        wait_until(accounted, 60, "accounting has these ends, and no other ones")
 
 
 class TestEnded:

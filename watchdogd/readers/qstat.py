@@ -71,13 +71,11 @@ def records(text: str) -> dict[str, dict[str, str]]:
 def jobs(found: Records) -> tuple[Job, ...]:
     """What lives, in the order of qstat. An array whose subjobs are listed too is left out.
 
-    UnreadableError where a job's state makes no sense.
+    A job whose state makes no sense is passed over; UnreadableError where no other lives.
     """
     arrays = {_array(job_id) for job_id in found if _array(job_id) != job_id}
-    living = (
-        (job_id, fields) for job_id, fields in found.items() if job_id not in arrays and not _over(fields)
-    )
-    return tuple(_job(job_id, fields) for job_id, fields in living)
+    living = [job_id for job_id, fields in found.items() if job_id not in arrays and not _over(fields)]
+    return tuple(slurmtext.kept(lambda job_id: _job(job_id, found[job_id]), living))
 
 
 def endings(found: Records) -> tuple[Ending, ...]:
@@ -116,9 +114,10 @@ def _of_text(text: str) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     fields: dict[str, str] = {}
     name = ""
-    for line in text.splitlines():
+    for line in text.split("\n"):
         if job := _JOB.fullmatch(line.strip()):
-            name, fields = "", found.setdefault(job[1], {})
+            name, fields = "", {}
+            found.setdefault(job[1], fields)  # a second one of this id is none of the server's
         elif field := _FIELD.fullmatch(line):
             name = field[1]
             fields[name] = field[2]

@@ -1,6 +1,7 @@
 """sacct's text into Endings: one a job, of several records of one job the latest; and the ends of steps.
 
-The free text (comment, submit line, name) stands last; a record may span lines, since names may. The
+The free text (comment, submit line, name) stands last; a record may span lines, since names may; with a
+`mark` that was made for this one question, no text can imitate what is between fields. The
 comment is in accounting only where the site stores it (AccountingStoreFlags), the submit line since 21.08:
 own jobs are known by either.
 """
@@ -38,8 +39,6 @@ _FIELDS = (
     "SubmitLine",
     "JobName",
 )
-_WORD = rf"[^{FIELD}\n]*{FIELD}"
-_START = re.compile(rf"^(?=\d+{_WORD}\d+{_WORD} *[A-Z_]+{_WORD}\d+:\d+{FIELD})", re.MULTILINE)
 _BY = re.compile(r"CANCELLED by (\S+)")
 _UNASKABLE = re.compile(r"""[,'"`\\\[\]]|^\s|\s$""")
 _REFUSED = re.compile(r'Invalid field requested: "(\w+)"')
@@ -58,12 +57,13 @@ def argv(
     *,
     since_minutes: int,
     without: Collection[str] = (),
+    mark: str = "",
 ) -> tuple[str, ...]:
     """The one sacct of a round: jobs of `users` with one of `names` that lived in the last `since_minutes`.
 
     sacct refuses as a whole where it does not know one of the users (22.05: tried). A name with a comma, a
     quote or a backslash cannot be asked for: then all names are. `without` are fields that this
-    sacct does not know (`refused`).
+    sacct does not know (`refused`). `mark`: of `slurmtext.mark`, for `read`.
     """
     wanted = sorted(names)
     only = () if any(map(_UNASKABLE.search, wanted)) or not wanted else (f"--name={','.join(wanted)}",)
@@ -73,7 +73,7 @@ def argv(
         "--duplicates",
         "--noheader",
         "--parsable2",
-        f"--delimiter={FIELD}",
+        f"--delimiter={FIELD}{mark}",
         f"--user={','.join(sorted(users))}",
         *only,
         f"--starttime=now-{since_minutes}minutes",
@@ -81,10 +81,12 @@ def argv(
     )
 
 
-def steps_argv(jobs: Iterable[str], *, since_minutes: int, without: Collection[str] = ()) -> tuple[str, ...]:
+def steps_argv(
+    jobs: Iterable[str], *, since_minutes: int, without: Collection[str] = (), mark: str = ""
+) -> tuple[str, ...]:
     """The sacct that tells the steps of these jobs, by their raw ids."""
     return (
-        *("sacct", "--duplicates", "--noheader", "--parsable2", f"--delimiter={FIELD}"),
+        *("sacct", "--duplicates", "--noheader", "--parsable2", f"--delimiter={FIELD}{mark}"),
         f"--jobs={','.join(sorted(jobs))}",
         f"--starttime=now-{since_minutes}minutes",
         f"--format={','.join(each for each in _FIELDS if each not in without)}",
@@ -102,19 +104,21 @@ def refused(complaint: str) -> str:
     return match[1] if match and match[1] in _FIELDS and match[1] not in _NEEDED else ""
 
 
-def read(text: str, without: Collection[str] = ()) -> tuple[Ending, ...]:
+def read(text: str, without: Collection[str] = (), mark: str = "") -> tuple[Ending, ...]:
     """One Ending a job, oldest end first, living ones last.
 
-    UnreadableError with the offending line where one makes no sense.
+    Records that make no sense are passed over; UnreadableError with the offending line where none does.
     """
-    return read_all(text, without)[0]
+    return read_all(text, without, mark)[0]
 
 
-def read_all(text: str, without: Collection[str] = ()) -> tuple[tuple[Ending, ...], tuple[Ending, ...]]:
+def read_all(
+    text: str, without: Collection[str] = (), mark: str = ""
+) -> tuple[tuple[Ending, ...], tuple[Ending, ...]]:
     """The Endings of `read`, and those of earlier attempts of the same ids (requeues), both oldest first."""
     latest: dict[str, Ending] = {}
     earlier: list[Ending] = []
-    for ending in _records(text, without):
+    for ending in _records(text, without, mark):
         held = latest.get(ending.raw_id)
         if "." in ending.raw_id:
             continue
@@ -126,9 +130,9 @@ def read_all(text: str, without: Collection[str] = ()) -> tuple[tuple[Ending, ..
     return tuple(sorted(latest.values(), key=_order)), tuple(sorted(earlier, key=_order))
 
 
-def read_steps(text: str, without: Collection[str] = ()) -> tuple[Ending, ...]:
+def read_steps(text: str, without: Collection[str] = (), mark: str = "") -> tuple[Ending, ...]:
     """The steps alone (`615.0`, `615.batch`), in their order, as Endings. Errors as of `read`."""
-    return tuple(each for each in _records(text, without) if "." in each.raw_id)
+    return tuple(each for each in _records(text, without, mark) if "." in each.raw_id)
 
 
 def with_step(end: Ending, steps: Iterable[Ending]) -> Ending:
@@ -163,13 +167,17 @@ def _within(end: Ending, step: Ending) -> bool:
     return begin - _SLACK <= (step.ended_at or 0.0) <= over + _SLACK
 
 
-def _records(text: str, without: Collection[str]) -> Iterator[Ending]:
+def _records(text: str, without: Collection[str], mark: str) -> list[Ending]:
     slurmtext.must_end("sacct", text)
-    before, *records = _START.split(text)
+    between = FIELD + slurmtext.marked(text, mark)
+    before, *records = _start(between).split(text)
     for line in filter(str.strip, before.splitlines()):
         raise UnreadableError(f"sacct printed a line that is no job: {slurmtext.shown(line)}")
-    for record in records:
-        yield _ending(record.removesuffix("\n"), [each for each in _FIELDS if each not in without])
+    names = [each for each in _FIELDS if each not in without]
+    counted = -1 if between != FIELD else len(names) - 1
+    return slurmtext.kept(
+        lambda record: _ending(record.removesuffix("\n").split(between, counted), names), records
+    )
 
 
 def _order(ending: Ending) -> tuple[bool, float]:
@@ -181,15 +189,23 @@ def _age(ending: Ending) -> float:
     return ending.submitted_at or 0
 
 
-def _ending(record: str, names: Sequence[str]) -> Ending:
-    fields = record.split(FIELD, len(names) - 1)
+def _start(between: str) -> re.Pattern[str]:
+    """Where a record begins; `between` is what separates fields."""
+    word = rf"[^{FIELD}\n]*{between}"
+    return re.compile(rf"^(?=\d+{word}\d+{word} *[A-Z_]+{word}\d+:\d+{between})", re.MULTILINE)
+
+
+def _ending(fields: Sequence[str], names: Sequence[str]) -> Ending:
     if len(fields) != len(names):
-        raise UnreadableError(f"sacct printed a job that breaks off: {slurmtext.shown(record)}")
+        said = slurmtext.shown(FIELD.join(fields))
+        raise UnreadableError(f"sacct printed a job that breaks off: {said}")
     of = {**dict.fromkeys(_FIELDS, ""), **dict(zip(names, fields, strict=True))}
     code, _, signal = of["ExitCode"].partition(":")
     ended = whole(code), whole(signal)
     if None in ended:
-        raise UnreadableError(f"sacct printed a job that makes no sense: {slurmtext.shown(record)}")
+        raise UnreadableError(
+            f"sacct printed a job that makes no sense: {slurmtext.shown(FIELD.join(fields))}"
+        )
     by = _BY.match(of["State"])
     own = f"--comment={OWN_MARK}" in of["SubmitLine"] and not of["Comment"]
     return Ending(

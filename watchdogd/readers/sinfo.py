@@ -14,6 +14,7 @@ from watchdogd.readers import slurmtext
 
 FORMAT = slurmtext.FIELD.join(("%N", "%R", "%T", "%H", "%u", "%E"))
 """For `sinfo --noheader --all --Node --format`: node, partition, state; when, by whom and why it was set."""
+_FIELDS = 6
 _STATE = re.compile(r"([a-z_]+)([*~#!%$@^+-]*)")
 _USABLE = frozenset({"", "~", "#"})
 
@@ -56,23 +57,29 @@ class Node:
         return self.drained and "kill task failed" in self.reason.lower()
 
 
-def read(text: str) -> tuple[Node, ...]:
-    """The nodes. UnreadableError with the line that is none.
+def form(mark: str) -> str:
+    """FORMAT, with fields that a reason cannot imitate; `mark`: of `slurmtext.mark`."""
+    return FORMAT.replace(slurmtext.FIELD, slurmtext.FIELD + mark)
+
+
+def read(text: str, mark: str = "") -> tuple[Node, ...]:
+    """The nodes, without lines that are none; UnreadableError where none is. `mark`: what `form` had.
 
     A reason may have been given with line breaks: a line without fields goes on with the one before.
     """
     rows: list[str] = []
+    between = slurmtext.FIELD + slurmtext.marked(text, mark)
     for line in filter(str.strip, text.split("\n")):
-        if rows and slurmtext.FIELD in rows[-1] and slurmtext.FIELD not in line:
+        if rows and between in rows[-1] and between not in line:
             rows[-1] += f" {line.strip()}"
         else:
             rows.append(line)
-    return tuple(_node(row) for row in rows)
+    return tuple(slurmtext.kept(lambda row: _node(row, between), rows))
 
 
-def _node(line: str) -> Node:
-    fields = line.split(slurmtext.FIELD, 5)
-    match = _STATE.fullmatch(fields[2].strip().lower()) if len(fields) == 6 else None
+def _node(line: str, between: str) -> Node:
+    fields = line.split(between, _FIELDS - 1)
+    match = _STATE.fullmatch(fields[2].strip().lower()) if len(fields) == _FIELDS else None
     if match is None:
         raise UnreadableError(f"sinfo printed what is no node: '{line[:120]}'")
     name, partition, _, since, by, reason = (field.strip() for field in fields)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import re
+from typing import TYPE_CHECKING, TypeVar
 
 from watchdogd.errors import UnreadableError
 from watchdogd.readers.number import count, digits, moment
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+Value = TypeVar("Value")
 FIELD = "\x1f"
 """ASCII unit separator: between fields, since names may hold spaces, commas, `|` and line breaks."""
 RECORD = "\x1e"
@@ -16,6 +23,37 @@ ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0"}
 
 _NOTHING = frozenset({"", "N/A", "n/a", "None", "(null)", "Unknown", "NOT_SET", "None assigned", "INVALID"})
 _DURATION = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(?:(\d+):)?(\d+)(?:\.\d+)?")
+
+
+log = logging.getLogger(__name__)
+
+
+def mark() -> str:
+    """Makes separators of one question that nobody could know when they named a job: 32 bits in hex."""
+    return os.urandom(4).hex()
+
+
+def marked(said: str, mark: str) -> str:
+    """The mark where the answer has it: else there are no records in it, or the tool is none of Slurm's."""
+    return mark if mark and mark in said else ""
+
+
+def kept(read: Callable[[str], Value], records: Iterable[str]) -> list[Value]:
+    """What is read of each record; one that makes no sense costs itself alone, and stands in the log.
+
+    UnreadableError where none makes any.
+    """
+    found, broken = [], []
+    for record in records:
+        try:
+            found.append(read(record))
+        except UnreadableError as error:
+            broken.append(error)
+    if broken and not found:
+        raise broken[0]
+    for each in broken[:3]:
+        log.warning("%s (one of %d that are passed over)", each, len(broken))
+    return found
 
 
 def must_end(tool: str, said: str) -> None:

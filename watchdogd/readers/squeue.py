@@ -1,7 +1,8 @@
 """squeue's text into Jobs.
 
 Text with separators of our own, not JSON: `squeue --json` differs by version and costs 27 times as much. The
-free text (working folder, comment, name) stands last, so that nothing in it can shift a field. Run it with
+free text (working folder, comment, name) stands last, so that nothing in it can shift a field, and with a
+`mark` that was made for this one question, no text in it can begin another field or job. Run it with
 `ENVIRONMENT` on top of command.environment().
 """
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ENVIRONMENT", "FORMAT", "argv", "read"]
 
-_LETTERS = "iAFTruPaENYDVSelZkj"
+_LETTERS, _FREE = "iAFTruPaENYDVSelZkj", "Zkj"
 FORMAT = RECORD + FIELD.join(f"%{letter}" for letter in _LETTERS)
 """What to hand to `squeue --format`; `%i` is the id that people see, `%A` the raw one, `%j` the name."""
 
@@ -30,32 +31,41 @@ _UNASKABLE = re.compile(r"""[,'"\\]|^\s|\s$""")
 _STATE = re.compile(r"[A-Z_]+")
 
 
-def argv(users: Iterable[str] = (), *, ended: bool = False, names: Iterable[str] = ()) -> tuple[str, ...]:
+def argv(
+    users: Iterable[str] = (), *, ended: bool = False, names: Iterable[str] = (), mark: str = ""
+) -> tuple[str, ...]:
     """The one squeue of a round: all jobs of `users`, of every partition; no users: everybody's.
 
     `ended`: also those that ended within the controller's MinJobAge, in the same question. `names`: only
     those of these names, as far as squeue can be told (a comma in a name cannot): others may be among them.
+    `mark`: of `slurmtext.mark`, for `read`.
     """
+    form = FORMAT.replace(RECORD, RECORD + mark)
+    for letter in _FREE:
+        form = form.replace(f"{FIELD}%{letter}", f"{FIELD}{mark}%{letter}")
     chosen, called = ",".join(sorted(users)), sorted(names)
     who: tuple[str, ...] = (f"--user={chosen}",) if chosen else ()
     if called and not any(map(_UNASKABLE.search, called)):
         who += (f"--name={','.join(called)}",)
     states = ("--states=all",) if ended else ()
-    return ("squeue", "--noheader", "--all", "--noconvert", *states, *who, f"--format={FORMAT}")
+    return ("squeue", "--noheader", "--all", "--noconvert", *states, *who, f"--format={form}")
 
 
-def read(text: str) -> tuple[Job, ...]:
-    """The jobs in the order of squeue; UnreadableError with the offending line where one makes no sense."""
+def read(text: str, mark: str = "") -> tuple[Job, ...]:
+    """The jobs in the order of squeue, without records that make no sense; UnreadableError with the offending
+    line where none does. `mark`: what `argv` had."""
     slurmtext.must_end("squeue", text)
-    before, *records = _START.split(text)
+    mark = slurmtext.marked(text, mark)
+    before, *records = text.split(RECORD + mark) if mark else _START.split(text)
     for line in before.splitlines():
         if line.strip() and not line.startswith("CLUSTER: "):
             raise UnreadableError(f"squeue printed a line that is no job: {slurmtext.shown(line)}")
-    return tuple(_job(record.removesuffix("\n")) for record in records)
+    return tuple(slurmtext.kept(lambda record: _job(record.removesuffix("\n"), mark), records))
 
 
-def _job(record: str) -> Job:
-    fields = record.split(FIELD, len(_LETTERS) - 1)
+def _job(record: str, mark: str) -> Job:
+    first, *free = record.split(FIELD + mark) if mark else (record,)
+    fields = [*first.split(FIELD), *free] if mark else record.split(FIELD, len(_LETTERS) - 1)
     if len(fields) != len(_LETTERS):
         raise UnreadableError(f"squeue printed a job that breaks off: {slurmtext.shown(record)}")
     of = dict(zip(_LETTERS, fields, strict=True))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from watchdogd import command
 from watchdogd.account import is_member, user
 from watchdogd.errors import SlurmSilentError, UnreadableError
-from watchdogd.readers import reasons, scontrol, squeue
+from watchdogd.readers import reasons, scontrol, slurmtext, squeue
 from watchdogd.readers.number import count
 from watchdogd.slurm import link
 from watchdogd.units import iso
@@ -42,12 +42,12 @@ def queued(mark: str, users: Iterable[str] | None = None) -> tuple[Job, ...]:
 def own(mark: str, users: Iterable[str] | None = None) -> tuple[Job, ...]:
     """Likewise, with the jobs of drop-ins, whose comment goes on after the mark."""
     whose = (user(os.geteuid()),) if users is None else users
-    env = command.environment(squeue.ENVIRONMENT)
-    answer = command.ask(squeue.argv(whose), deadline=DEADLINE, env=env)
+    env, secret = command.environment(squeue.ENVIRONMENT), slurmtext.mark()
+    answer = command.ask(squeue.argv(whose, mark=secret), deadline=DEADLINE, env=env)
     if not answer.ok or (not answer.output.strip() and answer.errors.strip()):
         raise SlurmSilentError(f"squeue did not answer: {answer.complaint()}")
     try:
-        jobs = squeue.read(answer.output)
+        jobs = squeue.read(answer.output, secret)
     except UnreadableError as error:
         raise SlurmSilentError(str(error)) from None
     found = [job for job in jobs if f"{job.comment} ".startswith(f"{mark} ") and not job.ended]

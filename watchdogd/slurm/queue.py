@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from watchdogd import command
 from watchdogd.errors import SlurmSilentError, UnreadableError, WatchdogError
-from watchdogd.readers import allocation, scontrol, squeue
+from watchdogd.readers import allocation, scontrol, slurmtext, squeue
 from watchdogd.slurm.links import DEADLINE
 
 if TYPE_CHECKING:
@@ -24,12 +24,12 @@ def everybodys() -> tuple[Job, ...]:
             "there is no squeue here, and only Slurm's jobs can be adopted: write [runs.NAME] with pid_file "
             'or command (or backend = "pbs") into config.toml'
         )
-    env = command.environment(squeue.ENVIRONMENT)
-    answer = command.ask(squeue.argv(), deadline=DEADLINE, env=env)
+    env, mark = command.environment(squeue.ENVIRONMENT), slurmtext.mark()
+    answer = command.ask(squeue.argv(mark=mark), deadline=DEADLINE, env=env)
     if not answer.ok or (not answer.output.strip() and answer.errors.strip()):
         raise SlurmSilentError(f"squeue did not answer: {answer.complaint()}")
     try:
-        return squeue.read(answer.output)
+        return squeue.read(answer.output, mark)
     except UnreadableError as error:
         raise SlurmSilentError(str(error)) from None
 

@@ -14,7 +14,7 @@ import time
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from watchdogd import command
+from watchdogd import account, command
 from watchdogd.account import user
 from watchdogd.errors import UnreadableError
 from watchdogd.jobs import Ending, Job, Snapshot
@@ -22,7 +22,7 @@ from watchdogd.readers import sacct, scontrol, slurmtext, squeue
 from watchdogd.readers.number import count
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 LOOKBACK = 2 * 86400.0
 """How far back accounting is asked about a run without a living job, in seconds."""
@@ -127,16 +127,21 @@ class _Look:
         """squeue's jobs, or None and one line of why there are none to be had."""
         if not self.people:
             return None, f"the name service knows none of the users {', '.join(sorted(self.users))}"
-        answer = self._ask(squeue.argv(self.people, ended=True))
+        mark = slurmtext.mark()
+        answer = self._ask(squeue.argv(self.people, ended=True, mark=mark))
         if not answer.ok:
             return None, _complaint("squeue", answer)
         try:
-            jobs = squeue.read(answer.output)
+            jobs = squeue.read(answer.output, mark)
         except UnreadableError as error:
             return None, str(error)
         if not jobs and answer.errors.strip():
             return None, f"squeue listed nothing and said: {answer.complaint()}"
-        return jobs, ""
+        return tuple(job for job in jobs if self._asked_for(job.user)), ""
+
+    def _asked_for(self, name: str) -> bool:
+        """Whether a record's user is one of those whose jobs were asked for, be it under another name."""
+        return name in self.people or account.number(name) in map(account.number, self.people)
 
     def _vanished(self, living: tuple[Job, ...]) -> dict[str, float]:
         """What lived before and is not listed as living now; what nobody can explain is forgotten in time."""
@@ -187,23 +192,26 @@ class _Look:
     def _accounting(self, since: float) -> tuple[tuple[Ending, ...], tuple[Ending, ...], str]:
         """sacct's endings and those of earlier attempts, or none and one line of why."""
         minutes = int((self.now - since) / 60) + 10
-        without = self.unknown_fields
-        answer = self._ask(sacct.argv(self.people, self.wanted, since_minutes=minutes))
+        without, mark = self.unknown_fields, slurmtext.mark()
+        answer = self._ask(sacct.argv(self.people, self.wanted, since_minutes=minutes, mark=mark))
         while (field := sacct.refused(answer.errors)) and field not in without:
             without.append(field)
-            argv = sacct.argv(self.people, self.wanted, since_minutes=minutes, without=without)
+            argv = sacct.argv(self.people, self.wanted, since_minutes=minutes, without=without, mark=mark)
             answer = self._ask(argv)
         if not answer.ok:
             return (), (), _complaint("sacct", answer)
         try:
-            endings, earlier = sacct.read_all(answer.output, without)
+            endings, earlier = sacct.read_all(answer.output, without, mark)
         except UnreadableError as error:
             return (), (), str(error)
         if not endings and answer.errors.strip():
             return (), (), f"sacct listed nothing and said: {answer.complaint()}"
-        return self._named(endings), self._named(earlier), ""
+        return self._named(filter(self._fits, endings)), self._named(filter(self._fits, earlier)), ""
 
-    def _named(self, endings: Sequence[Ending]) -> tuple[Ending, ...]:
+    def _fits(self, end: Ending) -> bool:
+        return not end.user or self._asked_for(end.user)
+
+    def _named(self, endings: Iterable[Ending]) -> tuple[Ending, ...]:
         """With the names of the runs' jobs as squeue tells them, and of those who cancelled."""
         names = {sacct.folded(name): name for name in self.wanted}
         return tuple(
@@ -225,9 +233,10 @@ class _Look:
         if not wanted:
             return attempts
         minutes = int((self.now - min(end.started_at or since for end in doubted)) / 60) + 10
-        answer = self._ask(sacct.steps_argv(wanted, since_minutes=minutes, without=self.unknown_fields))
+        without, mark = self.unknown_fields, slurmtext.mark()
+        answer = self._ask(sacct.steps_argv(wanted, since_minutes=minutes, without=without, mark=mark))
         try:
-            steps = sacct.read_steps(answer.output, self.unknown_fields) if answer.ok else ()
+            steps = sacct.read_steps(answer.output, without, mark) if answer.ok else ()
         except UnreadableError:
             return attempts
         for raw_id in wanted & known.keys():
@@ -268,9 +277,10 @@ class _Look:
         all that are absent, where one of them was not looked for lately."""
         if absent <= self.sought:
             return (), frozenset()
-        answer = self._ask(squeue.argv(names=absent))
+        mark = slurmtext.mark()
+        answer = self._ask(squeue.argv(names=absent, mark=mark))
         try:
-            found = squeue.read(answer.output) if answer.ok else ()
+            found = squeue.read(answer.output, mark) if answer.ok else ()
         except UnreadableError:
             return (), frozenset()
         theirs = (job for job in found if job.name in absent and job.user not in self.users)
