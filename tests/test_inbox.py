@@ -222,7 +222,8 @@ def test_a_colleague_hands_in_under_his_own_name() -> None:
         assert os.waitpid(child, 0)[1] == 0
         paper = one(home)
         assert paper.by == "nobody"
-        assert stat.S_IMODE(paper.path.stat().st_mode) == 0o660
+        assert stat.S_IMODE(paper.path.stat().st_mode) == 0o640  # nobody else changes what he said
+        assert stat.S_IMODE(home.inbox.stat().st_mode) == 0o3770
 
 
 @pytest.mark.parametrize(

@@ -604,7 +604,7 @@ def test_other_ranks_and_those_who_want_none_write_no_beat(
     assert not in_inbox(home, "beat").exists()
 
 
-@pytest.mark.parametrize(("group", "mode"), [(None, 0o600), ("staff", 0o660)])
+@pytest.mark.parametrize(("group", "mode"), [(None, 0o600), ("staff", 0o640)])
 @pytest.mark.parametrize("umask", [0o000, 0o077])
 def test_what_is_written_has_the_right_mode_whatever_the_umask(
     group: str | None, mode: int, umask: int, home: Path, make: Make

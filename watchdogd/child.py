@@ -1,7 +1,7 @@
 """A process with pipes, started at the least cost; `command` alone starts any.
 
 `posix_spawn` shares our memory until the program begins, and C, not Python, makes its arguments ready. It
-knows no folder to start in: where one is wanted, a shell goes there.
+knows neither umask nor folder to start in: where one is wanted, a shell sets it and goes there.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 _THERE = ("/bin/sh", "-c", 'cd -- "$0" && exec "$@"')
+_MASKED = ("/bin/sh", "-c", 'umask "$0" && exec "$@"')
 _NAP, _LONGEST = 0.0005, 0.05
 
 
@@ -34,15 +35,22 @@ class Child:
     __slots__ = ("errors", "input", "output", "pid", "returncode")
 
     def __init__(
-        self, words: Sequence[str], env: Mapping[str, str], cwd: str | None = None, *, fed: bool = False
+        self,
+        words: Sequence[str],
+        env: Mapping[str, str],
+        cwd: str | None = None,
+        *,
+        umask: int | None = None,
+        fed: bool = False,
     ) -> None:
         """Start it. Its environment is `env`, but its program is looked for on our own PATH. OSError where it
-        cannot be started; in a `cwd`, the shell that goes there then ends with 126 or 127."""
+        cannot be started; with a `cwd` or an `umask`, the shell for that then ends with 126 or 127."""
         ends: list[int] = []
         try:
             for _ in range(3 if fed else 2):
                 ends += map(_above_standard, os.pipe())
-            said = (*_THERE, cwd, *words) if cwd else tuple(words)
+            said = tuple(words) if umask is None else (*_MASKED, f"{umask:04o}", *words)
+            said = (*_THERE, cwd, *said) if cwd else said
             self.pid = os.posix_spawnp(
                 said[0],
                 said,

@@ -160,6 +160,7 @@ def ask(
     stdin: str = "",
     env: Mapping[str, str] | None = None,
     cwd: str | None = None,
+    umask: int | None = None,
     output_limit: int | None = None,
     ending: Event = _NEVER,
 ) -> Answer:
@@ -167,12 +168,13 @@ def ask(
 
     Never raises for what the command does. Its whole process group is killed at the deadline, or as soon as
     `ending` is set: watchdogd ends. So it is where it prints more than OUTPUT_LIMIT: of a list without its
-    end nothing is known. With an `output_limit` of its own it goes on, and the rest is dropped.
+    end nothing is known. With an `output_limit` of its own it goes on, and the rest is dropped. Its umask is
+    ours, unless one is given.
     """
     begin = time.monotonic()
     words = tuple(argv)
     try:
-        child = Child(words, env if env is not None else environment(), cwd, fed=bool(stdin))
+        child = Child(words, env if env is not None else environment(), cwd, umask=umask, fed=bool(stdin))
     except (OSError, MemoryError) as error:
         why = shortage.of_process(error) or getattr(error, "strerror", "") or str(error)
         trouble = f"{words[0]} cannot be run: {why}"

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import time
 
-from watchdogd.draft import create, host
-from watchdogd.place import file_name
+from watchdogd import authorship
+from watchdogd.draft import host, replace
+from watchdogd.place import file_name, group_of
 
 
 def hand_in(inbox: str, kind: str, about: str, **fields: object) -> None:
@@ -19,8 +19,7 @@ def hand_in(inbox: str, kind: str, about: str, **fields: object) -> None:
 
     `about` is what it speaks of (a run, a target, an incident's number); `fields` are JSON values.
     """
-    found = os.stat(inbox)
-    shared = bool(found.st_mode & stat.S_ISGID and found.st_mode & stat.S_IWGRP)
     name = f"{file_name(about)[:120]}.{kind}.{file_name(host())}.{os.getpid()}-{time.time_ns()}.json"
     text = json.dumps({"kind": kind, **fields}) + "\n"
-    create(os.path.join(inbox, name), text, 0o660 if shared else 0o600)
+    mode = authorship.PRIVATE if group_of(inbox) is None else authorship.SHARED
+    replace(os.path.join(inbox, name), text, mode)  # of a name that nobody else has; never with two names

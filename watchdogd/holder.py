@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING
 
 from watchdogd.document import document
 from watchdogd.draft import host
 
+if TYPE_CHECKING:
+    from typing import Any
+
 RECORD_SIZE = 1024
 """Bytes of a record."""
+_PIDS = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +59,20 @@ def write(holder: Holder, *, released: bool = False) -> str:
 def read(text: bytes) -> Holder | None:
     """The record of a lease file, or None where it is none (yet)."""
     try:
-        said = document(text)
-        return Holder(**{each.name: said[each.name] for each in fields(Holder)})
+        return of(document(text))
     except (ValueError, KeyError, TypeError):
         return None
+
+
+def of(said: dict[str, Any]) -> Holder:
+    """Who is told of so. ValueError, KeyError or TypeError where it makes no sense."""
+    told = {each.name: said[each.name] for each in fields(Holder)}
+    texts = [told[name] for name in ("id", "host", "node", "born", "job_id")]
+    if not all(isinstance(text, str) and (not text or text.isprintable()) for text in texts):
+        raise TypeError("a holder is told of in texts of one line")
+    if type(told["pid"]) is not int or not 0 <= told["pid"] < _PIDS or type(told["released"]) is not bool:
+        raise TypeError("that is the id of no process")
+    return Holder(**told)
 
 
 def _node(proc: str = "/proc") -> str:

@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from watchdogd import umask
 from watchdogd.account import user
 from watchdogd.draft import create, replace
 from watchdogd.errors import HomeError
-from watchdogd.place import home_folder
+from watchdogd.place import group_of, home_folder
+from watchdogd.plainfile import open_plain, read_plain
 
 FOLDERS = (
     "cron.hourly",
@@ -30,6 +32,8 @@ FOLDERS = (
     "inbox",
     "logs",
 )
+
+_ID_LIMIT = 256
 
 
 @dataclass(frozen=True)
@@ -103,10 +107,9 @@ class Home:
     def group(self) -> int | None:
         """The Unix group that shares this home, from the folder itself (2770), or None."""
         try:
-            found = self.path.stat()
+            return group_of(str(self.path))
         except OSError:
             return None
-        return found.st_gid if found.st_mode & stat.S_ISGID and found.st_mode & stat.S_IWGRP else None
 
     @property
     def watcher(self) -> int:
@@ -129,10 +132,23 @@ class Home:
         """
         path = self.path / ".id"
         try:
-            return path.read_text().strip()
+            return self._id(path)
         except FileNotFoundError:
             self.make_file(path, secrets.token_hex(6) + "\n")
-            return path.read_text().strip()
+            return self._id(path)
+
+    @staticmethod
+    def _id(path: Path) -> str:
+        """HomeError where something else lies there."""
+        try:
+            found = read_plain(path, "replace", _ID_LIMIT).strip()
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise HomeError(f"{path} cannot be read: {error.strerror}: remove it") from None
+        if not found.isalnum() or not found.isascii():
+            raise HomeError(f"{path} is broken: remove it, and start the watchdog anew")
+        return found
 
     def write(self, path: Path, text: str) -> None:
         """Replace a file of this home atomically, with this home's rights."""
@@ -150,7 +166,7 @@ class Home:
         if self.group is not None:
             with contextlib.suppress(OSError):  # a setgid folder has given the group already
                 os.chown(path, -1, self.group)
-        path.chmod(0o700 if self.group is None else 0o2770)
+        path.chmod(self._mode(path, self.group))
 
     def make_file(self, path: Path, text: str = "") -> None:
         """A file in this home, with its rights; whatever is there already stays as it is. OSError."""
@@ -160,7 +176,7 @@ class Home:
 
     def overwrite(self, path: Path, text: str) -> bool:
         """Write over a file in place, where the disk has no room for another; False where it is too short."""
-        descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = open_plain(path, os.O_WRONLY)
         try:
             size, data = os.fstat(descriptor).st_size, text.encode()
             if len(data) > size:
@@ -179,27 +195,36 @@ class Home:
         except KeyError:
             raise HomeError(f"[daemon] group: there is no Unix group '{group}' on this machine") from None
         if self.group == gid:
+            with contextlib.suppress(OSError):  # a member, whose it is not
+                self.inbox.chmod(self._mode(self.inbox, gid))
             return
         try:
             for path in (self.path, *self.path.rglob("*")):
-                if not path.is_symlink():
+                if not path.is_symlink() and path.parent != self.inbox:  # there it would be as if forged
                     os.chown(path, -1, gid)
-                    path.chmod(0o2770 if path.is_dir() else 0o660 | (path.stat().st_mode & 0o110))
+                    mode = path.stat().st_mode
+                    path.chmod(self._mode(path, gid) if stat.S_ISDIR(mode) else 0o660 | (mode & 0o110))
         except OSError as error:
             raise HomeError(
                 f"{error.filename} cannot be given to group {group}: {error.strerror}: are you a member?"
             ) from None
         self.__dict__.pop("group", None)
+        umask.suit(self.group)
+
+    def _mode(self, folder: Path, group: int | None) -> int:
+        """A folder's rights. In the inbox of a group nobody moves or removes what another one handed in."""
+        if group is None:
+            return 0o700
+        return 0o3770 if folder == self.inbox else 0o2770
 
     def make(self, group: int | None = None) -> None:
         """Make the folders that are missing, with the contract's rights; touches nothing that is there."""
-        mode = 0o700 if group is None else 0o2770
         for folder in (self.path, *(self.path / name for name in FOLDERS)):
             if not folder.is_dir():
                 folder.mkdir(parents=True)
                 if group is not None:
                     os.chown(folder, -1, group)
-                folder.chmod(mode)
+                folder.chmod(self._mode(folder, group))
         self.__dict__.pop("group", None)
 
 

@@ -1,17 +1,19 @@
 """Taking in what colleagues and jobs handed in (`handin` is the other side): papers in inbox/.
 
 A paper's author is the owner of its file, its date the file's time by the file server's clock: neither can be
-forged by what the paper says. Beats, samples and stacks are left: checks read those.
+forged by what the paper says, nor (`authorship`) by who moves another one's file there. Beats, samples and
+stacks are left: checks read those.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
-import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from watchdogd import authorship, plainfile
 from watchdogd.account import user
 from watchdogd.document import document
 from watchdogd.incident import Order
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 KINDS = frozenset({"touch", "ack", "silence", "unsilence", "finish", "finished", "deed"})
 """The kinds that are taken in; `finished` is the Guard's own mark, `deed` a relieved daemon's."""
+READ_BY_CHECKS = frozenset({"beat", "sample"})
 _SIZE_LIMIT = 65536
 TEXT_LIMIT = 500
 """Characters of a text of a paper that are taken in."""
@@ -100,14 +103,21 @@ def take(home: Home) -> tuple[list[Paper], list[str]]:
     """The papers in the order of their time, a thousand at once at most, and a line for each that is none.
 
     Those are set aside into `inbox/.aside`. Nothing else is removed: see `remove`. OSError where the inbox
-    cannot be read.
+    cannot be read, or is another's than home's.
     """
+    shared = home.group is not None
+    if shared:
+        _check_place(home)
     papers: list[Paper] = []
     complaints: list[str] = []
-    names = sorted(name for name in os.listdir(home.inbox) if kind_of(name) in KINDS)
-    for name in names[:_AT_ONCE]:
+    kinds = {name: kind_of(name) for name in sorted(os.listdir(home.inbox))}
+    looked_at = KINDS | READ_BY_CHECKS if shared else KINDS
+    for name in [name for name, kind in kinds.items() if kind in looked_at][:_AT_ONCE]:
         try:
-            papers.append(_read(home.inbox / name, kind_of(name)))
+            if kinds[name] in READ_BY_CHECKS:
+                _check_author(os.lstat(home.inbox / name), shared=shared)
+            else:
+                papers.append(_read(home.inbox / name, kinds[name], shared=shared))
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:
@@ -119,10 +129,11 @@ def take(home: Home) -> tuple[list[Paper], list[str]]:
 def waiting(home: Home, kinds: Collection[str]) -> list[Paper]:
     """The papers of these kinds that nobody took in yet, oldest first; what cannot be read is left out."""
     found: list[Paper] = []
+    shared = home.group is not None
     with contextlib.suppress(OSError):
         for name in sorted(name for name in os.listdir(home.inbox) if kind_of(name) in kinds)[:_AT_ONCE]:
             with contextlib.suppress(OSError, ValueError):
-                found.append(_read(home.inbox / name, kind_of(name)))
+                found.append(_read(home.inbox / name, kind_of(name), shared=shared))
     return sorted(found, key=lambda paper: paper.at)
 
 
@@ -138,16 +149,28 @@ def kind_of(name: str) -> str:
     return parts[1] if len(parts) == 5 and parts[4] == "json" and not name.startswith(".") else ""
 
 
-def _read(path: Path, kind: str) -> Paper:
+def _check_place(home: Home) -> None:
+    """PermissionError where a member put a folder of their own in the inbox's place: they may do there with
+    others' files what they like."""
+    found = os.lstat(home.inbox)
+    if found.st_uid not in (0, os.geteuid(), os.stat(home.path).st_uid):
+        mend = f"mv {home.inbox} {home.inbox}.aside"
+        raise PermissionError(
+            errno.EPERM, f"it belongs to {user(found.st_uid)}, who does not own home: {mend}"
+        )
+
+
+def _check_author(found: os.stat_result, *, shared: bool) -> None:
+    if why := authorship.flaw(found, shared=shared):
+        raise ValueError(why)
+
+
+def _read(path: Path, kind: str, *, shared: bool) -> Paper:
     """ValueError says what is wrong with it."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            raise ValueError("it is no plain file")
-        if found.st_size > _SIZE_LIMIT:
-            raise ValueError(f"it is larger than {_SIZE_LIMIT} bytes")
-        text = file.read(_SIZE_LIMIT)
+    text, found = plainfile.head(path, _SIZE_LIMIT + 1)
+    _check_author(found, shared=shared)
+    if len(text) > _SIZE_LIMIT:
+        raise ValueError(f"it is larger than {_SIZE_LIMIT} bytes")
     try:
         said = document(text)
     except (ValueError, RecursionError):
@@ -160,6 +183,8 @@ def _check(kind: str, said: Any) -> None:
     """ValueError where it lacks what its kind needs."""
     if not isinstance(said, dict):
         raise ValueError("it is no JSON object")  # noqa: TRY004 - the paper is wrong, not our call
+    if said.get("kind", kind) != kind:
+        raise ValueError("it was handed in as another kind")
     needed = {"touch": ("run", "switch"), "silence": ("target",), "unsilence": ("target",), "ack": ()}
     needed["deed"] = ("action", "outcome")
     for key in needed.get(kind, ("run",)):
@@ -188,6 +213,9 @@ def _set_aside(home: Home, name: str) -> str:
     aside = home.inbox / _ASIDE
     try:
         home.make_folder(aside)
+        if aside.is_symlink():
+            aside.unlink()
+            home.make_folder(aside)
         os.rename(home.inbox / name, aside / name)
     except OSError as error:
         return f" (but stays: {error.strerror})"

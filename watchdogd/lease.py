@@ -20,9 +20,11 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from watchdogd import plainfile
 from watchdogd.draft import create, host
 from watchdogd.holder import NOBODY, RECORD_SIZE, Holder, lives, myself, read, write
 from watchdogd.misfit import no_folder
+from watchdogd.plainfile import NoPlainFileError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,6 +42,9 @@ _ASKING = 3 * RENEW
 _DRAFTS = 3600.0
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _REQUEST = "request"
+_DIGITS = 15
+_AHEAD = 3600.0
+"""Seconds by which a clock may be ahead of another's: nobody renews a lease later than that."""
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +71,8 @@ def is_free(sight: Sight, *, lives: bool | None, age: float | None, unchanged: f
     """
     if sight.serial == 0 or (sight.holder is not None and sight.holder.released) or lives is False:
         return True
-    return unchanged >= STALE or (age is not None and age >= STALE and unchanged >= WATCH)
+    overdue = age is not None and not -_AHEAD < age < STALE
+    return unchanged >= STALE or (overdue and unchanged >= WATCH)
 
 
 class Lease:
@@ -211,8 +217,8 @@ class Lease:
         for name in os.listdir(self._folder):
             with contextlib.suppress(OSError):
                 path = self._folder / name
-                if name.isdecimal():
-                    settled = int(name) < self._serial
+                if _serial(name):
+                    settled = _serial(name) < self._serial
                 else:
                     settled = name == _REQUEST or path.lstat().st_mtime < long_ago
                 if settled:
@@ -233,30 +239,42 @@ def look(folder: Path) -> Sight:
         serial = _highest(folder)
         if not serial:
             return Sight()
+        path = folder / f"{serial:010d}"
         try:
-            with open(folder / f"{serial:010d}", "rb") as file:  # opening it asks the server for its time
-                return Sight(serial, read(file.read(RECORD_SIZE)), os.fstat(file.fileno()).st_mtime)
+            text, found = plainfile.head(path, RECORD_SIZE)  # opening it asks the server for its time
+            return Sight(serial, read(text), found.st_mtime)
         except FileNotFoundError:  # a next holder has tidied up since
             continue
+        except NoPlainFileError:  # none of ours
+            return Sight(serial, None, path.lstat().st_mtime)
     return Sight(serial)
 
 
 def alive(home: Home) -> Holder | None:
-    """Who acts for this home just now, as far as can be told without waiting, or None. OSError."""
+    """Who acts for this home just now, as far as can be told without waiting, or None. OSError.
+
+    Who cannot be read is nobody: should somebody hold it all the same, a contender will find out.
+    """
     folder = folder_of(home)
     sight = look(folder)
     age = _server_age(folder, sight)
     free = is_free(sight, lives=lives(sight.holder), age=age, unchanged=WATCH)
-    return None if free else sight.holder or NOBODY
+    return None if free else sight.holder
 
 
 def _highest(folder: Path) -> int:
     try:
-        return max((int(name) for name in os.listdir(folder) if name.isdecimal()), default=0)
+        return max(map(_serial, os.listdir(folder)), default=0)
     except FileNotFoundError:
         return 0
     except NotADirectoryError:
         raise no_folder(folder) from None
+
+
+def _serial(name: str) -> int:
+    """The serial that a file's name means, or 0."""
+    plain = name.isascii() and name.isdecimal() and len(name) <= _DIGITS
+    return int(name) if plain and name == f"{int(name):010d}" else 0
 
 
 def _server_age(folder: Path, sight: Sight) -> float | None:
@@ -290,7 +308,7 @@ def _take_name(old: Path, claim: Path, text: str) -> bool:
 
 
 def _overwrite(path: Path, text: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    descriptor = plainfile.open_plain(path, os.O_WRONLY)
     try:
         os.pwrite(descriptor, text.encode(), 0)
         os.fsync(descriptor)

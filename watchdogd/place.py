@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 
 from watchdogd.errors import HomeError
 
@@ -16,6 +17,12 @@ def home_folder(option: str | None) -> str:
     if chosen.startswith("~/"):
         raise HomeError(f"{NO_HOME}: say --home DIR, or set WATCHDOGD_HOME")
     return os.path.abspath(chosen)
+
+
+def group_of(folder: str) -> int | None:
+    """The Unix group that shares a folder of home, from its own mode (2770), or None. OSError."""
+    found = os.stat(folder)
+    return found.st_gid if found.st_mode & stat.S_ISGID and found.st_mode & stat.S_IWGRP else None
 
 
 def file_name(name: str) -> str:

@@ -59,7 +59,7 @@ class Secret:
             return value
         if self.path:
             try:
-                value = read_plain(Path(os.path.expanduser(self.path))).strip()
+                value = read_plain(os.path.expanduser(self.path), follow=True).strip()
             except OSError as error:
                 raise ConfigError(f"secret file {self.path} cannot be read: {error.strerror}") from None
             except UnicodeDecodeError:
@@ -119,7 +119,7 @@ def withhold(home: Home) -> None:
     """Keep the variables that home's config.toml names as secrets from commands, broken as it may be: for
     verbs that need nothing else of it."""
     with contextlib.suppress(OSError):
-        text = read_plain(home.config, errors="replace")
+        text = read_plain(home.config, errors="replace", follow=True)
         command.withhold(re.findall(r"""["']env:([A-Za-z_]\w*)["']""", text))
 
 

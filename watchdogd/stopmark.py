@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from watchdogd import touchfile
 from watchdogd.actions import switches
 from watchdogd.document import document
+from watchdogd.plainfile import read_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -104,7 +105,7 @@ def _jobs(home: Home) -> Path:
 
 def _noted(home: Home) -> list[str]:
     try:
-        said = document(_jobs(home).read_text(encoding="utf-8"))
+        said = document(read_plain(_jobs(home)))
         return [str(each) for each in said]
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return []

@@ -9,6 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from watchdogd.document import document
+from watchdogd.plainfile import read_plain
 from watchdogd.readers.number import needed, real
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ UNKNOWN = 900.0
 _KEPT = 7
 _SIZE = 256
 _LATE = 60.0
+AHEAD = 3600.0
+"""Seconds by which another node's clock may be ahead of ours: no tick began later than that."""
+_YEAR_5000 = 1e11
 
 
 def every(begins: tuple[float, ...]) -> float:
@@ -51,9 +55,10 @@ def put(home: Home, now: float) -> None:
 def read(home: Home) -> tuple[float, ...]:
     """When the last ticks began, oldest first; nothing where there were none, or a daemon came since."""
     try:
-        return tuple(needed(real(each)) for each in document(_path(home).read_text(encoding="utf-8")))
+        told = [needed(real(each)) for each in document(read_plain(_path(home)))]
     except (OSError, ValueError, TypeError):
         return ()
+    return tuple(each for each in told if 0 < each < _YEAR_5000)
 
 
 def remove(home: Home) -> None:

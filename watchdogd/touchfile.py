@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import time
 from collections import namedtuple
 
+from watchdogd import plainfile
 from watchdogd.account import user
 
 _READ_LIMIT = 4096
@@ -79,14 +79,11 @@ def said(path: str) -> dict[str, object]:
 
 
 def head(path: str, limit: int) -> str:
-    """The first bytes of a regular file, empty for anything else; never through a link. OSError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    """The first bytes of a plain file, empty for anything else; never through a link. OSError."""
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return ""
-        return os.read(descriptor, limit).decode("utf-8", "replace")
-    finally:
-        os.close(descriptor)
+        return plainfile.head(path, limit)[0].decode("utf-8", "replace")
+    except plainfile.NoPlainFileError:
+        return ""
 
 
 def short(text: str) -> str:

@@ -1197,7 +1197,8 @@ class Guard:
         return os.path.join(self._places.inbox, file_name(self.run) + ".stacks-request")
 
     def _mode(self) -> int:
-        return 0o660 if self._places.group else 0o600
+        """A group may read it; nobody but its author may write it."""
+        return 0o640 if self._places.group else 0o600
 
     def _write(self, path: str, content: dict[str, Any]) -> None:
         with _replacing(path, self._mode()) as file:

@@ -19,6 +19,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from watchdogd import acl
 from watchdogd.account import group_name, is_member, user
 
 FRESH = 1.0
@@ -119,7 +120,12 @@ def exposed(path: Path, group: int | None = None) -> str:
     mend = f"chmod {'640' if found.st_gid == group else '600'} {shlex.quote(str(real))}"
     if found.st_mode & stat.S_IROTH:
         return f"{real} can be read by everybody: {mend}"
-    others = found.st_mode & stat.S_IRGRP and found.st_gid not in (0, group)
+    if not found.st_mode & stat.S_IRGRP:
+        return ""
+    listed = acl.who(str(real), acl.READ)
+    if name := _stranger(listed, found, Trusted(group)):
+        return f"{real} can be read by {name} by its ACL: setfacl -b {shlex.quote(str(real))}"
+    others = found.st_gid not in (0, group) and (listed is None or listed.owning_group)
     if others and not _private(found.st_gid, os.geteuid()):
         return f"{real} can be read by group {group_name(found.st_gid)}: {mend}"
     return ""
@@ -132,11 +138,41 @@ def _reason(place: str, found: os.stat_result, trusted: Trusted, *, itself: bool
         return f"{place} belongs to {owner}: only your own, root's or your group's files are used"
     if found.st_mode & stat.S_IWOTH and not sticky:
         return f"{place} can be written by everybody: chmod o-w {shlex.quote(place)}"
-    others = found.st_mode & stat.S_IWGRP and found.st_gid not in (0, trusted.group) and not sticky
+    if not found.st_mode & stat.S_IWGRP or sticky:
+        return ""
+    listed = acl.who(place, acl.WRITE)
+    if name := _stranger(listed, found, trusted):
+        return f"{place} can be written by {name} by its ACL: setfacl -b {shlex.quote(place)}"
+    others = found.st_gid not in (0, trusted.group) and (listed is None or listed.owning_group)
     if others and not any(_private(found.st_gid, uid) for uid in (os.geteuid(), found.st_uid)):
         name = group_name(found.st_gid)
         mend = f"chmod g-w {shlex.quote(place)}, or set [daemon] group to it"
         return f"{place} can be written by group {name}: {mend}"
+    return ""
+
+
+def heirs(folder: Path, trusted: Trusted = NOBODY) -> str:
+    """Who may write what will be made in this folder, by its default ACL, with the fix; or empty."""
+    listed = acl.who(str(folder), acl.WRITE, acl.DEFAULT)
+    name = _stranger(listed, folder.stat(), trusted) if listed else ""
+    if not name:
+        return ""
+    mend = f"setfacl -k {shlex.quote(str(folder))}"
+    return f"files made in {folder} can be written by {name} by its default ACL: {mend}"
+
+
+def _stranger(listed: acl.Acl | None, found: os.stat_result, trusted: Trusted) -> str:
+    """Somebody who is named in an ACL and not trusted, or empty."""
+    if listed is None:
+        return ""
+    for uid in listed.users:
+        member = trusted.members and trusted.group is not None and is_member(uid, trusted.group)
+        if uid not in (0, os.geteuid(), found.st_uid) and uid not in trusted.users and not member:
+            return f"user {user(uid)}"
+    own = (os.geteuid(), found.st_uid)
+    for gid in listed.groups:
+        if gid not in (0, trusted.group) and not any(_private(gid, uid) for uid in own):
+            return f"group {group_name(gid)}"
     return ""
 
 

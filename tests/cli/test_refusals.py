@@ -154,6 +154,7 @@ def test_init_for_a_group_says_who_may(tmp_path: Path) -> None:
             assert not place.exists()
         assert init("six").returncode == 0
         modes = {path: path.stat().st_mode & 0o7777 for path in (place, *place.iterdir())}
+        assert modes.pop(place / "inbox") == 0o3770  # nobody moves what another one handed in
         assert {mode for path, mode in modes.items() if path.is_dir()} == {0o2770}
         assert {mode for path, mode in modes.items() if path.is_file()} == {0o660}
     finally:

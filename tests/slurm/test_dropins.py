@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,14 @@ import pytest
 
 from tests.cluster import Cluster
 from tests.waiting import wait_until
+from watchdogd import umask
 from watchdogd.config import parse
 from watchdogd.engine import crontab, dropins
 from watchdogd.engine import script as module
 from watchdogd.engine.dropins import Kind
 from watchdogd.home import Home
 from watchdogd.plugin import Plugin, Result, Status
+from watchdogd.slurm import submit
 
 pytestmark = [pytest.mark.slurm, pytest.mark.root]
 
@@ -82,6 +85,10 @@ def home(slurm: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hom
 
 def job(text: str, *lines: str) -> str:
     return "\n".join(["#!/bin/bash", *(f"#SBATCH {line}" for line in lines), text, ""])
+
+
+def said_in(file: Path) -> str:
+    return file.read_text() if file.exists() else ""
 
 
 def shown(slurm: Cluster, job_id: str) -> str:
@@ -319,3 +326,30 @@ def test_a_daemon_inside_of_a_job_submits_follows_and_tells(slurm: Cluster) -> N
     assert "the reason" in shown_lines
     assert slurm.state(link) == "RUNNING"
     assert "bloom-watch" not in " ".join(slurm.squeue())
+
+
+def test_a_job_has_the_umask_of_the_user_and_a_drop_in_none_that_lets_everybody_write(
+    slurm: Cluster, home: Home, tmp_path: Path
+) -> None:
+    before = os.umask(0o000)
+    said = {}
+    try:
+        for mask in (0o000, 0o027):
+            os.umask(mask)
+            umask.begin()
+            file = tmp_path / f"job-{mask:o}"
+            submit.sbatch((f"--output={file}", "--partition=gpu"), job("umask"))
+            said[mask] = wait_until(partial(said_in, file), 60, "a job's umask").value
+            umask.end()
+        os.umask(0o000)
+        umask.begin()
+        script = Follower(slurm, home, "cron.daily/tidy.slurm", job("umask"))
+        script.look()
+        script.until("ended well after")
+    finally:
+        umask.end()
+        os.umask(before)
+    assert said == {0o000: "0000\n", 0o027: "0027\n"}
+    (output,) = home.logs.glob("cron.daily.tidy.slurm-*.out")
+    assert output.read_text() == "0022\n"
+    assert output.stat().st_mode & 0o002 == 0

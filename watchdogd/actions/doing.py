@@ -6,7 +6,7 @@ import json
 import signal
 from typing import TYPE_CHECKING
 
-from watchdogd import command
+from watchdogd import command, umask
 from watchdogd.actions import evidence, jobactions, listeners, stacktaking, stackwords, switches
 from watchdogd.actions.errand import Errand, Outcome, incident_as_json
 from watchdogd.actions.stacktaking import Wish
@@ -70,6 +70,7 @@ def _exec(errand: Errand) -> Outcome:
         stdin=json.dumps(incident_as_json(errand)) + "\n",
         env=command.environment({"WATCHDOGD_HOME": str(errand.home.path)}),
         cwd=str(errand.home.path),
+        umask=umask.sane(),
         output_limit=64 * 1024,
         ending=errand.ending,
     )

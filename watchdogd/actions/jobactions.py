@@ -19,6 +19,7 @@ from watchdogd.actions.errand import Errand, Outcome
 from watchdogd.engine.handout import finished
 from watchdogd.errors import SlurmSilentError, WatchdogError
 from watchdogd.place import file_name
+from watchdogd.plainfile import head
 from watchdogd.readers import sbatchlines
 from watchdogd.readers.number import count
 from watchdogd.slurm import livejob, submit
@@ -88,8 +89,8 @@ def resubmit(errand: Errand) -> Outcome:
 
 def _options(script: Path, run: Run) -> list[str]:
     """The run's name, so that the job is the run's; started where the script lies, unless it says where."""
-    with open(script, encoding="utf-8", errors="replace") as file:
-        named = sbatchlines.named(file.read(_SCRIPT_LIMIT))
+    text, _ = head(script, _SCRIPT_LIMIT, follow=True)
+    named = sbatchlines.named(text.decode("utf-8", "replace"))
     return [f"--job-name={run.job_name}"] + ([] if "chdir" in named else [f"--chdir={script.parent}"])
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +17,9 @@ from watchdogd.actions import stackprobe, switches
 from watchdogd.actions.stackprobe import Parcel
 from watchdogd.actions.stacks import Process
 from watchdogd.document import document
-from watchdogd.draft import write_draft
-from watchdogd.place import file_name
+from watchdogd.draft import replace
+from watchdogd.place import file_name, group_of
+from watchdogd.plainfile import NoPlainFileError, head
 from watchdogd.readers import faulthandler
 
 _QUIET = 7.0
@@ -82,10 +82,12 @@ def _note(run: str, guards: bool, nodes: int, refused: dict[str, str], patience:
 
 def _touch(request: str) -> float:
     """Replace the request, which every Guard sees; its time by the file server's clock."""
-    shared = os.stat(os.path.dirname(request)).st_mode & stat.S_IWGRP
-    draft = write_draft(request, f"{account.user(os.getuid())}\n", 0o660 if shared else 0o600)
-    os.replace(draft, request)
-    return os.stat(request).st_mtime
+    shared = group_of(os.path.dirname(request)) is not None
+    try:
+        replace(request, f"{account.user(os.getuid())}\n", 0o660 if shared else 0o600)
+    except PermissionError:  # another one's, who was killed: it is asked again
+        os.utime(request, follow_symlinks=False)
+    return os.lstat(request).st_mtime
 
 
 def _gather(
@@ -116,11 +118,10 @@ def _read(path: Path, since: float) -> faulthandler.Handed | _Taken | None:
     """None where it is of an earlier request, or nobody's. OSError where it cannot be read."""
     if path.lstat().st_mtime < since:
         return None
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, encoding="utf-8", errors="replace") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return None
-        text = file.read(_FILE_LIMIT)
+    try:
+        text = head(path, _FILE_LIMIT)[0].decode("utf-8", "replace")
+    except NoPlainFileError:
+        return None
     return faulthandler.handed(text) if path.suffix == ".txt" else _taken(text)
 
 

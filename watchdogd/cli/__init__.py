@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from watchdogd import standard
+from watchdogd import standard, umask
 from watchdogd.errors import EX_USAGE, UsageError, WatchdogError
 
 TYPE_CHECKING = (
@@ -76,6 +76,15 @@ def main(argv: list[str] | None = None) -> int:
     standard.occupy()
     standard.keep_time()
     _encode_anything()
+    umask.begin()
+    try:
+        return _run(words)
+    finally:
+        umask.end()
+
+
+def _run(words: list[str]) -> int:
+    """The exit code of these words."""
     try:
         code = _dispatch(words)
         sys.stdout.flush()
@@ -121,8 +130,20 @@ def _dispatch(words: list[str]) -> int:
     name = f"watchdogd.cli.{VERBS[verb][0]}"
     __import__(name)  # importlib would import warnings as well
     module = sys.modules[name]
-    code: int = module.run(parser_of(module, verb).parse_args(before + rest))
+    args = parser_of(module, verb).parse_args(before + rest)
+    umask.suit(_group(args.home))
+    code: int = module.run(args)
     return code
+
+
+def _group(home: str | None) -> int | None:
+    """Whose this home is beside its owner; None where it is nobody's, or there is none."""
+    from watchdogd.place import group_of, home_folder
+
+    try:
+        return group_of(home_folder(home))
+    except (WatchdogError, OSError):
+        return None
 
 
 def _split(words: list[str]) -> tuple[list[str], str | None, list[str]]:

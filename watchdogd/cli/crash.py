@@ -14,6 +14,7 @@ def record(error: BaseException, words: list[str]) -> str:
     """Append the traceback to the crash log of the home that `words` name; returns its path, or empty
     where there is no home or it cannot be written."""
     from watchdogd.home import Home
+    from watchdogd.plainfile import open_plain
 
     home = Home(Path(_home(words)))
     path = home.logs / "crash.log"
@@ -21,7 +22,7 @@ def record(error: BaseException, words: list[str]) -> str:
     text = f"{stamp} pid {os.getpid()}\n{''.join(traceback.format_exception(error))}\n"
     try:
         home.make_file(path)
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = open_plain(path, os.O_WRONLY | os.O_APPEND)
         with os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace") as log:
             if os.fstat(descriptor).st_size > _LIMIT:
                 os.ftruncate(descriptor, 0)

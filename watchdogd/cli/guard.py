@@ -16,6 +16,7 @@ from watchdogd.cli.duration import seconds
 from watchdogd.errors import UsageError
 from watchdogd.readers.number import count
 from watchdogd.training import Guard
+from watchdogd.umask import Lent, users
 
 TYPE_CHECKING = False  # without the import of typing: see watchdogd/cli/__init__.py
 if TYPE_CHECKING:
@@ -198,7 +199,10 @@ def _start(command: list[str], mask: Collection[int]) -> int:
     """CMD's process id, or minus the exit code where it cannot be started."""
     ignored_by_python = [signal.SIGPIPE, signal.SIGXFSZ]
     try:
-        return os.posix_spawnp(command[0], command, os.environ, setsigmask=mask, setsigdef=ignored_by_python)
+        with Lent(users()):
+            return os.posix_spawnp(
+                command[0], command, os.environ, setsigmask=mask, setsigdef=ignored_by_python
+            )
     except OSError as error:
         _say(f"'{command[0]}' cannot be run: {error.strerror or error}")
         return -(_NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE)

@@ -82,9 +82,15 @@ def print_csv(readings: Iterable[Reading], file: TextIO) -> None:
     writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
     writer.writeheader()
     writer.writerows(
-        {key: one_line(value) if isinstance(value, str) else value for key, value in _row(each).items()}
+        {key: _cell(value) if isinstance(value, str) else value for key, value in _row(each).items()}
         for each in readings
     )
+
+
+def _cell(text: str) -> str:
+    """A text that no spreadsheet takes for a formula (OWASP, CSV injection); numbers are none."""
+    line = one_line(text)
+    return f"'{line}" if line.lstrip().startswith(("=", "+", "-", "@")) else line
 
 
 def _plot(store: Store, target: str, metric: str | None, since: float) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from watchdogd import config as configuration
+from watchdogd import umask
 from watchdogd.cli import status
 from watchdogd.cli.duration import seconds
 from watchdogd.cli.output import print_line
@@ -56,9 +56,8 @@ def page(home: Home, since: float, *, live: bool = False) -> str:
 
 
 def _mode(file: Path, home: Home) -> int:
-    """In home as home's files; elsewhere as the umask has it, since a shared folder is to show it."""
+    """In home as home's files; elsewhere as the user's umask has it, since a shared folder is to show it, but
+    nobody else's to write."""
     if file.parent == home.path:
         return home.file_mode
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return 0o666 & ~mask
+    return 0o666 & ~(umask.sane() | 0o022)

@@ -128,7 +128,8 @@ def _ticking(home: Home, picture: dict[str, Any]) -> bool:
 
     begins = tickmark.read(home)
     due = tickmark.overdue_at(begins)
-    if time.time() >= due:
+    now = time.time()
+    if now >= due or begins[-1] > now + tickmark.AHEAD:
         return False
     picture.update(alive=True, holder=f"by ticks, the last at {iso(begins[-1])}, the next due by {iso(due)}")
     return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from typing import TYPE_CHECKING
 
@@ -10,11 +11,13 @@ from watchdogd.cli.duration import seconds
 from watchdogd.cli.output import print_line
 from watchdogd.errors import HomeError
 from watchdogd.home import Home
+from watchdogd.plainfile import read_plain
 
 if TYPE_CHECKING:
     import argparse
 
 PORT = 8807
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{20,100}")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,10 +57,12 @@ def token_of(home: Home) -> str:
     """The secret of this home's page, made at the first asking, so that a bookmark holds."""
     path = home.path / ".web-token"
     try:
-        found = path.read_text().strip()
+        found = read_plain(path, "replace").strip()
     except FileNotFoundError:
         found = ""
-    if not found:
+    except OSError as error:
+        raise HomeError(f"{path} cannot be read: {error.strerror}: remove it") from None
+    if not _TOKEN.fullmatch(found):
         found = secrets.token_urlsafe(24)
         home.write(path, found + "\n")
     return found

@@ -38,7 +38,7 @@ def load(home: Home, *, pressing: bool = False) -> Config:
     it: whoever can, has commands run in the caller's name. `pressing`: nothing that it names will be run."""
     path = home.config
     try:
-        text = read_plain(path)
+        text = read_plain(path, follow=True)
     except FileNotFoundError as error:
         mend = _back(home) if _watched_something(home) else "make one with 'watchdogd init'"
         raise ConfigError(f"{path} cannot be read: {error.strerror}; {mend}") from None
@@ -119,7 +119,7 @@ def personal(home: Home) -> tuple[str, ...]:
 def _written(home: Home) -> tuple[str, ...]:
     """All texts of config.toml as they stand there; none where it cannot be read."""
     try:
-        return tuple(_texts(tomllib.loads(read_plain(home.config))))
+        return tuple(_texts(tomllib.loads(read_plain(home.config, follow=True))))
     except (OSError, ValueError, RecursionError):
         return ()
 

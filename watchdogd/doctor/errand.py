@@ -14,6 +14,7 @@ from watchdogd.doctor.finding import Finding, broken, from_json
 from watchdogd.doctor.scene import ask
 from watchdogd.document import document
 from watchdogd.errors import SlurmError, SlurmSilentError, WatchdogError
+from watchdogd.plainfile import read_plain
 from watchdogd.readers import scontrol
 from watchdogd.slurm import link, submit
 from watchdogd.slurm.links import queued
@@ -98,12 +99,12 @@ def _read(said: Path, wrong: Path, job_id: str) -> tuple[Finding, ...]:
     until = time.monotonic() + _SEEN_LATE
     while True:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            return tuple(from_json(each) for each in document(said.read_text())["findings"])
+            return tuple(from_json(each) for each in document(read_plain(said))["findings"])
         if time.monotonic() > until:
             break
         time.sleep(_LOOK)
     complaint = ""
     with contextlib.suppress(OSError):
-        complaint = wrong.read_text().strip().rpartition("\n")[2]
+        complaint = read_plain(wrong, "replace").strip().rpartition("\n")[2]
     mend = "home and the Python it runs in have to lie where the nodes see them"
     return (broken("node", f"job {job_id} left nothing in {said.parent}: {complaint or 'no word'}", mend),)

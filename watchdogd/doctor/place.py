@@ -49,6 +49,9 @@ def look(scene: Scene) -> Iterator[Finding]:
     reason = trust.distrust(home.path, trust.team_of(home.path))
     if reason:
         yield warning(TOPIC, reason, reason.rpartition(": ")[2])
+    for folder in filter(Path.is_dir, (home.path, home.plugins, *home.path.glob("cron.*"))):
+        if reason := trust.heirs(folder, trust.team_of(home.path)):
+            yield warning(TOPIC, reason, reason.rpartition(": ")[2])
     for line in misfits(home):
         what, _, mend = line.rpartition(": ")
         yield broken(TOPIC, what, mend)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from watchdogd.errors import UnitError
+from watchdogd.plainfile import head
 from watchdogd.trust import Trusted, distrust, team_of
 from watchdogd.units import parse_duration
 
@@ -173,8 +174,7 @@ def _kind(path: Path, found: os.stat_result) -> tuple[Kind | None, str]:
 
 
 def _text(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(_TEXT_LIMIT)
+    return head(path, _TEXT_LIMIT, follow=True)[0]
 
 
 def _shown(name: str) -> str:

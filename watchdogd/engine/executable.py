@@ -8,7 +8,8 @@ import shlex
 import time
 from functools import cache
 
-from watchdogd import command
+from watchdogd import command, umask
+from watchdogd.plainfile import head
 from watchdogd.plugin import Result, Status, check, critical, unknown
 from watchdogd.readers import nagios
 from watchdogd.trust import Folders, team_of
@@ -60,7 +61,8 @@ def stated(status: int, summary: str) -> Result:
 def _ask(path: str, home: str, deadline: float) -> command.Answer:
     until = time.monotonic() + _BUSY
     while True:
-        answer = command.ask([path], deadline=deadline, env=environment(home), output_limit=OUTPUT_LIMIT)
+        with umask.Lent(umask.sane()):  # nothing else goes on in this process
+            answer = command.ask([path], deadline=deadline, env=environment(home), output_limit=OUTPUT_LIMIT)
         if "Text file busy" not in answer.trouble or time.monotonic() > until:
             return answer
         time.sleep(0.2)
@@ -71,7 +73,7 @@ def _mend(trouble: str, path: str) -> str:
         return ": begin it with a line such as #!/bin/bash"
     if "No such file" not in trouble:
         return ""
-    with contextlib.suppress(OSError), open(path, "rb") as file:
-        if file.readline(_FIRST_LINE).endswith(b"\r\n"):
+    with contextlib.suppress(OSError):
+        if head(path, _FIRST_LINE, follow=True)[0].partition(b"\n")[0].endswith(b"\r"):
             return f": it has DOS line ends: sed -i 's/\\r$//' {shlex.quote(path)}"
     return ": is the interpreter that its first line names installed?"

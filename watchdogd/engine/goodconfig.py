@@ -5,10 +5,12 @@ from __future__ import annotations
 import tomllib
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.plainfile import read_plain
+from watchdogd.plainfile import NoPlainFileError, read_plain
 from watchdogd.trust import distrust, team_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from watchdogd.config import Config
     from watchdogd.home import Home
 
@@ -16,9 +18,9 @@ if TYPE_CHECKING:
 def keep(home: Home) -> None:
     """Keep config.toml as it stands, where it is not kept already. OSError; ConfigError where it is not good
     any more: it was edited since it was read."""
-    text = read_plain(home.config)
+    text = read_plain(home.config, follow=True)
     kept = home.good_config
-    if not kept.exists() or read_plain(kept) != text:
+    if _text(kept) != text:
         from watchdogd.config import load
 
         load(home)
@@ -36,13 +38,20 @@ def last(home: Home) -> Config | None:
         return None
 
 
+def _text(path: Path) -> str | None:
+    try:
+        return read_plain(path)
+    except (FileNotFoundError, NoPlainFileError):
+        return None
+
+
 def tables(home: Home) -> dict[str, Any] | None:
     """config.toml as it is written, where it is still what a daemon found good; None else.
 
     For verbs that want one value of it and no half second for what checks it all.
     """
     try:
-        text = read_plain(home.config)
+        text = read_plain(home.config, follow=True)
         return tomllib.loads(text) if text == read_plain(home.good_config) else None
     except (OSError, ValueError):
         return None

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from watchdogd import touchfile
 from watchdogd.place import file_name
+from watchdogd.plainfile import NoPlainFileError, head
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from watchdogd.config import Config
     from watchdogd.engine.checks import Check
     from watchdogd.home import Home
@@ -28,7 +31,7 @@ def lay_out(home: Home, config: Config, checks: tuple[Check, ...]) -> None:
     for run in runs.values():
         path = home.switches / f"{file_name(run.name)}.json"
         text = json.dumps(_places(home, config, run), indent=1) + "\n"
-        if not path.exists() or path.read_text(errors="replace") != text:
+        if _text(path, len(text)) != text:
             home.write(path, text)
         elif path.stat().st_mtime_ns < edited:
             with contextlib.suppress(OSError):  # a colleague's: then config.toml is read at each press
@@ -43,6 +46,14 @@ def finished(home: Home) -> dict[str, str]:
             mark = touchfile.read(str(path))
             found[path.name.removesuffix(".finished")] = f"{mark.who} at {mark.at}"
     return found
+
+
+def _text(path: Path, size: int) -> str | None:
+    """The beginning of a file, and one byte beyond; None where none can be read."""
+    try:
+        return head(path, size + 1)[0].decode("utf-8", "replace")
+    except (FileNotFoundError, NoPlainFileError):
+        return None
 
 
 def _places(home: Home, config: Config, run: Run) -> dict[str, Any]:

@@ -5,13 +5,26 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
+import os
+import shlex
+import stat
 import sys
+from importlib.machinery import SourceFileLoader
 from typing import TYPE_CHECKING
 
 from watchdogd.errors import PluginError
 
 if TYPE_CHECKING:
-    from types import ModuleType
+    from types import CodeType, ModuleType
+
+
+class _Source(SourceFileLoader):
+    """Reads the file itself: whoever may write in `__pycache__` could have another code run in its place."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        code: CodeType = self.source_to_code(self.get_data(path), path)
+        return code
 
 
 def load(module: str) -> ModuleType:
@@ -21,10 +34,21 @@ def load(module: str) -> ModuleType:
     name = "watchdogd_plugin_" + hashlib.sha256(module.encode()).hexdigest()[:12]
     if name in sys.modules:
         return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, module)
+    _distrust_cache(os.path.join(os.path.dirname(module), "__pycache__"))
+    spec = importlib.util.spec_from_file_location(name, module, loader=_Source(name, module))
     if spec is None or spec.loader is None:
         raise PluginError(f"{module} is no Python file")
     loaded = importlib.util.module_from_spec(spec)
     sys.modules[name] = loaded
     spec.loader.exec_module(loaded)
     return loaded
+
+
+def _distrust_cache(folder: str) -> None:
+    """What a plugin imports from beside it may come from there. PluginError where everybody can write it."""
+    try:
+        mode = os.stat(folder).st_mode
+    except OSError:
+        return
+    if mode & stat.S_IWOTH:
+        raise PluginError(f"{folder} can be written by everybody: rm -r {shlex.quote(folder)}")

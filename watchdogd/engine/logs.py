@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from watchdogd import shortage
 from watchdogd.errors import StalledError
+from watchdogd.plainfile import open_plain
 
 if TYPE_CHECKING:
     from watchdogd.home import Home
@@ -56,7 +57,9 @@ class _Rotating(logging.handlers.RotatingFileHandler):
         super().emit(record)
 
     def _open(self) -> Any:
-        stream = super()._open()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        descriptor = open_plain(self.baseFilename, flags)
+        stream = os.fdopen(descriptor, "a", encoding=self.encoding, errors=self.errors)
         with contextlib.suppress(OSError):  # a colleague's file, in a home of a group: it has them already
             os.fchmod(stream.fileno(), self.rights)
         return stream

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from watchdogd import command, shortage
+from watchdogd import command, shortage, umask
 from watchdogd.engine.wire import Wire
 
 if TYPE_CHECKING:
@@ -79,7 +79,8 @@ class Worker:
 def start(*, alone: bool, lane: str) -> Worker:
     """A further process. OSError, MemoryError where there can be none."""
     ours, theirs = socket.socketpair()
-    arguments = [str(theirs.fileno()), *(["alone"] if alone else [])]
+    arguments = [str(theirs.fileno()), f"{umask.own():04o}", *(["alone"] if alone else [])]
+    users = umask.users()
     with theirs:
         try:
             process = subprocess.Popen(
@@ -90,6 +91,7 @@ def start(*, alone: bool, lane: str) -> Worker:
                 pass_fds=[theirs.fileno()],
                 env=command.environment(),
                 start_new_session=True,
+                umask=-1 if users is None else users,
             )
         except (OSError, MemoryError):
             ours.close()

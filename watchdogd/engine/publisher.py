@@ -7,7 +7,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
-from watchdogd import command
+from watchdogd import command, umask
 from watchdogd.clock import fresh
 from watchdogd.config import absolute
 from watchdogd.document import document
@@ -60,7 +60,7 @@ class Publisher:
         if fresh(written, now, section.every):
             return ""
         argv = (sys.executable, "-P", "-m", "watchdogd", "report", "--home", str(self._home.path), "-o", path)
-        answer = command.ask(argv, deadline=DEADLINE)
+        answer = command.ask(argv, deadline=DEADLINE, umask=umask.users())
         return "" if answer.ok else answer.complaint().removeprefix("watchdogd: ")
 
     def _textfile(self, setup: Setup) -> str:

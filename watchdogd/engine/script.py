@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from watchdogd import stopmark
+from watchdogd import stopmark, umask
 from watchdogd.engine.executable import environment
 from watchdogd.errors import SlurmError, SlurmOddError, SlurmSilentError
 from watchdogd.home import Home
 from watchdogd.jobs import Ending, Snapshot
+from watchdogd.plainfile import head, open_plain
 from watchdogd.plugin import Result, Status, check, unknown
 from watchdogd.readers import sbatchlines
 from watchdogd.slurm import fate, snapshot, submit
@@ -187,7 +188,7 @@ def _submit(wish: Wish, memory: dict[str, Any], now: float) -> Word:
     if wish.dry:
         return fate.worse(_last(memory), Word(Status.OK, "a job would be submitted"))
     try:
-        job_id = submit.sbatch((*_options(wish), wish.path), "", environment(wish.home))
+        job_id = submit.sbatch((*_options(wish), wish.path), "", environment(wish.home), umask.sane())
     except SlurmOddError as error:
         return Word(Status.UNKNOWN, f"whether a job was submitted is not known yet: {error}")
     except SlurmSilentError as error:
@@ -209,8 +210,8 @@ def _options(wish: Wish) -> list[str]:
     reason = distrust(Path(wish.path), team_of(wish.home))
     if reason:
         raise SlurmError(f"is refused: {reason}")
-    with open(wish.path, encoding="utf-8", errors="replace") as file:
-        named = sbatchlines.named(file.read(_SCRIPT_LIMIT))
+    text, _ = head(wish.path, _SCRIPT_LIMIT, follow=True)
+    named = sbatchlines.named(text.decode("utf-8", "replace"))
     ours = {
         "partition": wish.partition,
         "account": wish.account,
@@ -225,7 +226,7 @@ def _tail(wish: Wish, endings: list[Ending]) -> str:
     """The last lines of the first failed task's output, where it is in our own file."""
     failed = next(each for each in endings if not each.well)
     try:
-        with open(f"{wish.output}-{failed.raw_id}.out", "rb") as file:
+        with open(open_plain(f"{wish.output}-{failed.raw_id}.out"), "rb") as file:
             file.seek(max(file.seek(0, 2) - _TAIL_LIMIT, 0))
             text = file.read().decode("utf-8", "replace")
     except OSError:

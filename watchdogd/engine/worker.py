@@ -18,7 +18,7 @@ from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
-from watchdogd import command
+from watchdogd import command, umask
 from watchdogd.engine.call import FAILED, RECALL, Call, Reply, Returned
 from watchdogd.engine.loading import load
 from watchdogd.notify.text import one_line
@@ -172,7 +172,8 @@ def _mute() -> None:
 
 
 if __name__ == "__main__":
+    umask.begin(int(sys.argv[2], 8))
     _mute()
-    _bound(alone=sys.argv[2:] == ["alone"])
+    _bound(alone=sys.argv[3:] == ["alone"])
     main()
     os._exit(0)  # threads that a plugin left behind do not hold the process

@@ -12,16 +12,20 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import time
 from dataclasses import asdict, dataclass
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from watchdogd import holder
 from watchdogd.document import document
 from watchdogd.draft import create
 from watchdogd.holder import NOBODY, Holder, lives, myself
 from watchdogd.lease import server_age
 from watchdogd.notify.desk import Delivered
 from watchdogd.notify.sender import TakenError
+from watchdogd.plainfile import NoPlainFileError, read_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,6 +39,7 @@ DRAFTS = 3600.0
 """Seconds after which a draft is of no use to anybody."""
 _SIZE = 4096
 """Bytes of a claim, so that it can be overwritten where the disk is full."""
+_SERIAL = re.compile(r"[0-9]{4,15}")
 _SENDING, _GIVEN_BACK, _SENT = "sending", "given back", "sent"
 
 
@@ -125,10 +130,10 @@ class Claims:
 
     def _newest(self, key: str) -> tuple[int, Claim | None]:
         digest = _digest(key)
-        serials = [int(name.partition(".")[2]) for name in self._names() if name.partition(".")[0] == digest]
-        if not serials:
+        found = [name.partition(".")[2] for name in self._names() if name.partition(".")[0] == digest]
+        newest = max((int(text) for text in found if _SERIAL.fullmatch(text)), default=0)
+        if not newest:
             return 0, None
-        newest = max(serials)
         claim = self._read(self._path(key, newest))
         return newest, claim or Claim(key, "", _SENDING, NOBODY)
 
@@ -167,9 +172,10 @@ class Claims:
     def _read(self, path: Path) -> Claim | None:
         """None where it is gone, or not whole: somebody is just writing it."""
         try:
-            said: dict[str, Any] = document(path.read_text(encoding="utf-8"))
-            return Claim(**{**said, "holder": Holder(**said["holder"])})
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            said: dict[str, Any] = document(read_plain(path))
+            claim = Claim(**{**said, "holder": holder.of(said["holder"])})
+            return claim if isinstance(claim.at, int | float) and isfinite(claim.at) else None
+        except (FileNotFoundError, NoPlainFileError, ValueError, KeyError, TypeError):
             return None
 
     def _path(self, key: str, serial: int) -> Path:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from watchdogd import umask
+from watchdogd.draft import create
 from watchdogd.errors import DeliveryError
 from watchdogd.notify.text import one_line
 from watchdogd.units import iso
@@ -47,10 +50,13 @@ class Statuslog:
 def append(path: str, line: str, home: Home) -> None:
     """Append `line` in one write; OSError, ENOSPC where it did not go in whole.
 
-    A new file in home has home's rights, another one what the umask leaves of 0660.
+    A new file in home has home's rights, another one what the user's umask leaves of 0660.
     """
     if Path(path).is_relative_to(home.path):
         home.make_file(Path(path))
+    elif not os.path.lexists(path):
+        with contextlib.suppress(FileExistsError):  # another one's daemon was faster
+            create(path, "", 0o660 & ~umask.sane())
     data = f"{line}\n".encode("utf-8", "replace")
     descriptor = os.open(path, FLAGS, 0o660)
     try:

@@ -10,6 +10,7 @@ from watchdogd.engine.grounds import SELF
 from watchdogd.history.record import STALLED
 from watchdogd.page.charts import Chart, charts_of
 from watchdogd.page.timeline import Link, Span, links, timeline, totals
+from watchdogd.plainfile import head
 from watchdogd.plugin import Status
 
 if TYPE_CHECKING:
@@ -177,7 +178,7 @@ def _evidence(home: Home, identity: int) -> Iterable[Evidence]:
         return
     for path in files[:EVIDENCE_FILES]:
         try:
-            with path.open("rb") as file:
-                yield Evidence(path.name, file.read(EVIDENCE_BYTES).decode("utf-8", "replace"))
+            text, _ = head(path, EVIDENCE_BYTES)
         except OSError:
             continue
+        yield Evidence(path.name, text.decode("utf-8", "replace"))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 from typing import TYPE_CHECKING
 
+from watchdogd import authorship
 from watchdogd.account import user as owner
 from watchdogd.errors import UnreadableError
-from watchdogd.place import file_name
+from watchdogd.place import file_name, group_of
+from watchdogd.plainfile import head, read_plain
 from watchdogd.readers import usage
 
 if TYPE_CHECKING:
@@ -27,9 +28,8 @@ def path(inbox: str, run: str, node: str) -> str:
 
 
 def mode(inbox: str) -> int:
-    """The rights of a sample: the group's too where a group shares the inbox. OSError."""
-    found = os.stat(inbox).st_mode
-    return 0o660 if found & stat.S_ISGID and found & stat.S_IWGRP else 0o600
+    """The rights of a sample: the group may read it where it shares the inbox. OSError."""
+    return authorship.PRIVATE if group_of(inbox) is None else authorship.SHARED
 
 
 def left(inbox: str, run: str, user: str, kind: str = "sample") -> Iterator[tuple[float, str]]:
@@ -37,12 +37,13 @@ def left(inbox: str, run: str, user: str, kind: str = "sample") -> Iterator[tupl
     prefix = f"{file_name(run)}.{kind}."
     try:
         names = sorted(os.listdir(inbox)) if inbox else []
+        shared = bool(names) and group_of(inbox) is not None
     except OSError:
         return
     for name in names:
         if name.startswith(prefix):
             with contextlib.suppress(OSError):  # a file that goes away: its node then has no sample
-                yield _owned(os.path.join(inbox, name), user)
+                yield _owned(os.path.join(inbox, name), user, shared=shared)
 
 
 def sweep(inbox: str, run: str, job: str, now: float) -> None:
@@ -53,13 +54,11 @@ def sweep(inbox: str, run: str, job: str, now: float) -> None:
                 os.unlink(each)
 
 
-def _owned(sample: str, user: str) -> tuple[float, str]:
-    descriptor = os.open(sample, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, encoding="utf-8", errors="replace") as file:
-        state = os.fstat(descriptor)
-        if not stat.S_ISREG(state.st_mode) or owner(state.st_uid) != user:
-            raise PermissionError(f"{sample} is not a file of {user}")
-        return state.st_mtime, file.read(_SIZE_LIMIT)
+def _owned(sample: str, user: str, *, shared: bool) -> tuple[float, str]:
+    text, found = head(sample, _SIZE_LIMIT)
+    if owner(found.st_uid) != user or authorship.flaw(found, shared=shared):
+        raise PermissionError(f"{sample} is not a file of {user}")
+    return found.st_mtime, text.decode("utf-8", "replace")
 
 
 def _own(inbox: str, run: str) -> Iterator[str]:
@@ -72,5 +71,4 @@ def _own(inbox: str, run: str) -> Iterator[str]:
 
 
 def _job(sample: str) -> str:
-    with open(sample, encoding="utf-8", errors="replace") as file:
-        return usage.read(file.read(_SIZE_LIMIT)).job
+    return usage.read(read_plain(sample, "replace", _SIZE_LIMIT)).job

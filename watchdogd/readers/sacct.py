@@ -19,7 +19,7 @@ from watchdogd.readers.number import whole
 from watchdogd.readers.slurmtext import ENVIRONMENT, FIELD
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
 __all__ = ["ENVIRONMENT", "argv", "read"]
 

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import shlex
+import stat
 import sys
 from dataclasses import asdict, dataclass
 from string import Template
@@ -15,6 +16,8 @@ from watchdogd import command
 from watchdogd.document import document
 from watchdogd.errors import HomeError
 from watchdogd.jobs import OWN_MARK
+from watchdogd.misfit import no_file
+from watchdogd.plainfile import NoPlainFileError, read_plain
 from watchdogd.readers.number import needed, real
 from watchdogd.slurm.walltime import format_walltime
 
@@ -158,8 +161,10 @@ def log_of(home: Home) -> Path:
 
 def prepare_log(home: Home) -> None:
     """Put a long log aside, the one before goes; a new one has home's rights, so that whoever of a group
-    starts the next link can write into it. OSError where that fails."""
+    starts the next link can write into it. OSError where that fails, HomeError where it is no file."""
     log = log_of(home)
+    if os.path.lexists(log) and not stat.S_ISREG(log.lstat().st_mode):
+        raise HomeError(no_file(str(log)))
     if log.exists() and log.stat().st_size > LOG_LIMIT:
         log.replace(log.with_name(f"{log.name}.1"))
     home.make_file(log)
@@ -181,11 +186,11 @@ def remembered(home: Home) -> tuple[Wish, float]:
     """The wish and walltime (seconds) of the last start; the plain ones where there was none. HomeError."""
     path = home.path / "link.json"
     try:
-        said = document(path.read_text(encoding="utf-8"))
+        said = document(read_plain(path))
         return Wish(*(str(said[key]) for key in ("partition", "account", "time", "mode"))), needed(
             real(said["walltime"])
         )
     except FileNotFoundError:
         return Wish(), 0.0
-    except (ValueError, KeyError, TypeError):
+    except (NoPlainFileError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         raise HomeError(f"{path} is broken: remove it, and start the watchdog anew") from None

@@ -8,8 +8,9 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from watchdogd import lease
+from watchdogd import lease, umask
 from watchdogd.errors import WatchdogError
+from watchdogd.plainfile import open_plain
 from watchdogd.slurm import link
 
 if TYPE_CHECKING:
@@ -26,8 +27,9 @@ def launch(home: Home) -> str:
     log = link.log_of(home)
     link.prepare_log(home)
     before = log.stat().st_size if log.exists() else 0
+    users = umask.users()
     # Not through watchdogd.command: this one shall outlive us.
-    with open(log, "ab") as output:
+    with open(open_plain(log, os.O_WRONLY | os.O_APPEND), "ab") as output:
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "watchdogd", "run", "--home", str(home.path)],
             stdin=subprocess.DEVNULL,
@@ -36,6 +38,7 @@ def launch(home: Home) -> str:
             cwd=home.path,
             env=_environment(),
             start_new_session=True,
+            umask=-1 if users is None else users,
         )
     until = time.monotonic() + _UP
     while time.monotonic() < until:
@@ -54,7 +57,7 @@ def _environment() -> dict[str, str]:
 
 
 def _last_line(log: Path, since: int) -> str:
-    with open(log, "rb") as file:
+    with open(open_plain(log), "rb") as file:
         file.seek(since)
         lines = file.read(65536).decode("utf-8", "replace").split("\n")
     return next((line.removeprefix("watchdogd: ") for line in reversed(lines) if line.strip()), "")

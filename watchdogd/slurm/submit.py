@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from watchdogd import command
+from watchdogd import command, umask
 from watchdogd.errors import SlurmError, SlurmOddError, SlurmSilentError
 
 if TYPE_CHECKING:
@@ -62,13 +62,19 @@ _OF_THE_SCRIPT = (
 )
 
 
-def sbatch(options: Sequence[str], script: str, env: Mapping[str, str] | None = None) -> str:
+def sbatch(
+    options: Sequence[str], script: str, env: Mapping[str, str] | None = None, mask: int | None = None
+) -> str:
     """Submit a script and return the job's id; an empty one: `options` end with a drop-in's path.
+
+    The job has this umask; left out: the user's, as one that they submit themselves.
 
     SlurmError or SlurmSilentError.
     """
     argv = ("sbatch", "--parsable", *options)
-    answer = command.ask(argv, deadline=SBATCH_DEADLINE, stdin=script, env=env)
+    answer = command.ask(
+        argv, deadline=SBATCH_DEADLINE, stdin=script, env=env, umask=umask.users() if mask is None else mask
+    )
     if answer.ok:
         if match := _JOB_ID.search(answer.output):
             return match[1]

@@ -1,0 +1,248 @@
+"""Something else in the place of a file of home, as a member of a shared home may put there: no verb waits
+for it, none fails in other words than one line."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from watchdogd import holder, inbox, lease, stopmark, tickmark
+from watchdogd.account import user
+from watchdogd.actions import stackrequest, switches
+from watchdogd.cli import crash, main, status
+from watchdogd.cli.web import token_of
+from watchdogd.engine import goodconfig, intake
+from watchdogd.engine.handout import finished
+from watchdogd.errors import WatchdogError
+from watchdogd.home import Home
+from watchdogd.notify.claims import Claims
+from watchdogd.probe.files import left, sweep
+from watchdogd.slurm import link
+
+CONFIG = """
+[daemon]
+confirm = 1
+[channels.book]
+type = "statuslog"
+path = "book.log"
+[alerts]
+channels = ["book"]
+[disks.scratch]
+path = "{place}"
+quota = "statvfs"
+crit_free = "900PB"
+[runs.run-17]
+backend = "process"
+command = "no such process"
+log = "{place}/train.log"
+on_disk = ["save-switch"]
+[checks.mine]
+plugin = "mine"
+"""
+PLUGIN = "from watchdogd.plugin import check, ok\n@check\ndef mine():\n    return ok('fine')\n"
+MORE = (
+    ".id", "stopped", ".stopped", ".stopped-jobs", ".ticks", ".web-token", "link.json", ".taken.json",
+    "history.db-journal", "history.backup.db", "switches/run-17.kill", "switches/run-17.finished",
+    "switches/.run-17.json", ".lease/0000000001", ".lease/9999999999", ".lease/request", "logs/link.log",
+    "logs/crash.log", "report.html", "inbox/run-17.beat.node5.17.json", "inbox/1.ack.node5.17-1.json",
+    "inbox/run-17.sample.node5.17.json", "inbox/run-17.stacks-request", "inbox/run-17.stacks.node5.17.txt",
+    "inbox/run-17.finished.node5.17.json", "cron.hourly/other.py", "cron.hourly/script.slurm",
+    ".outbox/0123456789abcdef0123456789abcdef.0001",
+)  # fmt: skip
+"""What may lie in home beside what two rounds leave there."""
+QUICK = (
+    "status", "status --json", "kill-switch run-17 --show", "kill-switch run-17",
+    "kill-switch run-17 --clear",
+    "finish run-17", "finish run-17 --clear", "ack 1", "silence scratch --for 1h", "incidents", "outbox",
+    "config", "ensure", "stop", "preflight --run run-17", "guard --run run-17 -- true",
+)  # fmt: skip
+VITAL = ("config.toml", "status.json", "history.db", ".config.good.toml")
+SLOW = ("tick", "check", "report -o -", "history", "plugins", "export")
+DEADLINE = 90
+ME = user(os.getuid())
+
+
+class HungError(BaseException):
+    """It waits for somebody."""
+
+
+@contextmanager
+def deadline(words: str) -> Iterator[None]:
+    def hung(*_: object) -> None:
+        raise HungError(words)
+
+    before = signal.signal(signal.SIGALRM, hung)
+    signal.alarm(DEADLINE)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def a_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as end:
+        here = os.getcwd()
+        os.chdir(path.parent)  # a socket's path is short
+        try:
+            end.bind(path.name)
+        finally:
+            os.chdir(here)
+
+
+def an_endless_file(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(1 << 33)
+
+
+KINDS: dict[str, Callable[[Path], object]] = {
+    "pipe": os.mkfifo,
+    "folder": Path.mkdir,
+    "socket": a_socket,
+    "device": lambda path: path.symlink_to("/dev/zero"),
+    "circle": lambda path: path.symlink_to(path.name),
+    "endless": an_endless_file,
+}
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Home:
+    home = Home(tmp_path / "home")
+    home.make()
+    home.config.write_text("[runs.run-17]\nbackend = 'process'\n")
+    return home
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    home = Home(tmp_path / "home")
+    monkeypatch.setenv("WATCHDOGD_HOME", str(home.path))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    (tmp_path / "train.log").write_text("iteration 1\n")
+    assert main(["init"]) == 0
+    home.config.write_text(CONFIG.format(place=tmp_path))
+    (home.plugins / "mine.py").write_text(PLUGIN)
+    for _ in range(2):
+        assert main(["tick"]) == 0
+    return home
+
+
+def files(home: Home) -> list[str]:
+    there = [path for path in home.path.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    return sorted({*MORE, *(str(path.relative_to(home.path)) for path in there)})
+
+
+def planted(home: Home, name: str, kind: str) -> None:
+    path = home.path / name
+    path.parent.mkdir(exist_ok=True)
+    path.unlink(missing_ok=True)
+    KINDS[kind](path)
+
+
+def spoken(capsys: pytest.CaptureFixture[str], words: str) -> None:
+    said = capsys.readouterr().err
+    assert "internal error" not in said, f"{words}: {said}"
+    assert all(line.startswith("watchdogd: ") for line in said.splitlines()), f"{words}: {said}"
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "device", "endless"])
+def test_no_verb_waits_for_what_lies_in_the_place_of_files(
+    home: Home, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All of them at once, but for those without which nothing is done at all."""
+    names = files(home)
+    assert {*VITAL} <= {*names}
+    for name in names:
+        if name not in VITAL:
+            planted(home, name, kind)
+    for verb in (*QUICK, *SLOW):
+        with deadline(f"watchdogd {verb} waits for a {kind}"):
+            main(verb.split())
+        spoken(capsys, verb)
+        for name in MORE:
+            if not os.path.lexists(home.path / name):  # it was taken in, set aside or replaced
+                planted(home, name, kind)
+
+
+@pytest.mark.parametrize("name", VITAL)
+def test_no_verb_waits_for_what_lies_in_the_place_of_one(
+    home: Home, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = home.path.rename(tmp_path / "whole")
+    for verb in ("status", "kill-switch run-17", "stop", "check"):
+        shutil.rmtree(home.path, ignore_errors=True)
+        shutil.copytree(whole, home.path, symlinks=True)
+        planted(home, name, "pipe")
+        with deadline(f"watchdogd {verb} waits for {name}"):
+            main(verb.split())
+        spoken(capsys, verb)
+
+
+READERS: dict[str, Callable[[Home], object]] = {
+    "status.json": status.read,
+    "stopped": stopmark.words,
+    ".stopped": stopmark.last_pause,
+    ".stopped-jobs": lambda home: stopmark.ended_job(home, "1"),
+    ".ticks": tickmark.read,
+    ".id": lambda home: Home(home.path).id,
+    ".web-token": token_of,
+    ".config.good.toml": goodconfig.last,
+    "link.json": link.remembered,
+    "switches/run-17.json": lambda home: switches.find(str(home.path), "run-17", "kill"),
+    "switches/run-17.kill": lambda home: switches.read(switches.find(str(home.path), "run-17", "kill")),
+    "switches/run-17.finished": finished,
+    ".lease/0000000009": lease.alive,
+    ".outbox/0123456789abcdef0123456789abcdef.0001": lambda home: Claims(home).outcomes(),
+    "inbox/1.ack.node5.17-1.json": inbox.take,
+    "inbox/run-17.beat.node5.17.json": lambda home: [*left(str(home.inbox), "run-17", ME, "beat")],
+    "inbox/run-17.sample.node5.17.json": lambda home: sweep(str(home.inbox), "run-17", "", 0.0),
+    "inbox/run-17.stacks.node5.17.txt": lambda home: stackrequest.ask(str(home.path), "run-17", 0.3),
+    "logs/link.log": link.prepare_log,
+    "logs/crash.log": lambda home: crash.record(ValueError("ours"), ["--home", str(home.path)]),
+    ".taken.json": intake.stored,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", READERS)
+def test_no_reader_waits(made: Home, name: str, kind: str) -> None:
+    planted(made, name, kind)
+    with deadline(f"{name}, a {kind}"), suppress(WatchdogError, OSError):
+        READERS[name](made)
+
+
+def test_a_lease_that_nobody_could_have_made_is_nobodys(made: Home) -> None:
+    folder = made.path / ".lease"
+    folder.mkdir()
+    here = holder.write(holder.myself())
+    for name, text, age in (
+        ("0000000001", "{", 0),
+        ("9" * 30, here, 0),
+        ("\u0661\u0662", here, 0),
+        ("0000000003", here.replace(str(os.getpid()), "9" * 40), 0),
+        ("0000000004", here.replace('"node": "', '"node": "another '), -10 * 365 * 86400),
+    ):
+        (folder / name).write_text(text)
+        when = time.time() - age
+        os.utime(folder / name, (when, when))
+        assert lease.alive(made) is None, name
+        (folder / name).unlink()
+    (folder / "0000000005").write_text(here)
+    assert lease.alive(made) is not None
+
+
+@pytest.mark.parametrize(
+    "text", ["[1e999]", "[NaN]", "[-1e999, 4e9]", f"[{'9' * 500}]", f"[{'9' * 5000}]", "{}"]
+)
+def test_ticks_that_nobody_could_have_made_are_none(made: Home, text: str) -> None:
+    (made.path / ".ticks").write_text(text)
+    assert tickmark.read(made) == ()
+    assert not status.read(made)["alive"]
