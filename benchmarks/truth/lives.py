@@ -150,7 +150,7 @@ def _break(form: Form, lab: Lab, cut: _Cut, pause: float) -> Iterator[Fault]:
         end = cut.at + max(PATIENCE, 8 * pause)
         while lab.clock < end and not _reported(lab, known):
             if kind == "chatter":
-                lab.write(_chatter(form, said, lab.clock - cut.at))
+                lab.write(_chatter(form, said, lab.clock, cut.at))
                 said += 1
             lab.wait(form.chatter_every if kind == "chatter" else 60.0)
         report = _reported(lab, known)
@@ -171,10 +171,10 @@ def _reported(lab: Lab, known: int) -> Alarm | None:
     return next((alarm for alarm in lab.alarms[known:] if alarm.subject == ""), None)
 
 
-def _chatter(form: Form, said: int, seconds: float) -> str:
+def _chatter(form: Form, said: int, now: float, since: float) -> str:
     line = form.chatter[said % len(form.chatter)]
-    clock = time.strftime("%H:%M:%S", time.gmtime(36_000 + said * form.chatter_every))
-    return line.format(n=said + 1, clock=clock, seconds=round(seconds)) + "\n"
+    clock = time.strftime("%H:%M:%S", time.gmtime(36_000 + now))  # every job starts at ten
+    return line.format(n=said + 1, clock=clock, seconds=round(now - since)) + "\n"
 
 
 def _diverge(form: Form, folder: Path) -> Fault:
