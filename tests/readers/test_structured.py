@@ -8,7 +8,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from watchdogd.readers import measures, structured, tfevents
@@ -84,6 +84,21 @@ def test_a_csv_without_a_header_stays_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("1,2\n3,4\n")
     assert [line.text for line in structured.read(str(path), b"3,4\n")[0]] == ["3,4"]
+
+
+@given(st.text(st.sampled_from('a1,"\r\n\0\x0b\x1c\x85\u2028 '), max_size=30))
+@example("step,loss\r1,2.5\r")
+def test_no_header_of_a_csv_is_too_odd(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    path = tmp_path_factory.getbasetemp() / "odd.csv"
+    path.write_text(text, newline="")
+    lines, _ = structured.read(str(path), b"7,8\n")
+    assert len(lines) == 1
+
+
+def test_rows_of_a_csv_may_end_in_carriage_returns(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.csv"
+    path.write_bytes(b"step,loss\r1,2.5\r")
+    assert [line.text for line in structured.read(str(path), b"1,2.5\r")[0]] == ["step: 1, loss: 2.5"]
 
 
 def test_a_metric_file_bears_its_name() -> None:

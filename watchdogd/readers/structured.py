@@ -51,8 +51,8 @@ def read(path: str, data: bytes) -> tuple[list[Line], int]:
 
 def _header(path: str) -> list[str]:
     with open(path, "rb") as file:
-        first = file.read(HEADER).partition(b"\n")[0].decode("utf-8-sig", "replace")
-    names = next(csv.reader([first]), [])
+        lines = file.read(HEADER).splitlines() or [b""]  # as `read_lines` cuts them: \r ends one, too
+    names = next(csv.reader([lines[0].decode("utf-8-sig", "replace")]), [])
     return names if len(names) > 1 and all(number.real(name) is None for name in names) else []
 
 
