@@ -93,56 +93,6 @@ def litgpt(life: Life) -> Iterator[Event]:
 
 
 @form(
-    "deepspeed-engine",
-    field="fine-tuning",
-    source="https://github.com/deepspeedai/DeepSpeed/issues (logs of users)",
-    chatter=(
-        "[2026-02-03 {clock},811] [WARNING] [stage3.py:2104:step] 2 pytorch allocator cache flushes since last step",
-        "n07: NCCL WARN socketProgress: Connection closed by remote peer, retry {n}",
-    ),
-    chatter_every=75.0,
-    death="n07: [2026-02-03 12:11:10,422] [INFO] [launch.py:319:sigkill_handler] Killing subprocess 22107\n"
-    "n07: [2026-02-03 12:11:10,988] [ERROR] [launch.py:325:sigkill_handler] exits with return code = -9\n",
-)
-def deepspeed(life: Life) -> Iterator[Event]:
-    """Two lines of the engine each ten steps without the loss, overflows that skip a step, labels of pdsh."""
-    clock = Clock()
-    yield Phase.START
-    yield "n06: [2026-02-03 10:00:02,101] [INFO] [launch.py:146:main] WORLD INFO DICT: {'n06': [0, 1, 2, 3], 'n07': [0, 1, 2, 3]}\n"
-    yield from clock.wait(life.about(40))
-    yield Phase.PREPARE
-    for number in range(4):
-        yield f"n0{6 + number % 2}: Using /home/kim/.cache/torch_extensions as PyTorch extensions root...\nn0{6 + number % 2}: ninja: no work to do.\n"
-        yield from clock.wait(life.about(35))
-    yield "n06: Time to load fused_adam op: 31.2210 seconds\nn06: [INFO] [utils.py:782:see_memory_usage] MA 18.2 GB Max_MA 18.9 GB\n"
-    yield from clock.wait(life.about(90))
-    yield Phase.TRAIN
-    scale = 65536
-    for step in range(10, 3001, 10):
-        yield from clock.wait(life.about(52))
-        if life.random.random() < 0.03:
-            scale //= 2
-            yield (
-                f"n06: [{clock()},331] [INFO] [loss_scaler.py:190:update_scale] [deepspeed] OVERFLOW! Rank 0 Skipping step. "
-                f"Attempted loss scale: {scale * 2}, reducing to {scale}\n"
-            )
-        yield (
-            f"n06: [{clock()},402] [INFO] [logging.py:96:log_dist] [Rank 0] step={step}, skipped={step // 400}, "
-            f"lr=[{1e-5 * (1 - step / 3000):.4e}], mom=[(0.9, 0.95)]\n"
-            f"n06: [{clock()},403] [INFO] [timer.py:260:stop] epoch=0/micro_step={step * 4}/global_step={step}, RunningAvgSamplesPerSec="
-            f"{life.about(24.6, 0.01):.5f}, CurrSamplesPerSec={life.about(24.6):.5f}, MemAllocated=21.3GB, MaxMemAllocated=61.1GB\n"
-        )
-        if step % 750 == 0:
-            yield Phase.SAVE
-            yield f"n06: [{clock()},601] [INFO] [torch_checkpoint_engine.py:21:save] [Torch] Saving out/global_step{step}/mp_rank_00_model_states.pt...\n"
-            yield from clock.wait(life.about(190))
-            yield f"n06: [{clock()},601] [INFO] [engine.py:3285:_save_zero_checkpoint] zero checkpoint saved out/global_step{step}\n"
-            yield Phase.TRAIN
-    yield Phase.AFTER
-    yield "n07: [2026-02-03 14:31:00,101] [INFO] [launch.py:351:main] Process 22107 exits successfully.\n"
-
-
-@form(
     "kohya-lora",
     field="fine-tuning of diffusion models",
     source="https://github.com/kohya-ss/sd-scripts and https://github.com/bmaltais/kohya_ss/issues/2123",
