@@ -115,3 +115,27 @@ def test_the_next_step_is_late_long_before_that_means_a_hang() -> None:
     for n in range(90):
         quick.advance([(f"step {n} loss 2.5", False)], float(n))
     assert quick.due(90.0) == MINUTE
+
+
+def test_a_total_that_was_reached_and_begun_anew_is_no_end() -> None:
+    state = lived(200, lambda n: f"{n % 20 + 1}/20 loss 1.{n}")
+    state.advance([("20/20 loss 1.1", False)], 201 * MINUTE)
+    for n in range(202, 240):
+        state.advance([("heartbeat", False)], n * MINUTE)
+    stand = state.standstill(240 * MINUTE)
+    assert stand is not None
+    assert stand[1].seconds <= UNKNOWN
+    assert state.silence(240 * MINUTE).seconds <= UNKNOWN
+
+
+def test_what_is_full_within_a_training_that_goes_on_ends_nothing() -> None:
+    state = lived(200, lambda n: f"iteration {n}/2400 loss 1.{n}")
+    for part in range(1, 33):
+        state.advance([(f"Evaluating iter {part}/32", False)], 200 * MINUTE + part)
+    assert state.silence(201 * MINUTE).reason is not Reason.DONE
+    assert state.standstill(240 * MINUTE) is not None
+
+
+def test_rows_before_a_count_is_known_for_one_are_no_pause() -> None:
+    state = lived(20, lambda n: f"{n} 0.{90 - n}1 {n % 3}.5")
+    assert max(gap for _, gap in state.pauses) <= 2 * MINUTE

@@ -41,6 +41,8 @@ ONLY_REGULAR = 3600.0
 """Patience with a run of which nothing rises but a bare count that goes as regularly as what only waits."""
 OFTEN = 10
 """Lines of a template after which what follows them is known."""
+AGAIN = 2
+"""Times that a count began anew after which its total is no end."""
 DONE = 7200.0
 """Seconds of silence after the last step."""
 
@@ -185,7 +187,7 @@ class LogState:
             return max((e.changed for e in self.templates.values() if e.count >= OFTEN), default=0.0)
         if most > self.weight:
             self.weight, self.pauses, self.rises = most, [], 0
-            self.moved = min(each.begun for weight, each in clocks if weight >= most)
+            self.moved = max(each.expected for weight, each in clocks if weight >= most)
         if most < 1:
             return min(self._counted(each for weight, each in clocks if weight), self.begun + ONLY_REGULAR)
         return max((each.rose for weight, each in clocks if weight >= min(most, self.weight)), default=0.0)
@@ -219,9 +221,16 @@ class LogState:
                 del self.templates[key]
 
     @property
-    def full(self) -> bool:
-        """Whether the clock that rose last has reached its total, so that the training may be over."""
-        return any(each.full for each in self.templates.values() if each.rose >= self.moved > 0)
+    def full(self) -> float:
+        """Seconds of patience where the clock that rose last has reached its total, so that the training may
+        be over, or 0. What began anew after its total is likely to do so again, and what is full while a
+        clock that rose more often is short of its total (an evaluation within the training) ends nothing."""
+        full = [each.full for each in self.templates.values() if each.rose >= self.moved > 0]
+        reached = [number for number in full if number]
+        rises = max((number.rises for number in reached), default=0)
+        if not reached or any(each.unfinished > rises for each in self.templates.values()):
+            return 0.0
+        return DONE if any(number.resets < AGAIN for number in reached) else UNKNOWN
 
     def floor(self, now: float) -> float:
         """Least patience: less where the run has progressed for long, or its pauses are known."""
@@ -232,8 +241,8 @@ class LogState:
 
     def silence(self, now: float) -> Limit:
         """How long nothing may be written, after what was written last."""
-        if self.full:
-            return Limit(DONE, Reason.DONE)
+        if full := self.full:
+            return Limit(full, Reason.DONE)
         before = self.templates.get(self.said)
         often = before is not None and before.count >= OFTEN
         if before and len(before.after) > 1 and self.rises > OFTEN:
@@ -256,8 +265,11 @@ class LogState:
 
     def standstill(self, now: float) -> tuple[float, Limit] | None:
         """Since when no clock rose though lines come, and how long that may be; None: it is not judged."""
-        if self.full or self.wrote <= self.novel:
+        full = self.full
+        if self.wrote <= self.novel or full == DONE:
             return None
+        if full:
+            return max(self.moved, self.novel), Limit(full, Reason.DONE)
         known = max((gap for at, gap in self.pauses if now - at < REMEMBERED), default=0.0)
         if not self.moved:
             return self.novel, Limit(UNKNOWN, Reason.START)

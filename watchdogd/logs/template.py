@@ -160,15 +160,26 @@ class Template:
         ]
 
     @property
+    def expected(self) -> float:
+        """When its last line but one came, were all as far apart."""
+        return self.last - (self.last - self.begun) / max(self.count - 1, 1)
+
+    @property
     def bounded(self) -> bool:
         """Whether a clock of it counts up to a total: `3/1200`."""
         return any(self._total(position) for position in self.bounds if position in self.clocks)
 
     @property
-    def full(self) -> bool:
-        """Whether a clock of it has reached its total."""
+    def full(self) -> Number | None:
+        """The clock of it that has reached its total."""
         totals = [(self.numbers[each], self._total(each)) for each in self.bounds if self._total(each)]
-        return any(number.rises >= RISES and number.last >= total for number, total in totals)
+        return next((each for each, total in totals if each.rises >= RISES and each.last >= total), None)
+
+    @property
+    def unfinished(self) -> int:
+        """How often a clock of it rose that is short of its total."""
+        totals = [(self.numbers[each], self._total(each)) for each in self.bounds if each in self.clocks]
+        return max((each.rises for each, total in totals if each.last < total), default=0)
 
     def _total(self, position: int) -> float:
         if position + 1 >= len(self.numbers):
