@@ -12,7 +12,7 @@ from benchmarks.truth.story import Event, Life, Phase, form
     "caret",
     field="boosting",
     source="https://topepo.github.io/caret (trainControl(verboseIter = TRUE))",
-    chatter=("Warning message:\nIn mclapply: {n} function calls resulted in a timeout of the connection",),
+    chatter=("Warning message:\nIn readRDS(con) : connection to node 3 timed out, trying again",),
     chatter_every=240.0,
 )
 def caret(life: Life) -> Iterator[Event]:

@@ -56,7 +56,12 @@ def torchtune(life: Life) -> Iterator[Event]:
 )
 def litgpt(life: Life) -> Iterator[Event]:
     """A line each micro step, of which every fourth is a step; `val: n/a` until the first validation."""
-    clock = Clock()
+    clock = Clock(
+        lambda _: (
+            f"gpu0 {life.random.randint(92, 99)}% 61C 402W | gpu1 {life.random.randint(92, 99)}% 63C 398W\n"
+        ),
+        30.0,
+    )
     yield Phase.START
     yield "{'checkpoint_dir': PosixPath('ckpt/falcon-7b'),\n 'devices': 2,\n 'precision': 'bf16-true'}\n"
     yield from clock.wait(life.about(35))
@@ -102,7 +107,12 @@ def litgpt(life: Life) -> Iterator[Event]:
 )
 def kohya(life: Life) -> Iterator[Event]:
     """One bar over all steps, a line each epoch, images that are sampled with a bar of their own."""
-    clock = Clock()
+    clock = Clock(
+        lambda _: (
+            f"[nvsmi] {life.random.randint(23100, 23900)}MiB / 24564MiB {life.random.randint(95, 100)}%\n"
+        ),
+        20.0,
+    )
     yield Phase.START
     yield "2026-02-03 10:00:03 INFO     Loading settings from /data/lora/marmot.toml                 train_util.py:4008\n"
     yield from clock.wait(life.about(30))

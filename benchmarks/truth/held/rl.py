@@ -61,7 +61,12 @@ def openrlhf(life: Life) -> Iterator[Event]:
 )
 def rsl_rl(life: Life) -> Iterator[Event]:
     """A centred block each iteration of 9 s, after ten minutes in which shaders and terrain are made."""
-    clock = Clock()
+    clock = Clock(
+        lambda now: (
+            f"{now()} [{int(now.passed):,},113ms] [Warning] [omni.physx.plugin] PhysX warning: contact buffer overflow\n"
+        ),
+        170.0,
+    )
     yield Phase.START
     yield "[INFO]: Parsing configuration from: h1_rough_env_cfg:H1RoughEnvCfg\n[2.114s] app ready\n"
     yield from clock.wait(life.about(95))
