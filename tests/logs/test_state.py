@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+import pytest
+
 from watchdogd.logs.state import BEAT, UNKNOWN, LogState, Reason
 
 MINUTE = 60.0
@@ -134,6 +136,22 @@ def test_what_is_full_within_a_training_that_goes_on_ends_nothing() -> None:
         state.advance([(f"Evaluating iter {part}/32", False)], 200 * MINUTE + part)
     assert state.silence(201 * MINUTE).reason is not Reason.DONE
     assert state.standstill(240 * MINUTE) is not None
+
+
+@pytest.mark.parametrize("none", ["nan", "NaN", "inf", "-inf"])
+def test_a_measure_that_is_no_number_any_more_is_lost(none: str) -> None:
+    state = lived(60, lambda n: f"pass {n} tr {n % 7 + 0.25 if n < 50 else none} (3 s)")
+    assert state.lost is not None
+    assert state.lost.lost == 11
+    assert LogState.load(json.loads(json.dumps(state.dump()))).lost is not None
+    state.advance([("pass 61 tr 2.25 (3 s)", False)], 61 * MINUTE)
+    assert state.lost is None, "it is a number again"
+
+
+def test_what_was_never_a_measure_or_is_none_at_times_is_not_lost() -> None:
+    assert lived(60, lambda n: f"pass {n} acc nan eta 0.{n}").lost is None
+    assert lived(60, lambda n: f"pass {n} tr {'nan' if n % 4 else '2.5'}").lost is None
+    assert lived(60, lambda n: f"pass {n} nantes inf-{n}").lost is None
 
 
 def test_rows_before_a_count_is_known_for_one_are_no_pause() -> None:

@@ -79,6 +79,13 @@ def risen(training: Training, line: Callable[[int], str], count: int = 160) -> S
     return worst
 
 
+@pytest.mark.parametrize("line", ["{} {} 0.01", "update {} nll {}", '{{"step": {}, "loss": {{"out": {}}}}}'])
+def test_a_measure_without_a_known_name_that_becomes_no_number_is_told(training: Training, line: str) -> None:
+    shown = line + "\n"
+    assert risen(training, lambda n: shown.format(n, f"2.{200 - n}"), 40) is Status.OK
+    assert risen(training, lambda n: shown.format(n + 40, "nan"), 10) is Status.WARNING
+
+
 def test_a_loss_that_begins_at_zero_or_lies_about_it_has_not_risen(training: Training) -> None:
     chance = random.Random(4)
     loss = [0.05 * max(0, n - 30) * 0.003 + chance.gauss(0, 0.0004) for n in range(200)]

@@ -26,6 +26,14 @@ SUBJECTS = {"loss": "loss", "pace": "throughput", "skips": "skipped"}
 def loss(memory: Mapping[str, Any], number: str, evidence: str) -> Iterator[Result]:
     """A loss that stays NaN or infinite trains nothing any more. `number`: how far the training is."""
     state = memory.get("loss")
+    lost = memory["clocks"].lost if "clocks" in memory else None
+    if lost and not (state and state["bad"] >= BAD_LOSSES):
+        yield warning(  # it may be another measure than the loss
+            f"what was a number is NaN or infinite, {lost.lost} times in a row: '{lost.text}'",
+            subject="loss",
+            details=evidence,
+        )
+        return
     if not state:
         return
     if state["bad"] < BAD_LOSSES:

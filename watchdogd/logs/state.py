@@ -16,7 +16,7 @@ from typing import Any
 from watchdogd.logs import template
 from watchdogd.logs.template import Template
 
-VERSION = 1
+VERSION = 2
 BEAT, OWN = -1, -2
 """The templates of the Guard's heartbeats, and of what the user's own pattern finds."""
 KEPT = 64
@@ -39,6 +39,8 @@ NEWS = 420.0
 """Patience after a line of a new kind, where such lines go on to come."""
 ONLY_REGULAR = 3600.0
 """Patience with a run of which nothing rises but a bare count that goes as regularly as what only waits."""
+LOST = 5
+"""Lines in a row without a number where one was, after which it counts as staying so."""
 OFTEN = 10
 """Lines of a template after which what follows them is known."""
 AGAIN = 2
@@ -129,13 +131,32 @@ class LogState:
                 first = False
             if known is None:
                 known = self.templates[key] = template.new(text, shape, at)
+                known.healthy = template.healthy(text, self.templates)
                 self.novel = self.novel if unfinished else at
+            if known.healthy:
+                self._note_lost(known)
             known.take(shape.values(text) if counts else [], at)
             self.said = key
         self.wrote = max(self.wrote, at)
         if not first:
             self._note_progress(self._moved(), at, rested)
             self._forget()
+
+    def _note_lost(self, lost: Template) -> None:
+        """One line more that has none where it had numbers; those of before came in between, or did not."""
+        before = self.templates.get(lost.healthy)
+        again = before is not None and before.last > lost.last
+        lost.lost = 1 if again else lost.lost + 1
+
+    @property
+    def lost(self) -> Template | None:
+        """The template whose lines have had NaN or infinity for some time where they had numbers."""
+        found = (each for each in self.templates.values() if each.lost >= LOST and self._stays_lost(each))
+        return max(found, key=lambda each: each.lost, default=None)
+
+    def _stays_lost(self, lost: Template) -> bool:
+        before = self.templates.get(lost.healthy)
+        return before is None or before.last <= lost.last
 
     def count(self, key: int, number: float, at: float, rested: float | None = 0.0) -> None:
         """A number that is known to be the training's: BEAT, the step of its Guard; OWN, what the user's own
@@ -151,7 +172,7 @@ class LogState:
     def renew(self) -> None:
         """Another job: its numbers begin anew, and what is known of the run's pauses stays."""
         for each in self.templates.values():
-            each.numbers, each.rose, each.changed = [], 0.0, 0.0
+            each.numbers, each.rose, each.changed, each.lost = [], 0.0, 0.0, 0
         self.wrote = self.moved = self.novel = 0.0
 
     def forget_pauses(self) -> None:

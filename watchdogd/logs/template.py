@@ -16,6 +16,8 @@ from zlib import crc32
 from watchdogd.readers import measures, trainlog
 from watchdogd.readers.trainforms import WORK
 
+LIVED = 6
+"""Lines of a template after which it is known that its measures are numbers."""
 READ_AT_MOST = 400
 """Characters of a line that are looked at: what tells progress stands near its beginning."""
 NUMBERS = 12
@@ -37,6 +39,9 @@ _BARS = str.maketrans(dict.fromkeys("█▏▎▍▌▋▊▉━╸╺", " "))
 _ONE_DIGIT = bytes.maketrans(b"123456789", b"000000000")
 _SHAPES = 4000
 """Shapes of lines that are remembered: where numbers stand in lines that differ in their digits alone."""
+_NONE = re.compile(r"(?<![\w-])[-+]?(?:nan|inf(?:inity)?)(?![\w-])", re.IGNORECASE)
+_STAND_IN = "0.03125"
+"""What is read for a number that is none."""
 _OF = re.compile(r"^\s?(?:/|of)\s?$")
 
 
@@ -118,9 +123,11 @@ class Template:
     """What the lines of one template have told.
 
     `count` lines, the first at `begun`, the last at `last`; `rose`: when a clock of theirs last rose,
-    `changed`: when a measure did; `names`: positions of numbers that a known format, or a loss beside them,
-    says to be the training's; `bounds`: positions of numbers that a total follows; `after`: the longest
-    silences (seconds) that followed such a line, with their times.
+    `changed`: when a measure did; `healthy`: the template whose lines have numbers where these have NaN or
+    infinity, 0: none, and `lost`: how many of these came since one of those did; `names`: positions of
+    numbers that a known format, or a loss beside them, says to be the training's; `bounds`: positions of
+    numbers that a total follows; `after`: the longest silences (seconds) that followed such a line, with
+    their times.
     """
 
     text: str
@@ -131,6 +138,8 @@ class Template:
     last: float = 0.0
     rose: float = 0.0
     changed: float = 0.0
+    healthy: int = 0
+    lost: int = 0
     numbers: list[Number] = field(default_factory=list)
     after: list[tuple[float, float]] = field(default_factory=list)
 
@@ -211,14 +220,14 @@ class Template:
         numbers = [list(astuple(number)) for number in self.numbers]
         return [
             self.text, self.names, self.bounds, self.begun, self.count, self.last, self.rose, self.changed,
-            numbers, self.after,
+            self.healthy, self.lost, numbers, self.after,
         ]  # fmt: skip
 
     @classmethod
     def load(cls, values: list[Any]) -> Template:
         """What `dump` made."""
         *plain, numbers, after = values
-        text, names, bounds, begun, count, last, rose, changed = plain
+        text, names, bounds, begun, count, last, rose, changed, healthy, lost = plain
         return cls(
             text,
             names,
@@ -228,6 +237,8 @@ class Template:
             last,
             rose,
             changed,
+            healthy,
+            lost,
             [Number(*each) for each in numbers],
             [(at, gap) for at, gap in after],
         )
@@ -304,6 +315,24 @@ def _value(text: str) -> float:
 def new(text: str, shape: Shape, at: float) -> Template:
     """A template that was never seen before."""
     return Template(shape.text, _named(text, shape.values(text)), list(shape.bounds), at)
+
+
+def healthy(text: str, known: dict[int, Template]) -> int:
+    """The template among these whose lines have a measure wherever this one has NaN or infinity, or 0."""
+    shown = _NONE.sub(_STAND_IN, text[:READ_AT_MOST])
+    if shown == text[:READ_AT_MOST]:
+        return 0
+    shape = shape_of(shown)
+    before = known.get(shape.key)
+    if before is None or before.count < LIVED or len(before.numbers) != len(shape.spans):
+        return 0
+    lost = [
+        number
+        for number, span in zip(before.numbers, shape.spans, strict=True)
+        if shown[span[0] : span[1]] == _STAND_IN
+    ]
+    measured = bool(lost) and not any(each.whole or each.constant for each in lost)
+    return shape.key if measured else 0
 
 
 def _named(text: str, numbers: list[float]) -> list[int]:
