@@ -36,7 +36,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
-from watchdogd.checks import beats, curves, obstacle, silence, wanted
+from watchdogd.checks import beats, curves, obstacle, ownlog, silence, wanted
 from watchdogd.checks.heartbeat import heed_guard, take_beat
 from watchdogd.checks.logbook import follow_job, heed_clock, heed_gap, take_in
 from watchdogd.checks.silence import Limits, Look
@@ -103,10 +103,9 @@ def log_staleness(
     memory["clocks"] = LogState.load(memory.get("clocks"))
     if failed:
         memory["left_out"] = {"times": memory.get("left_out", {}).get("times", 0) + failed, "now": True}
+    limits = Limits(stale_after, grace, progress)
     try:
-        yield from _results(
-            log, state, run, wishes, memory, now, Limits(stale_after, grace, progress), written
-        )
+        yield from _results(log, state, run, snapshot, wishes, memory, now, limits, written)
     finally:
         memory["clocks"] = memory["clocks"].dump()
 
@@ -115,6 +114,7 @@ def _results(
     log: str,
     state: Working,
     run: Run | None,
+    snapshot: Snapshot | None,
     wishes: Wanted,
     memory: dict[str, Any],
     now: float,
@@ -125,7 +125,8 @@ def _results(
     heed_gap(memory, now)
     took_over = state.job is not None and follow_job(state.job, memory, now)
     try:
-        _take_in(log, written, run, state, wishes, memory, now, took_over=took_over)
+        found = ownlog.without_others(logtail.find(log, written), run, snapshot) if log else []
+        _take_in(found, log, written, run, state, wishes, memory, now, took_over=took_over)
     except OSError as error:
         result = unknown(str(obstacle.refused(error, log)))
         yield replace(result, unanswered=unanswered(error))
@@ -158,6 +159,7 @@ def _left_out(memory: Mapping[str, Any]) -> Iterator[Result]:
 
 
 def _take_in(
+    found: list[logtail.Found],
     log: str,
     written: tuple[str, ...],
     run: Run | None,
@@ -170,7 +172,7 @@ def _take_in(
 ) -> None:
     """All that is new: lines of the log, and the Guard's heartbeat. OSError where a log cannot be read."""
     had = bool(memory.get("files"))
-    take_in(logtail.find(log, written) if log else [], wishes, memory, now, took_over=took_over)
+    take_in(found, wishes, memory, now, took_over=took_over)
     beat = beats.newest(run, state.job)
     if beat:
         memory["beats"] = True

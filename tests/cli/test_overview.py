@@ -198,6 +198,7 @@ def test_nobody_watches_yet() -> None:
     lines = shown(picture(alive=False, holder=None, last_round=None))
     assert lines[:2] == ["/h/watch  not alive: watchdogd start", "last round: never"]
     assert "watchdogd watch JOB" in shown(picture())[-1]
+    assert shown(picture(last_round=None))[-1] == "last round: never"  # what it watches is told by its first
     stopped = shown(picture(alive=False, holder=None, link={"job_id": "15"}))
     assert stopped[1:] == ["last round: 20s ago; what follows is as it was then"]
     waits = shown(picture(alive=False, holder="job 15 PENDING (Resources)"))

@@ -26,6 +26,7 @@ from watchdogd.doctor.finding import (
     warning,
 )
 from watchdogd.doctor.scene import Scene
+from watchdogd.engine.setup import Setup
 from watchdogd.history.store import Store
 from watchdogd.home import Home
 from watchdogd.jobs import Job
@@ -164,6 +165,15 @@ def test_folders_of_switches(tmp_path: Path) -> None:
     found = trainings.writable("moe", str(tmp_path / "none"))
     assert found is not None
     assert found.mend == f"mkdir -p {tmp_path}/none"
+
+
+def test_runs_that_read_one_log_are_named(home: Home) -> None:
+    home.config.write_text(
+        "[runs.moe]\nlog = 'l/o-*.txt'\n[runs.pike]\nlog = 'l/o-*.txt'\n[runs.tuna]\nlog = 'l/t-*.txt'\n"
+    )
+    found = [each for each in trainings.look(Scene.of(home, Setup.load(home))) if "the same log" in each.text]
+    assert [each.state for each in found] == [WARNING]
+    assert found[0].text == f"moe and pike read the same log, {home.path}/l/o-*.txt: one can hide a hang"
 
 
 def test_servers_are_greeted_and_get_nothing(mailbox: Mailbox, endpoint: WebServer) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from watchdogd.jobs import Job
-from watchdogd.readers.logpattern import glob_of
+from watchdogd.readers.logpattern import glob_of, is_anybodys
 from watchdogd.readers.logtail import find
 
 ONE = Job("48213", "48213", "moe-3b", "ines", "RUNNING", work_dir="/proj/ines", nodes="n[04-05]")
@@ -47,3 +47,25 @@ def test_a_name_full_of_signs_is_found_again(tmp_path: Path) -> None:
     (tmp_path / "other-11.out").write_text("iteration 1\n")
     pattern = os.path.expandvars(glob_of(f"{tmp_path}/%x-%j.out", job))
     assert [found.path for found in find(pattern)] == [f"{tmp_path}/{job.name}-11.out"]
+
+
+@pytest.mark.parametrize(
+    ("glob", "anybodys"),
+    [
+        ("/h/slurm-*.out", True),
+        ("/h/log-*.txt", True),
+        ("/h/train_out.*.ines.log", True),
+        ("/h/Job*_stdout", True),
+        ("/runs/*/*.log", True),
+        ("/h/moe-3b-*.out", False),
+        ("/h/ablation-*.out", False),
+        ("/h/logistics-*.out", False),
+        ("/h/log.txt", False),
+    ],
+)
+def test_a_name_of_common_words_tells_no_run_from_another(glob: str, anybodys: bool) -> None:
+    assert is_anybodys(glob, ONE) is anybodys
+
+
+def test_a_job_that_bears_a_common_word_is_told_by_it() -> None:
+    assert not is_anybodys("/h/train-*.out", Job("4", "4", "train", "ines", "RUNNING"))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from watchdogd.checks import checkpoint
+from watchdogd.checks.ownlog import names
 from watchdogd.readers import causes, logtail, trainlog
 from watchdogd.readers.lines import Line, read_lines
 from watchdogd.readers.trainforms import WORK
@@ -71,21 +71,10 @@ def _last_lines(log: str, job: tuple[str, str], ended_at: float, written: Collec
         return []
     before = next((file for file in files if file.mtime <= ended_at + SLACK), files[0])
     own = next(
-        (file for name in _names(*job) for file in files if name.search(os.path.basename(file.path))), before
+        (file for name in names(*job) for file in files if name.search(os.path.basename(file.path))), before
     )
     begin = max(own.size - _TAIL, 0)
     return read_lines(logtail.read(own.path, begin, own.size))[0]
-
-
-def _names(job_id: str, raw_id: str) -> list[re.Pattern[str]]:
-    """How a file's name may bear a job's id: `%j`, and `%A_%a` of an array's task.
-
-    The raw id of an array's last task is the array's own, which all of its files bear.
-    """
-    array, task, number = job_id.partition("_")
-    wanted = [rf"{re.escape(array)}[_.-]0*{re.escape(number)}"] if task else []
-    wanted += [re.escape(raw_id)] if raw_id != array or not task else []
-    return [re.compile(rf"(?<!\d){each}(?!\d)") for each in wanted]
 
 
 def _last_words(lines: list[Line]) -> tuple[str, str]:

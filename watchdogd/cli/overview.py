@@ -33,7 +33,7 @@ def overview(place: str, picture: Picture, now: float) -> Group:
     if disks := results_of("disk", picture["checks"], now, every):
         parts += [Text(), disk_table(disks)]
     parts += _others(picture)
-    if picture["alive"] and not (picture["checks"] or picture.get("unread")):
+    if picture["alive"] and picture["last_round"] and not (picture["checks"] or picture.get("unread")):
         parts.append(Text("nothing is watched yet: watchdogd watch JOB"))
     return Group(*parts)
 

@@ -97,7 +97,7 @@ def _warnings(job: Job, adopted: Adopted, me: str) -> list[str]:
         found.append('its output goes nowhere that Slurm tells of: add log = "..." to see hangs')
     elif logpattern.is_anybodys(adopted.log, job):
         found.append(
-            f"{adopted.log} also matches the logs of other jobs in that folder, which would hide a hang: "
+            f"{adopted.log} also matches the logs of other jobs in that folder, which can hide a hang: "
             "submit with --output='logs/%x-%j.out', and set log to that"
         )
     elif not job.waiting and not glob.glob(adopted.log):

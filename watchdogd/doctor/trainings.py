@@ -22,10 +22,23 @@ TOPIC = "runs"
 
 def look(scene: Scene) -> Iterator[Finding]:
     """Each run of the configuration; one line where nothing is wrong with it."""
+    yield from _shared(scene)
     for run in scene.runs():
         section = scene.config.runs[run.name]
         found = [finding for finding in _run(scene, run, section) if finding is not None]
         yield from found or [fine(TOPIC, f"{run.name}: log, switches and checkpoints are in place")]
+
+
+def _shared(scene: Scene) -> Iterator[Finding]:
+    """The runs that read one log: what one of them writes hides that the other hangs."""
+    readers: dict[str, list[str]] = {}
+    for name, section in scene.config.runs.items():
+        if section.log:
+            readers.setdefault(absolute(scene.home, section.log), []).append(name)
+    for log, names in readers.items():
+        if len(names) > 1:
+            mend = "set a log of its own under [runs.NAME] of each: submit with --output='%x-%j.out'"
+            yield warning(TOPIC, f"{' and '.join(names)} read the same log, {log}: one can hide a hang", mend)
 
 
 def _run(scene: Scene, run: Run, section: RunSection) -> Iterator[Finding | None]:

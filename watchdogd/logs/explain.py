@@ -26,7 +26,8 @@ def explain(memory: Mapping[str, Any], now: float) -> Iterator[str]:
     if not state.wrote:
         yield "the job that runs now has written nothing yet"
     count = len(state.templates)
-    yield f"{count} kind{'s' if count > 1 else ''} of lines are known, the last written at {iso(state.wrote)}"
+    known = f"{count} kinds of lines are" if count > 1 else "1 kind of lines is"
+    yield f"{known} known, the last written at {iso(state.wrote)}"
     yield from _clocks(state)
     yield from _progress(state, now)
     yield from _limits(state, now)
@@ -85,7 +86,7 @@ def _limits(state: LogState, now: float) -> Iterator[str]:
     yield f"silence{after}: {_rounded(silence.seconds)} ({silence.reason}{past})"
     stand = state.standstill(now)
     if stand is None:
-        yield "standstill: not judged, since it is full or nothing was written after a line of a new kind"
+        yield "standstill: not judged: the last step was reached, or nothing followed a new kind of line yet"
         return
     since, limit = stand
     yield f"standstill: {_rounded(limit.seconds)} from {iso(since)} on ({limit.reason})"

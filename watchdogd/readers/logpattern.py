@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _LETTER = re.compile(r"%(\d*)([AabJjNnstux%])")
 _CHANGING = frozenset("AabJjNnst")
+_WORDS = r"s?batch|err(?:or)?s?|jobs?|logs?|out(?:put)?s?|runs?|slurm|std(?:err|out)|tasks?|train(?:ing)?"
+"""What file names of jobs are made of that tell one's from another's no more than the ending does."""
 _NOWHERE = frozenset({"", "none", "/dev/null"})
 
 
@@ -38,8 +40,11 @@ def glob_of(pattern: str, job: Job) -> str:
 def is_anybodys(glob: str, job: Job) -> bool:
     """Whether nothing in the file's name tells the run's logs from those of the user's other jobs."""
     stem, _, ending = glob.rpartition("/")[2].rpartition(".")
-    told = re.sub(rf"slurm|{re.escape(job.user)}", "", stem or ending)
-    return "*" in glob and not re.search(r"[^\W\d_]", told)
+    told = stem or ending
+    if "*" not in glob or _literal(job.name) in told:
+        return False
+    words = re.findall(r"[^\W\d_]+", told.replace(job.user, ""))
+    return all(re.fullmatch(_WORDS, word, re.IGNORECASE) for word in words)
 
 
 def _replaced(letter: str, job: Job) -> str:
