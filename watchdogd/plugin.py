@@ -342,7 +342,7 @@ def _parameters(name: str, target: Callable[..., Any], documentation: str) -> di
             raise PluginError(
                 f"plugin {name}: parameter '{parameter.name}' has no type: write {parameter.name}: str"
             )
-        doc = re.search(rf"^\s*{parameter.name}: (.+(?:\n\s{{4,}}.+)*)", documentation, re.MULTILINE)
+        doc = re.search(rf"^[ \t]*+{parameter.name}: (.+(?:\n\s{{4,}}.+)*)", documentation, re.MULTILINE)
         found[parameter.name] = Parameter(
             parameter.name,
             types[parameter.name],

@@ -23,7 +23,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?[smhdw])+")
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgtpe]?)(i?)b?", re.IGNORECASE)
-_RATE = re.compile(r"(.+?)\s*/\s*(s|m|h|d|w)")
+_RATE = re.compile(r"([^/]+)/\s*(s|m|h|d|w)")
 
 
 def parse_duration(text: object) -> float:

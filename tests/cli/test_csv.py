@@ -15,6 +15,8 @@ from watchdogd.plugin import Status
 @pytest.mark.parametrize(
     ("text", "cell"),
     [
+        ("＝1+1", "'＝1+1"),
+        ("＠sum", "'＠sum"),
         ("=cmd|' /C calc'!A0", "'=cmd|' /C calc'!A0"),
         ("@SUM(A1)", "'@SUM(A1)"),
         ("+1", "'+1"),

@@ -111,6 +111,14 @@ def test_what_is_skipped_says_why(home: Home, name: str, mode: int, reason: str)
     assert build([dropin], config_of(home), home, Scouts()) == ()
 
 
+@pytest.mark.parametrize("text", ["\n", " ", "from ", "\nimport\n", "\nfrom watchdogd import "])
+def test_a_long_file_holds_nobody_up(home: Home, text: str) -> None:
+    drop(home.path, "cron.daily/long.py", text * (40_000 // len(text)) + " " * 20_000)
+    began = time.process_time()
+    assert found(home)["cron.daily/long.py"].kind is not Kind.PYTHON
+    assert time.process_time() - began < 5.0
+
+
 def test_folders_links_pipes_and_empty_files_are_skipped(home: Home) -> None:
     folder = home.path / "cron.daily"
     (folder / "sub").mkdir()

@@ -7,6 +7,7 @@ import json
 import math
 import random
 import re
+import time
 from collections.abc import Iterator, Mapping
 
 import pytest
@@ -81,6 +82,18 @@ ENDLESS = ("beat",)
 @given(seed=st.integers(0, 2**32))
 def test_a_reader_lets_out_its_own_errors_alone(name: str, seed: int) -> None:
     assert complaint(name, strained(READERS[name][1], random.Random(seed))) != ""
+
+
+BLANKS = 40_000
+"""Of these a pattern whose time grows as the square of a text's length makes minutes."""
+
+
+@pytest.mark.parametrize("blank", ["\n", " ", " \n", "import ", "import\n", "0_UUI"])
+@pytest.mark.parametrize("name", READERS)
+def test_nothing_that_comes_again_and_again_takes_long(name: str, blank: str) -> None:
+    began = time.process_time()
+    assert complaint(name, READERS[name][1] + blank * (BLANKS // len(blank)) + "\0") != ""
+    assert time.process_time() - began < 5.0
 
 
 VALUES = st.recursive(

@@ -90,7 +90,7 @@ def print_csv(readings: Iterable[Reading], file: TextIO) -> None:
 def _cell(text: str) -> str:
     """A text that no spreadsheet takes for a formula (OWASP, CSV injection); numbers are none."""
     line = one_line(text)
-    return f"'{line}" if line.lstrip().startswith(("=", "+", "-", "@")) else line
+    return f"'{line}" if line.lstrip().startswith(tuple("=+-@＝＋－＠")) else line
 
 
 def _plot(store: Store, target: str, metric: str | None, since: float) -> None:

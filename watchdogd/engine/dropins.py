@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 CADENCES = {"cron.hourly": 3600.0, "cron.daily": 86400.0, "cron.weekly": 7 * 86400.0}
 """Seconds between two runs, by folder; `cron.every-<duration>` says its own."""
 _EVERY = "cron.every-"
-_DEFINES_CHECKS = re.compile(rb"^\s*(?:from|import)\s+watchdogd(?:\.plugin\b|\s+import\s+.*\bplugin\b)", re.M)
+_DEFINES_CHECKS = re.compile(
+    rb"^[ \t]*+(?:from|import)\s++watchdogd(?:\.plugin\b|\s++import\s++.*\bplugin\b)", re.M
+)
 _TEXT_LIMIT = 1_000_000
 
 Stamp = tuple[int, ...]

@@ -25,7 +25,7 @@ _THREAD = re.compile(
 _FRAME = re.compile(r"(?P<function>.+?) \((?P<file>[^()]*?)(?::(?P<line>\d+))?\)")
 _PLAIN = re.compile(r"[\w:~<>.*&]+")
 _BACKTRACE = re.compile(r"\s*stack backtrace:", re.IGNORECASE)
-_JSON = re.compile(r"^\s*\[\s*(?:\{|\])", re.MULTILINE)
+_JSON = re.compile(r"^[ \t]*+\[\s*+(?:\{|\])", re.MULTILINE)
 _LOCALS = 8
 """Columns from which a line is a variable of --locals, not a frame."""
 _COUNTS = re.compile(r"Samples: (\d+) Errors: (\d+)")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FORGET = 1800.0
 """For so long a job whose end nobody can tell is asked after, in seconds."""
 _ASKED_AFTER = 20
-_PRIVATE = re.compile(r"^\s*query_other_jobs\s*=\s*False\s*$", re.MULTILINE | re.IGNORECASE)
+_PRIVATE = re.compile(r"^[ \t]*+query_other_jobs\s*=\s*False\s*$", re.MULTILINE | re.IGNORECASE)
 _REFUSED = ("usage", "option", "conflicting")
 """Words with which a qstat that knows no JSON (TORQUE's, PBS Pro before 14) refuses to print it."""
 

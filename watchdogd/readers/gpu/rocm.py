@@ -93,7 +93,7 @@ def _gpu(index: int, facts: rules.Facts) -> Gpu:
 
 def _json(text: str) -> dict[int, rules.Facts]:
     """`{"card0": {...}, "system": {...}}`, whatever stands before it."""
-    begin = re.search(r"^\s*\{", text, re.MULTILINE)
+    begin = re.search(r"^[ \t]*+\{", text, re.MULTILINE)
     if not begin:
         return {}
     try:

@@ -11,9 +11,9 @@ from watchdogd.readers.quota.firstline import first_line
 from watchdogd.readers.quota.limit import BYTES, INODES
 from watchdogd.readers.quota.size import amount
 
-_TARGET = re.compile(r"(\S+)_UUID\s+(.*?)\s+(\d+)%\s+(\S+)\[(MDT|OST):(\w+)\]")
+_TARGET = re.compile(r"(\S+)_UUID\s++(\S.*?)?(?<=\s)(\d++)%\s++(\S+)\[(MDT|OST):(\w+)\]")
 _INACTIVE = re.compile(r"(\S*(MDT|OST)[0-9a-fA-F]{4}(?:_UUID)?)\s+:\s")
-_PROJECT = re.compile(r"^\s*(\d+)\s+[P-]?\s", re.MULTILINE)
+_PROJECT = re.compile(r"^[ \t]*+(\d++)\s+[P-]?\s", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def read_targets(text: str) -> list[Target]:
     bare = 1.0 if of == INODES or re.search(r"UUID\s+bytes", text) else 1024.0
     targets = []
     for line in text.splitlines():
-        if match := _TARGET.search(line):
+        if match := _TARGET.match(line.strip()):
             targets.append(_target(match, of, bare))
         elif match := _INACTIVE.match(line.strip()):
             targets.append(Target(match[1].removesuffix("_UUID"), match[2], 0.0, 0.0, 0.0, of))

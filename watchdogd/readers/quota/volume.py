@@ -29,7 +29,7 @@ _USERSPACE = re.compile(r"^TYPE\s+NAME\s+USED\s+QUOTA", re.MULTILINE)
 _OWNED = re.compile(r"(?:POSIX|SMB) (\w+)\s+(\S+)\s+(\S+)\s+(\S+)(?:\s+(\S+)\s+(\S+))?")
 _PROPERTIES = re.compile(r"^NAME\s+PROPERTY\s+VALUE", re.MULTILINE)
 _PROPERTY = re.compile(r"(\S+)\s+(quota|refquota|used|referenced)\s+(\S+)")
-_QGROUPS = re.compile(r"^\s*q?group_?id\b.*\brfer\b", re.IGNORECASE | re.MULTILINE)
+_QGROUPS = re.compile(r"^[ \t]*+q?group_?id\b.*\brfer\b", re.IGNORECASE | re.MULTILINE)
 _CEPH = re.compile(r'^(ceph\.(?:quota|dir)\.\w+)="?([0-9]+)"?$', re.MULTILINE)
 _FILE = re.compile(r"# file: (.*)")
 
