@@ -36,6 +36,7 @@ def deap(life: Life) -> Iterator[Event]:
     source="https://wwwmpa.mpa-garching.mpg.de/gadget4 (stdout of runs)",
     chatter=("MEMORY: largest deviation of allocated memory on task 117",),
     chatter_every=100.0,
+    death="Code termination on task=211, function domain_exchange(), file src/domain/domain_exchange.cc, line 411: No domain decomposition that stays within memory bounds is possible.\n",
 )
 def gadget(life: Life) -> Iterator[Event]:
     """Steps of wildly unequal length: most take seconds, each sixteenth two minutes, each 64th five; restart files."""

@@ -14,6 +14,7 @@ from benchmarks.truth.story import Event, Life, Phase, form
     source="https://github.com/su2code/SU2/issues/1542",
     chatter=("slurmstepd: info: n04 jobacct poll {n}: vsize 1811 GB",),
     chatter_every=120.0,
+    death='Error in "void CSolver::SetResidual_RMS(const CGeometry*, const CConfig*)": \n-------------------------------------------------------------------------\nSU2 has diverged. (NaN detected)\n------------------------------ Error Exit -------------------------------\n',
 )
 def su2(life: Life) -> Iterator[Event]:
     """Tables of inner iterations that begin anew each time step, rules and headings, solution files each tenth."""

@@ -158,6 +158,7 @@ def llm_c(life: Life) -> Iterator[Event]:
     source="https://github.com/PaddlePaddle/PaddleNLP/issues",
     chatter=("[2026-02-03 {clock},310] [ WARNING] - The queue of the reader is empty for {seconds} s",),
     chatter_every=80.0,
+    death="\n--------------------------------------\nC++ Traceback (most recent call last):\n--------------------------------------\nFatalError: `Segmentation fault` is detected by the operating system.\n  [SignalInfo: *** SIGSEGV (@0x0) received by PID 4411 (TID 0x7f10) from PID 0 ***]\n",
     tells_loss=True,
 )
 def paddlenlp(life: Life) -> Iterator[Event]:

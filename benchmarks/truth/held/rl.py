@@ -16,6 +16,7 @@ from benchmarks.truth.story import Event, Life, Phase, form
         "(LLMRayActor pid=7712) INFO 02-03 {clock} engine.py:331] Added request? queue 0, waiting 0, gpu cache 0.0%",
     ),
     chatter_every=45.0,
+    death="(LLMRayActor pid=7712) torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.71 GiB. GPU 4 has a total capacity of 79.15 GiB of which 1.02 GiB is free.\n",
 )
 def openrlhf(life: Life) -> Iterator[Event]:
     """Bars of making experience and of training by turns, each with the labels of Ray; values around 0."""
@@ -60,7 +61,7 @@ def openrlhf(life: Life) -> Iterator[Event]:
     chatter_every=20.0,
 )
 def rsl_rl(life: Life) -> Iterator[Event]:
-    """A centred block each iteration of 9 s, after ten minutes in which shaders and terrain are made."""
+    """A centred block each iteration of 14 s, after ten minutes in which shaders and terrain are made."""
     clock = Clock(
         lambda now: (
             f"{now()} [{int(now.passed):,},113ms] [Warning] [omni.physx.plugin] PhysX warning: contact buffer overflow\n"
@@ -75,18 +76,18 @@ def rsl_rl(life: Life) -> Iterator[Event]:
     yield from clock.wait(life.about(480))
     yield "[INFO]: Completed setting up the environment...\nSetting seed: 42\n"
     yield Phase.TRAIN
-    for step in range(1500):
-        collection, learning = life.about(6.1), life.about(2.4)
+    for step in range(900):
+        collection, learning = life.about(10.2), life.about(3.9)
         yield from clock.wait(collection + learning)
         reward = life.random.gauss(-4 + 25 * (1 - 0.997**step), 0.8)
         yield (
-            f"{'#' * 80}\n{f'Learning iteration {step}/1500':^80}\n\n"
+            f"{'#' * 80}\n{f'Learning iteration {step}/900':^80}\n\n"
             f"{'Computation:':>35} {98304 / (collection + learning):.0f} steps/s (collection: {collection:.3f}s, learning {learning:.3f}s)\n"
             f"{'Value function loss:':>35} {life.about(0.08, 0.3):.4f}\n{'Surrogate loss:':>35} {life.random.gauss(-0.005, 0.003):.4f}\n"
             f"{'Mean action noise std:':>35} {0.3 + 0.7 * 0.998**step:.2f}\n{'Mean reward:':>35} {reward:.2f}\n"
             f"{'Mean episode length:':>35} {min(1000, 20 + step):.2f}\n{'Episode_Reward/track_lin_vel_xy_exp:':>35} {0.01 + step / 3000:.4f}\n"
             f"{'-' * 80}\n{'Total timesteps:':>35} {(step + 1) * 98304}\n{'Iteration time:':>35} {collection + learning:.2f}s\n"
-            f"{'Total time:':>35} {clock.passed:.2f}s\n{'ETA:':>35} {(1500 - step) * 8.5:.1f}s\n\n"
+            f"{'Total time:':>35} {clock.passed:.2f}s\n{'ETA:':>35} {(900 - step) * 14.1:.1f}s\n\n"
         )
     yield Phase.AFTER
     yield "[INFO] recording video of policy ...\n"

@@ -188,6 +188,7 @@ def julia(life: Life) -> Iterator[Event]:
     source="https://www.faccts.de/docs/orca and forum posts",
     chatter=("mpi watch {clock}: 64 ranks alive",),
     chatter_every=240.0,
+    death="ORCA finished by error termination in SCF gradient\nCalling Command: mpirun -np 64 orca_scfgrad_mpi job.scfgrad.inp job\n[file orca_tools/qcmsg.cpp, line 458]: \n  .... aborting the run\n",
 )
 def orca(life: Life) -> Iterator[Event]:
     """Cycles of geometry: tables of SCF rows, a gradient that says nothing for minutes, a convergence table."""
