@@ -21,7 +21,7 @@ LONGEST = 36_525 * 86_400.0
 _FIRST, _LAST = -62_135_424_000.0, 253_402_128_000.0  # two days within years 1 and 9999, for any offset
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?[smhdw])+")
-_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
+_DURATION_PART = re.compile(r"(?<!\d)(\d+(?:\.\d+)?)([smhdw])")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgtpe]?)(i?)b?", re.IGNORECASE)
 _RATE = re.compile(r"([^/]+)/\s*(s|m|h|d|w)")
 

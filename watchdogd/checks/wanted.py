@@ -29,7 +29,7 @@ _USUAL_PHASES = re.compile(
     r"(?:sav|load|writ|stor|upload|consolidat)ing (?:\w+ ){0,3}checkpoint|checkpoint(?:ing| saving)\b"
     r"|(?:runn|start|beginn|perform|do)(?:ing)? (?:\w+ ){0,2}(?:evaluation|validation|inference|eval\b)"
     r"|begin (?:evaluation|validation)|compiling (?:\w+ ){0,3}(?:model|graph|step|function|kernel)"
-    r"|\bautotun|captur\w+ cuda graph"
+    r"|\bautotun|captur\w{1,9} cuda graph"
     r"|(?:evaluat|validat)(?:ing|ion)\b.{0,40}(?:\.\.\.|start|begin|on\b)|restart(?:ing)? worker group"
 )
 """Phases that may be silent for as long as an unknown rhythm, where no limit is configured."""

@@ -13,7 +13,7 @@ from watchdogd.readers.number import digits
 
 _NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
 _LOSS = re.compile(
-    rf"oss(?:_step|/train/total| train)?['\"]?\s*(?:[:= ]|is )\s*['\"]?"
+    rf"oss(?:_step|/train/total| train)?['\"]?(?:\s*+(?:[:=]|is )|[^\S ]*+ )\s*+['\"]?"
     rf"({_NUMBER}|[-+]?(?i:nan|inf(?:inity)?))\b"
 )
 _LOSS_NAMES = (
@@ -61,14 +61,16 @@ _RATES = {
         ("tps:", re.compile(rf"\btps: *({_NUMBER})")),
         (
             "tokens",
-            re.compile(rf"tokens(?:_per_|/| per )sec(?:ond)?\w*(?:/\w+)?['\"]?[:= ]+({_NUMBER})"),
+            re.compile(
+                rf"tokens(?:_per_|/| per )sec(?:ond)?\w{{0,40}}(?:/\w{{1,40}})?['\"]?[:= ]+({_NUMBER})"
+            ),
         ),
         ('"wps"', re.compile(rf"\"wps\": \"?({_NUMBER})")),
     ),
     "sample": (
         (
             "amples",
-            re.compile(rf"[Ss]amples(?:/s|/sec|[_ ]per[_ ]sec\w*|PerSec)['\"]?[:= ]+({_NUMBER})"),
+            re.compile(rf"[Ss]amples(?:/s|/sec|[_ ]per[_ ]sec\w{{0,40}}|PerSec)['\"]?[:= ]+({_NUMBER})"),
         ),
     ),
     "iteration": (("it/s", re.compile(rf"(?<![\w.])({_NUMBER})it/s\b")),),

@@ -17,7 +17,7 @@ from watchdogd.readers.stack import Dump, Frame, Thread, Trouble
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 _PROCESS = re.compile(r"\s*Process (?P<pid>\d+): (?P<command>.*)")
-_RAY = re.compile(r"Stack dump for \S+\s+(?P<pid>\d+)(?:\s+\S+){8}\s+(?P<command>.*)")
+_RAY = re.compile(r"Stack dump for \S++\s++(?P<pid>\d++)(?:\s++\S++){8}\s++(?P<command>.*)")
 _PYTHON = re.compile(r"\s*Python v(?P<python>\S+)(?: \(.*\))?\s*")
 _THREAD = re.compile(
     r'\s*Thread (?P<id>0x[0-9A-Fa-f]+|\d+) \((?P<state>idle|active)(?P<gil>\+gil)?\)(?:: "(?P<name>[^"]*)")?'
@@ -137,7 +137,7 @@ def _lines(text: str) -> Iterator[str]:
             rest = part[thread.end() :].strip() if thread else ""
             if thread and rest and "(" in rest:
                 yield thread.group()
-                yield from ("    " + match.group() for match in re.finditer(r"\S+ \([^()]*\)", rest))
+                yield from ("    " + match.group() for match in re.finditer(r"(?<!\S)\S++ \([^()]*+\)", rest))
             else:
                 yield part.rstrip()
 

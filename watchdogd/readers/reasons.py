@@ -112,5 +112,5 @@ def judge(reason: str, state: str = "PENDING") -> Reason:
         return _PBS_HELD if bare == "Hold_Types u" else _PBS_KEPT
     if bare.lower().startswith("can never run"):
         return _PBS_NEVER
-    like = (judged for pattern, judged in _LIKE if pattern.fullmatch(bare))
+    like = (judged for pattern, judged in _LIKE if pattern.fullmatch(bare[:200]))
     return next(like, Reason(Wait.PASSES))

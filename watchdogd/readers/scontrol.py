@@ -6,9 +6,11 @@ import re
 
 from watchdogd.readers.number import digits
 
-_EXIT = re.compile(r"^JobId=(\d+) .*?^ +Requeue=\d+ [^\n]*?ExitCode=(\d+):(\d+)", re.MULTILINE | re.DOTALL)
-_STATE = re.compile(r"^JobId=(\d+) .*?^ +JobState=([A-Z_]+)", re.MULTILINE | re.DOTALL)
-_USER = re.compile(r"^JobId=(\d+) .*?^ +UserId=([^(\n]+)\(\d+\)", re.MULTILINE | re.DOTALL)
+_JOB = r"^JobId=(\d+) .*\n(?:(?!JobId=).*\n)*?"
+"""A job's lines up to one of them, none of the next job."""
+_EXIT = re.compile(rf"{_JOB} +Requeue=\d+ .*?ExitCode=(\d+):(\d+)", re.MULTILINE)
+_STATE = re.compile(rf"{_JOB} +JobState=([A-Z_]+)", re.MULTILINE)
+_USER = re.compile(rf"{_JOB} +UserId=([^(\n]+)\(\d+\)", re.MULTILINE)
 _STDOUT = re.compile(r"^ +StdOut=(.*)$", re.MULTILINE)
 _HOST = re.compile(r"^ +BatchHost=(\S+)", re.MULTILINE)
 _PRIVATE = re.compile(r"^PrivateData\s*=\s*(\S+)", re.MULTILINE)

@@ -118,7 +118,7 @@ FORMATS = (
     _format("batch", "Train: ", r"Train: (\d+) \[\s*(\d+)/(\d+) \(", of_epoch),
     _format("batch", "Epoch [", r"Epoch \[(\d+)\]\[(\d+)/(\d+)\]", of_epoch),
     _format("batch", "epoch ", r"epoch (\d+):? +(\d+) / (\d+) loss", of_epoch),
-    _format("batch", "epoch:train:", r"(\d+)epoch:train:\d+-(\d+)()batch", of_epoch),
+    _format("batch", "epoch:train:", r"(?<!\d)(\d++)epoch:train:\d+-(\d+)()batch", of_epoch),
     _format("iter", " iter, ", r"(?<![\w.])(\d+) iter, \d"),
     _format("timesteps", "total_timesteps", r"\| +total_timesteps +\| +(\d+)"),
     _format("iteration", "training_iteration", r"training_iteration\W+(\d+)"),

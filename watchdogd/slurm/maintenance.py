@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 LEAST = 1800.0
 """Seconds that a link shall run at least: a shorter one waits until the maintenance is over."""
 _SHARE = 0.9
-_RESERVATION = re.compile(r"^ReservationName=.*? StartTime=(\S+) .*? Flags=(\S*)", re.MULTILINE)
+_RESERVATION = re.compile(r"^ReservationName=(?>.*? StartTime=)(\S+) (?>.*? Flags=)(\S*)", re.MULTILINE)
 
 
 def shortest(walltime: float, start: float) -> float:

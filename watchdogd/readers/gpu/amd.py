@@ -134,7 +134,7 @@ def _gpu(index: int, facts: rules.Facts) -> Gpu:
 def _usage(facts: rules.Facts) -> rules.Facts:
     """monitor's newer column: `3.0/191.7 GB`, the unit for both; of an APU that works in GTT, that."""
     cell = facts.get("vram_usage") or facts.get("gtt_usage") or ""
-    match = re.fullmatch(r"([\d.]+)/\s*([\d.]+)\s*(\w+)", cell)
+    match = re.fullmatch(r"([\d.]+)/\s*([\d.]++)\s*(\w+)", cell)
     return {"vram_used": f"{match[1]} {match[3]}", "vram_total": f"{match[2]} {match[3]}"} if match else {}
 
 

@@ -27,7 +27,7 @@ _FIRST = re.compile(
     re.IGNORECASE,
 )
 _SECOND = re.compile(
-    r"\|\s*(\d+)\s+\S+\s+\S+\s+\S+\s*\|\s*(N/A|\S+ %)\s+\S+(?: %)?\s+"
+    r"\|\s*(\d+)\s+\S+\s+\S+\s+[^\s|]++\s*+\|\s*(N/A|\S+ %)\s+\S+(?: %)?\s+"
     r"(?:([^\s/]++)/\s*([^\s/]++) ([KMGT]B)|N/A)\s*\|"
 )
 

@@ -14,6 +14,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from watchdogd.readers.gpu.value import LONGEST
 from watchdogd.readers.number import digits, moment
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ _CODES = (
 """NVIDIA's error codes (NV_ERR_...) with which no call to a sound GPU fails."""
 _NVRM = re.compile(r"NVRM: (?:.*?\bGPU (?:at PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})[.:\s])?")
 _NVIDIA_REPORTS = (
-    (re.compile(rf"[\w ,]*\[NV_ERR_(?:{'|'.join(_CODES)})\]"), True),
+    (re.compile(rf"(?<![\w ,])[\w ,]*+\[NV_ERR_(?:{'|'.join(_CODES)})\]"), True),
     (re.compile(r"RmInitAdapter failed(?:! \([\w:]+\))?"), True),
     (re.compile(r"GPU (?:is )?likely (?:needs to be reset|in a bad state and may need to be reset)"), True),
     (re.compile(r"heartbeat timed out", re.IGNORECASE), True),
@@ -147,9 +148,11 @@ def _anew(before: Event, event: Event) -> bool:
 def _joined(lines: Sequence[str]) -> list[str]:
     """Lines without a stamp of their own go on the line before, as do those that end a sentence of it."""
     found: list[str] = []
-    for line in lines:
+    for line in (each[:LONGEST] for each in lines):
         rest = _REST.search(line)
-        if found and rest and "The NVIDIA GPU" in found[-1]:
+        if found and len(found[-1]) + len(line) > 2 * LONGEST:
+            found.append(line)
+        elif found and rest and "The NVIDIA GPU" in found[-1]:
             found[-1] += " " + rest[0].removeprefix("NVRM: ")
         elif found and line[:1].isspace() and not _STAMP.match(line):
             found[-1] += " " + line.strip().removeprefix("NVRM:").strip()

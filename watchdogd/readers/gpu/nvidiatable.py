@@ -17,9 +17,9 @@ from watchdogd.readers.number import digits
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_HEAD = re.compile(r"\s*(\d+)\s+(.+?)\s+(?:On|Off|N/A|ERR!|WDDM|TCC|MCDM)\s*")
+_HEAD = re.compile(r"\s*(\d+)\s{1,20}(\S.{0,98}?)\s{1,99}(?:On|Off|N/A|ERR!|WDDM|TCC|MCDM)\s*")
 _SENSORS = re.compile(r"\s*(\S+)\s+(\S+)\s+(\S+)\s+(\S+(?: Error)?)\s*/\s*(\S+(?: Error)?)\s*")
-_BUS = re.compile(r"\s*(?:\S+:|N/A\s+N/A\b).*")
+_BUS = re.compile(r"\s*(?:[^\s:]++:|N/A\s+N/A\b).*")
 _MEMORY = re.compile(r"\s*(\S+)\s*/\s*(\S+)\s*")
 _MIG = re.compile(r"\s*(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s*")
 _PROCESSES = re.compile(r"\|\s+Processes:")

@@ -25,7 +25,7 @@ _ABSENT = re.compile(
     r"|no (?:amd )?gpus? (?:devices? )?(?:found|detected|specified)",
     re.IGNORECASE,
 )
-_BLOCK = re.compile(r"GPU\[(\d+)\]\s*:\s*(.+?)\s*:\s+(.*)")
+_BLOCK = re.compile(r"GPU\[(\d+)\]\s*:\s*+(.+?):\s+(.*)")
 _RAS_TITLE = re.compile(r"GPU\[(\d+)\]\s*:\s*RAS INFO", re.IGNORECASE)
 _RAS_ROW = re.compile(r"\s*(\w+)\s+(?!DISABLED)[A-Z]+\s+(\d+)\s+(\d+)")
 _CARD = re.compile(r"card(\d+)")
@@ -143,8 +143,8 @@ def _blocks(lines: Sequence[str]) -> dict[int, rules.Facts]:
     for line in lines:
         if (match := _BLOCK.match(line)) and not line.startswith("ERROR"):
             facts = found[digits(match[1])]
-            if value.absent(facts.get(match[2], "")):
-                facts[match[2]] = match[3].strip()
+            if value.absent(facts.get(name := match[2].rstrip(), "")):
+                facts[name] = match[3].strip()
     return found
 
 

@@ -10,7 +10,7 @@ from watchdogd.readers.number import real
 
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _ABSENT = re.compile(
-    r"\[?\s*(?:n/?a\b.*|none|unsupported|not supported|not available|unknown|<redacted>|-"
+    r"\[?\s*+(?:n/?a\b(?s:.*)|none|unsupported|not supported|not available|unknown|<redacted>|-"
     r"|requested functionality has been deprecated|insufficient permissions|(?:function )?not found"
     r")?\s*\]?",
     re.IGNORECASE,
@@ -21,7 +21,7 @@ _ERROR = re.compile(
 _FATAL = re.compile(r"gpu is lost|requires? reset|fallen off the bus", re.IGNORECASE)
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", re.IGNORECASE)
-_CLOCK = re.compile(r"(\d+(?:\.\d+)?)\s*MHz", re.IGNORECASE)
+_CLOCK = re.compile(r"(?<!\d)(\d++(?:\.\d++)?)\s*+MHz", re.IGNORECASE)
 MIB = 1 << 20
 LONGEST = 8192
 """Letters of a line that are read: no tool prints more in one."""

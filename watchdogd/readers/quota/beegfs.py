@@ -15,7 +15,7 @@ from watchdogd.readers.quota.output import Output, output
 from watchdogd.readers.quota.size import amount, limit
 
 _HEADER = re.compile(r"user/group\s+\|\||name,id,size,hard,files,hard")
-_POOL = re.compile(r"storage pool (.+?) \(ID: *(\d+)\)", re.IGNORECASE)
+_POOL = re.compile(r"storage pool (.{1,99}?) \(ID: *(\d+)\)", re.IGNORECASE)
 
 
 def fits(text: str) -> bool:

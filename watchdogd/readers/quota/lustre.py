@@ -11,7 +11,7 @@ from watchdogd.readers.quota.firstline import first_line
 from watchdogd.readers.quota.limit import BYTES, INODES
 from watchdogd.readers.quota.size import amount
 
-_TARGET = re.compile(r"(\S+)_UUID\s++(\S.*?)?(?<=\s)(\d++)%\s++(\S+)\[(MDT|OST):(\w+)\]")
+_TARGET = re.compile(r"(?<!\S)(\S+)_UUID\s(.{0,200})(?<=\s)(\d++)%\s++(\S+)\[(MDT|OST):(\w+)\]")
 _INACTIVE = re.compile(r"(\S*(MDT|OST)[0-9a-fA-F]{4}(?:_UUID)?)\s+:\s")
 _PROJECT = re.compile(r"^[ \t]*+(\d++)\s+[P-]?\s", re.MULTILINE)
 

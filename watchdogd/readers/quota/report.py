@@ -41,7 +41,7 @@ _REPQUOTA = re.compile(r"\*\*\* Report for (\w+) quotas on device (\S+)")
 _XFS = re.compile(r"(User|Group|Project) quota on (\S+) \((\S+)\)")
 _XFS_OWN = re.compile(r"Disk quotas for (User|Group|Project) (\S+) \(#?\d+\)")
 _FLAGGED = re.compile(r"(\S+)\s+[+-]{2}\s+(\S.*)")
-_BOX = re.compile(r"(\S+)\s+(\S+)\s+(\S+)\s+\d+\s+\[([^\]]*)\]")
+_BOX = re.compile(r"(?<!\S)(\S+)\s+(\S+)\s+(\S+)\s+\d+\s+\[([^\[\]]*)\]")
 _EMPTY = frozenset({"-", "none"})
 
 

@@ -24,7 +24,7 @@ KEYS = ("used_bytes", "limit_bytes", "used_inodes", "limit_inodes")
 _OPENING = re.compile(r"^[ \t]*+[\[{]", re.MULTILINE)
 _TRIES = 200
 """Beginnings that turned out to be no JSON, before no more are tried."""
-_GPFS = re.compile(r":HEADER:|\bgrace\b.*\|.*\bdoubt\b|in_doubt")
+_GPFS = re.compile(r":HEADER:|\bgrace\b[^|\n]{0,99}\|.{0,200}\bdoubt\b|in_doubt")
 
 
 def read(text: str | Output, pattern: str | None, name: str, now: float) -> list[Limit]:

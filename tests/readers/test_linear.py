@@ -1,0 +1,93 @@
+"""Patterns take eight times as long for a text eight times as long: nobody's line holds a reader up."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import watchdogd
+from tests.readers.linear import patterns, slow
+
+ROOT = Path(watchdogd.__file__).parent
+FOREIGN = (
+    "readers",
+    "logs",
+    "checks",
+    "slurm",
+    "holder.py",
+    "survey.py",
+    "units.py",
+    "actions/stackprobe.py",
+)
+"""What reads foreign text: packages and modules."""
+MATCHED = {"readers.gpu.kernel._AMD_REPORTS": "match", "readers.reasons._LIKE": "fullmatch"}
+"""Patterns in tables that are not searched for."""
+BOUNDED = {
+    "readers.measures._NAME": 24,  # `loss_name` and `loss_spot` look at 24 letters before a loss
+    "readers.measures._NOT_TRAINING": 24,
+    "readers.measures._RECORD": 24,
+    "readers.reasons._LIKE": 200,
+    "readers.gpu.nvidiaq._PART_RULES": 300,  # names of cells: rules._LONGEST
+}
+"""Letters of the longest text that these patterns are ever tried on."""
+_TABLE = (("a", re.compile("a")), {"b": re.compile("b")})
+_OWN = re.compile("c")
+
+
+def modules() -> list[str]:
+    """The modules of FOREIGN that hold patterns."""
+    files = (
+        file
+        for each in FOREIGN
+        for file in ((ROOT / each).rglob("*.py") if "." not in each else [ROOT / each])
+    )
+    found = (
+        file.relative_to(ROOT.parent).with_suffix("") for file in files if "import re\n" in file.read_text()
+    )
+    return sorted(".".join(each.parts).removesuffix(".__init__") for each in found)
+
+
+def held_up(module: ModuleType) -> Iterator[str]:
+    """The patterns of a module that take far too long for some text, with the text."""
+    for name, (pattern, methods) in patterns(module).items():
+        full = f"{module.__name__.removeprefix('watchdogd.')}.{name}"
+        table = full.rpartition(".")[0]
+        used = frozenset({MATCHED[table]}) if table in MATCHED else methods
+        if trouble := slow(pattern, used, BOUNDED.get(full, BOUNDED.get(table))):
+            yield f"{full} {trouble}"
+
+
+@pytest.mark.parametrize("name", modules())
+def test_patterns_are_linear(name: str) -> None:
+    assert list(held_up(importlib.import_module(name))) == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "method"),
+    [
+        (r"(?:\w+:)+$", "search"),
+        (r"\d+MHz", "search"),
+        (r"a\s*\s*b", "match"),
+        (r"core .*dumped", "findall"),
+        (r"[\w ,]*\[ERR", "search"),
+        (r"(a|a)*b", "fullmatch"),
+        (r"x(?:\s+\w+)*\s+end", "search"),
+        (r"(\d+,?)+;", "match"),
+    ],
+)
+def test_a_pattern_that_is_not_linear_is_found(pattern: str, method: str) -> None:
+    assert slow(re.compile(pattern), frozenset({method}))
+    assert not slow(re.compile(r"(?<!\d)\d++MHz"), frozenset({method}))
+
+
+def test_patterns_in_tables_and_in_calls_are_found() -> None:
+    found = patterns(sys.modules[__name__])
+    assert {"_TABLE.0", "_TABLE.1", "_OWN"} < {*found}
+    assert re.search("planted, too", "planted, too")
+    assert "planted, too" in {pattern.pattern for pattern, _ in found.values()}
