@@ -65,7 +65,7 @@ def test_ack_becomes_an_order(home: Home, capsys: Says) -> None:
 def test_ack_of_an_unknown_incident(home: Home, capsys: Says) -> None:
     know(home, {"id": 17})
     assert main(["ack", "18"]) == 1
-    assert capsys.readouterr().err == "watchdogd: there is no open incident 18; did you mean '17'?\n"
+    assert capsys.readouterr().err == "watchdogd: there is no open incident 18; open: 17\n"
     know(home, {"id": 29}, {"id": 3})
     assert main(["ack", "18"]) == 1
     assert capsys.readouterr().err == "watchdogd: there is no open incident 18; open: 3, 29\n"
