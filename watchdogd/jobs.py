@@ -220,7 +220,8 @@ class Snapshot:
     the site does not show us (PrivateData). `renamed` are living jobs that were some run's when last seen
     and bear no run's name now. `elsewhere` are living jobs with a wanted name whose users do not count, as
     far as was looked for them: for the names in `sought`, of which nothing of our users lives. `veiled`: jobs
-    of other users are not shown to us, so that finding none says nothing. `known` is what the next look
+    of other users are not shown to us, so that finding none says nothing. `running` are the ids of all jobs
+    that run, as people see them and raw, also of those that are no run's. `known` is what the next look
     wants: raw ids to account for, and when each was last seen living.
     """
 
@@ -237,6 +238,7 @@ class Snapshot:
     elsewhere: tuple[Job, ...] = ()
     sought: frozenset[str] = field(default_factory=frozenset)
     veiled: bool = False
+    running: frozenset[tuple[str, str]] = frozenset()
     known: Mapping[str, float] = field(default_factory=dict)
 
     def of(self, name: str) -> tuple[Job, ...]:

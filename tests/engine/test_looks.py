@@ -39,6 +39,7 @@ def test_the_checks_of_a_run_share_what_a_look_says_of_it(tmp_path: Path) -> Non
         theirs = looks.snapshot(bea)
         assert theirs is not None
         assert theirs.jobs == jobs[1:]
+        assert given[0].running == theirs.running == {(job.id, job.raw_id) for job in present}  # whosever
 
 
 def test_the_first_look_knows_what_lived_at_the_last_one_of_the_daemon_before(tmp_path: Path) -> None:

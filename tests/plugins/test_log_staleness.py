@@ -28,7 +28,7 @@ class Training:
     path: Path
     now: float = START
     job: Job | None = JOB
-    others: tuple[Job, ...] = ()
+    running: frozenset[tuple[str, str]] = frozenset()
     jobs_known: bool = True
     wanted: dict[str, Any] = field(default_factory=dict)
     memory: dict[str, Any] = field(default_factory=dict)
@@ -47,7 +47,8 @@ class Training:
         jobs = (self.job,) if self.job else ()
         snapshot = Snapshot(
             self.now,
-            jobs=(*jobs, *self.others) if self.jobs_known else None,
+            jobs=jobs if self.jobs_known else None,
+            running=self.running,
             trouble="" if self.jobs_known else "squeue did not answer within 10 s",
         )
         injected = {
@@ -989,21 +990,21 @@ def test_what_looks_did_not_get_through_is_not_read_again_and_a_hang_behind_it_i
 
 
 @pytest.mark.parametrize(
-    ("own", "other", "name", "counts"),
+    ("own", "other", "counts"),
     [
-        ("out-88_1.txt", "out-91.txt", "tr5", False),  # another run's job
-        ("out-88_1.txt", "out-000091.txt", "tr5", False),  # %6j
-        ("out-88_1.txt", "out-91.txt", "tr4", True),  # the run's own next job
-        ("out-88_1.txt", "out-191.txt", "tr5", True),  # nobody's that is known
-        ("main.txt", "main-91.txt", "tr5", True),  # the logs here are not named by jobs
+        ("out-88_1.txt", "out-91.txt", False),  # another run's job
+        ("out-88_1.txt", "out-000091.txt", False),  # %6j
+        ("out-88_1.txt", "out-88_1-rank1.txt", True),  # the run's own
+        ("out-88_1.txt", "out-191.txt", True),  # nobody's that is known
+        ("main.txt", "main-91.txt", True),  # the logs here are not named by jobs
     ],
 )
 def test_what_another_runs_job_writes_to_its_own_log_hides_no_hang(
-    training: Training, tmp_path: Path, own: str, other: str, name: str, counts: bool
+    training: Training, tmp_path: Path, own: str, other: str, counts: bool
 ) -> None:
     training.path = tmp_path / own
     training.log = str(tmp_path / "*.txt")
-    training.others = (Job(id="91", raw_id="91", name=name, user="alice", state="RUNNING", started_at=1.0),)
+    training.running = frozenset({("88_1", "88"), ("91", "91")})
     training.iterate(1, 40)
     training.path = tmp_path / other
     statuses = training.iterate(41, 40)

@@ -11,7 +11,7 @@ from watchdogd.checks.working import of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from watchdogd.plugin import Job, Run, Snapshot
+    from watchdogd.plugin import Run, Snapshot
     from watchdogd.readers.logtail import Found
 
 
@@ -27,20 +27,19 @@ def names(job_id: str, raw_id: str) -> list[re.Pattern[str]]:
 
 
 def without_others(files: list[Found], run: Run | None, snapshot: Snapshot | None) -> list[Found]:
-    """`files` without those of living jobs that are not the run's: what they write is no sign of its life.
+    """`files` without those of running jobs that are not the run's: what they write is no sign of its life.
 
     Names are believed only where a file bears the id of a job of the run: the logs are named so here.
     """
-    if len(files) < 2 or run is None or snapshot is None or not snapshot.jobs:
+    if len(files) < 2 or run is None or snapshot is None or snapshot.backend == "process":
         return files
-    ours = of(run, snapshot)
+    ours = {(job.id, job.raw_id) for job in of(run, snapshot)}
     named = [file.path for file in files if _bears(file, ours)]
     if not named:
         return files
-    others = [job for job in snapshot.jobs if not job.ended and job not in ours]
-    return [file for file in files if file.path in named or not _bears(file, others)]
+    return [file for file in files if file.path in named or not _bears(file, snapshot.running - ours)]
 
 
-def _bears(file: Found, jobs: Iterable[Job]) -> bool:
+def _bears(file: Found, jobs: Iterable[tuple[str, str]]) -> bool:
     name = os.path.basename(file.path)
-    return any(each.search(name) for job in jobs for each in names(job.id, job.raw_id))
+    return any(each.search(name) for job in jobs for each in names(*job))

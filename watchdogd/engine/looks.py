@@ -93,7 +93,9 @@ class Looks:
             what = f"{snapshot.trouble}, and" if snapshot.trouble else "one of its commands"
             snapshot = replace(snapshot, jobs=None, trouble=f"{what} {reply.hang}")
         self._asked.discard(backend)
-        snapshot = self._latest[backend] = self._with_strangers(backend, snapshot)
+        running = frozenset((job.id, job.raw_id) for job in snapshot.jobs or () if job.working)
+        snapshot = replace(self._with_strangers(backend, snapshot), running=running)
+        self._latest[backend] = snapshot
         self._jobs[backend] = _by_name(snapshot.jobs or ())
         self._endings[backend] = _by_name(snapshot.endings or ())
         self._shares = {}
