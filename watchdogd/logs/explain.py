@@ -26,7 +26,7 @@ def explain(memory: Mapping[str, Any], now: float) -> Iterator[str]:
     if not state.wrote:
         yield "the job that runs now has written nothing yet"
     count = len(state.templates)
-    known = f"{count} kinds of lines are" if count > 1 else "1 kind of lines is"
+    known = f"{count} kinds of lines are" if count > 1 else "1 kind of line is"
     yield f"{known} known, the last written at {iso(state.wrote)}"
     yield from _clocks(state)
     yield from _progress(state, now)
