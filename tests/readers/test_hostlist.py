@@ -42,8 +42,22 @@ def test_a_senseless_range_is_bounded() -> None:
         "n[1-" + "9" * 5000 + "]",
         "[" * 100_000,
         "n[1-9" * 20_000,
+        "n[1-20000]" + "y" * 5000,
+        "n[" + "y" * 5000 + ",z][1-20000]",
     ],
-    ids=("square", "range", "eight", "forty", "names", "spans", "digits", "brackets", "open"),
+    ids=(
+        "square",
+        "range",
+        "eight",
+        "forty",
+        "names",
+        "spans",
+        "digits",
+        "brackets",
+        "open",
+        "long",
+        "longer",
+    ),
 )
 def test_what_stands_for_millions_is_never_built(text: str) -> None:
     tracemalloc.start()

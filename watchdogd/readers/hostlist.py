@@ -18,6 +18,8 @@ _LONGEST = 4 * 1024 * 1024
 _TOKEN = re.compile(r"\[([^\[\]]*+)\]|([^,\[\]]++)|(,)")
 _BRACKETS = 8
 """Brackets in one name that are read; Slurm itself knows two dimensions."""
+_NAME = 1024
+"""Letters of a name of which there are many; none that a machine has is longer than 255."""
 
 
 def expand(text: str) -> tuple[str, ...]:
@@ -56,6 +58,9 @@ def _names(pieces: list[Piece], most: int) -> Iterator[str]:
     choices = [
         list(itertools.islice(_numbers(inside), most)) if inside else [word] for inside, word in pieces
     ]
+    many = any(len(choice) > 1 for choice in choices)
+    if many and sum(max(map(len, choice), default=0) for choice in choices) > _NAME:
+        return iter(())
     names = ("".join(combination) for combination in itertools.product(*choices))
     return itertools.islice(filter(None, names), most)
 

@@ -108,4 +108,4 @@ def _span(part: str) -> int:
     if not match:
         return 1  # `...` of a shortened list: at least one more
     first, last = digits(match[1]), digits(match[2] or match[1])
-    return (last - first) // max(digits(match[3] or "1"), 1) + 1
+    return max(last - first, 0) // max(digits(match[3] or "1"), 1) + 1
