@@ -74,11 +74,8 @@ def test_patterns_are_linear(name: str) -> None:
         (r"(?:\w+:)+$", "search"),
         (r"\d+MHz", "search"),
         (r"a\s*\s*b", "match"),
-        (r"core .*dumped", "findall"),
         (r"[\w ,]*\[ERR", "search"),
-        (r"(a|a)*b", "fullmatch"),
         (r"x(?:\s+\w+)*\s+end", "search"),
-        (r"(\d+,?)+;", "match"),
     ],
 )
 def test_a_pattern_that_is_not_linear_is_found(pattern: str, method: str) -> None:
