@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from watchdogd.incident import Book, Policy
     from watchdogd.plugin import Progress, Run
 
+TOLD_AGAIN = 3
+"""Looks in a row that did not come to their end, from which on that is said."""
 LINGER = 1.0
 """Seconds until the next round where checks are still out."""
 
@@ -78,6 +80,7 @@ class Execution:
         self._clock = clock
         self.looks = Looks(lambda check: self._memories.get(check, NOTHING), uid)
         self._held: list[Check] = []
+        self._unended: dict[str, tuple[int, float]] = {}
         self._progress: dict[str, dict[str, Progress | None]] = {}
         self._known: frozenset[str] = frozenset()
         self._out: dict[str, Check] = {}
@@ -245,15 +248,31 @@ class Execution:
         if reply.memory is not None:
             memories[check.name] = reply.memory
         results: Sequence[Result] = reply.value or ()
+        now = self._clock()
+        again = self._again(check, now, ended=not reply.trouble)
         if reply.trouble:
             nothing = reply.late or reply.unanswered
-            results = (replace(unknown(f"the check {reply.trouble}"), unanswered=nothing),)
+            results = (replace(unknown(f"the check {reply.trouble}{again}"), unanswered=nothing),)
             if "failed" in check.entry.wants:
                 memories[check.name] = _failed_again(self._memories.get(check.name, NOTHING))
         elif reply.hang:
             results = [_hung(result, reply.hang) for result in results]
-        now = self._clock()
         return tuple(Observation(check.name, check.run_name, check.target, result, now) for result in results)
+
+    def _again(self, check: Check, now: float, *, ended: bool) -> str:
+        """For how many looks in a row, and since when, a check did not come to its end, and what it reads;
+        empty where it did, or for the first two."""
+        if ended:
+            self._unended.pop(check.name, None)
+            return ""
+        count, since = self._unended.get(check.name, (0, now))
+        self._unended[check.name] = count + 1, since
+        if count + 1 < TOLD_AGAIN:
+            return ""
+        reads = next(
+            (f"; {name} = {value}" for name, value in check.parameters.items() if _is_path(value)), ""
+        )
+        return f", {count + 1} looks in a row since {iso(since)}{reads}"
 
     def _noted(self, check: str, seen: tuple[Observation, ...]) -> tuple[Observation, ...]:
         if seen:
@@ -318,6 +337,11 @@ def _hasty(setup: Setup, book: Book) -> dict[str, float]:
 def _failed(memory: str) -> int:
     """How many looks in a row did not end, as a memory says it."""
     return int(json.loads(memory).get(FAILED, 0)) if FAILED in memory else 0
+
+
+def _is_path(value: object) -> bool:
+    """Whether a parameter names a file or folder that the check reads."""
+    return isinstance(value, str) and "/" in value
 
 
 def _failed_again(memory: str) -> str:
