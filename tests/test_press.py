@@ -128,7 +128,7 @@ class Scene:
             return main([*words, "run-17", "--home", str(self.home.path)])
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.lists(st.sampled_from(OPERATIONS), max_size=10))
 def test_in_whatever_order_all_see_what_was_done_last(operations: list[str]) -> None:
     folder = Path(tempfile.mkdtemp())

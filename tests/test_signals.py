@@ -268,7 +268,7 @@ ACTIONS = st.lists(st.sampled_from([Framework, Polite, Chaining, "restore", "pol
 
 
 @given(actions=ACTIONS, late=st.booleans())
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 def test_whatever_is_set_and_given_back_both_hear_once(
     tmp_path_factory: pytest.TempPathFactory, actions: list[Any], late: bool
 ) -> None:

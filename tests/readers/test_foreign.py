@@ -78,7 +78,7 @@ ENDLESS = ("beat",)
 
 
 @pytest.mark.parametrize("name", READERS)
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 2**32))
 def test_a_reader_lets_out_its_own_errors_alone(name: str, seed: int) -> None:
     assert complaint(name, strained(READERS[name][1], random.Random(seed))) != ""
@@ -104,7 +104,7 @@ JSON = [name for name, (_, sample) in READERS.items() if re.match(r"\s*(?:\{|\[[
 
 
 @pytest.mark.parametrize("name", JSON)
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(value=VALUES, place=st.integers(0, 50))
 def test_json_of_wrong_types_is_no_surprise(name: str, value: object, place: int) -> None:
     document, _ = json.JSONDecoder().raw_decode(READERS[name][1].strip())
