@@ -73,6 +73,8 @@ def _places(args: argparse.Namespace) -> Places:
 
     try:
         found = places(args.name, args.home)
+    except PermissionError:  # a member need not be able to read the owner's config.toml
+        found = default_places(args.name, args.home)
     except (ValueError, OSError) as error:
         _say(f"{error}: what is usual counts")
         found = default_places(args.name, args.home)
