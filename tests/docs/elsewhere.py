@@ -62,6 +62,12 @@ ELSEWHERE = {
         _MAKE, '"bench"', "installs and measures other programs for a quarter of an hour"
     ),
     "make soak": Elsewhere(_MAKE, '"soak"', "takes hours"),
+    "make truth": Elsewhere(_MAKE, '"truth"', "tells the lives of a hundred forms, for minutes"),
+    "watchdogd config --example": Elsewhere(
+        "tests/test_package.py::test_the_example_of_a_configuration_is_installed",
+        "'--example'",
+        "is printed there from a wheel",
+    ),
     "watchdogd ack 7": Elsewhere(
         _PAGES, "watchdogd ack", "there with the number of an incident that is open"
     ),

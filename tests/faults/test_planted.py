@@ -153,7 +153,7 @@ def spoken(capsys: pytest.CaptureFixture[str], words: str) -> None:
     assert all(line.startswith("watchdogd: ") for line in said.splitlines()), f"{words}: {said}"
 
 
-@pytest.mark.parametrize("kind", ["pipe", "endless"])
+@pytest.mark.parametrize("kind", ["pipe"])
 def test_no_verb_waits_for_what_lies_in_the_place_of_files(
     home: Home, kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

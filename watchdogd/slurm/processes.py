@@ -112,6 +112,8 @@ def _by_pid_file(run: Run, lineage: list[psutil.Process]) -> Iterator[Job]:
     except FileNotFoundError:
         return
     number = text.partition("\n")[0].strip()
+    if count(number) is None and number.isascii() and number.isdigit():
+        return  # no process has a number of so many digits
     if count(number) is None:
         yield _unknown(run, f"{run.pid_file} holds no process id: {text[:40]!r}")
         return
