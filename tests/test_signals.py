@@ -24,6 +24,8 @@ Make = Callable[..., Guard]
 @pytest.fixture(autouse=True)
 def _restored() -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in (*NUMBERS, signal.SIGCONT)}
+    for number in NUMBERS:  # a Guard of a test before may have it still
+        signal.signal(number, signal.SIG_DFL)
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
