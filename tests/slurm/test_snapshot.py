@@ -16,6 +16,7 @@ from tests.cluster import Cluster
 from tests.waiting import wait_until
 from watchdogd.jobs import Ending, Job, Snapshot
 from watchdogd.readers import squeue
+from watchdogd.readers.slurmtext import FIELD
 from watchdogd.slurm import snapshot
 
 pytestmark = [pytest.mark.slurm, pytest.mark.root]
@@ -308,7 +309,8 @@ class TestDoubt:
         job_id = submit(slurm, FOREVER, "--hold")
         known = look("tr11").known
         part = tmp_path / "squeue"
-        part.write_text(f'#!/bin/sh\n{shutil.which("squeue")} "$@" | grep -av "^.{job_id}[^0-9]"\n')
+        raw_id = f"{FIELD}{job_id}{FIELD}"
+        part.write_text(f'#!/bin/sh\n{shutil.which("squeue")} "$@" | grep -avF "{raw_id}"\n')
         part.chmod(0o755)
         monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
         seen = look("tr11", known=known)
