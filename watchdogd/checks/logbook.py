@@ -223,8 +223,8 @@ def _take_lines(lines: list[Line], wishes: Wanted, memory: dict[str, Any], at: f
     known, wishes = trainlog.vocabulary(whole, low), wanted.possible(wishes, low)
     heeding, epochs, last = wanted.heeds(wishes), "epoch" in low, 0
     restarts = "worker group" in low
-    for index, line in enumerate(lines):
-        text = trainlog.latest(line, pattern, known)
+    texts = [trainlog.latest(line, pattern, known) for line in lines]
+    for index, (line, text) in enumerate(zip(lines, texts, strict=True)):
         if restarts and _RESTART.search(text):  # what broke its ranks is over
             last = index
             memory.pop("cause", None)
@@ -237,7 +237,8 @@ def _take_lines(lines: list[Line], wishes: Wanted, memory: dict[str, Any], at: f
     if "len" in low:
         for line in lines:
             numbers.note_length(line.text, memory)
-    _note_clocks(lines, pattern, known, memory, at)
+    told = [(text, line.open) for line, text in zip(lines, texts, strict=True) if line.text]
+    _note_clocks(told, memory, at, counts=not pattern)
     _note_cause(lines[last:], memory, at)
     peers.learn(lines, memory.setdefault("addresses", {}))
     shown = [line.text[:SHOWN_AT_MOST] for line in lines[-20 * SHOWN :] if line.final and line.text]
@@ -263,14 +264,11 @@ def _take_numbers(
     return progress
 
 
-def _note_clocks(
-    lines: list[Line], pattern: str | None, known: trainlog.Vocabulary, memory: dict[str, Any], at: float
-) -> None:
+def _note_clocks(told: list[tuple[str, bool]], memory: dict[str, Any], at: float, *, counts: bool) -> None:
     """What rises in the lines, whatever their format; a death that work came after was none."""
     clocks: LogState = memory["clocks"]
-    told = ((trainlog.latest(line, pattern, known), line.open) for line in lines if line.text)
     worked = clocks.worked
-    clocks.advance(told, at, rested(memory), counts=not pattern)
+    clocks.advance(told, at, rested(memory), counts=counts)
     if clocks.worked > worked:
         for key in ("cause", "ended"):
             memory.pop(key, None)

@@ -269,16 +269,16 @@ class LogState:
         if before and len(before.after) > 1 and self.rises > OFTEN:
             often = True
         pauses = before.after if before and often else self._silences()
-        known = max((gap for at, gap in pauses if now - at < REMEMBERED), default=0.0)
+        known = known_pause(pauses, now)
         least = self.floor(now) if often else UNKNOWN
-        seconds = max(least, min(MULTIPLE * known, MOST), 1.5 * known)
+        seconds = patience(least, known)
         return Limit(seconds, Reason.KNOWN if often else Reason.NEW)
 
     def due(self, now: float) -> float:
         """Seconds from one rise to when the next one is late, which is no hang yet."""
         if self.rises < 2:
             return UNKNOWN
-        known = max((gap for at, gap in self.pauses if now - at < REMEMBERED), default=0.0)
+        known = known_pause(self.pauses, now)
         return max((1.5 if self.rises > OFTEN else MULTIPLE) * known, SOON)
 
     def _silences(self) -> list[tuple[float, float]]:
@@ -291,16 +291,26 @@ class LogState:
             return None
         if full:
             return max(self.moved, self.novel), Limit(full, Reason.DONE)
-        known = max((gap for at, gap in self.pauses if now - at < REMEMBERED), default=0.0)
+        known = known_pause(self.pauses, now)
         if not self.moved:
             return self.novel, Limit(UNKNOWN, Reason.START)
         since = max(self.moved, self.novel)
         least = self.floor(now) if self.rises > OFTEN else UNKNOWN
         if self.novel > self.moved:
             least = max(least, NEWS)
-        seconds = max(least, min(MULTIPLE * known, MOST), 1.5 * known)
+        seconds = patience(least, known)
         reason = Reason.KNOWN if self.rises > OFTEN else Reason.NEW
         return since, Limit(seconds, reason)
+
+
+def known_pause(pauses: Iterable[tuple[float, float]], now: float) -> float:
+    """The longest of the pauses that are remembered still, in seconds; 0: none is."""
+    return max((gap for at, gap in pauses if now - at < REMEMBERED), default=0.0)
+
+
+def patience(least: float, known: float) -> float:
+    """Seconds of patience where the run paused for `known` seconds before: never less than `least`."""
+    return max(least, min(MULTIPLE * known, MOST), 1.5 * known)
 
 
 def longest(pauses: list[tuple[float, float]], at: float, gap: float) -> list[tuple[float, float]]:

@@ -108,7 +108,7 @@ def fairseq2(life: Life) -> Iterator[Event]:
         return f"[{clock('%m/%d/%y %H:%M:%S')}] INFO     fairseq2 - {text}\n"
 
     yield Phase.START
-    yield line("Log files stored under /work/kit/runs/w2v2_base/logs.")
+    yield line("Log files stored under /data/kit/runs/w2v2_base/logs.")
     yield from clock.wait(life.about(40))
     yield Phase.PREPARE
     yield line("Loading and synchronizing the model across gang.")
