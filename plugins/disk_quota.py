@@ -98,7 +98,7 @@ def _rejudge(subject: str, numbers: Mapping[str, float], parameters: Mapping[str
     return _worded(parameters["path"], [verdict], Outlook(History(), 0.0), "")
 
 
-@check(remembers="14d", timeout="60s", rejudge=_rejudge)
+@check(remembers="14d", timeout="60s", rejudge=_rejudge, triggers=("on_disk",))
 def disk_quota(
     path: str,
     memory: dict[str, Any],
@@ -292,7 +292,8 @@ def _worded(path: str, judged: list[Verdict], outlook: Outlook, most: str) -> Re
     parts += [f"figures of {format_duration(age)} ago"] if age >= LATE else []
     details = "\n".join(room.room(path, each) for each in judged) if len(judged) > 1 else ""
     figures = {**room.metrics(verdict), **_each(judged)}
-    return Result(status, ", ".join(parts), figures, details, verdict.limit.kind)
+    told = Result(status, ", ".join(parts), figures, details, verdict.limit.kind)
+    return told.triggers("on_disk") if verdict.short else told
 
 
 def _each(judged: list[Verdict]) -> dict[str, Metric]:

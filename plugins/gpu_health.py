@@ -49,7 +49,13 @@ _RECORDED = 64
 """Nodes whose figures are recorded each: four numbers a node every two minutes, however large the job."""
 
 
-@check(every="2m", timeout="60s", follows=("job_liveness",), after=("log_staleness",))
+@check(
+    every="2m",
+    timeout="60s",
+    follows=("job_liveness",),
+    after=("log_staleness",),
+    triggers=("on_hang",),
+)
 def gpu_health(
     run: Run,
     snapshot: Snapshot,

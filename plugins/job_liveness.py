@@ -36,7 +36,7 @@ from watchdogd.plugin import Duration, Metric, Result, Run, Snapshot, Status, ch
 Autopsy = Callable[[str, str, float | None, float], str]
 
 
-@check
+@check(triggers=("on_gone",))
 def job_liveness(
     run: Run,
     snapshot: Snapshot | None,

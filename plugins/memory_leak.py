@@ -57,7 +57,14 @@ def _rejudge(subject: str, numbers: Mapping[str, float], parameters: Mapping[str
     return result(f"{subject}: {format_size(numbers['left'])} left, {format_size(free.absolute)} wanted")
 
 
-@check(every="1m", timeout="60s", follows=("job_liveness",), remembers="1d", rejudge=_rejudge)
+@check(
+    every="1m",
+    timeout="60s",
+    follows=("job_liveness",),
+    remembers="1d",
+    rejudge=_rejudge,
+    triggers=("on_memory",),
+)
 def memory_leak(
     run: Run,
     snapshot: Snapshot,
@@ -130,7 +137,7 @@ def judge(node: str, held: Memory, limits: Limits, points: Sequence[tuple[float,
     line = f"{_left(node, held)}, its processes hold {format_size(held.anonymous)}"
     if held.left < free:
         text = f"{line}: below {format_size(free)}{_most(held)}"
-        return critical(text, subject=node, details=details, **figures)
+        return critical(text, subject=node, details=details, **figures).triggers("on_memory")
     long = points[-1][0] - points[0][0] >= limits.warm_up
     rate = filling_rate(points, held.left) if long else None
     until = time_to_full(held.left, rate, points)

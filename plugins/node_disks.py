@@ -33,7 +33,7 @@ from watchdogd.readers.quota.limit import BYTES, FILE_SYSTEM, INODES, Limit
 from watchdogd.readers.usage import Disk, Usage
 
 
-@check(every="2m", timeout="60s", follows=("job_liveness",))
+@check(every="2m", timeout="60s", follows=("job_liveness",), triggers=("on_disk",))
 def node_disks(
     run: Run,
     snapshot: Snapshot,
@@ -125,7 +125,7 @@ def _verdicts(disk: Disk, wishes: Mapping[str, Wish]) -> list[Verdict]:
 def _short(place: str, verdict: Verdict) -> Result:
     subject = place if verdict.limit.kind == BYTES else f"{place} inodes"
     line = f"{room.room(place, verdict)}, {verdict.why}"
-    return Result(verdict.status, line, room.metrics(verdict), subject=subject)
+    return Result(verdict.status, line, room.metrics(verdict), subject=subject, trigger="on_disk")
 
 
 def _whole(verdicts: Mapping[str, list[Verdict]], nodes: int) -> Result:

@@ -61,6 +61,13 @@ INJECTED = frozenset({"run", "snapshot", "memory", "history", "now", "failed"})
 or raised an error with this memory: what they could not get through is better not read again."""
 
 
+TRIGGERS = ("on_hang", "on_spike", "on_memory", "on_disk", "on_gone")
+"""The keys of a run under which its owner says what is to be done."""
+STOPPED, SWITCH_LEFT = "stopped", "switch left"
+SWITCH_SET = frozenset({STOPPED, SWITCH_LEFT})
+"""Kinds of fault of a run whose kill switch is set: it stopped, or nothing of it runs that could."""
+
+
 class Status(enum.IntEnum):
     """What a result says; the numbers are the exit codes of the Nagios plugin API."""
 
@@ -121,7 +128,9 @@ class Result:
     Where the whole file system is silent, that is told once, and this is noted in it.
     `progress`: whether the run gets on, where this check can say so; None: it says nothing of that.
     `kind`: which of the faults that the check can find this is, in a word (`held`, `gone`); another one has a
-    beginning and a confirmation of its own. Left out: whatever is bad is one and the same fault.
+    beginning and a confirmation of its own. Left out: whatever is bad is one and the same fault. Of a run
+    whose kill switch is set (a kind of SWITCH_SET) messages offer the command that clears it.
+    `trigger`: the key of the run (one of TRIGGERS) whose actions are to be done once this is confirmed.
     """
 
     status: Status
@@ -135,10 +144,15 @@ class Result:
     progress: Progress | None = None
     label: str = "INFO"
     kind: str = ""
+    trigger: str = ""
 
     def of_kind(self, kind: str) -> Result:
         """The same of that kind; what is OK is of none."""
         return self if self.status is Status.OK else replace(self, kind=kind)
+
+    def triggers(self, key: str) -> Result:
+        """The same, asking for what is configured under this key of the run (`on_hang`)."""
+        return replace(self, trigger=key)
 
 
 def _result(
@@ -251,6 +265,7 @@ class Plugin:
     remembers: float = 0.0
     rejudge: Rejudge | None = None
     explain: Explain | None = None
+    triggers: tuple[str, ...] = ()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function as it was written."""
@@ -260,10 +275,20 @@ class Plugin:
         """Call the function with `parameters` and of `injected` what it names; always at least one Result."""
         answer = self.function(**parameters, **{name: {"failed": 0, **injected}[name] for name in self.wants})
         if isinstance(answer, Result):
-            return [answer]
+            return self._declared([answer])
         results = list(answer) if isinstance(answer, Iterable) and not isinstance(answer, str) else None
         if not results or not all(isinstance(result, Result) for result in results):
             return [unknown(f"plugin {self.name} returned no result: return ok(...), warning(...) ...")]
+        return self._declared(results)
+
+    def _declared(self, results: list[Result]) -> list[Result]:
+        """The results. PluginError where one asks for what its declaration does not name."""
+        for result in results:
+            if result.trigger and result.trigger not in self.triggers:
+                key = result.trigger
+                raise PluginError(
+                    f"plugin {self.name} asks for {key}: declare it, @check(triggers=('{key}',))"
+                )
         return results
 
 
@@ -279,6 +304,7 @@ def check(
     remembers: str | float = 0,
     rejudge: Rejudge | None = None,
     explain: Explain | None = None,
+    triggers: tuple[str, ...] = (),
 ) -> Callable[[Callable[..., Any]], Plugin]: ...
 def check(
     function: Callable[..., Any] | None = None,
@@ -291,6 +317,7 @@ def check(
     remembers: str | float = 0,
     rejudge: Rejudge | None = None,
     explain: Explain | None = None,
+    triggers: tuple[str, ...] = (),
 ) -> Plugin | Callable[[Callable[..., Any]], Plugin]:
     """Make a function a plugin.
 
@@ -303,10 +330,15 @@ def check(
     remembers  how far back `history` reaches
     rejudge    what `backtest` asks: pure, from recorded numbers and present parameters to a Result
     explain    what `check --explain` prints: lines that say what the verdict rests on
+    triggers   keys of a run (see TRIGGERS) whose actions its results may ask for
     """
 
     def register(target: Callable[..., Any]) -> Plugin:
         name = target.__name__
+        if strange := [key for key in triggers if key not in TRIGGERS]:
+            raise PluginError(
+                f"plugin {name}: there is no key '{strange[0]}': write one of {', '.join(TRIGGERS)}"
+            )
         documentation = inspect.getdoc(target) or ""
         return Plugin(
             name=name,
@@ -321,6 +353,7 @@ def check(
             remembers=parse_duration(remembers),
             rejudge=rejudge,
             explain=explain,
+            triggers=triggers,
         )
 
     return register if function is None else register(function)

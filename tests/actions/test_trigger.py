@@ -1,78 +1,93 @@
-"""Which incident pulls which key: with the results of the plugins themselves."""
+"""Which results ask for which of a run's actions, as the plugins' own judgements give them."""
 
 from __future__ import annotations
 
 import pytest
-from watchdogd.plugins.memory_leak import Limits, judge
+from watchdogd.plugins import memory_leak, node_disks
 
 from watchdogd.actions import trigger
-from watchdogd.incident import Incident
-from watchdogd.plugin import Metric, Result, Status, critical, unknown, warning
-from watchdogd.readers.usage import Memory
+from watchdogd.checks import curves, room, targets
+from watchdogd.checks.room import Wish
+from watchdogd.errors import PluginError
+from watchdogd.plugin import Result, Status, check, critical
+from watchdogd.readers.quota.limit import BYTES, INODES, Limit
+from watchdogd.readers.quota.lustre import Target
+from watchdogd.readers.usage import Disk, Memory, Usage
 from watchdogd.units import parse_amount
 
 GB = 1 << 30
 
 
-def pulled(plugin: str, result: Result) -> str:
-    incident = Incident(
-        1, f"glide/{plugin}", "glide", "glide", result.subject, result.status, 0.0, result.summary
+def test_memory_has_to_be_short_and_not_only_to_become_so() -> None:
+    limits = memory_leak.Limits(parse_amount("5%"), used_up_within=6 * 3600.0, warm_up=60.0)
+    short = memory_leak.judge(
+        "node5", Memory("node", 4.0 * GB, 100.0 * GB, 90.0 * GB), limits, [(0.0, 90.0 * GB)]
     )
-    return trigger.pulled(plugin, incident, result)
+    points = [(60.0 * step, (10.0 + step) * GB) for step in range(30)]
+    filling = memory_leak.judge("node5", Memory("node", 40.0 * GB, 100.0 * GB, 40.0 * GB), limits, points)
+    assert (short.status, filling.status) == (Status.CRITICAL, Status.WARNING)
+    assert (short.trigger, filling.trigger) == ("on_memory", "")
 
 
 @pytest.mark.parametrize(
-    ("plugin", "result", "key"),
-    [
-        ("log_staleness", critical("silent: nothing was written to a.log since"), "on_hang"),
-        ("log_staleness", critical("stuck: a.log grows, but iteration 7 does not since"), "on_hang"),
-        ("log_staleness", critical("no log: no file matches a*.log since"), ""),
-        ("log_staleness", unknown("silent: nothing was written to a.log since"), ""),
-        ("log_staleness", warning("no line of a.log matches progress"), ""),
-        ("log_staleness", critical("loss is nan since", subject="loss"), "on_spike"),
-        ("log_staleness", warning("loss has risen and stays up", subject="loss"), "on_spike"),
-        ("log_staleness", warning("slow", subject="throughput"), ""),
-        ("gpu_health", critical("hung in a collective?", subject="collective"), "on_hang"),
-        ("gpu_health", warning("hung in a collective?", subject="collective"), ""),
-        ("gpu_health", critical("it fell off the bus", subject="node5/gpu3"), ""),
-        ("disk_quota", critical("full", subject="bytes"), "on_disk"),
-        ("disk_quota", critical("no inodes free", subject="inodes"), "on_disk"),
-        ("disk_quota", warning("9 % free", subject="bytes", free=Metric(9, "B", 10, 5)), "on_disk"),
-        ("disk_quota", warning("full in 2d", subject="bytes", free=Metric(90, "B", 10, 5)), ""),
-        ("disk_quota", critical("is not mounted"), ""),
-        ("disk_quota", unknown("quotas not known", subject="quota"), ""),
-        ("node_disks", warning("9 %", subject="node5:/tmp", free=Metric(9, "B", 10, 5)), "on_disk"),
-        ("node_disks", critical("is missing", subject="node5:/tmp"), ""),
-        ("job_liveness", critical("gone", running=Metric(0), waiting=Metric(0)), "on_gone"),
-        ("job_liveness", critical("crash loop", running=Metric(0), waiting=Metric(4)), ""),
-        ("job_liveness", critical("still runs", running=Metric(1), waiting=Metric(0)), ""),
-        ("job_liveness", warning("stopped on request", running=Metric(0), waiting=Metric(0)), ""),
-        ("job_liveness", critical("nothing behind it", subject="queue"), ""),
-        (
-            "job_liveness",
-            critical("job 7: CANCELLED by ann", running=Metric(0), waiting=Metric(0)),
-            "",
-        ),
-        ("job_liveness", critical("gone"), ""),
-        ("queue_length", critical("long"), ""),
-    ],
+    ("used", "grace", "left", "short"),
+    [(50.0, "", None, False), (97.0, "", None, True), (92.0, "", None, True), (100.0, "", None, True),
+     (50.0, "6d", None, False), (50.0, "", 3600.0, False)],
+)  # fmt: skip
+def test_room_has_to_be_short_by_a_threshold_and_not_by_a_forecast_or_in_a_grace(
+    used: float, grace: str, left: float | None, short: bool
+) -> None:
+    judged = room.judge(Limit(BYTES, "quota", used=used, hard=100.0, grace=grace), Wish())
+    assert judged.short is short
+
+
+def test_a_full_disk_of_a_node_asks_for_actions_and_one_that_is_missing_for_none() -> None:
+    full = Disk(total=100.0, free=2.0, inodes=100.0, free_inodes=90.0)
+    nodes = {
+        "node5": Usage(
+            "glide", "7", "node5", disks={"/tmp": full, "/dev/shm": Disk(trouble="No such file or directory")}
+        )
+    }
+    told = {
+        each.subject: each.trigger
+        for each in node_disks.judge(nodes, ("/tmp", "/dev/shm"), {"bytes": Wish(), "inodes": Wish()})
+    }
+    assert (told["node5:/tmp"], told["node5:/dev/shm"], told[""]) == ("on_disk", "", "")
+
+
+@pytest.mark.parametrize(("free", "key"), [(0.5, "on_disk"), (3.0, ""), (50.0, "")])
+def test_a_storage_target_asks_for_actions_once_it_is_full(free: float, key: str) -> None:
+    [told] = targets.judge(
+        "/scratch",
+        [Target("OST0001", "OST", 100.0, 100.0 - free, free)],
+        {BYTES: (None, None), INODES: (None, None)},
+    )
+    assert told.trigger == key
+
+
+@pytest.mark.parametrize(
+    ("state", "key"),
+    [({"bad": 3, "good": 2.1, "word": "nan", "since": 0.0}, "on_spike"), ({"bad": 0, "good": 2.1}, "")],
 )
-def test_what_is_pulled(plugin: str, result: Result, key: str) -> None:
-    assert pulled(plugin, result) == key
+def test_a_loss_that_is_no_number_asks_for_what_is_done_on_a_spike(
+    state: dict[str, object], key: str
+) -> None:
+    [told] = curves.loss({"loss": state}, "", "")
+    assert told.trigger == key
 
 
-def test_memory_has_to_be_short_and_not_only_to_become_so() -> None:
-    limits = Limits(parse_amount("5%"), used_up_within=6 * 3600.0, warm_up=60.0)
-    short = judge("node5", Memory("node", 4.0 * GB, 100.0 * GB, 90.0 * GB), limits, [(0.0, 90.0 * GB)])
-    points = [(60.0 * step, (10.0 + step) * GB) for step in range(30)]
-    filling = judge("node5", Memory("node", 40.0 * GB, 100.0 * GB, 40.0 * GB), limits, points)
-    assert (short.status, filling.status) == (Status.CRITICAL, Status.WARNING)
-    assert (pulled("memory_leak", short), pulled("memory_leak", filling)) == ("on_memory", "")
+def test_what_is_not_declared_is_an_error_that_says_how() -> None:
+    @check
+    def idle() -> Result:
+        return critical("nothing is done").triggers("on_hang")
 
+    with pytest.raises(PluginError, match=r"declare it, @check\(triggers=\('on_hang',\)\)"):
+        idle.results({}, {})
+    with pytest.raises(PluginError, match="no key 'on_fire': write one of on_hang, on_spike"):
 
-def test_without_figures_nothing_is_pulled() -> None:
-    incident = Incident(1, "glide/memory_leak", "glide", "glide", "node5", Status.WARNING, 0.0, "short")
-    assert trigger.pulled("memory_leak", incident, None) == ""
+        @check(triggers=("on_fire",))
+        def burning() -> Result:
+            return critical("it burns")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from watchdogd.incident import Event, Kind
 from watchdogd.notify.message import BODY_LIMIT, Route, Rules, compose, test_message
 from watchdogd.notify.notification import Message
 from watchdogd.notify.slack import blocks
-from watchdogd.plugin import Status
+from watchdogd.plugin import STOPPED, Status
 
 CHECK = "run-17/log_staleness"
 ROUTES = {CHECK: Route(("slack", "mail"), "https://example.org/run-17")}
@@ -42,9 +42,12 @@ def test_an_opening_says_what_since_when_where_why_and_what_to_type() -> None:
 
 
 def test_of_a_run_that_its_kill_switch_stopped_the_answer_is_to_clear_it() -> None:
-    text = _one(event(details="iteration 811\nwatchdogd kill-switch run-17 --clear"))
-    assert text.count("\n    watchdogd kill-switch run-17 --clear\n") == 2
+    about = incident(fault=STOPPED, details="whatever the words are")
+    text = _one(event(about=about))
+    assert text.count("\n    watchdogd kill-switch run-17 --clear\n") == 1
     assert "kill-switch run-17\n" not in text
+    told = _one(event(details="iteration 811\nwatchdogd kill-switch run-17 --clear"))
+    assert "\n    watchdogd kill-switch run-17\n" in told, "words are no evidence"
 
 
 def test_since_when_is_iso_8601_with_an_offset() -> None:

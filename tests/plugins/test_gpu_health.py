@@ -358,12 +358,13 @@ def test_a_hung_collective_names_its_suspects(machine: Machine) -> None:
     assert machine.bad() == {}
     machine.tool("nvidia-smi", csv(WAITS, WAITS, STALLED, WAITS))
     hung = machine.look()["collective"]
-    assert hung.status is Status.WARNING
+    assert (hung.status, hung.trigger) == (Status.WARNING, "")
     assert "3 GPUs show full utilisation at 124 W" in hung.summary
     assert f"suspects, at 0 %: {HERE}/gpu2 (125 W)" in hung.summary
     assert "watchdogd stacks run-17" in hung.details
     assert machine.bad(minutes=11) == {"collective": Status.CRITICAL}
     assert machine.bad(minutes=30) == {"collective": Status.CRITICAL}, "the suspect's idleness is told there"
+    assert machine.look()["collective"].trigger == "on_hang"
     machine.tool("nvidia-smi", csv(WORKS, WORKS, WORKS, WORKS))
     assert machine.look()["collective"].status is Status.OK
 

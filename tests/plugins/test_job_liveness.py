@@ -404,6 +404,28 @@ def test_gone_with_exit_code_once_two_sources_agree(watch: Watch) -> None:
         "neither running nor scheduled: job 88 ended FAILED with exit code 3 at "
     )
     assert "after 6m30s on node[2-3]" in result.summary
+    assert result.trigger == "on_gone"
+
+
+def test_what_waits_for_ever_asks_for_no_other_job(watch: Watch) -> None:
+    stuck = the(watch.look(waiting(reason="DependencyNeverSatisfied")))
+    assert (stuck.status, stuck.trigger) == (Status.CRITICAL, "")
+
+
+@pytest.mark.parametrize(
+    ("fields", "trigger"),
+    [
+        ({"state": "CANCELLED", "exit_code": 0, "cancelled_by": "bob"}, ""),
+        ({"state": "CANCELLED", "exit_code": 0}, "on_gone"),
+        ({"state": "FAILED", "step": "step 0: CANCELLED by nobody"}, "on_gone"),
+    ],
+)
+def test_no_other_job_is_asked_for_where_somebody_cancelled_this_one(
+    watch: Watch, fields: dict[str, Any], trigger: str
+) -> None:
+    watch.look(job())
+    result = the(watch.look(ends=(end(at=START + 90, **fields),)))
+    assert (result.status, result.trigger) == (Status.CRITICAL, trigger)
 
 
 def test_never_gone_on_one_source_before_absent_after(watch: Watch) -> None:

@@ -104,6 +104,7 @@ def test_silence_is_critical_after_stale_after_and_not_before(training: Training
     training.now += MINUTE
     result = training.look()[""]
     assert result.status is Status.CRITICAL
+    assert result.trigger == "on_hang"
     assert "silent: nothing was written to" in result.summary
     assert "(limit 20m: stale_after)" in result.summary
     assert "last iteration 5/90000" in result.summary
@@ -216,7 +217,7 @@ def test_a_folder_in_the_place_of_the_log_is_told_as_such(training: Training) ->
     training.path.mkdir()
     training.now += 20 * MINUTE
     result = training.look()[""]
-    assert result.status is Status.CRITICAL
+    assert (result.status, result.trigger) == (Status.CRITICAL, "")
     assert (
         f"no log: {training.path} is a folder (set log to the files in it, as {training.path}/*) since"
         in result.summary

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from watchdogd.checks.scene import by, clearing, on, told
-from watchdogd.plugin import Result, Status, critical, ok, unknown, warning
+from watchdogd.plugin import STOPPED, Result, Status, critical, ok, unknown, warning
 from watchdogd.units import format_duration, iso
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def absence(scene: Scene, past: Past) -> Result:
         line = f"stopped on request{by(scene.switch)} (kill switch set since {iso(scene.switch.set_at)})"
         clear = clearing(scene.run.name)
         line += f"; but {theirs}" if theirs else ""
-        return warning(line, details="\n".join([*_last_lines(past), clear])).of_kind("stopped")
+        return warning(line, details="\n".join([*_last_lines(past), clear])).of_kind(STOPPED)
     if past.resting and not theirs:
         line = "the kill switch is cleared; the run is expected again once a job of it was seen"
         return Result(Status.OK, line, quiet=True)
@@ -111,18 +111,22 @@ def veil(scene: Scene) -> str:
 
 
 def _gone(scene: Scene, past: Past) -> Result:
+    """How it is gone. Somebody who cancelled its last job wants no other in its place."""
     last = past.last
     if scene.process:
-        return critical(f"not running: {_lost_line(scene, past)}", details=_lost_remains(past))
+        line = f"not running: {_lost_line(scene, past)}"
+        return critical(line, details=_lost_remains(past)).triggers("on_gone")
     if last is None or any(life.ran for life in past.lost.values()):
         why = scene.snapshot.endings_trouble or "accounting has no end of it"
         line = f"neither running nor scheduled: {_lost_line(scene, past)}; how it ended is not known ({why})"
-        return critical(line, details="\n".join([*filter(None, [_lost_remains(past)]), *_last_lines(past)]))
+        details = [*filter(None, [_lost_remains(past)]), *_last_lines(past)]
+        return critical(line, details="\n".join(details)).triggers("on_gone")
     if last.well:
         done = f"If finished: watchdogd finish {scene.run.name}"
         return warning(f"nothing runs or waits: {told(last)}: finished, or out of jobs?", details=done)
     details = [*filter(None, [past.remains_of(last)]), *_last_lines(past)[1:]]
-    return critical(f"neither running nor scheduled: {told(last)}", details="\n".join(details))
+    gone = critical(f"neither running nor scheduled: {told(last)}", details="\n".join(details))
+    return gone if last.cancelled_by else gone.triggers("on_gone")
 
 
 def _lost_line(scene: Scene, past: Past) -> str:

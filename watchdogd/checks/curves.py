@@ -32,7 +32,7 @@ def loss(memory: Mapping[str, Any], number: str, evidence: str) -> Iterator[Resu
             f"what was a number is NaN or infinite, {lost.lost} times in a row: '{lost.text}'",
             subject="loss",
             details=evidence,
-        )
+        ).triggers("on_spike")
         return
     if not state:
         return
@@ -47,7 +47,7 @@ def loss(memory: Mapping[str, Any], number: str, evidence: str) -> Iterator[Resu
         f"loss is {state['word']} since {iso(state['since'])}, {state['bad']} times in a row{where}{before}",
         subject="loss",
         details=evidence,
-    )
+    ).triggers("on_spike")
 
 
 def _risen(memory: Mapping[str, Any], evidence: str) -> Result | None:
@@ -63,7 +63,7 @@ def _risen(memory: Mapping[str, Any], evidence: str) -> Result | None:
         subject="loss",
         details=evidence,
         loss=Metric(found.level),
-    )
+    ).triggers("on_spike")
 
 
 def pace(memory: Mapping[str, Any]) -> Iterator[Result]:

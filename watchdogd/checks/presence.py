@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from watchdogd.checks.scene import by, clearing, jobs_are, on, reason_of, stuck
 from watchdogd.jobs import PAUSED_STATES
-from watchdogd.plugin import Result, critical, ok, unknown, warning
+from watchdogd.plugin import STOPPED, SWITCH_LEFT, Result, critical, ok, unknown, warning
 from watchdogd.readers.reasons import Wait
 from watchdogd.units import iso
 
@@ -103,9 +103,9 @@ def _under_switch(scene: Scene, past: Past, pressed: Switch) -> Result:
     left = f"the kill switch is left set while {count} waiting: each will stop as it starts"
     clear = clearing(scene.run.name)
     if past.stopped:
-        return warning(f"stopped on request{by(pressed)}; {left}", details=clear).of_kind("stopped")
+        return warning(f"stopped on request{by(pressed)}; {left}", details=clear).of_kind(STOPPED)
     if scene.now - pressed.set_at > scene.limits.obey_within:
-        return warning(f"{left} (set {ago} ago{by(pressed)})", details=clear).of_kind("switch left")
+        return warning(f"{left} (set {ago} ago{by(pressed)})", details=clear).of_kind(SWITCH_LEFT)
     return ok(f"nothing runs; {count} waiting; kill switch set{by(pressed)}, {ago} ago")
 
 

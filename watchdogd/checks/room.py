@@ -55,6 +55,12 @@ class Verdict:
     left: float | None = None
 
     @property
+    def short(self) -> bool:
+        """Whether room is short now: by a threshold, or by a limit. A forecast, and a grace, are not."""
+        below = self.free < max(self.thresholds.warn, self.thresholds.crit)
+        return self.status is Status.CRITICAL or below
+
+    @property
     def tightness(self) -> tuple[int, float]:
         """The larger, the worse."""
         share = self.free / self.total if self.total and not math.isinf(self.total) else 1.0

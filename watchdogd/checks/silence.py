@@ -226,7 +226,8 @@ def _waiting(look: Look, since: float, allowed: Allowance, what: str) -> Result:
     if look.state.blind:
         return Result(Status.UNKNOWN, "; ".join(parts), metrics, details)
     progress = _progress(look, allowed, stalled=look.newest is not None)  # without a log nobody knows
-    return Result(Status.CRITICAL, "; ".join(parts), metrics, details, progress=progress)
+    hung = Result(Status.CRITICAL, "; ".join(parts), metrics, details, progress=progress)
+    return hung.triggers("on_hang") if look.newest or not look.log else hung
 
 
 def _known(look: Look, what: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from watchdogd.plugin import Amount, Result, critical, ok, unknown, warning
+from watchdogd.plugin import Amount, Result, Status, critical, ok, unknown, warning
 from watchdogd.readers.quota.limit import BYTES, INODES
 
 if TYPE_CHECKING:
@@ -53,9 +53,10 @@ def _judged(path: str, targets: Sequence[Target], shares: tuple[float, float], s
         text = f"{path}: the fullest of {len(targets)} targets is {fullest}, {share}{unseen}"
         return ok(text, subject=subject, details="\n".join(details))
     result = critical if free[fullest] < shares[1] else warning
-    return result(
+    told = result(
         f"{path}: {len(tight)} of {len(targets)} targets are nearly full, {fullest} has {share}: files that "
         f"are striped over them cannot grow{unseen}",
         subject=subject,
         details="\n".join(["nearly full: " + ", ".join(tight), *details]),
     )
+    return told.triggers("on_disk") if told.status is Status.CRITICAL else told

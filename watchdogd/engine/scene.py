@@ -89,13 +89,12 @@ class Scene:
     def _pulled(self, check: Check, incident: Incident) -> Iterator[Case]:
         seen = self.latest.get(check.name, ())
         last = next((each.result for each in seen if each.result.subject == incident.subject), None)
-        key = trigger.pulled(check.entry.name, incident, last)
-        if not key:
+        if last is None or not last.trigger:
             return
         for name in self._runs(check):
-            actions = tuple(map(_action, getattr(self.setup.config.runs[name], key)))
+            actions = tuple(map(_action, getattr(self.setup.config.runs[name], last.trigger)))
             if actions:
-                yield Case(incident.id, name, key, actions)
+                yield Case(incident.id, name, last.trigger, actions)
 
     def _runs(self, check: Check) -> Iterable[str]:
         """The check's run, else those whose files lie on its disk."""

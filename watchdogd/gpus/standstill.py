@@ -75,7 +75,8 @@ def _hang(moment: Moment, book: Memory, patience: Patience, run: Run, now: float
     blamed = "\n".join(f"suspect: {each.name} {words(each)}" for each in moment.quiet[:32])
     details = f"{blamed}\n{waiting}\nwatchdogd stacks {run.name}".strip()
     progress = Progress(stalled=status is Status.CRITICAL, at=step or None)
-    yield Result(status, f"{line}; {who}", subject=HUNG, details=details, progress=progress)
+    hang = Result(status, f"{line}; {who}", subject=HUNG, details=details, progress=progress)
+    yield hang.triggers("on_hang") if status is Status.CRITICAL else hang
 
 
 def _busy_at(waiting: Sequence[Named]) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from watchdogd.incident import Kind
 from watchdogd.notify.notification import Item, Message, Notification, addressed, incident_thread
 from watchdogd.notify.text import excerpt, one_line, plain, verbatim
+from watchdogd.plugin import SWITCH_SET
 from watchdogd.units import format_duration, iso
 
 if TYPE_CHECKING:
@@ -263,8 +264,8 @@ def _answers(group: Sequence[Event], command: str) -> str:
 
 
 def _is_stopped(event: Event) -> bool:
-    """Whether its own last words are how to clear the run's kill switch: it is set already."""
-    return event.details.endswith(f" kill-switch {shlex.quote(event.run or '')} --clear")
+    """Whether the run's kill switch is set already."""
+    return event.incident is not None and event.incident.fault in SWITCH_SET
 
 
 def _quoted(text: str) -> str:
