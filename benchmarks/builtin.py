@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks import measure, ours, peers
 from benchmarks.table import Line
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 
 CHECKS, PROGRAMS, OF_NAGIOS = 1000, 1000, 200
 

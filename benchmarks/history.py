@@ -24,8 +24,8 @@ from typing import Any
 from watchdogd.history.record import Record
 from watchdogd.history.retention import DAY, FIVES, RAW
 from watchdogd.history.store import Store
-from watchdogd.home import Home
-from watchdogd.incident import Book, Observation, Standing
+from watchdogd.home.layout import Home
+from watchdogd.incidents.models import Book, Observation, Standing
 from watchdogd.plugin import Metric, ok
 
 START = 1_780_000_000.0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks import history, measure, ours
 from benchmarks.table import Line
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 
 DAYS, CHECKS = 90, 100
 BARE = [sys.executable, "-I", "-c", "pass"]

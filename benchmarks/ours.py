@@ -11,12 +11,12 @@ from pathlib import Path
 
 from benchmarks.measure import cpu
 from watchdogd.engine.engine import Engine
-from watchdogd.engine.patient import Patient
 from watchdogd.engine.setup import Setup
 from watchdogd.engine.storage import Storage
 from watchdogd.engine.sweeping import sweep_seldom
 from watchdogd.engine.workers import Workers
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
+from watchdogd.system.patient import Patient
 
 HEAD = '[daemon]\ninterval = "{}"\n[channels.nowhere]\ntype = "statuslog"\npath = "logs/alerts.log"\n'
 """What every configuration here begins with: one channel, that a notification costs what it costs."""

@@ -19,12 +19,12 @@ from unittest import mock
 
 from benchmarks import measure
 from benchmarks.table import Line
-from watchdogd.actions import stacktaking
-from watchdogd.actions.stacks import Picture, fold
-from watchdogd.actions.stacktaking import Wish
-from watchdogd.jobs import Job
+from watchdogd.batch.livejob import LiveJob
+from watchdogd.batch.models import Job
 from watchdogd.plugin import Run
-from watchdogd.slurm.livejob import LiveJob
+from watchdogd.stacks import stacktaking
+from watchdogd.stacks.stacks import Picture, fold
+from watchdogd.stacks.stacktaking import Wish
 
 NODES, RANKS, JOB, WISH = 64, 8, "4711", Wish(deadline=180.0)
 _DEPTH = 20

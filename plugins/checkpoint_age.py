@@ -36,7 +36,7 @@ from watchdogd.plugin import (
     unknown,
     warning,
 )
-from watchdogd.unanswered import unanswered
+from watchdogd.system.unanswered import unanswered
 from watchdogd.units import format_duration, format_size, iso
 
 LEAST_ALLOWANCE, ALLOWANCE = 600.0, 0.25

@@ -47,7 +47,6 @@ from watchdogd.checks import holders, keeping, place, quotas, room, targets, wri
 from watchdogd.checks.room import Verdict, Wish
 from watchdogd.checks.saving import Saving
 from watchdogd.checks.trend import filling_rate, time_to_full
-from watchdogd.clock import fresh
 from watchdogd.plugin import (
     AmountField,
     Duration,
@@ -61,9 +60,10 @@ from watchdogd.plugin import (
     ok,
     unknown,
 )
-from watchdogd.readers.mounts import Mount
 from watchdogd.readers.quota import statvfs
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
+from watchdogd.system.clock import fresh
+from watchdogd.system.mounts import Mount
 from watchdogd.units import format_duration
 
 Source = Literal["auto", "statvfs", "lustre", "gpfs", "beegfs", "posix", "cephfs", "du"]

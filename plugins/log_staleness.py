@@ -46,7 +46,7 @@ from watchdogd.logs.explain import explain
 from watchdogd.logs.state import LogState
 from watchdogd.plugin import Duration, Progress, Result, Run, Snapshot, Status, check, critical, ok, unknown
 from watchdogd.readers import logtail
-from watchdogd.unanswered import unanswered
+from watchdogd.system.unanswered import unanswered
 from watchdogd.units import format_duration
 
 SUBJECTS = {**curves.SUBJECTS, "forbidden": "must_not_see"}

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from watchdogd import command
+from watchdogd.batch import hostlist, sinfo, slurmtext
+from watchdogd.batch.sinfo import Node
 from watchdogd.checks import blame, spoken
 from watchdogd.checks.blame import Suspect
 from watchdogd.errors import UnreadableError
-from watchdogd.nearest import nearest
 from watchdogd.plugin import (
     AmountField,
     Duration,
@@ -32,8 +32,8 @@ from watchdogd.plugin import (
     unknown,
     warning,
 )
-from watchdogd.readers import hostlist, sinfo, slurmtext
-from watchdogd.readers.sinfo import Node
+from watchdogd.system import command
+from watchdogd.system.nearest import nearest
 from watchdogd.units import iso
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from watchdogd.cli.plugins import entry_json
 from watchdogd.engine.catalog import discover
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 from watchdogd.units import format_duration
 
 if TYPE_CHECKING:

@@ -27,20 +27,20 @@ from pathlib import Path
 import psutil
 
 from watchdogd.actions import evidence
+from watchdogd.batch.models import Job, Snapshot
 from watchdogd.engine import logs
 from watchdogd.engine.assembly import Assembly, outbox_of
 from watchdogd.engine.call import Call, Reply
 from watchdogd.engine.chores import do_chores
 from watchdogd.engine.engine import Engine
 from watchdogd.engine.looks import looked_at
-from watchdogd.engine.patient import Patient
 from watchdogd.engine.setup import Setup
 from watchdogd.engine.storage import Storage
 from watchdogd.engine.workers import Workers
-from watchdogd.home import Home
-from watchdogd.jobs import Job, Snapshot
+from watchdogd.home.layout import Home
 from watchdogd.notify.claims import Claims
 from watchdogd.plugin import Metric, Result, Status
+from watchdogd.system.patient import Patient
 
 HOUR, DAY = 60, 1440
 """In rounds."""

@@ -13,7 +13,7 @@ from tests.lab.site import missing_requirements
 from tests.servers.slack import SlackServer
 from tests.servers.smtp import Mailbox
 from tests.servers.web import WebServer
-from watchdogd import command
+from watchdogd.system import command
 
 SLURM = ("SLURM_", "SLURMD_", "SBATCH_", "SALLOC_", "SRUN_", "SQUEUE_", "SACCT_", "SINFO_")
 FOREIGN = ("WATCHDOGD_", *SLURM, "COLUMNS", "LINES")  # pytest's readline leaves the last two to its processes

@@ -8,7 +8,7 @@ import pwd
 
 import pytest
 
-from watchdogd.account import group_name, is_member, members, members_of, user
+from watchdogd.system.account import group_name, is_member, members, members_of, user
 
 GAMES = grp.getgrnam("games").gr_gid
 

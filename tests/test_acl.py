@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchdogd import acl
-from watchdogd.trust import Trusted, distrust, exposed, heirs
+from watchdogd.home.trust import Trusted, distrust, exposed, heirs
+from watchdogd.system import acl
 
 pytestmark = pytest.mark.root
 BOB, TEAM = 4242, 4711

@@ -9,9 +9,9 @@ import pytest
 
 from watchdogd import config as configuration
 from watchdogd.adoption import Adopted, add, appended, choose, gpus_of, run_name, toml_string, watched_as
+from watchdogd.batch.models import Job
 from watchdogd.errors import ConfigError, WatchdogError
-from watchdogd.home import Home
-from watchdogd.jobs import Job
+from watchdogd.home.layout import Home
 
 
 def job(raw_id: str, name: str, user: str = "ines", state: str = "RUNNING", **more: object) -> Job:

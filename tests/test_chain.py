@@ -18,22 +18,25 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.waiting import wait_until
-from watchdogd import account, command, config, stopmark
-from watchdogd.command import Answer
+from watchdogd import config
+from watchdogd.batch import submit
+from watchdogd.batch.models import Job
+from watchdogd.batch.walltime import format_walltime, margin, parse_walltime
+from watchdogd.chain import chain as chain_module
+from watchdogd.chain import ending, launch, link, links, maintenance, partition
+from watchdogd.chain import tenure as tenure_module
+from watchdogd.chain.chain import Chain
+from watchdogd.chain.link import Form, Wish
+from watchdogd.chain.succession import SLOW_START, Plan, decide
+from watchdogd.chain.tenure import Tenure
 from watchdogd.doctor import secrets
 from watchdogd.errors import HomeError, SlurmError, SlurmSilentError, UnitError, WatchdogError
-from watchdogd.home import Home
-from watchdogd.jobs import Job
-from watchdogd.lease import Lease
-from watchdogd.slurm import chain as chain_module
-from watchdogd.slurm import ending, launch, link, links, maintenance, partition, submit
-from watchdogd.slurm import tenure as tenure_module
-from watchdogd.slurm.chain import Chain
-from watchdogd.slurm.link import Form, Wish
-from watchdogd.slurm.succession import SLOW_START, Plan, decide
-from watchdogd.slurm.tenure import Tenure
-from watchdogd.slurm.walltime import format_walltime, margin, parse_walltime
+from watchdogd.home import stopmark
+from watchdogd.home.layout import Home
+from watchdogd.home.lease import Lease
 from watchdogd.survey import Partition
+from watchdogd.system import account, command
+from watchdogd.system.command import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

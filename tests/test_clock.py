@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from watchdogd.clock import JUMP, Moment, fresh
+from watchdogd.system.clock import JUMP, Moment, fresh
 
 BEFORE = Moment(1_790_000_000.0, 5_000.0)
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.waiting import wait_until
-from watchdogd.child import Child
-from watchdogd.command import ask, environment
+from watchdogd.system.child import Child
+from watchdogd.system.command import ask, environment
 
 
 def test_an_answer_tells_no_from_silence() -> None:
@@ -132,7 +132,7 @@ def test_it_gets_its_three_files_and_none_of_those_that_we_were_started_with(tmp
     """Without standard files of our own, the ends of its pipes have their numbers."""
     told = tmp_path / "told"
     program = (
-        "import sys; from watchdogd.command import ask;"
+        "import sys; from watchdogd.system.command import ask;"
         "said = ask(['sh', '-c', 'cat; echo wrong >&2; ls /proc/self/fd'], stdin='in\\n', deadline=60);"
         f"open({str(told)!r}, 'w').write(repr((said.exit_code, said.output.split(), said.errors)))"
     )
@@ -142,13 +142,13 @@ def test_it_gets_its_three_files_and_none_of_those_that_we_were_started_with(tmp
 
 
 def test_a_file_above_a_limit_that_was_lowered_hinders_no_command() -> None:
-    code = "from watchdogd.command import ask; print(ask(['echo', 'said'], deadline=60).output)"
+    code = "from watchdogd.system.command import ask; print(ask(['echo', 'said'], deadline=60).output)"
     words = ["bash", "-c", f'exec 200</dev/null; ulimit -n 64; "{sys.executable}" -c "{code}"']
     assert subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip() == "said"
 
 
 def test_of_what_is_longer_than_can_be_kept_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("watchdogd.command.OUTPUT_LIMIT", 1 << 20)
+    monkeypatch.setattr("watchdogd.system.command.OUTPUT_LIMIT", 1 << 20)
     answer = ask(["yes"], deadline=600)
     assert (answer.silent, answer.trouble) == (True, "yes printed more than 1 MiB and was ended")
     answer = ask(["seq", "1000"], deadline=60, output_limit=10)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from watchdogd.config import Config, EmailChannel, SlackChannel, load, parse, variables
 from watchdogd.errors import ConfigError
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 from watchdogd.secret import Secret
 from watchdogd.units import Amount
 

@@ -11,7 +11,7 @@ import pytest
 from watchdogd.config import load, parse, variables
 from watchdogd.engine.setup import Setup
 from watchdogd.errors import ConfigError
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 
 PATH = Path("/home/a/.watchdogd/config.toml")
 MAIL = '[channels.m]\ntype = "email"\n'

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.lab import zones
-from watchdogd.cron import Cron
-from watchdogd.zone import LOCAL, named, spoken
+from watchdogd.system.cron import Cron
+from watchdogd.system.zone import LOCAL, named, spoken
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2027, 3, 1, 12, tzinfo=UTC).timestamp()  # a Monday

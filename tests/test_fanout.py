@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from watchdogd.slurm import fanout
+from watchdogd.batch import fanout
 
 # ruff: noqa: E501 - srun's lines stand as they are printed
 

@@ -12,22 +12,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from watchdogd.batch import hostlist, qstat, sacct, sinfo, squeue
 from watchdogd.config import Config, parse
 from watchdogd.errors import ConfigError, WatchdogError
-from watchdogd.place import file_name, run_name
-from watchdogd.readers import (
-    causes,
-    faulthandler,
-    hostlist,
-    nagios,
-    pyspy,
-    qstat,
-    sacct,
-    sinfo,
-    squeue,
-    usage,
-)
+from watchdogd.readers import causes, faulthandler, nagios, pyspy, usage
 from watchdogd.secret import Secret
+from watchdogd.system.place import file_name, run_name
 from watchdogd.units import parse_amount, parse_duration, parse_rate, parse_share, parse_size
 
 PATH = Path("/h/config.toml")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from watchdogd.errors import HomeError
-from watchdogd.home import FOLDERS, Home
+from watchdogd.home.layout import FOLDERS, Home
 
 
 def test_home_is_the_option_else_the_variable_else_in_ones_folder(
@@ -111,7 +111,9 @@ def test_the_mark_of_a_home_stays(tmp_path: Path) -> None:
 def test_all_who_ask_at_one_moment_for_the_mark_get_the_same(tmp_path: Path) -> None:
     """Else two starts of a new home would not find each other's links."""
     Home(tmp_path / "home").make()
-    asked = f"import pathlib, watchdogd.home as home; print(home.Home(pathlib.Path('{tmp_path}/home')).id)"
+    asked = (
+        f"import pathlib, watchdogd.home.layout as home; print(home.Home(pathlib.Path('{tmp_path}/home')).id)"
+    )
     argv = [sys.executable, "-c", asked]
     asking = [subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) for _ in range(8)]
     assert len({process.communicate(timeout=240)[0] for process in asking}) == 1

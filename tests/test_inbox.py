@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from watchdogd import inbox
 from watchdogd.cli import main
-from watchdogd.handin import hand_in
-from watchdogd.home import Home
-from watchdogd.incident import Order
+from watchdogd.home import inbox
+from watchdogd.home.handin import hand_in
+from watchdogd.home.layout import Home
+from watchdogd.incidents.models import Order
 from watchdogd.units import iso
 
 Says = pytest.CaptureFixture[str]

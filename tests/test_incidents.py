@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from watchdogd.incident import Book, Event, Incident, Kind, Observation, Order, Policy
-from watchdogd.incidents import advance
+from watchdogd.incidents.models import Book, Event, Incident, Kind, Observation, Order, Policy
+from watchdogd.incidents.sitting import advance
 from watchdogd.plugin import Result, Status, critical, notice, ok, unknown, warning
 
 START = 1_790_000_000.0

@@ -9,8 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from watchdogd.incident import Book, Event, Incident, Kind, Observation, Order, Policy
-from watchdogd.incidents import advance
+from watchdogd.incidents.models import Book, Event, Incident, Kind, Observation, Order, Policy
+from watchdogd.incidents.sitting import advance
 from watchdogd.plugin import Result, Status
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from watchdogd import lease as module
-from watchdogd.holder import Holder, lives, myself
-from watchdogd.home import Home
-from watchdogd.lease import STALE, WATCH, Lease, Sight, alive, folder_of, is_free, look
+from watchdogd.home import lease as module
+from watchdogd.home.holder import Holder, lives, myself
+from watchdogd.home.layout import Home
+from watchdogd.home.lease import STALE, WATCH, Lease, Sight, alive, folder_of, is_free, look
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 CONTENDER = """
 import sys
 from pathlib import Path
-from watchdogd.home import Home
-from watchdogd.lease import Lease
+from watchdogd.home.layout import Home
+from watchdogd.home.lease import Lease
 lease = Lease(Home(Path(sys.argv[1])), sys.argv[2])
 print("ready", flush=True)
 for line in sys.stdin:

@@ -15,7 +15,6 @@ import pytest
 from sqlalchemy.event import listen
 from watchdogd.plugins.log_staleness import log_staleness
 
-from watchdogd.course import Course
 from watchdogd.engine import goodconfig, handout
 from watchdogd.engine.call import Call
 from watchdogd.engine.checks import Check
@@ -23,10 +22,11 @@ from watchdogd.engine.looks import Looks
 from watchdogd.engine.setup import Setup
 from watchdogd.history.record import Record
 from watchdogd.history.store import Store
-from watchdogd.home import Home
-from watchdogd.incident import Observation
+from watchdogd.home.layout import Home
+from watchdogd.incidents.models import Observation
 from watchdogd.plugin import History, Metric, Result, Run, Status
-from watchdogd.swift import Steady
+from watchdogd.system.course import Course
+from watchdogd.system.swift import Steady
 
 BARE = [sys.executable, "-I", "-c", "pass"]
 WAITING = ("poll", "ppoll", "wait4", "waitid", "clock_nanosleep", "futex")

@@ -12,9 +12,9 @@ from tests.history.values import NOW, book, close_all, incident, new_home, opene
 from watchdogd.cli import main
 from watchdogd.cli.status import read
 from watchdogd.history.record import Record
-from watchdogd.home import FOLDERS, Home
-from watchdogd.lease import Lease, folder_of
-from watchdogd.misfit import misfits, restore
+from watchdogd.home.layout import FOLDERS, Home
+from watchdogd.home.lease import Lease, folder_of
+from watchdogd.home.misfit import misfits, restore
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from watchdogd.nearest import nearest
+from watchdogd.system.nearest import nearest
 
 
 @pytest.mark.parametrize(

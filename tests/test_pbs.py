@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from watchdogd.plugins.job_liveness import job_liveness
 
-from watchdogd.jobs import Snapshot
+from watchdogd.batch import pbs
+from watchdogd.batch.models import Snapshot
 from watchdogd.plugin import Plugin, Result, Run, Status
-from watchdogd.slurm import pbs
 
 LIVENESS: Plugin = job_liveness
 NOW = time.mktime((2026, 11, 28, 10, 0, 0, 0, 0, -1))

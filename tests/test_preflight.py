@@ -6,9 +6,9 @@ import dataclasses
 
 import pytest
 
-from watchdogd.actions import preflight, preflightlook
-from watchdogd.actions.preflight import Believed, Facts, NodeDisk, Room
 from watchdogd.plugin import Status
+from watchdogd.preflight import preflight, preflightlook
+from watchdogd.preflight.preflight import Believed, Facts, NodeDisk, Room
 from watchdogd.readers.gpu.gpu import Gpu, Readout
 from watchdogd.readers.gpu.kernel import Event
 from watchdogd.readers.gpu.probe import Node

@@ -28,7 +28,7 @@ from watchdogd.config import load
 from watchdogd.engine import handout
 from watchdogd.engine.checks import run_of
 from watchdogd.engine.setup import Setup
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 from watchdogd.training import Guard
 
 POLLING = 1.0

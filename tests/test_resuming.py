@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from tests.history.values import NOW, book, incident, standing
-from watchdogd.incident import Book, Kind, Silence
-from watchdogd.incidents import resumed
+from watchdogd.incidents.models import Book, Kind, Silence
+from watchdogd.incidents.resuming import resumed
 from watchdogd.plugin import Status
 
 KEY = (standing().check, standing().subject)

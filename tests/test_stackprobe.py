@@ -16,11 +16,11 @@ import psutil
 import pytest
 
 from tests.waiting import wait_until
-from watchdogd.actions import stackprobe, stacktaking
-from watchdogd.actions.stackprobe import Found, Parcel
 from watchdogd.cli import main
 from watchdogd.readers import pyspy
 from watchdogd.readers.stack import Dump, Frame, Thread
+from watchdogd.stacks import stackprobe, stacktaking
+from watchdogd.stacks.stackprobe import Found, Parcel
 
 Start = Callable[..., int]
 Says = pytest.CaptureFixture[str]

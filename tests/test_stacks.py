@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from watchdogd.actions import ranges, stacks, stackwords
-from watchdogd.actions.stacks import Process
 from watchdogd.readers import pyspy
 from watchdogd.readers.stack import Dump, Frame
+from watchdogd.stacks import ranges, stacks, stackwords
+from watchdogd.stacks.stacks import Process
 
 RUN = "    train_step (train.py:210)\n    main (train.py:300)\n    <module> (train.py:331)\n"
 REDUCE = (

@@ -17,13 +17,13 @@ from pathlib import Path
 
 import pytest
 
-from watchdogd import account, draft
-from watchdogd.actions import switches
-from watchdogd.actions.switches import Pressed, Switch, SwitchError
+from watchdogd.batch.models import Job, Snapshot
 from watchdogd.cli import main
 from watchdogd.cli.obeyed import living
-from watchdogd.home import Home
-from watchdogd.jobs import Job, Snapshot
+from watchdogd.home import switches
+from watchdogd.home.layout import Home
+from watchdogd.home.switches import Pressed, Switch, SwitchError
+from watchdogd.system import account, draft
 
 Says = pytest.CaptureFixture[str]
 ME = account.user(os.getuid())
@@ -210,7 +210,7 @@ def test_who_may_not_enter_home_is_told_whom_to_ask(home: Home, tmp_path: Path) 
 
 NOBODY = """
 import os, sys
-from watchdogd.actions import switches
+from watchdogd.home import switches
 os.setuid(65534)
 try:
     switches.find(sys.argv[1], "run-17", "kill")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from watchdogd import tickmark
-from watchdogd.home import Home
+from watchdogd.home import tickmark
+from watchdogd.home.layout import Home
 
 NOW = 1_800_000_000.0
 

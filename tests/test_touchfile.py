@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchdogd import account, stopmark, touchfile
 from watchdogd.checks.killswitch import kill_switch
 from watchdogd.cli import main
 from watchdogd.engine import handout
-from watchdogd.home import Home
-from watchdogd.touchfile import Touch
+from watchdogd.home import stopmark, touchfile
+from watchdogd.home.layout import Home
+from watchdogd.home.touchfile import Touch
+from watchdogd.system import account
 from watchdogd.units import iso
 
 Says = pytest.CaptureFixture[str]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from watchdogd.trust import Trusted, distrust, team_of
+from watchdogd.home.trust import Trusted, distrust, team_of
 
 pytestmark = pytest.mark.root
 FOREIGN = 4242

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from watchdogd import wildcard
+from watchdogd.system import wildcard
 
 
 @pytest.mark.parametrize(

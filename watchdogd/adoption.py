@@ -11,17 +11,17 @@ from itertools import chain, count
 from typing import TYPE_CHECKING
 
 from watchdogd.config import parse
-from watchdogd.draft import replace
 from watchdogd.engine.setup import Setup
 from watchdogd.errors import ConfigError, HomeError, WatchdogError
-from watchdogd.nearest import nearest
+from watchdogd.system.draft import replace
+from watchdogd.system.nearest import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
+    from watchdogd.batch.models import Job
     from watchdogd.config import Config
-    from watchdogd.home import Home
-    from watchdogd.jobs import Job
+    from watchdogd.home.layout import Home
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _TRIES = 5

@@ -25,9 +25,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
+from watchdogd.batch.models import Ending, Job, Snapshot
 from watchdogd.errors import PluginError
-from watchdogd.jobs import Ending, Job, Snapshot
-from watchdogd.swift import swift
+from watchdogd.system.swift import swift
 from watchdogd.units import Amount, AmountField, Duration, Percent, Rate, Share, Size, parse_duration
 
 __all__ = [

@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit
 
-from watchdogd import command, trust
 from watchdogd.errors import ConfigError
-from watchdogd.plainfile import read_plain
+from watchdogd.home import trust
+from watchdogd.system import command
+from watchdogd.system.plainfile import read_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from watchdogd.home import Home
+    from watchdogd.home.layout import Home
 
 MASK = "****"
 _TELLING = 8

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from watchdogd import command
-from watchdogd.account import user
-from watchdogd.engine.patient import Patient, StuckError
-from watchdogd.readers.number import digits
+from watchdogd.system import command
+from watchdogd.system.account import user
+from watchdogd.system.number import digits
+from watchdogd.system.patient import Patient, StuckError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

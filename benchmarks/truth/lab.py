@@ -10,7 +10,7 @@ from typing import Any
 
 from watchdogd.plugins.log_staleness import log_staleness
 
-from watchdogd.jobs import Job, Snapshot
+from watchdogd.batch.models import Job, Snapshot
 from watchdogd.plugin import Run, Status
 
 BEGIN = 1_800_000_000.0

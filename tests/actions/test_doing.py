@@ -10,8 +10,8 @@ import pytest
 from watchdogd.actions.deed import Action, Deed
 from watchdogd.actions.doing import do
 from watchdogd.actions.errand import Errand
-from watchdogd.home import Home
-from watchdogd.incident import Incident
+from watchdogd.home.layout import Home
+from watchdogd.incidents.models import Incident
 from watchdogd.plugin import Status
 
 if TYPE_CHECKING:

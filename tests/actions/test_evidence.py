@@ -13,9 +13,9 @@ from watchdogd.actions import evidence
 from watchdogd.actions.deed import EVIDENCE, Action, Deed
 from watchdogd.actions.doing import do
 from watchdogd.actions.errand import Errand
-from watchdogd.home import Home
-from watchdogd.incident import Incident
-from watchdogd.jobs import Job
+from watchdogd.batch.models import Job
+from watchdogd.home.layout import Home
+from watchdogd.incidents.models import Incident
 from watchdogd.plugin import Run, Status
 
 NOW = time.time()

@@ -9,17 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from watchdogd import account, command
-from watchdogd.actions import doing, switches
+from watchdogd.actions import doing
 from watchdogd.actions.deed import Action, Deed
 from watchdogd.actions.errand import Errand, Outcome
+from watchdogd.batch import livejob
+from watchdogd.batch.livejob import LiveJob
+from watchdogd.batch.models import Job
 from watchdogd.errors import SlurmSilentError, WatchdogError
-from watchdogd.home import Home
-from watchdogd.incident import Incident
-from watchdogd.jobs import Job
+from watchdogd.home import switches
+from watchdogd.home.layout import Home
+from watchdogd.incidents.models import Incident
 from watchdogd.plugin import Run, Status
-from watchdogd.slurm import livejob
-from watchdogd.slurm.livejob import LiveJob
+from watchdogd.system import account, command
 
 NOW = 1_790_000_000.0
 ME = pwd.getpwuid(os.geteuid()).pw_name

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from watchdogd.actions import trial
-from watchdogd.actions.trial import PROGRAM, Trial, Tried
 from watchdogd.plugin import Status
+from watchdogd.preflight import trial
+from watchdogd.preflight.trial import PROGRAM, Trial, Tried
 
 TORCH = """
 __version__ = "2.9"

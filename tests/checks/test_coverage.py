@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from watchdogd.checks.coverage import covering
-from watchdogd.readers.mounts import Mount
 from watchdogd.readers.quota.limit import BYTES, Limit
+from watchdogd.system.mounts import Mount
 
 ROOT = Mount("/", "ext4", "/dev/sda2")
 HOME = Mount("/home", "nfs4", "filer:/home")

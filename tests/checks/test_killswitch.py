@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from watchdogd import account
 from watchdogd.checks.killswitch import kill_switch
+from watchdogd.system import account
 
 ME = account.user(os.getuid())
 

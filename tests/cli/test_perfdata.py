@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from watchdogd.cli.perfdata import nagios
-from watchdogd.incident import Observation
+from watchdogd.incidents.models import Observation
 from watchdogd.plugin import Metric, Result, Status
 
 NAME = "run-17/gpu_health"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from watchdogd.actions import preflightlook
 from watchdogd.cli import main, preflight
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
+from watchdogd.preflight import preflightlook
 
 Says = pytest.CaptureFixture[str]
 

@@ -17,8 +17,8 @@ from tests.lab.dog import Dog
 from tests.waiting import wait_until
 from watchdogd.history.record import Record
 from watchdogd.history.store import Store
-from watchdogd.home import Home
-from watchdogd.incident import Observation
+from watchdogd.home.layout import Home
+from watchdogd.incidents.models import Observation
 from watchdogd.plugin import Metric, Result, Status
 
 

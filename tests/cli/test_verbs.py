@@ -12,9 +12,9 @@ import pytest
 
 from tests.lab.dog import Dog
 from tests.waiting import wait_until
-from watchdogd.account import user
 from watchdogd.cli import main
 from watchdogd.cli.plugins import type_name
+from watchdogd.system.account import user
 from watchdogd.units import AmountField, Percent
 
 CONFIG = """

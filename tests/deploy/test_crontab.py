@@ -11,8 +11,8 @@ import pytest
 from tests.deploy.crond import MINUTE, Cron
 from tests.deploy.pages import adapted
 from tests.waiting import wait_until
-from watchdogd.home import Home
-from watchdogd.lease import alive
+from watchdogd.home.layout import Home
+from watchdogd.home.lease import alive
 
 if TYPE_CHECKING:
     from tests.cluster import Cluster

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import Cluster
+from watchdogd.batch.sbatchlines import named
 from watchdogd.engine.dropins import Kind, look
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 from watchdogd.plugin import Status
 from watchdogd.readers.nagios import read
-from watchdogd.readers.sbatchlines import named
 
 DROPINS = Path(__file__).parents[2] / "deploy" / "dropins"
 DAY = 86400

@@ -13,7 +13,7 @@ import pytest
 from tests.deploy.crond import Cron
 from tests.deploy.pages import adapted
 from tests.waiting import wait_until
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,7 @@ import pytest
 from tests.deploy.manager import Manager
 from tests.deploy.pages import adapted
 from tests.waiting import wait_until
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ import pytest
 from tests.docs.pages import FOLDER, loose, pages
 from watchdogd.cli import VERBS
 from watchdogd.engine.catalog import discover
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ import pytest
 
 from tests.servers.smtp import Mailbox
 from tests.servers.web import WebServer
+from watchdogd.batch.models import Job
 from watchdogd.doctor import controller, lodging, past, place, reach, secrets, tools, trainings
 from watchdogd.doctor.examination import examine
 from watchdogd.doctor.finding import (
@@ -28,13 +29,12 @@ from watchdogd.doctor.finding import (
 from watchdogd.doctor.scene import Scene
 from watchdogd.engine.setup import Setup
 from watchdogd.history.store import Store
-from watchdogd.home import Home
-from watchdogd.jobs import Job
+from watchdogd.home.layout import Home
 from watchdogd.plugin import Run
-from watchdogd.readers.mounts import Mount
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
 from watchdogd.secret import Secret
 from watchdogd.survey import Partition
+from watchdogd.system.mounts import Mount
 
 SMALL = Partition("small", "1-00:00:00", 2, gpus=False, default=True)
 

@@ -17,8 +17,8 @@ from tests.waiting import wait_until
 from watchdogd.engine.assembly import Assembly, assembled
 from watchdogd.engine.engine import Round
 from watchdogd.engine.setup import Setup
-from watchdogd.handin import hand_in
-from watchdogd.home import Home
+from watchdogd.home.handin import hand_in
+from watchdogd.home.layout import Home
 
 TRAINING = """
 import time

@@ -15,7 +15,6 @@ import pytest
 
 from tests.notify.values import letter
 from tests.waiting import wait_until
-from watchdogd import handin
 from watchdogd.engine import status
 from watchdogd.engine.assembly import assembled, outbox_of
 from watchdogd.engine.engine import Engine
@@ -23,12 +22,13 @@ from watchdogd.engine.setup import Setup
 from watchdogd.errors import HistoryError
 from watchdogd.history.record import Record
 from watchdogd.history.store import Store
-from watchdogd.home import Home
+from watchdogd.home import handin
+from watchdogd.home.layout import Home
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 from watchdogd.notify.claims import Claims
 Claims(Home(Path(sys.argv[1]))).take(sys.argv[2], "slack")
 os.kill(os.getpid(), signal.SIGKILL)

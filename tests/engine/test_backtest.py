@@ -11,8 +11,8 @@ import pytest
 from watchdogd.cli import main
 from watchdogd.history.record import Record
 from watchdogd.history.store import Store
-from watchdogd.home import Home
-from watchdogd.incident import Observation
+from watchdogd.home.layout import Home
+from watchdogd.incidents.models import Observation
 from watchdogd.plugin import Metric, Result, Status
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from tests.waiting import wait_until
 from watchdogd.cli import main
 from watchdogd.engine import beginning, changes, goodconfig
 from watchdogd.engine.changes import Changes
-from watchdogd.engine.patient import Patient
 from watchdogd.engine.selfcheck import SelfCheck
 from watchdogd.engine.setup import Setup
 from watchdogd.errors import ConfigError
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 from watchdogd.plugin import Status
+from watchdogd.system.patient import Patient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ from watchdogd.config import parse
 from watchdogd.engine.catalog import Entry, discover
 from watchdogd.engine.checks import Check, build
 from watchdogd.errors import ConfigError
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 
 PLUGIN = """
 from watchdogd.plugin import check, ok, Duration

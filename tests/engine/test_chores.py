@@ -14,8 +14,8 @@ from watchdogd.engine.assembly import assembled
 from watchdogd.engine.chores import do_chores
 from watchdogd.engine.setup import Setup
 from watchdogd.history.record import Record
-from watchdogd.home import Home
-from watchdogd.incident import Book
+from watchdogd.home.layout import Home
+from watchdogd.incidents.models import Book
 
 
 def folded(home: Home) -> float:

@@ -12,16 +12,16 @@ import pytest
 
 from tests.notify.values import Script
 from tests.waiting import wait_until
+from watchdogd.chain.tenure import Tenure
 from watchdogd.engine import status
 from watchdogd.engine.assembly import assembled
 from watchdogd.engine.daemon import GONE, Absence, Daemon
 from watchdogd.engine.setup import Setup
-from watchdogd.home import Home
-from watchdogd.incident import Event
+from watchdogd.home.layout import Home
+from watchdogd.incidents.models import Event
 from watchdogd.notify.heartbeat import heartbeat_of
 from watchdogd.notify.message import compose
 from watchdogd.notify.notification import Notification
-from watchdogd.slurm.tenure import Tenure
 
 CONFIG = """
 [daemon]

@@ -22,7 +22,7 @@ from watchdogd.engine.cleanup import clean_up
 from watchdogd.engine.crontab import Scouts, build
 from watchdogd.engine.dropins import DropIn, Kind, look, stamps
 from watchdogd.engine.executable import executable
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 from watchdogd.plugin import Metric, Plugin, Result, Status
 
 CONFIG = """

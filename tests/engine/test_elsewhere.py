@@ -12,7 +12,7 @@ from watchdogd.engine import checks
 from watchdogd.engine.catalog import Entry, Source, built_in
 from watchdogd.engine.elsewhere import hint, place
 from watchdogd.errors import ConfigError
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 from watchdogd.plugin import Parameter
 
 PATH = Path("/home/a/.watchdogd/config.toml")

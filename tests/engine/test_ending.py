@@ -13,8 +13,8 @@ import pytest
 
 from tests.engine.test_acting import Place, begin
 from tests.waiting import wait_until
-from watchdogd.command import members
 from watchdogd.engine.assembly import assembled
+from watchdogd.system.command import members
 
 PATIENCE = 120.0  # seconds, on a machine that has much to do
 STUBBORN = """#!/bin/sh

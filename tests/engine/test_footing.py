@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from watchdogd.batch.models import Snapshot
 from watchdogd.config import Config
 from watchdogd.engine.call import Reply
 from watchdogd.engine.checks import Check
@@ -15,9 +16,8 @@ from watchdogd.engine.looks import Looks
 from watchdogd.engine.setup import Setup
 from watchdogd.engine.stuck import Stuck
 from watchdogd.engine.workers import Workers
-from watchdogd.home import Home
-from watchdogd.incident import Book, Observation
-from watchdogd.jobs import Snapshot
+from watchdogd.home.layout import Home
+from watchdogd.incidents.models import Book, Observation
 from watchdogd.plugin import Result, Status, critical, ok, unknown
 
 NOW = 1_790_000_000.0

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from watchdogd.batch.models import Snapshot
 from watchdogd.config import Config
 from watchdogd.engine.catalog import discover
 from watchdogd.engine.checks import Check, build
 from watchdogd.engine.grounds import Ground, Probes, placed, queue_result, touch
 from watchdogd.engine.setup import Setup
-from watchdogd.home import Home
-from watchdogd.jobs import Snapshot
-from watchdogd.mounttable import mount_table
+from watchdogd.home.layout import Home
 from watchdogd.plugin import Status
-from watchdogd.unanswered import must_answer
+from watchdogd.system.mounttable import mount_table
+from watchdogd.system.unanswered import must_answer
 
 NOW = 1_790_000_000.0
 SCRATCH = Ground("watchdogd/files:/scratch", "/scratch", ("/scratch/logs",), ("a/log_staleness",))

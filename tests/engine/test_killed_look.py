@@ -11,7 +11,7 @@ import pytest
 
 from watchdogd.engine.assembly import Assembly, assembled
 from watchdogd.engine.setup import Setup
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 from watchdogd.plugin import Result, Status
 
 SLOW = r"""

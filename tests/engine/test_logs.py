@@ -6,7 +6,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,7 +15,7 @@ DYING = """
 import sys, threading
 from pathlib import Path
 from watchdogd.engine import logs
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 
 class Last:
     def __del__(self):

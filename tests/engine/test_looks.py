@@ -7,12 +7,12 @@ import os
 from pathlib import Path
 
 from tests.history.values import new_home
-from watchdogd.account import user
+from watchdogd.batch.models import Job, Snapshot
 from watchdogd.checks.past import Life, Past
 from watchdogd.engine.call import Reply
 from watchdogd.engine.looks import Looks
 from watchdogd.engine.setup import Setup
-from watchdogd.jobs import Job, Snapshot
+from watchdogd.system.account import user
 
 
 def test_the_checks_of_a_run_share_what_a_look_says_of_it(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from tests.waiting import wait_until
-from watchdogd.engine.patient import Patient, StuckError
+from watchdogd.system.patient import Patient, StuckError
 
 
 def test_values_and_errors_come_through() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.lab.dog import Dog
 from tests.waiting import wait_until
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ import pytest
 from watchdogd.engine.assembly import Assembly, assembled
 from watchdogd.engine.pulse import line
 from watchdogd.engine.setup import Setup
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 from watchdogd.plugin import Result, Status
 
 CONFIG = """

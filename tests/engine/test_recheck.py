@@ -12,7 +12,7 @@ from watchdogd.cli import tick
 from watchdogd.engine.catalog import Entry, Source
 from watchdogd.engine.checks import Check
 from watchdogd.engine.recheck import Rechecks, unconfirmed
-from watchdogd.incident import Book, Policy, Standing
+from watchdogd.incidents.models import Book, Policy, Standing
 from watchdogd.plugin import Status
 
 NOW = 1_900_000_000.0

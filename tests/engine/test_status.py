@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.history.values import NOW, book, incident, standing
-from watchdogd.engine.patient import Patient
 from watchdogd.engine.picture import Picture
 from watchdogd.engine.status import observation_json, snapshot
-from watchdogd.home import Home
-from watchdogd.incident import Observation, Policy
+from watchdogd.home.layout import Home
+from watchdogd.incidents.models import Observation, Policy
 from watchdogd.plugin import Metric, Result, Status
+from watchdogd.system.patient import Patient
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.root
 
 PLUGINS = """
 import os
-from watchdogd import command
+from watchdogd.system import command
 from watchdogd.plugin import check, ok
 @check
 def looks(path: str): os.stat(path); return ok("there")

@@ -11,8 +11,8 @@ from watchdogd.engine.catalog import discover
 from watchdogd.engine.checks import Check, build
 from watchdogd.engine.trends import AT_ONCE, with_trends
 from watchdogd.errors import HistoryError
-from watchdogd.home import Home
-from watchdogd.incident import Event, Incident, Kind
+from watchdogd.home.layout import Home
+from watchdogd.incidents.models import Event, Incident, Kind
 
 Points = tuple[tuple[float, float], ...]
 COURSE: Points = tuple((NOON - 3600 * hour, 1e12 * (1 + hour)) for hour in range(8, -1, -1))

@@ -9,7 +9,7 @@ import pytest
 
 from watchdogd.engine.grounds import Ground, Probes
 from watchdogd.engine.withheld import LONGEST, Withheld
-from watchdogd.incident import Observation
+from watchdogd.incidents.models import Observation
 from watchdogd.plugin import Result, Status, critical, ok
 
 NOW = 1_790_000_000.0

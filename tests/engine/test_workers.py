@@ -13,12 +13,12 @@ import psutil
 import pytest
 
 from tests.waiting import wait_until
-from watchdogd import command
 from watchdogd.engine.call import Call, Reply
 from watchdogd.engine.catalog import Source, scout
 from watchdogd.engine.worker import bounded
 from watchdogd.engine.workers import Workers
 from watchdogd.plugin import Result, Status
+from watchdogd.system import command
 
 PLUGINS = """
 import os, signal, sys, time

@@ -25,10 +25,10 @@ from tests.servers.slack import SlackServer
 from tests.servers.smtp import Mail, Mailbox
 from tests.servers.web import WebServer
 from tests.waiting import wait_until
-from watchdogd import command
-from watchdogd.place import file_name
-from watchdogd.readers import squeue
-from watchdogd.readers.slurmtext import FIELD, RECORD
+from watchdogd.batch import squeue
+from watchdogd.batch.slurmtext import FIELD, RECORD
+from watchdogd.system import command
+from watchdogd.system.place import file_name
 
 pytestmark = pytest.mark.xdist_group("escaping")  # one live home for all of them
 

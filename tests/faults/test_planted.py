@@ -14,18 +14,18 @@ from pathlib import Path
 
 import pytest
 
-from watchdogd import holder, inbox, lease, stopmark, tickmark
-from watchdogd.account import user
-from watchdogd.actions import stackrequest, switches
+from watchdogd.chain import link
 from watchdogd.cli import crash, main, status
 from watchdogd.cli.web import token_of
 from watchdogd.engine import goodconfig, intake
 from watchdogd.engine.handout import finished
 from watchdogd.errors import WatchdogError
-from watchdogd.home import Home
+from watchdogd.home import holder, inbox, lease, stopmark, switches, tickmark
+from watchdogd.home.layout import Home
 from watchdogd.notify.claims import Claims
 from watchdogd.probe.files import left, sweep
-from watchdogd.slurm import link
+from watchdogd.stacks import stackrequest
+from watchdogd.system.account import user
 
 CONFIG = """
 [daemon]

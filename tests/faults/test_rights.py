@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.faults.rig import UNWELL
+from watchdogd.chain import link
 from watchdogd.cli import crash, main
-from watchdogd.home import Home
-from watchdogd.slurm import link
+from watchdogd.home.layout import Home
 
 CONFIG = """
 [daemon]

@@ -21,7 +21,7 @@ from tests.lab.living import daemon_of, page, said, typed
 from tests.servers.smtp import Mailbox, Security
 from tests.servers.web import Answer, Request, WebServer
 from tests.waiting import wait_until
-from watchdogd import command
+from watchdogd.system import command
 
 pytestmark = [
     pytest.mark.xdist_group("secrets"),  # one live home for all of them

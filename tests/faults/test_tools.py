@@ -20,11 +20,10 @@ import pytest
 from tests.faults.rig import Rig
 from tests.servers.web import WebServer
 from tests.waiting import wait_until
+from watchdogd.batch import snapshot, squeue, submit
 from watchdogd.checks import quotas
 from watchdogd.errors import SlurmOddError, SlurmSilentError
-from watchdogd.readers import squeue
-from watchdogd.readers.mounts import Mount
-from watchdogd.slurm import snapshot, submit
+from watchdogd.system.mounts import Mount
 
 SLEEP = f"31416.{os.getpid()}"
 """Seconds for which tools that hang are to sleep: by this they are known, each test process's own."""

@@ -16,7 +16,7 @@ import pytest
 from tests.waiting import wait_until
 from watchdogd.cli import VERBS, main
 from watchdogd.history.store import Store
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 
 CONFIG = """
 [daemon]

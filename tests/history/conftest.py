@@ -10,7 +10,7 @@ import pytest
 from tests.history.values import close_all, new_home, opened
 from tests.lab.postgres import Postgres
 from watchdogd.history.store import Store
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 
 NewHome = Callable[..., Home]
 

@@ -16,8 +16,8 @@ from watchdogd.errors import HistoryError
 from watchdogd.history.record import Gap, Record
 from watchdogd.history.store import Store
 from watchdogd.history.tables import metadata
-from watchdogd.home import Home
-from watchdogd.incident import Observation
+from watchdogd.home.layout import Home
+from watchdogd.incidents.models import Observation
 from watchdogd.plugin import Metric, Result, Status
 
 DAY = 86_400.0

@@ -19,7 +19,7 @@ from tests.history.values import NOW, big, book, incident, new_home, opened, rou
 from watchdogd.errors import HistoryError
 from watchdogd.history.record import Record
 from watchdogd.history.store import Store
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 
 CHECK = "run-17/log_staleness"
 root = pytest.mark.root
@@ -409,7 +409,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from tests.history.values import NOW, big, opened
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 store = opened(Home(Path(sys.argv[1])))
 number = int(sys.argv[2])
 while True:

@@ -31,8 +31,8 @@ from tests.history.values import (
 from tests.waiting import wait_until
 from watchdogd.history import file as history_file
 from watchdogd.history.record import Record
-from watchdogd.home import Home
-from watchdogd.incident import Silence
+from watchdogd.home.layout import Home
+from watchdogd.incidents.models import Silence
 
 CHECK, DAY = "run-17/log_staleness", 86400.0
 STEP = DAY / 4
@@ -41,7 +41,7 @@ import sys
 from pathlib import Path
 from tests.history.test_power import DAY, STEP, at, round_with_all
 from tests.history.values import NOW, notification, opened
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 store = opened(Home(Path(sys.argv[1])))
 number = 0
 while True:

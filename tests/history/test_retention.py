@@ -11,7 +11,7 @@ from tests.history.values import new_home, notification, opened, opening, round_
 from watchdogd.history.record import Record
 from watchdogd.history.retention import DAY, FIVE, FIVES, HOUR, RAW, Thinned, plan
 from watchdogd.history.store import Store
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 from watchdogd.plugin import Status
 
 BEGIN = 1_790_035_200

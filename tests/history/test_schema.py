@@ -16,7 +16,7 @@ from tests.history.values import NOW, new_home, opened, round_of
 from watchdogd.errors import HistoryError
 from watchdogd.history import schema
 from watchdogd.history.tables import metadata
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 
 
 @pytest.fixture

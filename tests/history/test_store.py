@@ -25,8 +25,8 @@ from tests.history.values import (
 from watchdogd.errors import HistoryError
 from watchdogd.history.record import Change, Gap, Past, Record, Touch
 from watchdogd.history.store import Store
-from watchdogd.home import Home
-from watchdogd.incident import Book, Event, Kind
+from watchdogd.home.layout import Home
+from watchdogd.incidents.models import Book, Event, Kind
 from watchdogd.plugin import Metric, Result, Status
 
 # ---------------------------------------------------------------------- what a daemon goes on from

@@ -8,8 +8,8 @@ from pathlib import Path
 from watchdogd import config as configuration
 from watchdogd.history.record import Record
 from watchdogd.history.store import Store
-from watchdogd.home import Home
-from watchdogd.incident import Book, Event, Incident, Kind, Observation, Silence, Standing
+from watchdogd.home.layout import Home
+from watchdogd.incidents.models import Book, Event, Incident, Kind, Observation, Silence, Standing
 from watchdogd.notify.notification import Item, Message, Notification
 from watchdogd.plugin import Metric, Result, Status
 

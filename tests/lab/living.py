@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 
 from watchdogd.cli import main
-from watchdogd.home import Home
-from watchdogd.lease import alive
+from watchdogd.home.layout import Home
+from watchdogd.home.lease import alive
 
 
 def said(*words: str) -> str:

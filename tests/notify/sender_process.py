@@ -12,8 +12,8 @@ from tests.notify.values import message
 from watchdogd.history.forms import packed
 from watchdogd.history.record import Record
 from watchdogd.history.store import Store
-from watchdogd.home import Home
-from watchdogd.incident import Incident, Silence
+from watchdogd.home.layout import Home
+from watchdogd.incidents.models import Incident, Silence
 from watchdogd.notify.claimed import Claimed
 from watchdogd.notify.claims import Claims
 from watchdogd.notify.notification import Message, addressed

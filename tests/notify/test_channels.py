@@ -8,7 +8,7 @@ import pytest
 
 from watchdogd.config import parse
 from watchdogd.errors import ConfigError
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 from watchdogd.notify import channels
 from watchdogd.notify.alertmanager import Alertmanager
 from watchdogd.notify.apprise import Apprise

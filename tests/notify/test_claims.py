@@ -12,7 +12,7 @@ import pytest
 
 from tests.notify.values import NOON, Script, letter
 from watchdogd.errors import DeliveryError, HomeError
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 from watchdogd.notify.claimed import Claimed
 from watchdogd.notify.claims import STALE, Claims
 from watchdogd.notify.desk import Delivered
@@ -79,7 +79,7 @@ def test_what_is_given_back_may_be_taken(home: Home) -> None:
 def test_who_died_while_sending_holds_nobody_up(home: Home) -> None:
     code = f"""
 from pathlib import Path
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 from watchdogd.notify.claims import Claims
 Claims(Home(Path({str(home.path)!r}))).take({KEY!r}, "slack")
 """

@@ -13,7 +13,7 @@ from tests.notify.sender_process import INCIDENTS, live
 from tests.servers.web import NORMAL, Fault, WebServer
 from tests.waiting import wait_until
 from watchdogd.history.store import Store
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 
 KILLS, STORM = 200, 1000
 

@@ -15,8 +15,8 @@ from watchdogd.engine import engine as engine_module
 from watchdogd.engine.scene import Scene
 from watchdogd.engine.selfcheck import SelfCheck
 from watchdogd.history.rows import kind_of
-from watchdogd.inbox import Paper
-from watchdogd.incident import Event, Kind, Observation
+from watchdogd.home.inbox import Paper
+from watchdogd.incidents.models import Event, Kind, Observation
 from watchdogd.incidents.telling import notice
 from watchdogd.notify.apprise import _TYPES
 from watchdogd.notify.message import ORDER, Rules, compose, test_message

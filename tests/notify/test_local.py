@@ -9,7 +9,7 @@ import pytest
 
 from tests.notify.values import NOON, letter, message
 from watchdogd.errors import DeliveryError
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 from watchdogd.notify.console import Console
 from watchdogd.notify.statuslog import Statuslog
 from watchdogd.units import iso

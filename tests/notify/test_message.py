@@ -7,7 +7,7 @@ import pytest
 
 from tests.notify.values import NOON, event, incident
 from watchdogd.history.forms import packed, unpacked
-from watchdogd.incident import Event, Kind
+from watchdogd.incidents.models import Event, Kind
 from watchdogd.notify.message import BODY_LIMIT, Route, Rules, compose, test_message
 from watchdogd.notify.notification import Message
 from watchdogd.notify.slack import blocks

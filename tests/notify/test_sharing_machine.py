@@ -20,7 +20,7 @@ from tests.notify.values import NOON, Ledger, Script, letter
 from watchdogd.config import Config
 from watchdogd.engine import assembly
 from watchdogd.errors import DeliveryError
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 from watchdogd.notify.claimed import Claimed
 from watchdogd.notify.claims import Claims
 from watchdogd.notify.notification import Item, Notification

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchdogd.notify.text import excerpt, one_line, paragraphs, plain, verbatim
+from watchdogd.system.text import excerpt, one_line, paragraphs, plain, verbatim
 
 HOSTILE = st.text(
     st.one_of(st.characters(), st.sampled_from("\x1b[]m0;\x07\r\n\t\u202e\u2066\x9b\x00\ud800")), max_size=200

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from watchdogd.errors import DeliveryError, HistoryError
-from watchdogd.incident import Event, Incident, Kind
+from watchdogd.incidents.models import Event, Incident, Kind
 from watchdogd.notify.notification import Item, Message, Notification, addressed
 from watchdogd.plugin import Status
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from watchdogd.history.record import Gap, Record
 from watchdogd.history.store import Store
-from watchdogd.home import Home
-from watchdogd.incident import Book, Incident, Observation, Standing
+from watchdogd.home.layout import Home
+from watchdogd.incidents.models import Book, Incident, Observation, Standing
 from watchdogd.notify.notification import Message, Notification
 from watchdogd.plugin import Metric, Progress, Result, Status
 

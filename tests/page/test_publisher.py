@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from watchdogd.home import Home
+    from watchdogd.home.layout import Home
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from watchdogd.cli import main
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from watchdogd.home import Home
+    from watchdogd.home.layout import Home
 
 
 @pytest.fixture

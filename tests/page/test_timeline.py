@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from watchdogd.history.record import Record
 from watchdogd.history.store import Store
-from watchdogd.home import Home
-from watchdogd.incident import Book, Incident, Observation, Standing
+from watchdogd.home.layout import Home
+from watchdogd.incidents.models import Book, Incident, Observation, Standing
 from watchdogd.page.picture import gather
 from watchdogd.page.timeline import HOLDS, STATES, Link, Span, links, timeline, totals
 from watchdogd.plugin import Metric, Progress, Result, Status

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from watchdogd.plugins.checkpoint_age import checkpoint_age
 
-from watchdogd.jobs import Job, Snapshot
+from watchdogd.batch.models import Job, Snapshot
 from watchdogd.plugin import Result, Run, Status
 
 MINUTE, HOUR = 60.0, 3600.0

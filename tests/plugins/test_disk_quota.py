@@ -17,9 +17,9 @@ from watchdogd.plugins.disk_quota import _read_before, disk_quota
 from watchdogd.checks import keeping, place, quotas, room
 from watchdogd.checks.room import Wish
 from watchdogd.checks.saving import Saving
-from watchdogd.draft import host
 from watchdogd.plugin import Amount, History, Result, Status
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
+from watchdogd.system.draft import host
 
 MB = 1_000_000
 NOW = 1_800_000_000.0

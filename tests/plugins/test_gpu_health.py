@@ -14,6 +14,7 @@ import pytest
 from watchdogd.plugins.gpu_health import gpu_health, judge
 
 from tests.readers.gpu_samples import sample
+from watchdogd.batch.models import Job, Snapshot
 from watchdogd.gpus import together
 from watchdogd.gpus.faults import Limits
 from watchdogd.gpus.look import Look
@@ -21,7 +22,6 @@ from watchdogd.gpus.memory import Memory
 from watchdogd.gpus.mute import mute
 from watchdogd.gpus.standstill import Patience
 from watchdogd.gpus.together import Named
-from watchdogd.jobs import Job, Snapshot
 from watchdogd.plugin import Plugin, Progress, Result, Run, Status
 from watchdogd.readers import sample as samples
 from watchdogd.readers.gpu.gpu import Gpu, Readout

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from watchdogd.plugins.job_liveness import job_liveness
 
-from watchdogd.account import user
+from watchdogd.batch.models import Ending, Job, Snapshot
 from watchdogd.checks.scene import clearing
-from watchdogd.jobs import Ending, Job, Snapshot
 from watchdogd.plugin import Plugin, Result, Run, Status
+from watchdogd.system.account import user
 
 LIVENESS: Plugin = job_liveness
 ME = user(os.getuid())

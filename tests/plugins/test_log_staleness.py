@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from watchdogd.plugins.log_staleness import log_staleness
 
-from watchdogd.jobs import Job, Snapshot
+from watchdogd.batch.models import Job, Snapshot
 from watchdogd.plugin import Result, Run, Status
 
 MINUTE, HOUR = 60.0, 3600.0

@@ -15,7 +15,7 @@ import pytest
 from watchdogd.plugins.memory_leak import Limits, judge, memory_leak
 
 from tests.lab.controlgroup import control_group
-from watchdogd.jobs import Job, Snapshot
+from watchdogd.batch.models import Job, Snapshot
 from watchdogd.plugin import History, Plugin, Result, Run, Status
 from watchdogd.readers.usage import Memory, Process
 from watchdogd.units import Amount

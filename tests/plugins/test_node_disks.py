@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from watchdogd.plugins.node_disks import judge, node_disks
 
+from watchdogd.batch.models import Job, Snapshot
 from watchdogd.checks.room import Wish
-from watchdogd.jobs import Job, Snapshot
 from watchdogd.plugin import Amount, Plugin, Result, Run, Status
 from watchdogd.readers.quota.limit import BYTES, INODES
 from watchdogd.readers.usage import Disk, Usage

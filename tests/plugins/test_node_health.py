@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from watchdogd.plugins.node_health import node_health, of_jobs, spares, to_exclude
 
+from watchdogd.batch.models import Ending, Job, Snapshot
+from watchdogd.batch.sinfo import Node
 from watchdogd.checks import blame
-from watchdogd.jobs import Ending, Job, Snapshot
 from watchdogd.plugin import Plugin, Result, Run, Status
-from watchdogd.readers.sinfo import Node
 from watchdogd.units import Amount, parse_amount
 
 HEALTH: Plugin = node_health

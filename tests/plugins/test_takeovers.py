@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from watchdogd.plugins.log_staleness import log_staleness
 
-from watchdogd.jobs import Job, Snapshot
+from watchdogd.batch.models import Job, Snapshot
 from watchdogd.plugin import Progress, Result, Run, Status
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ import psutil
 import pytest
 
 from tests.waiting import wait_until
-from watchdogd.actions import stackrequest
 from watchdogd.probe import family
+from watchdogd.stacks import stackrequest
 
 PATIENCE = 60.0
 

@@ -10,39 +10,43 @@ from functools import partial
 from pathlib import Path
 
 from tests.readers.gpu_samples import sample
-from watchdogd import holder, survey
-from watchdogd.actions import preflightlook, stackprobe, stackrequest
-from watchdogd.checks import tracker
-from watchdogd.config import parse
-from watchdogd.readers import (
+from watchdogd import survey
+from watchdogd.batch import (
     allocation,
-    beat,
-    causes,
-    faulthandler,
     hostlist,
-    lines,
-    measures,
-    mounts,
-    nagios,
-    peers,
-    pyspy,
     qstat,
     reasons,
     sacct,
     sbatchlines,
     scontrol,
-    shape,
     sinfo,
     slurmtext,
     squeue,
+)
+from watchdogd.batch.walltime import parse_walltime
+from watchdogd.chain.maintenance import begins_of
+from watchdogd.checks import tracker
+from watchdogd.config import parse
+from watchdogd.home import holder
+from watchdogd.preflight import preflightlook
+from watchdogd.readers import (
+    beat,
+    causes,
+    faulthandler,
+    lines,
+    measures,
+    nagios,
+    peers,
+    pyspy,
+    shape,
     trainlog,
     usage,
 )
 from watchdogd.readers import sample as probes
 from watchdogd.readers.gpu import amd, kernel, nvidia, probe, rocm
 from watchdogd.readers.quota import beegfs, gpfs, lustre, report, table, tool, volume
-from watchdogd.slurm.maintenance import begins_of
-from watchdogd.slurm.walltime import parse_walltime
+from watchdogd.stacks import stackprobe, stackrequest
+from watchdogd.system import mounts
 from watchdogd.units import parse_amount, parse_duration, parse_rate, parse_size
 
 F, R = slurmtext.FIELD, slurmtext.RECORD

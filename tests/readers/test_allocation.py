@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from watchdogd.readers import allocation
+from watchdogd.batch import allocation
 
 JOB = """JobId=4711 JobName=tr11
    UserId=alice(2001) GroupId=alice(2001) MCS_label=N/A

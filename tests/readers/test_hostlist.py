@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from watchdogd.readers.hostlist import LIMIT, expand
+from watchdogd.batch.hostlist import LIMIT, expand
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from watchdogd.jobs import Job
+from watchdogd.batch.models import Job
 from watchdogd.readers.logpattern import glob_of, is_anybodys
 from watchdogd.readers.logtail import find
 

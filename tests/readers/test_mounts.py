@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from watchdogd.readers.mounts import Mount, mount_of, read_fstab, read_mounts
+from watchdogd.system.mounts import Mount, mount_of, read_fstab, read_mounts
 
 TEXT = r"""22 1 0:21 / / rw,relatime shared:1 - overlay overlay rw
 31 22 0:47 / /data rw,relatime shared:2 master:1 - lustre 10.20.0.5@tcp:10.20.0.6@tcp:/data rw,flock

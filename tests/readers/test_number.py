@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchdogd.readers.number import count, real, whole
+from watchdogd.system.number import count, real, whole
 
 ODD: list[object] = [
     "²",

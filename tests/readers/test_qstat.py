@@ -7,9 +7,9 @@ import time
 
 import pytest
 
+from watchdogd.batch import qstat, reasons
+from watchdogd.batch.reasons import Wait
 from watchdogd.errors import UnreadableError
-from watchdogd.readers import qstat, reasons
-from watchdogd.readers.reasons import Wait
 
 PBS = """Job Id: 4711.batch
     Job_Name = tr11-176B-ml

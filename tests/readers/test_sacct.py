@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from watchdogd.account import user
+from watchdogd.batch import sacct, scontrol, snapshot
+from watchdogd.batch.slurmtext import FIELD
 from watchdogd.errors import UnreadableError
-from watchdogd.readers import sacct, scontrol
-from watchdogd.readers.slurmtext import FIELD
-from watchdogd.slurm import snapshot
+from watchdogd.system.account import user
 
 DEFAULTS = {
     "JobIDRaw": "615",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from watchdogd.readers.sbatchlines import named
+from watchdogd.batch.sbatchlines import named
 
 
 @pytest.mark.parametrize(

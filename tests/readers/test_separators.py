@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.readers import test_sacct, test_squeue
+from watchdogd.batch import qstat, sacct, sinfo, slurmtext, squeue
+from watchdogd.batch.slurmtext import FIELD, RECORD
 from watchdogd.errors import UnreadableError
-from watchdogd.readers import qstat, sacct, sinfo, slurmtext, squeue
-from watchdogd.readers.slurmtext import FIELD, RECORD
 
 MARK = "3fa1b2c4"
 FORGED = test_squeue.line(i="9", A="9", u="alice", j="victim").rstrip("\n")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from watchdogd.batch import sinfo
+from watchdogd.batch.sinfo import Node
 from watchdogd.errors import UnreadableError
-from watchdogd.readers import sinfo
-from watchdogd.readers.sinfo import Node
 
 
 def line(*fields: str) -> str:

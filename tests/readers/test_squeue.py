@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from watchdogd.batch import slurmtext, squeue
+from watchdogd.batch.slurmtext import FIELD, RECORD
 from watchdogd.errors import UnreadableError
-from watchdogd.readers import slurmtext, squeue
-from watchdogd.readers.slurmtext import FIELD, RECORD
 
 DEFAULTS = {
     "i": "512",

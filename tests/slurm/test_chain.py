@@ -16,8 +16,8 @@ import pytest
 from tests.cluster import Cluster
 from tests.slurm.witness import LAMP, PROGRAM, Witness
 from tests.waiting import wait_until
-from watchdogd.home import Home
-from watchdogd.lease import alive, folder_of, look
+from watchdogd.home.layout import Home
+from watchdogd.home.lease import alive, folder_of, look
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

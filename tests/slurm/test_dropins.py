@@ -16,14 +16,14 @@ import pytest
 
 from tests.cluster import Cluster
 from tests.waiting import wait_until
-from watchdogd import umask
+from watchdogd.batch import submit
 from watchdogd.config import parse
 from watchdogd.engine import crontab, dropins
 from watchdogd.engine import script as module
 from watchdogd.engine.dropins import Kind
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 from watchdogd.plugin import Plugin, Result, Status
-from watchdogd.slurm import submit
+from watchdogd.system import umask
 
 pytestmark = [pytest.mark.slurm, pytest.mark.root]
 

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from watchdogd.jobs import Ending, Job
+from watchdogd.batch.models import Ending, Job
+from watchdogd.engine.fate import Word, alive, base, belongs, newest, over, told, worse
 from watchdogd.plugin import Status
-from watchdogd.slurm.fate import Word, alive, base, belongs, newest, over, told, worse
 
 NOW = 1_790_000_000.0
 MARK = "watchdogd:0a1b cron.daily/tidy.slurm"

@@ -12,8 +12,8 @@ from watchdogd.plugins.job_liveness import job_liveness
 
 from tests.cluster import Cluster
 from tests.waiting import wait_until
+from watchdogd.batch import snapshot
 from watchdogd.plugin import Plugin, Result, Run, Status
-from watchdogd.slurm import snapshot
 
 pytestmark = [pytest.mark.slurm, pytest.mark.root]
 

@@ -17,10 +17,10 @@ import psutil
 import pytest
 
 from tests.waiting import wait_until
-from watchdogd.account import user
-from watchdogd.jobs import Job, Snapshot
+from watchdogd.batch import processes
+from watchdogd.batch.models import Job, Snapshot
 from watchdogd.plugin import Run
-from watchdogd.slurm import processes
+from watchdogd.system.account import user
 
 SLEEP = "import time; time.sleep(600)"
 Started = subprocess.Popen[bytes]
@@ -129,7 +129,7 @@ def test_a_colleagues_process_of_the_same_command_is_not_the_run(trainings: Trai
 HIDDEN = """
 import json, os, sys, time
 from watchdogd.plugin import Run
-from watchdogd.slurm import processes
+from watchdogd.batch import processes
 word, pid_file = sys.argv[1:]
 runs = [
     Run("mine", "mine", backend="process", command=word),
@@ -213,7 +213,7 @@ def test_never_who_looks_nor_who_started_it(tmp_path: Path) -> None:
 DAEMON = """
 import subprocess, sys, time
 from watchdogd.plugin import Run
-from watchdogd.slurm import processes
+from watchdogd.batch import processes
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", sys.argv[1]])
 run = Run("run-17", "run-17", backend="process", command=sys.argv[1])
 try:

@@ -14,10 +14,9 @@ import pytest
 
 from tests.cluster import Cluster
 from tests.waiting import wait_until
-from watchdogd.jobs import Ending, Job, Snapshot
-from watchdogd.readers import squeue
-from watchdogd.readers.slurmtext import FIELD
-from watchdogd.slurm import snapshot
+from watchdogd.batch import snapshot, squeue
+from watchdogd.batch.models import Ending, Job, Snapshot
+from watchdogd.batch.slurmtext import FIELD
 
 pytestmark = [pytest.mark.slurm, pytest.mark.root]
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.cluster import Cluster
 from tests.waiting import wait_until
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 
 pytestmark = [pytest.mark.slurm, pytest.mark.root]
 

@@ -12,7 +12,7 @@ from datetime import datetime
 from itertools import groupby, pairwise
 
 from tests.waiting import wait_until
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 
 LAMP = "cron.every-1s/lamp"
 PROGRAM = (

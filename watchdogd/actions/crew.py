@@ -13,8 +13,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from watchdogd import shortage
 from watchdogd.actions.errand import Outcome
+from watchdogd.system import shortage
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from watchdogd.actions.deed import BEGUN, DONE, EVIDENCE, FAILED, LOST, SKIPPED, Action, Deed
-from watchdogd.clock import fresh
+from watchdogd.system.clock import fresh
 from watchdogd.units import format_duration
 
 if TYPE_CHECKING:

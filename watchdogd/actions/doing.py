@@ -6,12 +6,14 @@ import json
 import signal
 from typing import TYPE_CHECKING
 
-from watchdogd import command, umask
-from watchdogd.actions import evidence, jobactions, listeners, stacktaking, stackwords, switches
+from watchdogd.actions import evidence, jobactions
 from watchdogd.actions.errand import Errand, Outcome, incident_as_json
-from watchdogd.actions.stacktaking import Wish
+from watchdogd.batch import livejob
 from watchdogd.errors import WatchdogError
-from watchdogd.slurm import livejob
+from watchdogd.home import listeners, switches
+from watchdogd.stacks import stacktaking, stackwords
+from watchdogd.stacks.stacktaking import Wish
+from watchdogd.system import command, umask
 
 if TYPE_CHECKING:
     from collections.abc import Callable

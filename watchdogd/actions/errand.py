@@ -10,8 +10,8 @@ from watchdogd.units import iso
 
 if TYPE_CHECKING:
     from watchdogd.actions.deed import Deed
-    from watchdogd.home import Home
-    from watchdogd.incident import Incident
+    from watchdogd.home.layout import Home
+    from watchdogd.incidents.models import Incident
     from watchdogd.plugin import Job, Run
 
 

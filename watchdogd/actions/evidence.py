@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from watchdogd.home import Home
+    from watchdogd.home.layout import Home
     from watchdogd.plugin import Job
     from watchdogd.readers.gpu.gpu import Gpu
 

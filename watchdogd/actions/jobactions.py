@@ -13,22 +13,21 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from watchdogd import account, command
-from watchdogd.actions import switches
 from watchdogd.actions.errand import Errand, Outcome
+from watchdogd.batch import livejob, sbatchlines, submit
 from watchdogd.engine.handout import finished
 from watchdogd.errors import SlurmSilentError, WatchdogError
-from watchdogd.place import file_name
-from watchdogd.plainfile import head
-from watchdogd.readers import sbatchlines
-from watchdogd.readers.number import count
-from watchdogd.slurm import livejob, submit
-from watchdogd.trust import distrust, team_of
+from watchdogd.home import switches
+from watchdogd.home.trust import distrust, team_of
+from watchdogd.system import account, command
+from watchdogd.system.number import count
+from watchdogd.system.place import file_name
+from watchdogd.system.plainfile import head
 from watchdogd.units import iso
 
 if TYPE_CHECKING:
+    from watchdogd.batch.livejob import LiveJob
     from watchdogd.plugin import Job, Run
-    from watchdogd.slurm.livejob import LiveJob
 
 LINES = {
     ("cancel", "slurm"): ("scancel",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from watchdogd import wildcard
+from watchdogd.system import wildcard
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

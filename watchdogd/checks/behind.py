@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from watchdogd.batch.reasons import Wait
 from watchdogd.checks.scene import jobs_are, reason_of, stuck
 from watchdogd.plugin import Result, Status, ok, warning
-from watchdogd.readers.reasons import Wait
 from watchdogd.units import format_duration
 
 if TYPE_CHECKING:

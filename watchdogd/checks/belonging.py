@@ -9,8 +9,8 @@ from watchdogd.checks import hetjob
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from watchdogd.batch.models import Ending, Job, Snapshot
     from watchdogd.checks.past import Life, Past
-    from watchdogd.jobs import Ending, Job, Snapshot
     from watchdogd.plugin import Run
 
 

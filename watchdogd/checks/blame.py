@@ -6,12 +6,12 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.readers import hostlist
+from watchdogd.batch import hostlist
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from watchdogd.jobs import Ending
+    from watchdogd.batch.models import Ending
 
 _OF_NODES = frozenset({"NODE_FAIL", "BOOT_FAIL"})
 _FAILED = _OF_NODES | {"FAILED"}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from watchdogd.readers.mounts import mount_of
+from watchdogd.system.mounts import mount_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from watchdogd.readers.mounts import Mount
     from watchdogd.readers.quota.limit import Limit
+    from watchdogd.system.mounts import Mount
 
 _ROOT, _DEVICES = "/", "/dev/"
 

@@ -15,11 +15,11 @@ from typing import Any
 
 import psutil
 
-from watchdogd.clock import fresh
-from watchdogd.command import environment
-from watchdogd.draft import host
-from watchdogd.readers.number import count
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
+from watchdogd.system.clock import fresh
+from watchdogd.system.command import environment
+from watchdogd.system.draft import host
+from watchdogd.system.number import count
 from watchdogd.units import format_duration
 
 DEADLINE = 6 * 3600.0

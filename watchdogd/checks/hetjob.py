@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, TypeVar
 
-from watchdogd.jobs import Ending, Job
-from watchdogd.readers.number import count
+from watchdogd.batch.models import Ending, Job
+from watchdogd.system.number import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from watchdogd.checks.quotas import gpfs_tool
 from watchdogd.checks.room import count
-from watchdogd.clock import fresh
-from watchdogd.command import ask
 from watchdogd.errors import UnreadableError
-from watchdogd.readers.number import needed, real
 from watchdogd.readers.quota import beegfs, gpfs, report
 from watchdogd.readers.quota.limit import BYTES, INODES
+from watchdogd.system.clock import fresh
+from watchdogd.system.command import ask
+from watchdogd.system.number import needed, real
 from watchdogd.units import iso
 
 if TYPE_CHECKING:

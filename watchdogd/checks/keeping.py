@@ -6,9 +6,9 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, Any
 
-from watchdogd import wildcard
 from watchdogd.checks import shelf
-from watchdogd.clock import fresh
+from watchdogd.system import wildcard
+from watchdogd.system.clock import fresh
 from watchdogd.units import format_duration, format_size
 
 if TYPE_CHECKING:

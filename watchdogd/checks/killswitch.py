@@ -6,8 +6,8 @@ import contextlib
 import os
 import stat
 
-from watchdogd import touchfile
 from watchdogd.checks.past import Switch
+from watchdogd.home import touchfile
 
 
 def kill_switch(*places: str) -> Switch | None:

@@ -25,8 +25,8 @@ from watchdogd.readers.shape import Shape, shape_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from watchdogd.batch.models import Job
     from watchdogd.checks.wanted import Wanted
-    from watchdogd.jobs import Job
     from watchdogd.readers.trainlog import Report
 
 SHOWN = 10

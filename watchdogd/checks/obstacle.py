@@ -9,7 +9,7 @@ import stat as modes
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from watchdogd import wildcard
+from watchdogd.system import wildcard
 
 if TYPE_CHECKING:
     from collections.abc import Collection

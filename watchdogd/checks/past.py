@@ -10,12 +10,12 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.jobs import WAITING_STATES, Ending
+from watchdogd.batch.models import WAITING_STATES, Ending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from watchdogd.jobs import Job
+    from watchdogd.batch.models import Job
 
     Autopsy = Callable[[str, str, float | None, float], str]
     """What is known of a job (id, raw id) that ran from the first time to the second, in words."""

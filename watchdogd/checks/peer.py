@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from watchdogd.command import ask
-from watchdogd.readers import hostlist, peers
+from watchdogd.batch import hostlist
+from watchdogd.readers import peers
+from watchdogd.system.command import ask
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

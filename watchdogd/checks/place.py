@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
 
-from watchdogd.engine.patient import Patient, StuckError, UnaskedError
-from watchdogd.mounttable import mount_table
 from watchdogd.plugin import Result, critical, ok, unknown
-from watchdogd.readers.mounts import Mount, mount_of, read_fstab, read_mounts
-from watchdogd.unanswered import unanswered
+from watchdogd.system.mounts import Mount, mount_of, read_fstab, read_mounts
+from watchdogd.system.mounttable import mount_table
+from watchdogd.system.patient import Patient, StuckError, UnaskedError
+from watchdogd.system.unanswered import unanswered
 from watchdogd.units import format_duration, iso
 
 DEADLINE = 15.0

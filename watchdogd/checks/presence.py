@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from watchdogd.batch.models import PAUSED_STATES
+from watchdogd.batch.reasons import Wait
 from watchdogd.checks.scene import by, clearing, jobs_are, on, reason_of, stuck
-from watchdogd.jobs import PAUSED_STATES
 from watchdogd.plugin import STOPPED, SWITCH_LEFT, Result, critical, ok, unknown, warning
-from watchdogd.readers.reasons import Wait
 from watchdogd.units import iso
 
 if TYPE_CHECKING:
+    from watchdogd.batch.models import Job
     from watchdogd.checks.past import Past, Switch
     from watchdogd.checks.scene import Scene
-    from watchdogd.jobs import Job
 
 
 def main(scene: Scene, past: Past) -> Result:

@@ -14,21 +14,21 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.account import user
 from watchdogd.checks import du
 from watchdogd.checks.coverage import covering, is_device
-from watchdogd.command import Answer, ask
 from watchdogd.errors import UnreadableError
-from watchdogd.mounttable import mount_table
-from watchdogd.readers.mounts import read_mounts
 from watchdogd.readers.quota import beegfs, ceph, gpfs, lustre, table, tool
 from watchdogd.readers.quota.output import Output, Reading
+from watchdogd.system.account import user
+from watchdogd.system.command import Answer, ask
+from watchdogd.system.mounts import read_mounts
+from watchdogd.system.mounttable import mount_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from watchdogd.readers.mounts import Mount
     from watchdogd.readers.quota.limit import Limit
+    from watchdogd.system.mounts import Mount
 
 DEADLINE = 20.0
 """Seconds that one command may take; all of one source run side by side."""

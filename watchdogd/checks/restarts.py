@@ -14,9 +14,9 @@ from watchdogd.units import format_duration
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from watchdogd.batch.models import Ending, Job
     from watchdogd.checks.past import Life, Past
     from watchdogd.checks.scene import Scene
-    from watchdogd.jobs import Ending, Job
 
 CRASHES = "crashes"
 """Subject of a crash loop: what becomes of the run after it is told beside it."""

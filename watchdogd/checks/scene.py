@@ -6,15 +6,15 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from watchdogd.batch import reasons
+from watchdogd.batch.models import ENDING_STATES, PAUSED_STATES, STARTING_STATES
+from watchdogd.batch.reasons import Wait
 from watchdogd.checks import orders
-from watchdogd.jobs import ENDING_STATES, PAUSED_STATES, STARTING_STATES
-from watchdogd.readers import reasons
-from watchdogd.readers.reasons import Wait
 from watchdogd.units import format_duration, iso
 
 if TYPE_CHECKING:
+    from watchdogd.batch.models import Ending, Job, Snapshot
     from watchdogd.checks.past import Switch
-    from watchdogd.jobs import Ending, Job, Snapshot
     from watchdogd.plugin import Run
 
 

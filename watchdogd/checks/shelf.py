@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from watchdogd.checks.checkpoint import FILES, Content, Entry, content, find
 from watchdogd.checks.saving import Saving, saving
-from watchdogd.unanswered import must_answer
+from watchdogd.system.unanswered import must_answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

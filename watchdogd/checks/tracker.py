@@ -14,7 +14,7 @@ import stat as modes
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from watchdogd.readers.number import digits
+from watchdogd.system.number import digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,9 +12,9 @@ from typing import Any
 import psutil
 
 from watchdogd.checks import writeprobe
-from watchdogd.command import ask
 from watchdogd.plugin import Metric, Result, critical, ok, unknown
-from watchdogd.unanswered import unanswered
+from watchdogd.system.command import ask
+from watchdogd.system.unanswered import unanswered
 from watchdogd.units import format_duration
 
 WRITE = "write"

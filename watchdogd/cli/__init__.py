@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import sys
 
-from watchdogd import standard, umask
 from watchdogd.errors import EX_USAGE, UsageError, WatchdogError
+from watchdogd.system import standard, umask
 
 TYPE_CHECKING = (
     False  # as type checkers know it: the import of typing would cost emergency verbs a tenth more
@@ -124,7 +124,7 @@ def _dispatch(words: list[str]) -> int:
     if verb is None:
         return _about(before)
     if verb not in VERBS:
-        from watchdogd.nearest import nearest
+        from watchdogd.system.nearest import nearest
 
         raise UsageError(f"there is no verb '{verb}'{nearest(verb, list(VERBS))}; see 'watchdogd --help'")
     name = f"watchdogd.cli.{VERBS[verb][0]}"
@@ -138,7 +138,7 @@ def _dispatch(words: list[str]) -> int:
 
 def _group(home: str | None) -> int | None:
     """Whose this home is beside its owner; None where it is nobody's, or there is none."""
-    from watchdogd.place import group_of, home_folder
+    from watchdogd.system.place import group_of, home_folder
 
     try:
         return group_of(home_folder(home))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.account import user
 from watchdogd.cli.output import clean, complain, print_json, print_line
-from watchdogd.document import document
 from watchdogd.errors import WatchdogError
-from watchdogd.handin import hand_in
-from watchdogd.home import Home
-from watchdogd.nearest import close_to
-from watchdogd.plainfile import PICTURE, read_plain
+from watchdogd.home.handin import hand_in
+from watchdogd.home.layout import Home
+from watchdogd.system.account import user
+from watchdogd.system.document import document
+from watchdogd.system.nearest import close_to
+from watchdogd.system.plainfile import PICTURE, read_plain
 
 if TYPE_CHECKING:
     import argparse

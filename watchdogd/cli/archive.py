@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from watchdogd import config as configuration
-from watchdogd import draft, lease
 from watchdogd.cli.history import print_csv
 from watchdogd.cli.output import print_line
 from watchdogd.cli.past import store_of
 from watchdogd.errors import HistoryError, HomeError
 from watchdogd.history.store import Store
-from watchdogd.home import Home
+from watchdogd.home import lease
+from watchdogd.home.layout import Home
+from watchdogd.system import draft
 
 if TYPE_CHECKING:
     import argparse

@@ -11,7 +11,7 @@ from watchdogd.cli.duration import seconds
 from watchdogd.cli.output import one_line, print_json, print_line
 from watchdogd.cli.past import store_of
 from watchdogd.errors import UsageError
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 from watchdogd.units import format_duration, iso
 
 if TYPE_CHECKING:

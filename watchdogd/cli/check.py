@@ -15,9 +15,9 @@ from watchdogd.engine import dropins
 from watchdogd.engine.assembly import assembled
 from watchdogd.engine.setup import Setup
 from watchdogd.engine.status import observation_json
-from watchdogd.home import Home
-from watchdogd.nearest import nearest
+from watchdogd.home.layout import Home
 from watchdogd.plugin import Plugin, Status
+from watchdogd.system.nearest import nearest
 
 if TYPE_CHECKING:
     import argparse
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from watchdogd.engine.checks import Check
     from watchdogd.engine.engine import Engine
-    from watchdogd.incident import Observation
+    from watchdogd.incidents.models import Observation
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

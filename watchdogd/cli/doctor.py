@@ -15,7 +15,7 @@ from watchdogd.doctor.finding import BROKEN, FINE, WARNING, exit_code
 from watchdogd.doctor.scene import Scene
 from watchdogd.engine.setup import Setup
 from watchdogd.errors import HomeError, WatchdogError
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 from watchdogd.secret import withhold
 
 if TYPE_CHECKING:

@@ -6,16 +6,16 @@ import shlex
 import socket
 from typing import TYPE_CHECKING
 
+from watchdogd.batch import livejob
 from watchdogd.cli.output import print_json
-from watchdogd.home import Home
-from watchdogd.slurm import livejob
+from watchdogd.home.layout import Home
 from watchdogd.units import iso
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
-    from watchdogd.slurm.livejob import LiveJob
+    from watchdogd.batch.livejob import LiveJob
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -7,18 +7,18 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from watchdogd.actions import switches
 from watchdogd.cli.output import print_json, print_line
-from watchdogd.draft import create
-from watchdogd.handin import hand_in
-from watchdogd.home import Home
-from watchdogd.place import file_name
+from watchdogd.home import switches
+from watchdogd.home.handin import hand_in
+from watchdogd.home.layout import Home
+from watchdogd.system.draft import create
+from watchdogd.system.place import file_name
 
 if TYPE_CHECKING:
     import argparse
     from pathlib import Path
 
-    from watchdogd.touchfile import Touch
+    from watchdogd.home.touchfile import Touch
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -12,21 +12,21 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from watchdogd.batch import livejob
 from watchdogd.cli.duration import seconds
 from watchdogd.cli.output import one_line, print_json, terminal
 from watchdogd.errors import WatchdogError
 from watchdogd.gpus import together
 from watchdogd.gpus.look import Look, look
 from watchdogd.gpus.together import Named
-from watchdogd.home import Home
-from watchdogd.slurm import livejob
+from watchdogd.home.layout import Home
 from watchdogd.units import format_size
 
 if TYPE_CHECKING:
     import argparse
 
+    from watchdogd.batch.livejob import LiveJob
     from watchdogd.plugin import Job, Run
-    from watchdogd.slurm.livejob import LiveJob
 
 COLUMNS = ("node", "GPU", "use", "power", "temp", "memory", "ECC", "name", "")
 DEADLINE = 30.0

@@ -14,9 +14,9 @@ from argparse import REMAINDER
 
 from watchdogd.cli.duration import seconds
 from watchdogd.errors import UsageError
-from watchdogd.readers.number import count
+from watchdogd.system.number import count
+from watchdogd.system.umask import Lent, users
 from watchdogd.training import Guard
-from watchdogd.umask import Lent, users
 
 TYPE_CHECKING = False  # without the import of typing: see watchdogd/cli/__init__.py
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from watchdogd.cli.output import columns, one_line, print_json, print_line
 from watchdogd.cli.past import store_of
 from watchdogd.cli.targets import known_target
 from watchdogd.errors import UsageError
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 from watchdogd.units import finite, iso
 
 if TYPE_CHECKING:

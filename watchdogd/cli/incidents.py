@@ -10,13 +10,13 @@ from watchdogd.cli.output import one_line, print_json, print_line
 from watchdogd.cli.past import store_of
 from watchdogd.cli.targets import known_target
 from watchdogd.engine.status import incident_json
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 from watchdogd.units import format_duration
 
 if TYPE_CHECKING:
     import argparse
 
-    from watchdogd.incident import Incident
+    from watchdogd.incidents.models import Incident
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,18 +8,18 @@ import socket
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.account import group_name, user
 from watchdogd.adoption import toml_string
 from watchdogd.cli.output import one_line, print_json, print_line, warn
 from watchdogd.doctor import members
 from watchdogd.doctor.finding import FINE
-from watchdogd.draft import create
 from watchdogd.engine.setup import typed
 from watchdogd.errors import HomeError, UsageError
-from watchdogd.home import Home
-from watchdogd.nearest import close_to
+from watchdogd.home.layout import Home
+from watchdogd.home.trust import distrust, team_of
 from watchdogd.survey import Survey, survey
-from watchdogd.trust import distrust, team_of
+from watchdogd.system.account import group_name, user
+from watchdogd.system.draft import create
+from watchdogd.system.nearest import close_to
 
 if TYPE_CHECKING:
     import argparse

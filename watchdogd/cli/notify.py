@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from watchdogd import config as configuration
 from watchdogd.cli.output import one_line, print_json, print_line
 from watchdogd.errors import UsageError, WatchdogError
-from watchdogd.home import Home
-from watchdogd.nearest import nearest
+from watchdogd.home.layout import Home
 from watchdogd.notify import channels
 from watchdogd.notify.claims import Claims
 from watchdogd.notify.message import test_message
 from watchdogd.notify.notification import addressed
+from watchdogd.system.nearest import nearest
 
 if TYPE_CHECKING:
     import argparse

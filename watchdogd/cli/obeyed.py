@@ -6,19 +6,19 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from watchdogd.actions import switches
 from watchdogd.cli.output import one_line
 from watchdogd.config import load
 from watchdogd.engine.checks import run_of
 from watchdogd.engine.looks import slurm_users
-from watchdogd.home import Home
+from watchdogd.home import switches
+from watchdogd.home.layout import Home
 from watchdogd.units import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from watchdogd.actions.switches import Switch
-    from watchdogd.jobs import Snapshot
+    from watchdogd.batch.models import Snapshot
+    from watchdogd.home.switches import Switch
     from watchdogd.plugin import Run
 
 _LOOK = 1.0
@@ -88,10 +88,10 @@ class Follower:
 
     def _look(self, run: Run) -> Snapshot:
         if run.backend == "process":
-            from watchdogd.slurm import processes
+            from watchdogd.batch import processes
 
             return processes.look([run], _DEADLINE, time.time(), self._home.watcher)
-        from watchdogd.slurm import snapshot
+        from watchdogd.batch import snapshot
 
         config = load(self._home, pressing=True)
         users = run.users or slurm_users(config, self._home.watcher)  # the daemon's, not the caller's

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from watchdogd.cli.output import one_line, print_json, print_line
 from watchdogd.cli.past import store_of
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 from watchdogd.notify.claims import Claims
 from watchdogd.units import format_duration, iso
 

@@ -12,8 +12,8 @@ from rich.text import Text
 
 from watchdogd.cli.output import one_line
 from watchdogd.cli.tables import ROUND, STYLES, disk_table, kind_of, results_of, run_table, time_of
+from watchdogd.system.zone import spoken
 from watchdogd.units import format_duration
-from watchdogd.zone import spoken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

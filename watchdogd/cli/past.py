@@ -12,7 +12,7 @@ from watchdogd.engine import goodconfig
 from watchdogd.errors import ConfigError, NoHistoryError
 from watchdogd.history import DEFAULT_URL
 from watchdogd.history.store import Store
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from watchdogd.plugin import Status
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from watchdogd.incident import Observation
+    from watchdogd.incidents.models import Observation
     from watchdogd.plugin import Metric
 
 

@@ -14,7 +14,7 @@ from watchdogd.cli.output import print_json, print_line
 from watchdogd.engine import dropins
 from watchdogd.engine.catalog import Entry, Source, discover
 from watchdogd.errors import HomeError
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 from watchdogd.plugin import REQUIRED
 from watchdogd.units import format_duration
 

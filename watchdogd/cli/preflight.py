@@ -10,23 +10,24 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING
 
-from watchdogd.actions import preflight, preflightlook, ranges, trial
-from watchdogd.actions.preflight import Believed
 from watchdogd.cli.duration import seconds
 from watchdogd.cli.output import print_json, print_line, warn
 from watchdogd.config import Config, RunSection, absolute, load
 from watchdogd.engine.checks import run_of
-from watchdogd.engine.patient import Patient
 from watchdogd.errors import UsageError, WatchdogError
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 from watchdogd.plugin import Status
-from watchdogd.readers.number import count
+from watchdogd.preflight import preflight, preflightlook, trial
+from watchdogd.preflight.preflight import Believed
+from watchdogd.stacks import ranges
+from watchdogd.system.number import count
+from watchdogd.system.patient import Patient
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from watchdogd.actions.preflight import Finding
+    from watchdogd.preflight.preflight import Finding
 
 GO, NO_GO = 0, 2
 _PATIENCE = 30.0

@@ -44,8 +44,8 @@ def run(args: argparse.Namespace) -> int:
         disks = tuple(args.disks or places.node_disks or _DISKS)
         node.serve(node.Task(args.name, args.job, places.inbox, disks, every))
         return 0
-    from watchdogd.place import home_folder
     from watchdogd.probe import job
+    from watchdogd.system.place import home_folder
 
     _doubt(args.name, home_folder(args.home))
     place = job.Place.here()
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _doubt(name: str, home: str) -> None:
     """A misspelt name leaves samples at which nobody looks: told to the job's log, and no reason to end."""
-    from watchdogd.nearest import nearest
+    from watchdogd.system.nearest import nearest
     from watchdogd.training import known_runs
 
     known = known_runs(home)

@@ -12,11 +12,11 @@ from watchdogd.cli.duration import seconds
 from watchdogd.cli.output import one_line, print_line
 from watchdogd.cli.past import config_of, recorded
 from watchdogd.errors import ConfigError, HistoryError, NoHistoryError, UsageError, WatchdogError
-from watchdogd.home import Home
-from watchdogd.nearest import nearest
+from watchdogd.home.layout import Home
 from watchdogd.notify import channels
 from watchdogd.notify.claims import Claims
 from watchdogd.notify.relay import Relay
+from watchdogd.system.nearest import nearest
 
 if TYPE_CHECKING:
     import argparse

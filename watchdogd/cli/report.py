@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from watchdogd import config as configuration
-from watchdogd import umask
 from watchdogd.cli import status
 from watchdogd.cli.duration import seconds
 from watchdogd.cli.output import print_line
 from watchdogd.cli.past import store_of
-from watchdogd.draft import replace
 from watchdogd.errors import HomeError
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
+from watchdogd.system import umask
+from watchdogd.system.draft import replace
 
 if TYPE_CHECKING:
     import argparse

@@ -8,16 +8,16 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-from watchdogd import tickmark
+from watchdogd.chain.tenure import Tenure
 from watchdogd.cli.output import print_line
 from watchdogd.engine import beginning, logs
 from watchdogd.engine.assembly import assembled
 from watchdogd.engine.daemon import Daemon
 from watchdogd.engine.sweeping import sweep_seldom
 from watchdogd.errors import StalledError
-from watchdogd.home import Home
+from watchdogd.home import tickmark
+from watchdogd.home.layout import Home
 from watchdogd.notify.heartbeat import heartbeat_of
-from watchdogd.slurm.tenure import Tenure
 
 if TYPE_CHECKING:
     import argparse

@@ -9,8 +9,8 @@ from watchdogd.cli.duration import seconds
 from watchdogd.cli.output import print_json, print_line
 from watchdogd.cli.targets import known_target
 from watchdogd.errors import UsageError
-from watchdogd.handin import hand_in
-from watchdogd.home import Home
+from watchdogd.home.handin import hand_in
+from watchdogd.home.layout import Home
 from watchdogd.units import format_duration, iso
 
 if TYPE_CHECKING:

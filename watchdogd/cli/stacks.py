@@ -5,18 +5,18 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.actions import stacktaking, stackwords
-from watchdogd.actions.stacktaking import Wish
+from watchdogd.batch import livejob
 from watchdogd.cli.duration import seconds
 from watchdogd.cli.output import one_line, print_json, print_line
 from watchdogd.errors import UsageError
-from watchdogd.home import Home
-from watchdogd.slurm import livejob
+from watchdogd.home.layout import Home
+from watchdogd.stacks import stacktaking, stackwords
+from watchdogd.stacks.stacktaking import Wish
 
 if TYPE_CHECKING:
     import argparse
 
-    from watchdogd.actions.stacks import Group, Picture
+    from watchdogd.stacks.stacks import Group, Picture
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

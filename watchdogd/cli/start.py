@@ -5,18 +5,18 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from watchdogd.batch.walltime import parse_walltime
+from watchdogd.chain import ending, launch, link, links
 from watchdogd.cli.output import print_json, print_line, warn
 from watchdogd.engine.setup import Setup
 from watchdogd.errors import UnitError, UsageError
-from watchdogd.home import Home
-from watchdogd.slurm import ending, launch, link, links
-from watchdogd.slurm.walltime import parse_walltime
+from watchdogd.home.layout import Home
 
 if TYPE_CHECKING:
     import argparse
 
-    from watchdogd.slurm.link import Wish
-    from watchdogd.slurm.outcome import Outcome
+    from watchdogd.chain.link import Wish
+    from watchdogd.chain.outcome import Outcome
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

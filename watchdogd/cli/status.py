@@ -10,21 +10,21 @@ import time
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from watchdogd import lease
 from watchdogd.cli.duration import seconds
 from watchdogd.cli.output import print_json, print_line, terminal
 from watchdogd.cli.verdict import verdict
-from watchdogd.document import document
 from watchdogd.errors import HomeError, SlurmSilentError, UsageError, WatchdogError
-from watchdogd.home import Home
-from watchdogd.misfit import no_file
-from watchdogd.plainfile import PICTURE, read_plain
+from watchdogd.home import lease
+from watchdogd.home.layout import Home
+from watchdogd.home.misfit import no_file
+from watchdogd.system.document import document
+from watchdogd.system.plainfile import PICTURE, read_plain
 from watchdogd.units import iso
 
 if TYPE_CHECKING:
     import argparse
 
-    from watchdogd.jobs import Job
+    from watchdogd.batch.models import Job
 
 NOT_ALIVE = 3
 QUEUE_EVERY = 30.0
@@ -124,7 +124,7 @@ def _recorded(home: Home) -> dict[str, Any]:
 
 def _ticking(home: Home, picture: dict[str, Any]) -> bool:
     """Alive by ticks from cron: the last one is not so long ago that the next is overdue."""
-    from watchdogd import tickmark
+    from watchdogd.home import tickmark
 
     begins = tickmark.read(home)
     due = tickmark.overdue_at(begins)
@@ -146,8 +146,8 @@ def _stale(picture: dict[str, Any], least: float = 0.0) -> bool:
 def _by_the_queue(home: Home, picture: dict[str, Any]) -> dict[str, Any]:
     """What the queue says where no daemon is seen. In tick mode alive means that a link is queued
     (contract §8); where Slurm does not answer, that the last tick is not long ago."""
+    from watchdogd.chain import link, links
     from watchdogd.secret import withhold
-    from watchdogd.slurm import link, links
 
     withhold(home)
     ticks = False
@@ -168,7 +168,7 @@ def _by_the_queue(home: Home, picture: dict[str, Any]) -> dict[str, Any]:
 
 def _queued(picture: dict[str, Any], found: tuple[Job, ...], mode: str) -> dict[str, Any]:
     """The links as the queue shows them: the one that runs, else the next one, and what comes after it."""
-    from watchdogd.slurm import links
+    from watchdogd.chain import links
 
     first, *more = sorted(found, key=lambda job: job.waiting)
     successor = links.as_json(more[0]) if more else None

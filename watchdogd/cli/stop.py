@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from watchdogd.chain import ending
 from watchdogd.cli.output import print_json, print_line, warn
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
 from watchdogd.secret import withhold
-from watchdogd.slurm import ending
 
 if TYPE_CHECKING:
     import argparse

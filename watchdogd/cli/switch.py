@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import sys
 
-from watchdogd.actions import listeners, switches
-from watchdogd.actions.switches import SwitchError
 from watchdogd.cli.output import complain, print_json, print_line
 from watchdogd.errors import UsageError, WatchdogError
-from watchdogd.place import home_folder
+from watchdogd.home import listeners, switches
+from watchdogd.home.switches import SwitchError
+from watchdogd.system.place import home_folder
 
 TYPE_CHECKING = False  # without the import of typing: see watchdogd/cli/__init__.py
 if TYPE_CHECKING:
     import argparse
 
-    from watchdogd.actions.switches import Switch
-    from watchdogd.touchfile import Touch
+    from watchdogd.home.switches import Switch
+    from watchdogd.home.touchfile import Touch
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -97,7 +97,7 @@ def _every(home: str) -> list[str]:
     """The runs of config.toml; where that is broken just now, those that the daemon laid out before."""
     from watchdogd.config import load
     from watchdogd.errors import ConfigError
-    from watchdogd.home import Home
+    from watchdogd.home.layout import Home
 
     try:
         return sorted(load(Home.existing(home), pressing=True).runs)

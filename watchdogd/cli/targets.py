@@ -5,15 +5,15 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from watchdogd import inbox
 from watchdogd.cli.past import config_of
-from watchdogd.document import document
 from watchdogd.errors import WatchdogError
-from watchdogd.nearest import nearest
-from watchdogd.plainfile import PICTURE, read_plain
+from watchdogd.home import inbox
+from watchdogd.system.document import document
+from watchdogd.system.nearest import nearest
+from watchdogd.system.plainfile import PICTURE, read_plain
 
 if TYPE_CHECKING:
-    from watchdogd.home import Home
+    from watchdogd.home.layout import Home
 
 
 def known_target(home: Home, target: str) -> str:

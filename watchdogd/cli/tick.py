@@ -7,7 +7,8 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-from watchdogd import lease, stopmark, tickmark
+from watchdogd.chain import link
+from watchdogd.chain.tenure import Tenure
 from watchdogd.cli.output import one_line, print_json, print_line
 from watchdogd.engine import beginning, logs
 from watchdogd.engine.assembly import assembled, learn, missing, outbox_of
@@ -17,10 +18,9 @@ from watchdogd.engine.recheck import Rechecks
 from watchdogd.engine.setup import Setup
 from watchdogd.engine.status import observation_json
 from watchdogd.errors import ConfigError, UsageError
-from watchdogd.home import Home
+from watchdogd.home import lease, stopmark, tickmark
+from watchdogd.home.layout import Home
 from watchdogd.notify.heartbeat import heartbeat_of
-from watchdogd.slurm import link
-from watchdogd.slurm.tenure import Tenure
 
 if TYPE_CHECKING:
     import argparse

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from watchdogd.cli.output import print_json, print_line
 from watchdogd.cli.targets import known_target, silenced
-from watchdogd.handin import hand_in
-from watchdogd.home import Home
+from watchdogd.home.handin import hand_in
+from watchdogd.home.layout import Home
 
 if TYPE_CHECKING:
     import argparse

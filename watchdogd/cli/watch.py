@@ -9,24 +9,25 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from watchdogd import adoption, lease
-from watchdogd.account import user
+from watchdogd import adoption
 from watchdogd.adoption import Adopted
+from watchdogd.batch import queue
 from watchdogd.cli.output import one_line, print_json, print_line
 from watchdogd.config import load
 from watchdogd.engine.looks import slurm_users
 from watchdogd.engine.setup import typed
 from watchdogd.errors import UsageError
-from watchdogd.home import Home
+from watchdogd.home import lease
+from watchdogd.home.layout import Home
 from watchdogd.logs.firstlook import first_look
 from watchdogd.readers import logpattern
-from watchdogd.slurm import queue
+from watchdogd.system.account import user
 
 if TYPE_CHECKING:
     import argparse
 
+    from watchdogd.batch.models import Job
     from watchdogd.config import Config
-    from watchdogd.jobs import Job
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,8 +10,8 @@ from watchdogd.cli import report, status
 from watchdogd.cli.duration import seconds
 from watchdogd.cli.output import print_line
 from watchdogd.errors import HomeError
-from watchdogd.home import Home
-from watchdogd.plainfile import read_plain
+from watchdogd.home.layout import Home
+from watchdogd.system.plainfile import read_plain
 
 if TYPE_CHECKING:
     import argparse

@@ -16,9 +16,9 @@ from pydantic import (
     ValidationInfo,
 )
 
-from watchdogd.address import web_host
-from watchdogd.place import NO_HOME, file_name
 from watchdogd.secret import Secret
+from watchdogd.system.address import web_host
+from watchdogd.system.place import NO_HOME, file_name
 from watchdogd.units import Duration
 
 NAME_LIMIT = 100

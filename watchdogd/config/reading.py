@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from watchdogd import command
 from watchdogd.config import sense, syntax
 from watchdogd.config.keys import channel_types, keys_at
 from watchdogd.config.sections import Config
 from watchdogd.config.words import wrong
 from watchdogd.errors import ConfigError
-from watchdogd.nearest import close_to
-from watchdogd.plainfile import read_plain
-from watchdogd.trust import distrust, team_of
+from watchdogd.home.trust import distrust, team_of
+from watchdogd.system import command
+from watchdogd.system.nearest import close_to
+from watchdogd.system.plainfile import read_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from watchdogd.home import Home
+    from watchdogd.home.layout import Home
 
 _ENDLESS = 10**21
 _PERSONAL = re.compile(r"^(file:)?~(/|$)|\$\{?(HOME|USER|LOGNAME)\b")

@@ -7,8 +7,8 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.config.fields import name_fault
-from watchdogd.nearest import close_to, nearest
-from watchdogd.place import file_name
+from watchdogd.system.nearest import close_to, nearest
+from watchdogd.system.place import file_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from watchdogd.notify.text import paragraphs
+from watchdogd.system.text import paragraphs
 
 _LINE = re.compile(r"^(?P<at>\S+) \[(?P<status>[A-Z]+)\] (?P<target>\S+): (?P<summary>.*)$", re.MULTILINE)
 

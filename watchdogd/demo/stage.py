@@ -20,13 +20,13 @@ from typing import Any
 
 import psutil
 
-from watchdogd import command
 from watchdogd.cli.status import read as read_status
 from watchdogd.demo import disk, lifeline
 from watchdogd.demo.alerts import Alert, read_alerts
 from watchdogd.demo.training import RUN
 from watchdogd.errors import WatchdogError
-from watchdogd.home import Home
+from watchdogd.home.layout import Home
+from watchdogd.system import command
 
 CONFIG = """\
 [daemon]

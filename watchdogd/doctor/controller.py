@@ -5,18 +5,18 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
-from watchdogd.account import group_name
+from watchdogd.batch import queue
+from watchdogd.chain.launch import unknown_users
 from watchdogd.doctor.finding import Finding, broken, fine, warning
 from watchdogd.doctor.scene import ask
 from watchdogd.engine.looks import slurm_users
-from watchdogd.slurm import queue
-from watchdogd.slurm.launch import unknown_users
+from watchdogd.system.account import group_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
+    from watchdogd.batch.models import Job
     from watchdogd.doctor.scene import Scene
-    from watchdogd.jobs import Job
     from watchdogd.plugin import Run
 
 TOPIC = "Slurm"

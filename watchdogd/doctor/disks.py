@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from watchdogd.checks import quotas
 from watchdogd.config import absolute
 from watchdogd.doctor.finding import Finding, broken, fine, warning
-from watchdogd.mounttable import mount_at
+from watchdogd.system.mounttable import mount_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,15 +9,15 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from watchdogd.batch import scontrol, submit
+from watchdogd.chain import link
+from watchdogd.chain.links import queued
 from watchdogd.doctor import sight
 from watchdogd.doctor.finding import Finding, broken, from_json
 from watchdogd.doctor.scene import ask
-from watchdogd.document import document
 from watchdogd.errors import SlurmError, SlurmSilentError, WatchdogError
-from watchdogd.plainfile import read_plain
-from watchdogd.readers import scontrol
-from watchdogd.slurm import link, submit
-from watchdogd.slurm.links import queued
+from watchdogd.system.document import document
+from watchdogd.system.plainfile import read_plain
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from watchdogd.doctor.finding import Finding
-    from watchdogd.home import Home
+    from watchdogd.home.layout import Home
 
     Piece = Callable[[Scene], Iterator[Finding]]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from watchdogd import command
+from watchdogd.batch import hostlist, scontrol
+from watchdogd.batch.submit import SBATCH_DEADLINE, refusal
+from watchdogd.batch.walltime import format_walltime, parse_walltime
+from watchdogd.chain import link, partition
 from watchdogd.doctor.finding import Finding, broken, fine, warning
 from watchdogd.doctor.scene import ask
 from watchdogd.errors import SlurmError, UnitError
-from watchdogd.readers import hostlist, scontrol
-from watchdogd.slurm import link, partition
-from watchdogd.slurm.submit import SBATCH_DEADLINE, refusal
-from watchdogd.slurm.walltime import format_walltime, parse_walltime
+from watchdogd.system import command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -13,15 +13,15 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from watchdogd import account
 from watchdogd.config import personal
 from watchdogd.doctor.finding import Finding, fine, warning
+from watchdogd.system import account
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from watchdogd.doctor.scene import Scene
-    from watchdogd.home import Home
+    from watchdogd.home.layout import Home
 
 TOPIC = "members"
 READ, WRITE, SEARCH = 4, 2, 1

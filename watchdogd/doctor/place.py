@@ -9,15 +9,15 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from watchdogd import trust
 from watchdogd.doctor.finding import Finding, broken, fine, warning
 from watchdogd.doctor.scene import ask
-from watchdogd.draft import create
-from watchdogd.misfit import misfits
-from watchdogd.mounttable import mount_at
-from watchdogd.readers.mounts import Mount
+from watchdogd.home import trust
+from watchdogd.home.misfit import misfits
 from watchdogd.readers.quota import statvfs
 from watchdogd.readers.quota.limit import BYTES
+from watchdogd.system.draft import create
+from watchdogd.system.mounts import Mount
+from watchdogd.system.mounttable import mount_at
 from watchdogd.units import format_duration, format_size
 
 if TYPE_CHECKING:

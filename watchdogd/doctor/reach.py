@@ -8,11 +8,11 @@ import ssl
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from watchdogd.address import web_host
 from watchdogd.config import AlertmanagerChannel, AppriseChannel, EmailChannel, SlackChannel, WebhookChannel
 from watchdogd.doctor.finding import Finding, broken, fine, warning
 from watchdogd.errors import ConfigError, WatchdogError
 from watchdogd.notify import channels
+from watchdogd.system.address import web_host
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,20 +7,20 @@ import shutil
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from watchdogd import command
-from watchdogd.account import user
+from watchdogd.batch import scontrol
+from watchdogd.chain import link
 from watchdogd.engine.checks import run_of
-from watchdogd.readers import scontrol
-from watchdogd.slurm import link
+from watchdogd.system import command
+from watchdogd.system.account import user
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from watchdogd.chain.link import Wish
     from watchdogd.config import Config
     from watchdogd.engine.setup import Setup
-    from watchdogd.home import Home
+    from watchdogd.home.layout import Home
     from watchdogd.plugin import Run
-    from watchdogd.slurm.link import Wish
 
 DEADLINE = 10.0
 """Seconds for one command."""

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from watchdogd import lease
-from watchdogd.actions.stacktaking import MISSING
 from watchdogd.doctor.finding import Finding, broken, fine, warning
 from watchdogd.doctor.scene import ask
+from watchdogd.home import lease
+from watchdogd.stacks.stacktaking import MISSING
 from watchdogd.survey import GPU_TOOLS
 
 if TYPE_CHECKING:

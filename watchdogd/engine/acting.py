@@ -20,18 +20,18 @@ from watchdogd.actions.decision import Rules, decide, forget
 from watchdogd.actions.deed import BEGUN, DONE, EVIDENCE, FAILED, LOST, Deed
 from watchdogd.actions.doing import do
 from watchdogd.engine.grounds import SELF
-from watchdogd.handin import hand_in
-from watchdogd.inbox import TEXT_LIMIT
-from watchdogd.incident import Event, Kind
-from watchdogd.touchfile import one_line
+from watchdogd.home.handin import hand_in
+from watchdogd.home.inbox import TEXT_LIMIT
+from watchdogd.home.touchfile import one_line
+from watchdogd.incidents.models import Event, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from watchdogd.actions.errand import Errand
     from watchdogd.engine.scene import Scene
-    from watchdogd.home import Home
-    from watchdogd.inbox import Paper
+    from watchdogd.home.inbox import Paper
+    from watchdogd.home.layout import Home
 
 KEPT = f"{SELF}/actions"
 """The name under which the deeds are kept among what the checks remember."""

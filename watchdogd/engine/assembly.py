@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from watchdogd.engine.crontab import submitting_nothing
 from watchdogd.engine.engine import Engine
-from watchdogd.engine.patient import Patient
 from watchdogd.engine.storage import Storage
 from watchdogd.engine.workers import Workers
 from watchdogd.errors import ConfigError, HistoryError, WatchdogError
@@ -22,12 +21,13 @@ from watchdogd.notify.heartbeat import heartbeat_of
 from watchdogd.notify.leased import Leased
 from watchdogd.notify.outbox import Outbox
 from watchdogd.notify.threads import REMEMBERED
+from watchdogd.system.patient import Patient
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from watchdogd.engine.setup import Setup
-    from watchdogd.home import Home
+    from watchdogd.home.layout import Home
     from watchdogd.notify.notification import Notification
 
 

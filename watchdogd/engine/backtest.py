@@ -11,10 +11,10 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from watchdogd import incidents
 from watchdogd.engine.loading import load
 from watchdogd.history import retention
-from watchdogd.incident import Book, Observation
+from watchdogd.incidents import sitting
+from watchdogd.incidents.models import Book, Observation
 from watchdogd.notify.message import compose
 from watchdogd.plugin import Plugin, Result, Status
 
@@ -98,7 +98,7 @@ def backtest(setup: Setup, readings: Sequence[Reading]) -> Iterator[Alert]:
             for subject, thing in things[name].items()
             if thing.told_of(now)
         )
-        book, events = incidents.advance(book, seen, setup.policies, now, silent=setup.maintenance)
+        book, events = sitting.advance(book, seen, setup.policies, now, silent=setup.maintenance)
         yield from _alerts(compose(events, setup.routes, setup.rules, now))
 
 

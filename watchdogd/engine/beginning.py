@@ -9,7 +9,7 @@ from watchdogd.engine.setup import Setup
 from watchdogd.errors import ConfigError
 
 if TYPE_CHECKING:
-    from watchdogd.home import Home
+    from watchdogd.home.layout import Home
 
 
 def setup_of(home: Home, *, go_on: bool) -> tuple[Setup, str]:

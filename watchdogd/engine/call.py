@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.swift import swift
+from watchdogd.system.swift import swift
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,15 +15,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from watchdogd import command
+from watchdogd.home.trust import distrust, team_of
 from watchdogd.plugin import Parameter, Plugin
-from watchdogd.swift import swift
-from watchdogd.trust import distrust, team_of
+from watchdogd.system import command
+from watchdogd.system.swift import swift
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from watchdogd.home import Home
+    from watchdogd.home.layout import Home
 
 SCOUT_DEADLINE = 20.0
 _SCOUTS_GET = frozenset(

@@ -7,16 +7,16 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from watchdogd import misfit
 from watchdogd.config.reading import emptied
 from watchdogd.engine import dropins, goodconfig, handout
-from watchdogd.engine.patient import Patient
 from watchdogd.engine.setup import Setup
 from watchdogd.errors import ConfigError, WatchdogError
-from watchdogd.plainfile import read_plain
+from watchdogd.home import misfit
+from watchdogd.system.patient import Patient
+from watchdogd.system.plainfile import read_plain
 
 if TYPE_CHECKING:
-    from watchdogd.home import Home
+    from watchdogd.home.layout import Home
 
 Seen = tuple[tuple[int, ...], tuple[str, ...]]
 """The signature of what is configured, and what lies in a wrong place."""

@@ -12,18 +12,18 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from watchdogd.config import CheckSection, StatuslogChannel, absolute
 from watchdogd.config.words import wrong
 from watchdogd.errors import ConfigError
-from watchdogd.incident import Policy
-from watchdogd.nearest import nearest
-from watchdogd.place import file_name
+from watchdogd.incidents.models import Policy
 from watchdogd.plugin import REQUIRED, Parameter, Run
-from watchdogd.swift import Steady
+from watchdogd.system.nearest import nearest
+from watchdogd.system.place import file_name
+from watchdogd.system.swift import Steady
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from watchdogd.config import Config, DiskSection, RunSection
     from watchdogd.engine.catalog import Entry
-    from watchdogd.home import Home
+    from watchdogd.home.layout import Home
 
 RUN_PLUGINS = {
     "job_liveness": None,

@@ -7,17 +7,17 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from watchdogd.actions import evidence
-from watchdogd.clock import fresh
 from watchdogd.engine.cleanup import clean_up
-from watchdogd.engine.patient import Patient
 from watchdogd.errors import WatchdogError
+from watchdogd.system.clock import fresh
+from watchdogd.system.patient import Patient
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from watchdogd.config import Config
     from watchdogd.engine.assembly import Assembly
-    from watchdogd.home import Home
+    from watchdogd.home.layout import Home
 
 HOUR, DAY = 3600.0, 86400.0
 """Seconds. A link may live for less: when each was done last is kept in home, by a file's own time."""

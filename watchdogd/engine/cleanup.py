@@ -13,13 +13,13 @@ import re
 import stat
 from typing import TYPE_CHECKING
 
-from watchdogd.inbox import kind_of
+from watchdogd.home.inbox import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from watchdogd.home import Home
+    from watchdogd.home.layout import Home
 
 DRAFTS = 86400.0
 BEATS = 7 * 86400.0

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from watchdogd import account
+from watchdogd.batch.models import OWN_MARK
 from watchdogd.config import CheckSection
 from watchdogd.engine import checks as checks_module
 from watchdogd.engine.catalog import Entry, Source, scout
@@ -15,16 +15,16 @@ from watchdogd.engine.dropins import DropIn, Kind, Stamp
 from watchdogd.engine.grounds import queue_name
 from watchdogd.engine.script import DEADLINE as SLURM_DEADLINE
 from watchdogd.errors import ConfigError
-from watchdogd.jobs import OWN_MARK
-from watchdogd.place import file_name
 from watchdogd.plugin import Status
-from watchdogd.swift import Steady
+from watchdogd.system import account
+from watchdogd.system.place import file_name
+from watchdogd.system.swift import Steady
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from watchdogd.config import Config
-    from watchdogd.home import Home
+    from watchdogd.home.layout import Home
 
 MARGIN = 10.0
 """Seconds that a worker has beyond a program's own deadline, to kill it and to answer."""

@@ -9,24 +9,24 @@ import time
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from watchdogd import stopmark
 from watchdogd.engine import unwatched
 from watchdogd.engine.assembly import learn, missing, outbox_of
 from watchdogd.engine.chores import do_chores
-from watchdogd.engine.patient import StuckError
 from watchdogd.engine.publisher import Publisher
 from watchdogd.engine.schedule import Schedule
 from watchdogd.errors import ConfigError, HistoryError
+from watchdogd.home import stopmark
 from watchdogd.notify.heartbeat import heartbeat_of
-from watchdogd.plainfile import PICTURE, read_plain
+from watchdogd.system.patient import StuckError
+from watchdogd.system.plainfile import PICTURE, read_plain
 from watchdogd.units import format_duration
 
 if TYPE_CHECKING:
+    from watchdogd.chain.tenure import Tenure
     from watchdogd.engine.assembly import Assembly
     from watchdogd.engine.setup import Setup
     from watchdogd.notify.heartbeat import Heartbeat
     from watchdogd.notify.outbox import Outbox
-    from watchdogd.slurm.tenure import Tenure
 
 FAREWELL = 10.0
 """Seconds that undelivered messages get when the daemon ends; what is left is sent by the next one."""

@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from watchdogd.errors import UnitError
-from watchdogd.plainfile import head
-from watchdogd.trust import Trusted, distrust, team_of
+from watchdogd.home.trust import Trusted, distrust, team_of
+from watchdogd.system.plainfile import head
 from watchdogd.units import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from watchdogd.home import Home
+    from watchdogd.home.layout import Home
 
 CADENCES = {"cron.hourly": 3600.0, "cron.daily": 86400.0, "cron.weekly": 7 * 86400.0}
 """Seconds between two runs, by folder; `cron.every-<duration>` says its own."""

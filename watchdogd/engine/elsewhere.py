@@ -9,7 +9,7 @@ from watchdogd.config import CheckSection
 from watchdogd.config.keys import NAME, Table, channel_types, tables
 from watchdogd.engine.catalog import built_in
 from watchdogd.engine.checks import DISK_PLUGINS, RUN_PLUGINS
-from watchdogd.nearest import nearest
+from watchdogd.system.nearest import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -6,7 +6,6 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from watchdogd import incidents
 from watchdogd.engine import status
 from watchdogd.engine.acting import KEPT, Acting
 from watchdogd.engine.changes import Changes
@@ -21,7 +20,8 @@ from watchdogd.engine.selfcheck import SelfCheck
 from watchdogd.engine.trends import with_trends
 from watchdogd.errors import WatchdogError
 from watchdogd.history.record import Record
-from watchdogd.incident import Event, Kind, Observation
+from watchdogd.incidents import resuming, sitting
+from watchdogd.incidents.models import Event, Kind, Observation
 from watchdogd.notify.message import compose
 from watchdogd.units import format_duration, iso
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from watchdogd.engine.catalog import Source
-    from watchdogd.engine.patient import Patient
     from watchdogd.engine.setup import Setup
     from watchdogd.engine.storage import Storage
     from watchdogd.engine.workers import Workers
     from watchdogd.history.record import Gap, Past
-    from watchdogd.home import Home
-    from watchdogd.inbox import Paper
+    from watchdogd.home.inbox import Paper
+    from watchdogd.home.layout import Home
     from watchdogd.notify.notification import Notification
+    from watchdogd.system.patient import Patient
 
     Send = Callable[[Sequence[Notification]], None]
 
@@ -153,7 +153,7 @@ class Engine:
         if past is None:
             return ()
         self._execution.recall(past)
-        self.book, events = incidents.resumed(past.book, self.book, now)
+        self.book, events = resuming.resumed(past.book, self.book, now)
         send(past.waiting)
         return events
 
@@ -167,7 +167,7 @@ class Engine:
         resumed: tuple[Event, ...],
     ) -> Record:
         """What the observations and papers come to: judged, acted upon, put into words."""
-        self.book, events = incidents.advance(
+        self.book, events = sitting.advance(
             self.book,
             observations,
             self._execution.policies,
@@ -237,7 +237,7 @@ class Engine:
         while only is None or (only and again()):
             observations = self.observe(only)
             now = self._clock()
-            book, came = incidents.advance(book, observations, policies, now, silent=self.setup.maintenance)
+            book, came = sitting.advance(book, observations, policies, now, silent=self.setup.maintenance)
             events += came
             seen |= _by_check(observations)
             only = unconfirmed(book, policies, self.setup.checks, now)

@@ -8,11 +8,11 @@ import shlex
 import time
 from functools import cache
 
-from watchdogd import command, umask
-from watchdogd.plainfile import head
+from watchdogd.home.trust import Folders, team_of
 from watchdogd.plugin import Result, Status, check, critical, unknown
 from watchdogd.readers import nagios
-from watchdogd.trust import Folders, team_of
+from watchdogd.system import command, umask
+from watchdogd.system.plainfile import head
 from watchdogd.units import format_duration
 
 OUTPUT_LIMIT = 1_000_000

@@ -18,9 +18,9 @@ from watchdogd.engine.footing import Footing
 from watchdogd.engine.looks import Looks
 from watchdogd.engine.status import progress_of
 from watchdogd.errors import WatchdogError
-from watchdogd.incident import Observation
-from watchdogd.place import file_name
+from watchdogd.incidents.models import Observation
 from watchdogd.plugin import History, Result, Status, unknown
+from watchdogd.system.place import file_name
 from watchdogd.units import iso
 
 if TYPE_CHECKING:
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from watchdogd.engine.call import Reply
     from watchdogd.engine.catalog import Source
     from watchdogd.engine.checks import Check
-    from watchdogd.engine.patient import Patient
     from watchdogd.engine.setup import Setup
     from watchdogd.engine.storage import Storage
     from watchdogd.engine.stuck import Stuck
     from watchdogd.engine.workers import Workers
     from watchdogd.history.measured import PastOfCheck
     from watchdogd.history.record import Past
-    from watchdogd.home import Home
-    from watchdogd.incident import Book, Policy
+    from watchdogd.home.layout import Home
+    from watchdogd.incidents.models import Book, Policy
     from watchdogd.plugin import Progress, Run
+    from watchdogd.system.patient import Patient
 
 TOLD_AGAIN = 3
 """Looks in a row that did not come to their end, from which on that is said."""

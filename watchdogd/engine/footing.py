@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 from watchdogd.engine.grounds import Probes, ground_of, queue_name, queue_result
 from watchdogd.engine.looks import looked_at
 from watchdogd.engine.withheld import Withheld
-from watchdogd.incident import Observation
+from watchdogd.incidents.models import Observation
 from watchdogd.plugin import Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from watchdogd.batch.models import Snapshot
     from watchdogd.engine.call import Reply
     from watchdogd.engine.checks import Check
     from watchdogd.engine.setup import Setup
     from watchdogd.engine.stuck import Stuck
     from watchdogd.engine.workers import Workers
-    from watchdogd.incident import Book, Policy
-    from watchdogd.jobs import Snapshot
+    from watchdogd.incidents.models import Book, Policy
     from watchdogd.plugin import Result
 
 

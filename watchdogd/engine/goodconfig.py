@@ -5,14 +5,14 @@ from __future__ import annotations
 import tomllib
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.plainfile import NoPlainFileError, read_plain
-from watchdogd.trust import distrust, team_of
+from watchdogd.home.trust import distrust, team_of
+from watchdogd.system.plainfile import NoPlainFileError, read_plain
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from watchdogd.config import Config
-    from watchdogd.home import Home
+    from watchdogd.home.layout import Home
 
 
 def keep(home: Home) -> None:

@@ -12,22 +12,22 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from watchdogd import wildcard
-from watchdogd.clock import fresh
 from watchdogd.engine.call import Call
 from watchdogd.engine.catalog import Source
 from watchdogd.engine.looks import backend_of, needs_look
-from watchdogd.engine.patient import Patient, StuckError
-from watchdogd.mounttable import mount_table
 from watchdogd.plugin import Result, Status, ok, unknown
-from watchdogd.readers.mounts import mount_of, read_mounts
-from watchdogd.unanswered import unanswered
+from watchdogd.system import wildcard
+from watchdogd.system.clock import fresh
+from watchdogd.system.mounts import mount_of, read_mounts
+from watchdogd.system.mounttable import mount_table
+from watchdogd.system.patient import Patient, StuckError
+from watchdogd.system.unanswered import unanswered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+    from watchdogd.batch.models import Snapshot
     from watchdogd.engine.checks import Check
-    from watchdogd.jobs import Snapshot
 
 SELF = "watchdogd"
 """The check under which the daemon speaks of itself."""

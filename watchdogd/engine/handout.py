@@ -8,16 +8,16 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from watchdogd import touchfile
-from watchdogd.place import file_name
-from watchdogd.plainfile import NoPlainFileError, head
+from watchdogd.home import touchfile
+from watchdogd.system.place import file_name
+from watchdogd.system.plainfile import NoPlainFileError, head
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from watchdogd.config import Config
     from watchdogd.engine.checks import Check
-    from watchdogd.home import Home
+    from watchdogd.home.layout import Home
     from watchdogd.plugin import Run
 
 

@@ -11,17 +11,17 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING
 
-from watchdogd import inbox
 from watchdogd.errors import WatchdogError
-from watchdogd.misfit import no_folder
-from watchdogd.plainfile import read_plain
+from watchdogd.home import inbox
+from watchdogd.home.misfit import no_folder
+from watchdogd.system.plainfile import read_plain
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from watchdogd.engine.patient import Patient
-    from watchdogd.home import Home
-    from watchdogd.inbox import Paper
+    from watchdogd.home.inbox import Paper
+    from watchdogd.home.layout import Home
+    from watchdogd.system.patient import Patient
 
 _TAKEN = ".taken.json"
 

@@ -12,12 +12,12 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from watchdogd import shortage
 from watchdogd.errors import StalledError
-from watchdogd.plainfile import open_plain
+from watchdogd.system import shortage
+from watchdogd.system.plainfile import open_plain
 
 if TYPE_CHECKING:
-    from watchdogd.home import Home
+    from watchdogd.home.layout import Home
 
 SIZE = 2_000_000
 COUNT = 3

@@ -8,25 +8,25 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.account import members_of, user
+from watchdogd.batch.models import Snapshot
 from watchdogd.checks.past import Past
-from watchdogd.clock import fresh
 from watchdogd.engine.call import NOTHING, Call
 from watchdogd.engine.catalog import Source
-from watchdogd.jobs import Snapshot
+from watchdogd.system.account import members_of, user
+from watchdogd.system.clock import fresh
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
+    from watchdogd.batch.models import Ending, Job
     from watchdogd.config import Config
     from watchdogd.engine.call import Reply
     from watchdogd.engine.checks import Check
-    from watchdogd.jobs import Ending, Job
 
 SOURCES = {
-    "slurm": Source("watchdogd.slurm.snapshot", "look"),
-    "pbs": Source("watchdogd.slurm.pbs", "look"),
-    "process": Source("watchdogd.slurm.processes", "look"),
+    "slurm": Source("watchdogd.batch.snapshot", "look"),
+    "pbs": Source("watchdogd.batch.pbs", "look"),
+    "process": Source("watchdogd.batch.processes", "look"),
 }
 """The function that looks at each backend; it runs in a worker, since commands and file systems hang."""
 _KEY = "look at "

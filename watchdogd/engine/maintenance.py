@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from watchdogd.cron import Cron
-from watchdogd.zone import LOCAL, named, spoken
+from watchdogd.system.cron import Cron
+from watchdogd.system.zone import LOCAL, named, spoken
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

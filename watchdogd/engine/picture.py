@@ -7,14 +7,14 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.document import document
-from watchdogd.plainfile import PICTURE, read_plain
+from watchdogd.system.document import document
+from watchdogd.system.plainfile import PICTURE, read_plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from watchdogd.engine.patient import Patient
-    from watchdogd.home import Home
+    from watchdogd.home.layout import Home
+    from watchdogd.system.patient import Patient
 
 ROOM = 16_384
 """Bytes to whose multiples status.json is filled up, so that it can be overwritten where home is full."""

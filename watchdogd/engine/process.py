@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from watchdogd import command, shortage, umask
 from watchdogd.engine.wire import Wire
+from watchdogd.system import command, shortage, umask
 
 if TYPE_CHECKING:
     from watchdogd.engine.call import Call

@@ -7,19 +7,19 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
-from watchdogd import command, umask
-from watchdogd.clock import fresh
 from watchdogd.config import absolute
-from watchdogd.document import document
-from watchdogd.draft import replace
-from watchdogd.engine.patient import Patient
 from watchdogd.errors import WatchdogError
 from watchdogd.page.metrics import metrics_text
-from watchdogd.plainfile import PICTURE, read_plain
+from watchdogd.system import command, umask
+from watchdogd.system.clock import fresh
+from watchdogd.system.document import document
+from watchdogd.system.draft import replace
+from watchdogd.system.patient import Patient
+from watchdogd.system.plainfile import PICTURE, read_plain
 
 if TYPE_CHECKING:
     from watchdogd.engine.setup import Setup
-    from watchdogd.home import Home
+    from watchdogd.home.layout import Home
 
 DEADLINE = 300.0
 """Seconds that making the page may take; it is made by a process of its own."""

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 from watchdogd import runstate
 from watchdogd.config import absolute
-from watchdogd.engine.patient import Patient
 from watchdogd.engine.status import observation_json
 from watchdogd.errors import WatchdogError
 from watchdogd.notify.statuslog import append
-from watchdogd.notify.text import one_line
 from watchdogd.plugin import Status
+from watchdogd.system.patient import Patient
+from watchdogd.system.text import one_line
 from watchdogd.units import iso
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from watchdogd.engine.scene import Scene
-    from watchdogd.home import Home
+    from watchdogd.home.layout import Home
     from watchdogd.plugin import Result
 
 LENGTH = 500

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from watchdogd.engine.checks import Check
-    from watchdogd.incident import Book, Policy
+    from watchdogd.incidents.models import Book, Policy
 
 LONGEST = 60.0
 """Seconds from one look to the next, at most."""

@@ -13,7 +13,7 @@ from watchdogd.config import absolute
 from watchdogd.engine.checks import written
 from watchdogd.engine.grounds import SELF
 from watchdogd.engine.looks import slurm_users
-from watchdogd.incident import Event, Incident, Kind
+from watchdogd.incidents.models import Event, Incident, Kind
 from watchdogd.incidents.standing import stands
 from watchdogd.plugin import Status
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from watchdogd.engine.checks import Check
     from watchdogd.engine.looks import Looks
     from watchdogd.engine.setup import Setup
-    from watchdogd.home import Home
-    from watchdogd.incident import Book, Observation, Standing
+    from watchdogd.home.layout import Home
+    from watchdogd.incidents.models import Book, Observation, Standing
 
 
 @dataclass(frozen=True, slots=True)

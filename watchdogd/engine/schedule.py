@@ -17,9 +17,9 @@ from apscheduler.executors.pool import BasePoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.date import DateTrigger
 
-from watchdogd import shortage
-from watchdogd.clock import Moment
 from watchdogd.errors import StalledError
+from watchdogd.system import shortage
+from watchdogd.system.clock import Moment
 
 if TYPE_CHECKING:
     from collections.abc import Callable

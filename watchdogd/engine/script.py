@@ -13,17 +13,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from watchdogd import stopmark, umask
+from watchdogd.batch import sbatchlines, snapshot, submit
+from watchdogd.batch.models import Ending, Snapshot
+from watchdogd.engine import fate
 from watchdogd.engine.executable import environment
+from watchdogd.engine.fate import Word
 from watchdogd.errors import SlurmError, SlurmOddError, SlurmSilentError
-from watchdogd.home import Home
-from watchdogd.jobs import Ending, Snapshot
-from watchdogd.plainfile import head, open_plain
+from watchdogd.home import stopmark
+from watchdogd.home.layout import Home
+from watchdogd.home.trust import distrust, team_of
 from watchdogd.plugin import Result, Status, check, unknown
-from watchdogd.readers import sbatchlines
-from watchdogd.slurm import fate, snapshot, submit
-from watchdogd.slurm.fate import Word
-from watchdogd.trust import distrust, team_of
+from watchdogd.system import umask
+from watchdogd.system.plainfile import head, open_plain
 
 DEADLINE = 150.0
 """Seconds for one execution: two looks at the queue, and an sbatch that hangs."""

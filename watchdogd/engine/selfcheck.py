@@ -6,9 +6,9 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.engine.grounds import DELIVERY, SELF
-from watchdogd.incident import Observation
+from watchdogd.incidents.models import Observation
 from watchdogd.plugin import Metric, Result, Status, notice
-from watchdogd.readers.number import count
+from watchdogd.system.number import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

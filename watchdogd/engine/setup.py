@@ -19,10 +19,10 @@ from watchdogd.engine import crontab, dropins, grounds
 from watchdogd.engine.catalog import discover
 from watchdogd.engine.grounds import DELIVERY, SELF, Land
 from watchdogd.engine.maintenance import Windows
-from watchdogd.engine.patient import Patient, StuckError
-from watchdogd.incident import Policy
+from watchdogd.incidents.models import Policy
 from watchdogd.notify.channels import standing
 from watchdogd.notify.message import Route, Rules
+from watchdogd.system.patient import Patient, StuckError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from watchdogd.engine.checks import Check
     from watchdogd.engine.dropins import DropIn
     from watchdogd.engine.grounds import Ground
-    from watchdogd.home import Home
+    from watchdogd.home.layout import Home
 
 Value = TypeVar("Value")
 

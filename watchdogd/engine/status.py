@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.incident import Policy
+from watchdogd.incidents.models import Policy
 from watchdogd.incidents.standing import flapping
 from watchdogd.plugin import Progress
 from watchdogd.units import finite, iso
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from watchdogd.history.record import Gap
-    from watchdogd.incident import Book, Incident, Observation
+    from watchdogd.incidents.models import Book, Incident, Observation
 
 
 def incident_json(incident: Incident) -> dict[str, Any]:

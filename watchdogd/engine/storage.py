@@ -6,18 +6,18 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
-from watchdogd.engine.patient import Patient, StuckError
 from watchdogd.errors import HistoryError
 from watchdogd.history.record import Past
 from watchdogd.history.store import Store
-from watchdogd.incident import Book
+from watchdogd.incidents.models import Book
+from watchdogd.system.patient import Patient, StuckError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from watchdogd.history.measured import PastOfCheck
     from watchdogd.history.record import Record
-    from watchdogd.home import Home
+    from watchdogd.home.layout import Home
     from watchdogd.notify.notification import Notification
 
 Value = TypeVar("Value")

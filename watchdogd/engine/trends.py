@@ -6,14 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from watchdogd.errors import WatchdogError
-from watchdogd.incident import Kind
+from watchdogd.incidents.models import Kind
 from watchdogd.notify.sparkline import trend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from watchdogd.engine.checks import Check
-    from watchdogd.incident import Event
+    from watchdogd.incidents.models import Event
 
     Series = Callable[[str, float], Mapping[tuple[str, str], Sequence[tuple[float, float]]]]
 

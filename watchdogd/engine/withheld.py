@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from watchdogd.clock import fresh
 from watchdogd.plugin import Status
+from watchdogd.system.clock import fresh
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from watchdogd.incident import Observation
+    from watchdogd.incidents.models import Observation
 
 LONGEST = 120.0
 """Seconds after which it is told as it is, should nobody have found out."""

@@ -18,12 +18,12 @@ from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
-from watchdogd import command, umask
 from watchdogd.engine.call import FAILED, RECALL, Call, Reply, Returned
 from watchdogd.engine.loading import load
-from watchdogd.notify.text import one_line
 from watchdogd.plugin import Plugin, Result
-from watchdogd.unanswered import unanswered
+from watchdogd.system import command, umask
+from watchdogd.system.text import one_line
+from watchdogd.system.unanswered import unanswered
 
 if TYPE_CHECKING:
     from watchdogd.engine.catalog import Source

@@ -16,10 +16,10 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from watchdogd import command, shortage
 from watchdogd.engine.call import RECALL, Reply, Returned
 from watchdogd.engine.process import IMPATIENCE, STARTING, Worker, kill_all, no_start, start
 from watchdogd.engine.stuck import Stuck
+from watchdogd.system import command, shortage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

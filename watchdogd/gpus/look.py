@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from watchdogd import command
-from watchdogd.draft import host
 from watchdogd.probe import answers
 from watchdogd.probe.answers import Question, Sample
 from watchdogd.readers import sample
 from watchdogd.readers.gpu import probe
 from watchdogd.readers.gpu.probe import Node
+from watchdogd.system import command
+from watchdogd.system.draft import host
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import URL, Connection, Engine
 
-    from watchdogd.home import Home
+    from watchdogd.home.layout import Home
 
 DIALECTS = ("sqlite", "postgresql")
 

@@ -10,7 +10,7 @@ from watchdogd.history.forms import unpacked
 from watchdogd.history.record import Gap, Happening, Touch
 from watchdogd.history.tables import events, gaps, incidents, notifications, touches
 from watchdogd.history.target import about
-from watchdogd.incident import Incident
+from watchdogd.incidents.models import Incident
 from watchdogd.notify.notification import Message, Notification
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from watchdogd.units import iso
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from watchdogd.home import Home
+    from watchdogd.home.layout import Home
 
 BUSY = 3.0
 """Seconds to wait for another process's lock; less than the engine waits for the history."""

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from watchdogd.course import Course
 from watchdogd.history.parts import folded_parts
 from watchdogd.history.tables import subjects
+from watchdogd.system.course import Course
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import func, select
 
-from watchdogd.course import Course
 from watchdogd.history.parts import Series, coarse, folded_parts, raw_part, series_of
 from watchdogd.history.record import Measure
 from watchdogd.history.tables import subjects
 from watchdogd.history.tail import Tail
 from watchdogd.history.target import about
+from watchdogd.system.course import Course
 
 if TYPE_CHECKING:
     from collections.abc import Collection

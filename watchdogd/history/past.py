@@ -12,7 +12,7 @@ from watchdogd.history.decided import notifications_of, unpacked_incidents
 from watchdogd.history.forms import unpacked
 from watchdogd.history.record import Past
 from watchdogd.history.tables import facts, incidents, memories, pulses, standings, starts
-from watchdogd.incident import Book, Incident, Silence, Standing
+from watchdogd.incidents.models import Book, Incident, Silence, Standing
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection

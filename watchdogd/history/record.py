@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from watchdogd.incident import Book
+from watchdogd.incidents.models import Book
 from watchdogd.plugin import Status
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from watchdogd.incident import Event, Observation
+    from watchdogd.incidents.models import Event, Observation
     from watchdogd.notify.notification import Notification
 
 

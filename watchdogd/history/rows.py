@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from watchdogd.history.forms import packed, storable
-from watchdogd.incident import LABELS, Incident, Kind, Standing
+from watchdogd.incidents.models import LABELS, Incident, Kind, Standing
 from watchdogd.notify.notification import Message
 
 if TYPE_CHECKING:
     from watchdogd.history.statements import Row
-    from watchdogd.incident import Event
+    from watchdogd.incidents.models import Event
     from watchdogd.notify.notification import Notification
 
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from watchdogd.history.record import Change, Gap, Happening, Measure, Past, Reading, Record, Touch
     from watchdogd.history.tail import Tail
-    from watchdogd.home import Home
-    from watchdogd.incident import Incident
+    from watchdogd.home.layout import Home
+    from watchdogd.incidents.models import Incident
     from watchdogd.notify.notification import Notification
 
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
-from watchdogd.course import Course
 from watchdogd.history.folded import Folded
 from watchdogd.history.parts import series_of
 from watchdogd.history.tables import readings, subjects
+from watchdogd.system.course import Course
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

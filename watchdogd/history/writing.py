@@ -15,7 +15,7 @@ from watchdogd.history.record import STALLED
 from watchdogd.history.rows import event_row, incident_row, milliseconds, notification_row, standing_row
 from watchdogd.history.statements import statements
 from watchdogd.history.tables import series, standings, starts, subjects
-from watchdogd.incident import Incident, Silence, Standing
+from watchdogd.incidents.models import Incident, Silence, Standing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from watchdogd.history.record import Record
     from watchdogd.history.statements import Row, Statements
-    from watchdogd.incident import Book, Observation
+    from watchdogd.incidents.models import Book, Observation
     from watchdogd.notify.notification import Notification
 
 _PULSE = frozenset({"at", "streak", "summary"})

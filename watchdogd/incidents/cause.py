@@ -17,7 +17,7 @@ from watchdogd.plugin import Status
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from watchdogd.incident import Incident, Policy, Standing
+    from watchdogd.incidents.models import Incident, Policy, Standing
 
 
 class Causes:

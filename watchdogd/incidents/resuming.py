@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from watchdogd.incident import Book, Event, Kind
+from watchdogd.incidents.models import Book, Event, Kind
 from watchdogd.incidents.telling import event
 
 if TYPE_CHECKING:
-    from watchdogd.incident import Incident
+    from watchdogd.incidents.models import Incident
 
 
 def resumed(past: Book, book: Book, now: float) -> tuple[Book, tuple[Event, ...]]:

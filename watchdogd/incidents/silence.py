@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from watchdogd.clock import JUMP
-from watchdogd.incident import Silence
+from watchdogd.incidents.models import Silence
+from watchdogd.system.clock import JUMP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from watchdogd.incident import Order
+    from watchdogd.incidents.models import Order
 
 
 def obey(silences: tuple[Silence, ...], orders: Iterable[Order], now: float) -> tuple[Silence, ...]:

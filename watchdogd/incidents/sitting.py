@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from watchdogd.incident import Book, Event, Incident, Kind, Observation
 from watchdogd.incidents.cause import Causes
+from watchdogd.incidents.models import Book, Event, Incident, Kind, Observation
 from watchdogd.incidents.silence import Hush, obey
 from watchdogd.incidents.standing import better, calm, forgettable, judge, settle, stands
 from watchdogd.incidents.telling import event, notice, tell
@@ -21,7 +21,7 @@ from watchdogd.plugin import Result, Status
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from watchdogd.incident import Order, Policy, Standing
+    from watchdogd.incidents.models import Order, Policy, Standing
 
 Key = tuple[str, str]
 

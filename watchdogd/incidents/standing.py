@@ -13,12 +13,12 @@ import enum
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from watchdogd.clock import fresh
-from watchdogd.incident import Standing
+from watchdogd.incidents.models import Standing
 from watchdogd.plugin import Status
+from watchdogd.system.clock import fresh
 
 if TYPE_CHECKING:
-    from watchdogd.incident import Incident, Observation, Policy
+    from watchdogd.incidents.models import Incident, Observation, Policy
     from watchdogd.plugin import Result
 
 OK, WARNING, CRITICAL, UNKNOWN = Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN

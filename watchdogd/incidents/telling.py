@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from watchdogd.incident import LABELS, Event, Kind
+from watchdogd.incidents.models import LABELS, Event, Kind
 from watchdogd.incidents.standing import FLAP_CALM, confirmed, flapping, stands, window
 from watchdogd.plugin import Status
 from watchdogd.units import format_duration
@@ -13,7 +13,7 @@ from watchdogd.units import format_duration
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from watchdogd.incident import Incident, Observation, Policy, Standing
+    from watchdogd.incidents.models import Incident, Observation, Policy, Standing
 
 
 def tell(

@@ -23,7 +23,7 @@ from watchdogd.notify.unmade import Unmade
 
 if TYPE_CHECKING:
     from watchdogd.config import Channel, Config
-    from watchdogd.home import Home
+    from watchdogd.home.layout import Home
     from watchdogd.notify.sender import Sender
 
 

@@ -18,20 +18,20 @@ from dataclasses import asdict, dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from watchdogd import holder
-from watchdogd.document import document
-from watchdogd.draft import create
-from watchdogd.holder import NOBODY, Holder, lives, myself
-from watchdogd.lease import server_age
+from watchdogd.home import holder
+from watchdogd.home.holder import NOBODY, Holder, lives, myself
+from watchdogd.home.lease import server_age
 from watchdogd.notify.desk import Delivered
 from watchdogd.notify.sender import TakenError
-from watchdogd.plainfile import NoPlainFileError, read_plain
+from watchdogd.system.document import document
+from watchdogd.system.draft import create
+from watchdogd.system.plainfile import NoPlainFileError, read_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from watchdogd.home import Home
+    from watchdogd.home.layout import Home
 
 STALE = 120.0
 """Seconds after which a claim counts as given up: several servers' deadlines, one after another."""

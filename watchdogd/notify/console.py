@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from watchdogd.errors import DeliveryError
-from watchdogd.notify.text import plain
+from watchdogd.system.text import plain
 from watchdogd.units import iso
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ import time
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
-from watchdogd import shortage
 from watchdogd.errors import ConfigError, DeliveryError
-from watchdogd.notify.text import plain, shortened
+from watchdogd.system import shortage
+from watchdogd.system.text import plain, shortened
 
 if TYPE_CHECKING:
     from watchdogd.config import Config

@@ -7,7 +7,6 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from watchdogd.clock import Moment
 from watchdogd.errors import DeliveryError
 from watchdogd.notify.desk import Trouble
 from watchdogd.notify.herald import Herald
@@ -18,6 +17,7 @@ from watchdogd.notify.queue import Queue
 from watchdogd.notify.retry import Health, after_failure, after_success, next_step, timely
 from watchdogd.notify.sender import TakenError
 from watchdogd.notify.threads import Threads
+from watchdogd.system.clock import Moment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

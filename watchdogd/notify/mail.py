@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 
 from watchdogd.errors import ConfigError, DeliveryError
 from watchdogd.notify.sender import TIMEOUT, PartlyDeliveredError
-from watchdogd.notify.text import one_line, paragraphs
 from watchdogd.secret import masked
+from watchdogd.system.text import one_line, paragraphs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

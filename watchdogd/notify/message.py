@@ -13,16 +13,16 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from watchdogd.incident import Kind
+from watchdogd.incidents.models import Kind
 from watchdogd.notify.notification import Item, Message, Notification, addressed, incident_thread
-from watchdogd.notify.text import excerpt, one_line, plain, verbatim
 from watchdogd.plugin import SWITCH_SET
+from watchdogd.system.text import excerpt, one_line, plain, verbatim
 from watchdogd.units import format_duration, iso
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from watchdogd.incident import Event, Incident
+    from watchdogd.incidents.models import Event, Incident
 
 ORDER = ("CRITICAL", "UNKNOWN", "WARNING", "REMINDER", "RESOLVED", "ACTION", "INFO", "OK")
 """The words in brackets, worst first. OK is for a good result alone."""

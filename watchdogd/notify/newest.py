@@ -10,7 +10,7 @@ from collections import OrderedDict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from watchdogd.notify.text import one_line
+from watchdogd.system.text import one_line
 from watchdogd.units import iso
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from collections import OrderedDict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from watchdogd import shortage
 from watchdogd.errors import HistoryError
 from watchdogd.notify.herald import ABOUT
 from watchdogd.notify.lane import Lane
 from watchdogd.notify.notification import Message, Notification, addressed
-from watchdogd.notify.text import excerpt, one_line, verbatim
+from watchdogd.system import shortage
+from watchdogd.system.text import excerpt, one_line, verbatim
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

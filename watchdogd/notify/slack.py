@@ -10,8 +10,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.errors import DeliveryError
-from watchdogd.notify.text import paragraphs, plain, shortened
 from watchdogd.notify.web import Web
+from watchdogd.system.text import paragraphs, plain, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

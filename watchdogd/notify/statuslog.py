@@ -8,16 +8,16 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from watchdogd import umask
-from watchdogd.draft import create
 from watchdogd.errors import DeliveryError
-from watchdogd.notify.text import one_line
+from watchdogd.system import umask
+from watchdogd.system.draft import create
+from watchdogd.system.text import one_line
 from watchdogd.units import iso
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from watchdogd.home import Home
+    from watchdogd.home.layout import Home
     from watchdogd.notify.notification import Notification
 
 

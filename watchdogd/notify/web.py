@@ -18,13 +18,13 @@ from urllib3 import HTTPConnectionPool
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError
 
-from watchdogd.address import web_host
-from watchdogd.document import document
 from watchdogd.errors import ConfigError, DeliveryError
 from watchdogd.notify.sender import TIMEOUT
-from watchdogd.notify.text import one_line
-from watchdogd.readers.number import count
 from watchdogd.secret import masked, telling
+from watchdogd.system.address import web_host
+from watchdogd.system.document import document
+from watchdogd.system.number import count
+from watchdogd.system.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from watchdogd import runstate
 from watchdogd.errors import ConfigError
-from watchdogd.notify.text import one_line
 from watchdogd.plugin import Status
+from watchdogd.system.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -10,16 +10,16 @@ from watchdogd.engine.grounds import SELF
 from watchdogd.history.record import STALLED
 from watchdogd.page.charts import Chart, charts_of
 from watchdogd.page.timeline import Link, Span, links, timeline, totals
-from watchdogd.plainfile import head
 from watchdogd.plugin import Status
+from watchdogd.system.plainfile import head
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from watchdogd.history.record import Gap, Measure, Touch
     from watchdogd.history.store import Store
-    from watchdogd.home import Home
-    from watchdogd.incident import Incident
+    from watchdogd.home.layout import Home
+    from watchdogd.incidents.models import Incident
     from watchdogd.notify.notification import Notification
 
 SHOWN = 200

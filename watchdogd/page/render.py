@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from watchdogd.notify.text import plain
 from watchdogd.page.charts import FEW, GROUPS
 from watchdogd.page.timeline import HOLDS
+from watchdogd.system.text import plain
 from watchdogd.units import format_duration, format_size
 
 if TYPE_CHECKING:

@@ -11,11 +11,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from watchdogd.account import user
+from watchdogd.batch import fanout, hostlist
 from watchdogd.errors import UnreadableError
 from watchdogd.probe import files
-from watchdogd.readers import hostlist
-from watchdogd.slurm import fanout
+from watchdogd.system.account import user
 from watchdogd.units import format_duration
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
-from watchdogd import authorship
-from watchdogd.account import user as owner
 from watchdogd.errors import UnreadableError
-from watchdogd.place import file_name, group_of
-from watchdogd.plainfile import head, read_plain
+from watchdogd.home import authorship
 from watchdogd.readers import usage
+from watchdogd.system.account import user as owner
+from watchdogd.system.place import file_name, group_of
+from watchdogd.system.plainfile import head, read_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

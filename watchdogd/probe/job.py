@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from watchdogd import command
-from watchdogd.ourselves import python
 from watchdogd.probe import family, files
-from watchdogd.readers.number import count
+from watchdogd.system import command
+from watchdogd.system.number import count
+from watchdogd.system.ourselves import python
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 
 import psutil
 
-from watchdogd import command, training
-from watchdogd.draft import host, replace
+from watchdogd import training
 from watchdogd.probe import files
 from watchdogd.probe.nodedisk import disks
 from watchdogd.probe.pool import tightest
@@ -29,6 +28,8 @@ from watchdogd.readers.gpu import probe
 from watchdogd.readers.gpu.probe import Node
 from watchdogd.readers.sample import Sample
 from watchdogd.readers.usage import Memory, Process
+from watchdogd.system import command
+from watchdogd.system.draft import host, replace
 
 _ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PASSED_OVER = (signal.SIGUSR1, signal.SIGUSR2)

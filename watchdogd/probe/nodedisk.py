@@ -5,10 +5,10 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from watchdogd import command
-from watchdogd.mounttable import mount_at
 from watchdogd.readers import usage
 from watchdogd.readers.usage import Disk
+from watchdogd.system import command
+from watchdogd.system.mounttable import mount_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

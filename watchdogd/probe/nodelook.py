@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import psutil
 
-from watchdogd.draft import host
-from watchdogd.ourselves import python
 from watchdogd.probe import answers
 from watchdogd.probe.answers import Answers, Question, Sample
 from watchdogd.probe.nodedisk import disks
 from watchdogd.probe.pool import tightest
 from watchdogd.readers import usage
-from watchdogd.readers.number import count
 from watchdogd.readers.usage import Memory, Process, Usage
+from watchdogd.system.draft import host
+from watchdogd.system.number import count
+from watchdogd.system.ourselves import python
 from watchdogd.training import Pool
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Stacks of the job's processes on this node, taken by its own probe when somebody asks for them by a file.
 
 The request is that which Guards answer too: `inbox/RUN.stacks-request` appears or is touched. The answer is
-`inbox/RUN.stacks.HOST.PID.json`: run, job, node and, as `text`, what `watchdogd.actions.stackprobe` printed.
+`inbox/RUN.stacks.HOST.PID.json`: run, job, node and, as `text`, what `watchdogd.stacks.stackprobe` printed.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import json
 import os
 from dataclasses import dataclass
 
-from watchdogd import command
-from watchdogd.actions.stacktaking import py_spy
-from watchdogd.draft import replace
-from watchdogd.ourselves import python
-from watchdogd.place import file_name
 from watchdogd.probe import files
+from watchdogd.stacks.stacktaking import py_spy
+from watchdogd.system import command
+from watchdogd.system.draft import replace
+from watchdogd.system.ourselves import python
+from watchdogd.system.place import file_name
 
 LOOK = 5.0
 """Seconds between two looks for a request, one stat(2) each."""
@@ -73,5 +73,5 @@ class Desk:
         words = [*whose, "--py-spy", tool]
         words += ["--samples", str(_SAMPLES), "--every", str(_APART), "--deadline", str(_DEADLINE - 3)]
         env = command.environment({"SLURMD_NODENAME": self.node})
-        argv = python("from watchdogd.actions.stackprobe import main; main()", *words)
+        argv = python("from watchdogd.stacks.stackprobe import main; main()", *words)
         return command.ask(argv, deadline=_DEADLINE, env=env).output

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from watchdogd.document import document
 from watchdogd.errors import UnreadableError
-from watchdogd.readers.number import real, whole
-from watchdogd.touchfile import one_line
+from watchdogd.home.touchfile import one_line
+from watchdogd.system.document import document
+from watchdogd.system.number import real, whole
 
 _TEXT_LIMIT = 500
 

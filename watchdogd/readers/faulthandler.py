@@ -10,9 +10,9 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from watchdogd.document import document
-from watchdogd.readers.number import needed, real, whole
 from watchdogd.readers.stack import Dump, Frame, Thread
+from watchdogd.system.document import document
+from watchdogd.system.number import needed, real, whole
 
 _THREAD = re.compile(
     r"(?P<current>Current thread|Thread) (?P<id>0x[0-9a-fA-F]+)(?: \[(?P<name>[^\]]*)\])?"

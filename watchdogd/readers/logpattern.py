@@ -13,7 +13,7 @@ from glob import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from watchdogd.jobs import Job
+    from watchdogd.batch.models import Job
 
 _LETTER = re.compile(r"%(\d*)([AabJjNnstux%])")
 _CHANGING = frozenset("AabJjNnst")

@@ -9,7 +9,7 @@ import math
 import re
 from dataclasses import dataclass
 
-from watchdogd.readers.number import digits
+from watchdogd.system.number import digits
 
 _NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
 _LOSS = re.compile(

@@ -13,7 +13,7 @@ import signal
 from dataclasses import dataclass
 
 from watchdogd.plugin import Metric, Result, Status, unknown
-from watchdogd.readers.number import real
+from watchdogd.system.number import real
 
 METRICS_LIMIT = 500
 LABEL_LIMIT = 120

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from watchdogd.readers.number import digits, needed, whole
 from watchdogd.readers.stack import Dump, Frame, Thread, Trouble
+from watchdogd.system.number import digits, needed, whole
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 _PROCESS = re.compile(r"\s*Process (?P<pid>\d+): (?P<command>.*)")

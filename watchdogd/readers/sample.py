@@ -16,11 +16,11 @@ import json
 from dataclasses import dataclass, fields
 from typing import Any
 
-from watchdogd.document import document
 from watchdogd.errors import UnreadableError
 from watchdogd.readers.gpu.gpu import Gpu, Readout
 from watchdogd.readers.gpu.probe import Node
-from watchdogd.readers.number import needed, real
+from watchdogd.system.document import document
+from watchdogd.system.number import needed, real
 
 _NAMES = {field.name: field.type for field in fields(Gpu)}
 _TUPLES = frozenset({"throttled", "doubts"})

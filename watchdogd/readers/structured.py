@@ -10,10 +10,10 @@ import csv
 import json
 import os
 
-from watchdogd.document import document
-from watchdogd.readers import number
 from watchdogd.readers.lines import Line, read_lines
 from watchdogd.readers.tfevents import read_events
+from watchdogd.system import number
+from watchdogd.system.document import document
 
 HEADER = 8192
 """Bytes of a CSV file in which its header ends."""

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from watchdogd.readers.number import LARGEST
+from watchdogd.system.number import LARGEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable

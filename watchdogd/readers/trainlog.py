@@ -18,7 +18,6 @@ from zlib import crc32
 
 from watchdogd.readers import measures
 from watchdogd.readers.lines import OPEN_AT_MOST
-from watchdogd.readers.number import digits
 from watchdogd.readers.trainforms import (
     COARSE,
     EPOCH,
@@ -31,6 +30,7 @@ from watchdogd.readers.trainforms import (
     scaled,
     to_number,
 )
+from watchdogd.system.number import digits
 
 if TYPE_CHECKING:
     from watchdogd.readers.lines import Line

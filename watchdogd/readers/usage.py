@@ -14,9 +14,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.document import document
 from watchdogd.errors import UnreadableError
-from watchdogd.readers.number import count, needed, real, whole
+from watchdogd.system.document import document
+from watchdogd.system.number import count, needed, real, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

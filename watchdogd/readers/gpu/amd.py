@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from watchdogd.errors import UnreadableError
 from watchdogd.readers.gpu import amdtable, rocm, rules, value
 from watchdogd.readers.gpu.gpu import CARVE_OUT, Gpu, Readout
-from watchdogd.readers.number import count, digits
+from watchdogd.system.number import count, digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

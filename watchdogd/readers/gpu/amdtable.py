@@ -14,7 +14,7 @@ import re
 from typing import TYPE_CHECKING
 
 from watchdogd.errors import UnreadableError
-from watchdogd.readers.number import count, digits
+from watchdogd.system.number import count, digits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

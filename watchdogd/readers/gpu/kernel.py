@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from watchdogd.readers.gpu.value import LONGEST
-from watchdogd.readers.number import digits, moment
+from watchdogd.system.number import digits, moment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

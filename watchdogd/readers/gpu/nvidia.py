@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from watchdogd.errors import UnreadableError
 from watchdogd.readers.gpu import kernel, nvidiacsv, nvidiadmon, nvidiaq, nvidiatable, nvidiaxml, value
 from watchdogd.readers.gpu.gpu import Gpu, Readout, merged
-from watchdogd.readers.number import digits
+from watchdogd.system.number import digits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

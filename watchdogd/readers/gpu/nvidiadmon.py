@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from watchdogd.errors import UnreadableError
 from watchdogd.readers.gpu import rules, value
 from watchdogd.readers.gpu.gpu import Gpu, Readout
-from watchdogd.readers.number import count
+from watchdogd.system.number import count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from watchdogd.readers.gpu import rules, value
 from watchdogd.readers.gpu.gpu import Gpu, Readout
-from watchdogd.readers.number import digits
+from watchdogd.system.number import digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

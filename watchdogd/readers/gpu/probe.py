@@ -10,7 +10,7 @@ from watchdogd.errors import UnreadableError
 from watchdogd.readers.gpu import amd, kernel, nvidia, rocm
 from watchdogd.readers.gpu.gpu import Readout, merged
 from watchdogd.readers.gpu.nvidiacsv import FIELDS
-from watchdogd.readers.number import whole
+from watchdogd.system.number import whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from watchdogd.errors import UnreadableError
 from watchdogd.readers.gpu import rules, value
 from watchdogd.readers.gpu.gpu import Gpu, Readout
-from watchdogd.readers.number import count, digits
+from watchdogd.system.number import count, digits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,7 +6,7 @@ import json
 import re
 
 from watchdogd.errors import UnreadableError
-from watchdogd.readers.number import real
+from watchdogd.system.number import real
 
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _ABSENT = re.compile(

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import re
 
-from watchdogd.document import document
 from watchdogd.errors import UnreadableError
-from watchdogd.readers.number import count
 from watchdogd.readers.quota.firstline import first_line
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
 from watchdogd.readers.quota.output import Output, output
 from watchdogd.readers.quota.size import amount, limit
+from watchdogd.system.document import document
+from watchdogd.system.number import count
 
 _HEADER = re.compile(r"user/group\s+\|\||name,id,size,hard,files,hard")
 _POOL = re.compile(r"storage pool (.{1,99}?) \(ID: *(\d+)\)", re.IGNORECASE)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from watchdogd.errors import UnreadableError
-from watchdogd.readers.number import count
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
+from watchdogd.system.number import count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 
 from watchdogd.errors import UnreadableError
-from watchdogd.readers.number import whole
 from watchdogd.readers.quota.firstline import first_line
 from watchdogd.readers.quota.limit import BYTES, INODES
 from watchdogd.readers.quota.size import amount
+from watchdogd.system.number import whole
 
 _TARGET = re.compile(r"(?<!\S)(\S+)_UUID\s(.{0,200})(?<=\s)(\d++)%\s++(\S+)\[(MDT|OST):(\w+)\]")
 _INACTIVE = re.compile(r"(\S*(MDT|OST)[0-9a-fA-F]{4}(?:_UUID)?)\s+:\s")

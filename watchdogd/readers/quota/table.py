@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from watchdogd.errors import UnreadableError
-from watchdogd.readers.number import count
 from watchdogd.readers.quota.firstline import first_line
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
 from watchdogd.readers.quota.output import Output, output
 from watchdogd.readers.quota.size import amount, limit
+from watchdogd.system.number import count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,12 +10,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.errors import UnreadableError
-from watchdogd.readers.number import real
 from watchdogd.readers.quota import beegfs, gpfs, report, table, volume
 from watchdogd.readers.quota.firstline import first_line
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
 from watchdogd.readers.quota.output import Output, output
 from watchdogd.readers.quota.size import amount, limit
+from watchdogd.system.number import real
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -1,0 +1,122 @@
+"""One small process on every node of a job, through Slurm's own launcher, under one deadline for all.
+
+`srun --jobid --overlap` shares what the job has and takes nothing from it: with `--gres=none` a step would
+not see the GPUs where ConstrainDevices holds. That is for a Slurm before 20.11 alone, which knows no
+`--overlap`, and whose steps share all but generic resources by themselves. Slurm starts steps only for the
+job's owner (measured on 22.05: even root is refused). Inherited SLURM_* variables would make it hang:
+`command.environment` drops them.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from watchdogd.system import command
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+_LABELLED = re.compile(r"\s*(\d+): ?(.*)")
+_NODE = re.compile(r"@@ node (\S+)")
+_DENIED = re.compile(r"access/permission denied|invalid user", re.IGNORECASE)
+_LAUNCH = re.compile(r"[Tt]ask launch for \S+ failed on node (\S+): (.*)")
+_NOISE = re.compile(r"srun: (?:error: )?(?:Job step aborted|Timed out waiting|Terminating|Force Terminated)")
+_NO_OVERLAP = re.compile(r"unrecognized option '?--overlap")
+_STARTING = 1.5
+"""Seconds for which a second attempt is still worth while."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What came back: whole texts by node; nodes that said nothing, each with why.
+
+    `denied`: Slurm starts no step for us in this job. `trouble`: why nothing could be asked at all.
+    """
+
+    texts: Mapping[str, str] = field(default_factory=dict)
+    silent: Mapping[str, str] = field(default_factory=dict)
+    denied: bool = False
+    trouble: str = ""
+
+
+def ask(job: str, nodes: Collection[str], argv: Sequence[str], *, deadline: float) -> Heard:
+    """Run `argv` once on each of `nodes` of the job with this raw id, all at once, for `deadline` seconds.
+
+    `argv` prints `@@ node NAME` ($SLURMD_NODENAME) first. It has to end by itself: what hangs in a node's
+    kernel is left behind. A node that cannot be started on stops the others' start: they are asked again
+    without it.
+    """
+    until = time.monotonic() + deadline
+    texts: dict[str, str] = {}
+    silent: dict[str, str] = {}
+    sharing = "--overlap"
+    while left := [node for node in nodes if node not in texts and node not in silent]:
+        seconds = max(round(until - time.monotonic(), 1), 0.1)
+        answer = command.ask(_srun(job, left, argv, sharing), deadline=seconds, env=command.environment())
+        if sharing == "--overlap" and _NO_OVERLAP.search(answer.errors):
+            sharing = "--gres=none"
+            continue
+        texts |= _texts(answer.output)
+        refused = {node: why.strip() for node, why in _LAUNCH.findall(answer.errors) if node in left}
+        if not texts and not refused and not answer.ok:
+            return _nothing(answer, left, silent)
+        silent |= refused
+        if not refused or until - time.monotonic() < _STARTING:
+            why = answer.trouble.partition(" did ")[2] if answer.silent else _reason(answer.errors)
+            silent |= {
+                node: f"did {why}" if answer.silent and why else why or "it said nothing"
+                for node in left
+                if node not in texts and node not in silent
+            }
+    return Heard(texts, silent)
+
+
+def _nothing(answer: command.Answer, nodes: Sequence[str], silent: Mapping[str, str]) -> Heard:
+    """Not one node could be asked."""
+    if _DENIED.search(answer.errors):
+        return Heard(denied=True, trouble=_reason(answer.errors))
+    if answer.silent and answer.argv[0] in answer.trouble and "cannot be run" not in answer.trouble:
+        why = answer.trouble.removeprefix("srun ")
+        return Heard(silent={**silent, **dict.fromkeys(nodes, why)})
+    return Heard(silent=silent, trouble=_reason(answer.errors) or answer.complaint())
+
+
+def _srun(job: str, nodes: Sequence[str], argv: Sequence[str], sharing: str) -> tuple[str, ...]:
+    return (
+        "srun",
+        f"--jobid={job}",
+        sharing,
+        f"--nodelist={','.join(nodes)}",
+        f"--nodes={len(nodes)}",
+        f"--ntasks={len(nodes)}",
+        "--ntasks-per-node=1",
+        "--cpu-bind=none",
+        "--mpi=none",
+        "--chdir=/",
+        "--input=none",
+        "--kill-on-bad-exit=0",
+        "--job-name=watchdogd",
+        "--label",
+        "--",
+        *argv,
+    )
+
+
+def _texts(output: str) -> dict[str, str]:
+    """By node, from lines that are mixed and labelled with their task's number."""
+    tasks: dict[str, list[str]] = defaultdict(list)
+    for line in output.splitlines():
+        if match := _LABELLED.match(line):
+            tasks[match[1]].append(match[2])
+    named = {match[1]: lines for lines in tasks.values() if (match := _NODE.match(lines[0]))}
+    return {node: "\n".join(lines) for node, lines in named.items()}
+
+
+def _reason(errors: str) -> str:
+    """The first line of srun's that says why."""
+    lines = [line.strip() for line in errors.splitlines() if line.strip() and not _NOISE.match(line)]
+    return lines[0] if lines else ""

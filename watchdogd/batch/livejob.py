@@ -1,0 +1,122 @@
+"""The job in which a run lives just now, and where."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from watchdogd.batch import allocation, hostlist, pbs, processes, qstat, snapshot
+from watchdogd.batch.models import PAUSED_STATES, WORKING_STATES, Snapshot
+from watchdogd.config import load
+from watchdogd.engine.checks import run_of
+from watchdogd.engine.looks import slurm_users
+from watchdogd.errors import SlurmError, SlurmSilentError, WatchdogError
+from watchdogd.system import command
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from watchdogd.batch.models import Job
+    from watchdogd.home.layout import Home
+    from watchdogd.plugin import Run
+
+DEADLINE = 20.0
+_REACHABLE = WORKING_STATES | PAUSED_STATES
+
+
+@dataclass(frozen=True, slots=True)
+class LiveJob:
+    """A run and its running jobs, newest first; more than one where it runs several at once.
+
+    `gpus_configured` is the run's `gpus_per_node`, None where it names none.
+    """
+
+    run: Run
+    jobs: tuple[Job, ...]
+    gpus_configured: int | None = None
+
+    @property
+    def job(self) -> Job:
+        """The one that started last."""
+        return self.jobs[0]
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The names of its nodes, in Slurm's order."""
+        return hostlist.expand(self.job.nodes)
+
+
+def find(home: Home, name: str) -> LiveJob:
+    """WatchdogError where there is no such run or no living job of it, SlurmSilentError without an answer."""
+    config = load(home, pressing=True)
+    section = config.run(name)
+    run = run_of(name, section, config, home, "slurm")
+    return locate(run, slurm_users(config, home.watcher), section.gpus_per_node, home.watcher)
+
+
+def locate(
+    run: Run, users: frozenset[str], gpus_per_node: int | None = None, uid: int | None = None
+) -> LiveJob:
+    """The same for a run that is at hand; where it names none, `users` are those whose jobs count, and `uid`
+    (None: one's own) is whose processes."""
+    users = run.users or users
+    seen = _look(run, users, uid)
+    if seen.jobs is None:
+        raise SlurmSilentError(f"the queue does not tell where {run.name} runs: {seen.trouble}")
+    wanted = run.name if run.backend == "process" else run.job_name
+    jobs = [job for job in seen.jobs if job.name == wanted and not job.own and job.state in _REACHABLE]
+    if not jobs:
+        raise WatchdogError(f"no job of {run.name} runs: {_waiting(seen, wanted, users, run.backend)}")
+    jobs.sort(key=lambda job: job.started_at or 0.0, reverse=True)
+    return LiveJob(run, tuple(jobs), gpus_per_node)
+
+
+def queued(run: Run, users: frozenset[str]) -> tuple[Job, ...]:
+    """The run's jobs that live, waiting or running; SlurmSilentError where nobody can tell.
+
+    An empty queue is asked for twice: a busy controller can time out with that.
+    """
+    users = run.users or users
+    for _ in range(2):
+        seen = _look(run, users)
+        if seen.jobs is None:
+            raise SlurmSilentError(f"the queue does not tell whether {run.name} lives: {seen.trouble}")
+        found = tuple(job for job in seen.jobs if job.name == run.job_name and not (job.own or job.ended))
+        if found:
+            return found
+    return ()
+
+
+def gpus(live: LiveJob) -> Mapping[str, int]:
+    """GPUs of each host: as they were allocated, else as the run's configuration says. SlurmError."""
+    configured = live.gpus_configured or 0
+    if live.run.backend == "process":
+        return dict.fromkeys(live.hosts, configured)
+    slurm, raw_id = live.run.backend == "slurm", live.job.raw_id
+    argv = ("scontrol", "--details", "show", "job", raw_id) if slurm else ("qstat", "-f", raw_id)
+    answer = command.ask(argv, deadline=DEADLINE)
+    if not answer.ok:
+        raise SlurmError(f"{argv[0]} does not show job {raw_id}: {answer.complaint()}")
+    allocated = allocation.gpus(answer.output) if slurm else qstat.gpus(answer.output, raw_id)
+    return {host: allocated.get(host) or configured for host in live.hosts}
+
+
+def _look(run: Run, users: frozenset[str], uid: int | None = None) -> Snapshot:
+    """What lives; nothing is wanted by name, so that accounting is left alone."""
+    now = time.time()
+    if run.backend == "process":
+        return processes.look([run], DEADLINE, now, uid)
+    if run.backend == "pbs":
+        return pbs.look((), users, {}, DEADLINE, now)
+    return snapshot.look((), users, {}, DEADLINE, now)
+
+
+def _waiting(seen: Snapshot, name: str, users: frozenset[str], backend: str) -> str:
+    """What there is in its place."""
+    if backend == "process":
+        return "no process matches its pid_file or command"
+    waiting = sum(job.tasks for job in seen.jobs or () if job.name == name and job.waiting and not job.own)
+    if waiting:
+        return f"{waiting} of its jobs wait in the queue"
+    return f"{', '.join(sorted(users))} has no job named '{name}' in the queue"

@@ -1,0 +1,121 @@
+"""One look at PBS a round, for all runs: one qstat, and one more about jobs that have left it."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from typing import TYPE_CHECKING
+
+from watchdogd.batch import qstat
+from watchdogd.batch.models import Ending, Snapshot
+from watchdogd.errors import UnreadableError
+from watchdogd.system import command
+from watchdogd.system.account import user
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+FORGET = 1800.0
+"""For so long a job whose end nobody can tell is asked after, in seconds."""
+_ASKED_AFTER = 20
+_PRIVATE = re.compile(r"^[ \t]*+query_other_jobs\s*=\s*False\s*$", re.MULTILINE | re.IGNORECASE)
+_REFUSED = ("usage", "option", "conflicting")
+"""Words with which a qstat that knows no JSON (TORQUE's, PBS Pro before 14) refuses to print it."""
+
+
+def look(
+    wanted: Collection[str],
+    users: Collection[str],
+    known: Mapping[str, float],
+    deadline: float,
+    now: float,
+    sought: Collection[str] | None = None,
+) -> Snapshot:
+    """What lives of `users`, and how what lived before (`known`, by its id) has ended.
+
+    `wanted` are the names of the runs that are expected to live; all of it takes at most `deadline` seconds.
+    qstat lists everybody's jobs; whether it may is asked where a name is missing that is not in `sought`.
+    Never raises: trouble stands in the Snapshot.
+    """
+    until = time.monotonic() + deadline
+    names, people = frozenset(wanted), frozenset(users)
+    try:
+        found = _asked((), until)
+        living = qstat.jobs(found)
+        jobs = tuple(job for job in living if job.user in people)
+    except UnreadableError as error:
+        return Snapshot(now, trouble=str(error), backend="pbs", users=people, known=known)
+    ends = {end.raw_id: end for end in qstat.endings(found) if end.user in people}
+    here = {job.raw_id for job in jobs}
+    vanished = {job_id: at for job_id, at in known.items() if job_id not in here and now - at < FORGET}
+    trouble = ""
+    try:
+        ends |= {end.raw_id: end for end in _history(vanished.keys() - ends.keys(), until)}
+    except UnreadableError as error:
+        trouble = str(error)
+    absent = names - {job.name for job in jobs}
+    unsought = sought is not None and not absent <= frozenset(sought)
+    shown = {job.user for job in living} - {_myself()}
+    others = people - {_myself()} - shown if absent else frozenset[str]()
+    private = bool(others or (unsought and not shown)) and _private(until)
+    return Snapshot(
+        now,
+        jobs=jobs,
+        elsewhere=tuple(job for job in living if job.name in absent and job.user not in people),
+        sought=absent if unsought else frozenset(),
+        veiled=private and unsought and not shown,
+        hidden=others if private else frozenset(),
+        endings=tuple(sorted(ends.values(), key=lambda end: (end.ended_at or 0.0, end.raw_id))),
+        endings_trouble=trouble,
+        backend="pbs",
+        users=people,
+        known={
+            **{job_id: at for job_id, at in vanished.items() if job_id not in ends},
+            **{job.raw_id: now for job in jobs if job.name in names},
+        },
+    )
+
+
+def _private(until: float) -> bool:
+    """Whether the server shows nobody's jobs but our own to us (query_other_jobs)."""
+    if os.geteuid() == 0:
+        return False
+    left = round(max(until - time.monotonic(), 0.1), 1)
+    answer = command.ask(("qstat", "-B", "-f"), deadline=left)
+    return answer.ok and bool(_PRIVATE.search(answer.output))
+
+
+def _myself() -> str:
+    return user(os.geteuid())
+
+
+def _history(ids: Iterable[str], until: float) -> tuple[Ending, ...]:
+    """The ends of jobs that have left the queue. UnreadableError where PBS keeps no history of them."""
+    chosen = sorted(ids)[:_ASKED_AFTER]
+    return qstat.endings(_asked(chosen, until)) if chosen else ()
+
+
+def _asked(ids: Collection[str], until: float) -> dict[str, dict[str, str]]:
+    """What qstat says, in JSON where it knows it. UnreadableError where it does not answer, or says no.
+
+    Of several ids it knows some and not others: then it says no, and tells of those it knows.
+    """
+    for form in (qstat.JSON, qstat.TEXT):
+        left = round(max(until - time.monotonic(), 0.1), 1)
+        answer = command.ask(qstat.argv(form=form, ids=ids), deadline=left)
+        if answer.silent or answer.truncated:
+            raise UnreadableError(
+                answer.complaint() if answer.silent else "qstat printed more than can be kept"
+            )
+        refused = not answer.ok and any(word in answer.errors.lower() for word in _REFUSED)
+        if form == qstat.JSON and refused:
+            continue
+        if not answer.ok and not (ids and answer.output.strip()):
+            raise UnreadableError(f"qstat: {answer.complaint().removeprefix('qstat: ')}")
+        try:
+            return qstat.records(answer.output)
+        except UnreadableError:
+            if form == qstat.TEXT:
+                raise
+    raise UnreadableError("qstat knows neither of its forms")

@@ -1,0 +1,208 @@
+"""Runs that are plain processes of this machine (`backend = "process"`), as a Snapshot like Slurm's.
+
+A run is the process in its `pid_file`, or all whose command line matches its `command`: of one's own alone,
+since a colleague's training on the same machine may bear the very same one, but of everybody for root, and
+where the run has a `user` (whoever asks picks those). Never the daemon itself, what it started, or who
+started it. Zombies are dead. A pid that is used anew is another Job: the
+start time is a part of `raw_id`, and a process younger than its pid file is not the one that was meant.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+from watchdogd.batch.models import Job, Snapshot
+from watchdogd.system.account import user
+from watchdogd.system.number import count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from watchdogd.plugin import Run
+
+UNKNOWN = "UNKNOWN"
+"""`state` of a Job that stands for a run whose process cannot be looked for; `reason` says why."""
+_INFO = ["pid", "username", "status", "create_time", "cmdline", "cwd"]
+_PID_FILE_LIMIT = 64
+_CLOCK_SLACK = 300.0
+"""Seconds by which the clock of the pid file's file server may differ from this machine's."""
+
+
+def look(runs: Iterable[Run], deadline: float, now: float, uid: int | None = None) -> Snapshot:
+    """The living processes of `runs`, each named as its run, within `deadline` seconds. Never raises.
+
+    `uid` is whose processes count where a run names nobody; None: one's own.
+    """
+    mine = os.geteuid() if uid is None else uid
+    until = time.monotonic() + deadline
+    lineage = _lineage()
+    found = [(run, _of(run, lineage, until, mine)) for run in runs]
+    absent = [run for run, (jobs, _) in found if not jobs]
+    veiled = bool(absent) and _veiled()
+    return Snapshot(
+        now,
+        jobs=tuple(job for _, (jobs, _) in found for job in jobs),
+        endings_trouble="plain processes have no accounting",
+        backend="process",
+        elsewhere=tuple(job for _, (_, theirs) in found for job in theirs),
+        sought=frozenset(run.name for run in absent),
+        veiled=veiled,
+        hidden=frozenset(each for run in absent for each in run.users if each != user(os.geteuid()))
+        if veiled
+        else frozenset(),
+    )
+
+
+def _of(run: Run, lineage: list[psutil.Process], until: float, mine: int) -> tuple[list[Job], list[Job]]:
+    """The run's processes and, where there is none, those that would be if they were not somebody else's."""
+    try:
+        if run.pid_file:
+            return list(_by_pid_file(run, lineage)), []
+        found = list(_by_command(run, lineage, until, None if run.users or mine == 0 else mine))
+    except OSError as error:
+        return [_unknown(run, f"{run.pid_file} cannot be read: {error.strerror or error}")], []
+    if found or run.users or mine == 0:
+        return found, []
+    return [], [job for job in _by_command(run, lineage, until, None) if job.user != user(mine)]
+
+
+def _lineage() -> list[psutil.Process]:
+    """This process and those above it, as far as they are shown."""
+    found = [psutil.Process()]
+    try:
+        while above := found[-1].parent():
+            found.append(above)
+    except psutil.Error:
+        pass
+    return found
+
+
+def _veiled() -> bool:
+    """Whether this machine shows nobody the processes of others (proc(5), hidepid); root sees all."""
+    try:
+        with open("/proc/1/cmdline", "rb"):
+            return False
+    except OSError:
+        return os.geteuid() != 0
+
+
+def _is_hidden(pid: int) -> bool:
+    """Whether there is such a process, somebody else's, that we are not shown."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False
+
+
+def _by_pid_file(run: Run, lineage: list[psutil.Process]) -> Iterator[Job]:
+    try:
+        with open(run.pid_file, encoding="utf-8", errors="replace") as file:
+            text = file.read(_PID_FILE_LIMIT).strip()
+            written = os.fstat(file.fileno()).st_mtime
+    except FileNotFoundError:
+        return
+    number = text.partition("\n")[0].strip()
+    if count(number) is None and number.isascii() and number.isdigit():
+        return  # no process has a number of so many digits
+    if count(number) is None:
+        yield _unknown(run, f"{run.pid_file} holds no process id: {text[:40]!r}")
+        return
+    try:
+        process = psutil.Process(int(number))
+        info = process.as_dict(_INFO)
+    except OverflowError:
+        return
+    except psutil.NoSuchProcess:
+        info = {"create_time": None}
+    if info["create_time"] is None:
+        if _is_hidden(int(number)):
+            hidden = "is somebody else's, and this machine hides those (hidepid)"
+            yield _unknown(run, f"process {number} of {run.pid_file} {hidden}")
+        return
+    if process not in lineage and info["create_time"] <= written + _CLOCK_SLACK:
+        yield from _job(run, info)
+
+
+def _by_command(run: Run, lineage: list[psutil.Process], until: float, uid: int | None) -> Iterator[Job]:
+    """Those that match, without what they started: forked data loaders bear the same command line."""
+    pattern, family = re.compile(run.command), _family(lineage)
+    parents, matching = {}, []
+    for process in psutil.process_iter([*_INFO, "ppid", "uids"]):
+        if time.monotonic() > until:
+            yield _unknown(run, "looking through all processes took too long")
+            return
+        parents[process.pid] = process.info["ppid"]
+        line = " ".join(process.info["cmdline"] or ())
+        if uid is not None and (process.info["uids"] is None or process.info["uids"].real != uid):
+            continue
+        if line and process.pid not in family and pattern.search(line):
+            matching.append(process.info)
+    pids = {info["pid"] for info in matching}
+    for info in matching:
+        if not pids & set(_above(info["pid"], parents)):
+            yield from _job(run, info)
+
+
+def _above(pid: int, parents: Mapping[int, int]) -> Iterator[int]:
+    seen = {pid}
+    while (pid := parents.get(pid, 0)) and pid not in seen:
+        seen.add(pid)
+        yield pid
+
+
+def _job(run: Run, info: dict[str, Any]) -> Iterator[Job]:
+    """The process as a Job, or nothing where it is dead."""
+    if info["status"] in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
+        return
+    suspended = info["status"] in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
+    yield Job(
+        id=str(info["pid"]),
+        raw_id=f"{info['pid']}@{_start_ticks(info['pid'])}",
+        name=run.name,
+        user=info["username"] or "",
+        state="SUSPENDED" if suspended else "RUNNING",
+        reason="stopped by a signal" if suspended else "",
+        nodes=socket.gethostname(),
+        started_at=info["create_time"],
+        work_dir=info["cwd"] or "",
+    )
+
+
+def _unknown(run: Run, reason: str) -> Job:
+    return Job("", "", run.name, next(iter(run.users), ""), UNKNOWN, reason)
+
+
+def _family(lineage: list[psutil.Process]) -> frozenset[int]:
+    """This process and all above it, and what watchdogd's own among these have started."""
+    found = {process.pid for process in lineage}
+    for process in lineage:
+        try:
+            if _is_watchdogd(process):
+                found |= {child.pid for child in process.children(recursive=True)}
+        except psutil.Error:
+            continue
+    return frozenset(found)
+
+
+def _is_watchdogd(process: psutil.Process) -> bool:
+    """A worker, or the daemon above it, by its command line."""
+    words = process.cmdline()[:4]
+    return any(os.path.basename(word) == "watchdogd" or word.startswith("watchdogd.") for word in words)
+
+
+def _start_ticks(pid: int) -> str:
+    """When a process started in ticks since boot, proc(5): unlike a date, no clock step changes it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""

@@ -1,0 +1,226 @@
+"""sacct's text into Endings: one a job, of several records of one job the latest; and the ends of steps.
+
+The free text (comment, submit line, name) stands last; a record may span lines, since names may; with a
+`mark` that was made for this one question, no text can imitate what is between fields. The
+comment is in accounting only where the site stores it (AccountingStoreFlags), the submit line since 21.08:
+own jobs are known by either.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from watchdogd.batch import slurmtext
+from watchdogd.batch.models import OWN_MARK, Ending
+from watchdogd.batch.slurmtext import ENVIRONMENT, FIELD
+from watchdogd.errors import UnreadableError
+from watchdogd.system.number import whole
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+__all__ = ["ENVIRONMENT", "argv", "read"]
+
+_FIELDS = (
+    "JobIDRaw",
+    "JobID",
+    "State",
+    "ExitCode",
+    "Submit",
+    "Start",
+    "End",
+    "User",
+    "UID",
+    "NodeList",
+    "Reason",
+    "Comment",
+    "SubmitLine",
+    "JobName",
+)
+_BY = re.compile(r"CANCELLED by (\S+)")
+_UNASKABLE = re.compile(r"""[,'"`\\\[\]]|^\s|\s$""")
+_REFUSED = re.compile(r'Invalid field requested: "(\w+)"')
+_CAUSES = ("OUT_OF_MEMORY", "NODE_FAIL")
+"""States of steps that say why the job ended, whatever that says itself."""
+_KILLS = (1, 2, 9, 15)
+"""Signals by which steps are ended by others, not by what they did."""
+_SLACK = 60.0
+"""Seconds by which a step may be accounted beside its job's own times."""
+_NEEDED = frozenset({"JobIDRaw", "JobID", "State", "ExitCode", "JobName"})
+
+
+def argv(
+    users: Iterable[str],
+    names: Iterable[str] = (),
+    *,
+    since_minutes: int,
+    without: Collection[str] = (),
+    mark: str = "",
+) -> tuple[str, ...]:
+    """The one sacct of a round: jobs of `users` with one of `names` that lived in the last `since_minutes`.
+
+    sacct refuses as a whole where it does not know one of the users (22.05: tried). A name with a comma, a
+    quote or a backslash cannot be asked for: then all names are. `without` are fields that this
+    sacct does not know (`refused`). `mark`: of `slurmtext.mark`, for `read`.
+    """
+    wanted = sorted(names)
+    only = () if any(map(_UNASKABLE.search, wanted)) or not wanted else (f"--name={','.join(wanted)}",)
+    return (
+        "sacct",
+        "--allocations",
+        "--duplicates",
+        "--noheader",
+        "--parsable2",
+        f"--delimiter={FIELD}{mark}",
+        f"--user={','.join(sorted(users))}",
+        *only,
+        f"--starttime=now-{since_minutes}minutes",
+        f"--format={','.join(each for each in _FIELDS if each not in without)}",
+    )
+
+
+def steps_argv(
+    jobs: Iterable[str], *, since_minutes: int, without: Collection[str] = (), mark: str = ""
+) -> tuple[str, ...]:
+    """The sacct that tells the steps of these jobs, by their raw ids."""
+    return (
+        *("sacct", "--duplicates", "--noheader", "--parsable2", f"--delimiter={FIELD}{mark}"),
+        f"--jobs={','.join(sorted(jobs))}",
+        f"--starttime=now-{since_minutes}minutes",
+        f"--format={','.join(each for each in _FIELDS if each not in without)}",
+    )
+
+
+def folded(name: str) -> str:
+    """A job's name with all quotes alike: accounting keeps `"` as a backtick (22.05: tried)."""
+    return re.sub("['\"]", "`", name)
+
+
+def refused(complaint: str) -> str:
+    """The field that this sacct does not know, as it complains, and that can be done without; else empty."""
+    match = _REFUSED.search(complaint)
+    return match[1] if match and match[1] in _FIELDS and match[1] not in _NEEDED else ""
+
+
+def read(text: str, without: Collection[str] = (), mark: str = "") -> tuple[Ending, ...]:
+    """One Ending a job, oldest end first, living ones last.
+
+    Records that make no sense are passed over; UnreadableError with the offending line where none does.
+    """
+    return read_all(text, without, mark)[0]
+
+
+def read_all(
+    text: str, without: Collection[str] = (), mark: str = ""
+) -> tuple[tuple[Ending, ...], tuple[Ending, ...]]:
+    """The Endings of `read`, and those of earlier attempts of the same ids (requeues), both oldest first."""
+    latest: dict[str, Ending] = {}
+    earlier: list[Ending] = []
+    for ending in _records(text, without, mark):
+        held = latest.get(ending.raw_id)
+        if "." in ending.raw_id:
+            continue
+        if held is None or _age(held) <= _age(ending):
+            latest[ending.raw_id] = ending
+            earlier += [held] if held else []
+        else:
+            earlier.append(ending)
+    return tuple(sorted(latest.values(), key=_order)), tuple(sorted(earlier, key=_order))
+
+
+def read_steps(text: str, without: Collection[str] = (), mark: str = "") -> tuple[Ending, ...]:
+    """The steps alone (`615.0`, `615.batch`), in their order, as Endings. Errors as of `read`."""
+    return tuple(each for each in _records(text, without, mark) if "." in each.raw_id)
+
+
+def with_step(end: Ending, steps: Iterable[Ending]) -> Ending:
+    """The end with the most telling one of its own steps, where that says more than the job: its script may
+    go on after it, and give a code of its own.
+    """
+    own = [
+        step
+        for step in steps
+        if step.raw_id.partition(".")[0] == end.raw_id and _within(end, step) and _telling(end, step)
+    ]
+    if not own:
+        return end
+    step = min(own, key=lambda each: (each.state not in _CAUSES, each.ended_at or 0.0))
+    name = step.raw_id.partition(".")[2]
+    return replace(end, step=f"{name if name == 'batch' else f'step {name}'}: {step.how}")
+
+
+def _telling(end: Ending, step: Ending) -> bool:
+    """Whether the step's end is the cause rather than a consequence of the job's. One whose task died by a
+    signal is CANCELLED, with the signal (22.05: tried).
+    """
+    if step.state in _CAUSES:
+        return step.state != end.state
+    crashed = step.state in ("FAILED", "CANCELLED") and step.signal not in (None, 0, end.signal, *_KILLS)
+    return crashed and end.state == "FAILED"
+
+
+def _within(end: Ending, step: Ending) -> bool:
+    """Whether it was this attempt's: ids are reused, and requeues have steps of the same numbers."""
+    begin, over = end.started_at or 0.0, end.ended_at or float("inf")
+    return begin - _SLACK <= (step.ended_at or 0.0) <= over + _SLACK
+
+
+def _records(text: str, without: Collection[str], mark: str) -> list[Ending]:
+    slurmtext.must_end("sacct", text)
+    between = FIELD + slurmtext.marked(text, mark)
+    before, *records = _start(between).split(text)
+    for line in filter(str.strip, before.splitlines()):
+        raise UnreadableError(f"sacct printed a line that is no job: {slurmtext.shown(line)}")
+    names = [each for each in _FIELDS if each not in without]
+    counted = -1 if between != FIELD else len(names) - 1
+    return slurmtext.kept(
+        lambda record: _ending(record.removesuffix("\n").split(between, counted), names), records
+    )
+
+
+def _order(ending: Ending) -> tuple[bool, float]:
+    return ending.ended_at is None, ending.ended_at or 0.0
+
+
+def _age(ending: Ending) -> float:
+    """What tells the records of one id apart: each requeue is submitted anew."""
+    return ending.submitted_at or 0
+
+
+def _start(between: str) -> re.Pattern[str]:
+    """Where a record begins; `between` is what separates fields."""
+    word = rf"[^{FIELD}\n]*{between}"
+    return re.compile(rf"^(?=\d+{word}\d+{word} *[A-Z_]+{word}\d+:\d+{between})", re.MULTILINE)
+
+
+def _ending(fields: Sequence[str], names: Sequence[str]) -> Ending:
+    if len(fields) != len(names):
+        said = slurmtext.shown(FIELD.join(fields))
+        raise UnreadableError(f"sacct printed a job that breaks off: {said}")
+    of = {**dict.fromkeys(_FIELDS, ""), **dict(zip(names, fields, strict=True))}
+    code, _, signal = of["ExitCode"].partition(":")
+    ended = whole(code), whole(signal)
+    if None in ended:
+        raise UnreadableError(
+            f"sacct printed a job that makes no sense: {slurmtext.shown(FIELD.join(fields))}"
+        )
+    by = _BY.match(of["State"])
+    own = f"--comment={OWN_MARK}" in of["SubmitLine"] and not of["Comment"]
+    return Ending(
+        id=of["JobID"],
+        raw_id=of["JobIDRaw"],
+        name=of["JobName"],
+        user=of["User"] or of["UID"],
+        state=slurmtext.state(of["State"]),
+        exit_code=ended[0],
+        signal=ended[1],
+        submitted_at=slurmtext.time(of["Submit"]),
+        started_at=slurmtext.time(of["Start"]),
+        ended_at=slurmtext.time(of["End"]),
+        nodes=slurmtext.text(of["NodeList"]),
+        cancelled_by=by[1] if by else "",
+        comment=OWN_MARK if own else of["Comment"],
+        reason=slurmtext.text(of["Reason"]),
+    )

@@ -1,0 +1,113 @@
+"""Telling Slurm: sbatch and scancel with deadlines. What it refuses comes back with the mend.
+
+SlurmError: it said no, and why. SlurmSilentError: it did not answer; a job may have been taken all the same,
+so look at squeue before trying again.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from watchdogd.errors import SlurmError, SlurmOddError, SlurmSilentError
+from watchdogd.system import command, umask
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from watchdogd.system.command import Answer
+
+SBATCH_DEADLINE = 45.0
+SCANCEL_DEADLINE = 20.0
+"""Seconds. Slurm's own MessageTimeout is 10 s, and sbatch tries again by itself where it makes sense."""
+
+_SILENT = re.compile(
+    r"Unable to contact slurm controller|Socket timed out|Connection refused|Connection timed out"
+    r"|Communication connection failure|Zero Bytes were transmitted|in standby mode|Resource temporarily"
+    r"|Rate limit exceeded|Message (?:send|receive) failure|is shutting down|Unable to connect to database"
+    r"|Unexpected message received|Transport endpoint is not connected|Slurm temporarily unable",
+    re.IGNORECASE,
+)
+_FAILED = "Batch job submission failed: "
+_JOB_ID = re.compile(r"^(\d+)(?:;.*)?\n\s*\Z", re.MULTILINE)
+"""The last line of `sbatch --parsable`; one that breaks off would be another job's."""
+_PREFIX = re.compile(rf"^(?:\w+: )?(?:error: |fatal: )?(?:{_FAILED})?")
+_MENDS = (
+    ("Invalid account", "name yours: account = \"...\" under [slurm], or --account"),
+    ("Invalid qos", "correct --qos under [slurm] options"),
+    ("invalid partition", "name one that sinfo shows: partition under [slurm], or --partition"),
+    ("time limit is invalid", "ask for less: time under [slurm], or --time"),
+    ("job submit limit", "you have as many jobs queued as your limit allows: wait, or have it raised"),
+    ("Access/permission denied", "you may not use this partition or account: name another"),
+    ("Node count specification invalid", "remove node counts from [slurm] options"),
+    ("Memory specification can not be satisfied", "set --mem under [slurm] options to what it has"),
+    ("Requested node configuration is not available",
+     "no node there offers that, or none is in service: see sinfo, and [slurm] options"),
+    ("unrecognized option", "correct [slurm] options: sbatch does not know it"),
+    ("Invalid generic resource", "correct --gres under [slurm] options"),
+    ("requested reservation", "correct --reservation under [slurm] options"),
+    ("group not permitted", "you may not use this partition: name another"),
+    ("More processors requested|CPU count spec", "ask for fewer CPUs: [slurm] options"),
+    ("MaxJobCount|submissions disabled", "the cluster takes no more jobs just now: wait"),
+    ("Invalid job array", "ask for fewer tasks: MaxArraySize in `scontrol show config`"),
+    ("Invalid feature", "correct --constraint under [slurm] options"),
+    ("DOS line breaks", r"sed -i 's/\r$//' on the script"),
+    ("not look like a batch script", "begin it with a line such as #!/bin/bash"),
+    ("down/drained|is down|not available|inactive", "the partition takes no jobs just now: name another"),
+)  # fmt: skip
+
+
+_OF_THE_SCRIPT = (
+    "correct its #SBATCH lines; what they leave out comes from partition and account under [slurm]"
+)
+
+
+def sbatch(
+    options: Sequence[str], script: str, env: Mapping[str, str] | None = None, mask: int | None = None
+) -> str:
+    """Submit a script and return the job's id; an empty one: `options` end with a drop-in's path.
+
+    The job has this umask; left out: the user's, as one that they submit themselves.
+
+    SlurmError or SlurmSilentError.
+    """
+    argv = ("sbatch", "--parsable", *options)
+    answer = command.ask(
+        argv, deadline=SBATCH_DEADLINE, stdin=script, env=env, umask=umask.users() if mask is None else mask
+    )
+    if answer.ok:
+        if match := _JOB_ID.search(answer.output):
+            return match[1]
+        said = answer.output.strip()[-200:] or answer.errors.strip()[-200:]
+        raise SlurmOddError(f"sbatch printed no job id: {said!r}")
+    raise refusal(answer, dropin=not script)
+
+
+def scancel(job_ids: Sequence[str]) -> None:
+    """End jobs, waiting or running; those that are over already are fine. SlurmError or SlurmSilentError."""
+    if not job_ids:
+        return
+    answer = command.ask(("scancel", "--quiet", *job_ids), deadline=SCANCEL_DEADLINE)
+    if not answer.ok and "Invalid job id" not in answer.errors:
+        raise refusal(answer)
+
+
+def refusal(answer: Answer, *, dropin: bool = False) -> SlurmError:
+    """The error that a command's answer means, in one line with the mend; a drop-in's is in its script."""
+    tool, said = answer.argv[0], _said(answer)
+    if answer.silent or _SILENT.search(answer.errors):
+        return SlurmSilentError(f"{tool} got no answer from Slurm: {said}")
+    mend = next((mend for words, mend in _MENDS if re.search(words, answer.errors, re.IGNORECASE)), "")
+    mend = _OF_THE_SCRIPT if dropin and "[slurm]" in mend else mend
+    return SlurmError(f"{tool} was refused: {said}" + (f": {mend}" if mend else ""))
+
+
+def _said(answer: Answer) -> str:
+    """What tells: what follows `Batch job submission failed`, else all that it calls an error, which may be
+    one sentence over several lines."""
+    if answer.trouble:
+        return answer.trouble
+    lines = [line.strip() for line in answer.errors.splitlines() if line.strip()]
+    telling = [line for line in lines if "error" in line.lower()] or lines[:1]
+    last = [line for line in telling if _FAILED in line][-1:] or telling
+    return " ".join(_PREFIX.sub("", line) for line in last).rstrip(".") or answer.complaint()

@@ -1,0 +1,257 @@
+"""The chain from inside a link: its successor is always there, exactly once, and known by its mark."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.batch import submit
+from watchdogd.batch.walltime import LONGEST, margin
+from watchdogd.chain import ending, link, links, maintenance
+from watchdogd.chain.succession import Plan, decide
+from watchdogd.errors import SlurmError, SlurmSilentError, WatchdogError
+from watchdogd.home import stopmark
+from watchdogd.system import command
+from watchdogd.units import format_duration, iso
+
+if TYPE_CHECKING:
+    from watchdogd.batch.models import Job
+    from watchdogd.config import Config
+    from watchdogd.home.layout import Home
+
+ENVIRONMENT = "WATCHDOGD_LINK"
+"""Set by a link's script: the mode (`daemon` or `tick`) in which it runs."""
+TELL_AFTER = 120.0
+"""Seconds without a successor after which that is told; sooner where the link ends soon."""
+SOON = 900.0
+_CALM, _QUICK, _LET_GO = 300.0, 15.0, 10.0
+_UNTOLD = 86400.0
+"""The walltime of a link, in seconds, as long as the queue does not tell it."""
+
+log = logging.getLogger(__name__)
+
+
+class Chain:
+    """The link in which this process runs. Only the one who holds the lease, or is about to, calls `step`."""
+
+    def __init__(self, home: Home, config: Config, job_id: str, mode: str = "daemon") -> None:
+        self.job_id = job_id
+        self.mode = mode
+        self._home = home
+        self._config = config
+        self._me: Job | None = None
+        self._successor: Job | None = None
+        self._heir = self._unseen = ""
+        self._submissions = 0
+        self._next_look = 0.0
+        self._bare_since: float | None = None
+        self._trouble = ""
+        self._submitting = False
+        self._failures = 0
+        self._shortened = False
+
+    @classmethod
+    def of_this_job(cls, home: Home, config: Config) -> Chain | None:
+        """The chain, where this process is a link of it."""
+        mode, job_id = os.environ.get(ENVIRONMENT, ""), os.environ.get("SLURM_JOB_ID", "")
+        if not mode or not job_id:
+            return None
+        return cls(home, config, job_id, "tick" if mode == "tick" else "daemon")
+
+    @property
+    def successor(self) -> str:
+        """The job id of the successor that the last look at the queue showed, or empty."""
+        return self._successor.raw_id if self._successor else ""
+
+    def is_followed(self, job_id: str) -> bool:
+        """Whether the successor that waits is that of another link, by its dependency."""
+        return bool(job_id) and job_id != self.job_id and f":{job_id}" in self._dependency
+
+    @property
+    def _dependency(self) -> str:
+        return self._successor.dependency if self._successor else ""
+
+    def step(self, now: float) -> list[str]:
+        """See to it that there is one successor; returns what is wrong with that, a line each.
+
+        Cheap most of the time: it asks Slurm every five minutes, or sooner where something is to be done.
+        Takes some 90 seconds at most where Slurm hangs, and never raises for what Slurm does.
+        """
+        if not self.due(now) or self.stopped():
+            return self.troubles(now)
+        try:
+            plan = self._plan(now)
+            self._act(plan, now)
+            self._failures, self._trouble = 0, ""
+            calm = plan.submit is None and not plan.cancel
+            self._next_look = now + (self._interval(now) if calm else _later(self._submissions))
+        except (WatchdogError, OSError) as error:
+            self._failures += 1
+            self._trouble = str(error)
+            self._next_look = now + min(_later(self._failures), self._interval(now))
+            log.warning("the chain: %s", error)
+        if self._successor:
+            self._bare_since = None
+        elif self._bare_since is None or self._bare_since > now:  # the clock may have been set back
+            self._bare_since = now
+        return self.troubles(now)
+
+    def due(self, now: float) -> bool:
+        """Whether `step` has something to look at; also where the clock was set back since."""
+        return not now < self._next_look <= now + _CALM
+
+    def hurry(self) -> None:
+        """Look at the next step: the end of the link is near (Slurm's signal)."""
+        self._next_look = 0.0
+
+    def stopped(self) -> bool:
+        """Whether somebody ended the watchdog for good: then this link has to end; no, where home is away."""
+        try:
+            return stopmark.is_set(self._home)
+        except OSError:
+            return False
+
+    def wind_up(self) -> None:
+        """Called at the end of a link: where the watchdog was stopped, its other links go as well."""
+        if not self.stopped():
+            return
+        try:
+            ending.cancel(self._home, [job for job in self._others() if job.raw_id != self.job_id])
+        except (SlurmError, OSError) as error:
+            log.warning("it is stopped, but other jobs of it may be queued still: %s", error)
+
+    def _others(self) -> tuple[Job, ...]:
+        """What is to end with this link."""
+        stay = stopmark.jobs_go_on(self._home)
+        return links.queued(self._mark()) if stay else links.own(self._mark())
+
+    def let_go(self) -> None:
+        """Called where this link is ended before its time: the successor need not wait for it.
+
+        A dependency on this link is not met while Slurm has it requeued, which takes two minutes by itself
+        (22.05: measured); and what waits for its end need not wait for its epilogue. Only tries.
+        """
+        if self.mode == "daemon" and self._heir:
+            argv = ("scontrol", "update", f"JobId={self._heir}", "Dependency=")
+            answer = command.ask(argv, deadline=_LET_GO)
+            log.info("the successor is let go: %s", "done" if answer.ok else answer.complaint())
+
+    def as_json(self) -> dict[str, Any]:
+        """The link for `status --json`."""
+        mine = links.as_json(self._me) if self._me else {"job_id": self.job_id}
+        successor = links.as_json(self._successor) if self._successor else None
+        if self._unseen:  # until the next look at the queue shows it
+            successor = {"job_id": self._unseen, "state": "PENDING", "reason": "just submitted"}
+        return {**mine, "mode": self.mode, "successor": successor}
+
+    def _mark(self) -> str:
+        return link.mark_of(self._home)
+
+    def _plan(self, now: float) -> Plan:
+        """Look at the queue, and decide."""
+        living = links.queued(self._mark())
+        self._me = next((each for each in living if each.raw_id == self.job_id), self._me)
+        every = link.tick_every(self._config) if self.mode == "tick" else 0.0
+        plan = decide(living, self.job_id, now, every=every)
+        if plan.unseen and links.forgotten(self.job_id):
+            plan = decide(living, self.job_id, now, lost=True, every=every)
+        if plan.unseen:
+            raise SlurmSilentError(f"squeue does not show this link, job {self.job_id}")
+        if plan.successor and not self._shortened and maintenance.is_in_the_way(plan.successor):
+            self._shortened = True  # the next one fits: it knows of the maintenance
+            plan = Plan(cancel=(*plan.cancel, plan.successor.raw_id))
+        self._successor = plan.successor
+        self._heir = self.successor or self._heir
+        self._unseen = ""
+        return plan
+
+    def _act(self, plan: Plan, now: float) -> None:
+        if plan.cancel:
+            log.info("links too many: cancelling %s", ", ".join(plan.cancel))
+            submit.scancel(plan.cancel)
+        if plan.submit is not None and not self.stopped():
+            with contextlib.suppress(OSError):
+                link.prepare_log(self._home)
+            job_id = self._submit(self._form(now), plan.submit)
+            self._submissions += 1
+            self._heir = self._unseen = job_id
+            log.info("successor submitted: job %s", job_id)
+            if self.stopped():  # it was set meanwhile: `stop` wins every race
+                submit.scancel([job_id])
+                self._unseen = ""
+
+    def _submit(self, form: link.Form, options: tuple[str, ...]) -> str:
+        self._submitting = True
+        try:
+            return submit.sbatch(form.sbatch_options(*options), form.script(), form.environment())
+        finally:
+            self._submitting = False
+
+    def _form(self, now: float) -> link.Form:
+        wish, walltime = link.remembered(self._home)
+        walltime = walltime or self._limit or LONGEST
+        return link.form(self._home, self._config, wish, walltime, self._shortest(walltime, now))
+
+    def _shortest(self, walltime: float, now: float) -> float:
+        """What Slurm may cut the successor to, which is to start when this link has its margin left."""
+        if self._shortened:
+            return maintenance.LEAST if walltime > maintenance.LEAST else 0.0
+        mine = self._limit or walltime
+        left = self.left(now) - margin(mine)
+        return maintenance.shortest(walltime, now + (left if 0 < left < mine else 0.0))
+
+    def left(self, now: float) -> float:
+        """Seconds until this link ends, as far as is known; infinite before the first look at the queue."""
+        return self._me.ends_at - now if self._me and self._me.ends_at else float("inf")
+
+    @property
+    def _limit(self) -> float | None:
+        """The walltime of this link, as the queue told it."""
+        return self._me.time_limit if self._me else None
+
+    def _interval(self, now: float) -> float:
+        """Seconds until the next look where all is well: closer together towards the end of the link."""
+        walltime = self._limit or _UNTOLD
+        near = self.left(now) < 2 * margin(walltime)
+        return max(min(_CALM, walltime / 20, 60.0 if near else _CALM), _QUICK)
+
+    def troubles(self, now: float) -> list[str]:
+        """What is wrong as far as the last look went, a line each."""
+        left = self.left(now)
+        ends = f"this link ends at {iso(now + left)}, in {format_duration(left)}" if left < 1e9 else ""
+        heir = self._successor
+        why = self._unfollowed(now, left) if heir is None else self._held_up(heir, left)
+        if why:
+            return ["; ".join(filter(None, [why, ends]))]
+        if heir and heir.waiting and left < margin(self._limit or _UNTOLD) / 3:
+            reason = heir.reason or "no reason given"
+            return [f"the successor, job {heir.raw_id}, still waits ({reason}); {ends}: a gap is near"]
+        return []
+
+    def _unfollowed(self, now: float, left: float) -> str:
+        """Why no successor is seen, once that is a trouble; else empty."""
+        if self._bare_since is None or now - self._bare_since < self._patience(left):
+            return ""
+        asked = "sbatch is asked for one, and has not answered yet" if self._submitting else ""
+        why = self._trouble or asked or "it was submitted, but is not in the queue"
+        return f"no successor waits: {why}"
+
+    def _held_up(self, heir: Job, left: float) -> str:
+        """Why the successor will not start by itself or, near the end, what it waits for; else empty."""
+        never = links.blocked(heir)
+        near = left < margin(self._limit or _UNTOLD)
+        return never or (links.limited(heir) if near else "")
+
+    def _patience(self, left: float) -> float:
+        """Seconds for which it is no trouble that no successor is seen: one that was just submitted shows at
+        the next look; a tick, whose link is short, would else complain of each."""
+        if left > SOON:
+            return TELL_AFTER
+        return 0.0 if self._trouble else 2 * _QUICK
+
+
+def _later(times: int) -> float:
+    """Seconds to wait after so many tries: 15, 30, 60 ... 300."""
+    return min(_QUICK * 2.0 ** min(max(times - 1, 0), 8), _CALM)

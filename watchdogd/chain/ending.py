@@ -1,0 +1,120 @@
+"""Ending the watchdog from outside, with all that it has in the queue: first what could take over."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from typing import TYPE_CHECKING
+
+from watchdogd.batch import submit
+from watchdogd.chain import link, links
+from watchdogd.chain.outcome import Outcome
+from watchdogd.errors import HomeError, SlurmSilentError, WatchdogError
+from watchdogd.home import lease, stopmark, tickmark
+from watchdogd.home.holder import lives
+from watchdogd.system.account import user
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from watchdogd.batch.models import Job
+    from watchdogd.home.layout import Home
+
+_GONE, _SILENT = 90.0, 30.0
+_LOOK = 0.5
+
+
+def stop(home: Home, reason: str = "", *, jobs_go_on: bool = False) -> Outcome:
+    """End it for good; `jobs_go_on`: not what its drop-ins have in the queue.
+
+    WatchdogError where something of it is left after 90 seconds, or Slurm does not answer for 30: the stop
+    mark in home ends it then. A job that is over and does not leave its node for so long (an epilog, a dead
+    node) is a warning.
+    """
+    with contextlib.suppress(OSError):  # a full home: it is ended without the mark
+        stopmark.put(home, reason, jobs_go_on=jobs_go_on)
+    with contextlib.suppress(OSError):
+        tickmark.remove(home)
+    begin = time.monotonic()
+    ended: dict[str, str] = {}
+    while True:
+        left = _end_process(home, ended)
+        leaving: list[str] = []
+        try:
+            jobs = _end_jobs(home, ended, dropins=not jobs_go_on)
+            left += [f"{links.describe(each)} of {each.user}" for each in jobs if not each.leaving]
+            leaving = [
+                f"{links.describe(each)} is over, but has not left yet" for each in jobs if each.leaving
+            ]
+            patience = _GONE
+        except SlurmSilentError as error:
+            left.append(f"what it has in the queue ({error})")
+            patience = _SILENT
+        late = time.monotonic() - begin > patience
+        if not left and (late or not leaving):
+            said = f"ended {', '.join(ended.values())}" if ended else "it was not running"
+            others = () if jobs_go_on else _of_others(home)
+            return Outcome((said,), bool(ended), warnings=(*leaving, *others))
+        if late:
+            raise WatchdogError(
+                f"{', '.join(left)} may go on: the stop mark in home ends it as soon as it sees it"
+            )
+        time.sleep(_LOOK)
+
+
+def cancel(home: Home, jobs: Sequence[Job]) -> None:
+    """Cancel links and jobs of drop-ins, those first that wait. SlurmError.
+
+    What is a drop-in's is noted before, so that its end is no failure to the next daemon.
+    """
+    mark = link.mark_of(home)
+    dropped = [job.array_id or job.raw_id for job in jobs if job.comment != mark]
+    if dropped:
+        with contextlib.suppress(OSError):  # a full home: it is told as cancelled then
+            stopmark.note_jobs(home, dropped)
+    submit.scancel([job.handle for job in jobs if job.waiting])
+    submit.scancel([job.handle for job in jobs if not job.waiting and not job.leaving])
+
+
+def _end_jobs(home: Home, ended: dict[str, str], *, dropins: bool) -> list[Job]:
+    """Cancel what one's own is; returns what is left and can be waited for."""
+    found = links.everybodys(home, dropins=dropins)
+    mine = [each for each in found if _is_mine(each)]
+    ended.update((each.id, f"job {each.id}") for each in mine)
+    cancel(home, mine)
+    mark = link.mark_of(home)
+    alive = any(each.comment == mark for each in found)  # a link of somebody else ends its own drop-ins
+    return [each for each in found if alive or _is_mine(each)]
+
+
+def _of_others(home: Home) -> tuple[str, ...]:
+    """A line for each job of a drop-in that only somebody else can end."""
+    return tuple(
+        f"{links.describe(each)} ({each.comment.partition(' ')[2]}) goes on: only {each.user} can end it"
+        for each in links.everybodys(home, dropins=True)
+        if not _is_mine(each)
+    )
+
+
+def _is_mine(job: Job) -> bool:
+    return os.geteuid() == 0 or job.user == user(os.geteuid())
+
+
+def _end_process(home: Home, ended: dict[str, str]) -> list[str]:
+    """End a daemon that is no link; one of another node or user sees the stop mark. Returns what is left."""
+    try:
+        holder = lease.alive(home)
+    except OSError as error:
+        raise HomeError(f"{home.path} cannot be read: {error.strerror}") from None
+    if holder is None:
+        return []
+    if holder.job_id:
+        ended.setdefault(holder.job_id, f"job {holder.job_id}")
+    elif holder.id not in ended:
+        ended[holder.id] = str(holder)
+        if lives(holder):
+            with contextlib.suppress(ProcessLookupError, PermissionError):  # gone, or another user's
+                os.kill(holder.pid, signal.SIGTERM)
+    return [str(holder)]

@@ -1,0 +1,261 @@
+"""Starting the watchdog from outside: as a chain of Slurm jobs, or a process of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import pwd
+import shutil
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from watchdogd.batch import submit
+from watchdogd.batch.walltime import parse_walltime
+from watchdogd.chain import link, links, maintenance, partition
+from watchdogd.chain.local import launch
+from watchdogd.chain.outcome import Outcome
+from watchdogd.errors import ConfigError, HomeError, SlurmError, SlurmSilentError, WatchdogError
+from watchdogd.home import lease, stopmark
+from watchdogd.notify import channels
+from watchdogd.secret import exposed
+from watchdogd.system.number import count
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from watchdogd.batch.models import Job
+    from watchdogd.chain.link import Form, Wish
+    from watchdogd.config import Config
+    from watchdogd.home.layout import Home
+    from watchdogd.survey import Partition
+
+_FULL = "its file system, or your quota, is full: free space"
+_WHY = {
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+    errno.ENOENT: "a folder of it is missing: 'watchdogd init' makes it",
+}
+_SETTLE = 6.0
+TICK = 900.0
+"""Seconds of walltime that a link in tick mode gets at most, where `start` names none."""
+_LOOK = 0.5
+_IMAGES = ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER")
+"""Variables that Apptainer sets inside an image; the image's Python is not there on a bare node."""
+
+
+def start(home: Home, config: Config, wish: Wish) -> Outcome:
+    """Start it where it is not alive. ConfigError, SlurmError, or WatchdogError where it cannot be."""
+    check_secrets(config, home)
+    try:
+        return whereabouts(home, local=wish.mode == "local") or _begin(home, config, wish)
+    except OSError as error:
+        why = _WHY.get(error.errno or 0, error.strerror)
+        raise HomeError(f"nothing was started: {home.path} cannot be written: {why}") from None
+
+
+def _begin(home: Home, config: Config, wish: Wish) -> Outcome:
+    stopmark.lift(home)
+    warnings = (
+        *unknown_users(config),
+        *idle(home, config),
+        *mute(config),
+        *exposed(config.secrets(), home.group),
+    )
+    if wish.mode == "local":
+        link.remember(home, wish, 0.0)
+        return Outcome((f"started here: {launch(home)}",), changed=True, warnings=warnings)
+    return _submit(home, config, wish, warnings)
+
+
+def check(home: Home, config: Config, wish: Wish) -> None:
+    """The errors that `start` would give, as far as they can be had without starting anything."""
+    check_secrets(config, home)
+    if wish.mode != "local":
+        _planned(home, config, wish)
+
+
+def ensure(home: Home, config: Config, wish: Wish) -> Outcome:
+    """Start it where it is not alive, unless somebody stopped it on purpose; for cron and login scripts."""
+    stopped = stopmark.words(home)
+    if stopped:
+        return Outcome((f"it was {stopped}; 'watchdogd start' starts it again",), changed=False)
+    return start(home, config, wish)
+
+
+def whereabouts(home: Home, *, local: bool = False) -> Outcome | None:
+    """Where it lives, in words, or None where it does not. SlurmSilentError where nobody can tell.
+
+    `local`: a silent Slurm is no reason to wait: whatever it has queued, the lease lets one act.
+    """
+    try:
+        found = links.going_on(home)
+    except SlurmSilentError:
+        if not local:
+            raise
+        found = ()
+    if found:
+        return _found(found)
+    holder = lease.alive(home)
+    return Outcome((f"it runs already: {holder}",), changed=False) if holder else None
+
+
+def _found(found: Sequence[Job]) -> Outcome:
+    """It is there; a warning where it waits for what may never come, and none of it runs."""
+    waits = all(each.waiting for each in found)
+    never = tuple(filter(None, map(links.held_up if waits else links.blocked, found)))
+    return Outcome((f"it runs already: {'; '.join(map(links.describe, found))}",), False, found[0], never)
+
+
+def check_secrets(config: Config, home: Home) -> None:
+    """WatchdogError where a secret is not to be had here, or is none: the link would be mute."""
+    for key, secret in config.secrets(relayed=False):
+        try:
+            secret.reveal()
+        except ConfigError as error:
+            raise WatchdogError(f"{key}: {error}") from None
+    try:
+        channels.build(config, home)
+    except ConfigError as error:
+        raise WatchdogError(str(error)) from None
+
+
+def mute(config: Config) -> tuple[str, ...]:
+    """A line where nobody would hear of anything."""
+    if config.default_channels:
+        return ()
+    return ("no channel is configured: nobody is told of anything; add one, such as [channels.mail]",)
+
+
+def idle(home: Home, config: Config) -> tuple[str, ...]:
+    """A line where there is nothing to watch: neither configured nor dropped in."""
+    if config.runs or config.disks or config.checks or any(home.path.glob("cron.*/*")):
+        return ()
+    return ("nothing is watched yet: 'watchdogd watch JOB', or add [runs.NAME] or [disks.NAME]",)
+
+
+def unknown_users(config: Config) -> tuple[str, ...]:
+    """A line for each configured user whom the name service does not know."""
+    known = {entry.pw_name for name in config.slurm.users if (entry := _entry(name))}
+    return tuple(
+        f"user '{name}' of [slurm] users is not known on this machine: no job of that name counts"
+        for name in config.slurm.users
+        if name not in known
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """A link that can be submitted, as far as is known; `warnings` are of its partition."""
+
+    form: Form
+    warnings: tuple[str, ...]
+
+
+def _planned(home: Home, config: Config, wish: Wish) -> _Planned:
+    """The first link. SlurmError where it cannot be had."""
+    if not shutil.which("sbatch"):
+        raise SlurmError("there is no sbatch on this machine: start it where Slurm is, or with --local")
+    if any(name in os.environ for name in _IMAGES):
+        raise SlurmError(
+            "a link cannot run from inside a container image: start it from an installation that the nodes "
+            "see, or use 'watchdogd run' or 'tick' in the image"
+        )
+    site = partition.ask()
+    chosen = site.chosen(wish.partition or config.slurm.partition or "")
+    walltime = _walltime(chosen, config, wish)
+    form = link.form(home, config, wish, walltime, maintenance.shortest(walltime, time.time()))
+    return _Planned(form, tuple(filter(None, [partition.gpu_warning(chosen, site)])))
+
+
+def _walltime(chosen: list[Partition], config: Config, wish: Wish) -> float:
+    """Seconds: as wished at the start, else as configured; a tick is short whatever is configured."""
+    if wish.time:
+        return partition.walltime(chosen, parse_walltime(wish.time))
+    configured = parse_walltime(config.slurm.time) if config.slurm.time else None
+    if wish.mode == "tick":
+        return partition.walltime(chosen, None, min(configured or TICK, TICK))
+    return partition.walltime(chosen, configured)
+
+
+def _submit(home: Home, config: Config, wish: Wish, warnings: tuple[str, ...]) -> Outcome:
+    planned = _planned(home, config, wish)
+    form = planned.form
+    link.remember(home, wish, form.walltime)
+    link.prepare_log(home)
+    job_id = _submitted(home, form)
+    rival = _earlier(home, job_id)
+    if rival:
+        submit.scancel([job_id])
+        return _found(rival)
+    if stopmark.is_set(home):
+        submit.scancel([job_id])
+        raise WatchdogError(f"it was {stopmark.words(home)} meanwhile: link {job_id} was cancelled again")
+    job = _settled(home, job_id)
+    never = links.blocked(job) if job else ""
+    if never:
+        submit.scancel([job_id])
+        raise SlurmError(f"Slurm took the link, but {never.removeprefix('link ')}; it was cancelled again")
+    limited = links.limited(job) if job else ""
+    if job is None and _vanished(home):
+        raise SlurmError(
+            f"Slurm took link {job_id}, but it ended at once: see {link.log_of(home)}; "
+            "'watchdogd doctor --on-partition' finds out why"
+        )
+    state = links.describe(job) if job else f"job {job_id}"
+    return Outcome(
+        (f"started: {state}",), True, job, (*warnings, *planned.warnings, *filter(None, [limited]))
+    )
+
+
+def _submitted(home: Home, form: Form) -> str:
+    """Submit the link; an sbatch that failed may have been taken all the same."""
+    try:
+        return submit.sbatch(form.sbatch_options(), form.script(), form.environment())
+    except SlurmSilentError:
+        with contextlib.suppress(SlurmSilentError):
+            for taken in links.going_on(home):
+                return taken.raw_id
+        raise
+
+
+def _earlier(home: Home, job_id: str) -> tuple[Job, ...]:
+    """Links that somebody else submitted at the same moment, before ours: of several starts the first wins.
+
+    Each looks when its own link is in the queue, so that at most one sees none before it.
+    """
+    try:
+        found = links.going_on(home)
+    except SlurmSilentError:
+        return ()  # then the lease lets one act, and that one leaves one successor
+    return tuple(each for each in found if (count(each.raw_id) or 0) < (count(job_id) or 0))
+
+
+def _settled(home: Home, job_id: str) -> Job | None:
+    """The new link once it runs, or the scheduler said why it waits; as it is after six seconds at most."""
+    until = time.monotonic() + _SETTLE
+    while True:
+        try:
+            found = next((each for each in links.going_on(home) if each.raw_id == job_id), None)
+        except SlurmSilentError:
+            found = None
+        settled = found is not None and (not found.waiting or found.reason not in ("", "None"))
+        if settled or time.monotonic() > until:
+            return found
+        time.sleep(_LOOK)
+
+
+def _vanished(home: Home) -> bool:
+    """Nothing of it is in the queue, and nobody holds the lease: a short tick would have left a successor."""
+    try:
+        return not links.going_on(home) and lease.alive(home) is None
+    except SlurmSilentError:
+        return False
+
+
+def _entry(name: str) -> pwd.struct_passwd | None:
+    try:
+        return pwd.getpwnam(name)
+    except KeyError:
+        return None

@@ -1,0 +1,147 @@
+"""The links of a home, found in the queue by their mark: whatever was lost, they are known again."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import shutil
+from typing import TYPE_CHECKING
+
+from watchdogd.batch import reasons, scontrol, slurmtext, squeue
+from watchdogd.chain import link
+from watchdogd.errors import SlurmSilentError, UnreadableError
+from watchdogd.system import command
+from watchdogd.system.account import is_member, user
+from watchdogd.system.number import count
+from watchdogd.units import iso
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from watchdogd.batch.models import Job
+    from watchdogd.home.layout import Home
+
+_LIMITS = re.compile(
+    r"(QOS|Assoc)(Grp|Max)\w|Partition(Down|Inactive)|NodeDown|ReqNodeNotAvail|Nodes required|Licenses"
+)
+_NOT_SET_UP = re.compile(r"configuration source|slurm\.conf")
+"""What Slurm's commands say where they are installed, but no cluster is behind them."""
+DEADLINE = 20.0
+"""Seconds for one question to Slurm."""
+
+
+def queued(mark: str, users: Iterable[str] | None = None) -> tuple[Job, ...]:
+    """The links that wait or run, oldest first; `users`: whose, one's own where not given, all where empty.
+
+    SlurmSilentError where squeue did not answer, or answered nonsense.
+    """
+    return tuple(job for job in own(mark, users) if job.comment == mark)
+
+
+def own(mark: str, users: Iterable[str] | None = None) -> tuple[Job, ...]:
+    """Likewise, with the jobs of drop-ins, whose comment goes on after the mark."""
+    whose = (user(os.geteuid()),) if users is None else users
+    env, secret = command.environment(squeue.ENVIRONMENT), slurmtext.mark()
+    answer = command.ask(squeue.argv(whose, mark=secret), deadline=DEADLINE, env=env)
+    if not answer.ok or (not answer.output.strip() and answer.errors.strip()):
+        raise SlurmSilentError(f"squeue did not answer: {answer.complaint()}")
+    try:
+        jobs = squeue.read(answer.output, secret)
+    except UnreadableError as error:
+        raise SlurmSilentError(str(error)) from None
+    found = [job for job in jobs if f"{job.comment} ".startswith(f"{mark} ") and not job.ended]
+    return tuple(sorted(found, key=lambda job: count(job.raw_id) or 0))
+
+
+def everybodys(home: Home, *, dropins: bool = False) -> tuple[Job, ...]:
+    """The links of this home, whoever of those who may submit them did; none where there is no Slurm, or none
+    set up and none of it was ever submitted. SlurmSilentError.
+
+    `dropins`: and the jobs of its drop-ins. An empty answer is asked for twice, since a busy controller can
+    time out with one. The mark is no proof: everybody reads it in the queue, and can submit a job with it.
+    """
+    if not shutil.which("squeue"):
+        return ()
+    mark = link.mark_of(home)
+    ask = own if dropins else queued
+    try:
+        found = ask(mark, ()) or ask(mark, ())
+        return tuple(job for job in found if _is_homes(home, job.user))
+    except SlurmSilentError as error:
+        _, walltime = link.remembered(home)
+        if walltime or not _NOT_SET_UP.search(str(error)):
+            raise
+        return ()
+
+
+def _is_homes(home: Home, name: str) -> bool:
+    """Whether this user's jobs can be this home's: its owner's, the caller's and root's can and, where a
+    group shares it, those of its members."""
+    try:
+        uid = pwd.getpwnam(name).pw_uid
+    except KeyError:
+        return name == str(os.geteuid())  # nobody here has a name
+    if uid in (0, os.geteuid(), home.path.stat().st_uid):
+        return True
+    return home.group is not None and is_member(uid, home.group)
+
+
+def going_on(home: Home) -> tuple[Job, ...]:
+    """Likewise without what is over and has not left its node yet, which an epilog or a dead node can keep
+    there for hours: it neither watches nor brings one that does."""
+    return tuple(job for job in everybodys(home) if not job.leaving)
+
+
+def forgotten(job_id: str) -> bool:
+    """Whether the controller, asked for this one job, says that it does not know it."""
+    answer = command.ask(("scontrol", "show", "job", job_id), deadline=DEADLINE)
+    return not answer.ok and not answer.silent and scontrol.unknown_job(answer.errors + answer.output)
+
+
+def blocked(job: Job) -> str:
+    """Why a waiting link will never start by itself, with the mend, or empty."""
+    if not job.waiting:
+        return ""
+    reason = reasons.judge(job.reason, job.state)
+    if reason.wait is reasons.Wait.PASSES:
+        return ""
+    return f"link {job.raw_id} will not start ({job.reason}): {reason.why}: {reason.mend_for(job.raw_id)}"
+
+
+def limited(job: Job) -> str:
+    """That a link waits for a limit which other jobs use up, or for a partition or node, or empty."""
+    if not job.waiting or not _LIMITS.match(job.reason):
+        return ""
+    return (
+        f"link {job.raw_id} does not wait for its turn, but for a limit or what is out of service "
+        f"({job.reason}): nobody can say for how long; see 'scontrol show job {job.raw_id}'"
+    )
+
+
+def held_up(job: Job) -> str:
+    """Why a waiting link does not start though its turn has come, or empty."""
+    return blocked(job) or limited(job)
+
+
+def describe(job: Job) -> str:
+    """`job 88 RUNNING on node1`, `job 89 PENDING (Priority), expected on node2`."""
+    expected = f", expected on {job.expected_nodes}" if job.expected_nodes else ""
+    where = f"({job.reason or 'no reason given'}){expected}" if job.waiting else f"on {job.nodes}"
+    return f"job {job.raw_id} {job.state} {where}"
+
+
+def as_json(job: Job) -> dict[str, object]:
+    """A link as `status --json` shows it."""
+    return {
+        "job_id": job.raw_id,
+        "state": job.state,
+        "reason": job.reason,
+        "node": job.nodes or None,
+        "expected_node": job.expected_nodes or None,
+        "partition": job.partition,
+        "user": job.user,
+        "started_at": None if job.started_at is None else iso(job.started_at),
+        "ends_at": None if job.ends_at is None else iso(job.ends_at),
+        "starts_about": None if job.start_estimate is None else iso(job.start_estimate),
+    }

@@ -1,0 +1,142 @@
+"""The tenure of one daemon, be it a link or a plain process: how it comes to act, goes on, and hands over."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from watchdogd.chain.chain import ENVIRONMENT, Chain
+from watchdogd.errors import HomeError
+from watchdogd.home import stopmark
+from watchdogd.home.lease import STALE, WATCH, Lease, alive
+from watchdogd.system import shortage
+from watchdogd.units import format_duration
+
+if TYPE_CHECKING:
+    from watchdogd.config import Config
+    from watchdogd.home.holder import Holder
+    from watchdogd.home.layout import Home
+
+HAND_OVER = 60.0
+"""Seconds that the last link gets to hand over before its successor takes the lease by force."""
+_FIRST_STEP, _LAST_STEP = 20.0, 20.0
+_HANGS = 300.0
+"""Seconds after which a look at the chain hangs in something that has no deadline, such as a file system."""
+
+
+class Tenure:
+    """`begin`; then `watch` every second, which also looks after the chain; `end`."""
+
+    def __init__(self, home: Home, config: Config) -> None:
+        self._home = home
+        self.chain = Chain.of_this_job(home, config)
+        self.lease = Lease(home, self.chain.job_id if self.chain else os.environ.get("SLURM_JOB_ID", ""))
+        self._unwatched = ""
+        self._stepping: threading.Thread | None = None
+        self._stepped_at = 0.0
+        self._followed = True
+
+    @staticmethod
+    def in_chain() -> bool:
+        """Whether this process is a link of a chain."""
+        return bool(os.environ.get(ENVIRONMENT))
+
+    def begin(self) -> None:
+        """Submit the successor, then take the lease. HomeError: somebody else acts, or it was stopped."""
+        if self.chain is None:
+            holder = alive(self._home) or self.lease.wait(STALE + WATCH)
+        else:
+            holder = self._begin_link(self.chain)
+        if holder is not None:
+            raise HomeError(f"{holder} watches for {self._home.path} already: see 'watchdogd status'")
+        self._followed = False
+        if self.chain is None:
+            stopmark.lift(self._home)  # who runs it by hand wants it again
+        else:
+            signal.signal(signal.SIGTERM, _leave)  # until the schedule has its own: `end` is called then, too
+
+    def watch(self) -> bool:
+        """Renew the lease; False: it is time to end. OSError where home cannot be asked."""
+        if stopmark.is_set(self._home) or self.lease.asked():
+            self._followed = True
+            return False
+        self._look_after()
+        self._followed = not self.lease.renew()
+        return not self._followed
+
+    def left(self, now: float) -> float:
+        """Seconds until this process has to end because its link does, as far as is known; else infinite."""
+        return self.chain.left(now) if self.chain else math.inf
+
+    def troubles(self) -> list[str]:
+        """What is wrong with the chain by now, a line each: the next look at it may be minutes away."""
+        hangs = time.monotonic() - self._stepped_at
+        if self._under_way() and hangs > _HANGS:
+            return [f"nobody looks after the chain: the last look at it hangs for {format_duration(hangs)}"]
+        if self._unwatched:
+            return [self._unwatched]
+        return self.chain.troubles(time.time()) if self.chain else []
+
+    def settle(self, patience: float) -> list[str]:
+        """For a link that ends after one round: until its successor is in the queue; what is wrong else."""
+        until = time.monotonic() + patience
+        if self.chain is not None:
+            self.chain.hurry()  # where sbatch named a job, it shows at once, and waiting is billed
+        while self.chain is not None and not self.chain.successor and time.monotonic() < until:
+            self._look_after()
+            time.sleep(1.0)
+        return self.troubles()
+
+    def end(self) -> None:
+        """Give the lease up; where it was stopped, the other links go as well; where this link is ended from
+        outside, its successor is let go."""
+        self.lease.release()
+        if self.chain is None:
+            return
+        if self.chain.stopped():
+            if self._stepping is not None:
+                self._stepping.join(_LAST_STEP)  # a successor that is just being submitted is known then
+            self.chain.wind_up()
+        elif not self._followed:
+            self.chain.let_go()
+
+    def _begin_link(self, chain: Chain) -> Holder | None:
+        if chain.stopped():
+            chain.wind_up()
+            raise HomeError(f"the watchdog was {stopmark.words(self._home)}: this link ends")
+        signal.signal(signal.SIGUSR1, lambda *_: chain.hurry())
+        self._look_after()  # a Slurm that hangs shall not keep this link from watching
+        if self._stepping is not None:
+            self._stepping.join(_FIRST_STEP)
+        holder = alive(self._home) if os.environ.get("SLURM_RESTART_COUNT", "0") != "0" else None
+        if holder is not None and chain.is_followed(holder.job_id):
+            raise HomeError(f"{holder} watches since this link was requeued, and is followed: this link ends")
+        return self.lease.wait(HAND_OVER, ask=chain.mode == "daemon")
+
+    def _look_after(self) -> None:
+        """One look at the chain where it is due, on a thread: Slurm may hang."""
+        if self.chain is None or not self.chain.due(time.time()):
+            return
+        if not self._under_way():
+            self._stepped_at = time.monotonic()
+            stepping = threading.Thread(target=self._step, args=[self.chain], name="chain", daemon=True)
+            try:
+                stepping.start()
+            except (RuntimeError, MemoryError):  # the next look tries again
+                self._unwatched = f"nobody looks after the chain: {shortage.of_thread()}"
+            else:
+                self._stepping, self._unwatched = stepping, ""
+
+    def _under_way(self) -> bool:
+        return self._stepping is not None and self._stepping.is_alive()
+
+    def _step(self, chain: Chain) -> None:
+        chain.step(time.time())
+
+
+def _leave(number: int, _frame: object) -> None:
+    raise SystemExit(128 + number)

@@ -1,0 +1,223 @@
+"""Taking in what colleagues and jobs handed in (`handin` is the other side): papers in inbox/.
+
+A paper's author is the owner of its file, its date the file's time by the file server's clock: neither can be
+forged by what the paper says, nor (`authorship`) by who moves another one's file there. Beats, samples and
+stacks are left: checks read those.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.home import authorship
+from watchdogd.home.touchfile import one_line
+from watchdogd.incidents.models import Order
+from watchdogd.system import plainfile
+from watchdogd.system.account import user
+from watchdogd.system.document import document
+from watchdogd.units import LONGEST, format_duration, iso
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from pathlib import Path
+
+    from watchdogd.home.layout import Home
+
+KINDS = frozenset({"touch", "ack", "silence", "unsilence", "finish", "finished", "deed"})
+"""The kinds that are taken in; `finished` is the Guard's own mark, `deed` a relieved daemon's."""
+READ_BY_CHECKS = frozenset({"beat", "sample"})
+_SIZE_LIMIT = 65536
+TEXT_LIMIT = 500
+"""Characters of a text of a paper that are taken in."""
+_AT_ONCE = 1000
+_ASIDE = ".aside"
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """One thing that was handed in: by whom, when (seconds since the epoch), what kind, and what it says."""
+
+    path: Path
+    kind: str
+    by: str
+    at: float
+    said: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def run(self) -> str:
+        """The run it speaks of, or empty."""
+        return _text(self.said, "run")
+
+    @property
+    def orders(self) -> tuple[Order, ...]:
+        """What it asks of the incidents: one Order, or none."""
+        reason, target = _text(self.said, "reason"), _text(self.said, "target")
+        match self.kind:
+            case "ack":
+                return (Order("ack", self.by, self.at, incident=self.said["id"], reason=reason),)
+            case "silence":
+                until = self.at + self.said["seconds"]
+                return (Order("silence", self.by, self.at, target=target, until=until, reason=reason),)
+            case "unsilence":
+                return (Order("unsilence", self.by, self.at, target=target),)
+        return ()
+
+    @property
+    def deed(self) -> tuple[int, str, str]:
+        """Which action of watchdogd's it tells of: incident, run and label."""
+        return self.said["incident"], self.run, _text(self.said, "action")
+
+    @property
+    def outcome(self) -> str:
+        """What came of that, as its author tells it."""
+        text = _text(self.said, "outcome")
+        return text if self.by == user(os.geteuid()) else f"{text} (as {self.by} reports)"
+
+    @property
+    def line(self) -> str:
+        """It in one line, for history and messages."""
+        host, reason = _text(self.said, "host"), _text(self.said, "reason")
+        where = f" on {host}" if host else ""
+        return f"{self._deed()} by {self.by}{where} at {iso(self.at)}" + (f": {reason}" if reason else "")
+
+    def _deed(self) -> str:
+        action = _text(self.said, "action") or "set"
+        match self.kind:
+            case "touch":
+                return f"{_text(self.said, 'switch')} switch of {self.run} {action}"
+            case "ack":
+                return f"incident {self.said['id']} acknowledged"
+            case "silence":
+                return f"{_text(self.said, 'target')} silenced for {format_duration(self.said['seconds'])}"
+            case "unsilence":
+                return f"silence of {_text(self.said, 'target')} ended"
+            case "deed":
+                return f"{_text(self.said, 'action')} for incident {self.said['incident']}: {self.outcome}"
+        return f"{self.run} {'expected again' if action == 'cleared' else 'marked finished'}"
+
+
+def take(home: Home) -> tuple[list[Paper], list[str]]:
+    """The papers in the order of their time, a thousand at once at most, and a line for each that is none.
+
+    Those are set aside into `inbox/.aside`. Nothing else is removed: see `remove`. OSError where the inbox
+    cannot be read, or is another's than home's.
+    """
+    shared = home.group is not None
+    if shared:
+        _check_place(home)
+    papers: list[Paper] = []
+    complaints: list[str] = []
+    kinds = {name: kind_of(name) for name in sorted(os.listdir(home.inbox))}
+    looked_at = KINDS | READ_BY_CHECKS if shared else KINDS
+    for name in [name for name, kind in kinds.items() if kind in looked_at][:_AT_ONCE]:
+        try:
+            if kinds[name] in READ_BY_CHECKS:
+                _check_author(os.lstat(home.inbox / name), shared=shared)
+            else:
+                papers.append(_read(home.inbox / name, kinds[name], shared=shared))
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            complaints.append(f"{name} in the inbox is set aside: {reason}{_set_aside(home, name)}")
+    return sorted(papers, key=lambda paper: paper.at), complaints
+
+
+def waiting(home: Home, kinds: Collection[str]) -> list[Paper]:
+    """The papers of these kinds that nobody took in yet, oldest first; what cannot be read is left out."""
+    found: list[Paper] = []
+    shared = home.group is not None
+    with contextlib.suppress(OSError):
+        for name in sorted(name for name in os.listdir(home.inbox) if kind_of(name) in kinds)[:_AT_ONCE]:
+            with contextlib.suppress(OSError, ValueError):
+                found.append(_read(home.inbox / name, kind_of(name), shared=shared))
+    return sorted(found, key=lambda paper: paper.at)
+
+
+def remove(paper: Paper) -> None:
+    """Take it off the inbox: it is recorded. OSError where that fails; gone already is fine."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(paper.path)
+
+
+def kind_of(name: str) -> str:
+    """The kind in `ABOUT.KIND.HOST.PID.json`, or empty: ABOUT may have dots of its own, HOST has none."""
+    parts = name.rsplit(".", 4)
+    return parts[1] if len(parts) == 5 and parts[4] == "json" and not name.startswith(".") else ""
+
+
+def _check_place(home: Home) -> None:
+    """PermissionError where a member put a folder of their own in the inbox's place: they may do there with
+    others' files what they like."""
+    found = os.lstat(home.inbox)
+    if found.st_uid not in (0, os.geteuid(), os.stat(home.path).st_uid):
+        mend = f"mv {home.inbox} {home.inbox}.aside"
+        raise PermissionError(
+            errno.EPERM, f"it belongs to {user(found.st_uid)}, who does not own home: {mend}"
+        )
+
+
+def _check_author(found: os.stat_result, *, shared: bool) -> None:
+    if why := authorship.flaw(found, shared=shared):
+        raise ValueError(why)
+
+
+def _read(path: Path, kind: str, *, shared: bool) -> Paper:
+    """ValueError says what is wrong with it."""
+    text, found = plainfile.head(path, _SIZE_LIMIT + 1)
+    _check_author(found, shared=shared)
+    if len(text) > _SIZE_LIMIT:
+        raise ValueError(f"it is larger than {_SIZE_LIMIT} bytes")
+    try:
+        said = document(text)
+    except (ValueError, RecursionError):
+        raise ValueError("it is not JSON") from None
+    _check(kind, said)
+    return Paper(path, kind, user(found.st_uid), found.st_mtime, said)
+
+
+def _check(kind: str, said: Any) -> None:
+    """ValueError where it lacks what its kind needs."""
+    if not isinstance(said, dict):
+        raise ValueError("it is no JSON object")  # noqa: TRY004 - the paper is wrong, not our call
+    if said.get("kind", kind) != kind:
+        raise ValueError("it was handed in as another kind")
+    needed = {"touch": ("run", "switch"), "silence": ("target",), "unsilence": ("target",), "ack": ()}
+    needed["deed"] = ("action", "outcome")
+    for key in needed.get(kind, ("run",)):
+        if not _text(said, key):
+            raise ValueError(f"it does not say its {key}")
+    if kind == "ack" and type(said.get("id")) is not int:
+        raise ValueError("it does not say the incident's id")
+    if kind == "deed" and type(said.get("incident")) is not int:
+        raise ValueError("it does not say the incident's id")
+    if kind == "silence" and not _is_duration(said.get("seconds")):
+        raise ValueError("it does not say for how many seconds")
+
+
+def _is_duration(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= LONGEST
+
+
+def _text(said: Mapping[str, Any], key: str) -> str:
+    """One line of text, without control characters; empty where it is something else."""
+    value = said.get(key)
+    return one_line(value, TEXT_LIMIT) if isinstance(value, str) else ""
+
+
+def _set_aside(home: Home, name: str) -> str:
+    """Move it out of the way; why that failed, or empty."""
+    aside = home.inbox / _ASIDE
+    try:
+        home.make_folder(aside)
+        if aside.is_symlink():
+            aside.unlink()
+            home.make_folder(aside)
+        os.rename(home.inbox / name, aside / name)
+    except OSError as error:
+        return f" (but stays: {error.strerror})"
+    return ""

@@ -1,0 +1,242 @@
+"""Home: the folder of one watchdogd. Where things lie in it, with which rights, and how a file is replaced.
+
+Light on purpose: the emergency verbs import this, and every file opened at import is a round trip on a
+network file system.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import grp
+import os
+import secrets
+import stat
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from watchdogd.errors import HomeError
+from watchdogd.system import umask
+from watchdogd.system.account import user
+from watchdogd.system.draft import create, replace
+from watchdogd.system.place import group_of, home_folder
+from watchdogd.system.plainfile import open_plain, read_plain
+
+FOLDERS = (
+    "cron.hourly",
+    "cron.daily",
+    "cron.weekly",
+    "plugins",
+    "switches",
+    "evidence",
+    "inbox",
+    "logs",
+)
+
+_ID_LIMIT = 256
+
+
+@dataclass(frozen=True)
+class Home:
+    """One home. `path` is absolute; whether a group shares it is read from the folder's own mode."""
+
+    path: Path
+
+    @classmethod
+    def find(cls, option: str | None = None) -> Home:
+        """`--home`, else $WATCHDOGD_HOME, else ~/.watchdogd; it need not exist yet."""
+        return cls(Path(home_folder(option)))
+
+    @classmethod
+    def existing(cls, option: str | None = None) -> Home:
+        """As `find`, but HomeError where there is no home, or none that this user may enter."""
+        home = cls.find(option)
+        try:
+            if home.config.exists():
+                return home
+        except PermissionError:
+            raise HomeError(_closed(home.path)) from None
+        raise HomeError(f"no watchdogd home at {home.path}: make one with 'watchdogd init'")
+
+    @property
+    def config(self) -> Path:
+        """The configuration."""
+        return self.path / "config.toml"
+
+    @property
+    def good_config(self) -> Path:
+        """The configuration as it was when it was good last."""
+        return self.path / ".config.good.toml"
+
+    @property
+    def history(self) -> Path:
+        """The SQLite file of the default history."""
+        return self.path / "history.db"
+
+    @property
+    def inbox(self) -> Path:
+        """What colleagues and jobs hand in."""
+        return self.path / "inbox"
+
+    @property
+    def switches(self) -> Path:
+        """Default place of the switches, and of the `RUN.json` that say where each run's are."""
+        return self.path / "switches"
+
+    @property
+    def logs(self) -> Path:
+        """The daemon's own logs."""
+        return self.path / "logs"
+
+    @property
+    def evidence(self) -> Path:
+        """What was collected when an incident opened."""
+        return self.path / "evidence"
+
+    @property
+    def plugins(self) -> Path:
+        """Python plugins of the user's own."""
+        return self.path / "plugins"
+
+    @property
+    def status(self) -> Path:
+        """What the daemon last knew, as `watchdogd status --json` prints it; replaced every round."""
+        return self.path / "status.json"
+
+    @cached_property
+    def group(self) -> int | None:
+        """The Unix group that shares this home, from the folder itself (2770), or None."""
+        try:
+            return group_of(str(self.path))
+        except OSError:
+            return None
+
+    @property
+    def watcher(self) -> int:
+        """The user id of who watches here: whose daemon told its status last, else who made home."""
+        for path in (self.status, self.path):
+            with contextlib.suppress(OSError):
+                return path.stat().st_uid
+        return os.geteuid()
+
+    @property
+    def file_mode(self) -> int:
+        """0660 where a group shares this home, else 0600."""
+        return 0o600 if self.group is None else 0o660
+
+    @cached_property
+    def id(self) -> str:
+        """The mark of this home's own Slurm jobs; made at the first asking, kept in `.id`.
+
+        Of several who ask at one moment for the first time one makes it, and all have the same.
+        """
+        path = self.path / ".id"
+        try:
+            return self._id(path)
+        except FileNotFoundError:
+            self.make_file(path, secrets.token_hex(6) + "\n")
+            return self._id(path)
+
+    @staticmethod
+    def _id(path: Path) -> str:
+        """HomeError where something else lies there."""
+        try:
+            found = read_plain(path, "replace", _ID_LIMIT).strip()
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise HomeError(f"{path} cannot be read: {error.strerror}: remove it") from None
+        if not found.isalnum() or not found.isascii():
+            raise HomeError(f"{path} is broken: remove it, and start the watchdog anew")
+        return found
+
+    def write(self, path: Path, text: str) -> None:
+        """Replace a file of this home atomically, with this home's rights."""
+        replace(str(path), text, self.file_mode, self.group)
+
+    def make_folder(self, path: Path) -> None:
+        """A folder in this home, with its rights; whatever is there already stays as it is. OSError.
+
+        Never home itself: it may have been moved away, and come back.
+        """
+        try:
+            path.mkdir()
+        except FileExistsError:
+            return
+        if self.group is not None:
+            with contextlib.suppress(OSError):  # a setgid folder has given the group already
+                os.chown(path, -1, self.group)
+        path.chmod(self._mode(path, self.group))
+
+    def make_file(self, path: Path, text: str = "") -> None:
+        """A file in this home, with its rights; whatever is there already stays as it is. OSError."""
+        if not os.path.lexists(path):
+            with contextlib.suppress(FileExistsError):  # somebody else was faster
+                create(str(path), text, self.file_mode, self.group)
+
+    def overwrite(self, path: Path, text: str) -> bool:
+        """Write over a file in place, where the disk has no room for another; False where it is too short."""
+        descriptor = open_plain(path, os.O_WRONLY)
+        try:
+            size, data = os.fstat(descriptor).st_size, text.encode()
+            if len(data) > size:
+                return False
+            os.pwrite(descriptor, data.ljust(size), 0)
+            return True
+        finally:
+            os.close(descriptor)
+
+    def share(self, group: str | None) -> None:
+        """Give home's folders and files to a Unix group, where the configuration names one. HomeError."""
+        if group is None:
+            return
+        try:
+            gid = grp.getgrnam(group).gr_gid
+        except KeyError:
+            raise HomeError(f"[daemon] group: there is no Unix group '{group}' on this machine") from None
+        if self.group == gid:
+            with contextlib.suppress(OSError):  # a member, whose it is not
+                self.inbox.chmod(self._mode(self.inbox, gid))
+            return
+        try:
+            for path in (self.path, *self.path.rglob("*")):
+                if not path.is_symlink() and path.parent != self.inbox:  # there it would be as if forged
+                    os.chown(path, -1, gid)
+                    mode = path.stat().st_mode
+                    path.chmod(self._mode(path, gid) if stat.S_ISDIR(mode) else 0o660 | (mode & 0o110))
+        except OSError as error:
+            raise HomeError(
+                f"{error.filename} cannot be given to group {group}: {error.strerror}: are you a member?"
+            ) from None
+        self.__dict__.pop("group", None)
+        umask.suit(self.group)
+
+    def _mode(self, folder: Path, group: int | None) -> int:
+        """A folder's rights. In the inbox of a group nobody moves or removes what another one handed in."""
+        if group is None:
+            return 0o700
+        return 0o3770 if folder == self.inbox else 0o2770
+
+    def make(self, group: int | None = None) -> None:
+        """Make the folders that are missing, with the contract's rights; touches nothing that is there."""
+        for folder in (self.path, *(self.path / name for name in FOLDERS)):
+            if not folder.is_dir():
+                folder.mkdir(parents=True)
+                if group is not None:
+                    os.chown(folder, -1, group)
+                folder.chmod(self._mode(folder, group))
+        self.__dict__.pop("group", None)
+
+
+def _closed(path: Path) -> str:
+    """Which folder keeps this user out of home, and who can say what is missing."""
+    first = next((each for each in (*reversed(path.parents), path) if not os.access(each, os.X_OK)), path)
+    owner = "its owner"
+    with contextlib.suppress(OSError):
+        owner = user(first.stat().st_uid)
+    me = user(os.geteuid())
+    if first == path:
+        return f"{path} is {owner}'s alone: a group shares one that 'watchdogd init --group GROUP' made"
+    return (
+        f"{me} cannot go through {first}: have {owner} run 'watchdogd --home {path} doctor', which says why"
+    )

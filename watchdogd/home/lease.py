@@ -1,0 +1,316 @@
+"""One daemon acts for a home: the lease.
+
+In `.lease/` every holder has made one file, named by its serial; the highest serial holds. A claim is a
+link(2) to the next serial: it succeeds for one contender alone, on network file systems too, and no lock is
+needed. Listing a folder goes to the server (close-to-open), so a holder that was stopped and continued finds
+out before it acts. Renewing is a touch of one's own file, which needs neither space nor inodes.
+
+A holder is dead when its process is gone from this node, or when it has not renewed for STALE seconds: by the
+time of its file against that of a fresh file (one clock, the file server's, never those of two nodes),
+confirmed by watching for WATCH seconds; or by watching alone where the file system takes the clients' clocks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import os
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from watchdogd.home.holder import NOBODY, RECORD_SIZE, Holder, lives, myself, read, write
+from watchdogd.home.misfit import no_folder
+from watchdogd.system import plainfile
+from watchdogd.system.draft import create, host
+from watchdogd.system.plainfile import NoPlainFileError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from watchdogd.home.layout import Home
+
+STALE = 30.0
+"""Seconds without renewal after which a holder counts as dead."""
+WATCH = 12.0
+"""Seconds for which a contender looks before it believes that a holder of another node is dead."""
+RENEW = 5.0
+"""Seconds between two renewals."""
+_LOOK = 0.5
+_ASKING = 3 * RENEW
+_DRAFTS = 3600.0
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_REQUEST = "request"
+_DIGITS = 15
+_AHEAD = 3600.0
+"""Seconds by which a clock may be ahead of another's: nobody renews a lease later than that."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """The lease as somebody sees it: its serial (0: there is none), its holder, when it was renewed.
+
+    `holder` is None where the file says nothing that can be read. `renewed_at` is seconds by the file
+    system's clock.
+    """
+
+    serial: int = 0
+    holder: Holder | None = None
+    renewed_at: float = 0.0
+
+
+def is_free(sight: Sight, *, lives: bool | None, age: float | None, unchanged: float) -> bool:
+    """Whether the next one may take the lease.
+
+    `lives`: the holder's process is there; None where that cannot be seen from here. `age`: seconds since
+    it was renewed by the file system's clock, None where that is not known. `unchanged`: seconds for which
+    we saw the lease not renewed.
+    """
+    if sight.serial == 0 or (sight.holder is not None and sight.holder.released) or lives is False:
+        return True
+    overdue = age is not None and not -_AHEAD < age < STALE
+    return unchanged >= STALE or (overdue and unchanged >= WATCH)
+
+
+class Lease:
+    """This process's part in the lease of one home; for one thread. OSError where home cannot be read."""
+
+    def __init__(self, home: Home, job_id: str = "") -> None:
+        self._home = home
+        self._folder = folder_of(home)
+        self._me = myself(job_id)
+        self._serial = 0
+        self._renewed = float("-inf")
+        self._seen: Sight | None = None
+        self._seen_since = 0.0
+
+    @property
+    def serial(self) -> int:
+        """The serial under which this process held it last; 0: never."""
+        return self._serial
+
+    def acquire(self, *, by_force: bool = False) -> Holder | None:
+        """Take the lease if it is free. None: it is ours; else who holds it.
+
+        `by_force`: also from one that lives; it finds out at its next `held`.
+        """
+        if self.held():
+            return None
+        self._home.make_folder(self._folder)
+        sight = look(self._folder)
+        if not by_force and not self._free(sight):
+            return sight.holder or NOBODY
+        if self._claim(sight.serial):
+            return None
+        return look(self._folder).holder or NOBODY
+
+    def wait(self, patience: float, *, ask: bool = False) -> Holder | None:
+        """`acquire`, again and again for `patience` seconds; a dead holder is replaced meanwhile.
+
+        `ask`: have a living holder hand over (its `asked` is then true); one that does not within
+        `patience` loses the lease by force.
+        """
+        until = time.monotonic() + patience
+        while (holder := self.acquire()) is not None and (left := until - time.monotonic()) > 0:
+            if ask:
+                self._request()
+            time.sleep(min(_LOOK, left))
+        return self.acquire(by_force=True) if ask and holder is not None else holder
+
+    def held(self) -> bool:
+        """Whether the lease is ours at this moment; to be asked before each act.
+
+        It stays ours where its files were removed and nobody has taken it since. FileNotFoundError where all
+        of home is gone, be it that the folder on which it was mounted is there.
+        """
+        if not self._serial:
+            return False
+        highest = _highest(self._folder)
+        if not highest:
+            self._home.config.stat()
+        return highest in (0, self._serial)
+
+    def asked(self) -> bool:
+        """Whether a successor waits for us to release it; one that has gone away counts no more."""
+        try:
+            asked_at = (self._folder / _REQUEST).stat().st_mtime
+            return asked_at > self._path(self._serial).stat().st_mtime - _ASKING
+        except FileNotFoundError:
+            return False
+
+    def renew(self) -> bool:
+        """Say that we live; at most every RENEW seconds, so call it often. False: the lease is lost.
+
+        Where all of it was removed under us, and nobody has taken it since, it is taken anew; OSError where
+        there is no room for that.
+        """
+        if not self.held() or not (_highest(self._folder) or self._retake()):
+            return False
+        now = time.monotonic()
+        if now - self._renewed >= RENEW:
+            holder = look(self._folder).holder
+            if holder is not None and holder.id != self._me.id:  # removed, and taken under the same serial
+                self._serial = 0
+                return False
+            os.utime(self._path(self._serial))
+            self._renewed = now
+        return True
+
+    def release(self) -> None:
+        """Give it up, if it is still ours: the next contender need not wait."""
+        with contextlib.suppress(FileNotFoundError):  # home is gone, and the lease with it
+            if self.held():
+                _overwrite(self._path(self._serial), write(self._me, released=True))
+        self._serial = 0
+
+    def _retake(self) -> bool:
+        """Ours again where its files were removed; not the serial that others may begin with."""
+        self._home.make_folder(self._folder)
+        taken = self._claim(self._serial)
+        if taken:
+            log.warning("the lease in %s was removed under this daemon: it was taken anew", self._folder)
+        return taken
+
+    def _free(self, sight: Sight) -> bool:
+        now = time.monotonic()
+        if sight != self._seen:
+            self._seen, self._seen_since = sight, now
+        age = _server_age(self._folder, sight)
+        return is_free(sight, lives=lives(sight.holder), age=age, unchanged=now - self._seen_since)
+
+    def _claim(self, last: int) -> bool:
+        """Make the next serial ours; False where somebody was faster."""
+        claim = self._path(last + 1)
+        try:
+            create(str(claim), write(self._me), self._home.file_mode, self._home.group)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            if error.errno not in _FULL or not _highest(self._folder):
+                raise
+            if not _take_name(self._path(last), claim, write(self._me)):
+                return False
+        if _highest(self._folder) != last + 1:  # we were asleep since our look: others went on without us
+            with contextlib.suppress(FileNotFoundError):
+                claim.unlink()
+            return False
+        self._serial, self._renewed = last + 1, time.monotonic()
+        with contextlib.suppress(OSError):  # a next holder was fast: `held` will tell
+            self._tidy()
+        return True
+
+    def _request(self) -> None:
+        """Ask the holder to hand over; again and again, so that the request's time shows that we wait."""
+        request = self._folder / _REQUEST
+        with contextlib.suppress(OSError):  # a full home, or a holder that tidies: it is taken by force then
+            try:
+                os.utime(request)
+            except FileNotFoundError:
+                create(str(request), f"{self._me}\n", self._home.file_mode, self._home.group)
+
+    def _tidy(self) -> None:
+        """Remove what is settled: earlier serials, the request that led here, old drafts of the killed."""
+        long_ago = self._path(self._serial).stat().st_mtime - _DRAFTS
+        for name in os.listdir(self._folder):
+            with contextlib.suppress(OSError):
+                path = self._folder / name
+                if _serial(name):
+                    settled = _serial(name) < self._serial
+                else:
+                    settled = name == _REQUEST or path.lstat().st_mtime < long_ago
+                if settled:
+                    path.unlink()
+
+    def _path(self, serial: int) -> Path:
+        return self._folder / f"{serial:010d}"
+
+
+def folder_of(home: Home) -> Path:
+    """Where the lease of a home lies."""
+    return home.path / ".lease"
+
+
+def look(folder: Path) -> Sight:
+    """The lease as it is now; OSError where the folder cannot be read, but for one that is not there."""
+    for _ in range(10):
+        serial = _highest(folder)
+        if not serial:
+            return Sight()
+        path = folder / f"{serial:010d}"
+        try:
+            text, found = plainfile.head(path, RECORD_SIZE)  # opening it asks the server for its time
+            return Sight(serial, read(text), found.st_mtime)
+        except FileNotFoundError:  # a next holder has tidied up since
+            continue
+        except NoPlainFileError:  # none of ours
+            return Sight(serial, None, path.lstat().st_mtime)
+    return Sight(serial)
+
+
+def alive(home: Home) -> Holder | None:
+    """Who acts for this home just now, as far as can be told without waiting, or None. OSError.
+
+    Who cannot be read is nobody: should somebody hold it all the same, a contender will find out.
+    """
+    folder = folder_of(home)
+    sight = look(folder)
+    age = _server_age(folder, sight)
+    free = is_free(sight, lives=lives(sight.holder), age=age, unchanged=WATCH)
+    return None if free else sight.holder
+
+
+def _highest(folder: Path) -> int:
+    try:
+        return max(map(_serial, os.listdir(folder)), default=0)
+    except FileNotFoundError:
+        return 0
+    except NotADirectoryError:
+        raise no_folder(folder) from None
+
+
+def _serial(name: str) -> int:
+    """The serial that a file's name means, or 0."""
+    plain = name.isascii() and name.isdecimal() and len(name) <= _DIGITS
+    return int(name) if plain and name == f"{int(name):010d}" else 0
+
+
+def _server_age(folder: Path, sight: Sight) -> float | None:
+    return server_age(folder, sight.renewed_at) if sight.serial else None
+
+
+def server_age(folder: Path, since: float) -> float | None:
+    """Seconds since a file's time by the file system's clock: the time of a file that is made right now."""
+    probe = folder / f".clock.{host()}.{os.getpid()}"
+    try:
+        descriptor = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            os.utime(descriptor)
+            return os.fstat(descriptor).st_mtime - since
+        finally:
+            os.close(descriptor)
+            os.unlink(probe)
+    except OSError:
+        return None
+
+
+def _take_name(old: Path, claim: Path, text: str) -> bool:
+    """Claim on a full file system: rename the last holder's file, which only one contender can, and
+    overwrite it in place."""
+    try:
+        old.rename(claim)
+    except FileNotFoundError:
+        return False
+    _overwrite(claim, text)
+    return True
+
+
+def _overwrite(path: Path, text: str) -> None:
+    descriptor = plainfile.open_plain(path, os.O_WRONLY)
+    try:
+        os.pwrite(descriptor, text.encode(), 0)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

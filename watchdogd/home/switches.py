@@ -1,0 +1,355 @@
+"""The switches of a run, files that its training loop polls: kill (save and exit), save (save and go on).
+
+A switch has several places: where config.toml wants it, and in home's switches/, which every Guard of the run
+polls whatever it knows of the configuration. A press sets them all, so it is seen whichever of the Guard and
+the daemon started first, and whatever was edited since. Light: pressing costs a fraction of a second on the
+slowest file system, so plain strings and no import that opens many files. Where a run's switches are stands
+in `switches/RUN.json`, which the daemon writes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import stat
+import time
+from collections import namedtuple
+
+from watchdogd.errors import WatchdogError
+from watchdogd.home import touchfile
+from watchdogd.home.handin import hand_in
+from watchdogd.home.touchfile import Touch
+from watchdogd.system.account import user
+from watchdogd.system.draft import create, host
+from watchdogd.system.place import file_name, run_name
+
+_MANIFEST_LIMIT = 65536
+
+
+class SwitchError(WatchdogError):
+    """A switch cannot be set, cleared or read: the text says why and what to do."""
+
+
+# Named tuples of collections: importing typing or dataclasses would cost a third of pressing a switch.
+
+
+class Switch(namedtuple("Switch", "run kind places inbox group")):
+    """One switch of one run: its files, the configured one first, that in home's switches/ last; where its
+    touches are handed in; its Unix group or None."""
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        """As people say it."""
+        return f"{self.kind} switch"
+
+    @property
+    def path(self) -> str:
+        """The configured place."""
+        return str(self.places[0])
+
+    @property
+    def where(self) -> str:
+        """All places, for people."""
+        return " and ".join(self.places)
+
+
+class Pressed(namedtuple("Pressed", "before made failed")):
+    """What came of a press. `before`: the Touch that had set it already, or None. `made`: the places that are
+    set by this press; `failed`: a line for each that cannot be set."""
+
+    __slots__ = ()
+
+
+def runs(home: str) -> list[str]:
+    """Every run that has its switches/RUN.json."""
+    try:
+        names = os.listdir(os.path.join(home, "switches"))
+    except OSError:
+        return []
+    return sorted(run_name(name[:-5]) for name in names if name.endswith(".json") and name[0] != ".")
+
+
+def find(home: str, run: str, kind: str) -> Switch:
+    """A run's switch. WatchdogError, naming the nearest run, where there is none of that name."""
+    told, key = _told(home, run), f"{kind}_switch"
+    known = isinstance(told.get(key), str)
+    configured = {} if known and not _is_older(home, run) else _configured(home, run, needed=not known)
+    places = [found[key] for found in (configured, told) if isinstance(found.get(key), str)]
+    inbox = told.get("inbox")
+    inbox = inbox if known and isinstance(inbox, str) else os.path.join(home, "inbox")
+    group = (configured or told).get("group")
+    return Switch(run, kind, tuple(dict.fromkeys([*places, _own(home, run, kind)])), inbox, group)
+
+
+def anyhow(home: str, run: str, kind: str) -> Switch:
+    """As `find`; where nothing is known of the run, the place in home that every Guard of it polls."""
+    try:
+        return find(home, run, kind)
+    except WatchdogError:
+        return Switch(run, kind, (_own(home, run, kind),), os.path.join(home, "inbox"), None)
+
+
+def mine(reason: str = "") -> Touch:
+    """A touch by the user whose process this is, here and now; of a long reason its beginning."""
+    return Touch(user(os.geteuid()), host(), time.time(), touchfile.short(reason))
+
+
+def read(switch: Switch) -> Touch | None:
+    """Who set it first, or None where it is not set."""
+    found, troubles = _look(switch)
+    if troubles and not found:
+        raise SwitchError(next(iter(troubles.values())))
+    return min(found.values(), key=lambda touch: touch.time, default=None)
+
+
+def _look(switch: Switch) -> tuple[dict[str, Touch], dict[str, str]]:
+    """The places where it is set, and what is wrong with those that cannot be one."""
+    found, troubles = {}, {}
+    for path in switch.places:
+        try:
+            touch = _read(switch, path)
+        except SwitchError as error:
+            troubles[path] = str(error)
+        else:
+            if touch is not None:
+                found[path] = touch
+    return found, troubles
+
+
+def _read(switch: Switch, path: str) -> Touch | None:
+    try:
+        if stat.S_ISDIR(os.stat(path).st_mode):
+            raise SwitchError(f"{path} is a folder: correct {switch.kind}_switch in config.toml")
+        return touchfile.read(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        if os.path.islink(path):  # in a circle: it leads nowhere, as one to a missing file
+            return None
+        raise SwitchError(_trouble(switch, path, error, "read")) from None
+
+
+def press(switch: Switch, touch: Touch) -> Pressed:
+    """Set it in all of its places, and hand that in. What was set before stays as it is."""
+    before, made, failed = [], [], []
+    for path in switch.places:
+        try:
+            found = _press(switch, path, touch)
+        except SwitchError as error:
+            failed.append(str(error))
+            continue
+        if found is None:
+            made.append(path)
+        else:
+            before.append(found)
+    if made:
+        _record(switch, "set", touch)
+    return Pressed(min(before, key=lambda touch: touch.time, default=None), made, failed)
+
+
+def _press(switch: Switch, path: str, touch: Touch) -> Touch | None:
+    """None: it is set now; a Touch: it was set before, and nothing has changed. SwitchError: it cannot be."""
+    line = {"run": switch.run, "switch": switch.kind, **touch.fields()}
+    if path == switch.places[-1] != switch.path:
+        line["places"] = list(switch.places[:-1])
+    mode = _mode(switch, path)
+    for _ in range(3):  # it may be cleared just between our two looks
+        try:
+            create(path, json.dumps(line) + "\n", mode, _group_id(switch.group))
+        except FileExistsError:
+            before = _read(switch, path)
+            if before:
+                return before
+        except OSError as error:
+            if error.errno not in _FULL or not _touch(path, mode, _group_id(switch.group)):
+                raise SwitchError(_trouble(switch, path, error, "set")) from None
+            return None
+        else:
+            return None
+    raise SwitchError(f"{path} is a symbolic link that leads nowhere: remove it, then set the switch")
+
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def _mode(switch: Switch, path: str) -> int:
+    """In a home of one's own as its other files; elsewhere whoever trains may read who set it and why."""
+    if switch.group is not None:
+        return 0o660
+    return 0o600 if os.path.dirname(path) == os.path.dirname(switch.places[-1]) else 0o644
+
+
+def _touch(path: str, mode: int, group: int | None) -> bool:
+    """An empty switch, where the disk has no room for who and why: it stops the training all the same."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    except OSError:
+        return False
+    try:
+        if group is not None:
+            os.fchown(descriptor, -1, group)
+        os.fchmod(descriptor, mode)
+    except OSError:
+        pass  # it is set; its rights matter less
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def clear(switch: Switch, touch: Touch) -> Touch | None:
+    """Remove it from all of its places, and hand that in. Returns who had set it, or None where it was not
+    set. SwitchError where it is still set somewhere."""
+    found, troubles = _look(switch)
+    failed, gone = list(troubles.values()), False
+    for path in (*_former(switch), *switch.places):  # home's own last: it tells where else it is
+        if path in troubles:
+            continue
+        try:
+            os.unlink(path)
+            gone = True
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            failed.append(_trouble(switch, path, error, "clear"))
+    if gone:
+        _record(switch, "cleared", touch)
+    if failed:
+        raise SwitchError("; ".join(failed))
+    return min(found.values(), key=lambda touch: touch.time, default=None) if gone else None
+
+
+def _former(switch: Switch) -> list[str]:
+    """Where its press was set too, before the configuration was edited: only what is a touch of this switch,
+    since anybody who may press it may name other files."""
+    told = touchfile.said(switch.places[-1]).get("places")
+    named = [path for path in told if isinstance(path, str)] if isinstance(told, list) else []
+    return [path for path in named if path not in switch.places and _is_touch_of(switch, path)]
+
+
+def _is_touch_of(switch: Switch, path: str) -> bool:
+    told = touchfile.said(path) if os.path.isabs(path) else {}
+    return (told.get("run"), told.get("switch")) == (switch.run, switch.kind)
+
+
+def is_obeyed(switch: Switch) -> bool:
+    """Whether a save switch that was set everywhere was removed from one of its places: the training saved.
+    Then the others go as well."""
+    if all(_read(switch, path) for path in switch.places):
+        return False
+    for path in switch.places:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+    return True
+
+
+def _told(home: str, run: str) -> dict[str, object]:
+    """What switches/RUN.json says; empty where it is not there or makes no sense."""
+    try:
+        told = json.loads(touchfile.head(_manifest(home, run), _MANIFEST_LIMIT))
+    except PermissionError:
+        whose = f"only {_owner(home)}, or the group of [daemon] group, may"
+        raise SwitchError(f"{user(os.getuid())} may not use the switches of {home}: {whose}") from None
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def _own(home: str, run: str, kind: str) -> str:
+    """The place in home, where a switch lies whatever is configured."""
+    return os.path.join(home, "switches", f"{file_name(run)}.{kind}")
+
+
+def _manifest(home: str, run: str) -> str:
+    return os.path.join(home, "switches", f"{file_name(run)}.json")
+
+
+def _is_older(home: str, run: str) -> bool:
+    """Whether config.toml was edited since the daemon wrote RUN.json."""
+    try:
+        config = os.stat(os.path.join(home, "config.toml"))
+        return config.st_ctime_ns > os.stat(_manifest(home, run)).st_mtime_ns
+    except OSError:
+        return False
+
+
+def _configured(home: str, run: str, *, needed: bool) -> dict[str, object]:
+    """The same from config.toml, for a run that the daemon has not laid out as it is now; empty where that
+    cannot be read and is not `needed`."""
+    from watchdogd.config import load
+    from watchdogd.engine.checks import switch_path
+    from watchdogd.home.layout import Home
+    from watchdogd.system.nearest import nearest
+
+    place = Home.existing(home)
+    try:
+        configured = load(place, pressing=True).runs
+    except Exception:
+        if needed:
+            raise
+        return {}  # in an emergency what the daemon wrote will do
+    if run not in configured:
+        if not needed:
+            return {}
+        raise WatchdogError(f"there is no run '{run}'{nearest(run, sorted({*configured, *runs(home)}))}")
+    section = configured[run]
+    return {
+        "kill_switch": switch_path(place, run, section.kill_switch, "kill"),
+        "save_switch": switch_path(place, run, section.save_switch, "save"),
+        "group": None if place.group is None else _group_name(place.group),
+    }
+
+
+def _record(switch: Switch, action: str, touch: Touch) -> None:
+    """For history and the run's channels. The switch counts without it, where the inbox is full or away."""
+    with contextlib.suppress(OSError):
+        fields = {"run": switch.run, "switch": switch.kind, "action": action, **touch.fields()}
+        hand_in(switch.inbox, "touch", switch.run, **fields)
+
+
+def _trouble(switch: Switch, path: str, error: OSError, verb: str) -> str:
+    """One line: what could not be done, why, and the way out."""
+    folder = os.path.dirname(path)
+    what = f"the {switch.name} of {switch.run} cannot be {verb}"
+    match error.errno:
+        case errno.ENOENT | errno.ENOTDIR:
+            return f"{what}: no folder {folder}: make it, or correct {switch.kind}_switch in config.toml"
+        case errno.ENOSPC | errno.EDQUOT:
+            return f"{what}: {folder} is full: free some space or inodes there, or end the job with scancel"
+        case errno.EROFS:
+            return f"{what}: {folder} is read-only here: try another node, or end the job with scancel"
+        case errno.EACCES | errno.EPERM:
+            owner = _owner(folder if verb == "set" else path)
+            return f"{what}: {user(os.getuid())} may not change {folder}: ask {owner}"
+        case _:
+            return f"{what}: {path}: {error.strerror or error}"
+
+
+def _owner(path: str) -> str:
+    try:
+        return user(os.stat(path).st_uid)
+    except OSError:
+        return "its owner"
+
+
+def _group_id(name: str | None) -> int | None:
+    if name is None:
+        return None
+    import grp
+
+    try:
+        return grp.getgrnam(name).gr_gid
+    except (KeyError, TypeError):
+        return None
+
+
+def _group_name(number: int) -> str | None:
+    import grp
+
+    try:
+        return grp.getgrgid(number).gr_name
+    except KeyError:
+        return None

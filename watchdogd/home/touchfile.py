@@ -1,0 +1,121 @@
+"""Files by which somebody did something: a switch that is set, the mark of a finished run or of a stop.
+
+Who did it is the file's owner, whatever the file says; what it says of itself (`{"by": ..., "host": ...,
+"at": ..., "reason": ...}`, or any other text) is quoted as that. Whatever lies there is read at once: a pipe,
+a device or a folder says nothing, and what a link leads to is not shown to anybody. Light, for the emergency
+verbs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import namedtuple
+
+from watchdogd.system import plainfile
+from watchdogd.system.account import user
+
+_READ_LIMIT = 4096
+_LAST = 253_402_128_000.0  # seconds since the epoch at which dates end, in year 9999
+_TEXT_LIMIT = 300  # characters, of twelve bytes each at most in JSON: what is written must be read whole
+
+
+# A named tuple of collections: importing typing or dataclasses would cost a third of pressing a switch.
+
+
+class Touch(namedtuple("Touch", "by host time reason claimed", defaults=("",))):
+    """Who did it, on which node, when (seconds since the epoch), and why; empty where it is not known.
+
+    `claimed`: who the file says did it, where that is not its owner.
+    """
+
+    __slots__ = ()
+
+    @property
+    def at(self) -> str:
+        """When, ISO 8601."""
+        return stamp(self.time)
+
+    @property
+    def who(self) -> str:
+        """`bob`, or `bob (the file says alice)`."""
+        return f"{self.by} (the file says {self.claimed})" if self.claimed else str(self.by)
+
+    def __str__(self) -> str:
+        """`by bob on login2 at 2026-01-02T03:04:05+00:00: wrong learning rate`."""
+        where = f" on {self.host}" if self.host else ""
+        return f"by {self.who}{where} at {self.at}" + (f": {self.reason}" if self.reason else "")
+
+    def fields(self) -> dict[str, str]:
+        """As it is written to files and printed as JSON."""
+        told = {"by": self.by, "host": self.host, "at": self.at, "reason": self.reason}
+        return told | ({"claimed": self.claimed} if self.claimed else {})
+
+
+def read(path: str) -> Touch:
+    """Who put the file there. OSError where there is none, or it cannot be looked at."""
+    found = os.lstat(path)  # of a link, who laid it: where it leads somebody else wrote
+    told = said(path)
+    by, claimed = user(found.st_uid), _text(told.get("by"))
+    when = min(found.st_mtime, found.st_ctime)  # what its owner set to a later day counts from its real one
+    first = _time(told.get("at"))  # it may have been touched again since
+    when = first if first is not None and 0 < first < when else when
+    host, reason = _text(told.get("host")), _text(told.get("reason"))
+    return Touch(by, host, when, reason, "" if claimed == by else claimed)
+
+
+def said(path: str) -> dict[str, object]:
+    """The JSON object in the file's first line, or its text as the reason."""
+    try:
+        line = head(path, _READ_LIMIT).strip().partition("\n")[0]
+    except OSError:
+        return {}
+    try:
+        told = json.loads(line)
+    except (ValueError, RecursionError):
+        return {"reason": line}
+    return told if isinstance(told, dict) else {"reason": line}
+
+
+def head(path: str, limit: int) -> str:
+    """The first bytes of a plain file, empty for anything else; never through a link. OSError."""
+    try:
+        return plainfile.head(path, limit)[0].decode("utf-8", "replace")
+    except plainfile.NoPlainFileError:
+        return ""
+
+
+def short(text: str) -> str:
+    """As a reason is written and read: one line without control characters, of a long one its beginning."""
+    return one_line(text, _TEXT_LIMIT)
+
+
+def one_line(text: str, limit: int) -> str:
+    """Foreign text on one line, without control characters and what turns directions."""
+    return " ".join("".join(char if char.isprintable() else " " for char in text).split())[:limit]
+
+
+def stamp(when: float) -> str:
+    """ISO 8601 with the local offset, as units.iso writes it, without the import of datetime."""
+    try:
+        local = time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(when))
+    except (OverflowError, ValueError, OSError):  # a file's time may be anything that its owner sets
+        return "an unknown time"
+    return f"{local[:-2]}:{local[-2:]}"
+
+
+def _text(value: object) -> str:
+    """One line without control characters; empty where it is no text."""
+    return short(value) if isinstance(value, str) else ""
+
+
+def _time(value: object) -> float | None:
+    """Seconds since the epoch from a number or ISO 8601; None for anything else."""
+    if isinstance(value, str):
+        from watchdogd.system.number import moment
+
+        return moment(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if -_LAST < value < _LAST else None

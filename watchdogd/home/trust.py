@@ -1,0 +1,195 @@
+"""Whose files are used: only those that nobody but their owner, root or the home's group can write.
+
+The same holds for every folder above; sticky folders such as /tmp, where only the owner can replace a
+file, and folders of the home's group are fine.
+
+Who shares a home trusts its owner, who may change all of it anyway: so home may lie below the owner's own
+folder. Who only looks or presses a switch also trusts the other members with the folders above home; who
+runs what home names (plugins, drop-ins, commands of config.toml) with rights of their own does not.
+"""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import shlex
+import stat
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from watchdogd.system import acl
+from watchdogd.system.account import group_name, is_member, user
+
+FRESH = 1.0
+"""Seconds for which what was found of a folder holds for the files in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trusted:
+    """Whose files are used beside the caller's and root's: those of a Unix group and of `users` (ids), and,
+    where `members` is set, those that belong to a member of the group."""
+
+    group: int | None = None
+    users: frozenset[int] = frozenset()
+    members: bool = False
+
+
+NOBODY = Trusted()
+
+
+def team_of(home: str | Path, *, pressing: bool = False) -> Trusted:
+    """Whom the caller trusts with the files of this home. `pressing`: none of its code is run, as for a
+    switch, an acknowledgement, or a look at what is known; root may do that in everybody's home."""
+    try:
+        found = os.stat(home)
+    except OSError:
+        return NOBODY
+    shared = found.st_mode & stat.S_ISGID and found.st_mode & stat.S_IWGRP
+    group = found.st_gid if shared else None
+    one_of_them = group is not None and group in {os.getegid(), *os.getgroups()}
+    known = one_of_them or (pressing and os.geteuid() == 0)
+    return Trusted(group, frozenset({found.st_uid} if known else ()), members=pressing and known)
+
+
+def distrust(path: Path, trusted: Trusted = NOBODY) -> str:
+    """Why this file or folder shall not be used, in one line with the mend; empty where it may."""
+    real = os.path.realpath(path)
+    return _distrust(real, trusted) or _above(os.path.dirname(real), trusted)
+
+
+class Folders:
+    """Looks at many files of few folders: at each file itself, at its folders once every `FRESH` seconds."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, Trusted], tuple[float, str, str]] = {}
+
+    def distrust(self, path: str, trusted: Trusted = NOBODY) -> str:
+        """As `distrust` says it."""
+        folder, name = os.path.split(path)
+        try:
+            found = os.lstat(path)
+        except OSError as error:
+            return _unseen(path, error)
+        if stat.S_ISLNK(found.st_mode):
+            return distrust(Path(path), trusted)
+        real, reason = self._folder(folder, trusted)
+        return _reason(f"{real}/{name}", found, trusted, itself=True) or reason
+
+    def _folder(self, folder: str, trusted: Trusted) -> tuple[str, str]:
+        """Where it lies, and why it shall not be used."""
+        now = time.monotonic()
+        at, real, reason = self._found.get((folder, trusted), (-FRESH, "", ""))
+        if now - at >= FRESH:
+            real = os.path.realpath(folder)
+            reason = _above(real, trusted)
+            self._found[folder, trusted] = now, real, reason
+        return real, reason
+
+
+def _above(place: str, trusted: Trusted) -> str:
+    """Why nothing in this folder shall be used."""
+    while True:  # plain text: for each drop-in, each minute, a Path would cost more than the looks themselves
+        reason, above = _distrust(place, trusted, itself=False), os.path.dirname(place)
+        if reason or above == place:
+            return reason
+        place = above
+
+
+def _distrust(place: str, trusted: Trusted, *, itself: bool = True) -> str:
+    try:
+        found = os.stat(place)
+    except OSError as error:
+        return _unseen(place, error)
+    return _reason(place, found, trusted, itself=itself)
+
+
+def _unseen(place: str, error: OSError) -> str:
+    return f"{place} cannot be looked at: {error.strerror}"
+
+
+def exposed(path: Path, group: int | None = None) -> str:
+    """Who else can read this file of a secret, in one line with the mend; empty where nobody can, where the
+    configured group may, or where it cannot be looked at."""
+    real = Path(os.path.realpath(path))
+    try:
+        found = real.stat()
+    except OSError:
+        return ""
+    mend = f"chmod {'640' if found.st_gid == group else '600'} {shlex.quote(str(real))}"
+    if found.st_mode & stat.S_IROTH:
+        return f"{real} can be read by everybody: {mend}"
+    if not found.st_mode & stat.S_IRGRP:
+        return ""
+    listed = acl.who(str(real), acl.READ)
+    if name := _stranger(listed, found, Trusted(group)):
+        return f"{real} can be read by {name} by its ACL: setfacl -b {shlex.quote(str(real))}"
+    others = found.st_gid not in (0, group) and (listed is None or listed.owning_group)
+    if others and not _private(found.st_gid, os.geteuid()):
+        return f"{real} can be read by group {group_name(found.st_gid)}: {mend}"
+    return ""
+
+
+def _reason(place: str, found: os.stat_result, trusted: Trusted, *, itself: bool) -> str:
+    sticky = bool(found.st_mode & stat.S_ISVTX) and not itself
+    if not _is_known(found, trusted):
+        owner = f"uid {found.st_uid} ({user(found.st_uid)})"
+        return f"{place} belongs to {owner}: only your own, root's or your group's files are used"
+    if found.st_mode & stat.S_IWOTH and not sticky:
+        return f"{place} can be written by everybody: chmod o-w {shlex.quote(place)}"
+    if not found.st_mode & stat.S_IWGRP or sticky:
+        return ""
+    listed = acl.who(place, acl.WRITE)
+    if name := _stranger(listed, found, trusted):
+        return f"{place} can be written by {name} by its ACL: setfacl -b {shlex.quote(place)}"
+    others = found.st_gid not in (0, trusted.group) and (listed is None or listed.owning_group)
+    if others and not any(_private(found.st_gid, uid) for uid in (os.geteuid(), found.st_uid)):
+        name = group_name(found.st_gid)
+        mend = f"chmod g-w {shlex.quote(place)}, or set [daemon] group to it"
+        return f"{place} can be written by group {name}: {mend}"
+    return ""
+
+
+def heirs(folder: Path, trusted: Trusted = NOBODY) -> str:
+    """Who may write what will be made in this folder, by its default ACL, with the fix; or empty."""
+    listed = acl.who(str(folder), acl.WRITE, acl.DEFAULT)
+    name = _stranger(listed, folder.stat(), trusted) if listed else ""
+    if not name:
+        return ""
+    mend = f"setfacl -k {shlex.quote(str(folder))}"
+    return f"files made in {folder} can be written by {name} by its default ACL: {mend}"
+
+
+def _stranger(listed: acl.Acl | None, found: os.stat_result, trusted: Trusted) -> str:
+    """Somebody who is named in an ACL and not trusted, or empty."""
+    if listed is None:
+        return ""
+    for uid in listed.users:
+        member = trusted.members and trusted.group is not None and is_member(uid, trusted.group)
+        if uid not in (0, os.geteuid(), found.st_uid) and uid not in trusted.users and not member:
+            return f"user {user(uid)}"
+    own = (os.geteuid(), found.st_uid)
+    for gid in listed.groups:
+        if gid not in (0, trusted.group) and not any(_private(gid, uid) for uid in own):
+            return f"group {group_name(gid)}"
+    return ""
+
+
+def _is_known(found: os.stat_result, trusted: Trusted) -> bool:
+    """Whether it belongs to somebody whose files are used."""
+    if found.st_uid in (0, os.geteuid()) or found.st_uid in trusted.users:
+        return True
+    if trusted.group is None:
+        return False
+    return found.st_gid == trusted.group or (trusted.members and is_member(found.st_uid, trusted.group))
+
+
+def _private(gid: int, uid: int) -> bool:
+    """Whether it is this user's private group (Debian's default): named as the user, without others."""
+    try:
+        entry, owner = grp.getgrgid(gid), pwd.getpwuid(uid)
+    except KeyError:
+        return False
+    name = owner.pw_name
+    return owner.pw_gid == gid and entry.gr_name == name and set(entry.gr_mem) <= {name}

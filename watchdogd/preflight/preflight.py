@@ -1,0 +1,216 @@
+"""Judging whether a job should start at all: pure, from what was found to findings in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from watchdogd.gpus import faults
+from watchdogd.plugin import Status
+from watchdogd.stacks import ranges
+from watchdogd.units import format_size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from watchdogd.readers.gpu.gpu import Gpu
+    from watchdogd.readers.gpu.probe import Node
+
+LEFT_OVER = 2 << 30
+"""Bytes of a GPU's memory in use before the job has begun that cannot be the driver's own."""
+LEFT_OVER_SHARE = 5.0
+NODE_DISK_FREE = 1 << 30
+"""Bytes that a node's own disk needs at least: sockets, compiled kernels, core files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Believed:
+    """What the job script goes by; None where it does not say. `gpus` are those of each node."""
+
+    nodes: int | None = None
+    tasks: int | None = None
+    cpus: int | None = None
+    gpus: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDisk:
+    """One folder on one node: bytes free, or why nothing can be written there."""
+
+    node: str
+    path: str
+    free: int = 0
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Where checkpoints go: bytes free there, whose limit that is, what the last ones had, if any."""
+
+    folder: str
+    free: float
+    of: str
+    needed: float | None = None
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What was found. `stopped`: who stopped or finished the run; `unread`: why that is not known. `silent`:
+    nodes without an answer, why."""
+
+    hosts: tuple[str, ...]
+    tasks: int | None = None
+    cores: int = 0
+    stopped: str = ""
+    save_switch: str = ""
+    unread: str = ""
+    silent: Mapping[str, str] = field(default_factory=dict)
+    unasked: str = ""
+    gpus: tuple[Node, ...] = ()
+    no_gpus: str = ""
+    disks: tuple[NodeDisk, ...] = ()
+    room: Room | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at. CRITICAL stops the job: what could not be looked at is no reason to;
+    `nodes` are those that are to be kept out."""
+
+    status: Status
+    topic: str
+    text: str
+    nodes: tuple[str, ...] = ()
+
+
+def judge(facts: Facts, believed: Believed) -> tuple[Finding, ...]:
+    """All findings, in the order in which one would look."""
+    return (
+        *_switches(facts),
+        *_shape(facts, believed),
+        *_nodes(facts),
+        *_gpus(facts, believed),
+        *_disks(facts),
+        *_room(facts.room),
+    )
+
+
+def bad_nodes(findings: Sequence[Finding]) -> tuple[str, ...]:
+    """The nodes for sbatch's --exclude."""
+    return tuple(sorted({node for finding in findings for node in finding.nodes}))
+
+
+def _switches(facts: Facts) -> Iterator[Finding]:
+    if facts.stopped:
+        yield Finding(Status.CRITICAL, "switches", facts.stopped)
+    elif facts.unread:
+        yield Finding(Status.WARNING, "switches", facts.unread)
+    elif facts.save_switch:
+        yield Finding(Status.WARNING, "switches", f"the save switch is still set {facts.save_switch}")
+    else:
+        yield Finding(Status.OK, "switches", "none is set")
+
+
+def _shape(facts: Facts, believed: Believed) -> Iterator[Finding]:
+    yield _counted("nodes", believed.nodes, len(facts.hosts))
+    if believed.tasks is not None:
+        yield _counted("tasks", believed.tasks, facts.tasks or 0)
+    if believed.cpus is None:
+        yield Finding(Status.OK, "cores", f"{facts.cores} can be used here")
+    elif facts.cores < believed.cpus:
+        text = f"{facts.cores} can be used here, the job has {believed.cpus}: look at --cpu-bind"
+        yield Finding(Status.CRITICAL, "cores", text)
+    else:
+        yield Finding(Status.OK, "cores", f"{facts.cores} can be used here for the job's {believed.cpus}")
+
+
+def _counted(topic: str, believed: int | None, found: int) -> Finding:
+    if believed is None or believed == found:
+        return Finding(Status.OK, topic, f"the job has {found}")
+    return Finding(Status.CRITICAL, topic, f"the job has {found}, the script goes by {believed}")
+
+
+def _nodes(facts: Facts) -> Iterator[Finding]:
+    if facts.unasked:
+        yield Finding(Status.WARNING, "nodes", f"no node could be asked: {facts.unasked}")
+        return
+    for node, why in facts.silent.items():
+        yield Finding(Status.CRITICAL, "nodes", f"{node} does not answer: {why}", (node,))
+    heard = [host for host in facts.hosts if host not in facts.silent]
+    if heard:
+        yield Finding(Status.OK, "nodes", f"{ranges.names(heard)} answered")
+
+
+def _gpus(facts: Facts, believed: Believed) -> Iterator[Finding]:
+    if not believed.gpus:
+        yield Finding(Status.OK, "GPUs", "none is asked for")
+        return
+    if facts.no_gpus:
+        yield Finding(Status.WARNING, "GPUs", facts.no_gpus)
+    well = []
+    for node in facts.gpus:
+        found = list(_of_node(node, believed.gpus))
+        yield from found
+        well += [] if any(finding.status is Status.CRITICAL for finding in found) else [node.name]
+    if well:
+        yield Finding(Status.OK, "GPUs", f"{believed.gpus} on each of {ranges.names(well)}")
+
+
+def _of_node(node: Node, expected: int) -> Iterator[Finding]:
+    _, count = node.readout.counts
+    if node.trouble or node.readout.absent:
+        text = f"{node.name}: its GPUs cannot be seen: {node.trouble or node.readout.absent}"
+        yield Finding(Status.CRITICAL, "GPUs", text, (node.name,))
+        return
+    if count < expected:
+        text = f"{node.name} has {count} GPUs of {expected}"
+        yield Finding(Status.CRITICAL, "GPUs", text, (node.name,))
+    for gpu in node.readout.gpus:
+        for event in node.events:  # it may be old, and mended by a reset since: no reason not to start
+            if event.speaks_of(gpu.bus):
+                text = f"{node.name} {gpu.label}: its driver once reported: {event.text}"
+                yield Finding(Status.WARNING, "GPUs", text)
+        for fault in faults.of_gpu(gpu, faults.Limits()):
+            bad = fault.status is Status.CRITICAL
+            text = f"{node.name} {gpu.label}: {fault.text}"
+            status = Status.CRITICAL if bad else Status.WARNING
+            yield Finding(status, "GPUs", text, (node.name,) if bad else ())
+        if count == expected and _left_over(gpu):
+            used = format_size(gpu.vram_used or 0)
+            text = f"{node.name} {gpu.label}: {used} of its memory are in use already: leftover processes"
+            yield Finding(Status.CRITICAL, "GPUs", text, (node.name,))
+
+
+def _left_over(gpu: Gpu) -> bool:
+    return (gpu.vram or 0.0) > LEFT_OVER_SHARE and (gpu.vram_used or 0) > LEFT_OVER
+
+
+def _disks(facts: Facts) -> Iterator[Finding]:
+    for disk in facts.disks:
+        if disk.trouble:
+            text = f"{disk.node}: nothing can be written to {disk.path}: {disk.trouble}"
+        elif disk.free < NODE_DISK_FREE:
+            text = f"{disk.node}: {disk.path} has {format_size(disk.free)} left"
+        else:
+            continue
+        yield Finding(Status.CRITICAL, "disks", text, (disk.node,))
+    well = sorted({disk.path for disk in facts.disks} - {disk.path for disk in facts.disks if disk.trouble})
+    if well:
+        yield Finding(Status.OK, "disks", f"{', '.join(well)} of the nodes can be written to")
+
+
+def _room(room: Room | None) -> Iterator[Finding]:
+    if room is None:
+        return
+    if room.trouble:
+        yield Finding(Status.CRITICAL, "checkpoints", room.trouble)
+        return
+    free = f"{format_size(room.free)} free in {room.folder} ({room.of})"
+    if room.needed is None:
+        yield Finding(Status.OK, "checkpoints", f"{free}; none is there yet to say what one needs")
+    elif room.free < room.needed:
+        text = f"no room for one of {format_size(room.needed)}: {free}"
+        yield Finding(Status.CRITICAL, "checkpoints", text)
+    else:
+        yield Finding(Status.OK, "checkpoints", f"room for one of {format_size(room.needed)}: {free}")

@@ -1,0 +1,206 @@
+"""Looking at the job that this process is in: the edge of preflight. One deadline for all nodes together."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import statistics
+import time
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from watchdogd.batch import fanout, hostlist
+from watchdogd.batch.models import Job
+from watchdogd.checks import checkpoint
+from watchdogd.checks.quotas import Place, ask_quotas, automatic
+from watchdogd.engine.handout import finished
+from watchdogd.errors import UsageError, WatchdogError
+from watchdogd.gpus.look import look
+from watchdogd.home import switches
+from watchdogd.preflight import trial
+from watchdogd.preflight.preflight import Facts, NodeDisk, Room
+from watchdogd.preflight.trial import Trial
+from watchdogd.readers.quota.limit import BYTES
+from watchdogd.system import account, command, wildcard
+from watchdogd.system.mounttable import mount_at
+from watchdogd.system.number import digits
+from watchdogd.system.place import file_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from watchdogd.home.layout import Home
+    from watchdogd.plugin import Run
+    from watchdogd.readers.gpu.probe import Node
+    from watchdogd.system.patient import Patient
+
+NODE_SCRIPT = r"""
+echo "@@ node ${SLURMD_NODENAME:-$(uname -n | cut -d. -f1)}"
+for path; do
+    said=$(mktemp "$path/.watchdogd.XXXXXX" 2>&1)
+    if [ $? = 0 ]; then
+        rm -f "$said"
+        echo "@@ free $(df -Pk "$path" | tail -n 1 | awk '{print $(NF-2)}') $path"
+    else
+        echo "@@ fail $path: $said"
+    fi
+done
+"""
+"""Its arguments are folders: what is free in each, in KiB, after a file could be made there."""
+_DISK = re.compile(r"^@@ (?:free (\d+) (.+)|fail (.+?): (.*))$", re.MULTILINE)
+_SIZED = 3
+"""So many of the newest checkpoints tell what one needs."""
+
+
+def this_job() -> Job:
+    """The Slurm job that this process is in. UsageError where it is in none."""
+    raw_id, nodes = os.environ.get("SLURM_JOB_ID"), os.environ.get("SLURM_JOB_NODELIST")
+    if not raw_id or not nodes:
+        raise UsageError("preflight belongs into a job script: SLURM_JOB_ID is not set here")
+    user = account.user(os.getuid())
+    return Job(raw_id, raw_id, os.environ.get("SLURM_JOB_NAME", ""), user, "RUNNING", nodes=nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchState:
+    """Who stopped or finished a run, who wants it to save, why that is not known; empty where nobody did."""
+
+    stopped: str = ""
+    save_switch: str = ""
+    unread: str = ""
+
+
+def facts(
+    run: Run,
+    pressed: SwitchState,
+    node_disks: Sequence[str],
+    checkpoints: str | None,
+    gpus: bool,
+    deadline: float,
+) -> Facts:
+    """Everything that is judged. Never raises for what a node, a disk or a tool does."""
+    job = this_job() if run.backend == "slurm" else None
+    hosts = hostlist.expand(job.nodes) if job else (socket.gethostname(),)
+    until = time.monotonic() + deadline
+    heard = _heard(job, hosts, node_disks, deadline)
+    gpu_nodes, no_gpus = _gpus(run, job, heard, until) if gpus and not heard.trouble else ((), "")
+    return Facts(
+        hosts=hosts,
+        tasks=_number("SLURM_NTASKS"),
+        cores=len(os.sched_getaffinity(0)),
+        stopped=pressed.stopped,
+        save_switch=pressed.save_switch,
+        unread=pressed.unread,
+        silent=heard.silent,
+        unasked=heard.trouble,
+        gpus=gpu_nodes,
+        no_gpus=no_gpus,
+        disks=tuple(disk for node, text in heard.texts.items() for disk in read_disks(node, text)),
+        room=_room(checkpoints) if checkpoints else None,
+    )
+
+
+def tried(run: Run, python: str, *, reduce: bool, deadline: float) -> Trial:
+    """A small allocation on each GPU, and an all-reduce across the nodes where `reduce`. Never raises."""
+    job = this_job() if run.backend == "slurm" else None
+    hosts = hostlist.expand(job.nodes) if job else ("localhost",)
+    own = job.raw_id if job else str(os.getpid())
+    argv = trial.argv(python, hosts, own, reduce=reduce, deadline=max(deadline - 10, 5.0))
+    if job:
+        heard = fanout.ask(job.raw_id, hosts, argv, deadline=deadline)
+        nodes = {node: trial.read(text) for node, text in heard.texts.items()}
+        return Trial(nodes, heard.silent, reduce, heard.trouble)
+    answer = command.ask(argv, deadline=deadline)
+    if not answer.output:
+        return Trial({}, {}, reduce, answer.complaint())
+    return Trial({socket.gethostname(): trial.read(answer.output)}, {}, reduce)
+
+
+def given_cpus() -> int | None:
+    """The cores that Slurm gave: to this task where it is one of srun's, else on this node."""
+    in_task = os.environ.get("SLURM_STEP_ID", "").isdecimal()
+    return _number("SLURM_CPUS_PER_TASK" if in_task else "SLURM_CPUS_ON_NODE")
+
+
+def read_disks(node: str, text: str) -> Iterator[NodeDisk]:
+    """What NODE_SCRIPT prints."""
+    for free, path, refused, why in _DISK.findall(text):
+        if path:
+            yield NodeDisk(node, path, digits(free) * 1024)
+        else:
+            yield NodeDisk(node, refused, trouble=why.rpartition(": ")[2] or "a file cannot be made")
+
+
+def _heard(job: Job | None, hosts: Sequence[str], disks: Sequence[str], deadline: float) -> fanout.Heard:
+    """Each node's own word, which also shows that steps start there."""
+    argv = ("sh", "-c", NODE_SCRIPT, "watchdogd-preflight", *disks)
+    if job:
+        return fanout.ask(job.raw_id, hosts, argv, deadline=deadline)
+    answer = command.ask(argv, deadline=deadline)
+    return fanout.Heard({hosts[0]: answer.output}, trouble="" if answer.ok else answer.complaint())
+
+
+def _gpus(run: Run, job: Job | None, heard: fanout.Heard, until: float) -> tuple[tuple[Node, ...], str]:
+    """The GPUs of all nodes that answered, or why there are none to be seen."""
+    here = job or Job("", "", run.name, "", "RUNNING")
+    left = max(until - time.monotonic(), 5.0)
+    seen = look(run, here, deadline=left, now=time.time(), skip=tuple(heard.silent))
+    return seen.nodes, seen.trouble or seen.closed
+
+
+def switches_of(home: Home, name: str, patient: Patient) -> SwitchState:
+    """The switches of a run, and the mark that it is finished. Never raises."""
+    try:
+        return patient.attempt(partial(_switches, home, name))
+    except (WatchdogError, OSError) as error:
+        return SwitchState(unread=f"the switches cannot be read: {error}")
+
+
+def _switches(home: Home, name: str) -> SwitchState:
+    mark = finished(home).get(file_name(name))
+    if mark:
+        return SwitchState(stopped=f"the run is marked finished by {mark}")
+    kill, save = (switches.read(switches.anyhow(str(home.path), name, kind)) for kind in ("kill", "save"))
+    return SwitchState(f"the kill switch is set {kill}" if kill else "", str(save or ""))
+
+
+def _room(pattern: str) -> Room:
+    """The tightest limit where checkpoints go, and the median size of the last ones."""
+    folder = _folder(pattern)
+    try:
+        sizes = [checkpoint.content(entry).size for entry in checkpoint.find(pattern)[:_SIZED]]
+        limits = [("file system", _free(folder)), *_quotas(folder)]
+    except OSError as error:
+        return Room(folder, 0.0, "", trouble=f"{error.filename or folder}: {error.strerror or error}")
+    of, free = min(limits, key=lambda limit: limit[1])
+    return Room(folder, free, of, statistics.median(sizes) if sizes else None)
+
+
+def _folder(pattern: str) -> str:
+    """The deepest folder of a pattern that is there, or would have to be."""
+    plain = wildcard.plain(pattern).rpartition("/")[0] or "/"
+    while not os.path.isdir(plain) and plain != "/":
+        plain = os.path.dirname(plain)
+    return plain
+
+
+def _free(folder: str) -> float:
+    stat = os.statvfs(folder)
+    return float(stat.f_bavail * stat.f_frsize)
+
+
+def _quotas(folder: str) -> list[tuple[str, float]]:
+    """What quotas leave, where the file system has a tool for them; one that fails says nothing."""
+    mount = mount_at(folder)
+    if mount is None:
+        return []
+    said = ask_quotas(automatic(mount), Place(folder, mount, time.time()), {})
+    return [(limit.of, limit.free()) for limit in said.limits if limit.kind == BYTES]
+
+
+def _number(name: str, env: Mapping[str, str] = os.environ) -> int | None:
+    """A whole number in the environment, None where there is none."""
+    match = re.match(r"\d+", env.get(name, ""))
+    return digits(match[0]) if match else None

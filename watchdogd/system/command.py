@@ -1,0 +1,258 @@
+"""The one door to outside commands: a deadline, the C locale, bounded output, and an honest answer.
+
+An Answer tells "it said no" (`exit_code` not 0) from "it did not answer" (`silent`: hung, missing, not
+executable). A command that ignores its kill (stuck in the kernel) is left behind, never waited for.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from dataclasses import dataclass
+from threading import Event
+from typing import TYPE_CHECKING
+
+from watchdogd.system import shortage
+from watchdogd.system.child import Child, wait
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterable, Mapping, Sequence
+
+OUTPUT_LIMIT = 64 * 1024 * 1024
+"""Bytes kept of each stream; 64 MiB is a squeue of some 200,000 jobs."""
+_SLURM_PREFIXES = (
+    "SLURM_",
+    "SLURMD_",
+    "SBATCH_",
+    "SRUN_",
+    "SALLOC_",
+    "SQUEUE_",
+    "SACCT_",
+    "SINFO_",
+    "SCANCEL_",
+)
+_GRACE = 0.5
+_HASTE = 0.02
+"""Seconds in which most commands end: to be woken by that alone costs less than by each word they say."""
+_NEVER = Event()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a command said. `exit_code` is None where it did not answer; then `trouble` is one line why."""
+
+    argv: tuple[str, ...]
+    exit_code: int | None
+    output: str
+    errors: str
+    seconds: float
+    trouble: str = ""
+    truncated: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """It answered, and said yes."""
+        return self.exit_code == 0
+
+    @property
+    def silent(self) -> bool:
+        """It did not answer: nothing is known."""
+        return self.exit_code is None
+
+    def complaint(self) -> str:
+        """One line of why it failed: its last line of stderr, else of stdout, else its exit code.
+
+        GPFS's last line only points at the one before.
+        """
+        if self.trouble:
+            return self.trouble
+        said = (self.errors.strip() or self.output.strip()).splitlines()
+        lines = [line for line in said if "Examine previous error messages" not in line] or said
+        return lines[-1].strip() if lines else f"{self.argv[0]} ended with exit code {self.exit_code}"
+
+
+_withheld: set[str] = set()
+"""Environment variables that hold secrets: no command gets them, unless it is handed them by name."""
+
+_left: dict[int, Child] = {}
+"""Commands of which something survived its kill, by their process groups."""
+
+
+def abandoned() -> tuple[int, ...]:
+    """The ids of processes of our commands that survived their kill: they wait in the kernel."""
+    if not _left:
+        return ()
+    found = {group: members(group) for group in _left}
+    for group, pids in found.items():
+        _left[group].poll()
+        if not pids:
+            del _left[group]
+    return tuple(pid for pids in found.values() for pid in pids)
+
+
+def members(group: int) -> tuple[int, ...]:
+    """The processes of a process group that are alive. Reads /proc only where the kernel knows some."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return ()
+    except PermissionError:
+        pass
+    return tuple(pid for name in os.listdir("/proc") if name.isdigit() and _is_in(group, pid := int(name)))
+
+
+def _is_in(group: int, pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            state, _parent, its_group = file.read().rpartition(b")")[2].split()[:3]
+    except OSError:
+        return False
+    return int(its_group) == group and state not in (b"Z", b"X")
+
+
+def kill_group(process: subprocess.Popen[bytes] | Child, grace: float) -> tuple[int, ...]:
+    """Kill a process with its group; returns those that are there still after `grace` seconds."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        if process.poll() is not None:
+            return ()  # the usual end: it was waited for, and has left nobody
+        os.kill(process.pid, signal.SIGKILL)  # it has gone to another group
+    except PermissionError:
+        pass
+    until = time.monotonic() + grace
+    wait(process, grace)
+    while (alive := members(process.pid)) and time.monotonic() < until:
+        time.sleep(0.02)
+    return alive
+
+
+def withhold(variables: Iterable[str]) -> None:
+    """From now on these variables, which hold secrets, stay out of what `environment` gives."""
+    _withheld.update(variables)
+
+
+def environment(
+    extra: Mapping[str, str] | None = None, *, without: frozenset[str] = frozenset()
+) -> dict[str, str]:
+    """This process's environment as tools get it: C locale, no inherited SLURM_*... but SLURM_CONF.
+
+    Inherited ones make squeue answer empty with exit 0 and srun hang (measured on Slurm 22.05).
+    Withheld variables and those of `without` are left out; `extra` comes on top.
+    """
+    kept = {
+        key: value
+        for key, value in os.environ.items()
+        if (key == "SLURM_CONF" or not key.startswith(_SLURM_PREFIXES))
+        and key not in without
+        and key not in _withheld
+    }
+    return {**kept, "LC_ALL": "C", **(extra or {})}
+
+
+def ask(
+    argv: Sequence[str],
+    *,
+    deadline: float,
+    stdin: str = "",
+    env: Mapping[str, str] | None = None,
+    cwd: str | None = None,
+    umask: int | None = None,
+    output_limit: int | None = None,
+    ending: Event = _NEVER,
+) -> Answer:
+    """Run `argv` without a shell, at most `deadline` seconds, and return what it said.
+
+    Never raises for what the command does. Its whole process group is killed at the deadline, or as soon as
+    `ending` is set: watchdogd ends. So it is where it prints more than OUTPUT_LIMIT: of a list without its
+    end nothing is known. With an `output_limit` of its own it goes on, and the rest is dropped. Its umask is
+    ours, unless one is given.
+    """
+    begin = time.monotonic()
+    words = tuple(argv)
+    try:
+        child = Child(words, env if env is not None else environment(), cwd, umask=umask, fed=bool(stdin))
+    except (OSError, MemoryError) as error:
+        why = shortage.of_process(error) or getattr(error, "strerror", "") or str(error)
+        trouble = f"{words[0]} cannot be run: {why}"
+        return Answer(words, None, "", "", time.monotonic() - begin, trouble)
+    try:
+        if not stdin:
+            child.rest(min(_HASTE, deadline))
+        streams, truncated = _read(child, stdin.encode(), begin + deadline, output_limit, ending)
+        flooded = truncated and output_limit is None
+        answered = not flooded and _ended(child, begin + deadline, ending)
+    finally:
+        _end_group(child)
+        child.close()
+    code = child.returncode if answered else None
+    why = "was killed, since watchdogd ended" if ending.is_set() else f"did not answer within {deadline:g} s"
+    if flooded:
+        why = f"printed more than {OUTPUT_LIMIT >> 20} MiB and was ended"
+    trouble = "" if answered else f"{words[0]} {why}"
+    output, errors = (stream.decode("utf-8", "backslashreplace") for stream in streams)
+    return Answer(words, code, output, errors, time.monotonic() - begin, trouble, truncated)
+
+
+def _read(
+    child: Child, stdin: bytes, until: float, own_limit: int | None, ending: Event
+) -> tuple[tuple[bytearray, bytearray], bool]:
+    """Both streams up to a limit each, until the process closes them, ends, or its time is over; of one
+    without a limit of its own until the common one is passed."""
+    limit = OUTPUT_LIMIT if own_limit is None else own_limit
+    output, errors = bytearray(), bytearray()
+    listening = {child.output: output, child.errors: errors}
+    truncated = ended = False
+    poller = select.poll()  # a selector's bookkeeping costs as much again as all the calls to the kernel
+    for end in listening:
+        poller.register(end, select.POLLIN)
+    if stdin:
+        poller.register(child.input, select.POLLOUT)
+    while (listening or stdin) and (left := until - time.monotonic()) > 0 and not ending.is_set():
+        ready = poller.poll(0 if ended else min(left, 0.2) * 1000)
+        for end, _ in ready:
+            if end == child.input:
+                stdin = _feed(child, poller, stdin)
+            elif chunk := os.read(end, 65536):
+                kept = listening[end]
+                truncated = truncated or len(kept) + len(chunk) > limit
+                kept += chunk[: limit - len(kept)]
+            else:
+                poller.unregister(end)
+                del listening[end]
+        if (truncated and own_limit is None) or (ended and not ready):
+            break  # or a grandchild holds the pipes open: what the command itself said is all here
+        if not ready:
+            ended = child.poll() is not None  # it may have said something since: look once more
+    return (output, errors), truncated
+
+
+def _feed(child: Child, poller: select.poll, stdin: bytes) -> bytes:
+    """Write what the pipe takes of `stdin`; returns what is left."""
+    try:
+        stdin = stdin[os.write(child.input, stdin[:65536]) :]
+    except BrokenPipeError:
+        stdin = b""
+    if not stdin:
+        poller.unregister(child.input)
+        child.full()
+    return stdin
+
+
+def _ended(child: Child, until: float, ending: Event) -> bool:
+    """Whether the process itself ended in time; it may have closed its streams long before."""
+    while child.poll() is None:
+        left = until - time.monotonic()
+        wait(child, min(max(left, 0.05), 0.2))
+        if left <= 0 or ending.is_set():
+            break
+    return child.returncode is not None
+
+
+def _end_group(child: Child) -> None:
+    """Kill what is left of the command and its children; a stuck one is left behind."""
+    if kill_group(child, _GRACE):
+        _left[child.pid] = child

@@ -1,0 +1,101 @@
+"""Touching a file system that may hang: on a thread of its own, with a deadline; the caller goes on."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from watchdogd.errors import WatchdogError
+from watchdogd.system import shortage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Value = TypeVar("Value")
+
+
+class StuckError(WatchdogError):
+    """The file system does not answer; what was asked of it may still happen later."""
+
+
+class UnaskedError(StuckError):
+    """Nothing could be asked of the file system: no thread could be started for it."""
+
+
+@dataclass(slots=True)
+class _Task:
+    """`done` is held until the function has come back: a lock wakes its waiter for a third of an Event."""
+
+    function: Callable[[], Any]
+    done: threading.Lock = field(default_factory=threading.Lock)
+    value: Any = None
+    error: BaseException | None = None
+
+    def __post_init__(self) -> None:
+        self.done.acquire()
+
+
+class Patient:
+    """Runs functions one after another on one thread. While one hangs, every further one is refused at once.
+
+    `place` is named in what it says; `deadline` in seconds. A thread that died, or could not be started, for
+    want of memory is started with the next one.
+    """
+
+    def __init__(self, place: str, deadline: float = 5.0) -> None:
+        self._place = place
+        self._deadline = deadline
+        self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
+        self._late: _Task | None = None
+        self._since = 0.0
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def attempt(self, function: Callable[[], Value]) -> Value:
+        """What `function` returns or raises; StuckError where it does not come back in time, UnaskedError
+        where it could not even begin."""
+        if not self._serving:
+            self._start()
+        elif self._late is not None and self._late.done.locked():
+            raise StuckError(f"{self._place} has not answered for {time.monotonic() - self._since:.0f} s")
+        self._late = None
+        task = _Task(function)
+        began = time.monotonic()
+        self._tasks.put(task)
+        if not task.done.acquire(timeout=self._deadline):
+            self._late, self._since = task, began
+            raise StuckError(f"{self._place} has not answered for {self._deadline:.0f} s")
+        if task.error is not None:
+            raise task.error
+        value: Value = task.value
+        return value
+
+    def close(self) -> None:
+        """Let the thread end once it has nothing left to do."""
+        self._tasks.put(None)
+
+    @property
+    def _serving(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def _start(self) -> None:
+        with self._starting:
+            if self._serving:
+                return
+            thread = threading.Thread(target=self._serve, name=f"patient {self._place}", daemon=True)
+            try:
+                thread.start()
+            except (RuntimeError, MemoryError):
+                raise UnaskedError(f"{self._place} cannot be asked: {shortage.of_thread()}") from None
+            self._thread = thread
+
+    def _serve(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            try:
+                task.value = task.function()
+            except BaseException as error:  # noqa: BLE001 - it is raised again where it was asked for
+                task.error = error
+            task.done.release()
