@@ -9,7 +9,8 @@ A checkpoint that is empty, much smaller than the ones before it, or still marke
 it was begun, would not load: that is told as well. Where DeepSpeed's `latest` or Megatron's
 `latest_checkpointed_iteration.txt` lies beside them, one that is newer than that file and further than the
 step in it is not finished. One that is being written just now is not judged.
-What a checkpoint usually weighs, and how often one comes, is what the disks' forecast counts with.
+What a checkpoint usually weighs, and how often one comes, is what the disks' forecast counts with. One that
+grows is a sign that the run works: log_staleness waits for as long as it does, two hours at most.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from watchdogd.checks import shelf
+from watchdogd.checks import growth, shelf
 from watchdogd.checks.checkpoint import FILES
 from watchdogd.checks.shelf import SETTLED
 from watchdogd.checks.working import Working, working
@@ -66,18 +67,25 @@ def checkpoint_age(
     state = working(run, snapshot)
     try:
         some = shelf.look(checkpoints, memory, now)
+        signs = growth.look(checkpoints, memory, now, stands=_stands(run, now))
     except OSError as error:
         result = unknown(f"{error.filename or checkpoints} cannot be read: {error.strerror}")
         yield replace(result, unanswered=unanswered(error))
         return
     begin = state.since(memory, now)
     if state.excuse:
-        yield ok(f"not judged: {state.excuse}")
+        result = ok(f"not judged: {state.excuse}")
     else:
-        yield _age(checkpoints, state, memory, begin, now, checkpoint_every, allowance)
+        result = _age(checkpoints, state, memory, begin, now, checkpoint_every, allowance)
+    yield replace(result, signs=signs)
     if some:
         yield _content(memory, now)
         yield from _room(memory, checkpoint_every)
+
+
+def _stands(run: Run | None, now: float) -> bool:
+    """Whether the run has told no progress within its rhythm."""
+    return run is not None and not (run.progress and run.progress.recent(now))
 
 
 # Judging.

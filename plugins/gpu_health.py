@@ -19,7 +19,8 @@ for others. The GPUs at 0 % are the ones that are waited for, and are named firs
 card's power cap, what the job's quiet GPUs draw, or far less than the GPU itself drew while it worked. It is
 no hang as long as the run's steps come within their own rhythm: ranks may wait for a rollout, or another job.
 Neither that nor idle GPUs are told in a phase in which the run's log may be silent: while it loads or saves a
-checkpoint.
+checkpoint, or its checkpoints grow. GPUs that draw what they drew while the run got on are a sign that it
+works, for a log that is silent.
 
 A GPU of which neither temperature, power nor clock can be read counts as broken where they are read of its
 neighbours of the same kind, or were read of it before.
@@ -33,7 +34,7 @@ from typing import Any
 
 from watchdogd.checks import entry, spoken
 from watchdogd.checks.working import running
-from watchdogd.gpus import faults, standstill, together
+from watchdogd.gpus import atwork, faults, standstill, together
 from watchdogd.gpus.faults import Fault, Limits
 from watchdogd.gpus.figures import metrics_of, spreads, words
 from watchdogd.gpus.look import Look, look
@@ -161,7 +162,9 @@ def judge(
         *(result for node in nodes for result in _of_gpus(node, book, limits, patience, muted, since, now)),
         *standstill.results(moment, gpus, book, patience, run, now),
     ]
-    yield _whole(gpus, moment, len(nodes), silent, limits)
+    gets_on = run.progress is not None and run.progress.recent(now)
+    signs = atwork.signs(gpus, moment, book, now, gets_on=gets_on)
+    yield replace(_whole(gpus, moment, len(nodes), silent, limits), signs=signs)
     hidden = {subject for subject in book.spoken if subject.partition("/")[0] in silent}
     results += standstill.over(spoken.ends(book.spoken, results, words="is well again", hidden=hidden))
     yield from _with_nodes(results, nodes, limits)

@@ -7,15 +7,17 @@ A leak is a trend of **anonymous** memory (not page cache, not mapped files; sha
 however many processes map them) that would use up what is left within `used_up_within`. Memory that goes
 up and down with garbage collection or evaluation is no leak: the trend is that of the whole time since
 the job warmed up, lows against lows. The processes that hold most are named.
+
+Where its nodes have no GPUs, processors as busy as while the run got on are a weak sign that it works.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from watchdogd.checks import entry, spoken
+from watchdogd.checks import burning, entry, spoken
 from watchdogd.checks.trend import filling_rate, time_to_full
 from watchdogd.checks.working import running
 from watchdogd.plugin import (
@@ -109,7 +111,10 @@ def _judged(
         memory["told"] = True
         return
     held_by = {node: usage.memory for node, usage in seen.told.items() if usage.memory is not None}
-    yield whole(held_by, seen.trouble)
+    spent = {node: usage.cpu for node, usage in seen.told.items() if usage.cpu is not None}
+    gets_on = run.progress is not None and run.progress.recent(now)
+    signs = burning.signs(spent, memory.setdefault("cpu", {}), now, gets_on=gets_on)
+    yield replace(whole(held_by, seen.trouble), signs=signs)
     since = max(job.started_at or 0.0 for job in jobs) + limits.warm_up
     for node, held in held_by.items():
         past = [point for point in history.series("anonymous", node) if point[0] >= since]

@@ -45,9 +45,11 @@ __all__ = [
     "Result",
     "Run",
     "Share",
+    "Sign",
     "Size",
     "Snapshot",
     "Status",
+    "Strength",
     "check",
     "critical",
     "notice",
@@ -115,6 +117,31 @@ class Progress:
         return now - self.at < self.within
 
 
+class Strength(enum.IntEnum):
+    """How much a sign says: that the run works, that it may, or that it does not."""
+
+    AGAINST = -1
+    WEAK = 1
+    STRONG = 2
+
+
+@swift
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """Evidence from outside a run's log of whether it works: what holds its alarm back for a while where the
+    log alone would call it stalled, or stands beside it in the message.
+
+    `what` in words that go on after "but" (`its checkpoints grew by 12 GB within 60s`), `kind` in one
+    (`checkpoints`, `gpus`, `cpu`); `at` when it was seen last, `since` when it began to be so.
+    """
+
+    kind: str
+    what: str
+    at: float
+    since: float
+    strength: Strength = Strength.STRONG
+
+
 @swift
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -131,6 +158,7 @@ class Result:
     beginning and a confirmation of its own. Left out: whatever is bad is one and the same fault. Of a run
     whose kill switch is set (a kind of SWITCH_SET) messages offer the command that clears it.
     `trigger`: the key of the run (one of TRIGGERS) whose actions are to be done once this is confirmed.
+    `signs`: evidence that the run works, or does not, which is no progress by itself.
     """
 
     status: Status
@@ -145,6 +173,7 @@ class Result:
     label: str = "INFO"
     kind: str = ""
     trigger: str = ""
+    signs: tuple[Sign, ...] = ()
 
     def of_kind(self, kind: str) -> Result:
         """The same of that kind; what is OK is of none."""
@@ -198,7 +227,8 @@ class Run:
     home's switches/. `finished` is who marked it finished and when (one line), or empty. `users` are those
     whose jobs count.
     `inbox` is home's folder for what colleagues and jobs hand in, probe samples among it; empty: no home.
-    `progress` is what its checks said last of whether it gets on; None: nobody could say.
+    `progress` is what its checks said last of whether it gets on; None: nobody could say. `signs` are those
+    that its checks saw last.
     """
 
     name: str
@@ -213,6 +243,7 @@ class Run:
     inbox: str = ""
     progress: Progress | None = None
     home_kill_switch: str = ""
+    signs: tuple[Sign, ...] = ()
 
     @property
     def phase(self) -> str:

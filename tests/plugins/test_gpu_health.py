@@ -22,7 +22,7 @@ from watchdogd.gpus.memory import Memory
 from watchdogd.gpus.mute import mute
 from watchdogd.gpus.standstill import Patience
 from watchdogd.gpus.together import Named
-from watchdogd.plugin import Plugin, Progress, Result, Run, Status
+from watchdogd.plugin import Plugin, Progress, Result, Run, Sign, Status, Strength
 from watchdogd.readers import sample as samples
 from watchdogd.readers.gpu.gpu import Gpu, Readout
 from watchdogd.readers.gpu.probe import Node
@@ -68,6 +68,7 @@ class Machine:
     memory: dict[str, Any] = field(default_factory=dict)
     backend: str = "process"
     progress: Progress | None = None
+    signs: tuple[Sign, ...] = ()
     notices: list[str] = field(default_factory=list)
 
     def tool(self, name: str, text: str, code: int = 0, before: str = "") -> None:
@@ -81,7 +82,7 @@ class Machine:
         """The results by subject, `minutes` after the last look; the memory goes through JSON."""
         self.now += 60 * minutes
         inbox = str(self.folder / "inbox")
-        run = Run("run-17", "run-17", backend=self.backend, inbox=inbox, progress=self.progress)
+        run = Run("run-17", "run-17", self.backend, inbox=inbox, progress=self.progress, signs=self.signs)
         jobs = (self.job,) if self.job else ()
         memory = json.loads(json.dumps(self.memory))
         injected = {
@@ -830,3 +831,76 @@ def test_fresh_samples_of_an_own_job_save_the_step(own: Machine) -> None:
         leave(own, name, Gpu(0, utilisation=97.0), user=own.job.user)
     assert own.bad() == {}
     assert not (own.folder / "calls").exists()
+
+
+# ------------------------------------------------------------------ signs of work
+
+
+def strength_of(machine: Machine, *states: tuple[int, int, int], gets_on: bool = False) -> Strength | None:
+    """What one look says of the run's work; its log tells progress now, or has told none for an hour."""
+    machine.tool("nvidia-smi", csv(*states))
+    machine.progress = Progress(at=machine.now if gets_on else machine.now - 3600.0, within=300.0)
+    found = machine.look()[""].signs
+    assert len(found) <= 1
+    return found[0].strength if found else None
+
+
+@pytest.mark.parametrize(
+    ("usual", "now", "strength"),
+    [
+        (WORKS, WORKS, Strength.STRONG),
+        (WORKS, (97, 480, 60000), Strength.STRONG),
+        (WORKS, (100, 400, 60000), None),
+        (WORKS, WAITS, Strength.AGAINST),
+        (WORKS, STALLED, Strength.AGAINST),
+        (WORKS, (100, 300, 60000), Strength.AGAINST),  # spins at more than near idle: as some cards do
+        ((45, 290, 60000), (60, 260, 60000), Strength.STRONG),  # it waits for data half of the time
+        ((45, 290, 60000), WAITS, Strength.AGAINST),
+        ((100, 140, 9000), WAITS, None),  # work so light draws what waiting draws: nobody can say
+    ],
+)
+def test_gpus_work_where_they_draw_what_they_drew_while_the_run_got_on(
+    machine: Machine,
+    usual: tuple[int, int, int],
+    now: tuple[int, int, int],
+    strength: Strength | None,
+) -> None:
+    for _ in range(6):
+        strength_of(machine, usual, usual, gets_on=True)
+    assert strength_of(machine, now, now) is strength
+
+
+def test_gpus_that_hang_teach_nothing_of_what_work_draws(machine: Machine) -> None:
+    strength_of(machine, WORKS, WORKS, gets_on=True)
+    for _ in range(30):
+        assert strength_of(machine, STALLED, WAITS, gets_on=True) is Strength.AGAINST
+    [sign] = machine.look()[""].signs
+    assert sign.what == "its 2 GPUs draw only 125 W each, 650 W while it got on"
+    assert sign.at - sign.since == 30 * 120.0
+
+
+@pytest.mark.parametrize(("watts", "strength"), [(650, Strength.STRONG), (260, None)])
+def test_before_the_first_step_only_a_power_far_above_idle_is_work(
+    machine: Machine, watts: int, strength: Strength | None
+) -> None:
+    assert strength_of(machine, (100, watts, 60000), (100, watts, 60000)) is strength
+
+
+def test_gpus_that_the_run_does_not_use_say_nothing(machine: Machine) -> None:
+    for _ in range(3):
+        strength_of(machine, WORKS, UNUSED, UNUSED, UNUSED, gets_on=True)
+    assert strength_of(machine, WORKS, UNUSED, UNUSED, UNUSED) is Strength.STRONG
+
+
+def test_gpus_that_wait_while_a_checkpoint_grows_are_no_hang_for_as_long_as_a_save_may_take(
+    machine: Machine,
+) -> None:
+    machine.tool("nvidia-smi", csv(WORKS, WORKS))
+    machine.look()
+    machine.tool("nvidia-smi", csv(STALLED, WAITS))
+    begin = machine.now
+    for _ in range(20):
+        machine.signs = (Sign("checkpoints", "they grew", machine.now, begin),)
+        assert machine.bad() == {}
+    machine.signs = (Sign("checkpoints", "they grew", machine.now, machine.now - 3 * 3600.0),)
+    assert machine.bad() == {"collective": Status.WARNING}

@@ -7,17 +7,21 @@ import glob
 import os
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from watchdogd.checks import tracker
+from watchdogd.system import wildcard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FILES = 20_000
 """Files of one checkpoint that are looked at; where there are more, its size is not judged."""
+LARGE = 1 << 20
+"""Bytes of a file that holds a part of a model, and of nothing small beside it."""
 _MARK = re.compile(r"^tmp[-_.]|^\.tmp|[-._](?:tmp|part|partial|incomplete|unfinished|writing)(?:[-._\d]*)$")
 """Names that frameworks give to what is not finished: `tmp-checkpoint-500`, `x.ckpt-unfinished`, `x.tmp`."""
+_LOG = re.compile(r"\.(?:log|out|err|txt|jsonl|csv)(?:\.\d+)?$|\.tfevents\.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +36,40 @@ class Entry:
     mark: str = ""
 
 
+class Saved(NamedTuple):
+    """Bytes, files, and the newest mtime, of all and of those of LARGE bytes at least."""
+
+    size: int = 0
+    files: int = 0
+    mtime: float = 0.0
+    large: float = 0.0
+
+    def and_file(self, seen: os.stat_result) -> Saved:
+        """With one file more."""
+        large = seen.st_mtime if seen.st_size >= LARGE else 0.0
+        return Saved(
+            self.size + seen.st_size,
+            self.files + 1,
+            max(self.mtime, seen.st_mtime),
+            max(self.large, large),
+        )
+
+
+_NOTHING = Saved()
+
+
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a checkpoint holds: bytes, files, the newest mtime, and the first mark of being unfinished."""
+    """What a checkpoint holds: bytes, files, the newest mtime, and the first mark of being unfinished.
+
+    `saved` leaves out files that say something of a run, which grow whatever it does.
+    """
 
     size: int
     files: int
     mtime: float
     mark: str = ""
+    saved: Saved = _NOTHING
 
 
 def find(pattern: str) -> list[Entry]:
@@ -53,6 +83,21 @@ def find(pattern: str) -> list[Entry]:
         except FileNotFoundError:
             continue
     return _tracked(sorted(found, key=lambda entry: (entry.mtime, entry.path), reverse=True))
+
+
+def drafts(pattern: str, found: list[str]) -> list[Entry]:
+    """The newest two beside these (newest first) that are marked as unfinished: they may match no pattern
+    until they are whole."""
+    folder = os.path.dirname(found[0] if found else pattern)
+    if wildcard.is_wild(folder):
+        return []
+    marked = []
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder or ".") as inside:
+        for item in inside:
+            if _MARK.search(item.name) and item.path not in found:
+                with contextlib.suppress(FileNotFoundError):
+                    marked.append(Entry(item.path, item.stat().st_mtime))
+    return sorted(marked, key=lambda entry: entry.mtime, reverse=True)[:2]
 
 
 def _tracked(entries: list[Entry]) -> list[Entry]:
@@ -76,9 +121,11 @@ def content(entry: Entry) -> Content:
     parts: set[str] = set()
     described: set[str] = set()
     mark = entry.path if _MARK.search(os.path.basename(entry.path)) else entry.mark
-    size, files, newest = 0, 0, entry.mtime
+    size, files, newest, saved = 0, 0, entry.mtime, _NOTHING
     for path, name, seen in _files(entry.path):
         size, files, newest = size + seen.st_size, files + 1, max(newest, seen.st_mtime)
+        if not _LOG.search(name):
+            saved = saved.and_file(seen)
         mark = mark or (path if _MARK.search(name) else "")
         if name.endswith(".distcp"):
             parts.add(os.path.dirname(path))
@@ -89,7 +136,7 @@ def content(entry: Entry) -> Content:
     else:
         lacking = min(parts - described, default="")
         mark = mark or (f"{lacking}/.metadata, which is missing," if lacking else "")
-    return Content(size, files, newest, mark)
+    return Content(size, files, newest, mark, saved)
 
 
 def _files(top: str) -> Iterator[tuple[str, str, os.stat_result]]:

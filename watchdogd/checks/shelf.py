@@ -67,6 +67,7 @@ def _noted(
         changed = now if seen else min(found.mtime, now)
     return {
         "size": found.size,
+        "saved": found.saved,
         "files": found.files,
         "mtime": found.mtime,
         "own_mtime": entry.mtime,

@@ -16,7 +16,7 @@ from watchdogd.engine.crontab import is_dropin
 from watchdogd.engine.due import due, next_due
 from watchdogd.engine.footing import Footing
 from watchdogd.engine.looks import Looks
-from watchdogd.engine.status import progress_of
+from watchdogd.engine.status import progress_of, signs_of
 from watchdogd.errors import WatchdogError
 from watchdogd.incidents.models import Observation
 from watchdogd.plugin import History, Result, Status, unknown
@@ -37,8 +37,11 @@ if TYPE_CHECKING:
     from watchdogd.history.record import Past
     from watchdogd.home.layout import Home
     from watchdogd.incidents.models import Book, Policy
-    from watchdogd.plugin import Progress, Run
+    from watchdogd.plugin import Progress, Run, Sign
     from watchdogd.system.patient import Patient
+
+    Said = tuple[Progress | None, tuple[Sign, ...]]
+    """What a check said last of a run's progress, and the signs that it saw."""
 
 TOLD_AGAIN = 3
 """Looks in a row that did not come to their end, from which on that is said."""
@@ -81,7 +84,7 @@ class Execution:
         self.looks = Looks(lambda check: self._memories.get(check, NOTHING), uid)
         self._held: list[Check] = []
         self._unended: dict[str, tuple[int, float]] = {}
-        self._progress: dict[str, dict[str, Progress | None]] = {}
+        self._said: dict[str, dict[str, Said]] = {}
         self._known: frozenset[str] = frozenset()
         self._out: dict[str, Check] = {}
         self._footing = Footing(workers, self.latest, clock)
@@ -159,23 +162,25 @@ class Execution:
     def _run(self, run: Run, marks: Mapping[str, str]) -> Run:
         """The run as it is now."""
         finished = marks.get(file_name(run.name), "") if marks else ""
-        progress = self._progress_of(run.name)
-        return replace(run, finished=finished, progress=progress) if finished or progress else run
+        said = [each for check, each in self._said_of(run.name).items() if check in self._known]
+        progress = runstate.together(each for each, _ in said)
+        signs = tuple(sign for _, signs in said for sign in signs)
+        if not (finished or progress or signs):
+            return run
+        return replace(run, finished=finished, progress=progress, signs=signs)
 
-    def _progress_of(self, run: str) -> Progress | None:
-        """What was said last of whether a run gets on: here, or before this process began."""
-        told = self._told_of(run)
-        return runstate.together(told[check] for check in told if check in self._known)
+    def _said_of(self, run: str) -> dict[str, Said]:
+        """What each of its checks said last of whether it gets on: here, or before this process began."""
+        if run not in self._said:
+            self._said[run] = self._said_before(run)
+        return self._said[run]
 
-    def _told_of(self, run: str) -> dict[str, Progress | None]:
-        if run not in self._progress:
-            self._progress[run] = self._said_before(run)
-        return self._progress[run]
-
-    def _said_before(self, run: str) -> dict[str, Progress | None]:
+    def _said_before(self, run: str) -> dict[str, Said]:
         try:
             found = self._patient.attempt(partial(picture.left_behind, self._home))
-            return {seen["check"]: progress_of(seen) for seen in found if seen.get("run") == run}
+            return _by_check(
+                (seen["check"], progress_of(seen), signs_of(seen)) for seen in found if seen.get("run") == run
+            )
         except (WatchdogError, OSError, ValueError, KeyError, TypeError):
             return {}  # nothing is known then; a home that cannot be read is reported elsewhere
 
@@ -281,9 +286,8 @@ class Execution:
 
     def _note_progress(self, check: Check, seen: Iterable[Observation]) -> None:
         if check.run:
-            self._told_of(check.run_name)[check.name] = runstate.together(
-                each.result.progress for each in seen
-            )
+            told = ((check.name, each.result.progress, each.result.signs) for each in seen)
+            self._said_of(check.run_name)[check.name] = _by_check(told).get(check.name, (None, ()))
 
     # ------------------------------------------------------------------ starting anew
 
@@ -306,6 +310,15 @@ class Execution:
         """The starts and memories of what was forgotten since the last call, to be recorded."""
         starts, self._forgotten = self._forgotten, {}
         return starts, {name: self._memories[name] for name in starts if name in self._memories}
+
+
+def _by_check(told: Iterable[tuple[str, Progress | None, tuple[Sign, ...]]]) -> dict[str, Said]:
+    """The results of each check in one."""
+    found: dict[str, Said] = {}
+    for check, progress, signs in told:
+        before, others = found.get(check, (None, ()))
+        found[check] = runstate.together((before, progress)), (*others, *signs)
+    return found
 
 
 def _hung(result: Result, hang: str) -> Result:

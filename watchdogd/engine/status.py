@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from watchdogd.incidents.models import Policy
 from watchdogd.incidents.standing import flapping
-from watchdogd.plugin import Progress
+from watchdogd.plugin import Progress, Sign, Strength
 from watchdogd.units import finite, iso
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def observation_json(observation: Observation, stamp: Callable[[float], str] = i
         },
         "details": result.details,
         "progress": _progress_json(result.progress, stamp),
+        **({"signs": [_sign_json(sign, stamp) for sign in result.signs]} if result.signs else {}),
         "at": stamp(observation.at // 1),
         "target": observation.target,
     }
@@ -70,6 +71,30 @@ def _progress_json(progress: Progress | None, stamp: Callable[[float], str]) -> 
         "within": finite(progress.within),
         "pause": progress.pause,
     }
+
+
+def _sign_json(sign: Sign, stamp: Callable[[float], str]) -> dict[str, Any]:
+    return {
+        "kind": sign.kind,
+        "what": sign.what,
+        "at": stamp(sign.at // 1),
+        "since": stamp(sign.since // 1),
+        "strength": sign.strength.name,
+    }
+
+
+def signs_of(seen: Mapping[str, Any]) -> tuple[Sign, ...]:
+    """What `observation_json` made of a result's signs, as values again."""
+    return tuple(
+        Sign(
+            str(told["kind"]),
+            str(told["what"]),
+            datetime.fromisoformat(told["at"]).timestamp(),
+            datetime.fromisoformat(told["since"]).timestamp(),
+            Strength[told["strength"]],
+        )
+        for told in seen.get("signs", ())
+    )
 
 
 def progress_of(seen: Mapping[str, Any]) -> Progress | None:

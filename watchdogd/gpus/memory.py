@@ -29,7 +29,9 @@ class Memory:
 
     By key (the UUID where it is known): the last `counters`, their `rises` in this job, `bad` ones.
     `spoken` are subjects that were not OK (see checks.spoken), `labels` the GPUs of each node, `used` those
-    that worked, `power` what each drew then (watts), `read` those of which a sensor was read.
+    that worked, `power` what each drew then (watts), `read` those of which a sensor was read. `usual_w` is
+    what a GPU draws on average while the run tells progress, `sign` what its GPUs say of its work (strength,
+    and since when).
     """
 
     job: str = ""
@@ -45,6 +47,8 @@ class Memory:
     used: list[str] = field(default_factory=list)
     power: dict[str, float] = field(default_factory=dict)
     read: list[str] = field(default_factory=list)
+    usual_w: float = 0.0
+    sign: list[float] = field(default_factory=list)
     hung_since: float | None = None
     idle_since: dict[str, float] = field(default_factory=dict)
     silent: dict[str, list[Any]] = field(default_factory=dict)
@@ -66,7 +70,7 @@ class Memory:
             self.job, self.started, self.since, self.hung_since = job, started, now, None
             for each in (self.labels, self.keys, self.rises, self.power, self.idle_since, self.silent):
                 each.clear()
-            self.used, self.read = [], []
+            self.used, self.read, self.usual_w, self.sign = [], [], 0.0, []
 
     # Nodes that do not answer
 

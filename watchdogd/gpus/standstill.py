@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from watchdogd.checks import growth
 from watchdogd.gpus.figures import words
+from watchdogd.logs import signs
 from watchdogd.plugin import Progress, Result, Status, warning
 from watchdogd.units import format_duration, iso
 
@@ -38,11 +40,19 @@ def results(
     """A hang, or idle GPUs; neither where the run may stand still, as its log says: it loads or saves.
     Changes `book` alone.
     """
-    if run.finished or run.phase:
+    if run.finished or run.phase or _saves(run, now):
         book.rest()
         return
     yield from _hang(moment, book, patience, run, now)
     yield from _idle(moment, gpus, book, patience, now)
+
+
+def _saves(run: Run, now: float) -> bool:
+    """Whether its checkpoints grow: GPUs wait meanwhile. What grows for ever is something else."""
+    return any(
+        each.kind == growth.KIND and now - each.at < signs.LASTS and each.at - each.since < signs.CEILING
+        for each in run.signs
+    )
 
 
 def over(ends: Iterable[Result]) -> Iterator[Result]:

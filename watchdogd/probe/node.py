@@ -15,11 +15,12 @@ import signal
 import sys
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import psutil
 
 from watchdogd import training
-from watchdogd.probe import files
+from watchdogd.probe import effort, files
 from watchdogd.probe.nodedisk import disks
 from watchdogd.probe.pool import tightest
 from watchdogd.probe.stacktake import LOOK, Desk
@@ -30,6 +31,11 @@ from watchdogd.readers.sample import Sample
 from watchdogd.readers.usage import Memory, Process
 from watchdogd.system import command
 from watchdogd.system.draft import host, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from watchdogd.readers.usage import Cpu, Disk
 
 _ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PASSED_OVER = (signal.SIGUSR1, signal.SIGUSR2)
@@ -90,7 +96,7 @@ def tell(job: str, *paths: str) -> None:
     """Print one node's memory, and these disks of it, once, as `slurm.fanout` takes it."""
     name = os.environ.get("SLURMD_NODENAME") or host()
     print(f"@@ node {name}")
-    told = usage.as_json(memory(job), disks(paths))
+    told = usage.as_json(*_of_job(job, disks(paths)))
     print(json.dumps({"run": "", "job": job, "node": name, **told}), flush=True)
 
 
@@ -102,21 +108,26 @@ def look(task: Task, name: str) -> str:
     seen = probe.read(answer.output)
     node = Node(name, seen.readout, seen.trouble if answer.output else answer.complaint())
     told = json.loads(sample.dump(Sample(task.run, task.job, node)))
-    return json.dumps(told | usage.as_json(memory(task.job), disks(task.disks))) + "\n"
+    return json.dumps(told | usage.as_json(*_of_job(task.job, disks(task.disks)))) + "\n"
 
 
-def memory(job: str) -> Memory:
+def _of_job(job: str, found: dict[str, Disk]) -> tuple[Memory, dict[str, Disk], Cpu]:
+    """Memory and processor time of the job here, beside the disks."""
+    processes = list(_processes(job))
+    return memory([held for held, _ in processes]), found, effort.taken(spent for _, spent in processes)
+
+
+def memory(processes: Iterable[Process]) -> Memory:
     """What is left of the tightest of the job's control groups, or of the node, and who holds how much."""
-    held = sorted(_processes(job), key=lambda each: -each.anonymous)
+    held = sorted(processes, key=lambda each: -each.anonymous)
     pool = tightest(each.pid for each in held) or min(training.pools(), key=lambda each: each.left)
     total = sum(each.anonymous for each in held)
     return Memory(pool.name, pool.left, pool.total, total, tuple(held[:_SHOWN]))
 
 
-def _processes(job: str) -> list[Process]:
-    """Our own user's processes of the job on this node."""
+def _processes(job: str) -> Iterator[tuple[Process, float]]:
+    """Our own user's processes of the job on this node, each with the processor time that it took."""
     node = os.environ.get("SLURMD_NODENAME", "")
-    found = []
     for each in psutil.process_iter(["uids"]):
         uids = each.info["uids"]
         if uids is None or uids.real != os.getuid():
@@ -125,8 +136,8 @@ def _processes(job: str) -> list[Process]:
             env = each.environ()
             if env.get("SLURM_JOB_ID", "") == job and env.get("SLURMD_NODENAME", node) == node:
                 held = each.memory_info()
-                found.append(Process(each.pid, each.name(), float(max(held.rss - held.shared, 0))))
-    return found
+                anonymous = float(max(held.rss - held.shared, 0))
+                yield Process(each.pid, each.name(), anonymous), effort.seconds_of(each)
 
 
 def _leave(path: str, text: str) -> str:

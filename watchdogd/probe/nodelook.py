@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import psutil
 
-from watchdogd.probe import answers
+from watchdogd.probe import answers, effort
 from watchdogd.probe.answers import Answers, Question, Sample
 from watchdogd.probe.nodedisk import disks
 from watchdogd.probe.pool import tightest
 from watchdogd.readers import usage
-from watchdogd.readers.usage import Memory, Process, Usage
+from watchdogd.readers.usage import Cpu, Memory, Process, Usage
 from watchdogd.system.draft import host
 from watchdogd.system.number import count
 from watchdogd.system.ourselves import python
@@ -34,8 +34,8 @@ def look(run: Run, jobs: Sequence[Job], *, deadline: float, now: float, paths: S
     Never raises; takes `deadline` seconds at most.
     """
     if run.backend == "process":
-        held = here(pid for job in jobs if (pid := count(job.id)) is not None)
-        return Answers({host(): Usage(run.name, "", host(), held, disks(paths))})
+        held, cpu = here(pid for job in jobs if (pid := count(job.id)) is not None)
+        return Answers({host(): Usage(run.name, "", host(), held, disks(paths), cpu)})
     job = jobs[0]
     question = Question(_argv(job.raw_id, paths), _heard, _sample, partial(_enough, frozenset(paths)))
     return answers.ask(run, job, question, deadline=deadline, now=now)
@@ -56,9 +56,9 @@ def _sample(text: str) -> Sample[Usage]:
     return Sample(read.run, read.job, read.node, read)
 
 
-def here(pids: Iterable[int]) -> Memory:
+def here(pids: Iterable[int]) -> tuple[Memory, Cpu]:
     """What these processes and all that they started hold, and what is left of their control groups or of the
-    node, whichever is used up first."""
+    node, whichever is used up first; and the processor time that they took."""
     free = psutil.virtual_memory()
     node = Pool("node", float(free.available), float(free.total))
     family: dict[int, psutil.Process] = {}
@@ -68,16 +68,19 @@ def here(pids: Iterable[int]) -> Memory:
             family |= {each.pid: each for each in (top, *top.children(recursive=True))}
         except psutil.Error:
             continue  # it has ended: the snapshot of the next round knows
-    held = sorted((found for each in family.values() if (found := _held(each))), key=lambda it: -it.anonymous)
+    known = [found for each in family.values() if (found := _held(each))]
+    held = sorted((each for each, _ in known), key=lambda it: -it.anonymous)
     total = sum(each.anonymous for each in held)
     pool = min(tightest(family) or node, node, key=lambda each: each.left)
-    return Memory(pool.name, pool.left, pool.total, total, tuple(held[:_SHOWN]))
+    memory = Memory(pool.name, pool.left, pool.total, total, tuple(held[:_SHOWN]))
+    return memory, effort.taken(spent for _, spent in known)
 
 
-def _held(process: psutil.Process) -> Process | None:
+def _held(process: psutil.Process) -> tuple[Process, float] | None:
     try:
         memory = process.memory_info()
-        return Process(process.pid, process.name(), float(max(memory.rss - memory.shared, 0)))
+        held = Process(process.pid, process.name(), float(max(memory.rss - memory.shared, 0)))
+        return held, effort.seconds_of(process)
     except psutil.Error:
         return None
 

@@ -3,7 +3,8 @@
     "memory": {"pool": "cgroup job_4711", "left": 5.1e9, "total": 6.4e10, "anonymous": 4.2e10,
                "processes": [{"pid": 812, "command": "python", "anonymous": 2.1e10}, ...]},
     "disks": {"/tmp": {"free": 9.0e9, "total": 1.0e10, "free_inodes": 600000, "inodes": 655360},
-              "/local": {"trouble": "No such file or directory"}}
+              "/local": {"trouble": "No such file or directory"}},
+    "cpu": {"seconds": 81250.4, "at": 1795800031.2, "gpus": true}
 
 Bytes and numbers of inodes, as an ordinary user has them. `pool` is what ends the job when it is used up: a
 control group, or the node.
@@ -35,6 +36,16 @@ class Process:
 
 
 @dataclass(frozen=True, slots=True)
+class Cpu:
+    """Processor time: `seconds` that the job's processes on one node took until `at`, by the node's clock.
+    `gpus`: the node has some, for which processors may burn while they only wait."""
+
+    seconds: float
+    at: float
+    gpus: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Memory:
     """What is left on one node, what the job's processes hold, and those that hold most."""
 
@@ -59,18 +70,20 @@ class Disk:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """One node of one job. `memory` is None where the sample does not tell."""
+    """One node of one job. `memory` and `cpu` are None where the sample does not tell."""
 
     run: str
     job: str
     node: str
     memory: Memory | None = None
     disks: Mapping[str, Disk] = field(default_factory=dict)
+    cpu: Cpu | None = None
 
 
-def as_json(memory: Memory | None, disks: Mapping[str, Disk]) -> dict[str, Any]:
+def as_json(memory: Memory | None, disks: Mapping[str, Disk], cpu: Cpu | None = None) -> dict[str, Any]:
     """The keys that stand beside the GPUs."""
     told = {} if memory is None else {"memory": asdict(memory)}
+    told |= {} if cpu is None else {"cpu": asdict(cpu)}
     return {**told, "disks": {path: asdict(disk) for path, disk in disks.items()}}
 
 
@@ -80,7 +93,8 @@ def read(text: str) -> Usage:
         told = document(text)
         memory = None if told.get("memory") is None else _memory(told["memory"])
         disks = {str(path): _disk(disk) for path, disk in told.get("disks", {}).items()}
-        return Usage(str(told["run"]), str(told["job"]), str(told["node"]), memory, disks)
+        cpu = None if told.get("cpu") is None else _cpu(told["cpu"])
+        return Usage(str(told["run"]), str(told["job"]), str(told["node"]), memory, disks, cpu)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UnreadableError(f"no sample of a probe ({type(error).__name__}: {error})") from None
 
@@ -103,6 +117,10 @@ def _memory(told: dict[str, Any]) -> Memory:
     )
     left, total, held = (needed(real(told[key])) for key in ("left", "total", "anonymous"))
     return Memory(str(told["pool"]), left, total, held, processes)
+
+
+def _cpu(told: dict[str, Any]) -> Cpu:
+    return Cpu(needed(real(told["seconds"])), needed(real(told["at"])), bool(told["gpus"]))
 
 
 def _disk(told: dict[str, Any]) -> Disk:

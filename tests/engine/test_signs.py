@@ -1,0 +1,68 @@
+"""Signs of work on their way from the check that saw them to the one that judges the log."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from watchdogd.engine import status
+from watchdogd.engine.assembly import assembled
+from watchdogd.engine.execution import Execution
+from watchdogd.engine.setup import Setup
+from watchdogd.home.layout import Home
+from watchdogd.incidents.models import Observation
+from watchdogd.plugin import Progress, Result, Sign, Status, Strength
+
+RUN = """
+[runs.{name}]
+backend = "process"
+pid_file = "{place}/pid"
+log = "{place}/{name}.out"
+stale_after = "2s"
+checkpoints = "{place}/{name}/step*"
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Path]:
+    """Where two trainings, both silent, write; one process stands for both."""
+    with subprocess.Popen(["sleep", "600"]) as training:
+        (tmp_path / "pid").write_text(f"{training.pid}\n")
+        for name in ("saves", "hangs"):
+            (tmp_path / name / "step100").mkdir(parents=True)
+            (tmp_path / f"{name}.out").write_text("step 100/9000 loss 2.25\nnow all of it goes to disk\n")
+        yield tmp_path
+        training.kill()
+
+
+def test_a_sign_comes_back_from_what_an_earlier_process_left(tmp_path: Path) -> None:
+    """A tick, or the next link, begins with it: without it its first look would be a false alarm."""
+    sign = Sign("gpus", "its GPU draws 300 W", 1_800_000_060.0, 1_800_000_000.0, Strength.STRONG)
+    result = Result(Status.OK, "one GPU", signs=(sign,))
+    told = status.observation_json(Observation("r/gpu_health", "r", "r", result, 1_800_000_060.0))
+    assert status.signs_of(json.loads(json.dumps(told))) == (sign,)
+    assert status.signs_of({"check": "x"}) == ()
+
+
+def test_what_one_subject_says_hides_nothing_that_another_said(place: Path) -> None:
+    home = Home(place / "home")
+    home.make()
+    home.config.write_text(RUN.format(name="saves", place=place))
+    progress = Progress(at=time.time() // 1, within=60.0)
+    said = [Result(Status.OK, "step 7", progress=progress), Result(Status.OK, "2.5", subject="loss")]
+    seen = [
+        status.observation_json(Observation("saves/log_staleness", "saves", "saves", each, 0.0))
+        for each in said
+    ]
+    home.write(home.status, json.dumps({"checks": seen}))
+    setup = Setup.load(home)
+    with assembled(home, setup) as parts:
+        execution: Execution = parts.engine._execution
+        execution._known = frozenset({"saves/log_staleness"})
+        [run] = {check.run for check in setup.checks if check.run}
+        assert execution._run(run, {}).progress == progress

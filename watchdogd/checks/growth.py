@@ -1,0 +1,63 @@
+"""Whether what a run saves grows: a sign that it works, though its log may be silent meanwhile.
+
+A first save of terabytes takes an hour in which no line is written. Counted are bytes that came since the
+last look, in checkpoints and in what is marked as an unfinished one beside them, and files written anew in
+place; not what logs in the same folder grew by.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.checks.checkpoint import FILES, LARGE, Entry, Saved, content, drafts
+from watchdogd.plugin import Sign
+from watchdogd.units import format_duration, format_size
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+KIND = "checkpoints"
+ON = 600.0
+"""Seconds between two times of growth that are one and the same."""
+TOLD_FOR = 3600.0
+"""Seconds for which a growth is remembered."""
+_SLACK = 300.0
+"""Seconds by which the file server's clock may be behind."""
+
+
+def look(pattern: str, memory: dict[str, Any], now: float, *, stands: bool) -> tuple[Sign, ...]:
+    """The last growth, if it is not long ago, by what `shelf.look` has noted in `memory` just now.
+
+    `stands`: the run's log tells no progress now: what is unfinished beside them, and the newest one though
+    it counts as written, are looked into as well. OSError where the file system does not answer.
+    """
+    known = memory["known"]
+    seen = {path: Saved(*one["saved"]) for path, one in known.items() if "saved" in one}
+    if stands:
+        again = [Entry(path, one["own_mtime"]) for path, one in list(known.items())[:1] if one["settled"]]
+        for entry in (*drafts(pattern, list(known)), *again):
+            with contextlib.suppress(FileNotFoundError):
+                seen[entry.path] = content(entry).saved
+    before = memory.get("growth", {})
+    past = {path: Saved(*values) for path, values in before.get("seen", {}).items()}
+    told = before.get("told")
+    if before and before["at"] < now and (what := _grown(past, seen, before["at"], now)):
+        goes_on = told and 0 <= now - told[1] < ON
+        told = [what, now, told[2] if goes_on else before["at"]]
+    memory["growth"] = {"seen": seen, "at": now, "told": told}
+    return (Sign(KIND, *told),) if told and 0 <= now - told[1] < TOLD_FOR else ()
+
+
+def _grown(before: Mapping[str, Saved], seen: Mapping[str, Saved], since: float, now: float) -> str:
+    """What came since then, in words; empty: too little. What came to light only because a newer one was
+    removed, or renamed, is not new."""
+    newest = max([since - _SLACK, *(each.mtime for each in before.values())])
+    new = [one for path, one in seen.items() if path not in before and one.mtime > newest]
+    pairs = [(before[path], one) for path, one in seen.items() if path in before and one.files < FILES]
+    came = sum(one.size for one in new) + sum(max(one.size - old.size, 0) for old, one in pairs)
+    within = f"within {format_duration(now - since)}"
+    if came >= LARGE:
+        return f"its checkpoints grew by {format_size(came)} {within}"
+    anew = any(one[:2] == old[:2] and one.large > old.large for old, one in pairs)
+    return f"its checkpoints were written to {within}" if anew else ""

@@ -1,0 +1,28 @@
+"""How much processor time processes of this node took."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+import psutil
+
+from watchdogd.readers.usage import Cpu
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_DEVICES = ("/dev/nvidiactl", "/dev/kfd")
+"""What is there where NVIDIA's or AMD's driver has GPUs."""
+
+
+def taken(seconds: Iterable[float]) -> Cpu:
+    """Of processes that took so many seconds each, until now."""
+    return Cpu(round(sum(seconds), 2), time.time(), any(map(os.path.exists, _DEVICES)))
+
+
+def seconds_of(process: psutil.Process) -> float:
+    """With those of its children that have ended: a sum over a family never falls. psutil.Error."""
+    times = process.cpu_times()
+    return float(times.user + times.system + times.children_user + times.children_system)
