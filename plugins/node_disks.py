@@ -11,6 +11,7 @@ Full, out of inodes, missing, read-only and not answering are told of the node a
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -99,7 +100,7 @@ def judge(nodes: Mapping[str, Usage], paths: tuple[str, ...], wishes: Mapping[st
                 f"{place}: its probe does not look at it: start it anew, or with --disk", subject=place
             )
         elif disk.trouble:
-            yield _troubled(place, disk.trouble)
+            yield _troubled(place, disk)
         elif disk.read_only:
             yield critical(f"{place} is read-only: nothing can be written", subject=place)
     for place, judged in verdicts.items():
@@ -108,11 +109,11 @@ def judge(nodes: Mapping[str, Usage], paths: tuple[str, ...], wishes: Mapping[st
                 yield _short(place, verdict)
 
 
-def _troubled(place: str, trouble: str) -> Result:
-    if "permission denied" in trouble.lower():
-        return unknown(f"{place} may not be entered: {trouble}", subject=place)
-    what = "is missing" if "no such file" in trouble.lower() else "does not answer"
-    return critical(f"{place} {what}: {trouble}", subject=place)
+def _troubled(place: str, disk: Disk) -> Result:
+    if disk.errno in (errno.EACCES, errno.EPERM):
+        return unknown(f"{place} may not be entered: {disk.trouble}", subject=place)
+    what = "is missing" if disk.errno == errno.ENOENT else "does not answer"
+    return critical(f"{place} {what}: {disk.trouble}", subject=place)
 
 
 def _verdicts(disk: Disk, wishes: Mapping[str, Wish]) -> list[Verdict]:

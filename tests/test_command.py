@@ -15,7 +15,7 @@ import pytest
 
 from tests.waiting import wait_until
 from watchdogd.system.child import Child
-from watchdogd.system.command import ask, environment
+from watchdogd.system.command import Failure, ask, environment
 
 
 def test_an_answer_tells_no_from_silence() -> None:
@@ -27,6 +27,16 @@ def test_an_answer_tells_no_from_silence() -> None:
     missing = ask(["no-such-tool-anywhere"], deadline=5)
     assert missing.silent
     assert "No such file" in missing.complaint()
+    assert (no.failure, silent.failure, missing.failure) == (None, Failure.LATE, Failure.UNSTARTED)
+    assert (silent.why, missing.errno) == ("did not answer within 0.5 s", errno.ENOENT)
+
+
+def test_the_name_before_a_complaint_is_left_out_where_that_is_wanted() -> None:
+    no = ask(["sh", "-c", "echo 'watchdogd: no home: run init' >&2; exit 1"], deadline=30)
+    assert (no.complaint(), no.complaint("watchdogd")) == (
+        "watchdogd: no home: run init",
+        "no home: run init",
+    )
 
 
 def test_children_are_killed_with_it(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ WatchdogError                exit 1
 ├── PluginError              a plugin is misspelt or cannot be loaded
 ├── UnreadableError          a tool said something that no reader understands
 ├── SlurmError               Slurm refused; SlurmSilentError where it did not answer, SlurmOddError
-│                            where its answer made no sense
+│                            where its answer made no sense, NoClusterError where none is set up
 ├── StalledError             exit 70: the daemon could go on, but does nothing any more
 └── DeliveryError            a channel failed; `permanent` says whether trying again is of any use
 """
@@ -21,10 +21,37 @@ EX_SOFTWARE = 70
 EX_CONFIG = 78
 
 
+class Problem(str):
+    """One line on what is wrong, `what: fix`, with both of them apart; empty where nothing is wrong.
+
+    `fix` is a command to type, or what to change; empty where nothing is known to do.
+    """
+
+    what: str
+    fix: str
+
+    def __new__(cls, what: str = "", fix: str = "") -> Problem:
+        """The line made of its two halves."""
+        line = super().__new__(cls, f"{what}: {fix}" if fix else what)
+        line.what, line.fix = what, fix
+        return line
+
+    def about(self, thing: str) -> Problem:
+        """The same, with what it is about before it."""
+        return Problem(f"{thing}{self.what}", self.fix)
+
+
 class WatchdogError(Exception):
-    """The root: its text is shown as it stands, after `watchdogd: `."""
+    """The root: its text is shown as it stands, after `watchdogd: `.
+
+    `what` is wrong, and its `fix`, are the two halves of the text; where it came as one, `fix` is empty.
+    """
 
     exit_code = 1
+
+    def __init__(self, what: str = "", *, fix: str = "") -> None:
+        super().__init__(str(Problem(what, fix)))
+        self.what, self.fix = what, fix
 
 
 class UsageError(WatchdogError):
@@ -71,6 +98,10 @@ class SlurmError(WatchdogError):
 
 class SlurmSilentError(SlurmError):
     """Slurm did not answer in time, or its answer made no sense: nothing is known."""
+
+
+class NoClusterError(SlurmSilentError):
+    """Slurm's commands are installed, and no cluster is set up behind them."""
 
 
 class StalledError(WatchdogError):

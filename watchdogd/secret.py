@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit
 
-from watchdogd.errors import ConfigError
+from watchdogd.errors import ConfigError, Problem
 from watchdogd.home import trust
 from watchdogd.system import command
 from watchdogd.system.plainfile import read_plain
@@ -49,14 +49,11 @@ class Secret:
         if self.variable:
             value = os.environ.get(self.variable, "").strip()
             if not value:
-                raise ConfigError(
-                    f"environment variable {self.variable} is not set: export it, or use file:PATH"
-                )
+                what = f"environment variable {self.variable} is not set"
+                raise ConfigError(what, fix="export it, or use file:PATH")
             if not value.isprintable():
-                raise ConfigError(
-                    f"environment variable {self.variable} has line breaks or control characters in it: "
-                    "export the secret alone"
-                )
+                what = f"environment variable {self.variable} has line breaks or control characters in it"
+                raise ConfigError(what, fix="export the secret alone")
             return value
         if self.path:
             try:
@@ -64,9 +61,8 @@ class Secret:
             except OSError as error:
                 raise ConfigError(f"secret file {self.path} cannot be read: {error.strerror}") from None
             except UnicodeDecodeError:
-                raise ConfigError(
-                    f"secret file {self.path} holds no text: write the secret into it"
-                ) from None
+                what = f"secret file {self.path} holds no text"
+                raise ConfigError(what, fix="write the secret into it") from None
             if not value or not value.isprintable():
                 raise ConfigError(f"secret file {self.path} shall hold the secret alone, on one line")
             return value
@@ -124,11 +120,11 @@ def withhold(home: Home) -> None:
         command.withhold(re.findall(r"""["']env:([A-Za-z_]\w*)["']""", text))
 
 
-def exposed(secrets: Iterable[tuple[str, Secret]], group: int | None) -> tuple[str, ...]:
-    """A line for each secret, with its key, whose file others can read than its owner and `group`."""
+def exposed(secrets: Iterable[tuple[str, Secret]], group: int | None) -> tuple[Problem, ...]:
+    """Each secret, by its key, whose file others can read than its owner and `group`, with the fix."""
     found = (
         (key, trust.exposed(Path(os.path.expanduser(secret.path)), group))
         for key, secret in secrets
         if secret.path
     )
-    return tuple(f"{key}: secret file {reason}" for key, reason in found if reason)
+    return tuple(reason.about(f"{key}: secret file ") for key, reason in found if reason)

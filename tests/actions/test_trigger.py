@@ -45,7 +45,10 @@ def test_a_full_disk_of_a_node_asks_for_actions_and_one_that_is_missing_for_none
     full = Disk(total=100.0, free=2.0, inodes=100.0, free_inodes=90.0)
     nodes = {
         "node5": Usage(
-            "glide", "7", "node5", disks={"/tmp": full, "/dev/shm": Disk(trouble="No such file or directory")}
+            "glide",
+            "7",
+            "node5",
+            disks={"/tmp": full, "/dev/shm": Disk(trouble="No such file or directory", errno=2)},
         )
     }
     told = {

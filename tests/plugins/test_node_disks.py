@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pwd
@@ -49,9 +50,9 @@ def test_all_is_well_in_one_line() -> None:
         (Disk(0, 100 * GB), "node3:/tmp", Status.CRITICAL, "0 B of 100 GB free (0 %), full"),
         (Disk(50 * GB, 100 * GB, 3, 1000), "node3:/tmp inodes", Status.CRITICAL, "3 of 1,000 inodes free"),
         (Disk(50 * GB, 100 * GB, read_only=True), "node3:/tmp", Status.CRITICAL, "is read-only"),
-        (Disk(trouble="No such file or directory"), "node3:/tmp", Status.CRITICAL, "is missing"),
-        (Disk(trouble="stat did not answer within 5 s"), "node3:/tmp", Status.CRITICAL, "does not answer"),
-        (Disk(trouble="Permission denied"), "node3:/tmp", Status.UNKNOWN, "may not be entered"),
+        (Disk(trouble="kein Verzeichnis", errno=errno.ENOENT), "node3:/tmp", Status.CRITICAL, "is missing"),
+        (Disk(trouble="stat: permission denied did not answer"), "node3:/tmp", Status.CRITICAL, "does not"),
+        (Disk(trouble="verboten", errno=errno.EACCES), "node3:/tmp", Status.UNKNOWN, "may not be entered"),
     ],
 )
 def test_what_is_wrong_is_told_of_its_node_alone(disk: Disk, subject: str, status: Status, why: str) -> None:

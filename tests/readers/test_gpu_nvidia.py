@@ -360,7 +360,7 @@ def test_xml() -> None:
             remap_failed=False,
             worn="more SRAM errors than its maker allows",
             throttled=("hw thermal slowdown",),
-            doubts=("its infoROM is corrupted",),
+            inforom="its infoROM is corrupted",
         ),
     )
 

@@ -49,7 +49,7 @@ def test_disks_of_this_node_and_what_is_wrong_with_them(tmp_path: Path) -> None:
     found = nodedisk.disks((str(tmp_path), f"{tmp_path}/gone"))
     seen = os.statvfs(tmp_path)
     assert found[str(tmp_path)].total == (seen.f_blocks - seen.f_bfree + seen.f_bavail) * seen.f_frsize
-    assert found[f"{tmp_path}/gone"] == Disk(trouble="No such file or directory")
+    assert found[f"{tmp_path}/gone"] == Disk(trouble="No such file or directory", errno=2)
     assert (
         usage.read(json.dumps({"run": "a", "job": "1", "node": "n", **usage.as_json(None, found)})).disks
         == found

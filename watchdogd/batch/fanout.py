@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from watchdogd.system import command
+from watchdogd.system.command import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -66,12 +67,8 @@ def ask(job: str, nodes: Collection[str], argv: Sequence[str], *, deadline: floa
             return _nothing(answer, left, silent)
         silent |= refused
         if not refused or until - time.monotonic() < _STARTING:
-            why = answer.trouble.partition(" did ")[2] if answer.silent else _reason(answer.errors)
-            silent |= {
-                node: f"did {why}" if answer.silent and why else why or "it said nothing"
-                for node in left
-                if node not in texts and node not in silent
-            }
+            why = answer.why or _reason(answer.errors) or "it said nothing"
+            silent |= {node: why for node in left if node not in texts and node not in silent}
     return Heard(texts, silent)
 
 
@@ -79,9 +76,8 @@ def _nothing(answer: command.Answer, nodes: Sequence[str], silent: Mapping[str, 
     """Not one node could be asked."""
     if _DENIED.search(answer.errors):
         return Heard(denied=True, trouble=_reason(answer.errors))
-    if answer.silent and answer.argv[0] in answer.trouble and "cannot be run" not in answer.trouble:
-        why = answer.trouble.removeprefix("srun ")
-        return Heard(silent={**silent, **dict.fromkeys(nodes, why)})
+    if answer.silent and answer.failure is not Failure.UNSTARTED:
+        return Heard(silent={**silent, **dict.fromkeys(nodes, answer.why)})
     return Heard(silent=silent, trouble=_reason(answer.errors) or answer.complaint())
 
 

@@ -112,7 +112,7 @@ def _asked(ids: Collection[str], until: float) -> dict[str, dict[str, str]]:
         if form == qstat.JSON and refused:
             continue
         if not answer.ok and not (ids and answer.output.strip()):
-            raise UnreadableError(f"qstat: {answer.complaint().removeprefix('qstat: ')}")
+            raise UnreadableError(f"qstat: {answer.complaint('qstat')}")
         try:
             return qstat.records(answer.output)
         except UnreadableError:

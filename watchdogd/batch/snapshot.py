@@ -306,8 +306,7 @@ class _Look:
 
 def _complaint(tool: str, answer: command.Answer) -> str:
     """Why it failed, with the tool's name once."""
-    line = answer.complaint()
-    return line if line.startswith((f"{tool} ", f"{tool}: ")) else f"{tool}: {line}"
+    return f"{tool}: {answer.complaint(tool)}" if answer.said else answer.complaint()
 
 
 def _ending(job: Job) -> Ending:

@@ -32,13 +32,11 @@ _FAILED = "Batch job submission failed: "
 _JOB_ID = re.compile(r"^(\d+)(?:;.*)?\n\s*\Z", re.MULTILINE)
 """The last line of `sbatch --parsable`; one that breaks off would be another job's."""
 _PREFIX = re.compile(rf"^(?:\w+: )?(?:error: |fatal: )?(?:{_FAILED})?")
-_MENDS = (
+_IN_CONFIG = (
     ("Invalid account", "name yours: account = \"...\" under [slurm], or --account"),
     ("Invalid qos", "correct --qos under [slurm] options"),
     ("invalid partition", "name one that sinfo shows: partition under [slurm], or --partition"),
     ("time limit is invalid", "ask for less: time under [slurm], or --time"),
-    ("job submit limit", "you have as many jobs queued as your limit allows: wait, or have it raised"),
-    ("Access/permission denied", "you may not use this partition or account: name another"),
     ("Node count specification invalid", "remove node counts from [slurm] options"),
     ("Memory specification can not be satisfied", "set --mem under [slurm] options to what it has"),
     ("Requested node configuration is not available",
@@ -46,15 +44,21 @@ _MENDS = (
     ("unrecognized option", "correct [slurm] options: sbatch does not know it"),
     ("Invalid generic resource", "correct --gres under [slurm] options"),
     ("requested reservation", "correct --reservation under [slurm] options"),
-    ("group not permitted", "you may not use this partition: name another"),
     ("More processors requested|CPU count spec", "ask for fewer CPUs: [slurm] options"),
+    ("Invalid feature", "correct --constraint under [slurm] options"),
+)  # fmt: skip
+"""What a refusal says, and the fix in config.toml."""
+_ELSEWHERE = (
+    ("job submit limit", "you have as many jobs queued as your limit allows: wait, or have it raised"),
+    ("Access/permission denied", "you may not use this partition or account: name another"),
+    ("group not permitted", "you may not use this partition: name another"),
     ("MaxJobCount|submissions disabled", "the cluster takes no more jobs just now: wait"),
     ("Invalid job array", "ask for fewer tasks: MaxArraySize in `scontrol show config`"),
-    ("Invalid feature", "correct --constraint under [slurm] options"),
     ("DOS line breaks", r"sed -i 's/\r$//' on the script"),
     ("not look like a batch script", "begin it with a line such as #!/bin/bash"),
     ("down/drained|is down|not available|inactive", "the partition takes no jobs just now: name another"),
 )  # fmt: skip
+"""What a refusal says, and the fix that lies elsewhere."""
 
 
 _OF_THE_SCRIPT = (
@@ -93,13 +97,14 @@ def scancel(job_ids: Sequence[str]) -> None:
 
 
 def refusal(answer: Answer, *, dropin: bool = False) -> SlurmError:
-    """The error that a command's answer means, in one line with the mend; a drop-in's is in its script."""
+    """The error that a command's answer means, with the fix; a drop-in's is in its script."""
     tool, said = answer.argv[0], _said(answer)
     if answer.silent or _SILENT.search(answer.errors):
         return SlurmSilentError(f"{tool} got no answer from Slurm: {said}")
-    mend = next((mend for words, mend in _MENDS if re.search(words, answer.errors, re.IGNORECASE)), "")
-    mend = _OF_THE_SCRIPT if dropin and "[slurm]" in mend else mend
-    return SlurmError(f"{tool} was refused: {said}" + (f": {mend}" if mend else ""))
+    known = [(words, _OF_THE_SCRIPT if dropin else fix) for words, fix in _IN_CONFIG]
+    known += _ELSEWHERE
+    fix = next((fix for words, fix in known if re.search(words, answer.errors, re.IGNORECASE)), "")
+    return SlurmError(f"{tool} was refused: {said}", fix=fix)
 
 
 def _said(answer: Answer) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from watchdogd.batch import reasons, scontrol, slurmtext, squeue
 from watchdogd.chain import link
-from watchdogd.errors import SlurmSilentError, UnreadableError
+from watchdogd.errors import NoClusterError, SlurmSilentError, UnreadableError
 from watchdogd.system import command
 from watchdogd.system.account import is_member, user
 from watchdogd.system.number import count
@@ -45,7 +45,8 @@ def own(mark: str, users: Iterable[str] | None = None) -> tuple[Job, ...]:
     env, secret = command.environment(squeue.ENVIRONMENT), slurmtext.mark()
     answer = command.ask(squeue.argv(whose, mark=secret), deadline=DEADLINE, env=env)
     if not answer.ok or (not answer.output.strip() and answer.errors.strip()):
-        raise SlurmSilentError(f"squeue did not answer: {answer.complaint()}")
+        kind = NoClusterError if _NOT_SET_UP.search(answer.errors) else SlurmSilentError
+        raise kind(f"squeue did not answer: {answer.complaint()}")
     try:
         jobs = squeue.read(answer.output, secret)
     except UnreadableError as error:
@@ -68,9 +69,9 @@ def everybodys(home: Home, *, dropins: bool = False) -> tuple[Job, ...]:
     try:
         found = ask(mark, ()) or ask(mark, ())
         return tuple(job for job in found if _is_homes(home, job.user))
-    except SlurmSilentError as error:
+    except NoClusterError:
         _, walltime = link.remembered(home)
-        if walltime or not _NOT_SET_UP.search(str(error)):
+        if walltime:
             raise
         return ()
 

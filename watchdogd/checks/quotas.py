@@ -241,11 +241,11 @@ def _read(answers: Sequence[Answer], reader: Callable[[Output], Sequence[Limit]]
     refused: list[str] = []
     bare: list[str] = []
     for answer in answers:
-        found, trouble = _one(answer, reader)
+        found, trouble, words = _one(answer, reader)
         limits += found.limits
         bare += found.bare
         if trouble:
-            (refused if _FORBIDDEN.search(trouble) else troubles).append(trouble)
+            (refused if _FORBIDDEN.search(words) else troubles).append(trouble)
     told = troubles if len(refused) < len(answers) else refused
     headings = ", ".join(line.strip(" :") for line in bare)
     missing = f"no quota is shown under '{headings}'" if bare else ""
@@ -253,24 +253,27 @@ def _read(answers: Sequence[Answer], reader: Callable[[Output], Sequence[Limit]]
     return Quotas(tuple(dict.fromkeys(limits)), trouble=trouble, missing=missing)
 
 
-def _one(answer: Answer, reader: Callable[[Output], Sequence[Limit]]) -> tuple[Reading, str]:
-    """What one answer comes to, and what went wrong. The exit code alone says little: quota(1) has 1 for
-    "over the limit"; but one without a limit is a failure.
+def _one(answer: Answer, reader: Callable[[Output], Sequence[Limit]]) -> tuple[Reading, str, str]:
+    """What one answer comes to, what went wrong, and the tool's own words that say so.
+
+    The exit code alone says little: quota(1) has 1 for "over the limit"; one without
+    a limit is a failure all the same.
     """
     if answer.silent:
-        return Reading(), answer.trouble
+        return Reading(), answer.trouble, ""
     if _NOT_ENABLED.search(answer.errors) and not answer.output.strip():
-        return Reading(), ""  # this kind of quota does not exist there: no limit
+        return Reading(), "", ""  # this kind of quota does not exist there: no limit
     said, why = Output(answer.output), answer.complaint()
     try:
         found = said.reading(reader(said))
         if found.limits or found.unread or answer.ok:
-            return found, _doubts(answer, found)
+            words = found.unread[0] if found.unread else found.doubt or answer.errors
+            return found, _doubts(answer, found), words
     except UnreadableError as error:
         nothing = not (answer.output.strip() or answer.errors.strip())
         if answer.ok and (answer.output.strip() or nothing):
             why = "it printed nothing" if nothing else str(error)
-    return Reading(), f"'{' '.join(answer.argv)}' cannot be read: {why}"
+    return Reading(), f"'{' '.join(answer.argv)}' cannot be read: {why}", answer.said
 
 
 def _doubts(answer: Answer, found: Reading) -> str:

@@ -13,7 +13,7 @@ import psutil
 
 from watchdogd.checks import writeprobe
 from watchdogd.plugin import Metric, Result, critical, ok, unknown
-from watchdogd.system.command import ask
+from watchdogd.system.command import Failure, ask
 from watchdogd.system.unanswered import unanswered
 from watchdogd.units import format_duration
 
@@ -32,7 +32,7 @@ def write_probe(path: str, memory: dict[str, Any], now: float, within: float) ->
     if since is not None and _runs(argv):
         return _hangs(where, since, now)
     answer = ask(argv, deadline=within)
-    if answer.silent and "cannot be run" not in answer.trouble:
+    if answer.silent and answer.failure is not Failure.UNSTARTED:
         memory["write_hangs"] = since = now if since is None else since
         return _hangs(where, since, now)
     memory.pop("write_hangs", None)

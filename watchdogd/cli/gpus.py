@@ -118,8 +118,9 @@ def _table(run: Run, job: Job, seen: Look) -> Group:
 def _style(each: Named, mark: str) -> str:
     if each.gpu.trouble or mark == "suspect":
         return "bold red"
-    marks = (mark, each.gpu.doubts, each.gpu.throttled, each.gpu.recovery, each.gpu.fabric, each.gpu.worn)
-    return "yellow" if any(marks) or each.gpu.remap_pending else ""
+    gpu = each.gpu
+    marks = (mark, gpu.doubts, gpu.inforom, gpu.throttled, gpu.recovery, gpu.fabric, gpu.worn)
+    return "yellow" if any(marks) or gpu.remap_pending else ""
 
 
 def _cells(node: str, each: Named, mark: str) -> tuple[str | Text, ...]:
@@ -127,7 +128,7 @@ def _cells(node: str, each: Named, mark: str) -> tuple[str | Text, ...]:
     power = _figure(gpu.power_w, " W") + (f" / {gpu.power_cap_w:.0f} W" if gpu.power_cap_w else "")
     size = f" of {format_size(gpu.vram_total)}" if gpu.vram_total else ""
     errors = gpu.ecc_uncorrectable if gpu.ecc_uncorrectable is not None else gpu.ecc_volatile
-    said = [mark, gpu.trouble, *gpu.doubts, *gpu.throttled, gpu.recovery, gpu.fabric, gpu.worn]
+    said = [mark, gpu.trouble, *gpu.doubts, gpu.inforom, *gpu.throttled, gpu.recovery, gpu.fabric, gpu.worn]
     said += ["remap pending"] if gpu.remap_pending else []
     return (
         node,

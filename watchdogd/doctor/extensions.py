@@ -24,7 +24,8 @@ def look(scene: Scene) -> Iterator[Finding]:
     found = list(dropins.look(scene.home))
     for dropin in found:
         if dropin.refused:
-            yield broken("drop-ins", f"{dropin.name}: {dropin.refused}", dropin.refused.rpartition(": ")[2])
+            fix = dropin.refused.fix or "correct its rights, or take it out"
+            yield broken("drop-ins", f"{dropin.name}: {dropin.refused.what}", fix)
         elif dropin.skipped and not dropin.aside:
             yield warning("drop-ins", f"{dropin.name}: {dropin.skipped}", "mend it, or name it *.disabled")
     if not bad:

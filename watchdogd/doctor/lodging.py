@@ -90,8 +90,8 @@ def _trial(scene: Scene, walltime: float) -> Finding:
     argv = ("sbatch", "--test-only", *form.sbatch_options())
     answer = command.ask(argv, deadline=SBATCH_DEADLINE, stdin=form.script())
     if not answer.ok:
-        said, _, mend = str(refusal(answer)).rpartition(": ")
-        return broken("sbatch", said, mend)
+        refused = refusal(answer)
+        return broken("sbatch", refused.what, refused.fix or "see [slurm] options, and 'sbatch --test-only'")
     where = "from this node" if "SLURM_JOB_ID" in os.environ else "from here"
     account = f" for account {form.account}" if form.account else ""
     return fine("sbatch", f"takes a link {where}{account}")

@@ -34,6 +34,7 @@ _LOCAL = frozenset({"overlay", "ext3", "ext4", "xfs", "btrfs"})
 _LEAST = {BYTES: (10e6, 200e6)}
 _LEAST_FILES = (100.0, 2000.0)
 _MOVE = "move it to a file system that all nodes see: watchdogd --home DIR init"
+_RIGHTS = "free some room, or correct its rights"
 _TRY_LOCK = """
 import fcntl, sys
 try:
@@ -48,13 +49,12 @@ def look(scene: Scene) -> Iterator[Finding]:
     home = scene.home
     reason = trust.distrust(home.path, trust.team_of(home.path))
     if reason:
-        yield warning(TOPIC, reason, reason.rpartition(": ")[2])
+        yield warning(TOPIC, reason.what, reason.fix or _RIGHTS)
     for folder in filter(Path.is_dir, (home.path, home.plugins, *home.path.glob("cron.*"))):
         if reason := trust.heirs(folder, trust.team_of(home.path)):
-            yield warning(TOPIC, reason, reason.rpartition(": ")[2])
-    for line in misfits(home):
-        what, _, mend = line.rpartition(": ")
-        yield broken(TOPIC, what, mend)
+            yield warning(TOPIC, reason.what, reason.fix)
+    for misfit in misfits(home):
+        yield broken(TOPIC, misfit.what, misfit.fix)
     mount = mount_at(str(home.path))
     yield judge_mount(str(home.path), mount, chain=scene.slurm and "SLURM_JOB_ID" not in os.environ)
     trial = home.path / f".doctor-{os.getpid()}"
@@ -63,8 +63,7 @@ def look(scene: Scene) -> Iterator[Finding]:
         skew = trial.stat().st_mtime - time.time()
         yield judge_lock(_lock(trial), mount)
     except OSError as error:
-        mend = "free some room, or mend its rights"
-        yield broken(TOPIC, f"nothing can be written to {home.path}: {error.strerror}", mend)
+        yield broken(TOPIC, f"nothing can be written to {home.path}: {error.strerror}", _RIGHTS)
     else:
         yield judge_skew(skew)
     finally:

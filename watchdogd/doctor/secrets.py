@@ -40,7 +40,7 @@ def judge(
     be here (all): what a relay alone sends with may lie elsewhere."""
     here = [(key, secret) for key, secret in secrets if needed is None or key in needed]
     found = [finding for key, secret in here for finding in _there(key, secret)]
-    found += [warning(TOPIC, *_apart(line)) for line in exposed(secrets, group)]
+    found += [warning(TOPIC, problem.what, problem.fix) for problem in exposed(secrets, group)]
     yield from found
     if here and not found:
         yield fine(TOPIC, f"{len(here)} {'is' if len(here) == 1 else 'are'} set, and nobody else's to read")
@@ -50,14 +50,8 @@ def _there(key: str, secret: Secret) -> Iterator[Finding]:
     try:
         secret.reveal()
     except ConfigError as error:
-        text, _, mend = str(error).partition(": ")
-        yield broken(TOPIC, f"{key}: {text}", mend or f"write it into {secret.path}, and chmod 600 it")
+        fix = error.fix or f"write it into {secret.path}, and chmod 600 it"
+        yield broken(TOPIC, f"{key}: {error.what}", fix)
         return
     if not secret.variable and not secret.path:
         yield warning(TOPIC, f"{key} stands readable in config.toml", "use file:PATH or env:NAME")
-
-
-def _apart(line: str) -> tuple[str, str]:
-    """What is wrong, and the mend that stands behind the last colon."""
-    text, _, mend = line.rpartition(": ")
-    return text, mend

@@ -67,8 +67,7 @@ def judge_stacks(spy: bool, scope: str, *, mighty: bool = False, boxed: bool = F
     `mighty`: CAP_SYS_PTRACE lets it attach to all but where the scope is 3. `boxed`: inside a container.
     """
     if not spy:
-        text, _, mend = MISSING.partition(": ")
-        return warning("stacks", f"{text}: a hang is told without stacks", mend)
+        return warning("stacks", f"{MISSING.what}: a hang is reported without stacks", MISSING.fix)
     if mighty and scope != "3":
         return fine("stacks", "py-spy is here, and may attach to every process")
     if boxed:

@@ -13,8 +13,8 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from watchdogd.errors import UnitError
-from watchdogd.home.trust import Trusted, distrust, team_of
+from watchdogd.errors import Problem, UnitError
+from watchdogd.home.trust import FINE, Trusted, distrust, team_of
 from watchdogd.system.plainfile import head
 from watchdogd.units import parse_duration
 
@@ -58,7 +58,7 @@ class DropIn:
     every: float = 0.0
     kind: Kind | None = None
     skipped: str = ""
-    refused: str = ""
+    refused: Problem = FINE
     aside: bool = False
     stamp: Stamp = ()
 
@@ -109,7 +109,8 @@ def _in_folder(folder: Path, trusted: Trusted) -> Iterator[DropIn]:
     try:
         names = sorted(os.listdir(folder))
     except PermissionError as error:
-        yield DropIn(folder.name, str(folder), every, refused=f"{folder} cannot be read: {error.strerror}")
+        unread = Problem(f"{folder} cannot be read: {error.strerror}")
+        yield DropIn(folder.name, str(folder), every, refused=unread)
         return
     for name in names:
         yield _classified(folder / name, f"{folder.name}/{_shown(name)}", every, trusted)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shlex
 import time
 from functools import cache
 
+from watchdogd.errors import Problem
 from watchdogd.home.trust import Folders, team_of
 from watchdogd.plugin import Result, Status, check, critical, unknown
 from watchdogd.readers import nagios
 from watchdogd.system import command, umask
+from watchdogd.system.command import Failure
 from watchdogd.system.plainfile import head
 from watchdogd.units import format_duration
 
@@ -46,8 +49,8 @@ def executable(path: str, home: str, deadline: float) -> Result:
     answer = _ask(path, home, deadline)
     if answer.exit_code is not None:
         return nagios.read(answer.exit_code, answer.output, answer.errors)
-    if answer.seconds < deadline:
-        return unknown(f"{answer.trouble}{_mend(answer.trouble, path)}")
+    if answer.failure is not Failure.LATE:
+        return unknown(str(Problem(answer.trouble, _fix(answer.errno, path))))
     details = "\n".join(filter(None, [answer.output.strip(), answer.errors.strip()]))
     return unknown(f"did not end within {format_duration(deadline)} and was killed", details=details)
 
@@ -63,17 +66,18 @@ def _ask(path: str, home: str, deadline: float) -> command.Answer:
     while True:
         with umask.Lent(umask.sane()):  # nothing else goes on in this process
             answer = command.ask([path], deadline=deadline, env=environment(home), output_limit=OUTPUT_LIMIT)
-        if "Text file busy" not in answer.trouble or time.monotonic() > until:
+        if answer.errno != errno.ETXTBSY or time.monotonic() > until:
             return answer
         time.sleep(0.2)
 
 
-def _mend(trouble: str, path: str) -> str:
-    if "Exec format error" in trouble:
-        return ": begin it with a line such as #!/bin/bash"
-    if "No such file" not in trouble:
+def _fix(number: int | None, path: str) -> str:
+    """What to do about a program that could not be started, by the system's number of the error."""
+    if number == errno.ENOEXEC:
+        return "begin it with a line such as #!/bin/bash"
+    if number != errno.ENOENT:
         return ""
     with contextlib.suppress(OSError):
         if head(path, _FIRST_LINE, follow=True)[0].partition(b"\n")[0].endswith(b"\r"):
-            return f": it has DOS line ends: sed -i 's/\\r$//' {shlex.quote(path)}"
-    return ": is the interpreter that its first line names installed?"
+            return f"it has DOS line ends: sed -i 's/\\r$//' {shlex.quote(path)}"
+    return "is the interpreter that its first line names installed?"

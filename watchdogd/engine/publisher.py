@@ -61,7 +61,7 @@ class Publisher:
             return ""
         argv = (sys.executable, "-P", "-m", "watchdogd", "report", "--home", str(self._home.path), "-o", path)
         answer = command.ask(argv, deadline=DEADLINE, umask=umask.users())
-        return "" if answer.ok else answer.complaint().removeprefix("watchdogd: ")
+        return "" if answer.ok else answer.complaint("watchdogd")
 
     def _textfile(self, setup: Setup) -> str:
         section = setup.config.prometheus

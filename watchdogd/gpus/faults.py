@@ -71,7 +71,9 @@ def _broken(gpu: Gpu, events: tuple[Event, ...]) -> Iterator[Fault]:
     if gpu.fabric:
         yield Fault(Status.WARNING, f"its NVLink fabric is not well: {gpu.fabric}")
     for doubt in gpu.doubts:
-        yield Fault(Status.WARNING, f"a reading fails ({doubt})" if ": " in doubt else doubt)
+        yield Fault(Status.WARNING, f"a reading fails ({doubt})")
+    if gpu.inforom:
+        yield Fault(Status.WARNING, gpu.inforom)
     if gpu.throttled:
         yield Fault(Status.WARNING, f"it slows itself down: {', '.join(gpu.throttled)}")
 

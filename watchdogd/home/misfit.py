@@ -10,6 +10,8 @@ import errno
 import os
 from typing import TYPE_CHECKING
 
+from watchdogd.errors import Problem
+
 if TYPE_CHECKING:
     from watchdogd.home.layout import Home
 
@@ -31,8 +33,8 @@ _FOLDERS = frozenset(
 _FILES = frozenset({"status.json", ".config.good.toml", ".id"})
 
 
-def misfits(home: Home) -> tuple[str, ...]:
-    """A line for each, with the mend. OSError where home cannot be listed.
+def misfits(home: Home) -> tuple[Problem, ...]:
+    """Each, with the fix. OSError where home cannot be listed.
 
     Links are left to whoever follows them, since that may hang.
     """
@@ -58,26 +60,26 @@ def no_folder(path: os.PathLike[str] | str) -> NotADirectoryError:
     return NotADirectoryError(errno.ENOTDIR, _no_folder(os.fspath(path)))
 
 
-def no_file(path: str) -> str:
-    """A line on what is no file, with the mend."""
+def no_file(path: str) -> Problem:
+    """What is no file though it should be one, with the fix."""
     what = "a folder" if os.path.isdir(path) else "no plain file"
-    return f"{path} is {what}, and a file belongs there: {_away(path)}"
+    return Problem(f"{path} is {what}, and a file belongs there", _away(path))
 
 
-def _misfit(entry: os.DirEntry[str]) -> str:
+def _misfit(entry: os.DirEntry[str]) -> Problem | None:
     if entry.is_symlink():
-        return ""
+        return None
     if entry.name in _FOLDERS and not entry.is_dir():
         return _no_folder(entry.path)
-    return no_file(entry.path) if entry.name in _FILES and not entry.is_file() else ""
+    return no_file(entry.path) if entry.name in _FILES and not entry.is_file() else None
 
 
-def _no_folder(path: str) -> str:
-    return f"{path} is no folder, and a folder belongs there: {_away(path)}"
+def _no_folder(path: str) -> Problem:
+    return Problem(f"{path} is no folder, and a folder belongs there", _away(path))
 
 
 def _away(path: str) -> str:
-    """The mend."""
+    """The fix."""
     import shlex  # light verbs import this module
 
     return f"mv {shlex.quote(path)} {shlex.quote(f'{path}.aside')}"

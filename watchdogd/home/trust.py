@@ -19,6 +19,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from watchdogd.errors import Problem
 from watchdogd.system import acl
 from watchdogd.system.account import group_name, is_member, user
 
@@ -37,6 +38,8 @@ class Trusted:
 
 
 NOBODY = Trusted()
+FINE = Problem()
+"""Nothing is wrong."""
 
 
 def team_of(home: str | Path, *, pressing: bool = False) -> Trusted:
@@ -53,8 +56,8 @@ def team_of(home: str | Path, *, pressing: bool = False) -> Trusted:
     return Trusted(group, frozenset({found.st_uid} if known else ()), members=pressing and known)
 
 
-def distrust(path: Path, trusted: Trusted = NOBODY) -> str:
-    """Why this file or folder shall not be used, in one line with the mend; empty where it may."""
+def distrust(path: Path, trusted: Trusted = NOBODY) -> Problem:
+    """Why this file or folder shall not be used, with the fix; empty where it may."""
     real = os.path.realpath(path)
     return _distrust(real, trusted) or _above(os.path.dirname(real), trusted)
 
@@ -63,9 +66,9 @@ class Folders:
     """Looks at many files of few folders: at each file itself, at its folders once every `FRESH` seconds."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, Trusted], tuple[float, str, str]] = {}
+        self._found: dict[tuple[str, Trusted], tuple[float, str, Problem]] = {}
 
-    def distrust(self, path: str, trusted: Trusted = NOBODY) -> str:
+    def distrust(self, path: str, trusted: Trusted = NOBODY) -> Problem:
         """As `distrust` says it."""
         folder, name = os.path.split(path)
         try:
@@ -77,10 +80,10 @@ class Folders:
         real, reason = self._folder(folder, trusted)
         return _reason(f"{real}/{name}", found, trusted, itself=True) or reason
 
-    def _folder(self, folder: str, trusted: Trusted) -> tuple[str, str]:
+    def _folder(self, folder: str, trusted: Trusted) -> tuple[str, Problem]:
         """Where it lies, and why it shall not be used."""
         now = time.monotonic()
-        at, real, reason = self._found.get((folder, trusted), (-FRESH, "", ""))
+        at, real, reason = self._found.get((folder, trusted), (-FRESH, "", FINE))
         if now - at >= FRESH:
             real = os.path.realpath(folder)
             reason = _above(real, trusted)
@@ -88,7 +91,7 @@ class Folders:
         return real, reason
 
 
-def _above(place: str, trusted: Trusted) -> str:
+def _above(place: str, trusted: Trusted) -> Problem:
     """Why nothing in this folder shall be used."""
     while True:  # plain text: for each drop-in, each minute, a Path would cost more than the looks themselves
         reason, above = _distrust(place, trusted, itself=False), os.path.dirname(place)
@@ -97,7 +100,7 @@ def _above(place: str, trusted: Trusted) -> str:
         place = above
 
 
-def _distrust(place: str, trusted: Trusted, *, itself: bool = True) -> str:
+def _distrust(place: str, trusted: Trusted, *, itself: bool = True) -> Problem:
     try:
         found = os.stat(place)
     except OSError as error:
@@ -105,60 +108,60 @@ def _distrust(place: str, trusted: Trusted, *, itself: bool = True) -> str:
     return _reason(place, found, trusted, itself=itself)
 
 
-def _unseen(place: str, error: OSError) -> str:
-    return f"{place} cannot be looked at: {error.strerror}"
+def _unseen(place: str, error: OSError) -> Problem:
+    return Problem(f"{place} cannot be looked at: {error.strerror}")
 
 
-def exposed(path: Path, group: int | None = None) -> str:
-    """Who else can read this file of a secret, in one line with the mend; empty where nobody can, where the
-    configured group may, or where it cannot be looked at."""
+def exposed(path: Path, group: int | None = None) -> Problem:
+    """Who else can read this file of a secret, with the fix; empty where nobody can, where the configured
+    group may, or where it cannot be looked at."""
     real = Path(os.path.realpath(path))
     try:
         found = real.stat()
     except OSError:
-        return ""
+        return FINE
     mend = f"chmod {'640' if found.st_gid == group else '600'} {shlex.quote(str(real))}"
     if found.st_mode & stat.S_IROTH:
-        return f"{real} can be read by everybody: {mend}"
+        return Problem(f"{real} can be read by everybody", mend)
     if not found.st_mode & stat.S_IRGRP:
-        return ""
+        return FINE
     listed = acl.who(str(real), acl.READ)
     if name := _stranger(listed, found, Trusted(group)):
-        return f"{real} can be read by {name} by its ACL: setfacl -b {shlex.quote(str(real))}"
+        return Problem(f"{real} can be read by {name} by its ACL", f"setfacl -b {shlex.quote(str(real))}")
     others = found.st_gid not in (0, group) and (listed is None or listed.owning_group)
     if others and not _private(found.st_gid, os.geteuid()):
-        return f"{real} can be read by group {group_name(found.st_gid)}: {mend}"
-    return ""
+        return Problem(f"{real} can be read by group {group_name(found.st_gid)}", mend)
+    return FINE
 
 
-def _reason(place: str, found: os.stat_result, trusted: Trusted, *, itself: bool) -> str:
+def _reason(place: str, found: os.stat_result, trusted: Trusted, *, itself: bool) -> Problem:
     sticky = bool(found.st_mode & stat.S_ISVTX) and not itself
     if not _is_known(found, trusted):
         owner = f"uid {found.st_uid} ({user(found.st_uid)})"
-        return f"{place} belongs to {owner}: only your own, root's or your group's files are used"
+        return Problem(f"{place} belongs to {owner}", "only your own, root's or your group's files are used")
     if found.st_mode & stat.S_IWOTH and not sticky:
-        return f"{place} can be written by everybody: chmod o-w {shlex.quote(place)}"
+        return Problem(f"{place} can be written by everybody", f"chmod o-w {shlex.quote(place)}")
     if not found.st_mode & stat.S_IWGRP or sticky:
-        return ""
+        return FINE
     listed = acl.who(place, acl.WRITE)
     if name := _stranger(listed, found, trusted):
-        return f"{place} can be written by {name} by its ACL: setfacl -b {shlex.quote(place)}"
+        return Problem(f"{place} can be written by {name} by its ACL", f"setfacl -b {shlex.quote(place)}")
     others = found.st_gid not in (0, trusted.group) and (listed is None or listed.owning_group)
     if others and not any(_private(found.st_gid, uid) for uid in (os.geteuid(), found.st_uid)):
         name = group_name(found.st_gid)
         mend = f"chmod g-w {shlex.quote(place)}, or set [daemon] group to it"
-        return f"{place} can be written by group {name}: {mend}"
-    return ""
+        return Problem(f"{place} can be written by group {name}", mend)
+    return FINE
 
 
-def heirs(folder: Path, trusted: Trusted = NOBODY) -> str:
+def heirs(folder: Path, trusted: Trusted = NOBODY) -> Problem:
     """Who may write what will be made in this folder, by its default ACL, with the fix; or empty."""
     listed = acl.who(str(folder), acl.WRITE, acl.DEFAULT)
     name = _stranger(listed, folder.stat(), trusted) if listed else ""
     if not name:
-        return ""
+        return FINE
     mend = f"setfacl -k {shlex.quote(str(folder))}"
-    return f"files made in {folder} can be written by {name} by its default ACL: {mend}"
+    return Problem(f"files made in {folder} can be written by {name} by its default ACL", mend)
 
 
 def _stranger(listed: acl.Acl | None, found: os.stat_result, trusted: Trusted) -> str:

@@ -126,11 +126,11 @@ def given_cpus() -> int | None:
 
 def read_disks(node: str, text: str) -> Iterator[NodeDisk]:
     """What NODE_SCRIPT prints."""
-    for free, path, refused, why in _DISK.findall(text):
+    for free, path, refused, said in _DISK.findall(text):
         if path:
             yield NodeDisk(node, path, digits(free) * 1024)
         else:
-            yield NodeDisk(node, refused, trouble=why.rpartition(": ")[2] or "a file cannot be made")
+            yield NodeDisk(node, refused, trouble=said.rpartition(": ")[2] or "a file cannot be made")
 
 
 def _heard(job: Job | None, hosts: Sequence[str], disks: Sequence[str], deadline: float) -> fanout.Heard:

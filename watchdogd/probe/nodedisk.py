@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _DEADLINE = 5.0
+_NUMBERS = {os.strerror(number): number for number in errno.errorcode}
 _hung: set[str] = set()
 """Paths that did not answer: what hangs in the kernel would pile up, and hold up the end of the job."""
 
@@ -36,9 +39,13 @@ def _disk(path: str) -> Disk:
         _hung.add(path)
         return Disk(trouble=answer.trouble)
     read_only = _read_only(path) if answer.ok else False
-    return usage.read_stat(answer.output, read_only=read_only) or Disk(
-        trouble=answer.complaint().rpartition(": ")[2]
-    )
+    return usage.read_stat(answer.output, read_only=read_only) or _unseen(answer)
+
+
+def _unseen(answer: command.Answer) -> Disk:
+    """What stat(1) says behind its last colon is the system's word for an error."""
+    word = answer.said.rpartition(": ")[2]
+    return Disk(trouble=word or answer.complaint(), errno=_NUMBERS.get(word, 0))
 
 
 def _read_only(path: str) -> bool:

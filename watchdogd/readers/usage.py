@@ -3,7 +3,7 @@
     "memory": {"pool": "cgroup job_4711", "left": 5.1e9, "total": 6.4e10, "anonymous": 4.2e10,
                "processes": [{"pid": 812, "command": "python", "anonymous": 2.1e10}, ...]},
     "disks": {"/tmp": {"free": 9.0e9, "total": 1.0e10, "free_inodes": 600000, "inodes": 655360},
-              "/local": {"trouble": "No such file or directory"}},
+              "/local": {"trouble": "No such file or directory", "errno": 2}},
     "cpu": {"seconds": 81250.4, "at": 1795800031.2, "gpus": true}
 
 Bytes and numbers of inodes, as an ordinary user has them. `pool` is what ends the job when it is used up: a
@@ -58,7 +58,9 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """One file system of a node; it counts no inodes where `inodes` is 0. `trouble`: why nothing is known."""
+    """One file system of a node; it counts no inodes where `inodes` is 0. `trouble`: why nothing is known,
+    with the system's `errno` of it; 0: none was told, it does not answer.
+    """
 
     free: float = 0.0
     total: float = 0.0
@@ -66,6 +68,7 @@ class Disk:
     inodes: float = 0.0
     read_only: bool = False
     trouble: str = ""
+    errno: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,4 +131,4 @@ def _disk(told: dict[str, Any]) -> Disk:
         needed(real(told.get(key, 0.0))) for key in ("free", "total", "free_inodes", "inodes")
     )
     read_only, trouble = bool(told.get("read_only", False)), str(told.get("trouble", ""))
-    return Disk(free, total, free_inodes, inodes, read_only, trouble)
+    return Disk(free, total, free_inodes, inodes, read_only, trouble, needed(whole(told.get("errno", 0))))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from watchdogd.batch import fanout
+from watchdogd.errors import Problem
 from watchdogd.stacks import stackprobe, stackrequest, stacks
 from watchdogd.stacks.stacks import Process
 from watchdogd.system import command
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from watchdogd.stacks.stackprobe import Parcel
     from watchdogd.stacks.stacks import Picture
 
-MISSING = "py-spy is not installed here: pip install 'watchdogd[stacks]'"
+MISSING = Problem("py-spy is not installed here", "pip install 'watchdogd[stacks]'")
 _STARTING = 5.0
 """Seconds of the deadline that are left for starting on the nodes."""
 _GUARDS = 8.0

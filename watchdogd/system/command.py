@@ -11,6 +11,7 @@ import select
 import signal
 import time
 from dataclasses import dataclass
+from enum import Enum
 from threading import Event
 from typing import TYPE_CHECKING
 
@@ -40,17 +41,44 @@ _HASTE = 0.02
 _NEVER = Event()
 
 
+class Failure(Enum):
+    """Why a command did not answer."""
+
+    UNSTARTED = "it could not be started"
+    LATE = "it did not end in time"
+    FLOOD = "it printed more than can be kept"
+    ENDED = "watchdogd ended before it"
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a command said. `exit_code` is None where it did not answer; then `trouble` is one line why."""
+    """What a command said. `exit_code` is None where it did not answer; then `failure` says why, `why` in
+    words (`did not answer within 5 s`), and `errno` by the system's number where it could not be started."""
 
     argv: tuple[str, ...]
     exit_code: int | None
     output: str
     errors: str
     seconds: float
-    trouble: str = ""
+    why: str = ""
     truncated: bool = False
+    failure: Failure | None = None
+    errno: int | None = None
+
+    @property
+    def trouble(self) -> str:
+        """Why it did not answer, in one line that names it; empty where it did."""
+        return f"{self.argv[0]} {self.why}" if self.why else ""
+
+    @property
+    def said(self) -> str:
+        """Its own last line, of stderr, else of stdout: what it says of a failure. Empty: nothing.
+
+        GPFS's last line only points at the one before.
+        """
+        said = (self.errors.strip() or self.output.strip()).splitlines()
+        lines = [line for line in said if "Examine previous error messages" not in line] or said
+        return lines[-1].strip() if lines else ""
 
     @property
     def ok(self) -> bool:
@@ -62,16 +90,11 @@ class Answer:
         """It did not answer: nothing is known."""
         return self.exit_code is None
 
-    def complaint(self) -> str:
-        """One line of why it failed: its last line of stderr, else of stdout, else its exit code.
-
-        GPFS's last line only points at the one before.
-        """
-        if self.trouble:
-            return self.trouble
-        said = (self.errors.strip() or self.output.strip()).splitlines()
-        lines = [line for line in said if "Examine previous error messages" not in line] or said
-        return lines[-1].strip() if lines else f"{self.argv[0]} ended with exit code {self.exit_code}"
+    def complaint(self, name: str = "") -> str:
+        """One line of why it failed: what it said, else its exit code; without the `name: ` before it with
+        which a program begins its complaints."""
+        said = self.said.removeprefix(f"{name}: ") if name else self.said
+        return self.trouble or said or f"{self.argv[0]} ended with exit code {self.exit_code}"
 
 
 _withheld: set[str] = set()
@@ -177,8 +200,10 @@ def ask(
         child = Child(words, env if env is not None else environment(), cwd, umask=umask, fed=bool(stdin))
     except (OSError, MemoryError) as error:
         why = shortage.of_process(error) or getattr(error, "strerror", "") or str(error)
-        trouble = f"{words[0]} cannot be run: {why}"
-        return Answer(words, None, "", "", time.monotonic() - begin, trouble)
+        seconds, number = time.monotonic() - begin, getattr(error, "errno", None)
+        return Answer(
+            words, None, "", "", seconds, f"cannot be run: {why}", failure=Failure.UNSTARTED, errno=number
+        )
     try:
         if not stdin:
             child.rest(min(_HASTE, deadline))
@@ -189,12 +214,18 @@ def ask(
         _end_group(child)
         child.close()
     code = child.returncode if answered else None
-    why = "was killed, since watchdogd ended" if ending.is_set() else f"did not answer within {deadline:g} s"
-    if flooded:
-        why = f"printed more than {OUTPUT_LIMIT >> 20} MiB and was ended"
-    trouble = "" if answered else f"{words[0]} {why}"
+    failure, why = (None, "") if answered else _failure(deadline, ended=ending.is_set(), flooded=flooded)
     output, errors = (stream.decode("utf-8", "backslashreplace") for stream in streams)
-    return Answer(words, code, output, errors, time.monotonic() - begin, trouble, truncated)
+    return Answer(words, code, output, errors, time.monotonic() - begin, why, truncated, failure)
+
+
+def _failure(deadline: float, *, ended: bool, flooded: bool) -> tuple[Failure, str]:
+    """Why a command that was started did not answer, also in words."""
+    if flooded:
+        return Failure.FLOOD, f"printed more than {OUTPUT_LIMIT >> 20} MiB and was ended"
+    if ended:
+        return Failure.ENDED, "was killed, since watchdogd ended"
+    return Failure.LATE, f"did not answer within {deadline:g} s"
 
 
 def _read(

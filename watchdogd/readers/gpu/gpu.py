@@ -24,7 +24,8 @@ class Gpu:
     all of them empty where all is well.
 
     `trouble`: why the GPU cannot be used, or told of: lost, in error. Its other values then mean nothing.
-    `doubts`: single readings that the tool could not make.
+    `doubts`: single readings that the tool could not make. `inforom`: what is wrong with its own memory of
+    itself, or empty.
     """
 
     index: int | None = None
@@ -54,6 +55,7 @@ class Gpu:
     throttled: tuple[str, ...] = ()
     trouble: str = ""
     doubts: tuple[str, ...] = ()
+    inforom: str = ""
 
     @property
     def label(self) -> str:

@@ -79,7 +79,7 @@ def _marked(gpu: Gpu, lines: Sequence[str]) -> Gpu:
     for line in lines:
         match = _INFOROM.match(line)
         if match and gpu.mig is None and kernel.same_bus(gpu.bus, match[2]):
-            return replace(gpu, doubts=(*gpu.doubts, f"its {match[1]}"))
+            return replace(gpu, inforom=f"its {match[1]}")
     return gpu
 
 
