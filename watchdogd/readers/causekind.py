@@ -9,6 +9,9 @@ _NONE_AFTER = re.compile(
     r"(?:s|\(s\)|[ _](?:errors?|events?|counts?|rate)){0,3}['\"]?\s*+(?:[:=]\s*+)?(?:0(?![\w.])|none\b)"
 )
 _MANY_AFTER = re.compile(r"s\b|[ _](?:errors|events)\b")
+_OFF_AFTER = re.compile(r"[\w.-]{0,40}+['\"]?\s?[:=]\s{0,9}+['\"]?(?:none|no|off|false|never|disabled)\b")
+_OPTION_BEFORE = re.compile(r"(?:^|\s)['\"]?-\S{0,40}$")
+"""Of a setting that is off, and of an option of a command line: they only name what may happen."""
 _NONE_BEFORE = re.compile(r"\b(?:no|without|avoid|avoiding)\s+$")
 _ZERO_BEFORE = re.compile(r"\b0\s+$")
 
@@ -40,7 +43,9 @@ def _happened(low: str, needle: str) -> bool:
     if at < 0:
         return False
     before, end = low[max(at - 12, 0) : at], at + len(needle)
-    if _NONE_BEFORE.search(before) or _NONE_AFTER.match(low, end):
+    if _NONE_BEFORE.search(before) or _NONE_AFTER.match(low, end) or _OFF_AFTER.match(low, end):
+        return False
+    if _OPTION_BEFORE.search(low[max(at - 42, 0) : at]):
         return False
     return not (_ZERO_BEFORE.search(before) and _MANY_AFTER.match(low, end))
 

@@ -9,6 +9,10 @@ CONNECTION = "no connection between ranks"
 """The kind of which a later line may say that it is over."""
 PROGRAM = "error in the program"
 """Any exception that is of no better known kind."""
+LAST_ERROR, ENDED = "last error in the log", "end of a program"
+"""What is of no known kind and has the form of an error; of several the last one counts."""
+UNKNOWN = {LAST_ERROR: 11, ENDED: 12}
+"""Their weights: what is known goes first."""
 KINDS = (
     *ROOTS,
     kind(

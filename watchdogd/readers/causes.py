@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from watchdogd.readers import peers
-from watchdogd.readers.causekinds import CONNECTION, CONSEQUENCES, FATAL, KINDS, PROGRAM, RAISED
+from watchdogd.readers import errorforms, peers
+from watchdogd.readers.causekind import Kind
+from watchdogd.readers.causekinds import (
+    CONNECTION,
+    CONSEQUENCES,
+    ENDED,
+    FATAL,
+    KINDS,
+    LAST_ERROR,
+    PROGRAM,
+    RAISED,
+    UNKNOWN,
+)
+from watchdogd.readers.errorforms import Tracebacks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from watchdogd.readers.causekind import Kind
     from watchdogd.readers.lines import Line
 
 
@@ -46,7 +57,9 @@ _RAISED = re.compile(
     r"|FATAL\b|Assert|CUDA error\b|Aborting\b|\S+:\d+: |\S*\.(?:cu|cuh|cpp|h):)"
 )
 """How a program says that it ends of an error: with its name at the line's beginning."""
-_WEIGHTS = {kind.name: kind.weight for kind in KINDS}
+_WEIGHTS = {kind.name: kind.weight for kind in KINDS} | UNKNOWN
+_SURVIVED = frozenset({PROGRAM, *RAISED, *UNKNOWN})
+"""Kinds after which a program may say that it goes on."""
 _SHOWN = 160
 _RANK = re.compile(
     r"\brank\s?(\d+)|^\s*\[(\d+)\] (?:finished|joined) collective"
@@ -73,23 +86,63 @@ _CORE = re.compile(r"(?i:core)\b[^/\n]{0,99}(/\S{0,300}?core[\w.-]*+)")
 def find(lines: Sequence[Line], before: Sequence[Cause] = ()) -> list[Cause]:
     """The causes that the lines tell, in their order, behind those of `before`.
 
-    A connection that failed is none any more once a later line says that it is there.
+    A connection that failed is none any more once a later line says that it is there, nor is an error after
+    which its rank says that it goes on. Of errors of no known kind the last one is kept.
     """
     found = list(before)
     whole = "\n".join(line.text for line in lines).lower()
     possible = [kind for kind in KINDS if any(needle in whole for needle in kind.needles)]
-    if not possible and not any(cause.kind == CONNECTION for cause in found):
-        return found
     present = [needle for kind in possible for needle in kind.needles if needle in whole]
+    forms = [needle for needle in errorforms.NEEDLES if needle in whole]
+    if not (present or forms or found):
+        return found
     told: dict[str, str] = {}
-    for line in lines:
-        told |= _ran_at(line.text)
-        cause = _of_line(line, possible, present, told)
+    tracebacks = Tracebacks() if "traceback (most" in whole else None
+    for index, line in enumerate(lines):
+        caught = tracebacks.ends_in(line) if tracebacks else None
+        low = line.text.lower()
+        if present:
+            told |= _ran_at(line.text)
+        cause = _of_line(line, low, possible, present, told)
+        if caught is not None:
+            cause = _raised(line, cause, caught=caught)
+        elif cause is None and any(needle in low for needle in forms):
+            cause = _unknown(line, lines[index + 1 : index + 2])
         if cause:
-            found.append(cause)
-        elif found and _connected(line.text.lower()):
-            found = [cause for cause in found if not _settled(cause, line)]
+            found = [*_without_former(found, cause), cause]
+        elif found:
+            found = [cause for cause in found if not _settled(cause, line, low)]
     return found
+
+
+def _raised(line: Line, known: Cause | None, *, caught: bool) -> Cause:
+    """The exception at the end of a traceback: who did not catch it has ended."""
+    cause = known or _quoted(PROGRAM, line, line.text)
+    return replace(cause, death=not caught) if cause.kind in (PROGRAM, *UNKNOWN) else cause
+
+
+def _unknown(line: Line, following: Sequence[Line]) -> Cause | None:
+    """What has the form of an error and is of no known kind; a line that ends with a colon is said by the
+    next one."""
+    form = errorforms.form_of(line.text)
+    if form is None or _OVERCOME.search(line.text) or errorforms.goes_on(line.text):
+        return None
+    text = line.text.strip()
+    if text.endswith(":") and following and following[0].rank == line.rank:
+        text = f"{text} {following[0].text.strip()}"
+    return _quoted(ENDED if form.bare else LAST_ERROR, line, text, death=form.dies)
+
+
+def _quoted(kind: str, line: Line, text: str, *, death: bool = False) -> Cause:
+    places = _places(Kind(kind, 0, ()), line, "")
+    return Cause(kind, " ".join([kind, *places, f"({text[:_SHOWN]})"]), "", line.rank, death)
+
+
+def _without_former(found: list[Cause], cause: Cause) -> list[Cause]:
+    """Without the errors of no known kind that this one follows; a death stays behind what is none."""
+    if cause.kind not in UNKNOWN:
+        return found
+    return [each for each in found if each.kind != cause.kind or (each.death and not cause.death)]
 
 
 def root(causes: Sequence[Cause]) -> Cause | None:
@@ -111,11 +164,12 @@ def _connected(low: str) -> bool:
     return _CONNECTED.search(low) is not None and not _NOT_CONNECTED.search(low)
 
 
-def _settled(cause: Cause, line: Line) -> bool:
-    """Whether a line that says `connected` speaks of this cause: it is not another rank's."""
-    return cause.kind == CONNECTION and (
-        " on " not in cause.sentence or not line.rank or f"{_on_rank(line.rank)} " in f"{cause.sentence} "
-    )
+def _settled(cause: Cause, line: Line, low: str) -> bool:
+    """Whether a line says that this cause is over, and is not another rank's."""
+    if cause.kind == CONNECTION:
+        own = not line.rank or " on " not in cause.sentence
+        return _connected(low) and (own or f"{_on_rank(line.rank)} " in f"{cause.sentence} ")
+    return cause.kind in _SURVIVED and cause.rank == line.rank and errorforms.goes_on(line.text)
 
 
 def _ran_at(text: str) -> dict[str, str]:
@@ -125,11 +179,10 @@ def _ran_at(text: str) -> dict[str, str]:
 
 
 def _of_line(
-    line: Line, possible: Sequence[Kind], present: Sequence[str], told: Mapping[str, str]
+    line: Line, low: str, possible: Sequence[Kind], present: Sequence[str], told: Mapping[str, str]
 ) -> Cause | None:
     """`possible`: kinds of which needles are `present` in some line; `told`: the host and the rank of which a
     launcher's report spoke in the lines before."""
-    low = line.text.lower()
     if not any(needle in low for needle in present) or "nccl info" in low or _OVERCOME.search(low):
         return None
     for kind in possible:
@@ -138,9 +191,17 @@ def _of_line(
             places = _places(kind, line, peer)
             if ("exitcode" in low or "by signal" in low) and not places:
                 places = [f"on {'node' if what == 'host' else what} {which}" for what, which in told.items()]
-            death = kind.name in FATAL and (kind.name not in RAISED or _RAISED.search(line.text) is not None)
+            death = _is_death(kind.name, line.text)
             return Cause(kind.name, " ".join([kind.name, *places]), peer, line.rank, death)
     return None
+
+
+def _is_death(kind: str, text: str) -> bool:
+    """Whether a line of this kind is in the form in which a program says that it ends, not a mere mention."""
+    if kind == PROGRAM:
+        form = errorforms.form_of(text)
+        return form is not None and form.dies
+    return kind in FATAL and (kind not in RAISED or _RAISED.search(text) is not None)
 
 
 def _places(kind: Kind, line: Line, peer: str) -> list[str]:

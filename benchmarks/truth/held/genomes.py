@@ -116,7 +116,7 @@ def raxml(life: Life) -> Iterator[Event]:
     yield f"[{clock('%H:%M:%S')}] Loaded alignment with 811 taxa and 31211 sites\n"
     yield Phase.TRAIN
     for tree in range(1, 6):
-        likelihood = -2_411_000 - life.random.randrange(9000)
+        likelihood = -2_411_000.0 - life.random.randrange(9000)
         for what in ("Initial branch length optimization", "Model parameter optimization (eps = 10.000000)", "AUTODETECT spr round 1 (radius: 5)", "AUTODETECT spr round 2 (radius: 10)", "SPR radius for FAST iterations: 10 (autodetect)", "FAST spr round 1 (radius: 10)", "FAST spr round 2 (radius: 10)", "Model parameter optimization (eps = 1.000000)", "SLOW spr round 1 (radius: 5)", "SLOW spr round 2 (radius: 10)"):  # fmt: skip
             yield f"[{Clock.long(clock.passed)} {likelihood:.6f}] {what}\n"
             likelihood += life.random.randrange(100, 4000) / 7
