@@ -14,7 +14,7 @@ demo: $(VENV)/installed
 # What the tests need comes while format, lint and types run.
 test: $(VENV)/developing
 	$(MAKE) --no-print-directory --jobs 3 --output-sync packages lint $(VENV)/lowest/bin/ready
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadgroup $(PYTEST)
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadgroup --max-worker-restart 0 $(PYTEST)
 
 packages:
 	scripts/packages
@@ -81,7 +81,7 @@ $(VENV)/lowest/bin/ready: $(VENV)/examples/ready pyproject.toml scripts/lowest.p
 	$(PYTHON) -m venv $(VENV)/lowest
 	$(PYTHON) scripts/lowest.py > $(VENV)/lowest/constraints
 	set -- $(VENV)/lowest/bin/python -m pip install --quiet --disable-pip-version-check -c $(VENV)/lowest/constraints \
-		--editable '.[apprise,postgres,prometheus,stacks]' aiosmtpd hypothesis pytest pytest-randomly && { "$$@" || "$$@"; }
+		--editable '.[apprise,postgres,prometheus,stacks]' aiosmtpd hypothesis pytest pytest-randomly pytest-timeout && { "$$@" || "$$@"; }
 	touch $@
 
 clean:

@@ -2,11 +2,12 @@
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from pytest_timeout import Settings
 
 from tests.cluster import Cluster
 from tests.lab.site import missing_requirements
@@ -17,6 +18,9 @@ from watchdogd.system import command
 
 SLURM = ("SLURM_", "SLURMD_", "SBATCH_", "SALLOC_", "SRUN_", "SQUEUE_", "SACCT_", "SINFO_")
 FOREIGN = ("WATCHDOGD_", *SLURM, "COLUMNS", "LINES")  # pytest's readline leaves the last two to its processes
+
+TIDYING = Settings(timeout=300, method="signal", func_only=False, disable_debugger_detection=False)
+"""How long what comes after a test may take, the end of a Slurm included."""
 
 # The machine may be busy, so nothing fails for being slow; and what one run tries, every run tries.
 # To look for more: HYPOTHESIS_PROFILE=default pytest
@@ -35,6 +39,14 @@ for _number in (signal.SIGHUP, signal.SIGQUIT):
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What waits for cron's minutes begins first: in the end it would hold up all alone."""
     items.sort(key=lambda item: not item.nodeid.startswith("tests/deploy/test_crontab.py"))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
+    """Tidying up has its own limit: that of the test is gone as soon as the test has failed."""
+    item.ihook.pytest_timeout_cancel_timer(item=item)
+    item.ihook.pytest_timeout_set_timer(item=item, settings=TIDYING)
+    return (yield)
 
 
 @pytest.fixture(autouse=True)

@@ -20,6 +20,7 @@ import pytest
 from rich.table import Table
 from rich.text import Text
 
+from tests.lab.processes import started
 from watchdogd import __version__, cli
 from watchdogd.cli.output import clean, one_line, print_json, terminal
 from watchdogd.cli.tables import bar
@@ -171,7 +172,7 @@ def test_interrupted_is_130_and_silent(monkeypatch: pytest.MonkeyPatch, capsys: 
 
 
 def test_a_reader_that_left_is_no_complaint() -> None:
-    with subprocess.Popen(
+    with started(
         [sys.executable, "-m", "watchdogd", "--help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         assert process.stdout
@@ -232,7 +233,7 @@ def test_nothing_is_wider_than_the_terminal(words: tuple[str, ...], shown: str, 
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
     command = [sys.executable, "-m", "watchdogd", "--home", str(tmp_path), *words]
     env = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES")}
-    with subprocess.Popen(command, stdin=slave, stdout=slave, env=env) as process:
+    with started(command, stdin=slave, stdout=slave, env=env) as process:
         os.close(slave)
         text = ""
         with open(master, "rb", buffering=0) as screen, contextlib.suppress(OSError):  # EIO: nothing is left

@@ -125,7 +125,7 @@ def test_a_command_under_way_ends_when_watchdogd_does() -> None:
         timer = threading.Timer(1.0, ending.set)
         timer.start()
         answer = ask(["sh", "-c", script], deadline=600.0, ending=ending)
-        timer.join()
+        timer.join(240)
         assert answer.silent
         assert answer.trouble == "sh was killed, since watchdogd ended"
         assert answer.seconds < 300

@@ -62,7 +62,7 @@ def demo(folder: Path, **options: object) -> Iterator[subprocess.Popen[str]]:
         yield process
     finally:
         process.kill()
-        process.communicate()
+        process.communicate(timeout=240)
         for left in running(folder):
             left.kill()
 

@@ -214,11 +214,14 @@ def test_a_colleague_hands_in_under_his_own_name() -> None:
         home.make(group=nobody.pw_gid)
         child = os.fork()
         if child == 0:
-            os.setgroups([])
-            os.setgid(nobody.pw_gid)
-            os.setuid(nobody.pw_uid)
-            hand_in(str(home.inbox), "ack", "3", id=3)
-            os._exit(0)
+            try:
+                os.setgroups([])
+                os.setgid(nobody.pw_gid)
+                os.setuid(nobody.pw_uid)
+                hand_in(str(home.inbox), "ack", "3", id=3)
+                os._exit(0)
+            finally:  # whatever went wrong, else it goes on as a second process of these tests
+                os._exit(1)
         assert os.waitpid(child, 0)[1] == 0
         paper = one(home)
         assert paper.by == "nobody"

@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.lab.dog import Dog
+from tests.lab.processes import started
 from tests.waiting import wait_until
 from watchdogd import training
 from watchdogd.checks.killswitch import kill_switch
@@ -222,7 +223,7 @@ def test_a_guard_that_was_given_a_path_of_its_own_is_reached_too(
 def test_the_verb_guard_hears_of_it_before_any_daemon(dog: Dog, tmp_path: Path) -> None:
     script = "trap 'echo asked; exit 0' USR1; echo ready; while :; do sleep 0.05; done"
     words = [sys.executable, "-m", "watchdogd", "guard", "--run", "run-17", "--", "sh", "-c", script]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=dog.env) as guard:
+    with started(words, stdout=subprocess.PIPE, text=True, env=dog.env) as guard:
         assert guard.stdout is not None
         assert guard.stdout.readline() == "ready\n"
         try:

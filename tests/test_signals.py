@@ -148,7 +148,7 @@ def test_a_stop_is_asked_for_when_the_frameworks_save_and_requeue_are_done(make:
         def __call__(self, number: int, frame: FrameType | None) -> None:
             other = threading.Thread(target=lambda: wishes.append(guard.poll().stop))
             other.start()
-            other.join()
+            other.join(240)
 
     guard = make()
     Saving().install(signal.SIGUSR1)
@@ -242,7 +242,7 @@ def test_a_guard_made_in_a_thread_hears_from_the_first_poll_in_the_main_thread(
     made: list[Guard] = []
     thread = threading.Thread(target=lambda: made.append(make()))
     thread.start()
-    thread.join()
+    thread.join(240)
     made[0].poll()
     receive(signal.SIGTERM)
     assert made[0].poll().stop

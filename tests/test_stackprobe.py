@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.lab.processes import started
 from tests.waiting import wait_until
 from watchdogd.cli import main
 from watchdogd.readers import pyspy
@@ -134,9 +135,7 @@ def test_samples_tell_what_moves(start: Start, capsys: Says) -> None:
 
 def test_watchdogds_own_processes_are_none_of_the_run(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "watchdogd", "--home", str(tmp_path), "guard", "--run", "r", "--"]
-    with subprocess.Popen(
-        [*words, sys.executable, "-c", TRAINING], stdout=subprocess.PIPE, text=True
-    ) as guard:
+    with started([*words, sys.executable, "-c", TRAINING], stdout=subprocess.PIPE, text=True) as guard:
         try:
             assert guard.stdout is not None
             assert guard.stdout.readline() == "ready\n"
@@ -147,7 +146,7 @@ def test_watchdogds_own_processes_are_none_of_the_run(tmp_path: Path) -> None:
 
 
 def test_a_process_that_has_ended_and_a_zombie(capsys: Says) -> None:
-    with subprocess.Popen([sys.executable, "-c", "pass"]) as process:
+    with started([sys.executable, "-c", "pass"]) as process:
         wait_until(lambda: stackprobe.state(process.pid).startswith("Z"), 30, "it is a zombie")
         assert stackprobe.below([process.pid]) == []
     assert stackprobe.state(process.pid) == ""

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab.processes import started
 from watchdogd.batch.models import Job, Snapshot
 from watchdogd.cli import main
 from watchdogd.cli.obeyed import living
@@ -323,7 +324,7 @@ def test_of_many_at_once_one_sets_it(home: Home) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(240)
     said = switches.read(switch)
     assert sum(bool(answer.made) for answer in answers) == 1
     assert {answer.before for answer in answers} == {None, said}
@@ -424,7 +425,7 @@ def test_wait_follows_the_save_switch(home: Home, capsys: Says) -> None:
     thread = threading.Thread(target=train)
     thread.start()
     assert main(["save-switch", "run-17", "--wait", "30s"]) == 0
-    thread.join()
+    thread.join(240)
     out, err = capsys.readouterr()
     assert out == f"save switch of run-17 is set: {path} and {home.switches}/run-17.save\n"
     assert not (home.switches / "run-17.save").exists()
@@ -454,12 +455,12 @@ def test_wait_follows_a_process_until_it_ended(home: Home, capsys: Says) -> None
     lay_out(home, kill_switch=str(home.path / "k"))
     switch = str(home.path / "k")
     loop = f"import os, time\nwhile not os.path.exists({switch!r}): time.sleep(0.05)\ntime.sleep(1)"
-    with subprocess.Popen([sys.executable, "-c", loop], start_new_session=True) as training:
+    with started([sys.executable, "-c", loop], start_new_session=True) as training:
         pid_file.write_text(str(training.pid))
         reaper = threading.Thread(target=training.wait)
         reaper.start()
         assert main(["kill-switch", "run-17", "--wait", "60s"]) == 0
-        reaper.join()
+        reaper.join(240)
     err = capsys.readouterr().err.splitlines()
     assert err[0] == "0s: run-17: 1 running"
     assert err[-1].startswith("obeyed after ")

@@ -759,7 +759,7 @@ def test_a_guard_outside_of_the_main_thread_says_that_it_hears_no_signals(
 ) -> None:
     thread = threading.Thread(target=make)
     thread.start()
-    thread.join()
+    thread.join(240)
     assert "not all watched" in capsys.readouterr().err
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab.processes import started
 from tests.readers.test_qstat import PBS
 from watchdogd.cli import main
 
@@ -72,7 +73,7 @@ def test_a_process_of_this_machine(home: Path, capsys: Says) -> None:
     assert capsys.readouterr().err == (
         "watchdogd: no job of here runs: no process matches its pid_file or command\n"
     )
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as process:
+    with started([sys.executable, "-c", "import time; time.sleep(60)"]) as process:
         (home / "train.pid").write_text(str(process.pid))
         code = main(["env", "here", "--json"])
         process.kill()

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab.processes import started
 from tests.readers.gpu_samples import sample
 from tests.waiting import wait_until
 
@@ -32,7 +33,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
     (home / "config.toml").write_text('[runs.run-17]\npid_file = "train.pid"\n')
     yield home
     training.kill()
-    training.wait()
+    training.wait(240)
 
 
 WATCHDOGD = (sys.executable, "-m", "watchdogd")
@@ -83,7 +84,7 @@ def test_nothing_to_show_is_one_line(home: Path) -> None:
 
 
 def test_watch_in_a_pipe_prints_one_table_after_the_other(home: Path) -> None:
-    with subprocess.Popen(
+    with started(
         argv(home, "run-17", "--watch", "--every", "1s"),
         env={**environment(home), "PYTHONUNBUFFERED": "1"},
         stdout=subprocess.PIPE,
@@ -126,5 +127,5 @@ def test_watch_in_a_terminal_follows_what_changes(home: Path) -> None:
         assert watching.wait(240) == 130
     finally:
         watching.kill()
-        watching.wait()
+        watching.wait(240)
         os.close(leader)

@@ -14,6 +14,7 @@ import pytest
 from tests.history.values import NOW
 from tests.lab import accounts
 from tests.lab.dog import Dog
+from tests.lab.processes import started
 from tests.waiting import wait_until
 from watchdogd.history.record import Record
 from watchdogd.history.store import Store
@@ -188,7 +189,7 @@ def test_a_reader_who_leaves_an_export_is_no_fault_of_the_history(dog: Dog, word
         at = NOW + second
         store.record(Record(at, (replace(seen, at=at),)))
     store.close()
-    with subprocess.Popen(
+    with started(
         [sys.executable, "-m", "watchdogd", *words],
         env=dog.env,
         stdout=subprocess.PIPE,

@@ -153,7 +153,7 @@ def test_beside_a_living_daemon_without_a_way_out_each_message_comes_once(site: 
             site.wait_for(2 * turn + 1)
             if turn == 0:
                 relay.kill()
-                relay.communicate()
+                relay.communicate(timeout=240)
                 relay = site.start("relay", "--follow", "--every", "0.3s")
             site.flag.unlink()
             site.wait_for(2 * turn + 2)

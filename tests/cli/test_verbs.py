@@ -56,7 +56,7 @@ def training(dog: Dog) -> Iterator[subprocess.Popen[str]]:
     (dog.home / "train.log").write_text("iteration 41 | loss 2.0\n")
     yield process
     process.kill()
-    process.wait()
+    process.wait(240)
 
 
 def test_init_never_overwrites_and_its_config_loads(tmp_path: Path) -> None:

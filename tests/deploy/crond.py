@@ -1,4 +1,8 @@
-"""A real cron of a test's own: Debian's, in mount namespaces of its own, which take all traces with them."""
+"""A real cron of a test's own: Debian's, in mount namespaces of its own, which take all traces with them.
+
+Its clock goes faster than the machine's: what it starts knows nothing of that, since cron hands on nothing of
+its own environment.
+"""
 
 import os
 import shutil
@@ -14,10 +18,16 @@ from tests.waiting import wait_until
 
 MINUTE = 90.0
 """Seconds until a line that is due every minute has been started, generously."""
+CLOCK = {
+    "LD_PRELOAD": "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1",
+    "FAKETIME": "+0 x12",
+    "NO_FAKE_STAT": "1",
+}
+"""A minute of cron's takes five seconds."""
 
-# USER, and his crontab on stdin. cron's places are fixed at its building: the tables of users and of the
-# machine, the file of its pid. The table stands before cron starts: one that comes within the same second is
-# not seen until the next change.
+# USER, what env is to set, and his crontab on stdin. cron's places are fixed at its building: the tables of
+# users and of the machine, the file of its pid. The table stands before cron starts: one that comes within
+# the same second is not seen until the next change.
 PREPARE = """\
 set -e
 mount -t tmpfs -o mode=755 tmpfs /run
@@ -27,8 +37,11 @@ mkdir -m 1730 /var/spool/cron/crontabs
 chgrp crontab /var/spool/cron/crontabs
 touch /run/crontab
 mount --bind /run/crontab /etc/crontab
-crontab -u "$1" -
-exec cron -f -L 0
+mount -t tmpfs tmpfs /dev/shm
+user=$1
+shift
+crontab -u "$user" -
+exec env "$@" cron -f -L 0
 """
 
 
@@ -41,8 +54,9 @@ class Cron:
     def __enter__(self) -> Self:
         missing = [name for name in ("cron", "crontab", "unshare", "nsenter") if not shutil.which(name)]
         assert not missing, f"cron is tested with Debian's: run scripts/packages (missing: {missing})"
+        own = [f"{name}={value}" for name, value in CLOCK.items()]
         self._daemon = subprocess.Popen(
-            ["unshare", "--mount", "--propagation", "private", "sh", "-c", PREPARE, "sh", self._user],
+            ["unshare", "--mount", "--propagation", "private", "sh", "-c", PREPARE, "sh", self._user, *own],
             start_new_session=True,
             stdin=subprocess.PIPE,
             text=True,

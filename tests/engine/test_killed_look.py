@@ -32,7 +32,7 @@ def training() -> Iterator[subprocess.Popen[bytes]]:
     process = subprocess.Popen(["sleep", "600"])
     yield process
     process.kill()
-    process.wait()
+    process.wait(240)
 
 
 def looked(assembly: Assembly, name: str) -> Result:

@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from tests.lab.dog import Dog
+from tests.lab.processes import started
 from tests.waiting import wait_until
 from watchdogd.home.layout import Home
 
@@ -67,7 +68,7 @@ def test_checks_are_told_of_the_phase_and_the_end_of_a_run(tmp_path: Path) -> No
 
     options: dict[str, Any] = {"env": dog.env, "stdin": subprocess.PIPE, "text": True}
     with (
-        subprocess.Popen([sys.executable, "-c", TRAINING, str(tmp_path)], **options) as training,
+        started([sys.executable, "-c", TRAINING, str(tmp_path)], **options) as training,
         dog.running(),
     ):
         say("iteration 1/90")
@@ -109,7 +110,7 @@ def test_a_check_that_comes_after_another_is_told_what_that_said_in_the_same_rou
             for each in picture["checks"]
         }
 
-    with subprocess.Popen(["sleep", "300"]) as training:
+    with started(["sleep", "300"]) as training:
         (tmp_path / "pid").write_text(f"{training.pid}\n")
         assert tick()["told"] == ("stepped: True", 1.0)
         seldom = '[runs.onyx.checks.log_staleness]\nevery = "1h"\n[checks'

@@ -85,12 +85,12 @@ def test_once_the_file_system_is_gone_they_are_too(tmp_path: Path) -> None:
         assert stuck.lives
         assert stuck.place == str(place / "x")
     wait_until(lambda: not stuck.lives, 20, "it is gone")
-    process.wait()
+    process.wait(240)
 
 
 def test_a_process_that_is_gone_is_not_stuck() -> None:
     process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
+    process.wait(240)
     assert Stuck.of("key", process.pid, 0.0) is None
     ours = Stuck("key", os.getpid(), 0.0, born=1.0)
     assert not ours.lives  # another process of the same id

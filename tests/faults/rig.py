@@ -166,7 +166,7 @@ class Rig:
         """End the daemon at once, with its family."""
         family = self.family if self.daemon.poll() is None else []
         self.daemon.send_signal(signal.SIGKILL)
-        self.daemon.wait()
+        self.daemon.wait(240)
         for process in family:
             try:
                 process.kill()

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.rig import Rig
+from tests.lab.processes import started
 from tests.servers.web import WebServer
 from tests.waiting import wait_until
 
@@ -26,7 +27,7 @@ def injected(rig: Rig, calls: str, what: str) -> Iterator[None]:
     """System calls of the daemon's threads and children are answered so."""
     arguments = ["-f", "-qq", "-o", "/dev/null", "-e", f"trace={calls}", "-e", f"inject={calls}:{what}"]
     command = ["strace", *arguments, "-p", str(rig.daemon.pid)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as strace:
+    with started(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as strace:
         try:
             yield
         finally:

@@ -7,7 +7,6 @@ import json
 import os
 import pty
 import re
-import subprocess
 import sys
 import unicodedata
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ import requests
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.lab.living import daemon_of, page, said, typed
+from tests.lab.processes import started
 from tests.servers.slack import SlackServer
 from tests.servers.smtp import Mail, Mailbox
 from tests.servers.web import WebServer
@@ -274,7 +274,7 @@ def _on_a_terminal(words: tuple[str, ...]) -> str:
     ours, theirs = pty.openpty()
     argv = [sys.executable, "-m", "watchdogd", *words]
     env = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "200"}
-    with subprocess.Popen(argv, stdout=theirs, stderr=theirs, env=env):
+    with started(argv, stdout=theirs, stderr=theirs, env=env):
         os.close(theirs)
         found = b""
         try:

@@ -94,7 +94,7 @@ class Site:
     def end(self) -> None:
         if self.daemon is not None:
             self.daemon.send_signal(signal.SIGKILL)
-            self.daemon.wait()
+            self.daemon.wait(240)
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def test_a_file_system_that_hangs_is_told_once_whoever_works_on_it(site: Site, s
         site.quiet("scratch/disk_quota", *(f"{run}/log_staleness" for run in runs))
     finally:
         training.kill()
-        training.wait()
+        training.wait(240)
     assert len(site.headlines) == 2, site.headlines
     assert all(f"{run}/log_staleness" in site.bodies for run in runs)
     assert "scratch/disk_quota" in site.bodies

@@ -87,7 +87,7 @@ class Watched:
     def end(self) -> None:
         for process in (self.daemon, self.training):
             process.send_signal(signal.SIGKILL)
-            process.wait()
+            process.wait(240)
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ def test_a_daemon_that_finds_its_history_damaged_on_a_full_disk_tells_what_is_lo
     watched: Watched,
 ) -> None:
     watched.daemon.send_signal(signal.SIGKILL)
-    watched.daemon.wait()
+    watched.daemon.wait(240)
     ballast = watched.mount / "ballast"
     with pytest.raises(OSError, match="No space left"):
         ballast.write_bytes(b"x" * 5_000_000)
@@ -187,7 +187,7 @@ def test_kill_9_forgets_nothing_and_tells_nothing_twice(watched: Watched) -> Non
         "what was delivered is marked: until then it may come twice",
     )
     watched.daemon.kill()
-    watched.daemon.wait()
+    watched.daemon.wait(240)
     watched.daemon = subprocess.Popen(
         [sys.executable, "-m", "watchdogd", "run"], env=watched.env, stdout=subprocess.DEVNULL
     )

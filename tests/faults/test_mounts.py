@@ -62,7 +62,7 @@ kill_switch = "{mount}/kill"
     finally:
         rig.end()
         training.kill()
-        training.wait()
+        training.wait(240)
 
 
 def _open(rig: Rig, check: str) -> str:

@@ -262,7 +262,7 @@ def _observed(daemon: psutil.Process) -> Iterator[dict[str, str]]:
         yield processes
     finally:
         over.set()
-        watcher.join()
+        watcher.join(240)
 
 
 def _of(pid: int, name: str) -> str:

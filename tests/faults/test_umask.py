@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab.processes import started
 from tests.waiting import wait_until
 from watchdogd.cli import VERBS, main
 from watchdogd.history.store import Store
@@ -124,11 +125,11 @@ def test_no_verb_leaves_a_file_in_home_that_others_may_touch(
         if each == "stop":
             wait_until((disk / "page.html").exists, 60, "the daemon publishes its page")
         subprocess.run([*ours, *each.format(disk=disk).split()], check=True, timeout=120)
-    with subprocess.Popen([*ours, "web", "--port", "0"], stdout=subprocess.PIPE) as web:
+    with started([*ours, "web", "--port", "0"], stdout=subprocess.PIPE) as web:
         assert web.stdout
         assert web.stdout.readline().startswith(b"http")
         web.terminate()
-    with subprocess.Popen([*ours, "probe", "--run", "run-17"]) as probe:
+    with started([*ours, "probe", "--run", "run-17"]) as probe:
         wait_until(lambda: [*home.inbox.glob("*.sample.*")] or probe.poll() is not None, 60, "a sample")
         probe.terminate()
     found = modes(home.path)

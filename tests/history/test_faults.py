@@ -249,7 +249,7 @@ def test_a_thread_that_hangs_in_it_does_not_hold_up_the_others_for_ever(home: Ho
     assert entered.wait(240)
     assert "has not come back" in refused(lambda: store.record(round_of(NOW, lag=0)))
     leave.set()
-    thread.join()
+    thread.join(240)
     store.record(round_of(NOW, lag=0))
     store.close()
 
@@ -431,7 +431,7 @@ def writing(home: Home, first: int) -> Iterator["subprocess.Popen[str]"]:
         yield process
     finally:
         process.kill()
-        process.wait()
+        process.wait(240)
         assert process.stdout
         process.stdout.close()
 

@@ -109,7 +109,7 @@ class Life:
 
     def end(self) -> None:
         self._process.kill()
-        self._process.wait()
+        self._process.wait(240)
         self._output.close()
 
 

@@ -187,7 +187,7 @@ def test_two_threads_record_and_settle(store: Store) -> None:
     for number, key in enumerate(keys):
         at = NOW + number
         store.record(Record(at, (seen(at, lag=number),), notifications=(notification(key),)))
-    thread.join()
+    thread.join(240)
     assert store.waiting() == []
     assert {each.key for each in store.notifications(state="sent")} == set(keys)
     assert len(store.series("run-17/log_staleness", 0)["", "lag"]) == len(keys)

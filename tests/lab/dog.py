@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.lab.processes import started
 from tests.waiting import wait_until
 
 
@@ -46,13 +47,12 @@ class Dog:
     @contextmanager
     def running(self) -> Iterator[subprocess.Popen[str]]:
         """A daemon whose first round is over."""
-        process = subprocess.Popen(
-            [sys.executable, "-m", "watchdogd", "run"], env=self.env, stdout=subprocess.PIPE, text=True
-        )
-        wait_until(lambda: self.json("status")["last_round"], 60, "the first round is over")
-        yield process
-        process.terminate()
-        process.communicate(timeout=240)
+        words = [sys.executable, "-m", "watchdogd", "run"]
+        with started(words, env=self.env, stdout=subprocess.PIPE, text=True) as process:
+            wait_until(lambda: self.json("status")["last_round"], 60, "the first round is over")
+            yield process
+            process.terminate()
+            process.communicate(timeout=240)
 
     def __call__(self, *words: str) -> subprocess.CompletedProcess[str]:
         return typed(words, self.env)

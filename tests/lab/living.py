@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 
+from tests.lab.processes import started
 from watchdogd.cli import main
 from watchdogd.home.layout import Home
 from watchdogd.home.lease import alive
@@ -43,7 +44,7 @@ def daemon_of(home: Path) -> psutil.Process:
 def page() -> Iterator[tuple[psutil.Process, str]]:
     """`web` on a free port: its process, and the address that it prints."""
     argv = [sys.executable, "-m", "watchdogd", "web", "--port", "0"]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+    with started(argv, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
             yield psutil.Process(process.pid), process.stdout.readline().strip()

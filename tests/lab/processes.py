@@ -1,13 +1,37 @@
-"""Which processes belong to a cluster, and how they end."""
+"""Which processes belong to a cluster, how one is started, and how they end."""
 
 import os
-from collections.abc import Iterable, Iterator
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 from psutil import Process
 
 from tests.waiting import wait_until
+
+PATIENCE = 240.0
+"""Seconds at most for a process that is about to end by itself."""
+
+
+@contextmanager
+def started(argv: Sequence[str | Path], **options: Any) -> Iterator["subprocess.Popen[Any]"]:
+    """Start a process, whose end is waited for as with Popen itself, but not for ever.
+
+    It is killed where the block fails, and where it lives on.
+    """
+    process = subprocess.Popen(argv, **options)
+    try:
+        with ExitStack() as stack:
+            for pipe in filter(None, (process.stdin, process.stderr, process.stdout)):
+                stack.callback(pipe.close)
+            yield process
+        process.wait(PATIENCE)
+    finally:
+        process.kill()
+        process.wait(PATIENCE)
 
 
 def belonging_to(folder: Path) -> list[Process]:

@@ -18,7 +18,7 @@ def dripping(beginning: bytes, drop: bytes) -> Iterator[int]:
             yield listener.getsockname()[1]
         finally:
             ended.set()
-            thread.join()
+            thread.join(240)
 
 
 def _serve(listener: socket.socket, beginning: bytes, drop: bytes, ended: threading.Event) -> None:

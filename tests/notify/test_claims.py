@@ -54,7 +54,7 @@ def test_of_many_who_want_it_at_once_one_gets_it(home: Home) -> None:
 
     def contend(number: int) -> None:
         claims = Claims(home)
-        start.wait()
+        start.wait(240)
         try:
             claims.take(KEY, "slack")
         except DeliveryError:
@@ -65,7 +65,7 @@ def test_of_many_who_want_it_at_once_one_gets_it(home: Home) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(240)
     assert len(won) == 1
 
 

@@ -34,7 +34,7 @@ def test_two_hundred_kills_lose_nothing_and_repeat_at_most_one_message_each(
         assert ready.poll(300)
         time.sleep(dice.uniform(0.0, usual))
         os.kill(process.pid, signal.SIGKILL)
-        process.join()
+        process.join(240)
         assert process.exitcode == -signal.SIGKILL
         killed += 1
         keys = Counter(_keys(endpoint))
@@ -62,7 +62,7 @@ def test_a_thousand_incidents_of_one_round_outlive_a_kill_in_their_middle(
         wait_until(lambda: len(endpoint.requests) > STORM // 2, 300, "half of the storm is delivered")
     finally:
         process.kill()
-        process.join()
+        process.join(240)
     endpoint.release()
     _life(context, home, endpoint, 0)
     _nothing_is_lost(home, endpoint)

@@ -250,7 +250,7 @@ def served(make: Callable[[], str]) -> Iterator[Server]:
         yield server
     finally:
         server.shutdown()
-        thread.join()
+        thread.join(240)
         server.server_close()
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.lab.processes import started
 from tests.waiting import wait_until
 from watchdogd.cli import main
 from watchdogd.errors import HistoryError
@@ -38,7 +39,7 @@ def server() -> Iterator[Server]:
     thread.start()
     yield server
     server.shutdown()
-    thread.join()
+    thread.join(240)
     server.server_close()
 
 
@@ -93,7 +94,7 @@ def test_the_verb_prints_an_address_that_works_and_keeps_its_token(tmp_path: Pat
     env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     tokens = set()
     for _ in range(2):
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as process:
+        with started(command, stdout=subprocess.PIPE, text=True, env=env) as process:
             assert process.stdout is not None
             address = process.stdout.readline().strip()
             host, _, path = address.removeprefix("http://").partition("/")

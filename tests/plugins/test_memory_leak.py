@@ -15,6 +15,7 @@ import pytest
 from watchdogd.plugins.memory_leak import Limits, judge, memory_leak
 
 from tests.lab.controlgroup import control_group
+from tests.lab.processes import started
 from watchdogd.batch.models import Job, Snapshot
 from watchdogd.plugin import History, Plugin, Result, Run, Status
 from watchdogd.readers.usage import Memory, Process
@@ -86,7 +87,7 @@ def rounds(
 
 def test_a_plain_process_and_what_it_started() -> None:
     script = "import sys, time; held = bytearray(64 << 20); print(flush=True); time.sleep(600)"
-    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as running:
+    with started([sys.executable, "-c", script], stdout=subprocess.PIPE) as running:
         try:
             assert running.stdout
             running.stdout.readline()

@@ -38,7 +38,7 @@ def script(home: Path, text: str) -> Iterator[subprocess.Popen[bytes]]:
     finally:
         with suppress(ProcessLookupError):
             os.killpg(running.pid, signal.SIGKILL)
-        running.wait()
+        running.wait(240)
 
 
 def samples(home: Path) -> list[Path]:
@@ -84,7 +84,7 @@ def test_a_script_that_is_killed_takes_it_along(home: Path) -> None:
         one_sample(home)
         pid = int((home / "pid").read_text())
         running.kill()
-        running.wait()
+        running.wait(240)
         wait_until(lambda: not samples(home) and not psutil.pid_exists(pid), PATIENCE, "the probe has ended")
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab.processes import started
 from tests.waiting import wait_until
 from watchdogd.readers import faulthandler
 from watchdogd.readers.stack import Frame
@@ -64,7 +65,7 @@ def test_what_a_guard_writes(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(TRAINING)
     words, env = [sys.executable, str(script), str(tmp_path)], {**os.environ, "RANK": "40"}
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=env) as process:
+    with started(words, stdout=subprocess.PIPE, text=True, env=env) as process:
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"

@@ -203,7 +203,7 @@ class _Service:
 
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(self._ending.set)
-        self._thread.join()
+        self._thread.join(240)
 
     def release(self) -> None:
         self._loop.call_soon_threadsafe(self._let_go)

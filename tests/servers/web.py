@@ -176,7 +176,7 @@ class WebServer:
         if self._listener is None or self._thread is None:
             return
         self._listener.shutdown()
-        self._thread.join()
+        self._thread.join(240)
         self._released.set()
         self._listener.hang_up()
         self._listener.server_close()
@@ -200,7 +200,7 @@ class WebServer:
         behaviour, released = self._behaviours.next(), self._released
         self._requests.append(request)
         if behaviour is Fault.HANG:
-            released.wait()
+            released.wait(240)
         elif behaviour is not Fault.DROP:
             handler.answer(self._answer(behaviour, request), cut=behaviour is Fault.CUT)
         if isinstance(behaviour, Fault):

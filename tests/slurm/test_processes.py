@@ -41,7 +41,7 @@ class Trainings:
     def end(self) -> None:
         for process in self._all:
             process.kill()
-            process.wait()
+            process.wait(240)
 
 
 @pytest.fixture
@@ -173,7 +173,7 @@ def test_where_the_machine_hides_processes_that_is_said(
 def test_gone(trainings: Trainings, tmp_path: Path) -> None:
     process = trainings.start()
     process.kill()
-    process.wait()
+    process.wait(240)
     assert look(by_pid_file(tmp_path, str(process.pid))) == ()
     assert look(Run("run-17", "run-17", backend="process", pid_file=str(tmp_path / "none"))) == ()
 

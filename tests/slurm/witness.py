@@ -42,7 +42,7 @@ class Witness:
             finally:
                 self._ended.set()
         for future in futures:
-            future.result()
+            future.result(240)
 
     def links(self) -> list[str]:
         """The link of each round, equal neighbours as one: had two acted at once, one would come again."""

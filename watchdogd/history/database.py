@@ -13,7 +13,7 @@ from sqlalchemy.exc import ArgumentError
 
 from watchdogd.errors import HistoryError, NoHistoryError
 from watchdogd.history import schema
-from watchdogd.history.failure import FAULTS, is_damage, sentence
+from watchdogd.history.failure import FAULTS, is_damage, misfits, sentence
 from watchdogd.history.file import BUSY, HistoryFile
 from watchdogd.secret import veiled
 
@@ -86,6 +86,8 @@ class Database:
     def _opened(self) -> Engine:
         if self._engine is None:
             if self.file is not None:
+                if odd := misfits(self.file.path):
+                    raise HistoryError(f"history {self.place}: {odd}")
                 self._check(self.file)
             engine = _engine(self._url)
             try:

@@ -46,11 +46,15 @@ def is_damage(error: BaseException) -> bool:
 
 def sentence(error: BaseException, place: Path | str) -> str:
     """One line: which history, what is wrong with it, and the mend."""
-    return f"history {place}: {_misfits(place) or _reason(error)}"
+    return f"history {place}: {misfits(place) or _reason(error)}"
 
 
-def _misfits(place: Path | str) -> str:
-    """What lies there, or in the place of its journal, that is no file, or empty."""
+def misfits(place: Path | str) -> str:
+    """What lies there, or in the place of its journal, that is no file, or empty.
+
+    SQLite opens the journal whatever it is, and waits for ever for somebody who writes into a pipe: it is to
+    be asked before.
+    """
     paths = (f"{place}", f"{place}-journal")  # the address of a server is the name of no file
     return "; ".join(no_file(path) for path in paths if os.path.lexists(path) and not os.path.isfile(path))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from watchdogd.history.failure import is_damage
+from watchdogd.history.failure import is_damage, misfits
 from watchdogd.units import iso
 
 if TYPE_CHECKING:
@@ -139,6 +139,8 @@ class HistoryFile:
 
 def flaw(path: Path) -> str:
     """What is broken in a SQLite file, or nothing. Raises sqlite3.Error where it cannot be read at all."""
+    if odd := misfits(path):
+        return odd
     with contextlib.closing(sqlite3.connect(path, timeout=BUSY)) as connection:
         try:
             found: str = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
