@@ -1,4 +1,4 @@
-# make demo: see it work.  make test: everything, on a fresh Debian as root.  make lint: format, lint, types.
+# make demo: see it work.  make test: everything, on a fresh Debian as root.  make lint: format, lint, layers, types.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -25,6 +25,7 @@ examples: $(VENV)/developing $(VENV)/examples/ready
 lint: $(VENV)/developing
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/python scripts/layers.py
 	$(BIN)/mypy
 
 format: $(VENV)/developing

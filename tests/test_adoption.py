@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from watchdogd import config as configuration
 from watchdogd.adoption import Adopted, add, appended, choose, gpus_of, run_name, toml_string, watched_as
 from watchdogd.batch.models import Job
+from watchdogd.config.reading import load, parse
 from watchdogd.errors import ConfigError, WatchdogError
 from watchdogd.home.layout import Home
 
@@ -70,7 +70,7 @@ def test_names_that_are_easy_to_type() -> None:
 
 def test_what_is_watched_already(tmp_path: Path) -> None:
     text = '[runs.moe-3b]\n[runs.x]\njob_name = "eval"\nuser = "otto"\n[runs.sweep]\npid_file = "p"\n'
-    config = configuration.parse(text, tmp_path / "config.toml")
+    config = parse(text, tmp_path / "config.toml")
     assert watched_as(config, QUEUE[0], {"ines"}) == "moe-3b"
     assert watched_as(config, QUEUE[2], {"ines"}) == ""
     assert watched_as(config, QUEUE[3], {"ines"}) == "x"
@@ -104,7 +104,7 @@ def test_any_name_makes_a_file_that_says_it_again(tmp_path: Path, name: str, bef
     assert after.startswith(before)
     assert home.config.stat().st_mode & 0o777 == 0o640
     assert ("\r\n" in before) == ("\r\n[runs." in after)
-    run = configuration.load(home).runs[adopted.name]
+    run = load(home).runs[adopted.name]
     assert (run.job_name, run.user, run.gpus_per_node) == (name or "x", "otto", 8)
     assert tomllib.loads(after)["runs"][adopted.name]["log"] == f"/l/{name}*"
 

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.waiting import wait_until
-from watchdogd import config
 from watchdogd.batch import submit
 from watchdogd.batch.models import Job
-from watchdogd.batch.walltime import format_walltime, margin, parse_walltime
+from watchdogd.batch.partitions import Partition
 from watchdogd.chain import chain as chain_module
 from watchdogd.chain import ending, launch, link, links, maintenance, partition
 from watchdogd.chain import tenure as tenure_module
@@ -29,14 +28,15 @@ from watchdogd.chain.chain import Chain
 from watchdogd.chain.link import Form, Wish
 from watchdogd.chain.succession import SLOW_START, Plan, decide
 from watchdogd.chain.tenure import Tenure
+from watchdogd.config.reading import load, parse
 from watchdogd.doctor import secrets
 from watchdogd.errors import HomeError, SlurmError, SlurmSilentError, UnitError, WatchdogError
 from watchdogd.home import stopmark
 from watchdogd.home.layout import Home
 from watchdogd.home.lease import Lease
-from watchdogd.survey import Partition
 from watchdogd.system import account, command
 from watchdogd.system.command import Answer
+from watchdogd.system.walltime import format_walltime, margin, parse_walltime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -194,7 +194,7 @@ def test_the_options_of_a_link(home: Home, monkeypatch: pytest.MonkeyPatch) -> N
     home.config.write_text(
         home.config.read_text() + '[channels.s]\ntype = "slack"\nwebhook_url = "env:HOOK"\n'
     )
-    form = link.form(home, config.load(home), Wish(partition="cpu"), 43200, 21600)
+    form = link.form(home, load(home), Wish(partition="cpu"), 43200, 21600)
     options = form.sbatch_options("--dependency=afterany:5")
     assert options == (
         "--job-name=watchdogd",
@@ -456,7 +456,7 @@ def test_a_successor_that_a_maintenance_holds_up_is_replaced_once(
 ) -> None:
     reason = "ReqNodeNotAvail, Reserved for maintenance"
     queue = Queue(running(5), waiting(6, after=5, reason=reason)).use(monkeypatch)
-    chain = Chain(home, config.load(home), "5")
+    chain = Chain(home, load(home), "5")
     drive(chain, NOW, 60)
     assert [job.raw_id for job in queue.jobs] == ["5", "6"]
     assert len(queue.submitted) == 1
@@ -539,7 +539,7 @@ def test_an_sbatch_that_is_no_sbatch_is_told_in_two_minutes_whenever_the_next_lo
     monkeypatch.setenv("WATCHDOGD_LINK", "daemon")
     monkeypatch.setenv("SLURM_JOB_ID", "5")
     monkeypatch.setattr(links, "queued", lambda _mark: (running(5, since=time.time()),))
-    tenure = Tenure(home, config.load(home))
+    tenure = Tenure(home, load(home))
     assert tenure.chain
     tenure.chain.step(time.time() - chain_module.TELL_AFTER)
     [trouble] = tenure.troubles()
@@ -564,7 +564,7 @@ def test_an_sbatch_that_hangs_stalls_nothing_is_told_and_the_chain_goes_on_when_
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setenv(chain_module.ENVIRONMENT, "daemon")
     monkeypatch.setenv("SLURM_JOB_ID", "5")
-    tenure = Tenure(home, config.load(home))
+    tenure = Tenure(home, load(home))
     tenure.begin()  # it acts, though its first sbatch hangs
 
     def told(words: str) -> bool:
@@ -595,7 +595,7 @@ def test_a_tick_asks_no_second_time_while_its_first_sbatch_hangs(
     monkeypatch.setenv("SLURM_JOB_ID", "5")
     monkeypatch.setattr(Chain, "step", hang)
     monkeypatch.setattr(tenure_module, "_FIRST_STEP", 0.1)
-    tenure = Tenure(home, config.load(home))
+    tenure = Tenure(home, load(home))
     tenure.begin()
     tenure.settle(1.5)
     assert len(begun) == 1
@@ -607,7 +607,7 @@ def test_while_sbatch_has_not_answered_that_is_what_is_told(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue = Queue(running(5, since=NOW - DAY + 600)).use(monkeypatch)
-    chain, told = Chain(home, config.load(home), "5"), []
+    chain, told = Chain(home, load(home), "5"), []
     drive(chain, NOW, 60)
     queue.scancel(["6"])
     queue.refuses = SlurmError("sbatch was refused")
@@ -624,7 +624,7 @@ def test_a_look_at_the_chain_that_hangs_for_ever_is_told(home: Home, monkeypatch
     monkeypatch.setenv("SLURM_JOB_ID", "5")
     monkeypatch.setattr(Chain, "step", lambda chain, now: over.wait(60))
     monkeypatch.setattr(tenure_module, "_FIRST_STEP", 0.1)
-    tenure = Tenure(home, config.load(home))
+    tenure = Tenure(home, load(home))
     tenure.begin()
     assert tenure.troubles() == []
     monkeypatch.setattr(tenure_module, "_HANGS", 0.0)
@@ -636,7 +636,7 @@ def test_a_look_at_the_chain_that_hangs_for_ever_is_told(home: Home, monkeypatch
 
 def test_one_successor_and_never_a_second(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     queue = Queue(running(5)).use(monkeypatch)
-    assert drive(Chain(home, config.load(home), "5"), NOW, 3600) == []
+    assert drive(Chain(home, load(home), "5"), NOW, 3600) == []
     assert len(queue.submitted) == 1
     assert queue.submitted[0][-1] == "--dependency=afterany:5?after:5+1410"
 
@@ -644,7 +644,7 @@ def test_one_successor_and_never_a_second(home: Home, monkeypatch: pytest.Monkey
 def test_a_restarted_daemon_knows_its_successor_again(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     queue = Queue(running(5)).use(monkeypatch)
     for _ in range(3):
-        chain = Chain(home, config.load(home), "5")
+        chain = Chain(home, load(home), "5")
         drive(chain, NOW, 60)
     assert len(queue.submitted) == 1
     assert chain.successor == "6"
@@ -654,7 +654,7 @@ def test_a_restarted_daemon_knows_its_successor_again(home: Home, monkeypatch: p
 
 def test_a_successor_is_known_from_its_submission_on(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     queue = Queue(running(5)).use(monkeypatch)
-    chain = Chain(home, config.load(home), "5")
+    chain = Chain(home, load(home), "5")
     chain.step(NOW)
     assert chain.as_json()["successor"] == {"job_id": "6", "state": "PENDING", "reason": "just submitted"}
     drive(chain, NOW + 1, 60)
@@ -667,13 +667,13 @@ def test_a_successor_is_known_from_its_submission_on(home: Home, monkeypatch: py
 
 def test_slurm_is_asked_rarely(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     queue = Queue(running(5)).use(monkeypatch)
-    drive(Chain(home, config.load(home), "5"), NOW, 3600)
+    drive(Chain(home, load(home), "5"), NOW, 3600)
     assert 10 < queue.looks <= 3600 / 300 + 3
 
 
 def test_a_cancelled_successor_is_replaced(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     queue = Queue(running(5)).use(monkeypatch)
-    chain = Chain(home, config.load(home), "5")
+    chain = Chain(home, load(home), "5")
     drive(chain, NOW, 60)
     queue.scancel(["6"])
     assert drive(chain, NOW + 60, 400) == []
@@ -683,7 +683,7 @@ def test_a_cancelled_successor_is_replaced(home: Home, monkeypatch: pytest.Monke
 def test_a_refused_sbatch_is_tried_again_and_told(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     queue = Queue(running(5)).use(monkeypatch)
     queue.refuses = SlurmError("sbatch was refused: job submit limit")
-    chain = Chain(home, config.load(home), "5")
+    chain = Chain(home, load(home), "5")
     assert drive(chain, NOW, 100) == []
     (trouble,) = drive(chain, NOW + 100, 100)
     assert trouble.startswith("no successor waits: sbatch was refused: job submit limit; this link ends at ")
@@ -699,19 +699,19 @@ def test_near_the_end_a_missing_successor_is_told_at_once(
 ) -> None:
     queue = Queue(running(5, since=NOW - DAY + 600)).use(monkeypatch)
     queue.refuses = SlurmError("sbatch was refused")
-    assert len(Chain(home, config.load(home), "5").step(NOW)) == 1
+    assert len(Chain(home, load(home), "5").step(NOW)) == 1
 
 
 def test_an_sbatch_that_failed_though_the_job_was_taken(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     queue = Queue(running(5)).use(monkeypatch)
     queue.refuses, queue.takes_all_the_same = SlurmSilentError("sbatch got no answer"), True
-    assert drive(Chain(home, config.load(home), "5"), NOW, 1000) == []
+    assert drive(Chain(home, load(home), "5"), NOW, 1000) == []
     assert len(queue.submitted) == 1
 
 
 def test_a_silent_slurm_leads_to_no_second_successor(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     queue = Queue(running(5)).use(monkeypatch)
-    chain = Chain(home, config.load(home), "5")
+    chain = Chain(home, load(home), "5")
     drive(chain, NOW, 60)
     queue.silent = True
     assert drive(chain, NOW + 60, 3600) == []
@@ -724,7 +724,7 @@ def test_a_queue_that_does_not_show_ourselves_is_not_believed(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue = Queue().use(monkeypatch)
-    chain = Chain(home, config.load(home), "5")
+    chain = Chain(home, load(home), "5")
     (trouble,) = drive(chain, NOW, 400)
     assert "squeue does not show this link, job 5" in trouble
     assert queue.submitted == []
@@ -738,7 +738,7 @@ def test_a_clock_that_is_set_back_does_not_stop_the_chain(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue = Queue(running(5)).use(monkeypatch)
-    chain = Chain(home, config.load(home), "5")
+    chain = Chain(home, load(home), "5")
     drive(chain, NOW + 18_000, 60)
     queue.scancel(["6"])
     queue.refuses = SlurmError("sbatch was refused: no")
@@ -754,7 +754,7 @@ def test_successors_that_end_at_once_are_not_submitted_for_ever(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue = Queue(running(5)).use(monkeypatch)
-    chain = Chain(home, config.load(home), "5")
+    chain = Chain(home, load(home), "5")
     troubles: list[str] = []
     for second in range(3600):
         troubles = chain.step(NOW + second)
@@ -768,7 +768,7 @@ def test_a_link_that_ends_soon_does_not_complain_of_the_successor_it_has_just_su
 ) -> None:
     """Each tick of tick mode is such a link: its walltime is a quarter of an hour."""
     Queue(running(5, walltime=900)).use(monkeypatch)
-    chain = Chain(home, config.load(home), "5", "tick")
+    chain = Chain(home, load(home), "5", "tick")
     assert chain.step(NOW) == []
     assert drive(chain, NOW + 1, 300) == []
     assert chain.successor == "6"
@@ -779,10 +779,10 @@ def test_a_link_that_ends_soon_tells_at_once_what_was_refused_and_soon_what_is_m
 ) -> None:
     queue = Queue(running(5, walltime=900)).use(monkeypatch)
     queue.refuses = SlurmError("sbatch was refused: no")
-    (trouble,) = Chain(home, config.load(home), "5", "tick").step(NOW)
+    (trouble,) = Chain(home, load(home), "5", "tick").step(NOW)
     assert trouble.startswith("no successor waits: sbatch was refused: no; this link ends at ")
     queue.refuses = None
-    chain = Chain(home, config.load(home), "5", "tick")
+    chain = Chain(home, load(home), "5", "tick")
     for second in range(60):
         troubles = chain.step(NOW + second)
         queue.jobs = [running(5, walltime=900)]
@@ -793,7 +793,7 @@ def test_a_successor_that_will_never_start_is_told_with_the_mend(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Queue(running(5), waiting(6, after=5, reason="JobHeldUser")).use(monkeypatch)
-    (trouble,) = Chain(home, config.load(home), "5").step(NOW)
+    (trouble,) = Chain(home, load(home), "5").step(NOW)
     assert "link 6 will not start (JobHeldUser)" in trouble
     assert "scontrol release 6" in trouble
 
@@ -808,7 +808,7 @@ def test_a_successor_that_waits_for_a_limit_is_told_once_its_time_has_come(
     home: Home, monkeypatch: pytest.MonkeyPatch, reason: str
 ) -> None:
     queue = Queue(running(5), waiting(6, after=5, reason=reason)).use(monkeypatch)
-    chain = Chain(home, config.load(home), "5")
+    chain = Chain(home, load(home), "5")
     assert chain.step(NOW) == []
     (trouble,) = chain.step(NOW + DAY - 1700)
     assert (
@@ -842,7 +842,7 @@ def test_sentences_of_slurmctld_are_reasons_too(reason: str, why: str) -> None:
 
 def test_a_gap_that_is_near_is_told(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     Queue(running(5, since=NOW - DAY + 500), waiting(6, after=5, reason="Priority")).use(monkeypatch)
-    (trouble,) = Chain(home, config.load(home), "5").step(NOW)
+    (trouble,) = Chain(home, load(home), "5").step(NOW)
     assert trouble.startswith("the successor, job 6, still waits (Priority); this link ends at ")
 
 
@@ -857,7 +857,7 @@ def test_a_successor_may_be_cut_to_what_is_left_before_a_maintenance_when_it_is_
 
     queue = Queue(running(5, since=NOW - 3600)).use(monkeypatch)
     monkeypatch.setattr(maintenance, "shortest", shortest)
-    Chain(home, config.load(home), "5").step(NOW)
+    Chain(home, load(home), "5").step(NOW)
     assert asked == [(DAY, NOW - 3600 + DAY - 1800)]
     assert "--time-min=12:00:00" in queue.submitted[0]
 
@@ -867,7 +867,7 @@ def test_one_that_replaces_a_successor_that_was_too_long_may_be_short(
 ) -> None:
     late = waiting(6, after=5, reason="ReqNodeNotAvail, Reserved for maintenance")
     queue = Queue(running(5), late).use(monkeypatch)
-    drive(Chain(home, config.load(home), "5"), NOW, 60)
+    drive(Chain(home, load(home), "5"), NOW, 60)
     assert "--time-min=00:30:00" in queue.submitted[0]
 
 
@@ -879,7 +879,7 @@ def test_a_link_that_is_ended_from_outside_lets_its_successor_go(
     monkeypatch.setenv(chain_module.ENVIRONMENT, "daemon")
     monkeypatch.setenv("SLURM_JOB_ID", "5")
     asked = answering(monkeypatch, Answer(("scontrol",), 0, "", "", 0.1))
-    tenure = Tenure(home, config.load(home))
+    tenure = Tenure(home, load(home))
     tenure.begin()
     tenure.end()
     assert asked == [("scontrol", "update", "JobId=6", "Dependency=")]
@@ -900,11 +900,11 @@ def test_a_requeued_link_ends_where_the_chain_went_on_without_it(
     other.acquire()
     Queue(running(5, since=NOW + 130), running(6), waiting(7, after=6)).use(monkeypatch)
     with pytest.raises(HomeError, match=r"\(job 6\) watches since this link was requeued, and is followed"):
-        Tenure(home, config.load(home)).begin()
+        Tenure(home, load(home)).begin()
     assert other.held()
     other.release()
     queue = Queue(running(5, since=NOW + 130), running(6)).use(monkeypatch)
-    tenure = Tenure(home, config.load(home))
+    tenure = Tenure(home, load(home))
     tenure.begin()  # it is the successor of 6 itself
     assert len(queue.submitted) == 1
     tenure.lease.release()
@@ -913,7 +913,7 @@ def test_a_requeued_link_ends_where_the_chain_went_on_without_it(
 def test_a_stopped_chain_submits_nothing(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     queue = Queue(running(5)).use(monkeypatch)
     stopmark.put(home)
-    chain = Chain(home, config.load(home), "5")
+    chain = Chain(home, load(home), "5")
     assert chain.stopped()
     assert drive(chain, NOW, 60) == []
     assert queue.submitted == []
@@ -928,7 +928,7 @@ def test_a_stop_while_sbatch_is_under_way_wins(home: Home, monkeypatch: pytest.M
         return real(options, script, env)
 
     monkeypatch.setattr(submit, "sbatch", slow)
-    Chain(home, config.load(home), "5").step(NOW)
+    Chain(home, load(home), "5").step(NOW)
     assert [job.raw_id for job in queue.jobs] == ["5"]
 
 
@@ -936,7 +936,7 @@ def test_a_link_that_slurm_cannot_reach_takes_the_others_with_it(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue = Queue(running(5), waiting(6, after=5)).use(monkeypatch)
-    chain = Chain(home, config.load(home), "5")
+    chain = Chain(home, load(home), "5")
     chain.wind_up()
     assert len(queue.jobs) == 2
     stopmark.put(home, "maintenance")
@@ -947,14 +947,14 @@ def test_a_link_that_slurm_cannot_reach_takes_the_others_with_it(
 
 def test_a_broken_home_does_not_end_the_link(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     Queue(running(5)).use(monkeypatch)
-    chain = Chain(home, config.load(home), "5")
+    chain = Chain(home, load(home), "5")
     (home.path / "link.json").write_text("{")
     (trouble,) = drive(chain, NOW, 200)
     assert "link.json is broken" in trouble
 
 
 def test_a_link_knows_itself_by_its_environment(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = config.load(home)
+    settings = load(home)
     monkeypatch.setenv("SLURM_JOB_ID", "5")
     assert Chain.of_this_job(home, settings) is None
     for said_, mode in (("1", "daemon"), ("daemon", "daemon"), ("tick", "tick")):
@@ -973,7 +973,7 @@ def test_a_link_submits_first_and_then_asks_for_the_lease(
     queue = Queue(running(5)).use(monkeypatch)
     monkeypatch.setenv(chain_module.ENVIRONMENT, "daemon")
     monkeypatch.setenv("SLURM_JOB_ID", "5")
-    tenure = Tenure(home, config.load(home))
+    tenure = Tenure(home, load(home))
     tenure.begin()
     assert len(queue.submitted) == 1
     assert tenure.watch()
@@ -987,16 +987,16 @@ def test_a_link_submits_first_and_then_asks_for_the_lease(
     assert not tenure.lease.held()
     assert [job.raw_id for job in queue.jobs] == ["5"]
     with pytest.raises(HomeError, match=r"the watchdog was stopped by .*: this link ends"):
-        Tenure(home, config.load(home)).begin()
+        Tenure(home, load(home)).begin()
 
 
 def test_a_plain_process_that_is_run_by_hand_lifts_the_stop(home: Home) -> None:
     stopmark.put(home)
-    tenure = Tenure(home, config.load(home))
+    tenure = Tenure(home, load(home))
     tenure.begin()
     assert tenure.watch()
     with pytest.raises(HomeError, match=f"process {os.getpid()} on .* watches for .* already"):
-        Tenure(home, config.load(home)).begin()
+        Tenure(home, load(home)).begin()
     tenure.end()
 
 
@@ -1005,7 +1005,7 @@ def test_a_tick_link_waits_until_its_successor_is_seen(home: Home, monkeypatch: 
     monkeypatch.setattr(chain_module, "_QUICK", 0.1)
     monkeypatch.setenv(chain_module.ENVIRONMENT, "tick")
     monkeypatch.setenv("SLURM_JOB_ID", "5")
-    tenure = Tenure(home, config.load(home))
+    tenure = Tenure(home, load(home))
     tenure.begin()
     begin = time.monotonic()
     assert tenure.settle(30) == []
@@ -1027,7 +1027,7 @@ def test_start_refuses_inside_a_container_image(
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setenv(variable, "/scratch/watchdogd.sif")
     with pytest.raises(SlurmError, match="from an installation that the nodes see, or use 'watchdogd run'"):
-        launch.start(home, config.load(home), Wish())
+        launch.start(home, load(home), Wish())
     assert queue.submitted == []
 
 
@@ -1035,7 +1035,7 @@ def test_start_refuses_where_a_secret_is_not_set(home: Home, monkeypatch: pytest
     monkeypatch.delenv("HOOK", raising=False)
     home.config.write_text('[channels.s]\ntype = "slack"\nwebhook_url = "env:HOOK"\n')
     with pytest.raises(WatchdogError, match="environment variable HOOK is not set") as caught:
-        launch.start(home, config.load(home), Wish())
+        launch.start(home, load(home), Wish())
     assert caught.value.exit_code == 1
 
 
@@ -1044,7 +1044,7 @@ def test_what_the_relay_alone_sends_with_need_not_be_where_the_daemon_runs(
 ) -> None:
     monkeypatch.delenv("HOOK", raising=False)
     home.config.write_text('[channels.s]\ntype = "slack"\nrelay = true\nwebhook_url = "env:HOOK"\n')
-    known = config.load(home)
+    known = load(home)
     launch.check_secrets(known, home)
     assert "HOOK" not in link.form(home, known, Wish(), 3600.0, 600.0).needed
     assert list(secrets.judge(tuple(known.secrets()), None, ())) == []
@@ -1052,13 +1052,13 @@ def test_what_the_relay_alone_sends_with_need_not_be_where_the_daemon_runs(
 
 def test_users_that_nobody_knows_are_warned_of(home: Home) -> None:
     home.config.write_text('[slurm]\nusers = ["root", "no-such-user"]\n')
-    (warning,) = launch.unknown_users(config.load(home))
+    (warning,) = launch.unknown_users(load(home))
     assert "'no-such-user'" in warning
 
 
 def test_ensure_respects_a_stop(home: Home) -> None:
     stopmark.put(home, "maintenance")
-    outcome = launch.ensure(home, config.load(home), Wish())
+    outcome = launch.ensure(home, load(home), Wish())
     assert not outcome.changed
     assert "'watchdogd start' starts it again" in outcome.lines[0]
     assert stopmark.is_set(home)
@@ -1071,7 +1071,7 @@ def test_ensure_respects_a_stop(home: Home) -> None:
 def test_without_slurm_the_way_out_is_named(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(SlurmError, match="start it where Slurm is, or with --local"):
-        launch.start(home, config.load(home), Wish())
+        launch.start(home, load(home), Wish())
 
 
 def starting(home: Home, monkeypatch: pytest.MonkeyPatch, *jobs: Job) -> Queue:
@@ -1092,7 +1092,7 @@ def starting(home: Home, monkeypatch: pytest.MonkeyPatch, *jobs: Job) -> Queue:
 
 def test_of_two_starts_at_one_moment_the_first_wins(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     queue = starting(home, monkeypatch, waiting(8, reason="Priority"))
-    outcome = launch.start(home, config.load(home), Wish())
+    outcome = launch.start(home, load(home), Wish())
     assert (outcome.changed, outcome.lines) == (False, ("it runs already: job 8 PENDING (Priority)",))
     assert [job.raw_id for job in queue.jobs] == ["8"]
 
@@ -1102,11 +1102,11 @@ def test_a_start_that_slurm_took_though_it_did_not_say_so(
 ) -> None:
     queue = starting(home, monkeypatch)
     queue.refuses, queue.takes_all_the_same = SlurmSilentError("sbatch got no answer"), True
-    assert launch.start(home, config.load(home), Wish()).changed
+    assert launch.start(home, load(home), Wish()).changed
     assert len(queue.jobs) == 1
     queue.jobs, queue.takes_all_the_same = [], False
     with pytest.raises(SlurmSilentError, match="sbatch got no answer"):
-        launch.start(home, config.load(home), Wish())
+        launch.start(home, load(home), Wish())
 
 
 def test_a_stop_during_a_start_wins(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1119,7 +1119,7 @@ def test_a_stop_during_a_start_wins(home: Home, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(submit, "sbatch", slow)
     with pytest.raises(WatchdogError, match=r"it was stopped by .* meanwhile: link 10 was cancelled again"):
-        launch.start(home, config.load(home), Wish())
+        launch.start(home, load(home), Wish())
     assert queue.jobs == []
 
 
@@ -1128,10 +1128,10 @@ def test_a_first_link_that_waits_for_a_limit_is_warned_of(
 ) -> None:
     queue = starting(home, monkeypatch)
     monkeypatch.setattr(launch, "_settled", lambda home, job_id: waiting(10, reason="QOSMaxJobsPerUserLimit"))
-    warning = launch.start(home, config.load(home), Wish()).warnings[-1]
+    warning = launch.start(home, load(home), Wish()).warnings[-1]
     assert "a limit or what is out of service (QOSMaxJobsPerUserLimit)" in warning
     queue.jobs = [waiting(10, reason="QOSMaxJobsPerUserLimit")]
-    assert launch.start(home, config.load(home), Wish()).warnings == (warning,)  # so does a second one
+    assert launch.start(home, load(home), Wish()).warnings == (warning,)  # so does a second one
 
 
 def test_a_first_link_that_is_gone_at_once_is_no_start(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1144,18 +1144,18 @@ def test_a_first_link_that_is_gone_at_once_is_no_start(home: Home, monkeypatch: 
     with pytest.raises(
         SlurmError, match=r"Slurm took link 10, but it ended at once: .* doctor --on-partition"
     ):
-        launch.start(home, config.load(home), Wish())
+        launch.start(home, load(home), Wish())
 
 
 def test_a_tick_is_short_whatever_walltime_is_configured(home: Home) -> None:
     chosen = SITE.chosen("small")
     home.config.write_text('[slurm]\npartition = "small"\ntime = "12h"\n')
-    settings = config.load(home)
+    settings = load(home)
     assert launch._walltime(chosen, settings, Wish()) == 43_200
     assert launch._walltime(chosen, settings, Wish(mode="tick")) == launch.TICK
     assert launch._walltime(chosen, settings, Wish(mode="tick", time="30m")) == 1800
     five = [replace(chosen[0], max_time="5:00")]
-    assert launch._walltime(five, config.parse("", home.config), Wish(mode="tick")) == 300
+    assert launch._walltime(five, parse("", home.config), Wish(mode="tick")) == 300
 
 
 # Ending
@@ -1250,7 +1250,7 @@ def test_a_home_that_init_did_not_make_says_how_to_make_it(tmp_path: Path) -> No
     with pytest.raises(
         HomeError, match=r"nothing was started: .* a folder of it is missing: 'watchdogd init'"
     ):
-        launch.start(Home(tmp_path), config.load(Home(tmp_path)), Wish(mode="local"))
+        launch.start(Home(tmp_path), load(Home(tmp_path)), Wish(mode="local"))
 
 
 @pytest.mark.root
@@ -1270,6 +1270,6 @@ def test_a_full_home_says_so_and_goes_on_where_it_was_started_before(tmp_path: P
         (home.path / "link.json").unlink()
         (small / "more").write_bytes(b"x" * 4096)
         with pytest.raises(HomeError, match=r"nothing was started: .* is full: free space"):
-            launch.start(home, config.parse("", home.config), Wish(mode="local"))
+            launch.start(home, parse("", home.config), Wish(mode="local"))
     finally:
         subprocess.run(["umount", small], check=True)

@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchdogd.config import Config, EmailChannel, SlackChannel, load, parse, variables
+from watchdogd.config.channels import EmailChannel, SlackChannel
+from watchdogd.config.reading import load, parse, variables
+from watchdogd.config.secret import Secret
+from watchdogd.config.sections import Config
 from watchdogd.errors import ConfigError
 from watchdogd.home.layout import Home
-from watchdogd.secret import Secret
 from watchdogd.units import Amount
 
 if TYPE_CHECKING:

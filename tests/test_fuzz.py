@@ -13,10 +13,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from watchdogd.batch import hostlist, qstat, sacct, sinfo, squeue
-from watchdogd.config import Config, parse
+from watchdogd.config.reading import parse
+from watchdogd.config.secret import Secret
+from watchdogd.config.sections import Config
 from watchdogd.errors import ConfigError, WatchdogError
 from watchdogd.readers import causes, faulthandler, nagios, pyspy, usage
-from watchdogd.secret import Secret
 from watchdogd.system.place import file_name, run_name
 from watchdogd.units import parse_amount, parse_duration, parse_rate, parse_share, parse_size
 

@@ -17,7 +17,7 @@ from watchdogd.cli import main
 from watchdogd.home import inbox
 from watchdogd.home.handin import hand_in
 from watchdogd.home.layout import Home
-from watchdogd.incidents.models import Order
+from watchdogd.home.orders import Order
 from watchdogd.units import iso
 
 Says = pytest.CaptureFixture[str]

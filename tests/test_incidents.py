@@ -9,7 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from watchdogd.incidents.models import Book, Event, Incident, Kind, Observation, Order, Policy
+from watchdogd.home.orders import Order
+from watchdogd.incidents.models import Book, Event, Incident, Kind, Observation, Policy
 from watchdogd.incidents.sitting import advance
 from watchdogd.plugin import Result, Status, critical, notice, ok, unknown, warning
 

@@ -9,7 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from watchdogd.incidents.models import Book, Event, Incident, Kind, Observation, Order, Policy
+from watchdogd.home.orders import Order
+from watchdogd.incidents.models import Book, Event, Incident, Kind, Observation, Policy
 from watchdogd.incidents.sitting import advance
 from watchdogd.plugin import Result, Status
 

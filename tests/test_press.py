@@ -23,11 +23,11 @@ from tests.lab.dog import Dog
 from tests.lab.processes import started
 from tests.waiting import wait_until
 from watchdogd import training
+from watchdogd.batch.runs import run_of
 from watchdogd.checks.killswitch import kill_switch
 from watchdogd.cli import main
-from watchdogd.config import load
+from watchdogd.config.reading import load
 from watchdogd.engine import handout
-from watchdogd.engine.checks import run_of
 from watchdogd.engine.setup import Setup
 from watchdogd.home.layout import Home
 from watchdogd.training import Guard

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.cli.test_overview import NOW, picture, seen, shown, stalled
 from watchdogd import cli
-from watchdogd import config as configuration
+from watchdogd.config.reading import parse
 from watchdogd.units import iso
 
 README = (Path(__file__).resolve().parents[1] / "README.md").read_text()
@@ -67,7 +67,7 @@ def test_the_picture_is_what_status_prints() -> None:
 
 def test_its_configuration_loads(tmp_path: Path) -> None:
     for text in blocks("toml"):
-        assert configuration.parse(text, tmp_path / "config.toml")
+        assert parse(text, tmp_path / "config.toml")
 
 
 def test_its_verbs_exist() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.notify.values import letter
 from tests.servers.web import Answer, WebServer
+from watchdogd.config.secret import Secret, masked, telling, veiled, withhold
 from watchdogd.doctor.secrets import kept
 from watchdogd.errors import ConfigError, DeliveryError, HistoryError
 from watchdogd.history.database import Database
@@ -21,7 +22,6 @@ from watchdogd.notify.heartbeat import Heartbeat
 from watchdogd.notify.mail import Account, Mail
 from watchdogd.notify.slack import Bot
 from watchdogd.notify.webhook import JsonWebhook
-from watchdogd.secret import Secret, masked, telling, veiled, withhold
 from watchdogd.system import command
 
 CANARY = "canary-7f3a91"

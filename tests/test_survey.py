@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from watchdogd import config as configuration
+from watchdogd.batch.partitions import Partition, read_sinfo
 from watchdogd.cli import init, main
 from watchdogd.cli.init import render
-from watchdogd.survey import Partition, Survey, read_sinfo, survey
+from watchdogd.config.reading import parse
+from watchdogd.survey import Survey, survey
 
 SINFO = """\
 debug|30:00|2|(null)|NO
@@ -57,7 +58,7 @@ def test_the_chain_lives_where_it_costs_least() -> None:
 )
 def test_what_it_writes_is_sound(found: Survey, tmp_path: Path) -> None:
     text = render(found, None)
-    config = configuration.parse(text, tmp_path / "config.toml")
+    config = parse(text, tmp_path / "config.toml")
     assert {name: disk.path for name, disk in config.disks.items()} == dict(found.places)
     assert config.slurm.partition == (found.cpu_partition.name if found.cpu_partition else None)
     assert config.slurm.account == (found.accounts[0] if len(found.accounts) == 1 else None)

@@ -21,6 +21,7 @@ from tests.lab.processes import started
 from watchdogd.batch.models import Job, Snapshot
 from watchdogd.cli import main
 from watchdogd.cli.obeyed import living
+from watchdogd.config import switch_places
 from watchdogd.home import switches
 from watchdogd.home.layout import Home
 from watchdogd.home.switches import Pressed, Switch, SwitchError
@@ -185,7 +186,7 @@ def test_a_link_speaks_by_who_laid_it(home: Home, tmp_path: Path) -> None:
     os.utime(target, (5, 5))
     link.symlink_to(target)
     os.chown(link, 54321, -1, follow_symlinks=False)
-    found = switches.read(switches.find(str(home.path), "run-17", "kill"))
+    found = switches.read(switch_places.find(str(home.path), "run-17", "kill"))
     assert found is not None
     assert found.by == "54321"
     assert not found.at.startswith("1970")
@@ -214,7 +215,7 @@ import os, sys
 from watchdogd.home import switches
 os.setuid(65534)
 try:
-    switches.find(sys.argv[1], "run-17", "kill")
+    switch_places.find(sys.argv[1], "run-17", "kill")
 except switches.SwitchError as error:
     print(error)
 """

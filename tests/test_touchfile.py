@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from watchdogd.checks.killswitch import kill_switch
 from watchdogd.cli import main
-from watchdogd.engine import handout
 from watchdogd.home import stopmark, touchfile
 from watchdogd.home.layout import Home
 from watchdogd.home.touchfile import Touch
@@ -122,7 +121,7 @@ def test_verbs_daemon_and_marks_name_the_owner(home: Home, capsys: Says) -> None
     assert found is not None
     assert found.by == "54321 (the file says alice)"
     at = iso((home.switches / "run-17.finished").stat().st_mtime)
-    assert handout.finished(home) == {"run-17": f"54321 (the file says alice) at {at}"}
+    assert touchfile.finished(home) == {"run-17": f"54321 (the file says alice) at {at}"}
 
 
 @pytest.mark.root

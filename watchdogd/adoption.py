@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import chain, count
 from typing import TYPE_CHECKING
 
-from watchdogd.config import parse
+from watchdogd.config.reading import parse
 from watchdogd.engine.setup import Setup
 from watchdogd.errors import ConfigError, HomeError, WatchdogError
 from watchdogd.system.draft import replace
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from watchdogd.batch.models import Job
-    from watchdogd.config import Config
+    from watchdogd.config.sections import Config
     from watchdogd.home.layout import Home
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")

@@ -2,7 +2,7 @@
 
 WatchdogError                exit 1
 ├── UsageError               exit 64: the command line was wrong
-├── ConfigError              exit 78: config.toml is broken
+├── ConfigError              exit 78: config.toml is broken; UnknownKeyError where it has a key too many
 ├── HomeError                home is missing, unsafe or cannot be used
 ├── HistoryError             the history cannot be read or written; NoHistoryError where there is none yet
 ├── UnitError                exit 64: a duration or a size that cannot be read (also a ValueError)
@@ -64,6 +64,21 @@ class ConfigError(WatchdogError):
     """config.toml, or a file it names, is broken: the text names file, key, what is wrong and the mend."""
 
     exit_code = EX_CONFIG
+
+
+class UnknownKeyError(ConfigError):
+    """config.toml has a key that its table does not know. The text is `found` with the `nearest` known key.
+
+    `where` is the path of the table, `known` its keys: whoever knows the plugins says by these where the key
+    belongs (`engine/elsewhere`).
+    """
+
+    def __init__(self, found: str, nearest: str, where: list[str], key: str, known: list[str]) -> None:
+        super().__init__(found + nearest)
+        self.found = found
+        self.where = where
+        self.key = key
+        self.known = known
 
 
 class HomeError(WatchdogError):

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
 from watchdogd.batch.models import Ending, Job, Snapshot
+from watchdogd.batch.runs import Progress, Run, Sign, Strength
 from watchdogd.errors import PluginError
 from watchdogd.system.swift import swift
 from watchdogd.units import Amount, AmountField, Duration, Percent, Rate, Share, Size, parse_duration
@@ -93,53 +94,6 @@ class Metric:
     unit: str = ""
     warn: float | None = None
     crit: float | None = None
-
-
-@swift
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """Whether the run gets on, as a check found: what `status`, the page and other checks call it by.
-
-    `stalled`: it does not, though it should. `at` is when it last did, `within` the seconds in which its next
-    step is due by its own rhythm; None: not known. `pause` is why it may stand still just now (`quiet phase
-    'saving'`), or empty.
-    """
-
-    stalled: bool = False
-    at: float | None = None
-    within: float | None = None
-    pause: str = ""
-
-    def recent(self, now: float) -> bool:
-        """Whether its last step is no longer ago than its rhythm has it."""
-        if self.stalled or self.at is None or self.within is None:
-            return False
-        return now - self.at < self.within
-
-
-class Strength(enum.IntEnum):
-    """How much a sign says: that the run works, that it may, or that it does not."""
-
-    AGAINST = -1
-    WEAK = 1
-    STRONG = 2
-
-
-@swift
-@dataclass(frozen=True, slots=True)
-class Sign:
-    """Evidence from outside a run's log of whether it works: what holds its alarm back for a while where the
-    log alone would call it stalled, or stands beside it in the message.
-
-    `what` in words that go on after "but" (`its checkpoints grew by 12 GB within 60s`), `kind` in one
-    (`checkpoints`, `gpus`, `cpu`); `at` when it was seen last, `since` when it began to be so.
-    """
-
-    kind: str
-    what: str
-    at: float
-    since: float
-    strength: Strength = Strength.STRONG
 
 
 @swift
@@ -216,39 +170,6 @@ def unknown(summary: str, *, subject: str = "", details: str = "", **metrics: Me
 def notice(summary: str, *, details: str = "", label: str = "INFO") -> Result:
     """Something to be told once that is no fault: a restart, the end of a run. `label`: INFO, or WARNING."""
     return Result(Status.OK, " ".join(summary.split()), details=details, notice=True, label=label)
-
-
-@swift
-@dataclass(frozen=True, slots=True)
-class Run:
-    """The run that a check speaks of: who it is and where its switches lie.
-
-    The kill switch is set where there is a file at `kill_switch`, as configured, or at `home_kill_switch`, in
-    home's switches/. `finished` is who marked it finished and when (one line), or empty. `users` are those
-    whose jobs count.
-    `inbox` is home's folder for what colleagues and jobs hand in, probe samples among it; empty: no home.
-    `progress` is what its checks said last of whether it gets on; None: nobody could say. `signs` are those
-    that its checks saw last.
-    """
-
-    name: str
-    job_name: str
-    backend: str = "slurm"
-    pid_file: str = ""
-    command: str = ""
-    kill_switch: str = ""
-    save_switch: str = ""
-    finished: str = ""
-    users: frozenset[str] = field(default_factory=frozenset)
-    inbox: str = ""
-    progress: Progress | None = None
-    home_kill_switch: str = ""
-    signs: tuple[Sign, ...] = ()
-
-    @property
-    def phase(self) -> str:
-        """Why it may stand still just now (`quiet phase 'saving'`), or empty."""
-        return self.progress.pause if self.progress else ""
 
 
 @swift

@@ -15,6 +15,7 @@ from watchdogd.actions.errand import Errand, Outcome
 from watchdogd.batch import livejob
 from watchdogd.batch.livejob import LiveJob
 from watchdogd.batch.models import Job
+from watchdogd.config import switch_places
 from watchdogd.errors import SlurmSilentError, WatchdogError
 from watchdogd.home import switches
 from watchdogd.home.layout import Home
@@ -165,7 +166,7 @@ def test_nothing_is_submitted_to_a_run_that_was_stopped_or_is_finished(desk: Des
     done = desk.do("resubmit", "train.slurm")
     assert done.text.startswith(f"it is marked finished by {account.user(os.getuid())} at 20")
     assert not done.ok
-    switches.press(switches.find(str(desk.home.path), "glide", "kill"), switches.mine("diverges"))
+    switches.press(switch_places.find(str(desk.home.path), "glide", "kill"), switches.mine("diverges"))
     assert desk.do("resubmit", "train.slurm").text.startswith(f"its kill switch is set by {ME} on ")
     assert desk.ran == []
 
@@ -204,6 +205,6 @@ def test_what_a_plain_process_has_not(desk: Desk, kind: str, text: str) -> None:
 def test_a_switch_that_is_set_already(desk: Desk) -> None:
     assert desk.do("kill-switch") == Outcome(f"{desk.home.switches}/glide.kill is set")
     assert desk.do("kill-switch").text.startswith(f"it was set already by {ME} on ")
-    touch = switches.read(switches.find(str(desk.home.path), "glide", "kill"))
+    touch = switches.read(switch_places.find(str(desk.home.path), "glide", "kill"))
     assert touch
     assert touch.reason == "watchdogd, on_hang: silent"

@@ -13,6 +13,8 @@ import pytest
 from tests.servers.smtp import Mailbox
 from tests.servers.web import WebServer
 from watchdogd.batch.models import Job
+from watchdogd.batch.partitions import Partition
+from watchdogd.config.secret import Secret
 from watchdogd.doctor import controller, lodging, past, place, reach, secrets, tools, trainings
 from watchdogd.doctor.examination import examine
 from watchdogd.doctor.finding import (
@@ -32,8 +34,6 @@ from watchdogd.history.store import Store
 from watchdogd.home.layout import Home
 from watchdogd.plugin import Run
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
-from watchdogd.secret import Secret
-from watchdogd.survey import Partition
 from watchdogd.system.mounts import Mount
 
 SMALL = Partition("small", "1-00:00:00", 2, gpus=False, default=True)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from watchdogd.config import parse
 from watchdogd.config.keys import NAME, SEVERAL, keys_at, tables
+from watchdogd.config.reading import parse
 from watchdogd.engine import checks
 from watchdogd.engine.catalog import Entry, Source, built_in
-from watchdogd.engine.elsewhere import hint, place
-from watchdogd.errors import ConfigError
+from watchdogd.engine.elsewhere import explained, hint, place
+from watchdogd.errors import ConfigError, UnknownKeyError
 from watchdogd.home.layout import Home
 from watchdogd.plugin import Parameter
 
@@ -24,7 +24,8 @@ def refused(text: str) -> str:
     """What is said of such a config.toml, by the reader or by who makes checks of it."""
     with pytest.raises(ConfigError) as caught:
         checks.build(parse(text, PATH), CATALOG, Home(PATH.parent), "slurm")
-    return str(caught.value).removeprefix(f"{PATH}: ")
+    said = caught.value
+    return str(explained(said) if isinstance(said, UnknownKeyError) else said).removeprefix(f"{PATH}: ")
 
 
 @pytest.mark.parametrize(

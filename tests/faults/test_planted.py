@@ -17,11 +17,12 @@ import pytest
 from watchdogd.chain import link
 from watchdogd.cli import crash, main, status
 from watchdogd.cli.web import token_of
+from watchdogd.config import switch_places
 from watchdogd.engine import goodconfig, intake
-from watchdogd.engine.handout import finished
 from watchdogd.errors import WatchdogError
 from watchdogd.home import holder, inbox, lease, stopmark, switches, tickmark
 from watchdogd.home.layout import Home
+from watchdogd.home.touchfile import finished
 from watchdogd.notify.claims import Claims
 from watchdogd.probe.files import left, sweep
 from watchdogd.stacks import stackrequest
@@ -196,8 +197,8 @@ READERS: dict[str, Callable[[Home], object]] = {
     ".web-token": token_of,
     ".config.good.toml": goodconfig.last,
     "link.json": link.remembered,
-    "switches/run-17.json": lambda home: switches.find(str(home.path), "run-17", "kill"),
-    "switches/run-17.kill": lambda home: switches.read(switches.find(str(home.path), "run-17", "kill")),
+    "switches/run-17.json": lambda home: switch_places.find(str(home.path), "run-17", "kill"),
+    "switches/run-17.kill": lambda home: switches.read(switch_places.find(str(home.path), "run-17", "kill")),
     "switches/run-17.finished": finished,
     ".lease/0000000009": lease.alive,
     ".outbox/0123456789abcdef0123456789abcdef.0001": lambda home: Claims(home).outcomes(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from watchdogd import config as configuration
+from watchdogd.config.reading import load
 from watchdogd.history.record import Record
 from watchdogd.history.store import Store
 from watchdogd.home.layout import Home
@@ -27,7 +27,7 @@ def new_home(folder: Path, group: int | None = None, url: str = "") -> Home:
 
 def opened(home: Home, *, owner: bool = True) -> Store:
     """The history of a home; `close_all` closes it at the end of the test at the latest."""
-    store = Store.open(configuration.load(home).history.url, home, owner=owner)
+    store = Store.open(load(home).history.url, home, owner=owner)
     _stores.append(store)
     return store
 

@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 
 from tests.readers.gpu_samples import sample
-from watchdogd import survey
 from watchdogd.batch import (
     allocation,
     hostlist,
+    partitions,
     qstat,
     reasons,
     sacct,
@@ -23,10 +23,9 @@ from watchdogd.batch import (
     slurmtext,
     squeue,
 )
-from watchdogd.batch.walltime import parse_walltime
 from watchdogd.chain.maintenance import begins_of
 from watchdogd.checks import tracker
-from watchdogd.config import parse
+from watchdogd.config.reading import parse
 from watchdogd.home import holder
 from watchdogd.preflight import preflightlook
 from watchdogd.readers import (
@@ -47,6 +46,7 @@ from watchdogd.readers.gpu import amd, kernel, nvidia, probe, rocm
 from watchdogd.readers.quota import beegfs, gpfs, lustre, report, table, tool, volume
 from watchdogd.stacks import stackprobe, stackrequest
 from watchdogd.system import mounts
+from watchdogd.system.walltime import parse_walltime
 from watchdogd.units import parse_amount, parse_duration, parse_rate, parse_size
 
 F, R = slurmtext.FIELD, slurmtext.RECORD
@@ -198,7 +198,7 @@ READERS: dict[str, tuple[Callable[[str], object], str]] = {
     "scontrol words": (scontrol.words, SCONTROL),
     "scontrol reservations": (begins_of, SCONTROL),
     "scontrol gpus": (allocation.gpus, SCONTROL),
-    "sinfo partitions": (survey.read_sinfo, "gpu*|1-00:00:00|12|gpu:a100:4|OVERSUBSCRIBE\n"),
+    "sinfo partitions": (partitions.read_sinfo, "gpu*|1-00:00:00|12|gpu:a100:4|OVERSUBSCRIBE\n"),
     "hostlist": (hostlist.expand, "n[1-20,007],login[1-2][3-4]"),
     "reason": (reasons.judge, "Nodes required for job are DOWN, DRAINED or reserved"),
     "sbatch lines": (sbatchlines.named, "#!/bin/sh\n#SBATCH --job-name=tr4 --time=1\n"),

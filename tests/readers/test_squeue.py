@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from watchdogd.batch import slurmtext, squeue
 from watchdogd.batch.slurmtext import FIELD, RECORD
 from watchdogd.errors import UnreadableError
+from watchdogd.system.walltime import slurm_duration
 
 DEFAULTS = {
     "i": "512",
@@ -199,7 +200,7 @@ def test_argv() -> None:
     ],
 )
 def test_durations(field: str, seconds: float | None) -> None:
-    assert slurmtext.duration(field) == seconds
+    assert slurm_duration(field) == seconds
 
 
 def test_times() -> None:

@@ -17,7 +17,7 @@ import pytest
 from tests.cluster import Cluster
 from tests.waiting import wait_until
 from watchdogd.batch import submit
-from watchdogd.config import parse
+from watchdogd.config.reading import parse
 from watchdogd.engine import crontab, dropins
 from watchdogd.engine import script as module
 from watchdogd.engine.dropins import Kind

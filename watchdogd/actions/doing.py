@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from watchdogd.actions import evidence, jobactions
 from watchdogd.actions.errand import Errand, Outcome, incident_as_json
 from watchdogd.batch import livejob
+from watchdogd.config import switch_places
 from watchdogd.errors import WatchdogError
 from watchdogd.home import listeners, switches
 from watchdogd.stacks import stacktaking, stackwords
@@ -53,7 +54,7 @@ def _switch(kind: str) -> Callable[[Errand], Outcome]:
         run = jobactions.run_of(errand)
         if kind == "kill":
             jobactions.spare(errand, run)
-        switch = switches.find(str(errand.home.path), run.name, kind)
+        switch = switch_places.find(str(errand.home.path), run.name, kind)
         touch = switches.mine(f"watchdogd, {errand.deed.trigger}: {errand.incident.summary}")
         pressed = switches.press(switch, touch)
         done = [f"{' and '.join(pressed.made)} is set"] if pressed.made else []

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 
 from watchdogd.actions.errand import Errand, Outcome
 from watchdogd.batch import livejob, sbatchlines, submit
-from watchdogd.engine.handout import finished
+from watchdogd.config import switch_places
 from watchdogd.errors import SlurmSilentError, WatchdogError
 from watchdogd.home import switches
+from watchdogd.home.touchfile import finished
 from watchdogd.home.trust import distrust, team_of
 from watchdogd.system import account, command
 from watchdogd.system.number import count
@@ -95,7 +96,7 @@ def _options(script: Path, run: Run) -> list[str]:
 
 def _stopped(errand: Errand, run: Run) -> str:
     """Why the run shall not start again, or empty."""
-    touch = switches.read(switches.find(str(errand.home.path), run.name, "kill"))
+    touch = switches.read(switch_places.find(str(errand.home.path), run.name, "kill"))
     if touch:
         return f"its kill switch is set {touch}"
     mark = finished(errand.home).get(file_name(run.name))

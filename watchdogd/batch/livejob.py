@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from watchdogd.batch import allocation, hostlist, pbs, processes, qstat, snapshot
 from watchdogd.batch.models import PAUSED_STATES, WORKING_STATES, Snapshot
-from watchdogd.config import load
-from watchdogd.engine.checks import run_of
-from watchdogd.engine.looks import slurm_users
+from watchdogd.batch.queue import DEADLINE
+from watchdogd.batch.runs import run_of, slurm_users
+from watchdogd.config.reading import load
 from watchdogd.errors import SlurmError, SlurmSilentError, WatchdogError
 from watchdogd.system import command
 
@@ -18,10 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from watchdogd.batch.models import Job
+    from watchdogd.batch.runs import Run
     from watchdogd.home.layout import Home
-    from watchdogd.plugin import Run
 
-DEADLINE = 20.0
 _REACHABLE = WORKING_STATES | PAUSED_STATES
 
 

@@ -17,6 +17,7 @@ from watchdogd.batch import slurmtext
 from watchdogd.batch.models import Ending, Job
 from watchdogd.errors import UnreadableError
 from watchdogd.system.number import digits, whole
+from watchdogd.system.walltime import slurm_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -177,7 +178,7 @@ def _job(job_id: str, fields: Mapping[str, str]) -> Job:
     state = _STATES[letter]
     waiting = state == "PENDING"
     started = None if waiting else _started(fields)
-    limit = slurmtext.duration(fields.get("Resource_List.walltime", ""))
+    limit = slurm_duration(fields.get("Resource_List.walltime", ""))
     hosts = [] if waiting else _hosts(fields)
     queued = re.search(r"Queued:(\d+)", fields.get("array_state_count", ""))
     return Job(
@@ -252,8 +253,7 @@ def _end_state(fields: Mapping[str, str], started: float | None, status: int | N
         return _KILLED[status]
     if status < 0 or status > _SIGNALS:
         limit, used = (
-            slurmtext.duration(fields.get(f"{name}.walltime", ""))
-            for name in ("Resource_List", "resources_used")
+            slurm_duration(fields.get(f"{name}.walltime", "")) for name in ("Resource_List", "resources_used")
         )
         if limit and used and used >= limit:
             return "TIMEOUT"

@@ -6,13 +6,14 @@ import shutil
 from typing import TYPE_CHECKING
 
 from watchdogd.batch import allocation, scontrol, slurmtext, squeue
-from watchdogd.chain.links import DEADLINE
 from watchdogd.errors import SlurmSilentError, UnreadableError, WatchdogError
 from watchdogd.system import command
 
 if TYPE_CHECKING:
     from watchdogd.batch.models import Job
 
+DEADLINE = 20.0
+"""Seconds for one question to Slurm."""
 _LONGEST = 4096
 """Characters of a path: PATH_MAX."""
 

@@ -22,7 +22,6 @@ ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0"}
 """Makes squeue and sacct print epoch seconds, and array tasks in full (22.05: tried)."""
 
 _NOTHING = frozenset({"", "N/A", "n/a", "None", "(null)", "Unknown", "NOT_SET", "None assigned", "INVALID"})
-_DURATION = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(?:(\d+):)?(\d+)(?:\.\d+)?")
 
 
 log = logging.getLogger(__name__)
@@ -78,16 +77,6 @@ def time(field: str) -> float | None:
     if (seconds := count(field)) is not None:
         return float(seconds) or None
     return moment(field)
-
-
-def duration(field: str) -> float | None:
-    """Seconds of `[DAYS-][[HOURS:]MINUTES:]SECONDS`; None of UNLIMITED, NOT_SET, Partition_Limit."""
-    match = _DURATION.fullmatch(field.strip())
-    if not match:
-        return None
-    days, first, second, seconds = (digits(part or "0") for part in match.groups())
-    hours, minutes = (first, second) if match[3] is not None else (0, first)
-    return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
 
 
 def state(field: str) -> str:

@@ -16,6 +16,7 @@ from watchdogd.batch.models import WAITING_STATES, Job
 from watchdogd.batch.slurmtext import ENVIRONMENT, FIELD, RECORD
 from watchdogd.errors import UnreadableError
 from watchdogd.system.number import digits
+from watchdogd.system.walltime import slurm_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -96,6 +97,6 @@ def _job(record: str, mark: str) -> Job:
         started_at=None if waiting or never else times["S"],
         start_estimate=times["S"] if waiting else None,
         ends_at=None if waiting else times["e"],
-        time_limit=slurmtext.duration(of["l"]),
+        time_limit=slurm_duration(of["l"]),
         work_dir=slurmtext.text(of["Z"]),
     )

@@ -8,17 +8,17 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.batch import submit
-from watchdogd.batch.walltime import LONGEST, margin
 from watchdogd.chain import ending, link, links, maintenance
 from watchdogd.chain.succession import Plan, decide
 from watchdogd.errors import SlurmError, SlurmSilentError, WatchdogError
 from watchdogd.home import stopmark
 from watchdogd.system import command
+from watchdogd.system.walltime import LONGEST, margin
 from watchdogd.units import format_duration, iso
 
 if TYPE_CHECKING:
     from watchdogd.batch.models import Job
-    from watchdogd.config import Config
+    from watchdogd.config.sections import Config
     from watchdogd.home.layout import Home
 
 ENVIRONMENT = "WATCHDOGD_LINK"

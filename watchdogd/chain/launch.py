@@ -12,24 +12,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from watchdogd.batch import submit
-from watchdogd.batch.walltime import parse_walltime
 from watchdogd.chain import link, links, maintenance, partition
 from watchdogd.chain.local import launch
 from watchdogd.chain.outcome import Outcome
+from watchdogd.config.secret import exposed
 from watchdogd.errors import ConfigError, HomeError, SlurmError, SlurmSilentError, WatchdogError
 from watchdogd.home import lease, stopmark
 from watchdogd.notify import channels
-from watchdogd.secret import exposed
 from watchdogd.system.number import count
+from watchdogd.system.walltime import parse_walltime
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from watchdogd.batch.models import Job
+    from watchdogd.batch.partitions import Partition
     from watchdogd.chain.link import Form, Wish
-    from watchdogd.config import Config
+    from watchdogd.config.sections import Config
     from watchdogd.home.layout import Home
-    from watchdogd.survey import Partition
 
 _FULL = "its file system, or your quota, is full: free space"
 _WHY = {

@@ -13,18 +13,18 @@ from string import Template
 from typing import TYPE_CHECKING
 
 from watchdogd.batch.models import OWN_MARK
-from watchdogd.batch.walltime import format_walltime
 from watchdogd.errors import HomeError
 from watchdogd.home.misfit import no_file
 from watchdogd.system import command
 from watchdogd.system.document import document
 from watchdogd.system.number import needed, real
 from watchdogd.system.plainfile import NoPlainFileError, read_plain
+from watchdogd.system.walltime import format_walltime
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from watchdogd.config import Config
+    from watchdogd.config.sections import Config
     from watchdogd.home.layout import Home
 
 SCRIPT = Template("""\
@@ -126,7 +126,7 @@ class Form:
 
 def form(home: Home, config: Config, wish: Wish, walltime: float, shortest: float) -> Form:
     """A link as configured and wished."""
-    from watchdogd.config import variables  # late: `status` looks at links without any configuration
+    from watchdogd.config.reading import variables  # late: `status` looks at links without any configuration
 
     return Form(
         home=home,

@@ -9,6 +9,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from watchdogd.batch import reasons, scontrol, slurmtext, squeue
+from watchdogd.batch.queue import DEADLINE
 from watchdogd.chain import link
 from watchdogd.errors import NoClusterError, SlurmSilentError, UnreadableError
 from watchdogd.system import command
@@ -27,8 +28,6 @@ _LIMITS = re.compile(
 )
 _NOT_SET_UP = re.compile(r"configuration source|slurm\.conf")
 """What Slurm's commands say where they are installed, but no cluster is behind them."""
-DEADLINE = 20.0
-"""Seconds for one question to Slurm."""
 
 
 def queued(mark: str, users: Iterable[str] | None = None) -> tuple[Job, ...]:

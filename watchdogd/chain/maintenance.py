@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 from watchdogd.batch import slurmtext
-from watchdogd.chain.links import DEADLINE
+from watchdogd.batch.queue import DEADLINE
 from watchdogd.system import command
 
 if TYPE_CHECKING:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from watchdogd.batch import slurmtext
+from watchdogd.batch.partitions import FORMAT, Partition, read_sinfo
+from watchdogd.batch.queue import DEADLINE
 from watchdogd.batch.submit import refusal
-from watchdogd.batch.walltime import LONGEST, SHORTEST, format_walltime
-from watchdogd.chain.links import DEADLINE
 from watchdogd.errors import SlurmError
-from watchdogd.survey import FORMAT, Partition, read_sinfo
 from watchdogd.system import command
 from watchdogd.system.nearest import nearest
+from watchdogd.system.walltime import LONGEST, SHORTEST, format_walltime, slurm_duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ def walltime(chosen: list[Partition], wished: float | None, usual: float = LONGE
 
     SlurmError where the wish cannot be had: sbatch would take the job, and it would wait for ever.
     """
-    limits = [limit for partition in chosen if (limit := slurmtext.duration(partition.max_time)) is not None]
+    limits = [limit for partition in chosen if (limit := slurm_duration(partition.max_time)) is not None]
     longest = min(limits, default=None)
     if wished is None:
         return min(longest or usual, usual)

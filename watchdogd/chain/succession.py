@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from watchdogd.batch.walltime import margin
 from watchdogd.system.number import count
+from watchdogd.system.walltime import margin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,7 +17,7 @@ from watchdogd.system import shortage
 from watchdogd.units import format_duration
 
 if TYPE_CHECKING:
-    from watchdogd.config import Config
+    from watchdogd.config.sections import Config
     from watchdogd.home.holder import Holder
     from watchdogd.home.layout import Home
 

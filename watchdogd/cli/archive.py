@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from watchdogd import config as configuration
 from watchdogd.cli.history import print_csv
 from watchdogd.cli.output import print_line
 from watchdogd.cli.past import store_of
+from watchdogd.config.reading import load
 from watchdogd.errors import HistoryError, HomeError
 from watchdogd.history.store import Store
 from watchdogd.home import lease
@@ -73,7 +73,7 @@ def _take_in(home: Home, path: str) -> int:
     holder = lease.alive(home)
     if holder is not None:
         raise HistoryError(f"import: {holder} writes this history: stop it first (watchdogd stop)")
-    store = Store.open(configuration.load(home).history.url, home)
+    store = Store.open(load(home).history.url, home)
     try:
         with _source(path) as lines:
             rows = store.bring_in(lines)

@@ -14,9 +14,9 @@ from pydantic import BaseModel
 
 from watchdogd.adoption import toml_key
 from watchdogd.cli.output import print_json, print_line
+from watchdogd.config.secret import veiled
 from watchdogd.engine.setup import Setup
 from watchdogd.home.layout import Home
-from watchdogd.secret import veiled
 from watchdogd.units import Amount, Parsed, format_duration, iso, parse_duration
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from watchdogd.cli import status
 from watchdogd.cli.output import print_line
 from watchdogd.demo.disk import BYTES, INODES
 from watchdogd.demo.ending import Ended, Ending
@@ -37,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     ending, begin = Ending(), time.monotonic()
     console = Console(highlight=False, markup=False, emoji=False)
     try:
-        with Stage() as stage, Screen(console, str(stage.home.path)) as screen:
+        with Stage(status.read) as stage, Screen(console, str(stage.home.path)) as screen:
             screen.say(_WELCOME.format(bytes=format_size(BYTES), inodes=INODES, home=stage.home.path))
             play(stage, screen, ending.pause)
     except Ended:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from watchdogd.cli.duration import seconds
 from watchdogd.cli.output import one_line, print_json, terminal
+from watchdogd.config.secret import withhold
 from watchdogd.doctor import errand
 from watchdogd.doctor.examination import examine
 from watchdogd.doctor.finding import BROKEN, FINE, WARNING, exit_code
@@ -16,7 +17,6 @@ from watchdogd.doctor.scene import Scene
 from watchdogd.engine.setup import Setup
 from watchdogd.errors import HomeError, WatchdogError
 from watchdogd.home.layout import Home
-from watchdogd.secret import withhold
 
 if TYPE_CHECKING:
     import argparse

@@ -8,6 +8,7 @@ import os
 from typing import TYPE_CHECKING
 
 from watchdogd.cli.output import print_json, print_line
+from watchdogd.config import switch_places
 from watchdogd.home import switches
 from watchdogd.home.handin import hand_in
 from watchdogd.home.layout import Home
@@ -32,7 +33,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Set or take away `switches/RUN.finished`, which every Guard of the run sees, and hand that in."""
     home = Home.existing(args.home)
-    inbox = switches.find(str(home.path), args.name, "kill").inbox  # also: is there such a run?
+    inbox = switch_places.find(str(home.path), args.name, "kill").inbox  # also: is there such a run?
     mark = home.switches / f"{file_name(args.name)}.finished"
     touch = switches.mine(args.reason)
     changed = _clear(mark) if args.clear else _set(home, mark, args.name, touch)

@@ -8,8 +8,8 @@ import time
 from contextlib import redirect_stdout, suppress
 from typing import TYPE_CHECKING
 
-from watchdogd import config as configuration
 from watchdogd.cli.output import one_line, print_json, print_line
+from watchdogd.config.reading import load
 from watchdogd.errors import UsageError, WatchdogError
 from watchdogd.home.layout import Home
 from watchdogd.notify import channels
@@ -21,7 +21,7 @@ from watchdogd.system.nearest import nearest
 if TYPE_CHECKING:
     import argparse
 
-    from watchdogd.config import Config
+    from watchdogd.config.sections import Config
 
 NOT_DELIVERED = 2
 
@@ -36,7 +36,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """0 where all were delivered, 2 where one was not."""
     home = Home.existing(args.home)
-    config = configuration.load(home)
+    config = load(home)
     if not config.channels:
         raise UsageError(f"notify: no channel is configured: add [channels.NAME] to {home.config}")
     if args.channel and args.channel not in config.channels:

@@ -6,10 +6,9 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from watchdogd.batch.runs import run_of, slurm_users
 from watchdogd.cli.output import one_line
-from watchdogd.config import load
-from watchdogd.engine.checks import run_of
-from watchdogd.engine.looks import slurm_users
+from watchdogd.config.reading import load
 from watchdogd.home import switches
 from watchdogd.home.layout import Home
 from watchdogd.units import format_duration

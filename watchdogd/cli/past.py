@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 
 from watchdogd.engine import goodconfig
 from watchdogd.errors import ConfigError, NoHistoryError
-from watchdogd.history import DEFAULT_URL
 from watchdogd.history.store import Store
-from watchdogd.home.layout import Home
+from watchdogd.home.layout import DEFAULT_URL, Home
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from watchdogd.config import Config
+    from watchdogd.config.sections import Config
 
 
 def config_of(home: Home, *, pressing: bool = True) -> Config:
@@ -25,10 +24,10 @@ def config_of(home: Home, *, pressing: bool = True) -> Config:
 
     Not `pressing`: what it names will be run.
     """
-    from watchdogd import config as configuration  # half of what a look at the history would cost
+    from watchdogd.config.reading import load  # half of what a look at the history would cost
 
     try:
-        return configuration.load(home, pressing=pressing)
+        return load(home, pressing=pressing)
     except ConfigError:
         last = goodconfig.last(home)
         if last is None:

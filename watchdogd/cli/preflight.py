@@ -10,12 +10,14 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING
 
+from watchdogd.batch.runs import run_of
 from watchdogd.cli.duration import seconds
 from watchdogd.cli.output import print_json, print_line, warn
-from watchdogd.config import Config, RunSection, absolute, load
-from watchdogd.engine.checks import run_of
+from watchdogd.config.reading import load
+from watchdogd.config.sections import Config
+from watchdogd.config.targets import RunSection
 from watchdogd.errors import UsageError, WatchdogError
-from watchdogd.home.layout import Home
+from watchdogd.home.layout import Home, absolute
 from watchdogd.plugin import Status
 from watchdogd.preflight import preflight, preflightlook, trial
 from watchdogd.preflight.preflight import Believed

@@ -6,11 +6,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from watchdogd import config as configuration
 from watchdogd.cli import status
 from watchdogd.cli.duration import seconds
 from watchdogd.cli.output import print_line
 from watchdogd.cli.past import store_of
+from watchdogd.config.reading import load
 from watchdogd.errors import HomeError
 from watchdogd.home.layout import Home
 from watchdogd.system import umask
@@ -50,7 +50,7 @@ def page(home: Home, since: float, *, live: bool = False) -> str:
     from watchdogd.page.render import render
 
     now = time.time()
-    name = configuration.load(home, pressing=True).daemon.name
+    name = load(home, pressing=True).daemon.name
     with store_of(home) as store:
         return render(gather(home, store, status.read(home), name, since=now - since, now=now), live=live)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from watchdogd.batch.walltime import parse_walltime
 from watchdogd.chain import ending, launch, link, links
 from watchdogd.cli.output import print_json, print_line, warn
 from watchdogd.engine.setup import Setup
 from watchdogd.errors import UnitError, UsageError
 from watchdogd.home.layout import Home
+from watchdogd.system.walltime import parse_walltime
 
 if TYPE_CHECKING:
     import argparse

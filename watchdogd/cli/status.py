@@ -147,7 +147,7 @@ def _by_the_queue(home: Home, picture: dict[str, Any]) -> dict[str, Any]:
     """What the queue says where no daemon is seen. In tick mode alive means that a link is queued
     (contract §8); where Slurm does not answer, that the last tick is not long ago."""
     from watchdogd.chain import link, links
-    from watchdogd.secret import withhold
+    from watchdogd.config.secret import withhold
 
     withhold(home)
     ticks = False

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from watchdogd.chain import ending
 from watchdogd.cli.output import print_json, print_line, warn
+from watchdogd.config.secret import withhold
 from watchdogd.home.layout import Home
-from watchdogd.secret import withhold
 
 if TYPE_CHECKING:
     import argparse

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from watchdogd.cli.output import complain, print_json, print_line
+from watchdogd.config import switch_places
 from watchdogd.errors import UsageError, WatchdogError
 from watchdogd.home import listeners, switches
 from watchdogd.home.switches import SwitchError
@@ -76,7 +77,7 @@ def _find(args: argparse.Namespace, home: str, names: list[str]) -> tuple[list[S
     found, unknown = [], []
     for name in dict.fromkeys(names):
         try:
-            found.append(switches.find(home, name, args.verb.partition("-")[0]))
+            found.append(switch_places.find(home, name, args.verb.partition("-")[0]))
         except WatchdogError as error:
             unknown.append(error)
     return found, unknown
@@ -95,7 +96,7 @@ def _names(args: argparse.Namespace, home: str) -> list[str]:
 
 def _every(home: str) -> list[str]:
     """The runs of config.toml; where that is broken just now, those that the daemon laid out before."""
-    from watchdogd.config import load
+    from watchdogd.config.reading import load
     from watchdogd.errors import ConfigError
     from watchdogd.home.layout import Home
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from watchdogd import adoption
 from watchdogd.adoption import Adopted
 from watchdogd.batch import queue
+from watchdogd.batch.runs import slurm_users
 from watchdogd.cli.output import one_line, print_json, print_line
-from watchdogd.config import load
-from watchdogd.engine.looks import slurm_users
+from watchdogd.config.reading import load
 from watchdogd.engine.setup import typed
 from watchdogd.errors import UsageError
 from watchdogd.home import lease
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import argparse
 
     from watchdogd.batch.models import Job
-    from watchdogd.config import Config
+    from watchdogd.config.sections import Config
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

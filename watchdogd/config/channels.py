@@ -17,7 +17,7 @@ from watchdogd.config.fields import (
     SendingRate,
     WebSecretField,
 )
-from watchdogd.secret import veiled
+from watchdogd.config.secret import veiled
 
 
 class ChannelSection(Section):

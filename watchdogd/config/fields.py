@@ -16,7 +16,7 @@ from pydantic import (
     ValidationInfo,
 )
 
-from watchdogd.secret import Secret
+from watchdogd.config.secret import Secret
 from watchdogd.system.address import web_host
 from watchdogd.system.place import NO_HOME, file_name
 from watchdogd.units import Duration

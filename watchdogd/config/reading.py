@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import grp
 import json
-import os
 import re
 import shlex
 import tomllib
@@ -17,10 +16,10 @@ from watchdogd.config import sense, syntax
 from watchdogd.config.keys import channel_types, keys_at
 from watchdogd.config.sections import Config
 from watchdogd.config.words import wrong
-from watchdogd.errors import ConfigError
+from watchdogd.errors import ConfigError, UnknownKeyError
 from watchdogd.home.trust import distrust, team_of
 from watchdogd.system import command
-from watchdogd.system.nearest import close_to
+from watchdogd.system.nearest import close_to, nearest
 from watchdogd.system.plainfile import read_plain
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ def parse(text: str, path: Path) -> Config:
     try:
         config = Config.model_validate(tables, context={"home": str(path.parent)})
     except ValidationError as error:
-        raise ConfigError(f"{path}: {_sentence(error, tables)}") from None
+        raise _refusal(error, tables, path) from None
     fault = sense.fault(config)
     if fault:
         raise ConfigError(f"{path}: {fault}")
@@ -141,12 +140,7 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(each)
 
 
-def absolute(home: Home, text: str) -> str:
-    """A path of the configuration: relative ones hang on home."""
-    return os.path.normpath(os.path.join(home.path, text))
-
-
-def _sentence(error: ValidationError, tables: Mapping[str, Any]) -> str:
+def _refusal(error: ValidationError, tables: Mapping[str, Any], path: Path) -> ConfigError:
     """The first thing that pydantic found, as one line."""
     found = error.errors(include_url=False)
     # A table where a word could stand as well: what is wrong in the table, not that it is no word.
@@ -157,19 +151,15 @@ def _sentence(error: ValidationError, tables: Mapping[str, Any]) -> str:
     where = _written_keys(first, tables)
     key = _shown(where) or "the file"
     if first["type"] == "extra_forbidden":
-        return f"{key}: unknown key{_meant(where, tables)}"
+        above, name = where[:-1], where[-1]
+        known = keys_at(above, tables)
+        return UnknownKeyError(f"{path}: {key}: unknown key", nearest(name, known), above, name, known)
     if first["type"].startswith("union_tag"):
-        return f"{key}: type must be one of {', '.join(channel_types())}{_near(first['input'])}"
+        types = ", ".join(channel_types())
+        return ConfigError(f"{path}: {key}: type must be one of {types}{_near(first['input'])}")
     here = [each for each in errors if _written_keys(each, tables) == where]
     more = len({tuple(_written_keys(each, tables)) for each in errors}) - 1
-    return f"{key}: {wrong(here)}" + (f" (and {more} more)" if more else "")
-
-
-def _meant(where: list[str], tables: Mapping[str, Any]) -> str:
-    """What was meant by the unknown key at the end of `where`, or where it belongs."""
-    from watchdogd.engine.elsewhere import hint  # with all plugins: only for this sentence
-
-    return hint(where[:-1], where[-1], keys_at(where[:-1], tables))
+    return ConfigError(f"{path}: {key}: {wrong(here)}" + (f" (and {more} more)" if more else ""))
 
 
 def _shown(where: list[str]) -> str:

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from watchdogd.batch.walltime import parse_walltime
 from watchdogd.config.channels import Channel
 from watchdogd.config.fields import Name, OneLine, PathText, Positive, Section, WebSecretField
+from watchdogd.config.secret import Secret
 from watchdogd.config.targets import DiskSection, RunSection
 from watchdogd.errors import WatchdogError
-from watchdogd.history import DEFAULT_URL
-from watchdogd.secret import Secret
+from watchdogd.home.layout import DEFAULT_URL
 from watchdogd.system.cron import Cron
 from watchdogd.system.nearest import nearest
+from watchdogd.system.walltime import parse_walltime
 from watchdogd.system.zone import named
 from watchdogd.units import Duration
 

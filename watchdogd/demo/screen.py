@@ -11,7 +11,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from watchdogd.cli.output import one_line
+from watchdogd.system.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,17 +16,19 @@ import time
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from watchdogd.cli.status import read as read_status
 from watchdogd.demo import disk, lifeline
 from watchdogd.demo.alerts import Alert, read_alerts
 from watchdogd.demo.training import RUN
 from watchdogd.errors import WatchdogError
 from watchdogd.home.layout import Home
 from watchdogd.system import command
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 CONFIG = """\
 [daemon]
@@ -85,9 +87,13 @@ class Sight:
 
 
 class Stage:
-    """The home and what runs in it; `with` makes all of it, and takes it away."""
+    """The home and what runs in it; `with` makes all of it, and takes it away.
 
-    def __init__(self) -> None:
+    `read_status`: what `watchdogd status --json` prints of a home.
+    """
+
+    def __init__(self, read_status: Callable[[Home], dict[str, Any]]) -> None:
+        self._read_status = read_status
         self._children: list[subprocess.Popen[bytes]] = []
         self._fine_since: float | None = None
 
@@ -128,7 +134,7 @@ class Stage:
         code = self._training.poll()
         if code:
             raise BrokenError(f"the training ended with {code}: {self._last_words('train.err')}")
-        picture = read_status(self.home)
+        picture = self._read_status(self.home)
         return Sight(
             picture,
             read_alerts(self._text("alerts.log"), self._text("daemon.out")),

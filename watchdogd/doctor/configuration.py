@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from watchdogd.config import ConsoleChannel, StatuslogChannel
+from watchdogd.config.channels import ConsoleChannel, StatuslogChannel
 from watchdogd.doctor.finding import Finding, fine, warning
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ import shutil
 from typing import TYPE_CHECKING
 
 from watchdogd.batch import queue
+from watchdogd.batch.runs import slurm_users
 from watchdogd.chain.launch import unknown_users
 from watchdogd.doctor.finding import Finding, broken, fine, warning
 from watchdogd.doctor.scene import ask
-from watchdogd.engine.looks import slurm_users
 from watchdogd.system.account import group_name
 
 if TYPE_CHECKING:

@@ -8,14 +8,14 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.checks import quotas
-from watchdogd.config import absolute
 from watchdogd.doctor.finding import Finding, broken, fine, warning
+from watchdogd.home.layout import absolute
 from watchdogd.system.mounttable import mount_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from watchdogd.config import DiskSection
+    from watchdogd.config.targets import DiskSection
     from watchdogd.doctor.scene import Scene
 
 TOPIC = "disks"

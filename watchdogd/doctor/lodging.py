@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 from watchdogd.batch import hostlist, scontrol
 from watchdogd.batch.submit import SBATCH_DEADLINE, refusal
-from watchdogd.batch.walltime import format_walltime, parse_walltime
 from watchdogd.chain import link, partition
 from watchdogd.doctor.finding import Finding, broken, fine, warning
 from watchdogd.doctor.scene import ask
 from watchdogd.errors import SlurmError, UnitError
 from watchdogd.system import command
+from watchdogd.system.walltime import format_walltime, parse_walltime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from watchdogd.batch.partitions import Partition
     from watchdogd.doctor.scene import Scene
-    from watchdogd.survey import Partition
 
 TOPIC = "partition"
 _NAME = "partition under [slurm], or --partition"

@@ -13,7 +13,7 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from watchdogd.config import personal
+from watchdogd.config.reading import personal
 from watchdogd.doctor.finding import Finding, fine, warning
 from watchdogd.system import account
 

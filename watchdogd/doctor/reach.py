@@ -8,7 +8,13 @@ import ssl
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from watchdogd.config import AlertmanagerChannel, AppriseChannel, EmailChannel, SlackChannel, WebhookChannel
+from watchdogd.config.channels import (
+    AlertmanagerChannel,
+    AppriseChannel,
+    EmailChannel,
+    SlackChannel,
+    WebhookChannel,
+)
 from watchdogd.doctor.finding import Finding, broken, fine, warning
 from watchdogd.errors import ConfigError, WatchdogError
 from watchdogd.notify import channels
@@ -17,7 +23,7 @@ from watchdogd.system.address import web_host
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from watchdogd.config import Channel
+    from watchdogd.config.channels import Channel
     from watchdogd.doctor.scene import Scene
 
 TIMEOUT = 6.0

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from watchdogd.batch import scontrol
+from watchdogd.batch.runs import run_of
 from watchdogd.chain import link
-from watchdogd.engine.checks import run_of
 from watchdogd.system import command
 from watchdogd.system.account import user
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from watchdogd.chain.link import Wish
-    from watchdogd.config import Config
+    from watchdogd.config.sections import Config
     from watchdogd.engine.setup import Setup
     from watchdogd.home.layout import Home
     from watchdogd.plugin import Run

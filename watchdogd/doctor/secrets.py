@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from watchdogd.config.secret import exposed
 from watchdogd.doctor.finding import Finding, broken, fine, warning
 from watchdogd.errors import ConfigError
-from watchdogd.secret import exposed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from watchdogd.config.secret import Secret
     from watchdogd.doctor.scene import Scene
-    from watchdogd.secret import Secret
 
 TOPIC = "secrets"
 

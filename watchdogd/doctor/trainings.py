@@ -7,13 +7,13 @@ import os
 from typing import TYPE_CHECKING
 
 from watchdogd.checks import obstacle
-from watchdogd.config import absolute
 from watchdogd.doctor.finding import Finding, broken, fine, warning
+from watchdogd.home.layout import absolute
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from watchdogd.config import RunSection
+    from watchdogd.config.targets import RunSection
     from watchdogd.doctor.scene import Scene
     from watchdogd.plugin import Run
 

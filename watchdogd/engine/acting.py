@@ -19,11 +19,10 @@ from watchdogd.actions.crew import LATE, Crew
 from watchdogd.actions.decision import Rules, decide, forget
 from watchdogd.actions.deed import BEGUN, DONE, EVIDENCE, FAILED, LOST, Deed
 from watchdogd.actions.doing import do
-from watchdogd.engine.grounds import SELF
 from watchdogd.home.handin import hand_in
 from watchdogd.home.inbox import TEXT_LIMIT
 from watchdogd.home.touchfile import one_line
-from watchdogd.incidents.models import Event, Kind
+from watchdogd.incidents.models import SELF, Event, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -9,19 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from watchdogd.config import CheckSection, StatuslogChannel, absolute
+from watchdogd.batch.runs import run_of
+from watchdogd.config.channels import StatuslogChannel
+from watchdogd.config.sections import CheckSection
 from watchdogd.config.words import wrong
 from watchdogd.errors import ConfigError
+from watchdogd.home.layout import absolute
 from watchdogd.incidents.models import Policy
 from watchdogd.plugin import REQUIRED, Parameter, Run
 from watchdogd.system.nearest import nearest
-from watchdogd.system.place import file_name
 from watchdogd.system.swift import Steady
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from watchdogd.config import Config, DiskSection, RunSection
+    from watchdogd.config.sections import Config
+    from watchdogd.config.targets import DiskSection, RunSection
     from watchdogd.engine.catalog import Entry
     from watchdogd.home.layout import Home
 
@@ -102,30 +105,6 @@ def policy(check: Check, config: Config) -> Policy:
         follows=check.follows,
         patience=check.confirm * config.daemon.interval,
     )
-
-
-def run_of(name: str, section: RunSection, config: Config, home: Home, default_backend: str) -> Run:
-    """A run as its plugins see it."""
-    process = bool(section.pid_file or section.command)
-    backend = section.backend or ("process" if process else default_backend)
-    users = () if backend == "process" else config.slurm.users
-    return Run(
-        name=name,
-        job_name=section.job_name or name,
-        backend=backend,
-        pid_file=absolute(home, section.pid_file) if section.pid_file else "",
-        command=section.command or "",
-        kill_switch=switch_path(home, name, section.kill_switch, "kill"),
-        save_switch=switch_path(home, name, section.save_switch, "save"),
-        users=frozenset({section.user} if section.user else users),
-        inbox=str(home.inbox),
-        home_kill_switch=switch_path(home, name, None, "kill"),
-    )
-
-
-def switch_path(home: Home, run: str, configured: str | None, kind: str) -> str:
-    """Where a run's switch lies: as configured, else in home's switches/."""
-    return absolute(home, configured or f"switches/{file_name(run)}.{kind}")
 
 
 def written(config: Config, home: Home) -> tuple[str, ...]:

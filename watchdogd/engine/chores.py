@@ -15,7 +15,7 @@ from watchdogd.system.patient import Patient
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from watchdogd.config import Config
+    from watchdogd.config.sections import Config
     from watchdogd.engine.assembly import Assembly
     from watchdogd.home.layout import Home
 

@@ -7,7 +7,7 @@ import json
 import logging
 import time
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from watchdogd.engine import unwatched
 from watchdogd.engine.assembly import learn, missing, outbox_of
@@ -22,9 +22,9 @@ from watchdogd.system.plainfile import PICTURE, read_plain
 from watchdogd.units import format_duration
 
 if TYPE_CHECKING:
-    from watchdogd.chain.tenure import Tenure
     from watchdogd.engine.assembly import Assembly
     from watchdogd.engine.setup import Setup
+    from watchdogd.home.lease import Lease
     from watchdogd.notify.heartbeat import Heartbeat
     from watchdogd.notify.outbox import Outbox
 
@@ -72,10 +72,33 @@ class Absence:
         return now - self._since < GONE
 
 
+class Linked(Protocol):
+    """The chain of which this process is a link, as far as the daemon shows it."""
+
+    def as_json(self) -> dict[str, object]:
+        """As `status --json` shows it."""
+
+
+class Leadership(Protocol):
+    """By what right this daemon acts: its lease, and its chain, if it is a link of one."""
+
+    lease: Lease
+
+    @property
+    def chain(self) -> Linked | None:
+        """None: a plain process."""
+
+    def watch(self) -> bool:
+        """Renew it; False: it is time to end. OSError where home cannot be asked."""
+
+    def troubles(self) -> list[str]:
+        """What is wrong with the chain, a line each."""
+
+
 class Daemon:
     """One home's daemon. `run` returns when it was told to end, or somebody else took the lease."""
 
-    def __init__(self, parts: Assembly, tenure: Tenure, heartbeat: Heartbeat) -> None:
+    def __init__(self, parts: Assembly, tenure: Leadership, heartbeat: Heartbeat) -> None:
         self._parts = parts
         self._engine = parts.engine
         self._tenure = tenure

@@ -5,22 +5,29 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from watchdogd.config import CheckSection
 from watchdogd.config.keys import NAME, Table, channel_types, tables
+from watchdogd.config.sections import CheckSection
 from watchdogd.engine.catalog import built_in
 from watchdogd.engine.checks import DISK_PLUGINS, RUN_PLUGINS
+from watchdogd.errors import ConfigError
 from watchdogd.system.nearest import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from watchdogd.engine.catalog import Entry
+    from watchdogd.errors import UnknownKeyError
 
 _BROUGHT = {"runs": tuple(RUN_PLUGINS), "disks": DISK_PLUGINS}
 _WATCHED = [(kind, NAME) for kind in _BROUGHT]
 _AT_MOST = 3
 _SURE = 0.8
 """A name as near as this is a slip of the pen, even where the word is a key of another table."""
+
+
+def explained(error: UnknownKeyError) -> ConfigError:
+    """The same with what was meant, or where the key belongs."""
+    return ConfigError(f"{error.found}{hint(error.where, error.key, error.known)}")
 
 
 def hint(where: Sequence[str], key: str, known: list[str], plugins: Iterable[Entry] = ()) -> str:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from watchdogd import runstate
-from watchdogd.engine import handout, picture
+from watchdogd.engine import picture
 from watchdogd.engine.call import FAILED, NOTHING, Call
 from watchdogd.engine.crontab import is_dropin
 from watchdogd.engine.due import due, next_due
@@ -18,6 +18,7 @@ from watchdogd.engine.footing import Footing
 from watchdogd.engine.looks import Looks
 from watchdogd.engine.status import progress_of, signs_of
 from watchdogd.errors import WatchdogError
+from watchdogd.home.touchfile import finished
 from watchdogd.incidents.models import Observation
 from watchdogd.plugin import History, Result, Status, unknown
 from watchdogd.system.place import file_name
@@ -200,7 +201,7 @@ class Execution:
 
     def _finished_marks(self) -> dict[str, str]:
         try:
-            return self._patient.attempt(partial(handout.finished, self._home))
+            return self._patient.attempt(partial(finished, self._home))
         except (WatchdogError, OSError) as error:
             self._troubles["home"] = f"{self._home.switches} cannot be read: {error}"
             return {}

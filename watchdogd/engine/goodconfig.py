@@ -11,7 +11,7 @@ from watchdogd.system.plainfile import NoPlainFileError, read_plain
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from watchdogd.config import Config
+    from watchdogd.config.sections import Config
     from watchdogd.home.layout import Home
 
 
@@ -21,7 +21,7 @@ def keep(home: Home) -> None:
     text = read_plain(home.config, follow=True)
     kept = home.good_config
     if _text(kept) != text:
-        from watchdogd.config import load
+        from watchdogd.config.reading import load
 
         load(home)
         home.write(kept, text)
@@ -29,7 +29,7 @@ def keep(home: Home) -> None:
 
 def last(home: Home) -> Config | None:
     """The configuration that was kept, or None: also where others could have written it."""
-    from watchdogd.config import parse
+    from watchdogd.config.reading import parse
 
     path = home.good_config
     try:

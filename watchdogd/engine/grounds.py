@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from watchdogd.engine.call import Call
 from watchdogd.engine.catalog import Source
 from watchdogd.engine.looks import backend_of, needs_look
+from watchdogd.incidents.models import SELF
 from watchdogd.plugin import Result, Status, ok, unknown
 from watchdogd.system import wildcard
 from watchdogd.system.clock import fresh
@@ -29,10 +30,6 @@ if TYPE_CHECKING:
     from watchdogd.batch.models import Snapshot
     from watchdogd.engine.checks import Check
 
-SELF = "watchdogd"
-"""The check under which the daemon speaks of itself."""
-DELIVERY = f"{SELF}/delivery"
-"""The check under which it says which channels are broken: for `status`; the outbox tells the others."""
 PROBE_DEADLINE = 10.0
 """Seconds after which a file system that was asked for the simplest thing counts as silent."""
 _FILES = f"{SELF}/files:"

@@ -8,14 +8,13 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.home import touchfile
 from watchdogd.system.place import file_name
 from watchdogd.system.plainfile import NoPlainFileError, head
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from watchdogd.config import Config
+    from watchdogd.config.sections import Config
     from watchdogd.engine.checks import Check
     from watchdogd.home.layout import Home
     from watchdogd.plugin import Run
@@ -36,16 +35,6 @@ def lay_out(home: Home, config: Config, checks: tuple[Check, ...]) -> None:
         elif path.stat().st_mtime_ns < edited:
             with contextlib.suppress(OSError):  # a colleague's: then config.toml is read at each press
                 os.utime(path)
-
-
-def finished(home: Home) -> dict[str, str]:
-    """The runs that are marked finished, by the first part of the mark's name, each with who marked it."""
-    found = {}
-    for path in home.switches.glob("*.finished"):
-        with contextlib.suppress(FileNotFoundError):  # it was taken away just now
-            mark = touchfile.read(str(path))
-            found[path.name.removesuffix(".finished")] = f"{mark.who} at {mark.at}"
-    return found
 
 
 def _text(path: Path, size: int) -> str | None:

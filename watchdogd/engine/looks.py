@@ -9,17 +9,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.batch.models import Snapshot
+from watchdogd.batch.runs import slurm_users
 from watchdogd.checks.past import Past
 from watchdogd.engine.call import NOTHING, Call
 from watchdogd.engine.catalog import Source
-from watchdogd.system.account import members_of, user
 from watchdogd.system.clock import fresh
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
     from watchdogd.batch.models import Ending, Job
-    from watchdogd.config import Config
+    from watchdogd.config.sections import Config
     from watchdogd.engine.call import Reply
     from watchdogd.engine.checks import Check
 
@@ -195,15 +195,6 @@ def needs_look(check: Check) -> bool:
 def backend_of(check: Check) -> str:
     """The batch system that a check looks at; Slurm where it belongs to no run."""
     return check.run.backend if check.run else "slurm"
-
-
-def slurm_users(config: Config, uid: int | None = None) -> frozenset[str]:
-    """Whose jobs count: `[slurm] users`, the members of `[slurm] group`, else `uid`'s (None: one's own)."""
-    if config.slurm.users:
-        return frozenset(config.slurm.users)
-    if config.slurm.group:
-        return members_of(config.slurm.group, os.geteuid() if uid is None else uid)
-    return frozenset({user(os.geteuid() if uid is None else uid)})
 
 
 def _by_name(items: Iterable[Any]) -> dict[str, list[Any]]:

@@ -12,7 +12,7 @@ from watchdogd.system.zone import LOCAL, named, spoken
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from watchdogd.config import Maintenance
+    from watchdogd.config.sections import Maintenance
 
 
 @dataclass(frozen=True, slots=True)

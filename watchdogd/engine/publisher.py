@@ -7,8 +7,8 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
-from watchdogd.config import absolute
 from watchdogd.errors import WatchdogError
+from watchdogd.home.layout import absolute
 from watchdogd.page.metrics import metrics_text
 from watchdogd.system import command, umask
 from watchdogd.system.clock import fresh

@@ -6,9 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from watchdogd import runstate
-from watchdogd.config import absolute
 from watchdogd.engine.status import observation_json
 from watchdogd.errors import WatchdogError
+from watchdogd.home.layout import absolute
 from watchdogd.notify.statuslog import append
 from watchdogd.plugin import Status
 from watchdogd.system.patient import Patient

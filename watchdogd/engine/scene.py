@@ -9,11 +9,10 @@ from watchdogd.actions import trigger
 from watchdogd.actions.decision import Case
 from watchdogd.actions.deed import DONE, EVIDENCE, Action, Deed
 from watchdogd.actions.errand import Errand
-from watchdogd.config import absolute
+from watchdogd.batch.runs import slurm_users
 from watchdogd.engine.checks import written
-from watchdogd.engine.grounds import SELF
-from watchdogd.engine.looks import slurm_users
-from watchdogd.incidents.models import Event, Incident, Kind
+from watchdogd.home.layout import absolute
+from watchdogd.incidents.models import SELF, Event, Incident, Kind
 from watchdogd.incidents.standing import stands
 from watchdogd.plugin import Status
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from watchdogd.config import RunSection
+    from watchdogd.config.targets import RunSection
     from watchdogd.engine.checks import Check
     from watchdogd.engine.looks import Looks
     from watchdogd.engine.setup import Setup

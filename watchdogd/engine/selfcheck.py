@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.engine.grounds import DELIVERY, SELF
-from watchdogd.incidents.models import Observation
+from watchdogd.incidents.models import DELIVERY, SELF, Observation
 from watchdogd.plugin import Metric, Result, Status, notice
 from watchdogd.system.number import count
 

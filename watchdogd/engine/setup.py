@@ -12,14 +12,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from watchdogd import config as configuration
-from watchdogd.config import SlackChannel
+from watchdogd.config.channels import SlackChannel
+from watchdogd.config.reading import load
 from watchdogd.engine import checks as checks_module
 from watchdogd.engine import crontab, dropins, grounds
 from watchdogd.engine.catalog import discover
-from watchdogd.engine.grounds import DELIVERY, SELF, Land
+from watchdogd.engine.elsewhere import explained
+from watchdogd.engine.grounds import Land
 from watchdogd.engine.maintenance import Windows
-from watchdogd.incidents.models import Policy
+from watchdogd.errors import UnknownKeyError
+from watchdogd.incidents.models import DELIVERY, SELF, Policy
 from watchdogd.notify.channels import standing
 from watchdogd.notify.message import Route, Rules
 from watchdogd.system.patient import Patient, StuckError
@@ -27,7 +29,7 @@ from watchdogd.system.patient import Patient, StuckError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from watchdogd.config import Config
+    from watchdogd.config.sections import Config
     from watchdogd.engine.catalog import Entry
     from watchdogd.engine.checks import Check
     from watchdogd.engine.dropins import DropIn
@@ -66,7 +68,11 @@ class Setup:
     @classmethod
     def load(cls, home: Home) -> Setup:
         """Read everything. ConfigError, one line, where something does not fit."""
-        return cls.of(configuration.load(home), home)
+        try:
+            config = load(home)
+        except UnknownKeyError as error:
+            raise explained(error) from None
+        return cls.of(config, home)
 
     @classmethod
     def of(cls, config: Config, home: Home, *, whole: bool = True) -> Setup:

@@ -1,4 +1,3 @@
 """What was observed, decided and said: tables, migrations, retention, and SQLite as network disks need it."""
 
-DEFAULT_URL = "sqlite:///history.db"
 """`[history] url` where config.toml says nothing."""

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
 
+from watchdogd.config.secret import veiled
 from watchdogd.errors import HistoryError, NoHistoryError
 from watchdogd.history import schema
 from watchdogd.history.failure import FAULTS, is_damage, misfits, sentence
 from watchdogd.history.file import BUSY, HistoryFile
-from watchdogd.secret import veiled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

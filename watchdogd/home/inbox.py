@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.home import authorship
+from watchdogd.home.orders import Order
 from watchdogd.home.touchfile import one_line
-from watchdogd.incidents.models import Order
 from watchdogd.system import plainfile
 from watchdogd.system.account import user
 from watchdogd.system.document import document

@@ -19,7 +19,7 @@ from watchdogd.errors import HomeError
 from watchdogd.system import umask
 from watchdogd.system.account import user
 from watchdogd.system.draft import create, replace
-from watchdogd.system.place import group_of, home_folder
+from watchdogd.system.place import file_name, group_of, home_folder
 from watchdogd.system.plainfile import open_plain, read_plain
 
 FOLDERS = (
@@ -33,6 +33,8 @@ FOLDERS = (
     "logs",
 )
 
+DEFAULT_URL = "sqlite:///history.db"
+"""Of the history, where `[history] url` names none."""
 _ID_LIMIT = 256
 
 
@@ -240,3 +242,13 @@ def _closed(path: Path) -> str:
     return (
         f"{me} cannot go through {first}: have {owner} run 'watchdogd --home {path} doctor', which says why"
     )
+
+
+def absolute(home: Home, text: str) -> str:
+    """A path of the configuration: relative ones hang on home."""
+    return os.path.normpath(os.path.join(home.path, text))
+
+
+def switch_path(home: Home, run: str, configured: str | None, kind: str) -> str:
+    """Where a run's switch lies: as configured, else in home's switches/."""
+    return absolute(home, configured or f"switches/{file_name(run)}.{kind}")

@@ -3,8 +3,8 @@
 A switch has several places: where config.toml wants it, and in home's switches/, which every Guard of the run
 polls whatever it knows of the configuration. A press sets them all, so it is seen whichever of the Guard and
 the daemon started first, and whatever was edited since. Light: pressing costs a fraction of a second on the
-slowest file system, so plain strings and no import that opens many files. Where a run's switches are stands
-in `switches/RUN.json`, which the daemon writes.
+slowest file system, so plain strings and no import that opens many files. Where a run's switches are,
+`config/switch_places` knows.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ from watchdogd.home.handin import hand_in
 from watchdogd.home.touchfile import Touch
 from watchdogd.system.account import user
 from watchdogd.system.draft import create, host
-from watchdogd.system.place import file_name, run_name
-
-_MANIFEST_LIMIT = 65536
+from watchdogd.system.place import run_name
 
 
 class SwitchError(WatchdogError):
@@ -71,26 +69,6 @@ def runs(home: str) -> list[str]:
     except OSError:
         return []
     return sorted(run_name(name[:-5]) for name in names if name.endswith(".json") and name[0] != ".")
-
-
-def find(home: str, run: str, kind: str) -> Switch:
-    """A run's switch. WatchdogError, naming the nearest run, where there is none of that name."""
-    told, key = _told(home, run), f"{kind}_switch"
-    known = isinstance(told.get(key), str)
-    configured = {} if known and not _is_older(home, run) else _configured(home, run, needed=not known)
-    places = [found[key] for found in (configured, told) if isinstance(found.get(key), str)]
-    inbox = told.get("inbox")
-    inbox = inbox if known and isinstance(inbox, str) else os.path.join(home, "inbox")
-    group = (configured or told).get("group")
-    return Switch(run, kind, tuple(dict.fromkeys([*places, _own(home, run, kind)])), inbox, group)
-
-
-def anyhow(home: str, run: str, kind: str) -> Switch:
-    """As `find`; where nothing is known of the run, the place in home that every Guard of it polls."""
-    try:
-        return find(home, run, kind)
-    except WatchdogError:
-        return Switch(run, kind, (_own(home, run, kind),), os.path.join(home, "inbox"), None)
 
 
 def mine(reason: str = "") -> Touch:
@@ -246,63 +224,6 @@ def is_obeyed(switch: Switch) -> bool:
     return True
 
 
-def _told(home: str, run: str) -> dict[str, object]:
-    """What switches/RUN.json says; empty where it is not there or makes no sense."""
-    try:
-        told = json.loads(touchfile.head(_manifest(home, run), _MANIFEST_LIMIT))
-    except PermissionError:
-        whose = f"only {_owner(home)}, or the group of [daemon] group, may"
-        raise SwitchError(f"{user(os.getuid())} may not use the switches of {home}: {whose}") from None
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return told if isinstance(told, dict) else {}
-
-
-def _own(home: str, run: str, kind: str) -> str:
-    """The place in home, where a switch lies whatever is configured."""
-    return os.path.join(home, "switches", f"{file_name(run)}.{kind}")
-
-
-def _manifest(home: str, run: str) -> str:
-    return os.path.join(home, "switches", f"{file_name(run)}.json")
-
-
-def _is_older(home: str, run: str) -> bool:
-    """Whether config.toml was edited since the daemon wrote RUN.json."""
-    try:
-        config = os.stat(os.path.join(home, "config.toml"))
-        return config.st_ctime_ns > os.stat(_manifest(home, run)).st_mtime_ns
-    except OSError:
-        return False
-
-
-def _configured(home: str, run: str, *, needed: bool) -> dict[str, object]:
-    """The same from config.toml, for a run that the daemon has not laid out as it is now; empty where that
-    cannot be read and is not `needed`."""
-    from watchdogd.config import load
-    from watchdogd.engine.checks import switch_path
-    from watchdogd.home.layout import Home
-    from watchdogd.system.nearest import nearest
-
-    place = Home.existing(home)
-    try:
-        configured = load(place, pressing=True).runs
-    except Exception:
-        if needed:
-            raise
-        return {}  # in an emergency what the daemon wrote will do
-    if run not in configured:
-        if not needed:
-            return {}
-        raise WatchdogError(f"there is no run '{run}'{nearest(run, sorted({*configured, *runs(home)}))}")
-    section = configured[run]
-    return {
-        "kill_switch": switch_path(place, run, section.kill_switch, "kill"),
-        "save_switch": switch_path(place, run, section.save_switch, "save"),
-        "group": None if place.group is None else _group_name(place.group),
-    }
-
-
 def _record(switch: Switch, action: str, touch: Touch) -> None:
     """For history and the run's channels. The switch counts without it, where the inbox is full or away."""
     with contextlib.suppress(OSError):
@@ -322,13 +243,14 @@ def _trouble(switch: Switch, path: str, error: OSError, verb: str) -> str:
         case errno.EROFS:
             return f"{what}: {folder} is read-only here: try another node, or end the job with scancel"
         case errno.EACCES | errno.EPERM:
-            owner = _owner(folder if verb == "set" else path)
+            owner = owner_of(folder if verb == "set" else path)
             return f"{what}: {user(os.getuid())} may not change {folder}: ask {owner}"
         case _:
             return f"{what}: {path}: {error.strerror or error}"
 
 
-def _owner(path: str) -> str:
+def owner_of(path: str) -> str:
+    """The name of the user whose file or folder it is, for people."""
     try:
         return user(os.stat(path).st_uid)
     except OSError:
@@ -343,13 +265,4 @@ def _group_id(name: str | None) -> int | None:
     try:
         return grp.getgrnam(name).gr_gid
     except (KeyError, TypeError):
-        return None
-
-
-def _group_name(number: int) -> str | None:
-    import grp
-
-    try:
-        return grp.getgrgid(number).gr_name
-    except KeyError:
         return None

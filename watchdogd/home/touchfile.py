@@ -8,6 +8,7 @@ verbs.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -15,6 +16,10 @@ from collections import namedtuple
 
 from watchdogd.system import plainfile
 from watchdogd.system.account import user
+
+TYPE_CHECKING = False  # without the import of typing: see watchdogd/cli/__init__.py
+if TYPE_CHECKING:
+    from watchdogd.home.layout import Home
 
 _READ_LIMIT = 4096
 _LAST = 253_402_128_000.0  # seconds since the epoch at which dates end, in year 9999
@@ -119,3 +124,13 @@ def _time(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if -_LAST < value < _LAST else None
+
+
+def finished(home: Home) -> dict[str, str]:
+    """The runs that are marked finished, by the first part of the mark's name, each with who marked it."""
+    found = {}
+    for path in home.switches.glob("*.finished"):
+        with contextlib.suppress(FileNotFoundError):  # it was taken away just now
+            mark = read(str(path))
+            found[path.name.removesuffix(".finished")] = f"{mark.who} at {mark.at}"
+    return found

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from watchdogd.plugin import Status
 
@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from watchdogd.plugin import Result
+
+SELF = "watchdogd"
+"""The check under which the daemon speaks of itself."""
+DELIVERY = f"{SELF}/delivery"
+"""The check under which it says which channels are broken: for `status`; the outbox tells the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,22 +153,6 @@ class Silence:
     by: str
     reason: str = ""
     at: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """What a person asks for, given at `at`: to `ack` an `incident`, to `silence` or `unsilence` a `target`.
-
-    A silence lasts `until` (seconds since the epoch) and replaces an earlier one of the same target.
-    """
-
-    verb: Literal["ack", "silence", "unsilence"]
-    by: str
-    at: float
-    incident: int | None = None
-    target: str = ""
-    until: float = 0.0
-    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from watchdogd.system.clock import JUMP
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from watchdogd.incidents.models import Order
+    from watchdogd.home.orders import Order
 
 
 def obey(silences: tuple[Silence, ...], orders: Iterable[Order], now: float) -> tuple[Silence, ...]:

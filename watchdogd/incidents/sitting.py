@@ -21,7 +21,8 @@ from watchdogd.plugin import Result, Status
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from watchdogd.incidents.models import Order, Policy, Standing
+    from watchdogd.home.orders import Order
+    from watchdogd.incidents.models import Policy, Standing
 
 Key = tuple[str, str]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from watchdogd.config import (
+from watchdogd.config.channels import (
     AlertmanagerChannel,
     AppriseChannel,
     ConsoleChannel,
@@ -13,16 +13,17 @@ from watchdogd.config import (
     SlackChannel,
     StatuslogChannel,
     WebhookChannel,
-    absolute,
 )
 from watchdogd.errors import ConfigError
+from watchdogd.home.layout import absolute
 from watchdogd.notify.lefttorelay import LeftToRelay
 from watchdogd.notify.pager import SCHEMAS, schemas
 from watchdogd.notify.retry import Policy
 from watchdogd.notify.unmade import Unmade
 
 if TYPE_CHECKING:
-    from watchdogd.config import Channel, Config
+    from watchdogd.config.channels import Channel
+    from watchdogd.config.sections import Config
     from watchdogd.home.layout import Home
     from watchdogd.notify.sender import Sender
 

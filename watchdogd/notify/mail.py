@@ -17,9 +17,9 @@ from email.policy import SMTP
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from watchdogd.config.secret import masked
 from watchdogd.errors import ConfigError, DeliveryError
 from watchdogd.notify.sender import TIMEOUT, PartlyDeliveredError
-from watchdogd.secret import masked
 from watchdogd.system.text import one_line, paragraphs
 
 if TYPE_CHECKING:

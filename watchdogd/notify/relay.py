@@ -6,7 +6,7 @@ import logging
 import math
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from watchdogd.errors import DeliveryError, HistoryError
 from watchdogd.notify import channels
@@ -17,8 +17,7 @@ from watchdogd.notify.threads import REMEMBERED
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from watchdogd.config import Config
-    from watchdogd.history.store import Store
+    from watchdogd.config.sections import Config
     from watchdogd.notify.claims import Claims
     from watchdogd.notify.desk import Trouble
     from watchdogd.notify.notification import Notification
@@ -31,6 +30,19 @@ FAREWELL = 20.0
 """Seconds for a message that is on its way at the end: a server's deadline and more."""
 
 
+class Recorded(Protocol):
+    """The history's notifications, as the relay needs them. HistoryError where they cannot be read."""
+
+    def waiting(self) -> Sequence[Notification]:
+        """Those that are not delivered yet."""
+
+    def notifications(self, *, since: float) -> Sequence[Notification]:
+        """All from that time on."""
+
+    def notification(self, key: str) -> Notification | None:
+        """The one of this key."""
+
+
 class Relay:
     """Sends; what came of it stands in the claims, which the daemon takes in. It expires and diverts nothing.
 
@@ -41,7 +53,7 @@ class Relay:
         self,
         senders: Mapping[str, Sender],
         config: Config,
-        store: Store,
+        store: Recorded,
         claims: Claims,
         told: Callable[[Notification], None],
         clock: Callable[[], float] = time.time,

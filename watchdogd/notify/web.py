@@ -18,9 +18,9 @@ from urllib3 import HTTPConnectionPool
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError
 
+from watchdogd.config.secret import masked, telling
 from watchdogd.errors import ConfigError, DeliveryError
 from watchdogd.notify.sender import TIMEOUT
-from watchdogd.secret import masked, telling
 from watchdogd.system.address import web_host
 from watchdogd.system.document import document
 from watchdogd.system.number import count

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from watchdogd import runstate
-from watchdogd.engine.grounds import SELF
 from watchdogd.history.record import STALLED
+from watchdogd.incidents.models import SELF
 from watchdogd.page.charts import Chart, charts_of
 from watchdogd.page.timeline import Link, Span, links, timeline, totals
 from watchdogd.plugin import Status

@@ -15,10 +15,11 @@ from watchdogd.batch import fanout, hostlist
 from watchdogd.batch.models import Job
 from watchdogd.checks import checkpoint
 from watchdogd.checks.quotas import Place, ask_quotas, automatic
-from watchdogd.engine.handout import finished
+from watchdogd.config import switch_places
 from watchdogd.errors import UsageError, WatchdogError
 from watchdogd.gpus.look import look
 from watchdogd.home import switches
+from watchdogd.home.touchfile import finished
 from watchdogd.preflight import trial
 from watchdogd.preflight.preflight import Facts, NodeDisk, Room
 from watchdogd.preflight.trial import Trial
@@ -162,7 +163,9 @@ def _switches(home: Home, name: str) -> SwitchState:
     mark = finished(home).get(file_name(name))
     if mark:
         return SwitchState(stopped=f"the run is marked finished by {mark}")
-    kill, save = (switches.read(switches.anyhow(str(home.path), name, kind)) for kind in ("kill", "save"))
+    kill, save = (
+        switches.read(switch_places.anyhow(str(home.path), name, kind)) for kind in ("kill", "save")
+    )
     return SwitchState(f"the kill switch is set {kill}" if kill else "", str(save or ""))
 
 

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from watchdogd.home import switches
+from watchdogd.config import switch_places
 from watchdogd.readers import faulthandler
 from watchdogd.stacks import stackprobe
 from watchdogd.stacks.stackprobe import Parcel
@@ -49,7 +49,7 @@ class Answers:
 
 def ask(home: str, run: str, patience: float) -> Answers:
     """Ask, and wait for what is written within `patience` seconds. Never raises for what files do."""
-    inbox = switches.find(home, run, "kill").inbox
+    inbox = switch_places.find(home, run, "kill").inbox
     request = os.path.join(inbox, f"{file_name(run)}.stacks-request")
     try:
         asked_at = _touch(request)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from watchdogd.batch import slurmtext
 from watchdogd.errors import UnitError
 from watchdogd.system.number import digits
 from watchdogd.units import parse_duration
@@ -13,6 +12,7 @@ LONGEST = 86400.0
 """A link's walltime where nobody names one and the partition allows more, in seconds."""
 SHORTEST = 120.0
 """Slurm counts in minutes, and a hand-over needs one."""
+_DURATION = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(?:(\d+):)?(\d+)(?:\.\d+)?")
 
 
 def parse_walltime(text: str) -> float:
@@ -24,13 +24,23 @@ def parse_walltime(text: str) -> float:
         days, _, rest = compact.partition("-")
         hours, minutes, seconds = (*rest.split(":"), "0", "0")[:3]
         return float(((digits(days) * 24 + digits(hours)) * 60 + digits(minutes)) * 60 + digits(seconds))
-    seconds_found = slurmtext.duration(compact) if ":" in compact else None
+    seconds_found = slurm_duration(compact) if ":" in compact else None
     if seconds_found is not None:
         return seconds_found
     try:
         return parse_duration(compact)
     except UnitError:
         raise UnitError(f"'{text}' is no walltime: write it as 12h, 30m, 12:00:00 or 1-00:00:00") from None
+
+
+def slurm_duration(field: str) -> float | None:
+    """Seconds of `[DAYS-][[HOURS:]MINUTES:]SECONDS`; None of UNLIMITED, NOT_SET, Partition_Limit."""
+    match = _DURATION.fullmatch(field.strip())
+    if not match:
+        return None
+    days, first, second, seconds = (digits(part or "0") for part in match.groups())
+    hours, minutes = (first, second) if match[3] is not None else (0, first)
+    return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
 
 
 def format_walltime(seconds: float) -> str:

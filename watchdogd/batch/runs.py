@@ -1,0 +1,125 @@
+"""A run as the batch system is asked for it and plugins see it, made of its configuration."""
+
+from __future__ import annotations
+
+import enum
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from watchdogd.home.layout import absolute, switch_path
+from watchdogd.system.account import members_of, user
+from watchdogd.system.swift import swift
+
+if TYPE_CHECKING:
+    from watchdogd.config.sections import Config
+    from watchdogd.config.targets import RunSection
+    from watchdogd.home.layout import Home
+
+
+@swift
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Whether the run gets on, as a check found: what `status`, the page and other checks call it by.
+
+    `stalled`: it does not, though it should. `at` is when it last did, `within` the seconds in which its next
+    step is due by its own rhythm; None: not known. `pause` is why it may stand still just now (`quiet phase
+    'saving'`), or empty.
+    """
+
+    stalled: bool = False
+    at: float | None = None
+    within: float | None = None
+    pause: str = ""
+
+    def recent(self, now: float) -> bool:
+        """Whether its last step is no longer ago than its rhythm has it."""
+        if self.stalled or self.at is None or self.within is None:
+            return False
+        return now - self.at < self.within
+
+
+class Strength(enum.IntEnum):
+    """How much a sign says: that the run works, that it may, or that it does not."""
+
+    AGAINST = -1
+    WEAK = 1
+    STRONG = 2
+
+
+@swift
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """Evidence from outside a run's log of whether it works: what holds its alarm back for a while where the
+    log alone would call it stalled, or stands beside it in the message.
+
+    `what` in words that go on after "but" (`its checkpoints grew by 12 GB within 60s`), `kind` in one
+    (`checkpoints`, `gpus`, `cpu`); `at` when it was seen last, `since` when it began to be so.
+    """
+
+    kind: str
+    what: str
+    at: float
+    since: float
+    strength: Strength = Strength.STRONG
+
+
+@swift
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The run that a check speaks of: who it is and where its switches lie.
+
+    The kill switch is set where there is a file at `kill_switch`, as configured, or at `home_kill_switch`, in
+    home's switches/. `finished` is who marked it finished and when (one line), or empty. `users` are those
+    whose jobs count.
+    `inbox` is home's folder for what colleagues and jobs hand in, probe samples among it; empty: no home.
+    `progress` is what its checks said last of whether it gets on; None: nobody could say. `signs` are those
+    that its checks saw last.
+    """
+
+    name: str
+    job_name: str
+    backend: str = "slurm"
+    pid_file: str = ""
+    command: str = ""
+    kill_switch: str = ""
+    save_switch: str = ""
+    finished: str = ""
+    users: frozenset[str] = field(default_factory=frozenset)
+    inbox: str = ""
+    progress: Progress | None = None
+    home_kill_switch: str = ""
+    signs: tuple[Sign, ...] = ()
+
+    @property
+    def phase(self) -> str:
+        """Why it may stand still just now (`quiet phase 'saving'`), or empty."""
+        return self.progress.pause if self.progress else ""
+
+
+def run_of(name: str, section: RunSection, config: Config, home: Home, default_backend: str) -> Run:
+    """A run as its plugins see it."""
+    process = bool(section.pid_file or section.command)
+    backend = section.backend or ("process" if process else default_backend)
+    users = () if backend == "process" else config.slurm.users
+    return Run(
+        name=name,
+        job_name=section.job_name or name,
+        backend=backend,
+        pid_file=absolute(home, section.pid_file) if section.pid_file else "",
+        command=section.command or "",
+        kill_switch=switch_path(home, name, section.kill_switch, "kill"),
+        save_switch=switch_path(home, name, section.save_switch, "save"),
+        users=frozenset({section.user} if section.user else users),
+        inbox=str(home.inbox),
+        home_kill_switch=switch_path(home, name, None, "kill"),
+    )
+
+
+def slurm_users(config: Config, uid: int | None = None) -> frozenset[str]:
+    """Whose jobs count: `[slurm] users`, the members of `[slurm] group`, else `uid`'s (None: one's own)."""
+    if config.slurm.users:
+        return frozenset(config.slurm.users)
+    if config.slurm.group:
+        return members_of(config.slurm.group, os.geteuid() if uid is None else uid)
+    return frozenset({user(os.geteuid() if uid is None else uid)})

@@ -1,0 +1,103 @@
+"""Where a run's switches lie: as the daemon laid out in `switches/RUN.json`, or as config.toml says by now.
+
+Light: pressing costs a fraction of a second on the slowest file system; the configuration is read only where
+the daemon has not laid the run out as it is now.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from watchdogd.errors import WatchdogError
+from watchdogd.home import touchfile
+from watchdogd.home.switches import Switch, SwitchError, owner_of, runs
+from watchdogd.system.account import user
+from watchdogd.system.place import file_name
+
+_MANIFEST_LIMIT = 65536
+
+
+def find(home: str, run: str, kind: str) -> Switch:
+    """A run's switch. WatchdogError, naming the nearest run, where there is none of that name."""
+    told, key = _told(home, run), f"{kind}_switch"
+    known = isinstance(told.get(key), str)
+    configured = {} if known and not _is_older(home, run) else _configured(home, run, needed=not known)
+    places = [found[key] for found in (configured, told) if isinstance(found.get(key), str)]
+    inbox = told.get("inbox")
+    inbox = inbox if known and isinstance(inbox, str) else os.path.join(home, "inbox")
+    group = (configured or told).get("group")
+    return Switch(run, kind, tuple(dict.fromkeys([*places, _own(home, run, kind)])), inbox, group)
+
+
+def anyhow(home: str, run: str, kind: str) -> Switch:
+    """As `find`; where nothing is known of the run, the place in home that every Guard of it polls."""
+    try:
+        return find(home, run, kind)
+    except WatchdogError:
+        return Switch(run, kind, (_own(home, run, kind),), os.path.join(home, "inbox"), None)
+
+
+def _told(home: str, run: str) -> dict[str, object]:
+    """What switches/RUN.json says; empty where it is not there or makes no sense."""
+    try:
+        told = json.loads(touchfile.head(_manifest(home, run), _MANIFEST_LIMIT))
+    except PermissionError:
+        whose = f"only {owner_of(home)}, or the group of [daemon] group, may"
+        raise SwitchError(f"{user(os.getuid())} may not use the switches of {home}: {whose}") from None
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def _own(home: str, run: str, kind: str) -> str:
+    """The place in home, where a switch lies whatever is configured."""
+    return os.path.join(home, "switches", f"{file_name(run)}.{kind}")
+
+
+def _manifest(home: str, run: str) -> str:
+    return os.path.join(home, "switches", f"{file_name(run)}.json")
+
+
+def _is_older(home: str, run: str) -> bool:
+    """Whether config.toml was edited since the daemon wrote RUN.json."""
+    try:
+        config = os.stat(os.path.join(home, "config.toml"))
+        return config.st_ctime_ns > os.stat(_manifest(home, run)).st_mtime_ns
+    except OSError:
+        return False
+
+
+def _configured(home: str, run: str, *, needed: bool) -> dict[str, object]:
+    """The same from config.toml, for a run that the daemon has not laid out as it is now; empty where that
+    cannot be read and is not `needed`."""
+    from watchdogd.config.reading import load
+    from watchdogd.home.layout import Home, switch_path
+    from watchdogd.system.nearest import nearest
+
+    place = Home.existing(home)
+    try:
+        configured = load(place, pressing=True).runs
+    except Exception:
+        if needed:
+            raise
+        return {}  # in an emergency what the daemon wrote will do
+    if run not in configured:
+        if not needed:
+            return {}
+        raise WatchdogError(f"there is no run '{run}'{nearest(run, sorted({*configured, *runs(home)}))}")
+    section = configured[run]
+    return {
+        "kill_switch": switch_path(place, run, section.kill_switch, "kill"),
+        "save_switch": switch_path(place, run, section.save_switch, "save"),
+        "group": None if place.group is None else _group_name(place.group),
+    }
+
+
+def _group_name(number: int) -> str | None:
+    import grp
+
+    try:
+        return grp.getgrgid(number).gr_name
+    except KeyError:
+        return None
