@@ -48,7 +48,7 @@ SMALL = 0.5
 _JOBS = 100
 
 
-@check(timeout="2m", follows=("job_liveness", "log_staleness"))
+@check(timeout="2m", follows=("job_liveness", "log_staleness"), watches="run", needs="checkpoints")
 def checkpoint_age(
     checkpoints: str,
     run: Run | None,

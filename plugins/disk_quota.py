@@ -98,7 +98,14 @@ def _rejudge(subject: str, numbers: Mapping[str, float], parameters: Mapping[str
     return _worded(parameters["path"], [verdict], Outlook(History(), 0.0), "")
 
 
-@check(remembers="14d", timeout="60s", rejudge=_rejudge, triggers=("on_disk",))
+@check(
+    remembers="14d",
+    timeout="60s",
+    rejudge=_rejudge,
+    watches="disk",
+    triggers=("on_disk",),
+    trend="free",
+)
 def disk_quota(
     path: str,
     memory: dict[str, Any],

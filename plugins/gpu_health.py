@@ -55,6 +55,8 @@ _RECORDED = 64
     timeout="60s",
     follows=("job_liveness",),
     after=("log_staleness",),
+    watches="run",
+    needs="gpus_per_node",
     triggers=("on_hang",),
 )
 def gpu_health(

@@ -36,7 +36,7 @@ from watchdogd.plugin import Duration, Metric, Result, Run, Snapshot, Status, ch
 Autopsy = Callable[[str, str, float | None, float], str]
 
 
-@check(triggers=("on_gone",))
+@check(watches="run", jobs=True, evidence=("log_staleness",), triggers=("on_gone",))
 def job_liveness(
     run: Run,
     snapshot: Snapshot | None,

@@ -63,7 +63,13 @@ def _rejudge(subject: str, measured: Mapping[str, float], parameters: Mapping[st
     return critical(f"silent: {said}") if age >= limit else ok(said)
 
 
-@check(follows=("job_liveness",), rejudge=_rejudge, explain=explain, triggers=("on_hang", "on_spike"))
+@check(
+    follows=("job_liveness",),
+    rejudge=_rejudge,
+    explain=explain,
+    watches="run",
+    triggers=("on_hang", "on_spike"),
+)
 def log_staleness(
     run: Run | None,
     snapshot: Snapshot | None,

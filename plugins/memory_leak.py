@@ -65,7 +65,10 @@ def _rejudge(subject: str, numbers: Mapping[str, float], parameters: Mapping[str
     follows=("job_liveness",),
     remembers="1d",
     rejudge=_rejudge,
+    watches="run",
+    needs="memory_free",
     triggers=("on_memory",),
+    trend="left",
 )
 def memory_leak(
     run: Run,

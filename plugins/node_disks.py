@@ -34,7 +34,14 @@ from watchdogd.readers.quota.limit import BYTES, FILE_SYSTEM, INODES, Limit
 from watchdogd.readers.usage import Disk, Usage
 
 
-@check(every="2m", timeout="60s", follows=("job_liveness",), triggers=("on_disk",))
+@check(
+    every="2m",
+    timeout="60s",
+    follows=("job_liveness",),
+    watches="run",
+    needs="node_disks",
+    triggers=("on_disk",),
+)
 def node_disks(
     run: Run,
     snapshot: Snapshot,

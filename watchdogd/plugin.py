@@ -23,10 +23,11 @@ import re
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 from watchdogd.batch.models import Ending, Job, Snapshot
 from watchdogd.batch.runs import Progress, Run, Sign, Strength
+from watchdogd.declaration import Chart, Column, Declaration
 from watchdogd.errors import PluginError
 from watchdogd.system.swift import swift
 from watchdogd.units import Amount, AmountField, Duration, Percent, Rate, Share, Size, parse_duration
@@ -34,6 +35,8 @@ from watchdogd.units import Amount, AmountField, Duration, Percent, Rate, Share,
 __all__ = [
     "Amount",
     "AmountField",
+    "Chart",
+    "Column",
     "Duration",
     "Ending",
     "History",
@@ -64,8 +67,6 @@ INJECTED = frozenset({"run", "snapshot", "memory", "history", "now", "failed"})
 or raised an error with this memory: what they could not get through is better not read again."""
 
 
-TRIGGERS = ("on_hang", "on_spike", "on_memory", "on_disk", "on_gone")
-"""The keys of a run under which its owner says what is to be done."""
 STOPPED, SWITCH_LEFT = "stopped", "switch left"
 SWITCH_SET = frozenset({STOPPED, SWITCH_LEFT})
 """Kinds of fault of a run whose kill switch is set: it stopped, or nothing of it runs that could."""
@@ -217,7 +218,7 @@ class Plugin:
     remembers: float = 0.0
     rejudge: Rejudge | None = None
     explain: Explain | None = None
-    triggers: tuple[str, ...] = ()
+    declared: Declaration = field(default_factory=Declaration)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function as it was written."""
@@ -227,16 +228,16 @@ class Plugin:
         """Call the function with `parameters` and of `injected` what it names; always at least one Result."""
         answer = self.function(**parameters, **{name: {"failed": 0, **injected}[name] for name in self.wants})
         if isinstance(answer, Result):
-            return self._declared([answer])
+            return self._checked([answer])
         results = list(answer) if isinstance(answer, Iterable) and not isinstance(answer, str) else None
         if not results or not all(isinstance(result, Result) for result in results):
             return [unknown(f"plugin {self.name} returned no result: return ok(...), warning(...) ...")]
-        return self._declared(results)
+        return self._checked(results)
 
-    def _declared(self, results: list[Result]) -> list[Result]:
+    def _checked(self, results: list[Result]) -> list[Result]:
         """The results. PluginError where one asks for what its declaration does not name."""
         for result in results:
-            if result.trigger and result.trigger not in self.triggers:
+            if result.trigger and result.trigger not in self.declared.triggers:
                 key = result.trigger
                 raise PluginError(
                     f"plugin {self.name} asks for {key}: declare it, @check(triggers=('{key}',))"
@@ -256,7 +257,14 @@ def check(
     remembers: str | float = 0,
     rejudge: Rejudge | None = None,
     explain: Explain | None = None,
+    watches: Literal["", "run", "disk"] = "",
+    needs: str = "",
+    jobs: bool = False,
+    evidence: tuple[str, ...] = (),
     triggers: tuple[str, ...] = (),
+    columns: tuple[Column, ...] = (),
+    charts: tuple[Chart, ...] | None = None,
+    trend: str = "",
 ) -> Callable[[Callable[..., Any]], Plugin]: ...
 def check(
     function: Callable[..., Any] | None = None,
@@ -269,7 +277,14 @@ def check(
     remembers: str | float = 0,
     rejudge: Rejudge | None = None,
     explain: Explain | None = None,
+    watches: Literal["", "run", "disk"] = "",
+    needs: str = "",
+    jobs: bool = False,
+    evidence: tuple[str, ...] = (),
     triggers: tuple[str, ...] = (),
+    columns: tuple[Column, ...] = (),
+    charts: tuple[Chart, ...] | None = None,
+    trend: str = "",
 ) -> Plugin | Callable[[Callable[..., Any]], Plugin]:
     """Make a function a plugin.
 
@@ -282,15 +297,23 @@ def check(
     remembers  how far back `history` reaches
     rejudge    what `backtest` asks: pure, from recorded numbers and present parameters to a Result
     explain    what `check --explain` prints: lines that say what the verdict rests on
+    watches    what brings it by itself: each `run`, or each `disk`; left out: a table [checks.NAME]
+    needs      the key of the run or disk that has to be set for that; left out: none
+    jobs       it looks at the jobs of its run and says what they do (`Result.run_state`): what people do to
+               the run is told through it
+    evidence   plugins whose last details about the same run go into the message of an incident of this one
     triggers   keys of a run (see TRIGGERS) whose actions its results may ask for
+    columns    columns of `status` and of the page that its results fill
+    charts     how the page draws its metrics; left out: each as it is; () for none
+    trend      the metric whose course of the last day stands in the messages of its incidents
     """
+
+    declared = Declaration(watches, needs, jobs, evidence, triggers, columns, charts, trend)
 
     def register(target: Callable[..., Any]) -> Plugin:
         name = target.__name__
-        if strange := [key for key in triggers if key not in TRIGGERS]:
-            raise PluginError(
-                f"plugin {name}: there is no key '{strange[0]}': write one of {', '.join(TRIGGERS)}"
-            )
+        if declared.fault:
+            raise PluginError(f"plugin {name}: {declared.fault}")
         documentation = inspect.getdoc(target) or ""
         return Plugin(
             name=name,
@@ -305,7 +328,7 @@ def check(
             remembers=parse_duration(remembers),
             rejudge=rejudge,
             explain=explain,
-            triggers=triggers,
+            declared=declared,
         )
 
     return register if function is None else register(function)

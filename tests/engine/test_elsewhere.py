@@ -74,12 +74,12 @@ def test_what_stands_in_a_wrong_table(text: str, said: str) -> None:
 
 @pytest.mark.parametrize("entry", built_in(), ids=lambda entry: str(entry.name))
 def test_each_parameter_of_a_check_is_found_from_its_run_or_disk(entry: Entry) -> None:
-    kind = "disks" if entry.name in checks.DISK_PLUGINS else "runs"
+    kind = "disks" if entry.declared.watches == "disk" else "runs"
     above = keys_at([kind, "x"], {kind: {"x": {}}})
     for key in entry.parameters:
         if key in above:
             assert f"[{kind}.x] {key}" in hint([kind, "x", "checks", "other"], key, [])
-        elif entry.name in (*checks.RUN_PLUGINS, *checks.DISK_PLUGINS):
+        elif entry.declared.watches:
             assert f"[{kind}.x.checks.{entry.name}] {key}" in place([kind, "x"], key) + place(
                 [kind, "x", "checks", entry.name], key
             )

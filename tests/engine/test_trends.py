@@ -12,9 +12,17 @@ from watchdogd.engine.checks import Check, build
 from watchdogd.engine.trends import AT_ONCE, with_trends
 from watchdogd.errors import HistoryError
 from watchdogd.home.layout import Home
-from watchdogd.incidents.models import Event, Incident, Kind
+from watchdogd.incidents.models import Event, Incident, Kind, Observation
+from watchdogd.plugin import Metric, critical
 
 Points = tuple[tuple[float, float], ...]
+LATEST = {
+    "fast/disk_quota": [
+        Observation(
+            "fast/disk_quota", "", "fast", critical("x", subject="bytes", free=Metric(1e12, "B")), NOON
+        )
+    ]
+}
 COURSE: Points = tuple((NOON - 3600 * hour, 1e12 * (1 + hour)) for hour in range(8, -1, -1))
 
 
@@ -40,7 +48,7 @@ def _series(check: str, since: float) -> Mapping[tuple[str, str], Points]:
 
 
 def test_a_disk_that_fills_shows_its_course_first(checks: tuple[Check, ...]) -> None:
-    [seen] = with_trends([event(about=_full(), notes=("another",))], checks, _series)
+    [seen] = with_trends([event(about=_full(), notes=("another",))], checks, LATEST, _series)
     assert seen.notes[0].startswith("free in the last 8h: █")
     assert seen.notes[0].endswith("▁ from 9 TB to 1 TB")
     assert seen.notes[1:] == ("another",)
@@ -58,7 +66,7 @@ def test_a_disk_that_fills_shows_its_course_first(checks: tuple[Check, ...]) -> 
 def test_what_ended_is_quiet_or_has_no_course_stays_as_it_was(
     checks: tuple[Check, ...], untouched: Event
 ) -> None:
-    assert with_trends([untouched], checks, _series) == (untouched,)
+    assert with_trends([untouched], checks, LATEST, _series) == (untouched,)
 
 
 def test_a_history_that_cannot_be_read_holds_no_message_up(checks: tuple[Check, ...]) -> None:
@@ -66,10 +74,10 @@ def test_a_history_that_cannot_be_read_holds_no_message_up(checks: tuple[Check, 
         raise HistoryError("history.db cannot be read")
 
     told = event(about=_full())
-    assert with_trends([told], checks, broken) == (told,)
+    assert with_trends([told], checks, LATEST, broken) == (told,)
 
 
 def test_a_storm_asks_the_history_only_a_few_times(checks: tuple[Check, ...]) -> None:
-    found = with_trends([event(about=_full(number)) for number in range(50)], checks, _series)
+    found = with_trends([event(about=_full(number)) for number in range(50)], checks, LATEST, _series)
     assert len(found) == 50
     assert sum(bool(seen.notes) for seen in found) == AT_ONCE

@@ -11,7 +11,7 @@ import pytest
 from tests.notify.test_outbox import GONE, Desk
 from tests.notify.values import NOON, Script, event, letter
 from watchdogd.checks import entry, restarts
-from watchdogd.engine import engine as engine_module
+from watchdogd.engine.engine import touch_event
 from watchdogd.engine.scene import Scene
 from watchdogd.engine.selfcheck import SelfCheck
 from watchdogd.history.rows import kind_of
@@ -64,14 +64,14 @@ def _deed(state: str) -> str:
         def __str__(self) -> str:
             return "cancel for incident 17: job 4711 was cancelled"
 
-    scene: Any = SimpleNamespace(_speaker=lambda _run: None, incidents={})
+    scene: Any = SimpleNamespace(speaker=lambda _run: None, incidents={})
     deed: Any = Deed(state=state, run="run-17", incident=17)
     return _first_line(Scene.notice(scene, deed, "", NOON))
 
 
 def _press() -> str:
     paper = Paper(Path("x"), "touch", "bob", NOON, {"run": "run-17", "switch": "kill"})
-    return _first_line(engine_module._touch_event(paper, NOON))
+    return _first_line(touch_event(paper, None, NOON))
 
 
 KINDS: dict[str, tuple[str, Callable[[], str]]] = {

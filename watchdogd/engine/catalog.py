@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from watchdogd.declaration import Declaration
 from watchdogd.home.trust import distrust, team_of
 from watchdogd.plugin import Parameter, Plugin
 from watchdogd.system import command
@@ -76,6 +77,7 @@ class Entry:
     follows: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     remembers: float = 0.0
+    declared: Declaration = field(default_factory=Declaration)
     skipped: str = ""
     program: bool = False
 
@@ -113,6 +115,7 @@ def entries_of(module: Any, source: str, origin: str) -> list[Entry]:
             follows=plugin.follows,
             after=plugin.after,
             remembers=plugin.remembers,
+            declared=plugin.declared,
         )
         for attribute, plugin in vars(module).items()
         if isinstance(plugin, Plugin) and plugin.function.__module__ == module.__name__

@@ -28,17 +28,6 @@ if TYPE_CHECKING:
     from watchdogd.engine.catalog import Entry
     from watchdogd.home.layout import Home
 
-RUN_PLUGINS = {
-    "job_liveness": None,
-    "log_staleness": None,
-    "checkpoint_age": "checkpoints",
-    "gpu_health": "gpus_per_node",
-    "memory_leak": "memory_free",
-    "node_disks": "node_disks",
-}
-"""The checks that a run brings by itself, each with the key that has to be set for it."""
-DISK_PLUGINS = ("disk_quota",)
-"""The checks that a disk brings."""
 _PATHS = frozenset({"log", "path", "kill_switch", "save_switch", "pid_file", "checkpoints"})
 _SHARED_KEYS = frozenset(CheckSection.model_fields)
 
@@ -133,24 +122,31 @@ class _Builder:
 
     def _of_run(self, name: str, section: RunSection, ours: tuple[str, ...]) -> Iterator[Check]:
         run = run_of(name, section, self.config, self.home, self.default_backend)
-        self._tuned(section, RUN_PLUGINS, f"runs.{name}")
-        known = {"written": ours}
-        for plugin, key in RUN_PLUGINS.items():
-            wished = getattr(section, key) not in (None, ()) if key else _brought(plugin, run, section)
-            if plugin in self.catalog and (wished or plugin in section.checks):
-                yield from self._check(f"{name}/{plugin}", plugin, section, f"runs.{name}", run, known)
+        brought = self._watching("run")
+        self._tuned(section, brought, f"runs.{name}")
+        for entry in brought:
+            if entry.name in section.checks or _wished(entry, section, run):
+                yield from self._check(entry, section, f"runs.{name}", name, run, {"written": ours})
 
     def _of_disk(self, name: str, section: DiskSection) -> Iterator[Check]:
-        self._tuned(section, DISK_PLUGINS, f"disks.{name}")
+        brought = self._watching("disk")
+        self._tuned(section, brought, f"disks.{name}")
         patterns = [run.checkpoints for run in self.config.runs.values() if run.checkpoints]
         saved = {"checkpoints": [absolute(self.home, pattern) for pattern in dict.fromkeys(patterns)]}
-        yield from self._check(f"{name}/disk_quota", "disk_quota", section, f"disks.{name}", None, saved)
+        for entry in brought:
+            if entry.name in section.checks or _wished(entry, section):
+                yield from self._check(entry, section, f"disks.{name}", name, None, saved)
 
-    def _tuned(self, section: RunSection | DiskSection, brought: Collection[str], where: str) -> None:
+    def _watching(self, kind: str) -> list[Entry]:
+        """The plugins that each run, or each disk, brings; first those that the others follow."""
+        found = [each for each in self.catalog.values() if each.declared.watches == kind and not each.skipped]
+        return sorted(found, key=lambda entry: (not entry.declared.jobs, bool(entry.follows), entry.name))
+
+    def _tuned(self, section: RunSection | DiskSection, brought: Collection[Entry], where: str) -> None:
         """ConfigError where a check is tuned that this section does not bring: nobody would read it."""
         for plugin in section.checks:
             entry = self._entry(plugin, f"{where}.checks.{plugin}")
-            if plugin not in brought:
+            if entry not in brought:
                 from watchdogd.engine.elsewhere import home_of
 
                 fault = f"{where}.checks.{plugin}: [{where}] brings no such check: write {home_of(entry)}"
@@ -172,34 +168,32 @@ class _Builder:
 
     def _check(
         self,
-        name: str,
-        plugin: str,
+        entry: Entry,
         section: RunSection | DiskSection,
         where: str,
+        target: str,
         run: Run | None,
-        known: Mapping[str, Any] | None = None,
+        known: Mapping[str, Any],
     ) -> Iterator[Check]:
-        """A check that a run or a disk brings: the section's keys are its parameters, tuned by `checks`.
-
-        `known` are parameters that other sections tell.
+        """A check that a run or a disk, the `target`, brings: the section's keys are its parameters, tuned by
+        `checks`. `known` are parameters that other sections tell.
         """
-        entry = self._entry(plugin, where)
-        given = {key: value for key, value in (known or {}).items() if key in entry.parameters} | {
+        where = f"{where}.checks.{entry.name}"
+        given = {key: value for key, value in known.items() if key in entry.parameters} | {
             key: _plain(value)
             for key, value in section
             if key in entry.parameters and key in section.model_fields_set
         }
-        raw = section.checks.get(plugin, {})
-        tuning = self._tuning(raw, f"{where}.checks.{plugin}")
+        raw = section.checks.get(entry.name, {})
+        tuning = self._tuning(raw, where)
         given |= {key: value for key, value in raw.items() if key not in _SHARED_KEYS}
-        target = run.name if run else name.partition("/")[0]
         tuned = tuning.model_copy(
             update={
                 "channels": tuning.channels or section.channels,
                 "runbook": tuning.runbook or section.runbook,
             }
         )
-        yield from self.made(name, entry, given, tuned, f"{where}.checks.{plugin}", run, target)
+        yield from self.made(f"{target}/{entry.name}", entry, given, tuned, where, run, target)
 
     def _tuning(self, raw: Mapping[str, Any], where: str) -> CheckSection:
         try:
@@ -269,7 +263,7 @@ class _Builder:
         return values
 
     def _meant(self, key: str, where: str, known: list[str]) -> str:
-        from watchdogd.engine.elsewhere import hint  # it knows the plugins that are brought, which stand here
+        from watchdogd.engine.elsewhere import hint  # what a mistake alone needs
 
         kind, _, name = where.partition(".")
         above, _, plugin = name.rpartition(".checks.")
@@ -312,10 +306,15 @@ def _adapter(annotation: Any) -> TypeAdapter[Any]:
     return TypeAdapter(annotation)
 
 
-def _brought(plugin: str, run: Run, section: RunSection) -> bool:
-    """Whether a run brings a check that needs no key: where jobs can be asked for, or the log alone tells."""
-    jobs = run.backend != "none"
-    return jobs or bool(section.log) == (plugin == "log_staleness")
+def _wished(entry: Entry, section: RunSection | DiskSection, run: Run | None = None) -> bool:
+    """Whether a section brings a check: the key that it needs is set. Where jobs cannot be asked for, the log
+    alone tells of a run; only where there is none it is said that nobody can."""
+    needs = entry.declared.needs
+    if needs:
+        return getattr(section, needs, None) not in (None, (), "")
+    if run is not None and run.backend == "none" and "log" in entry.parameters:
+        return entry.declared.jobs != bool(getattr(section, "log", None))
+    return True
 
 
 def _plain(value: Any) -> Any:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from watchdogd.config.keys import NAME, Table, channel_types, tables
 from watchdogd.config.sections import CheckSection
 from watchdogd.engine.catalog import built_in
-from watchdogd.engine.checks import DISK_PLUGINS, RUN_PLUGINS
 from watchdogd.errors import ConfigError
 from watchdogd.system.nearest import nearest
 
@@ -18,8 +17,8 @@ if TYPE_CHECKING:
     from watchdogd.engine.catalog import Entry
     from watchdogd.errors import UnknownKeyError
 
-_BROUGHT = {"runs": tuple(RUN_PLUGINS), "disks": DISK_PLUGINS}
-_WATCHED = [(kind, NAME) for kind in _BROUGHT]
+_KINDS = {"run": "runs", "disk": "disks"}
+_WATCHED = [(kind, NAME) for kind in _KINDS.values()]
 _AT_MOST = 3
 _SURE = 0.8
 """A name as near as this is a slip of the pen, even where the word is a key of another table."""
@@ -60,8 +59,7 @@ def _condition(given: list[str]) -> str:
 
 def home_of(entry: Entry) -> str:
     """The table in which a plugin's parameters stand."""
-    kind = next((kind for kind, names in _BROUGHT.items() if entry.name in names), None)
-    if kind:
+    if kind := _KINDS.get(entry.declared.watches):
         return f"[{kind}.{NAME}.checks.{entry.name}]"
     run = ' and run = "..."' if "run" in entry.wants else ""
     return f'[checks.{NAME}] with plugin = "{entry.name}"{run}'
@@ -70,14 +68,16 @@ def home_of(entry: Entry) -> str:
 def _of_plugins(entries: Iterable[Entry]) -> Iterator[Table]:
     """The tables of the plugins' parameters, without those that the run's or disk's own keys set."""
     shared = tuple(key for key in CheckSection.model_fields if key not in ("plugin", "run"))
-    owners = {name: kind for kind, names in _BROUGHT.items() for name in names}
+    brought: dict[str, list[str]] = {kind: [] for kind in _KINDS.values()}
     for entry in entries:
-        kind = owners.get(entry.name)
+        kind = _KINDS.get(entry.declared.watches)
+        if kind:
+            brought[kind].append(entry.name)
         path = (kind, NAME, "checks", entry.name) if kind else ("checks", NAME)
         above = next((each.keys for each in tables() if each.at(path[:2])), ()) if kind else ()
         keys = tuple(key for key in entry.parameters if key not in above)
         yield Table(path, keys, "" if kind else f'plugin = "{entry.name}"')
-    for kind, names in _BROUGHT.items():
+    for kind, names in brought.items():
         yield Table((kind, NAME, "checks"), tuple(names), whole=True)
         yield Table((kind, NAME, "checks", "PLUGIN"), shared)
     yield Table(("channels",), channel_types(), whole=True)

@@ -21,7 +21,7 @@ from watchdogd.engine.trends import with_trends
 from watchdogd.errors import WatchdogError
 from watchdogd.history.record import Record
 from watchdogd.incidents import resuming, sitting
-from watchdogd.incidents.models import Event, Kind, Observation
+from watchdogd.incidents.models import SELF, Event, Kind, Observation
 from watchdogd.notify.message import compose
 from watchdogd.units import format_duration, iso
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from watchdogd.engine.catalog import Source
+    from watchdogd.engine.checks import Check
     from watchdogd.engine.setup import Setup
     from watchdogd.engine.storage import Storage
     from watchdogd.engine.workers import Workers
@@ -175,10 +176,15 @@ class Engine:
             orders=tuple(order for paper in papers for order in paper.orders),
             silent=self.setup.maintenance,
         )
-        events = with_trends(
-            [self._with_log(event) for event in (*resumed, *events)], self.setup.checks, self._storage.series
+        checks, latest = self.setup.checks, self._execution.latest
+        wanted = {check.name: check.entry.declared.evidence for check in checks if check.run}
+        told = [self._with_evidence(event, wanted.get(event.check, ())) for event in (*resumed, *events)]
+        events = with_trends(told, checks, latest, self._storage.series)
+        events += tuple(
+            touch_event(paper, self._scene().speaker(paper.run), judged_at)
+            for paper in papers
+            if paper.kind == "touch"
         )
-        events += tuple(_touch_event(paper, judged_at) for paper in papers if paper.kind == "touch")
         events, deeds = self._acting.step(self._scene(), events, papers, judged_at)
         notifications = tuple(compose(events, self.setup.routes, self.setup.rules, judged_at))
         return Record(
@@ -294,11 +300,12 @@ class Engine:
 
     # ------------------------------------------------------------------ judging
 
-    def _with_log(self, event: Event) -> Event:
-        """What the log said last goes into the message that tells that a job is over."""
-        if not event.check.endswith("/job_liveness") or event.kind not in (Kind.OPENED, Kind.WORSE):
+    def _with_evidence(self, event: Event, plugins: Iterable[str]) -> Event:
+        """What these checks of the run said last goes into the message."""
+        if event.kind not in (Kind.OPENED, Kind.WORSE):
             return event
-        seen = self._execution.latest.get(f"{event.run}/log_staleness", ())
+        latest = self._execution.latest
+        seen = [each for plugin in plugins for each in latest.get(f"{event.run}/{plugin}", ())]
         said = [each.result.details for each in seen if not each.result.subject and each.result.details]
         return replace(event, details="\n".join([event.details, *said]).strip()) if said else event
 
@@ -374,7 +381,6 @@ def _by_check(observations: Iterable[Observation]) -> dict[str, list[Observation
     return found
 
 
-def _touch_event(paper: Paper, now: float) -> Event:
-    """A pressed switch or a mark, told on the run's channels."""
-    run = paper.run
-    return Event(Kind.NOTICE, now, f"{run}/job_liveness", run, run, paper.line)
+def touch_event(paper: Paper, speaker: Check | None, now: float) -> Event:
+    """A pressed switch or a mark, told on the run's channels, which are those of its `speaker`."""
+    return Event(Kind.NOTICE, now, speaker.name if speaker else SELF, paper.run, paper.run, paper.line)

@@ -233,7 +233,7 @@ def _folders(check: Check) -> list[str]:
     """The folders that a check looks into, wildcards left out."""
     values = (check.parameters.get(key) for key in _PATHS)
     paths = [path for value in values for path in (value if isinstance(value, list | tuple) else (value,))]
-    if check.run is not None and check.entry.name == "job_liveness":
+    if check.run is not None and check.entry.declared.jobs:
         paths += [check.run.kill_switch, check.run.home_kill_switch]
     absolute = [path for path in paths if isinstance(path, str) and path.startswith("/")]
     return [_folder(path) for path in absolute]

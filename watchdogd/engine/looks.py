@@ -176,7 +176,7 @@ class Looks:
         """When each job was seen living that some run of this backend remembers, by its raw id."""
         found: dict[str, float] = {}
         for check in checks:
-            if check.run and check.run.backend == backend and check.name.endswith("/job_liveness"):
+            if check.run and check.run.backend == backend and check.entry.declared.jobs:
                 past = Past.load(json.loads(self._memory(check.name)), now)
                 found |= {raw_id: life.seen_at for raw_id, life in past.lives.items()}
         return found

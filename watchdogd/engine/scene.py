@@ -59,7 +59,7 @@ class Scene:
     def errand(self, deed: Deed, ending: threading.Event) -> Errand:
         """An ordered deed with all that its doer needs to know."""
         config, incident = self.setup.config, self.incidents[deed.incident]
-        check = self._speaker(deed.run)
+        check = self.speaker(deed.run)
         section = config.runs.get(deed.run)
         if check is None or check.run is None or section is None:
             return Errand(deed, incident, self.home, ending=ending)
@@ -79,7 +79,7 @@ class Scene:
 
     def notice(self, deed: Deed, details: str, now: float) -> Event:
         """What was done, told on the run's channels, in the thread of its incident while that is open."""
-        check = self._speaker(deed.run)
+        check = self.speaker(deed.run)
         where = (check.name if check else SELF, deed.run, deed.run)
         label = "ACTION" if deed.state == DONE else "WARNING"
         about = self.incidents.get(deed.incident)
@@ -107,10 +107,10 @@ class Scene:
         named = (section.log, section.checkpoints, section.kill_switch, section.save_switch)
         return [absolute(self.home, place) for place in named if place]
 
-    def _speaker(self, run: str) -> Check | None:
-        """A check of the run, through which its job is seen and its channels known: job_liveness first."""
+    def speaker(self, run: str) -> Check | None:
+        """A check of the run, through which its job is seen and its channels known: of its jobs first."""
         own = [check for check in self.setup.checks if run and check.run_name == run]
-        return next((check for check in own if check.entry.name == "job_liveness"), own[0] if own else None)
+        return next((check for check in own if check.entry.declared.jobs), own[0] if own else None)
 
 
 def _free(standing: Standing, incident: Incident) -> bool:
