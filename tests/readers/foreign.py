@@ -150,10 +150,6 @@ memory_free = "5%"
 path = "/scratch"
 warn_free = "10TB"
 """
-DMON = """# gpu    pwr  gtemp  mtemp     sm    mem
-# Idx      W      C      C      %      %
-    0     61     35      -      0      0
-"""
 PARTS = "@@ part 77 1 1 eJyrVkrLz1eyUlBKSixSqgUAIWcEcw==\n"
 SCONTROL = """JobId=88 ArrayJobId=88 JobName=tr4
    JobState=FAILED Reason=None
@@ -261,16 +257,13 @@ READERS: dict[str, tuple[Callable[[str], object], str]] = {
     "nvidia q": _gpus(nvidia.read, "nvidia-q.txt"),
     "nvidia table": _gpus(nvidia.read, "nvidia-table.txt"),
     "nvidia mig": _gpus(nvidia.read, "nvidia-table-mig.txt"),
-    "nvidia list": _gpus(nvidia.read, "nvidia-list-mig.txt"),
-    "nvidia dmon": (nvidia.read, DMON),
-    "nvidia xml": (
-        nvidia.read,
-        "<nvidia_smi_log><attached_gpus>1</attached_gpus><gpu id='0'><a><b>1 W</b></a></gpu></nvidia_smi_log>",
-    ),
     "nvidia csv": (
         lambda text: nvidia.read(text, ("index", "power.draw", "memory.total")),
         "index, power.draw [W], memory.total [MiB]\n0, 61.20 W, 81559 MiB\n",
     ),
-    "node": (probe.read, "@@ node n1\n@@ run nvidia-smi -L\nGPU 0: H100 (UUID: GPU-1)\n@@ exit 0\n"),
+    "node": (
+        probe.read,
+        "@@ node n1\n@@ run nvidia-smi --query-gpu=index,name\nindex, name\n0, H100\n@@ exit 0\n",
+    ),
 }
 """By name: the reader, and what it understands."""

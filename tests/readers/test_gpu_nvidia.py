@@ -170,12 +170,6 @@ def test_one_column_that_is_not_told(cell: str) -> None:
     assert nvidia.read(f"{cell}\n", ("temperature.memory",)).gpus == (Gpu(0),)
 
 
-def test_list_with_mig_devices() -> None:
-    readout = nvidia.read(sample("nvidia-list-mig.txt"))
-    assert readout.counts == (2, 3)
-    assert [gpu.label for gpu in readout.gpus] == ["gpu0", "gpu0:0", "gpu0:1", "gpu1"]
-
-
 @pytest.mark.parametrize(
     ("line", "gpu"),
     [
@@ -302,120 +296,6 @@ def test_mig_devices_of_q() -> None:
     assert (gpu.vram_used, gpu.utilisation, gpu.trouble) == (9001 * MIB, None, "")
     assert (first.label, first.vram_used, first.ecc_volatile) == ("gpu0:0", 17 * MIB, 0)
     assert (second.label, second.vram_used, second.ecc_volatile) == ("gpu0:1", 8984 * MIB, 2)
-
-
-XML = """<?xml version="1.0" ?>
-<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v13.dtd">
-<nvidia_smi_log>
-  <attached_gpus>2</attached_gpus>
-  <gpu id="00000000:2A:00.0">
-    <product_name>NVIDIA H200</product_name>
-    <mig_devices>None</mig_devices>
-    <uuid>GPU-0c5e77aa-1111-4222-8333-000000000000</uuid>
-    <gpu_recovery_action>None</gpu_recovery_action>
-    <clocks_event_reasons>
-      <clocks_event_reason_sw_power_cap>Active</clocks_event_reason_sw_power_cap>
-      <clocks_event_reason_hw_thermal_slowdown>Active</clocks_event_reason_hw_thermal_slowdown>
-    </clocks_event_reasons>
-    <fb_memory_usage><total>143771 MiB</total><used>140001 MiB</used></fb_memory_usage>
-    <utilization><gpu_util>98 %</gpu_util></utilization>
-    <ecc_errors>
-      <volatile><sram_uncorrectable_parity>1</sram_uncorrectable_parity><dram_uncorrectable>2</dram_uncorrectable></volatile>
-      <aggregate><dram_uncorrectable>7</dram_uncorrectable><sram_threshold_exceeded>Yes</sram_threshold_exceeded></aggregate>
-    </ecc_errors>
-    <remapped_rows>
-      <remapped_row_pending>Yes</remapped_row_pending><remapped_row_failure>No</remapped_row_failure>
-    </remapped_rows>
-    <temperature>
-      <gpu_temp>70 C</gpu_temp><gpu_temp_tlimit>17 C</gpu_temp_tlimit>
-      <gpu_temp_slow_tlimit_threshold>-2 C</gpu_temp_slow_tlimit_threshold>
-    </temperature>
-    <gpu_power_readings>
-      <instant_power_draw>655.50 W</instant_power_draw><current_power_limit>700.00 W</current_power_limit>
-    </gpu_power_readings>
-  </gpu>
-</nvidia_smi_log>
-"""
-
-
-def test_xml() -> None:
-    readout = nvidia.read("WARNING: infoROM is corrupted at gpu 0000:2A:00.0\n" + XML)
-    assert not readout.complete, "two are attached, one is told of"
-    assert readout.gpus == (
-        Gpu(
-            0,
-            uuid="GPU-0c5e77aa-1111-4222-8333-000000000000",
-            name="NVIDIA H200",
-            bus="00000000:2A:00.0",
-            utilisation=98.0,
-            power_w=655.5,
-            power_cap_w=700.0,
-            temperature_c=70.0,
-            slowdown_c=89.0,
-            vram_used=140001 * MIB,
-            vram_total=143771 * MIB,
-            ecc_uncorrectable=7,
-            ecc_volatile=3,
-            remap_pending=True,
-            remap_failed=False,
-            worn="more SRAM errors than its maker allows",
-            throttled=("hw thermal slowdown",),
-            inforom="its infoROM is corrupted",
-        ),
-    )
-
-
-def test_xml_of_an_old_driver_and_with_mig_devices() -> None:
-    part = "<mig_device><index>{}</index><fb_memory_usage><total>9856 MiB</total><used>{} MiB</used></fb_memory_usage></mig_device>"
-    text = (
-        "<nvidia_smi_log><gpu id='0000:2A:00.0'><mig_devices>"
-        + part.format(0, 11)
-        + part.format(1, 9000)
-        + "</mig_devices>"
-        "<utilization><gpu_util>N/A</gpu_util></utilization><power_readings><power_draw>71.04 W</power_draw></power_readings>"
-        "<temperature><gpu_temp>41 C</gpu_temp><gpu_temp_slow_threshold>90 C</gpu_temp_slow_threshold></temperature>"
-        "<retired_pages><pending_retirement>Yes</pending_retirement></retired_pages>"
-        "<ecc_errors><volatile><double_bit><total>1</total></double_bit></volatile></ecc_errors></gpu></nvidia_smi_log>"
-    )
-    gpu, *parts = nvidia.read(text).gpus
-    assert (gpu.power_w, gpu.slowdown_c, gpu.remap_pending, gpu.ecc_volatile) == (71.04, 90.0, True, 1)
-    assert [(each.label, each.vram_used) for each in parts] == [("gpu0:0", 11 * MIB), ("gpu0:1", 9000 * MIB)]
-
-
-def test_xml_that_is_cut_is_named_by_its_end() -> None:
-    with pytest.raises(
-        UnreadableError, match=r"XML is cut or broken .* at its end '<utilization><gpu_util>98 %'"
-    ):
-        nvidia.read(XML.partition("</gpu_util>")[0])
-
-
-def test_dmon_tells_the_last_sample_of_each() -> None:
-    header = "# gpu    pwr  gtemp  mtemp     sm  tviol     fb  dbecc\n# Idx      W      C      C      %   bool     MB   errs\n"
-    text = (
-        header
-        + "    0     71     33      -      2      0      4      0\n    1     70     32      -      0      0      4      0\n"
-    )
-    text += (
-        header
-        + "    0    512     61      -     97      1  70123      0\n    1    505     60      -     96      0  70001      2\n"
-    )
-    first, second = nvidia.read(text).gpus
-    assert (first.utilisation, first.power_w, first.temperature_c, first.throttled) == (
-        97.0,
-        512.0,
-        61.0,
-        ("thermal",),
-    )
-    assert (second.vram_used, second.ecc_uncorrectable, second.memory_temperature_c) == (70001 * MIB, 2, None)
-
-
-def test_nvlinks_that_are_down_on_one_of_two_cards() -> None:
-    card = (
-        "GPU {}: NVIDIA A100-SXM4-80GB (UUID: {})\n\t Link 0: 25 GB/s\n\t Link 1: {}\n\t Link 2: <inactive>\n"
-    )
-    text = card.format(0, UUIDS[0], "25 GB/s") + card.format(1, UUIDS[1], "<inactive>")
-    well, short = nvidia.read(text).gpus
-    assert (well.fabric, short.fabric) == ("", "link 1, 2 inactive"), "link 2 is of no card"
 
 
 def test_all_gpus_need_a_reset() -> None:

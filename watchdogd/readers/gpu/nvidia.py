@@ -1,4 +1,4 @@
-"""nvidia-smi, all versions: table, -q, -x, -L, nvlink -s, dmon, CSV, and the lines with which it gives up."""
+"""nvidia-smi, all versions, in the forms that the probe asks for: -q, CSV, table; and how it gives up."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from watchdogd.errors import UnreadableError
-from watchdogd.readers.gpu import kernel, nvidiacsv, nvidiadmon, nvidiaq, nvidiatable, nvidiaxml, value
+from watchdogd.readers.gpu import kernel, nvidiacsv, nvidiaq, nvidiatable, value
 from watchdogd.readers.gpu.gpu import Gpu, Readout, merged
 from watchdogd.system.number import digits
 
@@ -27,9 +27,6 @@ _HANDLE = re.compile(
 )
 _RESET = re.compile(r"\s*(?:NVML: |Failed to initialize NVML: )?(GPU requires reset)\.?", re.IGNORECASE)
 _INFOROM = re.compile(r"warning: (inforom is corrupted) at gpu ([0-9a-f:.]+)", re.IGNORECASE)
-_LISTED = re.compile(r"GPU (\d+): (.+?) \(UUID: ([^()]{1,100})\)")
-_LINK = re.compile(r"\s+Link (\d+): (?:(<inactive>)|.*)")
-_MIG = re.compile(r"\s+MIG .*?Device\s+(\d+): \(UUID: ([^()]{1,100})\)")
 
 
 def read(text: str, asked: Sequence[str] = ()) -> Readout:
@@ -41,7 +38,7 @@ def read(text: str, asked: Sequence[str] = ()) -> Readout:
     lines = value.lines(text)
     lost = tuple(_lost(match) for line in lines if (match := _HANDLE.search(line)))
     rest = [line for line in lines if not _HANDLE.search(line)]
-    found = nvidiaxml.read(text) if nvidiaxml.fits(text) else _gpus(rest, asked)
+    found = _gpus(rest, asked)
     if not lost and not (found and found.gpus):
         lost = tuple(Gpu(trouble=match[1]) for line in lines if (match := _RESET.fullmatch(line)))
     if lost:
@@ -60,10 +57,6 @@ def _gpus(lines: Sequence[str], asked: Sequence[str]) -> Readout | None:
         return nvidiaq.read(lines)
     if nvidiatable.fits(lines):
         return nvidiatable.read(lines)
-    if nvidiadmon.fits(lines):
-        return nvidiadmon.read(lines)
-    if listed := _list(lines):
-        return Readout(listed)
     if any(_BLIND.match(line) or _ABSENT.search(line) for line in lines):
         return None
     return nvidiacsv.read(lines, asked)
@@ -81,27 +74,3 @@ def _marked(gpu: Gpu, lines: Sequence[str]) -> Gpu:
         if match and gpu.mig is None and kernel.same_bus(gpu.bus, match[2]):
             return replace(gpu, inforom=f"its {match[1]}")
     return gpu
-
-
-def _list(lines: Sequence[str]) -> tuple[Gpu, ...]:
-    """`-L`: a line a GPU, its MIG devices below it, whose numbers begin anew; `nvlink -s`: its links."""
-    found: list[Gpu] = []
-    links: dict[int, list[str]] = {}
-    for line in lines:
-        if match := _LISTED.match(line):
-            found.append(Gpu(digits(match[1]), name=match[2], uuid=match[3]))
-        elif found and (match := _MIG.match(line)):
-            found.append(replace(found[-1], mig=digits(match[1]), uuid=match[2]))
-        elif found and (match := _LINK.fullmatch(line)):
-            links.setdefault(found[-1].index or 0, []).append(match[1] if match[2] else "")
-    return tuple(replace(gpu, fabric=_down(links, gpu.index or 0)) for gpu in found)
-
-
-def _down(links: dict[int, list[str]], index: int) -> str:
-    """The links of a GPU that are down, where it has some, and fewer than another: cards with a bridge never
-    use them all.
-    """
-    up = {number: names.count("") for number, names in links.items()}
-    down = [name for name in links.get(index, ()) if name]
-    short = 0 < up.get(index, 0) < max(up.values(), default=0)
-    return f"link {', '.join(down)} inactive" if short and down else ""

@@ -85,11 +85,6 @@ def read(lines: Sequence[str]) -> Readout:
             attached = digits(match[1])
         elif trees and line.startswith(" ") and not line.strip().startswith("[...]"):
             _grow(trees[-1][1], path, line)
-    return of_trees(trees, attached)
-
-
-def of_trees(trees: Sequence[tuple[str, rules.Facts]], attached: int) -> Readout:
-    """The GPUs of which facts are known under these names, with their buses, and then their MIG devices."""
     gpus = [_gpu(index, bus, facts) for index, (bus, facts) in enumerate(trees)]
     parts = [part for gpu, (_, facts) in zip(gpus, trees, strict=True) for part in _parts(gpu, facts)]
     return Readout((*gpus, *parts), complete=len(gpus) >= attached)
