@@ -212,6 +212,7 @@ def test_who_may_not_enter_home_is_told_whom_to_ask(home: Home, tmp_path: Path) 
 
 NOBODY = """
 import os, sys
+from watchdogd.config import switch_places
 from watchdogd.home import switches
 os.setuid(65534)
 try:

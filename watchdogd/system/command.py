@@ -9,17 +9,16 @@ from __future__ import annotations
 import os
 import select
 import signal
+import subprocess
 import time
 from dataclasses import dataclass
 from enum import Enum
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from watchdogd.system import shortage
-from watchdogd.system.child import Child, wait
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Iterable, Mapping, Sequence
 
 OUTPUT_LIMIT = 64 * 1024 * 1024
@@ -36,8 +35,7 @@ _SLURM_PREFIXES = (
     "SCANCEL_",
 )
 _GRACE = 0.5
-_HASTE = 0.02
-"""Seconds in which most commands end: to be woken by that alone costs less than by each word they say."""
+_NAP, _LONGEST_NAP = 0.0005, 0.05
 _NEVER = Event()
 
 
@@ -100,7 +98,7 @@ class Answer:
 _withheld: set[str] = set()
 """Environment variables that hold secrets: no command gets them, unless it is handed them by name."""
 
-_left: dict[int, Child] = {}
+_left: dict[int, subprocess.Popen[bytes]] = {}
 """Commands of which something survived its kill, by their process groups."""
 
 
@@ -136,7 +134,7 @@ def _is_in(group: int, pid: int) -> bool:
     return int(its_group) == group and state not in (b"Z", b"X")
 
 
-def kill_group(process: subprocess.Popen[bytes] | Child, grace: float) -> tuple[int, ...]:
+def kill_group(process: subprocess.Popen[bytes], grace: float) -> tuple[int, ...]:
     """Kill a process with its group; returns those that are there still after `grace` seconds."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
@@ -197,26 +195,54 @@ def ask(
     begin = time.monotonic()
     words = tuple(argv)
     try:
-        child = Child(words, env if env is not None else environment(), cwd, umask=umask, fed=bool(stdin))
+        child = _start(words, env if env is not None else environment(), cwd, umask, fed=bool(stdin))
     except (OSError, MemoryError) as error:
         why = shortage.of_process(error) or getattr(error, "strerror", "") or str(error)
+        why = f"{cwd}: {why}" if cwd and getattr(error, "filename", None) == cwd else why
         seconds, number = time.monotonic() - begin, getattr(error, "errno", None)
         return Answer(
             words, None, "", "", seconds, f"cannot be run: {why}", failure=Failure.UNSTARTED, errno=number
         )
     try:
-        if not stdin:
-            child.rest(min(_HASTE, deadline))
         streams, truncated = _read(child, stdin.encode(), begin + deadline, output_limit, ending)
         flooded = truncated and output_limit is None
         answered = not flooded and _ended(child, begin + deadline, ending)
     finally:
         _end_group(child)
-        child.close()
+        for pipe in filter(None, (child.stdin, child.stdout, child.stderr)):
+            pipe.close()
     code = child.returncode if answered else None
     failure, why = (None, "") if answered else _failure(deadline, ended=ending.is_set(), flooded=flooded)
     output, errors = (stream.decode("utf-8", "backslashreplace") for stream in streams)
     return Answer(words, code, output, errors, time.monotonic() - begin, why, truncated, failure)
+
+
+def _start(
+    words: tuple[str, ...], env: Mapping[str, str], cwd: str | None, umask: int | None, *, fed: bool
+) -> subprocess.Popen[bytes]:
+    """Start it in a process group of its own. OSError."""
+    child = subprocess.Popen(
+        words,
+        stdin=subprocess.PIPE if fed else subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+        env=env,
+        cwd=cwd,
+        umask=-1 if umask is None else umask,
+        process_group=0,
+    )
+    if child.stdin:
+        os.set_blocking(child.stdin.fileno(), False)
+    return child
+
+
+def wait(process: subprocess.Popen[bytes], seconds: float) -> None:
+    """Wait until it ends, but so many seconds at most."""
+    until, nap = time.monotonic() + seconds, _NAP
+    while process.poll() is None and (left := until - time.monotonic()) > 0:
+        time.sleep(min(nap, left))
+        nap = min(2 * nap, _LONGEST_NAP)
 
 
 def _failure(deadline: float, *, ended: bool, flooded: bool) -> tuple[Failure, str]:
@@ -229,24 +255,25 @@ def _failure(deadline: float, *, ended: bool, flooded: bool) -> tuple[Failure, s
 
 
 def _read(
-    child: Child, stdin: bytes, until: float, own_limit: int | None, ending: Event
+    child: subprocess.Popen[bytes], stdin: bytes, until: float, own_limit: int | None, ending: Event
 ) -> tuple[tuple[bytearray, bytearray], bool]:
     """Both streams up to a limit each, until the process closes them, ends, or its time is over; of one
     without a limit of its own until the common one is passed."""
     limit = OUTPUT_LIMIT if own_limit is None else own_limit
     output, errors = bytearray(), bytearray()
-    listening = {child.output: output, child.errors: errors}
+    listening = {_number(child.stdout): output, _number(child.stderr): errors}
+    fed = _number(child.stdin)
     truncated = ended = False
     poller = select.poll()  # a selector's bookkeeping costs as much again as all the calls to the kernel
     for end in listening:
         poller.register(end, select.POLLIN)
     if stdin:
-        poller.register(child.input, select.POLLOUT)
+        poller.register(fed, select.POLLOUT)
     while (listening or stdin) and (left := until - time.monotonic()) > 0 and not ending.is_set():
         ready = poller.poll(0 if ended else min(left, 0.2) * 1000)
         for end, _ in ready:
-            if end == child.input:
-                stdin = _feed(child, poller, stdin)
+            if child.stdin and end == fed:
+                stdin = _feed(child.stdin, poller, stdin)
             elif chunk := os.read(end, 65536):
                 kept = listening[end]
                 truncated = truncated or len(kept) + len(chunk) > limit
@@ -261,19 +288,24 @@ def _read(
     return (output, errors), truncated
 
 
-def _feed(child: Child, poller: select.poll, stdin: bytes) -> bytes:
+def _number(pipe: IO[bytes] | None) -> int:
+    """A pipe's file number; -1: there is none."""
+    return pipe.fileno() if pipe else -1
+
+
+def _feed(pipe: IO[bytes], poller: select.poll, stdin: bytes) -> bytes:
     """Write what the pipe takes of `stdin`; returns what is left."""
     try:
-        stdin = stdin[os.write(child.input, stdin[:65536]) :]
+        stdin = stdin[os.write(pipe.fileno(), stdin[:65536]) :]
     except BrokenPipeError:
         stdin = b""
     if not stdin:
-        poller.unregister(child.input)
-        child.full()
+        poller.unregister(pipe)
+        pipe.close()
     return stdin
 
 
-def _ended(child: Child, until: float, ending: Event) -> bool:
+def _ended(child: subprocess.Popen[bytes], until: float, ending: Event) -> bool:
     """Whether the process itself ended in time; it may have closed its streams long before."""
     while child.poll() is None:
         left = until - time.monotonic()
@@ -283,7 +315,7 @@ def _ended(child: Child, until: float, ending: Event) -> bool:
     return child.returncode is not None
 
 
-def _end_group(child: Child) -> None:
+def _end_group(child: subprocess.Popen[bytes]) -> None:
     """Kill what is left of the command and its children; a stuck one is left behind."""
     if kill_group(child, _GRACE):
         _left[child.pid] = child
