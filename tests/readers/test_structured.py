@@ -6,6 +6,8 @@ import json
 import math
 import struct
 from pathlib import Path
+from random import Random
+from unittest.mock import patch
 
 import pytest
 from hypothesis import example, given
@@ -115,7 +117,7 @@ def test_a_metric_file_bears_its_name() -> None:
         ),
         ('{"log_history": [{"loss"', None),
         ("[" * 100_000, None),
-        ('{"log_history": 7}', None),
+        ('{"log_history": 7}', '{"log_history": 7}'),
         ("[1]", None),
     ],
 )
@@ -125,3 +127,75 @@ def test_the_history_of_a_trainer_is_read_as_a_whole(data: str, last: str | None
     lines, done = structured.read(path, data.encode())
     assert (lines[-1].text if lines else None) == last
     assert done == len(data)
+
+
+@pytest.mark.parametrize(
+    ("name", "header", "row", "line"),
+    [
+        ("training.log", "epoch,accuracy,loss", "7,0.5,2.25", "epoch: 7, accuracy: 0.5, loss: 2.25"),
+        ("log.tsv", "epoch\tstep\tloss", "1\t900\tnan", "epoch: 1, step: 900, loss: nan"),
+        ("out.txt", "step\tloss\tval", "900\t2.5\t", "step: 900, loss: 2.5"),
+        ("m.csv", "step;time;loss", "4;17.5;2.5", "step: 4, time: 17.5, loss: 2.5"),
+        ("m.csv", "when,step", "2027-01-15 10:00,4", "when: 2027-01-15 10:00, step: 4"),
+        ("out.txt", "Hello, world", "12, 1000 samples", "12, 1000 samples"),
+        ("out.txt", "loading 4 shards", "12,900", "12,900"),
+        ("out.txt", "1,2", "3,4", "3,4"),
+    ],
+)
+def test_a_table_is_one_whatever_its_name_and_what_stands_between_its_cells(
+    tmp_path: Path, name: str, header: str, row: str, line: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(f"{header}\n{row}\n")
+    assert [each.text for each in structured.read(str(path), f"{row}\n".encode())[0]] == [line]
+
+
+def test_a_metric_file_may_lie_in_folders_of_its_name() -> None:
+    lines, _ = structured.read("/x/mlruns/0/ab/metrics/train/loss", b"1800000000123 2.5 40\n")
+    assert [line.text for line in lines] == ["step 40 train/loss: 2.5"]
+    assert structured.read("/x/metrics/out.txt", b"step 40 done\n")[0][0].text == "step 40 done"
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (
+            '{"_step": 7, "loss": 2.5, "gpu": {"0": {"w": 650}}}',
+            ['{"_step": 7, "loss": 2.5, "gpu.0.w": 650}'],
+        ),
+        (
+            '{\n "epoch": 7,\n "loss": [3.0, 2.5],\n "best": null\n}',
+            ['{"epoch": 7, "loss count": 2, "loss": 2.5}'],
+        ),
+        ('[{"epoch": 1}, {"epoch": 2}, 3]', ['{"epoch": 1}', '{"epoch": 2}']),
+        ('{"step": 1}\n{"step": 2}\n', ['{"step": 1}', '{"step": 2}']),  # one a line: it grows
+        ('{"epoch": 7,\n', ['{"epoch": 7,']),  # it is being written
+        ("7", []),
+        (json.dumps({"x": "y" * structured.DOCUMENT_AT_MOST}), None),
+    ],
+)
+def test_a_document_that_is_written_anew_each_time_is_read_as_one(
+    tmp_path: Path, text: str, lines: list[str] | None
+) -> None:
+    path = tmp_path / "wandb-summary.json"
+    path.write_text(text)
+    found = structured.read(str(path), text.encode())[0]
+    assert lines is None or [line.text.rstrip() for line in found] == lines
+    assert all(len(line.text) <= 8192 + 5 for line in found)
+
+
+def test_scalars_behind_images_of_many_megabytes_are_found() -> None:
+    """A read may begin in the midst of one that is longer than what is read at once."""
+    pixels = Random(7).randbytes(900_000)
+    for noise in (pixels, b"\0" * 5_000, struct.pack("<d", 1.0) * 2_000):
+        lines, done = tfevents.read_events(noise + FIRST)
+        assert "step 120 train/loss: 1.25" in [line.text for line in lines]
+        assert done == len(noise) + len(FIRST)
+
+
+def test_what_has_no_record_at_all_is_given_up_soon() -> None:
+    with patch.object(tfevents, "_checksum", wraps=tfevents._checksum) as checked:
+        lines, done = tfevents.read_events(b"\0" * (8 << 20))
+    assert lines == []
+    assert done >= (8 << 20) - tfevents.HEAD
+    assert checked.call_count <= tfevents.TRIED + 2

@@ -1,7 +1,8 @@
 """Files of a training that are no lines for people: their records as such lines.
 
-TensorBoard's event files, CSV files with a header (Lightning's CSVLogger), MLflow's metric files, and the
-`log_history` of a Hugging Face `trainer_state.json`. JSON lines and logfmt are read as they are.
+TensorBoard's event files, tables with a header whatever their name (Lightning's and Keras's CSVLogger),
+MLflow's metric files, and documents that are written anew each time: the `log_history` of a Hugging Face
+`trainer_state.json`, W&B's summary. JSON lines and logfmt are read as they are.
 """
 
 from __future__ import annotations
@@ -9,6 +10,10 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
 
 from watchdogd.readers.lines import Line, read_lines
 from watchdogd.readers.tfevents import read_events
@@ -16,51 +21,91 @@ from watchdogd.system import number
 from watchdogd.system.document import document
 
 HEADER = 8192
-"""Bytes of a CSV file in which its header ends."""
+"""Bytes of a table in which its header ends."""
+TABLES = (".csv", ".tsv")
+SEPARATORS = (",", "\t", ";")
+_METRIC = re.compile(r"\d{13} \S+ \d+")
 STATE = "trainer_state.json"
-LAST = 50
-"""Last records of a state that are taken as lines."""
+DOCUMENT_AT_MOST = 1 << 20
+"""Bytes of a document that is written anew each time."""
+LAST, SHOWN = 50, 1000
+"""Last records of a document that are taken as lines, and letters of each."""
+_NONE = frozenset({"nan", "inf", "-inf", "none", "null", "na"})
 
 
 def is_whole(path: str) -> bool:
-    """Whether a file is written anew each time, so that all of it has to be read."""
-    return os.path.basename(path) == STATE
+    """Whether a file is written anew each time, so that all of it has to be read. OSError where it cannot."""
+    return os.path.basename(path) == STATE or (path.endswith(".json") and _is_document(path))
 
 
 def is_text(path: str) -> bool:
     """Whether a file is one of lines that may go on."""
     name = os.path.basename(path)
-    return ".tfevents." not in name and not is_whole(path) and not name.endswith(".csv")
+    return ".tfevents." not in name and not name.endswith((".csv", ".json"))
 
 
 def read(path: str, data: bytes) -> tuple[list[Line], int]:
     """The lines of `data`, new bytes of the file, and how many of them are done with. OSError where a header
     cannot be read."""
-    name = os.path.basename(path)
-    if ".tfevents." in name:
+    if ".tfevents." in os.path.basename(path):
         return read_events(data)
     if is_whole(path):
-        return _history(data), len(data)
+        return _records(data), len(data)
     lines, done = read_lines(data)
-    if name.endswith(".csv"):
-        return _rows(lines, _header(path)), done
-    if os.path.basename(os.path.dirname(path)) == "metrics":
+    folder, _, name = path.rpartition("/metrics/")
+    if folder and all(_METRIC.fullmatch(line.text) for line in lines if not line.open):
         return [_metric(name, line) for line in lines], done
-    return lines, done
+    separator = _separator(path, lines)
+    return (_rows(lines, separator, _header(path, separator)) if separator else lines), done
 
 
-def _header(path: str) -> list[str]:
+def _is_document(path: str) -> bool:
+    """Whether all of a file is one document, not one a line."""
+    with open(path, "rb") as file:
+        data = file.read(DOCUMENT_AT_MOST + 1)
+    if len(data) > DOCUMENT_AT_MOST:
+        return False
+    try:
+        return isinstance(document(data), dict | list)
+    except ValueError:
+        return False
+
+
+def _separator(path: str, lines: list[Line]) -> str:
+    """What stands between the cells of a table, by its name or by its rows; empty: it is none."""
+    if path.endswith(TABLES):
+        with open(path, "rb") as file:
+            head = file.readline(HEADER).decode("utf-8", "replace")
+        return max(SEPARATORS, key=head.count)
+    rows = [line for line in lines[-2:] if not line.open]
+    found = (each for each in SEPARATORS if rows and all(_is_row(line, each) for line in rows))
+    return next(found, "")
+
+
+def _is_row(line: Line, separator: str) -> bool:
+    """Whether a line is one of a table of numbers, of which some may be missing."""
+    cells = line.text.split(separator)
+    return len(cells) > 1 and any(cells) and all(not each.strip() or _is_number(each) for each in cells)
+
+
+def _is_number(cell: str) -> bool:
+    return number.real(cell.strip().strip('"')) is not None or cell.strip().lower() in _NONE
+
+
+def _header(path: str, separator: str) -> list[str]:
     with open(path, "rb") as file:
         lines = file.read(HEADER).splitlines() or [b""]  # as `read_lines` cuts them: \r ends one, too
-    names = next(csv.reader([lines[0].decode("utf-8-sig", "replace")]), [])
+    names = next(csv.reader([lines[0].decode("utf-8-sig", "replace")], delimiter=separator), [])
     return names if len(names) > 1 and all(number.real(name) is None for name in names) else []
 
 
-def _rows(lines: list[Line], names: list[str]) -> list[Line]:
+def _rows(lines: list[Line], separator: str, names: list[str]) -> list[Line]:
     """Rows as `name: value` each; what does not fit the header stays as it is."""
     found = []
     for line in lines:
-        cells = next(csv.reader([line.text]), [])
+        cells = next(csv.reader([line.text], delimiter=separator), [])
+        if separator == "\t":  # empty ones at a line's end are cut off
+            cells += [""] * (len(names) - len(cells))
         if names and not line.open and len(cells) == len(names) and cells != names:
             pairs = ((name, cell) for name, cell in zip(names, cells, strict=True) if cell.strip())
             found.append(Line(", ".join(f"{name.strip()}: {cell.strip()}" for name, cell in pairs)))
@@ -75,11 +120,26 @@ def _metric(name: str, line: Line) -> Line:
     return line._replace(text=f"step {parts[2]} {name}: {parts[1]}") if len(parts) == 3 else line
 
 
-def _history(data: bytes) -> list[Line]:
+def _records(data: bytes) -> list[Line]:
+    """The newest records of a document: of a state's history, of a list; or all of it as one."""
     try:
-        state = document(data)
+        told = document(data)
     except ValueError:
         return []  # it is being written
-    history = state.get("log_history") if isinstance(state, dict) else None
-    records = [each for each in history if isinstance(each, dict)] if isinstance(history, list) else []
-    return [Line(json.dumps(each)[:1000]) for each in records[-LAST:]]
+    history = told.get("log_history") if isinstance(told, dict) else told
+    if isinstance(history, list):
+        return [Line(json.dumps(each)[:SHOWN]) for each in history[-LAST:] if isinstance(each, dict)]
+    whole = dict(islice(_flat(told, ""), LAST)) if isinstance(told, dict) else {}
+    return [Line(json.dumps(whole)[:SHOWN])] if whole else []
+
+
+def _flat(told: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """What is nested under names that tell the way to it; of a list of numbers its length, and the last."""
+    if isinstance(told, dict):
+        for key, value in told.items():
+            yield from _flat(value, f"{name}.{key}" if name else str(key))
+    elif isinstance(told, list):
+        if told and number.real(told[-1]) is not None:
+            yield from ((f"{name} count", len(told)), (name, told[-1]))
+    elif told is not None:
+        yield name, told[:SHOWN] if isinstance(told, str) else told

@@ -7,16 +7,20 @@ are read, no matter whether TensorFlow, PyTorch or tensorboardX wrote them.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
+from itertools import islice
 
 from watchdogd.readers.lines import Line
 
 HEAD, TAIL = 12, 4
 """Bytes before and behind a record's data."""
 RECORD_AT_MOST = 256 << 20
-SEARCHED = 256 << 10
-"""Bytes that are searched for the beginning of a record where reading begins amid one."""
+TRIED = 20_000
+"""Places that may be the beginning of a record, and are tried where reading begins amid one."""
+_MAYBE = re.compile(rb"[\x00-\x10](?=\0{4})")
+"""The fourth byte of a length below RECORD_AT_MOST: the four behind it are 0."""
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _FLOAT, _DOUBLE = 1, 2
 
@@ -39,11 +43,13 @@ def read_events(data: bytes) -> tuple[list[Line], int]:
 
 
 def _next_record(data: bytes, begin: int) -> int:
-    """Where the next record begins; all is done with where none is near."""
-    for at in range(begin, min(len(data) - HEAD + 1, begin + SEARCHED)):
-        if data[at + 7] == 0 and _is_head(data, at):
-            return at
-    return len(data) if len(data) - begin >= SEARCHED else max(len(data) - HEAD + 1, begin)
+    """Where the next record begins, behind images or histograms of many megabytes, too; where none does, all
+    is done with but what may be a cut beginning."""
+    last = max(len(data) - HEAD + 1, begin)
+    for maybe in islice(_MAYBE.finditer(data, begin + 3), TRIED):
+        if _is_head(data, maybe.start() - 3):
+            return maybe.start() - 3
+    return last
 
 
 def _is_head(data: bytes, at: int) -> bool:
