@@ -1,6 +1,5 @@
 """kill -9 at random instants, 200 times, and amid a storm: none is lost, at most one comes twice."""
 
-import multiprocessing
 import os
 import random
 import signal
@@ -9,6 +8,7 @@ from collections import Counter
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
+from tests.lab.forked import CONTEXT
 from tests.notify.sender_process import INCIDENTS, live
 from tests.servers.web import NORMAL, Fault, WebServer
 from tests.waiting import wait_until
@@ -76,9 +76,7 @@ def _ground(tmp_path: Path) -> tuple[Home, ForkServerContext]:
     home = Home(tmp_path / "home")
     home.make()
     Store.open("sqlite:///history.db", home).close()
-    context = multiprocessing.get_context("forkserver")  # imports once: a life begins within milliseconds
-    context.set_forkserver_preload(["__main__", "tests.notify.sender_process"])
-    return home, context
+    return home, CONTEXT  # it imports once: a life begins within milliseconds
 
 
 def _life(context: ForkServerContext, home: Home, endpoint: WebServer, rounds: int) -> float:

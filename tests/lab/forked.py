@@ -1,0 +1,110 @@
+"""watchdogd in a process of its own that has imported everything already: most of what a short verb costs.
+
+A server imports watchdogd once for all tests of a process, and forks for each call. What a call sees is as it
+is typed: its words, environment, folder, umask, standard streams. How watchdogd itself comes up is not seen
+so: that is for the tests that start it for real, as all of tests/slurm do.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import importlib
+import multiprocessing
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TextIO
+
+LIMIT = 300.0
+VERBS = {
+    "ack": "ack",
+    "check": "check",
+    "config": "config",
+    "export": "archive",
+    "finish": "finish",
+    "history": "history",
+    "incidents": "incidents",
+    "kill-switch": "switch",
+    "notify": "notify",
+    "outbox": "outbox",
+    "plugins": "plugins",
+    "save-switch": "switch",
+    "silence": "silence",
+    "status": "status",
+    "tick": "tick",
+    "unsilence": "unsilence",
+}
+"""Those that come back soon and leave nobody behind who would hold their streams open, with their modules."""
+PRELOADED = (
+    *(f"watchdogd.cli.{name}" for name in VERBS.values()),
+    "alembic.command",
+    "psycopg",
+    "rich.table",
+    "sqlalchemy.dialects.sqlite.pysqlite",
+    "tests.lab.forked",
+    "tests.notify.sender_process",
+    "watchdogd.cli.past",
+    "watchdogd.engine.assembly",
+    "watchdogd.engine.picture",
+    "watchdogd.history.store",
+)
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(["__main__", *PRELOADED])
+
+
+def fits(words: Sequence[str], env: Mapping[str, str]) -> bool:
+    """Whether this call can be forked: it has a short verb, and nothing that Python reads as it begins."""
+    ours = {name: value for name, value in os.environ.items() if _early(name)}
+    return words[0] in VERBS and "--help" not in words and ours == {n: v for n, v in env.items() if _early(n)}
+
+
+def _early(name: str) -> bool:
+    return name.startswith(("PYTHON", "LC_", "LD_", "LANG"))
+
+
+def typed(words: Sequence[str], env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """`watchdogd WORDS` to its end."""
+    with tempfile.TemporaryDirectory() as folder:
+        out, err = Path(folder) / "out", Path(folder) / "err"
+        before = os.umask(0o022)
+        os.umask(before)
+        told = (list(words), dict(env), os.getcwd(), before, str(out), str(err))
+        process = CONTEXT.Process(target=_run, args=told)
+        process.start()
+        process.join(LIMIT)
+        if process.exitcode is None:
+            process.kill()
+            raise subprocess.TimeoutExpired(list(words), LIMIT)
+        argv = ["watchdogd", *words]
+        return subprocess.CompletedProcess(argv, process.exitcode, out.read_text(), err.read_text())
+
+
+def _run(words: list[str], env: dict[str, str], folder: str, umask: int, out: str, err: str) -> None:
+    os.environ.clear()
+    os.environ.update(env)
+    time.tzset()
+    os.chdir(folder)
+    sys.argv[:] = ["watchdogd", *words]
+    sys.stdout = _stream(1, out, "strict")
+    sys.stderr = _stream(2, err, "backslashreplace")
+    os.umask(umask)
+    main = importlib.import_module("watchdogd.cli").main
+    try:
+        sys.exit(main())
+    finally:
+        atexit._run_exitfuncs()
+        with contextlib.suppress(ValueError, OSError):
+            sys.stdout.flush()
+
+
+def _stream(descriptor: int, path: str, errors: str) -> TextIO:
+    """This standard stream anew, as Python makes it."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+    os.dup2(file, descriptor)
+    os.close(file)
+    return open(descriptor, "w", errors=errors, closefd=False)
