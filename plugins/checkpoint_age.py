@@ -23,7 +23,7 @@ from typing import Any
 from watchdogd.checks import growth, shelf
 from watchdogd.checks.checkpoint import FILES
 from watchdogd.checks.shelf import SETTLED
-from watchdogd.checks.working import Working, working
+from watchdogd.checks.working import Since, Working, working
 from watchdogd.plugin import (
     Duration,
     Metric,
@@ -72,11 +72,12 @@ def checkpoint_age(
         result = unknown(f"{error.filename or checkpoints} cannot be read: {error.strerror}")
         yield replace(result, unanswered=unanswered(error))
         return
-    begin = state.since(memory, now)
+    since = state.since(Since(memory.get("begin"), memory.get("excused", 0.0)), now)
+    memory["begin"], memory["excused"] = since.begun, since.excused
     if state.excuse:
         result = ok(f"not judged: {state.excuse}")
     else:
-        result = _age(checkpoints, state, memory, begin, now, checkpoint_every, allowance)
+        result = _age(checkpoints, state, memory, since.at, now, checkpoint_every, allowance)
     yield replace(result, signs=signs)
     if some:
         yield _content(memory, now)

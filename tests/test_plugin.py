@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import pytest
 
@@ -66,6 +69,71 @@ def test_several_results_come_from_a_generator_and_nonsense_is_unknown() -> None
 
         [result] = wrong.results({"value": nonsense}, {})
         assert result.status is Status.UNKNOWN
+
+
+@dataclass(frozen=True)
+class Queue:
+    """The longest queue so far."""
+
+    VERSION: ClassVar[int] = 1
+    waiting: int = 0
+
+
+@check
+def longest(state: Queue, waiting: int) -> Iterator[Queue | Result]:
+    """The longest queue."""
+    yield ok(f"{state.waiting} before")
+    yield Queue(max(waiting, state.waiting))
+
+
+def test_what_a_check_remembers_is_built_and_kept() -> None:
+    assert longest.remembers_something
+    assert list(longest.parameters) == ["waiting"]
+    memory: dict[str, Any] = {"by an earlier version": 3}
+    said = [longest.results({"waiting": n}, {"memory": memory})[0].summary for n in (4, 2, 9)]
+    assert said == ["0 before", "4 before", "4 before"]
+    assert longest.kept
+    assert longest.kept.load(json.loads(json.dumps(memory))) == Queue(9)
+    memory["state"][0] = "of another version"
+    assert longest.results({"waiting": 1}, {"memory": memory})[0].summary == "0 before"
+
+
+def test_a_state_may_be_none_at_first() -> None:
+    @check
+    def seen(state: Queue | None) -> list[Queue | Result]:
+        return [Queue(1), ok(f"{state}")]
+
+    memory: dict[str, Any] = {}
+    said = [seen.results({}, {"memory": memory})[0].summary for _ in range(2)]
+    assert said == ["None", "Queue(waiting=1)"]
+
+
+def test_a_parameter_may_be_called_state() -> None:
+    @check
+    def nodes(state: str = "idle") -> Result:
+        return ok(state)
+
+    assert not nodes.remembers_something
+    assert nodes.results({"state": "drain"}, {})[0].summary == "drain"
+
+
+def test_a_state_that_cannot_be_kept_fails_at_registration() -> None:
+    @dataclass
+    class Needs:
+        number: int
+
+    @dataclass
+    class Odd:
+        anything: object = None
+
+    for kind, words in ((Needs, "missing 1 required"), (Odd, "'object'> cannot be remembered")):
+
+        def odd(state: Any) -> Result:
+            return ok(f"{state}")
+
+        odd.__annotations__["state"] = kind
+        with pytest.raises(PluginError, match=words):
+            check(odd)
 
 
 def test_results_are_one_line_and_statuses_are_ordered_by_severity() -> None:

@@ -10,9 +10,14 @@
         return result(f"{waiting} jobs wait in {partition}", waiting=Metric(waiting, warn=warn))
 
 A check returns one Result, or yields several, each with its own `subject=`. It gets what it names:
-`run` (Run or None), `snapshot` (Snapshot of this round), `memory` (a dict of its own that lasts between
-rounds, JSON values only), `history` (History) and `now` (seconds since the epoch). All other parameters
-are typed and come from the configuration. An exception becomes UNKNOWN with its text.
+`run` (Run or None), `snapshot` (Snapshot of this round), `state` (see below), `history` (History) and `now`
+(seconds since the epoch). All other parameters are typed and come from the configuration. An exception
+becomes UNKNOWN with its text.
+
+What a check remembers between rounds is a dataclass: it gets the last one as `state`, and yields the next
+among its results. `state: Queue` begins as `Queue()`, `state: Queue | None` as None; so does one that was
+kept of a class with other fields or of another `VERSION`, or is damaged. `memory`, a dict that the check
+changes, is the same without types.
 """
 
 from __future__ import annotations
@@ -21,14 +26,15 @@ import enum
 import inspect
 import re
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, is_dataclass, replace
 from typing import Any, Literal, overload
 
 from watchdogd.batch.models import Ending, Job, Snapshot
 from watchdogd.batch.runs import Progress, Run, Sign, Strength
 from watchdogd.declaration import Chart, Column, Declaration
 from watchdogd.errors import PluginError
+from watchdogd.system.codec import Codec, codec_of
 from watchdogd.system.swift import swift
 from watchdogd.units import Amount, AmountField, Duration, Percent, Rate, Share, Size, parse_duration
 
@@ -65,6 +71,8 @@ __all__ = [
 INJECTED = frozenset({"run", "snapshot", "memory", "history", "now", "failed"})
 """Parameters that a plugin receives by naming them. `failed`: how many looks in a row, up to now, were killed
 or raised an error with this memory: what they could not get through is better not read again."""
+STATE = "state"
+"""The parameter, of a dataclass, for what a check remembers; and the key under which a memory keeps it."""
 
 
 STOPPED, SWITCH_LEFT = "stopped", "switch left"
@@ -198,8 +206,29 @@ class Parameter:
 REQUIRED = inspect.Parameter.empty
 Rejudge = Callable[[str, Mapping[str, float], Mapping[str, Any]], Result | None]
 """(subject, recorded numbers, present parameters) → what the check says of them; None: as it was then."""
-Explain = Callable[[Mapping[str, Any], float], Iterable[str]]
+Explain = Callable[[Any, float], Iterable[str]]
 """(what the check remembers, now) → lines that say what its verdict rests on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """How the `state` of a check is kept in its memory; `needed`: it begins as its class, else as None."""
+
+    codec: Codec[Any]
+    needed: bool
+
+    def load(self, memory: Mapping[str, Any]) -> Any:
+        """The state in a memory."""
+        found = self.codec.load(memory.get(STATE))
+        return self.codec.cls() if found is None and self.needed else found
+
+    def dump(self, answers: list[Any], memory: dict[str, Any]) -> list[Any]:
+        """Put the last state among a check's answers into its memory; returns the others."""
+        states = [each for each in answers if isinstance(each, self.codec.cls)]
+        if states:
+            memory.clear()
+            memory[STATE] = self.codec.dump(states[-1])
+        return [each for each in answers if not isinstance(each, self.codec.cls)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +248,7 @@ class Plugin:
     rejudge: Rejudge | None = None
     explain: Explain | None = None
     declared: Declaration = field(default_factory=Declaration)
+    kept: Kept | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function as it was written."""
@@ -226,10 +256,14 @@ class Plugin:
 
     def results(self, parameters: Mapping[str, Any], injected: Mapping[str, Any]) -> list[Result]:
         """Call the function with `parameters` and of `injected` what it names; always at least one Result."""
-        answer = self.function(**parameters, **{name: {"failed": 0, **injected}[name] for name in self.wants})
+        given = {"failed": 0, **injected}
+        if self.kept:
+            given[STATE] = self.kept.load(given["memory"])
+        answer = self.function(**parameters, **{name: given[name] for name in self.wants})
         if isinstance(answer, Result):
             return self._checked([answer])
-        results = list(answer) if isinstance(answer, Iterable) and not isinstance(answer, str) else None
+        answers = list(answer) if isinstance(answer, Iterable) and not isinstance(answer, str) else []
+        results = self.kept.dump(answers, given["memory"]) if self.kept else answers
         if not results or not all(isinstance(result, Result) for result in results):
             return [unknown(f"plugin {self.name} returned no result: return ok(...), warning(...) ...")]
         return self._checked(results)
@@ -243,6 +277,17 @@ class Plugin:
                     f"plugin {self.name} asks for {key}: declare it, @check(triggers=('{key}',))"
                 )
         return results
+
+    @property
+    def remembers_something(self) -> bool:
+        """Whether it has a memory."""
+        return self.kept is not None or "memory" in self.wants
+
+    def explained(self, memory: Mapping[str, Any], now: float) -> list[str]:
+        """What its verdict rests on, by what it remembers; nothing where it has no words for that."""
+        if self.explain is None:
+            return []
+        return list(self.explain(self.kept.load(memory) if self.kept else memory, now))
 
 
 @overload
@@ -315,12 +360,15 @@ def check(
         if declared.fault:
             raise PluginError(f"plugin {name}: {declared.fault}")
         documentation = inspect.getdoc(target) or ""
+        types = _types(name, target)
+        kept = _kept(name, types)
+        given = INJECTED | {STATE} if kept else INJECTED
         return Plugin(
             name=name,
             function=target,
             description=documentation.partition("\n\n")[0].replace("\n", " "),
-            parameters=_parameters(name, target, documentation),
-            wants=INJECTED.intersection(inspect.signature(target).parameters),
+            parameters=_parameters(name, target, types, given, documentation),
+            wants=given.intersection(inspect.signature(target).parameters),
             every=None if every is None else parse_duration(every),
             timeout=None if timeout is None else parse_duration(timeout),
             follows=follows,
@@ -329,20 +377,46 @@ def check(
             rejudge=rejudge,
             explain=explain,
             declared=declared,
+            kept=kept,
         )
 
     return register if function is None else register(function)
 
 
-def _parameters(name: str, target: Callable[..., Any], documentation: str) -> dict[str, Parameter]:
-    """The configurable parameters of a function; PluginError where one has no type or no name of its own."""
+def _types(name: str, target: Callable[..., Any]) -> dict[str, Any]:
     try:
-        types = typing.get_type_hints(target, include_extras=True)
+        return typing.get_type_hints(target, include_extras=True)
     except (NameError, TypeError) as error:
         raise PluginError(f"plugin {name}: a parameter's type cannot be found: {error}") from None
+
+
+def _kept(name: str, types: Mapping[str, Any]) -> Kept | None:
+    """How the check's state is kept; None where it names none: `state` of another type is a parameter as any.
+    PluginError where it cannot be kept."""
+    hint = types.get(STATE)
+    classes: list[Any] = [each for each in (typing.get_args(hint) or (hint,)) if is_dataclass(each)]
+    if not classes or "memory" in types:
+        return None
+    needed = is_dataclass(hint)
+    try:
+        found = Kept(codec_of(classes[0]), needed)
+        found.load({})
+    except (TypeError, NameError) as error:
+        raise PluginError(f"plugin {name}: its state cannot be kept: {error}") from None
+    return found
+
+
+def _parameters(
+    name: str,
+    target: Callable[..., Any],
+    types: Mapping[str, Any],
+    given: Collection[str],
+    documentation: str,
+) -> dict[str, Parameter]:
+    """The configurable parameters of a function; PluginError where one has no type or no name of its own."""
     found = {}
     for parameter in inspect.signature(target).parameters.values():
-        if parameter.name in INJECTED:
+        if parameter.name in given:
             continue
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
             raise PluginError(f"plugin {name}: write each parameter by name, not {parameter}")

@@ -6,9 +6,14 @@ import pytest
 from watchdogd.plugins import memory_leak, node_disks
 
 from watchdogd.actions import trigger
-from watchdogd.checks import curves, room, targets
+from watchdogd.checks import room, targets
 from watchdogd.checks.room import Wish
+from watchdogd.checks.working import Working
 from watchdogd.errors import PluginError
+from watchdogd.logs.judge import judge
+from watchdogd.logs.runlog import JobTold, Loss, RunLog
+from watchdogd.logs.stall import Limits, Look
+from watchdogd.logs.wanted import Wanted
 from watchdogd.plugin import Result, Status, check, critical
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
 from watchdogd.readers.quota.lustre import Target
@@ -68,15 +73,11 @@ def test_a_storage_target_asks_for_actions_once_it_is_full(free: float, key: str
     assert told.trigger == key
 
 
-@pytest.mark.parametrize(
-    ("state", "key"),
-    [({"bad": 3, "good": 2.1, "word": "nan", "since": 0.0}, "on_spike"), ({"bad": 0, "good": 2.1}, "")],
-)
-def test_a_loss_that_is_no_number_asks_for_what_is_done_on_a_spike(
-    state: dict[str, object], key: str
-) -> None:
-    [told] = curves.loss({"loss": state}, "", "")
-    assert told.trigger == key
+@pytest.mark.parametrize(("loss", "key"), [(Loss(2.1, bad=3, word="nan"), "on_spike"), (Loss(2.1), "")])
+def test_a_loss_that_is_no_number_asks_for_what_is_done_on_a_spike(loss: Loss, key: str) -> None:
+    look = Look("", Working(), RunLog(told=JobTold(loss=loss), beats=True), 0.0)
+    said = list(judge(look, Limits("auto", None), Wanted()))
+    assert [told.trigger for told in said if told.subject == "loss"] == [key]
 
 
 def test_what_is_not_declared_is_an_error_that_says_how() -> None:

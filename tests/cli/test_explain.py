@@ -11,7 +11,9 @@ import pytest
 from tests.lab.dog import Dog
 from watchdogd.cli import main
 from watchdogd.logs.explain import explain
+from watchdogd.logs.runlog import CauseSeen, JobTold, RunLog
 from watchdogd.logs.state import LogState
+from watchdogd.readers.causes import Cause
 
 CONFIG = """
 [runs.opal]
@@ -55,11 +57,12 @@ def test_what_was_passed_over_is_named() -> None:
     for n in range(1, 40):
         lines = [f"iteration {n}/90 loss 2.{n % 7}", f"tick {n}", f"up for {n * 60} s"]
         state.advance([(line, False) for line in lines], n * 60.0)
-    said = "\n".join(explain({"clocks": state.dump(), "cause": ["x", "GPU out of memory on rank 3"]}, 2500.0))
+    cause = CauseSeen(Cause("x", "GPU out of memory on rank 3"), 2400.0)
+    said = "\n".join(explain(RunLog(state, told=JobTold(cause=cause)), 2500.0))
     assert "passed over: 'tick #' at 39 (it counts as regularly as something that waits)" in said
     assert "passed over: 'up for # s' (a number of it goes as time does)" in said
     assert "taken for a cause: GPU out of memory on rank 3" in said
 
 
 def test_before_anything_was_read_that_is_said() -> None:
-    assert list(explain({}, 0.0)) == ["nothing was read yet: no line of the log, no heartbeat"]
+    assert list(explain(RunLog(), 0.0)) == ["nothing was read yet: no line of the log, no heartbeat"]

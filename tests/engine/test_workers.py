@@ -22,11 +22,21 @@ from watchdogd.system import command
 
 PLUGINS = """
 import os, signal, sys, time
+from dataclasses import dataclass, field
 from watchdogd.plugin import check, ok
 @check
 def fine(): return ok("fine")
 @check
 def remembers(memory): memory["n"] = memory.get("n", 0) + 1; return ok(str(memory["n"]))
+@dataclass
+class Count:
+    n: int = 0
+    names: "list[str]" = field(default_factory=list)
+@check
+def counts(state: "Count | None"):
+    state = state or Count()
+    yield Count(state.n + 1, [*state.names, "x"][-2:])
+    yield ok(str(state))
 @check
 def hangs():
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -175,6 +185,17 @@ def test_memory_comes_back_only_where_it_changed(workers: Workers, plugins: str)
     found = replies(workers)
     assert found["remembers"].memory == '{"n":5}'
     assert found["fine"].memory is None
+
+
+def test_a_state_comes_back_as_the_check_yielded_it(workers: Workers, plugins: str) -> None:
+    memory = '{"n":4}'
+    for seen in ("Count(n=0, names=[])", "Count(n=1, names=['x'])", "Count(n=2, names=['x', 'x'])"):
+        workers.submit([Call("counts", Source(plugins, "counts"), memory=memory)])
+        reply = replies(workers)["counts"]
+        assert [result.summary for result in reply.value] == [seen]
+        assert reply.memory
+        memory = reply.memory
+        assert list(json.loads(memory)) == ["state"], "what an earlier version kept is gone"
 
 
 def test_secrets_are_hidden_from_workers(

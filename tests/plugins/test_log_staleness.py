@@ -14,7 +14,9 @@ import pytest
 from watchdogd.plugins.log_staleness import log_staleness
 
 from watchdogd.batch.models import Job, Snapshot
+from watchdogd.logs.runlog import RunLog
 from watchdogd.plugin import Result, Run, Status
+from watchdogd.system.codec import codec_of
 
 MINUTE, HOUR = 60.0, 3600.0
 START = 1_800_000_000.0
@@ -60,6 +62,11 @@ class Training:
         }
         parameters = {"log": self.log or str(self.path), **self.wanted}
         return {result.subject: result for result in log_staleness.results(parameters, injected)}
+
+    def known(self) -> RunLog:
+        found = codec_of(RunLog).load(self.memory["state"])
+        assert found
+        return found
 
     def state(self) -> Status:
         return self.look()[""].status
@@ -340,8 +347,8 @@ def test_of_a_line_without_an_end_only_what_is_new_is_read(training: Training) -
     training.look()
     training.write("step 8 ")
     training.look()
-    ((_, offset, size, *_),) = training.memory["files"].values()
-    assert 0 < size - offset <= 4096
+    (place,) = training.known().files.places.values()
+    assert 0 < place.size - place.offset <= 4096
     assert training.look()[""].metrics["progress"].value == 8
 
 

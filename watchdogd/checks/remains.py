@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from watchdogd.checks import checkpoint
-from watchdogd.checks.ownlog import names
 from watchdogd.readers import causes, logtail, trainlog
 from watchdogd.readers.lines import Line, read_lines
 from watchdogd.readers.trainforms import WORK
@@ -71,7 +70,8 @@ def _last_lines(log: str, job: tuple[str, str], ended_at: float, written: Collec
         return []
     before = next((file for file in files if file.mtime <= ended_at + SLACK), files[0])
     own = next(
-        (file for name in names(*job) for file in files if name.search(os.path.basename(file.path))), before
+        (file for name in logtail.names(*job) for file in files if name.search(os.path.basename(file.path))),
+        before,
     )
     begin = max(own.size - _TAIL, 0)
     return read_lines(logtail.read(own.path, begin, own.size))[0]

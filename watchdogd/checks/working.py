@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from watchdogd.checks import hetjob
 
 if TYPE_CHECKING:
     from watchdogd.plugin import Job, Run, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """When a job last began to work, None: none was ever seen; and until when it could not."""
+
+    begun: float | None = None
+    excused: float = 0.0
+
+    @property
+    def at(self) -> float:
+        """Since when there could be progress; 0 where no job was ever seen."""
+        return max(self.begun or 0.0, self.excused)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,16 +37,12 @@ class Working:
     blind: str = ""
     absent: bool = False
 
-    def since(self, memory: dict[str, Any], now: float) -> float:
-        """Since when there could be progress: the job's start, or the end of what excused it.
-
-        Kept in a check's memory (`begin`, `excused`); 0 where no job was ever seen.
-        """
-        if self.excuse:
-            memory["excused"] = now
+    def since(self, before: Since, now: float) -> Since:
+        """Since when there could be progress: the job's start, or the end of what excused it."""
         if self.job:
-            memory["begin"] = self.job.started_at or memory.get("begin", now)
-        return max(float(memory.get("begin", 0.0)), float(memory.get("excused", 0.0)))
+            begun = self.job.started_at or (now if before.begun is None else before.begun)
+            before = replace(before, begun=begun)
+        return replace(before, excused=now) if self.excuse else before
 
 
 def of(run: Run, snapshot: Snapshot) -> tuple[Job, ...]:

@@ -64,6 +64,7 @@ def _replay(args: argparse.Namespace) -> int:
     """What would have been reported of a finished log; needs no home. UsageError where nobody can say."""
     from watchdogd.logs.explain import explain
     from watchdogd.logs.replay import replay
+    from watchdogd.logs.runlog import RunLog
     from watchdogd.readers.lines import read_lines
 
     try:
@@ -80,7 +81,7 @@ def _replay(args: argparse.Namespace) -> int:
     for stall in stalls:
         print_line(f"{iso(stall.at)} CRITICAL {one_line(_stalled(stall))}")
     print_line(f"{len(stalls)} stalls would have been reported; what they rest on:")
-    for line in explain({"clocks": state.dump()}, state.wrote):
+    for line in explain(RunLog(state), state.wrote):
         print_line(f"  {one_line(line)}")
     return 0
 

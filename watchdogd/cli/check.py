@@ -76,8 +76,8 @@ def _explained(check: Check, engine: Engine) -> list[str]:
     if check.entry.foreign:  # code of the user's own is run in a process of its own alone
         return []
     plugin = getattr(import_module(check.entry.source.module), check.entry.source.attribute)
-    explain = plugin.explain if isinstance(plugin, Plugin) else None
-    return list(explain(engine.remembered(check.name), time.time())) if explain else []
+    known = isinstance(plugin, Plugin)
+    return plugin.explained(engine.remembered(check.name), time.time()) if known else []
 
 
 def _why_missing(home: Home, setup: Setup, name: str) -> str:

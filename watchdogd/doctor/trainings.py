@@ -6,9 +6,9 @@ import glob
 import os
 from typing import TYPE_CHECKING
 
-from watchdogd.checks import obstacle
 from watchdogd.doctor.finding import Finding, broken, fine, warning
 from watchdogd.home.layout import absolute
+from watchdogd.logs import obstacle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -128,7 +128,7 @@ def _run(call: Call) -> tuple[Any, str | None]:
         function = _functions[call.source] = getattr(load(call.source.module), call.source.attribute)
     if not isinstance(function, Plugin):
         return function(**call.parameters), None
-    memory = json.loads(call.memory) if "memory" in function.wants else None
+    memory = json.loads(call.memory) if function.remembers_something else None
     if memory is not None:
         memory.pop(FAILED, None)
     results = function.results(call.parameters, {**call.injected, "memory": memory})

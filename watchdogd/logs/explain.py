@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
+from watchdogd.logs.runlog import RunLog
 from watchdogd.logs.state import BEAT, OWN, LogState
 from watchdogd.logs.template import Template
 from watchdogd.units import format_duration, iso
@@ -14,12 +14,12 @@ SHOWN = 8
 _NAMED = {BEAT: "step of the Guard's heartbeat", OWN: "what `progress` finds"}
 
 
-def explain(memory: Mapping[str, Any], now: float) -> Iterator[str]:
+def explain(log: RunLog, now: float) -> Iterator[str]:
     """The clocks that were found, the limits and where they come from, and what was passed over.
 
-    `memory` is what log_staleness remembers, `now` seconds since 1970.
+    `log` is what log_staleness remembers, `now` seconds since 1970.
     """
-    state = LogState.load(memory.get("clocks"))
+    state = log.clocks
     if not state.templates:
         yield "nothing was read yet: no line of the log, no heartbeat"
         return
@@ -31,9 +31,8 @@ def explain(memory: Mapping[str, Any], now: float) -> Iterator[str]:
     yield from _clocks(state)
     yield from _progress(state, now)
     yield from _limits(state, now)
-    cause = memory.get("cause")
-    if cause:
-        yield f"taken for a cause: {cause[1]}"
+    if log.told.cause:
+        yield f"taken for a cause: {log.told.cause.cause.sentence}"
 
 
 def _clocks(state: LogState) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from watchdogd.logs.explain import explain
+from watchdogd.logs.runlog import RunLog
 from watchdogd.logs.state import LogState
 from watchdogd.readers import logtail, structured
 
@@ -18,4 +19,4 @@ def first_look(log: str, now: float) -> Iterator[str]:
         state.advance(
             [(line.text, line.open) for line in structured.read(file.path, data)[0]], min(file.mtime, now)
         )
-        yield from explain({"clocks": state.dump()}, now)
+        yield from explain(RunLog(state), now)

@@ -11,12 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
 from watchdogd.logs import template
 from watchdogd.logs.template import Template
 
-VERSION = 2
 BEAT, OWN = -1, -2
 """The templates of the Guard's heartbeats, and of what the user's own pattern finds."""
 KEPT = 64
@@ -66,9 +64,6 @@ class Limit:
     reason: Reason
 
 
-_PLAIN = ("wrote", "said", "moved", "since", "novel", "rises", "weight")
-
-
 @dataclass(slots=True)
 class LogState:
     """All that is remembered of one job's log.
@@ -88,22 +83,6 @@ class LogState:
     pauses: list[tuple[float, float]] = field(default_factory=list)
     rises: int = 0
     weight: float = 0.0
-
-    def dump(self) -> list[Any]:
-        """As plain values, for `load`."""
-        kept = [[key, *each.dump()] for key, each in self.templates.items()]
-        plain = [getattr(self, name) for name in _PLAIN]
-        return [VERSION, kept, self.pauses, plain]
-
-    @classmethod
-    def load(cls, values: list[Any] | None) -> LogState:
-        """What `dump` made; one of another version begins anew."""
-        if not values or values[0] != VERSION:
-            return cls()
-        _, kept, pauses, plain = values
-        templates = {key: Template.load(each) for key, *each in kept}
-        known = dict(zip(_PLAIN, plain, strict=True))
-        return cls(templates, pauses=[(at, gap) for at, gap in pauses], **known)
 
     def advance(
         self,

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import astuple, dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import NamedTuple
 from zlib import crc32
 
 from watchdogd.readers import measures, trainlog
@@ -214,34 +214,6 @@ class Template:
             return 2
         regular = all(self.numbers[each].regular for each in clocks)
         return (2 if self.measured else 1) - 0.5 * regular
-
-    def dump(self) -> list[Any]:
-        """As plain values, for `load`."""
-        numbers = [list(astuple(number)) for number in self.numbers]
-        return [
-            self.text, self.names, self.bounds, self.begun, self.count, self.last, self.rose, self.changed,
-            self.healthy, self.lost, numbers, self.after,
-        ]  # fmt: skip
-
-    @classmethod
-    def load(cls, values: list[Any]) -> Template:
-        """What `dump` made."""
-        *plain, numbers, after = values
-        text, names, bounds, begun, count, last, rose, changed, healthy, lost = plain
-        return cls(
-            text,
-            names,
-            bounds,
-            begun,
-            count,
-            last,
-            rose,
-            changed,
-            healthy,
-            lost,
-            [Number(*each) for each in numbers],
-            [(at, gap) for at, gap in after],
-        )
 
 
 class Shape(NamedTuple):

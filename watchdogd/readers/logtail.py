@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
+import re
 import stat as modes
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 FIRST_LOOK = 96 * 1024
 """Bytes read of the end of a log that is seen for the first time."""
 AT_MOST = 8 * 1024 * 1024
-"""Bytes read in one round; of more, the last ones."""
+"""Bytes read of one file in one round; of more, the last ones."""
+TOGETHER = 8 * AT_MOST
+"""Bytes read of all files in one round: each has the same share."""
 FILES = 256
 
 
@@ -74,13 +77,24 @@ def is_one(path: str, others: Collection[str]) -> bool:
     return False
 
 
-def unread(file: Found, place: Place | None, *, first: bool) -> tuple[int, int]:
-    """From which byte to which there is something new: (from, to).
+def names(job_id: str, raw_id: str) -> list[re.Pattern[str]]:
+    """How a file's name may bear a job's id: `%j`, and `%A_%a` of an array's task.
+
+    The raw id of an array's last task is the array's own, which all of its files bear.
+    """
+    array, task, number = job_id.partition("_")
+    wanted = [rf"{re.escape(array)}[_.-]0*{re.escape(number)}"] if task else []
+    wanted += [re.escape(raw_id)] if raw_id != array or not task else []
+    return [re.compile(rf"(?<!\d)0*{each}(?!\d)") for each in wanted]
+
+
+def unread(file: Found, place: Place | None, *, first: bool, files: int = 1) -> tuple[int, int]:
+    """From which byte to which there is something new, in one of so many files: (from, to).
 
     A file that is shorter than what was read of it was truncated or replaced: it begins anew.
     """
     begin = place.offset if place and place.offset <= file.size else 0
-    limit = FIRST_LOOK if first else AT_MOST
+    limit = FIRST_LOOK if first else min(AT_MOST, TOGETHER // files)
     return max(begin, file.size - limit), file.size
 
 

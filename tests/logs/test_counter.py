@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from watchdogd.checks.counter import Counter, advance, begin_epoch
+from watchdogd.logs.counter import Counter, begin_epoch, grows
 from watchdogd.readers.trainlog import Report
 
 
 def feed(counter: Counter, *numbers: float, series: str = "step", total: float | None = None) -> list[bool]:
-    return [advance(counter, Report(series, number, total)) for number in numbers]
+    return [grows(counter, Report(series, number, total)) for number in numbers]
 
 
-def test_only_what_grows_advances() -> None:
+def test_only_what_grows_growss() -> None:
     assert feed({}, 1, 2, 2, 3) == [True, True, False, True]
 
 
@@ -45,7 +45,7 @@ def test_interleaved_ranks_that_stop_do_not_pass_for_progress() -> None:
 
 def test_reports_that_were_rounded_to_one_number_are_told_apart() -> None:
     counter: Counter = {}
-    marks = [advance(counter, Report("epoch", 0.01, mark=mark)) for mark in (5.0, 6.0, 6.0, 7.0)]
+    marks = [grows(counter, Report("epoch", 0.01, mark=mark)) for mark in (5.0, 6.0, 6.0, 7.0)]
     assert marks == [True, True, False, True]
 
 
@@ -60,13 +60,13 @@ def test_a_count_that_has_no_room_for_one_more_step_was_full() -> None:
     """Reports every 50 of 505: the last of an epoch is 500, the first 50."""
     counter: Counter = {}
     reports = [Report("iter", number, 505) for _ in range(6) for number in range(50, 501, 50)]
-    assert all(advance(counter, report) for report in reports)
+    assert all(grows(counter, report) for report in reports)
 
 
 def test_a_crash_loop_near_the_end_of_all_steps_is_no_progress() -> None:
     counter: Counter = {}
     reports = [Report("iter", number, 90000) for _ in range(6) for number in range(88000, 89500, 10)]
-    assert sum(advance(counter, report) for report in reports) == 300
+    assert sum(grows(counter, report) for report in reports) == 300
 
 
 def test_a_new_epoch_lets_what_is_counted_in_it_begin_anew() -> None:
@@ -74,7 +74,7 @@ def test_a_new_epoch_lets_what_is_counted_in_it_begin_anew() -> None:
     seen = []
     for epoch in range(1, 7):
         begin_epoch(counter, epoch)
-        seen += [advance(counter, Report("step", number)) for number in range(100, 501, 100)]
+        seen += [grows(counter, Report("step", number)) for number in range(100, 501, 100)]
     assert all(seen)
 
 
@@ -84,11 +84,5 @@ def test_epochs_that_are_repeated_by_a_crash_loop_are_no_progress() -> None:
     for _ in range(9):
         for epoch in (1, 2, 3):
             begin_epoch(counter, epoch)
-            seen += [advance(counter, Report("step", number)) for number in range(100, 501, 100)]
+            seen += [grows(counter, Report("step", number)) for number in range(100, 501, 100)]
     assert not any(seen[35:])
-
-
-def test_what_an_earlier_version_remembered_is_read() -> None:
-    counter: Counter = {"step": [500, 500, 0, 0.0]}
-    assert advance(counter, Report("step", 600))
-    assert counter["step"] == [600, 600, 0, 0.0, 100]

@@ -7,11 +7,11 @@ import random
 
 import pytest
 
-from watchdogd.checks.level import WINDOW, State, renew, rise, take
+from watchdogd.logs.level import WINDOW, Level, renew, rise, take
 
 
-def fed(*values: float, state: State | None = None) -> State:
-    state = state or {}
+def fed(*values: float, state: Level | None = None) -> Level:
+    state = state or Level()
     for value in values:
         state = take(state, value)
     return state
@@ -23,7 +23,7 @@ def falling(count: int) -> list[float]:
 
 
 def test_a_falling_loss_never_rises() -> None:
-    state: State = {}
+    state = Level()
     for value in falling(2000):
         state = take(state, value)
         assert rise(state) is None

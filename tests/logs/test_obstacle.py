@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from watchdogd.checks import obstacle
 from watchdogd.doctor import trainings
+from watchdogd.logs import obstacle
 
 
 def told(pattern: Path | str, *written: str) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 WINDOW = 24
 """Values whose median is the present level: half as many can go astray without moving it."""
@@ -13,9 +12,16 @@ _SHARE, _NOISE = 0.05, 2.0
 _AGE = 5000
 """Values after which the lowest level is forgotten: what has lasted so long is how it is."""
 
-State = dict[str, Any]
-"""`window`: the last values; `best`: the lowest level so far; `noise`: the usual step between values there;
-`age`: values since then."""
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The last values (`window`), the lowest level so far (`best`), the usual step between values there
+    (`noise`), and the count of values since then (`age`)."""
+
+    window: tuple[float, ...] = ()
+    best: float | None = None
+    noise: float = 0.0
+    age: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,30 +32,30 @@ class Rise:
     best: float
 
 
-def take(state: State, value: float) -> State:
-    """The state with one more value."""
-    window = [*state.get("window", ())[1 - WINDOW :], value]
-    best, noise, age = state.get("best"), state.get("noise", 0.0), state.get("age", 0)
+def take(before: Level, value: float) -> Level:
+    """The level with one more value."""
+    window = (*before.window[1 - WINDOW :], value)
+    best, age = before.best, before.age
     if len(window) == WINDOW:
         level = _middle(window)
         if best is None or level < best or age > _AGE:
-            steps = [abs(after - before) for before, after in itertools.pairwise(window)]
-            return {"window": window, "best": level, "noise": statistics.median(steps), "age": 0}
-    return {"window": window, "best": best, "noise": noise, "age": age + 1}
+            steps = [abs(after - earlier) for earlier, after in itertools.pairwise(window)]
+            return Level(window, level, statistics.median(steps))
+    return Level(window, best, before.noise, age + 1)
 
 
-def _middle(window: list[float]) -> float:
+def _middle(window: tuple[float, ...]) -> float:
     """The median of a whole window; `statistics.median` takes four times as long, for each line of a log."""
     ordered = sorted(window)
     return (ordered[WINDOW // 2 - 1] + ordered[WINDOW // 2]) / 2
 
 
-def renew(state: State) -> State:
-    """The state for a new job: its own level has to show first, the lowest one is kept for comparison."""
-    return {**state, "window": []}
+def renew(before: Level) -> Level:
+    """The level for a new job: its own has to show first, the lowest one is kept for comparison."""
+    return replace(before, window=())
 
 
-def rise(state: State, share: float = _SHARE, *, least: int = WINDOW) -> Rise | None:
+def rise(series: Level, share: float = _SHARE, *, least: int = WINDOW) -> Rise | None:
     """The rise, or None: by `share` of the best level at least, and by twice the usual step.
 
     `least` values have to be there: after `renew` fewer than a window may be enough.
@@ -57,12 +63,12 @@ def rise(state: State, share: float = _SHARE, *, least: int = WINDOW) -> Rise | 
     A spike that comes back within half a window does not move the median; drops are no rise. Where the values
     lie about zero, or jump by as much as they are, there is no level that they could leave.
     """
-    window, best = state.get("window", ()), state.get("best")
+    window, best = series.window, series.best
     if best is None or len(window) < least:
         return None
     level = statistics.median(window)
-    if level * best <= 0 or state["noise"] > 0.5 * abs(best):
+    if level * best <= 0 or series.noise > 0.5 * abs(best):
         return None
-    if level - best <= max(share * abs(best), _NOISE * state["noise"]):
+    if level - best <= max(share * abs(best), _NOISE * series.noise):
         return None
     return Rise(level, best)

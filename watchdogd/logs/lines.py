@@ -1,0 +1,156 @@
+"""New lines of a log, taken in: progress, losses, phases, causes, wanted and unwanted lines."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from watchdogd.logs import numbers, wanted
+from watchdogd.logs.counter import begin_epoch, grows
+from watchdogd.logs.runlog import CauseSeen, Labels
+from watchdogd.logs.state import OWN
+from watchdogd.readers import causes, measures, peers, spinner, trainforms, trainlog
+from watchdogd.readers.lines import SHOWN_AT_MOST, Line, read_lines
+from watchdogd.readers.shape import Shape, shape_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from watchdogd.logs.runlog import RunLog
+    from watchdogd.logs.wanted import Wanted
+    from watchdogd.readers.trainlog import Report
+
+SHOWN = 10
+"""Last log lines that a message shows."""
+SETTLING = 120.0
+"""Seconds after a crash in which its last words come: who writes for longer goes on."""
+SURE = 3
+"""Times that the number before a line rose, and never came again, after which it is a step and no rank."""
+_RESTART = re.compile(r"restart(?:ing)? worker group", re.IGNORECASE)
+"""What torch's elastic agent says when it starts all ranks again within a job."""
+
+
+def take_lines(lines: Sequence[Line], wishes: Wanted, log: RunLog, at: float) -> None:
+    """What the lines of one file say, in their order; the last of them was written at `at`."""
+    told, pattern = log.told, wishes.progress
+    lines = _unmask(lines, log)
+    whole = "\n".join(line.text for line in lines)
+    low = whole.lower()
+    known, wishes = trainlog.vocabulary(whole, low), wanted.possible(wishes, low)
+    heeding, epochs, last = wanted.heeds(wishes), "epoch" in low, 0
+    restarts = "worker group" in low
+    texts = [trainlog.latest(line, pattern, known) for line in lines]
+    for index, (line, text) in enumerate(zip(lines, texts, strict=True)):
+        if restarts and _RESTART.search(text):  # what broke its ranks is over
+            last, told.cause = index, None
+        if heeding:
+            wanted.note(text, wishes, told, at)
+        if epochs and (epoch := trainlog.epoch_of(text)) is not None:
+            begin_epoch(told.counter, epoch)
+        if _take_numbers(text, line.rank, pattern, shape_of(text, known), log, at):
+            last = index
+    if "len" in low:
+        for line in lines:
+            numbers.note_length(line.text, log.curves)
+    said = [(text, line.open) for line, text in zip(lines, texts, strict=True) if line.text]
+    _note_clocks(said, log, at, counts=not pattern)
+    _note_cause(lines[last:], log, at)
+    peers.learn(lines, log.files.addresses)
+    shown = [line.text[:SHOWN_AT_MOST] for line in lines[-20 * SHOWN :] if line.final and line.text]
+    log.files.tail = [*log.files.tail, *shown][-SHOWN:]
+
+
+def _unmask(lines: Sequence[Line], log: RunLog) -> list[Line]:
+    """The lines, with the number put back before those whose number is a step and names nobody who wrote it
+    (`srun --label`): ranks come again and again, a step does not."""
+    labels = log.files.labels
+    last, rose, again = labels.last, labels.rose, labels.again
+    found = []
+    for line in lines:
+        if not line.rank.isdecimal():
+            found.append(line)
+            continue
+        number = int(line.rank)
+        rose, again, last = rose + (number > last), again + (number <= last), number
+        step = rose > SURE and again * 10 < rose
+        found.append(line._replace(text=f"{line.rank}: {line.text}", rank="") if step else line)
+    log.files.labels = Labels(last, rose, again)
+    return found
+
+
+def _take_numbers(text: str, rank: str, pattern: str | None, shape: Shape, log: RunLog, at: float) -> bool:
+    """The number and the loss that a line tells; whether the number is progress."""
+    report = trainlog.progress_by(pattern, text) if pattern else shape.report(text)
+    report = _of_training(report, log, at)
+    if rank:
+        numbers.note_rank(rank, report.number if report else None, log, at)
+    if report and pattern:
+        log.clocks.count(OWN, report.number, at, rested(log))
+    progress = report is not None and grows(log.told.counter, report)
+    if report and progress:
+        numbers.note_progress(report, text, log, at)
+    value = shape.loss_of(text)
+    if value:  # exactly 0 is a placeholder of runs on synthetic data
+        numbers.note_loss(value, log, at, measures.loss_name(text, shape.loss), falls=shape.falls)
+    return progress
+
+
+def _of_training(report: Report | None, log: RunLog, at: float) -> Report | None:
+    """The report, where it is the training's number: other work, and a coarse number beside a finer one, only
+    show that the run gets on (`grew`)."""
+    if report is None:
+        return None
+    other, step = report.series == trainforms.WORK, log.told.step
+    if not other and not (report.coarse and step and not step.coarse):
+        return report
+    own = report._replace(series=f"{report.series} of {report.total}", coarse=False) if other else report
+    if grows(log.told.counter, own, strict=other):
+        log.told.grew = at
+    return None
+
+
+def _note_clocks(said: list[tuple[str, bool]], log: RunLog, at: float, *, counts: bool) -> None:
+    """What rises in the lines, whatever their format; a death that work came after was none."""
+    worked = log.clocks.worked
+    log.clocks.advance(said, at, rested(log), counts=counts)
+    if log.clocks.worked > worked:
+        log.told.cause = log.job.ended = None
+
+
+def rested(log: RunLog) -> float | None:
+    """Until when the run could not go on, or None where its pause tells nothing: nobody looked for a while,
+    or a quiet phase or a save that the Guard asked for lies in it."""
+    usual = log.told.phase is None and log.told.asked is None and not log.looks.gap
+    return log.job.work.excused if usual else None
+
+
+def _note_cause(lines: Sequence[Line], log: RunLog, at: float) -> None:
+    """Keep the cause nearest to the root that came since the last progress."""
+    before = log.told.cause
+    known = [before.cause] if before else []
+    found = causes.find(lines, known)
+    cause = causes.root(found)
+    if cause is None:
+        log.told.cause = None
+        return
+    lasts = before is not None and found[:1] == known
+    seen = CauseSeen(cause, before.at, before.survived) if before and lasts else CauseSeen(cause, at)
+    if at > seen.at + SETTLING and any(line.rank == cause.rank for line in lines):
+        seen = replace(seen, survived=True)
+    log.told.cause = seen
+
+
+def goes_on(fresh: bytes, log: RunLog, key: str) -> bool:
+    """Whether a line grew that neither ended nor told a number, by more than dots or a spinner: percents, a
+    bar."""
+    lines = read_lines(fresh)[0] if fresh and b"\n" not in fresh else []
+    told = (trainlog.progress(each.text) for each in lines)
+    if any(found and found.series != "epoch" for found in told):  # an epoch's line may go on with its work
+        return False
+    drawn = log.files.drawn
+    said = [text[:SHOWN_AT_MOST] for each in lines if (text := spinner.without(each.text))]
+    before = drawn.get(key, "") if spinner.redraws(fresh) else ""
+    if said:
+        drawn[key] = said[-1]
+    return any(text != before for text in said)
