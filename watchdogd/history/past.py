@@ -15,6 +15,8 @@ from watchdogd.history.tables import facts, incidents, memories, pulses, standin
 from watchdogd.incidents.models import Book, Incident, Silence, Standing
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from sqlalchemy import ColumnElement, Connection
 
 
@@ -33,6 +35,12 @@ def past(connection: Connection) -> tuple[Past, tuple[str, ...]]:
         last_round=float(round_at) if round_at else None,
         waiting=tuple(notifications_of(connection, state="waiting")),
     ), troubles
+
+
+def memories_of(connection: Connection, checks: Collection[str]) -> dict[str, str]:
+    """What these checks remember, as JSON text, by check."""
+    asked = select(memories.c.check, memories.c.value).where(memories.c.check.in_(checks))
+    return {row[0]: row[1] for row in connection.execute(asked)}
 
 
 def _sound(text: str) -> str:

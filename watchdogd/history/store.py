@@ -88,6 +88,11 @@ class Store:
             past, self._unreadable = beginning.past(connection)
         return past
 
+    def memories(self, checks: Collection[str]) -> dict[str, str]:
+        """What these checks remember, as JSON text, by check."""
+        with self._transaction() as connection:
+            return beginning.memories_of(connection, checks)
+
     def record(self, record: Record) -> None:
         """Store one round: all of it or nothing. Storing the same round again changes nothing."""
         with self._database.alone():

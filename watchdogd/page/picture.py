@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from watchdogd import runstate
 from watchdogd.history.record import STALLED
 from watchdogd.incidents.models import SELF
 from watchdogd.page.charts import Chart, charts_of
+from watchdogd.page.explained import Explanation, explanations
 from watchdogd.page.timeline import Link, Span, links, timeline, totals
 from watchdogd.plugin import Status
 from watchdogd.system.plainfile import head
@@ -32,11 +33,12 @@ EVIDENCE_FILES, EVIDENCE_BYTES = 8, 20_000
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """One run: what its checks said last, and what it did over time."""
+    """One run: what its checks said last and what that rests on, and what it did over time."""
 
     name: str
     spans: tuple[Span, ...]
     results: tuple[Mapping[str, Any], ...]
+    explained: tuple[Explanation, ...] = ()
 
     @property
     def state(self) -> str:
@@ -101,6 +103,7 @@ def gather(
     measures = store.measures(None, since)
     incidents = sorted(store.incidents(since=since), key=lambda each: each.state == "resolved")
     gaps = store.gaps(since)
+    explained = explanations(store, status["checks"], now)
     series = store.series_of(list(dict.fromkeys(each.check for each in measures)), since)
     since = max(
         since, min((points[0][0] for each in series.values() for points in each.values()), default=since)
@@ -111,7 +114,10 @@ def gather(
         since=since,
         status=status,
         runs=tuple(
-            _run(run, status["checks"], series, incidents, gaps, since, now)
+            replace(
+                _run(run, status["checks"], series, incidents, gaps, since, now),
+                explained=tuple(each for each in explained if each.check.startswith(f"{run}/")),
+            )
             for run in _runs(status["checks"], measures)
         ),
         incidents=tuple(_row(home, incident) for incident in incidents[:SHOWN]),

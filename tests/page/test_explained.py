@@ -1,0 +1,60 @@
+"""The page says what a verdict rests on, as `check --explain` does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.page.stage import status_of
+from watchdogd.history.record import Record
+from watchdogd.history.store import Store
+from watchdogd.home.layout import Home
+from watchdogd.logs.runlog import RunLog
+from watchdogd.logs.state import LogState
+from watchdogd.page.picture import gather
+from watchdogd.page.render import render
+from watchdogd.system.codec import codec_of
+from watchdogd.units import iso
+
+NOW = 1_800_000_000.0
+EVIL = "<b>step"
+CHECK = "llama-7b/log_staleness"
+
+
+def shown(folder: Path, memory: str, check: str = CHECK) -> str:
+    """The page of a home whose check remembers that."""
+    home = Home(folder / "home")
+    home.make()
+    store = Store.open("sqlite:///history.db", home)
+    store.record(Record(NOW, memories={check: memory}))
+    picture = gather(home, store, status_of(iso(NOW)), "w", since=NOW - 60, now=NOW)
+    store.close()
+    return render(picture)
+
+
+def learned() -> str:
+    clocks = LogState()
+    for n in range(1, 40):
+        clocks.advance([(f"{EVIL} {n}/90 loss 2.{n % 7}", False)], NOW - 2400 + n * 60.0)
+    return json.dumps({"state": codec_of(RunLog).dump(RunLog(clocks))})
+
+
+def test_what_was_found_in_a_log_stands_folded_below_its_run(tmp_path: Path) -> None:
+    page = shown(tmp_path, learned())
+    assert f"<summary>what {CHECK} goes by</summary>" in page
+    assert "clock: &#39;&lt;b&gt;step #/# loss #&#39; at 39" in page
+    assert EVIL not in page
+    assert "last progress: 1m ago" in page
+    assert "standstill: " in page
+
+
+def test_where_nothing_is_explained_nothing_is_shown(tmp_path: Path) -> None:
+    for number, (memory, check) in enumerate(
+        [("no JSON", CHECK), (learned(), "llama-7b/disk_quota"), (learned(), "llama-7b/of_a_user")]
+    ):
+        (tmp_path / f"{number}").mkdir()
+        assert "goes by" not in shown(tmp_path / f"{number}", memory, check)
+
+
+def test_before_anything_was_read_that_is_said(tmp_path: Path) -> None:
+    assert "nothing was read yet" in shown(tmp_path, '{"of an earlier version": 3}')
