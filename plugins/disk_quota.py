@@ -49,6 +49,7 @@ from watchdogd.checks.saving import Saving
 from watchdogd.checks.trend import filling_rate, time_to_full
 from watchdogd.plugin import (
     AmountField,
+    Chart,
     Duration,
     History,
     Metric,
@@ -104,6 +105,7 @@ def _rejudge(subject: str, numbers: Mapping[str, float], parameters: Mapping[str
     rejudge=_rejudge,
     watches="disk",
     triggers=("on_disk",),
+    charts=(Chart("used", unit="B", group="Disks", limit="total", full_in="full_in"),),
     trend="free",
 )
 def disk_quota(

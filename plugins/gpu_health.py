@@ -32,7 +32,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from watchdogd.checks import entry, spoken
+from watchdogd.checks import cells, entry, spoken
 from watchdogd.checks.working import running
 from watchdogd.gpus import atwork, faults, standstill, together
 from watchdogd.gpus.faults import Fault, Limits
@@ -42,7 +42,20 @@ from watchdogd.gpus.memory import Memory
 from watchdogd.gpus.mute import mute
 from watchdogd.gpus.standstill import Patience
 from watchdogd.gpus.together import Moment, Named
-from watchdogd.plugin import Duration, Job, Metric, Percent, Result, Run, Snapshot, Status, check, unknown
+from watchdogd.plugin import (
+    Chart,
+    Column,
+    Duration,
+    Job,
+    Metric,
+    Percent,
+    Result,
+    Run,
+    Snapshot,
+    Status,
+    check,
+    unknown,
+)
 from watchdogd.readers.gpu.kernel import Event
 from watchdogd.readers.gpu.probe import Node
 
@@ -58,6 +71,14 @@ _RECORDED = 64
     watches="run",
     needs="gpus_per_node",
     triggers=("on_hang",),
+    columns=(Column("GPUs", order=50),),
+    charts=(
+        Chart("utilisation", "GPU utilisation of each node", "%", group="GPUs"),
+        Chart("power", "GPU power of each node", "W", group="GPUs"),
+        Chart("temperature", "temperature of each node's hottest GPU", "°C", group="GPUs"),
+        Chart("vram", "memory used of each node's fullest GPU", "%", group="GPUs"),
+        Chart("gpus", "GPUs that answer", group="GPUs"),
+    ),
 )
 def gpu_health(
     run: Run,
@@ -178,14 +199,15 @@ def judge(
 def _whole(gpus: Sequence[Named], moment: Moment, nodes: int, silent: set[str], limits: Limits) -> Result:
     """One line and the figures of all GPUs; what is wrong with single ones stands in results of their own."""
     parts = [f"{len(gpus)} GPU{'' if len(gpus) == 1 else 's'} on {nodes} node{'s' if nodes > 1 else ''}"]
-    cells = [each.gpu for each in gpus]
-    parts += spreads(cells)
+    seen = [each.gpu for each in gpus]
+    parts += spreads(seen)
     if moment.hung:
         parts.append(f"{len(moment.waiting)} wait for the others")
     if silent:
         parts.append(f"{len(silent)} node{'s' if len(silent) > 1 else ''} did not answer")
-    metrics = {"gpus": Metric(len(gpus)), **metrics_of(cells, limits)}
-    return Result(Status.OK, ", ".join(parts), metrics, details=_lines(gpus))
+    metrics = {"gpus": Metric(len(gpus)), **metrics_of(seen, limits)}
+    told = Result(Status.OK, ", ".join(parts), metrics, details=_lines(gpus))
+    return replace(told, cells={"GPUs": cells.of_gpus(metrics)})
 
 
 def _with_nodes(results: Sequence[Result], nodes: Sequence[Node], limits: Limits) -> Iterator[Result]:

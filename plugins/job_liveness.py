@@ -24,6 +24,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from watchdogd.batch.runs import state_of
 from watchdogd.checks import belonging, presence, remains
 from watchdogd.checks.absence import HIDING, absence
 from watchdogd.checks.behind import QUEUE, nothing_behind, queue
@@ -31,12 +32,19 @@ from watchdogd.checks.killswitch import kill_switch
 from watchdogd.checks.past import Past, Switch, advance, examine
 from watchdogd.checks.restarts import CRASHES, crash_loop, given_up, no_crash_loop, restarts
 from watchdogd.checks.scene import Limits, Scene, jobs_are
-from watchdogd.plugin import Duration, Metric, Result, Run, Snapshot, Status, check, notice, unknown
+from watchdogd.plugin import Column, Duration, Metric, Result, Run, Snapshot, Status, check, notice, unknown
 
 Autopsy = Callable[[str, str, float | None, float], str]
 
 
-@check(watches="run", jobs=True, evidence=("log_staleness",), triggers=("on_gone",))
+@check(
+    watches="run",
+    jobs=True,
+    evidence=("log_staleness",),
+    triggers=("on_gone",),
+    columns=(Column("left", right=True, time="until", order=30),),
+    charts=(),
+)
 def job_liveness(
     run: Run,
     snapshot: Snapshot | None,
@@ -72,7 +80,7 @@ def job_liveness(
     """
     if snapshot is None:
         where = "no Slurm is here" if run.backend == "none" else f"{run.backend} cannot be asked from here"
-        yield unknown(f"nobody can say whether it lives: {where}; set pid_file or command")
+        yield _unseen(f"nobody can say whether it lives: {where}; set pid_file or command")
         return
     limits = Limits(
         absent_after=_absent_after(absent_after, snapshot),
@@ -116,7 +124,7 @@ def judge(
     """What is to be remembered, and what is to be said, the run itself first. Pure but for `autopsy`."""
     trouble = _trouble(run, snapshot, past)
     if trouble:
-        return past, [unknown(trouble)]
+        return past, [_unseen(trouble)]
     jobs = belonging.living(run, snapshot, past)
     endings = belonging.over(run, snapshot, jobs)
     past = advance(
@@ -130,8 +138,26 @@ def judge(
         past, results = _present(scene, past)
     else:
         past, results = _absent(scene, past)
-    results[0] = dataclasses.replace(results[0], metrics=_metrics(scene))
+    results[0] = _counted(results[0], scene)
     return past, results
+
+
+def _counted(result: Result, scene: Scene) -> Result:
+    """The result about the run itself, with its jobs in numbers and in a word."""
+    metrics, left = _metrics(scene), scene.time_left
+    numbers = {name: metric.value for name, metric in metrics.items()}
+    state = state_of(numbers, stalled=False, wrong=result.status is Status.CRITICAL)
+    return dataclasses.replace(
+        result,
+        metrics=metrics,
+        run_state="?" if result.status is Status.UNKNOWN else state,
+        cells={} if left is None else {"left": scene.now + left},
+    )
+
+
+def _unseen(why: str) -> Result:
+    """Nothing can be said of it."""
+    return dataclasses.replace(unknown(why), run_state="?")
 
 
 def _trouble(run: Run, snapshot: Snapshot, past: Past) -> str:

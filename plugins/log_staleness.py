@@ -36,6 +36,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
+from watchdogd.checks import cells
 from watchdogd.checks.working import working
 from watchdogd.logs import files, obstacle, wanted
 from watchdogd.logs.advance import advance, heed
@@ -45,7 +46,7 @@ from watchdogd.logs.judge import judge
 from watchdogd.logs.runlog import RunLog
 from watchdogd.logs.stall import Limits, Look
 from watchdogd.logs.wanted import Wanted
-from watchdogd.plugin import Duration, Result, Run, Snapshot, check, critical, ok, unknown
+from watchdogd.plugin import Chart, Column, Duration, Result, Run, Snapshot, check, critical, ok, unknown
 from watchdogd.system.unanswered import unanswered
 from watchdogd.units import format_duration
 
@@ -66,6 +67,19 @@ def _rejudge(subject: str, measured: Mapping[str, float], parameters: Mapping[st
     explain=explain,
     watches="run",
     triggers=("on_hang", "on_spike"),
+    columns=(
+        Column("progress", order=10),
+        Column("rate", right=True, order=20),
+        Column("log", right=True, time="since", order=40),
+    ),
+    charts=(
+        Chart("iteration_time", "iterations a minute", group="Progress", rate=60.0),
+        Chart("progress", "iteration", group="Progress"),
+        Chart("epoch", "epoch", group="Progress"),
+        Chart("batch", "batch of the epoch", group="Progress"),
+        Chart("loss", "loss", group="Progress"),
+        Chart("age", "age of the log", "s", group="Progress"),
+    ),
 )
 def log_staleness(
     run: Run | None,
@@ -109,5 +123,6 @@ def log_staleness(
         result = unknown(str(obstacle.refused(error, log)))
         return [advance(state, None, works, wishes, now), replace(result, unanswered=unanswered(error))]
     after = looked_up(advance(state, seen, works, wishes, now), works.job)
-    results = list(judge(Look(log, works, after, now), Limits(stale_after, grace, progress), wishes))
-    return [heed(after, works, results[0].status), *results]
+    main, *others = judge(Look(log, works, after, now), Limits(stale_after, grace, progress), wishes)
+    shown = replace(main, cells=cells.of_log(main.metrics, now))
+    return [heed(after, works, main.status), shown, *others]

@@ -23,6 +23,8 @@ from watchdogd.checks.working import running
 from watchdogd.plugin import (
     Amount,
     AmountField,
+    Chart,
+    Column,
     Duration,
     History,
     Metric,
@@ -68,6 +70,11 @@ def _rejudge(subject: str, numbers: Mapping[str, float], parameters: Mapping[str
     watches="run",
     needs="memory_free",
     triggers=("on_memory",),
+    columns=(Column("mem left", right=True, order=60),),
+    charts=(
+        Chart("left", "memory left on each node", "B", group="Memory"),
+        Chart("anonymous", "memory held by processes", "B", group="Memory"),
+    ),
     trend="left",
 )
 def memory_leak(
@@ -131,7 +138,8 @@ def whole(nodes: Mapping[str, Memory], trouble: str = "") -> Result:
         return unknown(trouble or "no node of the run tells of its memory")
     node, least = min(nodes.items(), key=lambda item: item[1].left / max(item[1].total, 1.0))
     count = f"{len(nodes)} node{'' if len(nodes) == 1 else 's'}"
-    return ok(f"{count}; least is left on {_left(node, least)}")
+    told = ok(f"{count}; least is left on {_left(node, least)}")
+    return replace(told, cells={"mem left": format_size(least.left)})
 
 
 def judge(node: str, held: Memory, limits: Limits, points: Sequence[tuple[float, float]]) -> Result:

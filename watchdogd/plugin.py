@@ -31,7 +31,7 @@ from dataclasses import dataclass, field, is_dataclass, replace
 from typing import Any, Literal, overload
 
 from watchdogd.batch.models import Ending, Job, Snapshot
-from watchdogd.batch.runs import Progress, Run, Sign, Strength
+from watchdogd.batch.runs import STATES, Progress, Run, Sign, Strength
 from watchdogd.declaration import Chart, Column, Declaration
 from watchdogd.errors import PluginError
 from watchdogd.system.codec import Codec, codec_of
@@ -39,6 +39,7 @@ from watchdogd.system.swift import swift
 from watchdogd.units import Amount, AmountField, Duration, Percent, Rate, Share, Size, parse_duration
 
 __all__ = [
+    "STATES",
     "Amount",
     "AmountField",
     "Chart",
@@ -122,6 +123,8 @@ class Result:
     whose kill switch is set (a kind of SWITCH_SET) messages offer the command that clears it.
     `trigger`: the key of the run (one of TRIGGERS) whose actions are to be done once this is confirmed.
     `signs`: evidence that the run works, or does not, which is no progress by itself.
+    `run_state`: what the jobs of the run do, one of STATES, where the check declares that it looks at them.
+    `cells`: what stands in the columns that the check declares, by title: a text, or a time (see Column).
     """
 
     status: Status
@@ -137,10 +140,16 @@ class Result:
     kind: str = ""
     trigger: str = ""
     signs: tuple[Sign, ...] = ()
+    run_state: str = ""
+    cells: Mapping[str, str | float] = field(default_factory=dict)
 
     def of_kind(self, kind: str) -> Result:
         """The same of that kind; what is OK is of none."""
         return self if self.status is Status.OK else replace(self, kind=kind)
+
+    def showing(self, cells: Mapping[str, str | float] | None = None, **more: str | float) -> Result:
+        """The same, with these texts or times in the columns of those titles."""
+        return replace(self, cells={**self.cells, **(cells or {}), **more})
 
     def triggers(self, key: str) -> Result:
         """The same, asking for what is configured under this key of the run (`on_hang`)."""
@@ -269,13 +278,18 @@ class Plugin:
         return self._checked(results)
 
     def _checked(self, results: list[Result]) -> list[Result]:
-        """The results. PluginError where one asks for what its declaration does not name."""
+        """The results. PluginError where one has what its declaration does not name."""
+        declared, titles = self.declared, {column.title for column in self.declared.columns}
         for result in results:
-            if result.trigger and result.trigger not in self.declared.triggers:
-                key = result.trigger
-                raise PluginError(
-                    f"plugin {self.name} asks for {key}: declare it, @check(triggers=('{key}',))"
-                )
+            missing = ""
+            if result.trigger and result.trigger not in declared.triggers:
+                missing = f"asks for {result.trigger}: declare it, @check(triggers=('{result.trigger}',))"
+            elif result.run_state and not declared.jobs:
+                missing = "says what a run's jobs do: declare it, @check(jobs=True)"
+            elif odd := next((title for title in result.cells if title not in titles), ""):
+                missing = f"fills the column '{odd}': declare it, @check(columns=(Column('{odd}'),))"
+            if missing:
+                raise PluginError(f"plugin {self.name} {missing}")
         return results
 
     @property

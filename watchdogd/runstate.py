@@ -13,29 +13,6 @@ if TYPE_CHECKING:
 
     from watchdogd.plugin import Progress
 
-STATES = ("running", "starting", "suspended", "ending", "waiting", "hung", "gone", "none", "?")
-"""`gone`: no job, and that is wrong; `none`: no job, finished or not seen yet; `?`: nobody can say, or a user
-whose jobs do not count has one of its name."""
-IDLE = ("starting", "suspended", "ending")
-"""Why a job that has nodes does nothing there, as job_liveness counts them, the first told first."""
-JOBS = "job_liveness"
-"""The plugin that counts a run's jobs."""
-
-
-def state_of(numbers: Mapping[str, float], *, stalled: bool, wrong: bool) -> str:
-    """The word for so many jobs (`running`, `waiting`, `elsewhere`, those of IDLE), that get on or are
-    `stalled`; `wrong`: something is amiss where there is none.
-    """
-    if placed := numbers.get("running", 0.0):
-        if sum(numbers.get(why, 0.0) for why in IDLE) >= placed:
-            return next(why for why in IDLE if numbers.get(why, 0.0))
-        return "hung" if stalled else "running"
-    if numbers.get("waiting", 0.0):
-        return "waiting"
-    if numbers.get("elsewhere", 0.0):
-        return "?"
-    return "gone" if wrong else "none"
-
 
 def together(told: Iterable[Progress | None]) -> Progress | None:
     """What is said of a run's progress, in one: of those that saw it get on the one that saw it last."""
@@ -48,14 +25,13 @@ def of_checks(results: Iterable[Mapping[str, Any]]) -> str:
     jobs yet. That it is stalled counts for nothing where a step came after that was said.
     """
     seen = list(results)
-    jobs = next((each for each in seen if plugin_of(each) == JOBS and not each["subject"]), None)
-    if jobs is None or jobs["status"] == "UNKNOWN":
-        return "?" if jobs else ""
-    numbers = {name: metric.get("value") or 0.0 for name, metric in jobs["metrics"].items()}
+    state = next((each["run_state"] for each in seen if each.get("run_state")), "")
+    if state != "running":
+        return str(state)
     told = [(each["at"], each["progress"]) for each in seen if each.get("progress")]
     step = max((_time(progress["at"]) for _, progress in told if progress["at"]), default=0.0)
     hangs = any(progress["stalled"] and _time(at) >= step for at, progress in told)
-    return state_of(numbers, stalled=hangs, wrong=jobs["status"] == "CRITICAL")
+    return "hung" if hangs else "running"
 
 
 def _time(text: str) -> float:
@@ -63,5 +39,5 @@ def _time(text: str) -> float:
 
 
 def plugin_of(result: Mapping[str, Any]) -> str:
-    """The plugin that said it."""
+    """The plugin that said it, where its run or disk brings it."""
     return str(result["check"]).rpartition("/")[2]

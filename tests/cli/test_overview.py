@@ -3,36 +3,72 @@
 from __future__ import annotations
 
 import io
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from rich.console import Console
 from rich.text import Text
 
+from watchdogd.batch.runs import state_of
+from watchdogd.checks import cells
 from watchdogd.cli.output import terminal
 from watchdogd.cli.overview import overview
 from watchdogd.cli.tables import bar, results_of, run_table
-from watchdogd.units import iso
+from watchdogd.engine.catalog import Entry, built_in
+from watchdogd.engine.status import declared_json
+from watchdogd.page.cells import columns_of
+from watchdogd.plugin import Metric
+from watchdogd.units import format_size, iso
 
+
+def _declared(entry: Entry) -> dict[str, Any]:
+    check: Any = SimpleNamespace(name=f"a/{entry.name}", entry=entry)
+    told: dict[str, Any] = declared_json([check])[entry.name]
+    return told
+
+
+DECLARED = {entry.name: _declared(entry) for entry in built_in()}
 NOW = 1_796_000_000.0
 
 
 def seen(
     check: str, status: str = "OK", subject: str = "", summary: str = "", **metrics: float
 ) -> dict[str, Any]:
+    """A result as status.json has it, with what its own check would put into its columns."""
     run = check.partition("/")[0] if check.startswith(("moe", "x")) else None
     units = {"free": "B" if subject == "bytes" else "", "left": "B"}
+    numbers = {name: Metric(value, units.get(name, "")) for name, value in metrics.items()}
     return {
         "check": check,
         "run": run,
         "subject": subject or None,
         "status": status,
         "summary": summary or f"{check} says so",
-        "metrics": {name: {"value": value, "unit": units.get(name, "")} for name, value in metrics.items()},
+        "metrics": {name: {"value": each.value, "unit": each.unit} for name, each in numbers.items()},
         "progress": None,
         "target": check.partition("/")[0],
         "at": iso(NOW - 20),
+        **_shown_by(check.rpartition("/")[2], status, numbers),
     }
+
+
+def _shown_by(plugin: str, status: str, numbers: dict[str, Metric]) -> dict[str, Any]:
+    values = {name: metric.value for name, metric in numbers.items()}
+    told: dict[str, str | float] = {}
+    if plugin == "log_staleness":
+        told = cells.of_log(numbers, NOW - 20)
+    elif plugin == "gpu_health" and "gpus" in numbers:
+        told = {"GPUs": cells.of_gpus(numbers)}
+    elif plugin == "memory_leak" and "left" in numbers:
+        told = {"mem left": format_size(values["left"])}
+    elif "time_left" in values:
+        told = {"left": NOW - 20 + values["time_left"]}
+    texts = {title: cell if isinstance(cell, str) else iso(cell) for title, cell in told.items()}
+    if plugin != "job_liveness":
+        return {"cells": texts}
+    state = "?" if status == "UNKNOWN" else state_of(values, stalled=False, wrong=status == "CRITICAL")
+    return {"cells": texts, "run_state": state}
 
 
 def stalled(seen: dict[str, Any], *, said: float = 20.0) -> dict[str, Any]:
@@ -55,7 +91,11 @@ def picture(*checks: dict[str, Any], **more: Any) -> dict[str, Any]:
         "incidents": [],
         "gaps": [],
         "checks": list(checks),
+        "declared": {plugin: {**told, "checks": []} for plugin, told in DECLARED.items()},
     }
+    found["declared"]["disk_quota"]["checks"] = [
+        each["check"] for each in checks if each["check"].endswith("/disk_quota")
+    ]
     return found | more
 
 
@@ -72,9 +112,8 @@ FULL = (
     seen("moe/log_staleness", age=4, progress=4500, total=90000, iteration_time=2.5),
     seen("moe/log_staleness", subject="loss"),
     seen("moe/gpu_health", gpus=128, utilisation=97.4, power=412, temperature=61),
-    seen("moe/memory_leak"),
+    seen("moe/memory_leak", left=12e9),
     seen("moe/memory_leak", subject="n1", left=90e9),
-    seen("moe/memory_leak", subject="n2", left=12e9),
     seen("scratch/disk_quota"),
     seen("scratch/disk_quota", subject="bytes", free=250e12, total=1000e12, full_in=3 * 86400.0),
     seen("scratch/disk_quota", "WARNING", subject="inodes", free=40e6, total=1000e6),
@@ -160,15 +199,15 @@ def test_a_step_after_a_hang_was_reported_ends_it(said: float, stepped_ago: floa
 
 @pytest.mark.parametrize(("status", "green"), [("OK", True), ("UNKNOWN", False), ("WARNING", False)])
 def test_a_run_whose_log_is_doubted_is_not_green(status: str, *, green: bool) -> None:
-    found = results_of("run", [seen("x/job_liveness", running=1), seen("x/log_staleness", status)], NOW)
-    [cell] = run_table(found).columns[1].cells
+    values = picture(seen("x/job_liveness", running=1), seen("x/log_staleness", status))
+    [cell] = run_table(results_of("run", values, NOW), columns_of(values)).columns[1].cells
     assert isinstance(cell, Text)
     assert (str(cell), cell.style == "green") == ("running", green)
 
 
 def test_figures_older_than_two_rounds_carry_their_age() -> None:
     gpus = seen("moe/gpu_health", gpus=2, utilisation=99, power=650)
-    memory = seen("moe/memory_leak", subject="n1", left=90e9)
+    memory = seen("moe/memory_leak", left=90e9)
     disk = seen("scratch/disk_quota", subject="bytes", free=250e12, total=1000e12)
     for ago, every, age in (
         (110, 60.0, ""),
@@ -256,7 +295,8 @@ def test_bars(share: float, drawn: str) -> None:
 
 
 def test_what_was_said_longer_ago_is_as_old_as_it_is() -> None:
-    old = {**FULL[1], "at": iso(NOW - 600)}
+    told = FULL[1]["cells"] | {"log": iso(NOW - 604)}
+    old = {**FULL[1], "at": iso(NOW - 600), "cells": told}
     [run] = [line for line in shown(picture(FULL[0], old)) if line.startswith("moe")]
     assert " 10m" in run
 

@@ -2,29 +2,51 @@
 
 from __future__ import annotations
 
+import ast
+import io
+import itertools
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from tests.waiting import wait_until
+from watchdogd.cli.overview import overview
+from watchdogd.cli.past import recorded as store_of
 from watchdogd.config.reading import parse
-from watchdogd.engine.catalog import Entry, discover
+from watchdogd.engine.assembly import assembled
+from watchdogd.engine.catalog import Entry, built_in, discover
 from watchdogd.engine.checks import build
+from watchdogd.engine.setup import Setup
 from watchdogd.errors import ConfigError, PluginError
 from watchdogd.home.layout import Home
+from watchdogd.page.charts import groups_of
+from watchdogd.page.picture import gather
 from watchdogd.plugin import Result, check, ok
 
 PLUGIN = '''
-from watchdogd.plugin import Metric, Result, Run, check, critical, ok
+from watchdogd.plugin import Chart, Column, Metric, Result, Run, check, critical, ok
 
 
-@check(watches="run", needs="checkpoints", triggers=("on_memory",), trend="tokens")
+@check(
+    watches="run",
+    needs="checkpoints",
+    triggers=("on_memory",),
+    columns=(Column("tokens", right=True), Column("asked", time="since")),
+    charts=(Chart("tokens", "tokens left", group="Tokens"),),
+)
 def tokenizer(run: Run, checkpoints: str, low: int = 5) -> Result:
     """Tokens that are left to a run.
 
     checkpoints: pattern of its checkpoints
     low: CRITICAL below so many
     """
-    return critical("none left", tokens=Metric(3)).triggers("on_memory")
+    few = critical("few are left", tokens=Metric(3)).triggers("on_memory")
+    return few.showing(tokens="3 of 5", asked=1.0)
 
 
 @check(watches="disk")
@@ -32,6 +54,23 @@ def spindle(path: str) -> Result:
     """Whether a disk turns."""
     return ok("it turns")
 '''
+
+
+ROUNDS = """
+[daemon]
+interval = "1s"
+confirm = 1
+[runs.a]
+pid_file = "a.pid"
+checkpoints = "x/*"
+on_memory = [{ exec = ["touch", "acted"] }]
+[runs.a.checks.job_liveness]
+enabled = false
+[runs.a.checks.log_staleness]
+enabled = false
+[runs.a.checks.checkpoint_age]
+enabled = false
+"""
 
 
 @pytest.fixture
@@ -75,3 +114,82 @@ def test_a_declaration_that_makes_no_sense_is_refused(declared: dict[str, object
         @check(**declared)  # type: ignore[call-overload, untyped-decorator] # what somebody may write all the same
         def odd() -> Result:
             return ok("odd")
+
+
+def _dropped(home: Home, _folder: Path, _monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (home.plugins / "outside.py").exists()
+
+
+def _installed(home: Home, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home.plugins / "outside.py").rename(folder / "outside.py")
+    about = folder / "outside-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: outside\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[watchdogd.plugins]\noutside = outside\n")
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+
+
+@pytest.mark.parametrize("place", [_dropped, _installed])
+def test_it_has_a_column_a_chart_and_an_action_without_a_line_in_the_core(
+    home: Home,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    place: Callable[[Home, Path, pytest.MonkeyPatch], None],
+) -> None:
+    place(home, tmp_path, monkeypatch)
+    home.config.write_text(ROUNDS)
+    with assembled(home, Setup.load(home)) as parts:
+        engine = parts.engine
+
+        def acted() -> bool:
+            engine.round(patience=60.0)
+            return (home.path / "acted").exists() or (home.evidence / "1" / "acted").exists()
+
+        wait_until(acted, 60, "the action of the run is done", every=0.2)
+        status = json.loads(home.status.read_text())
+        shown = io.StringIO()
+        Console(file=shown, width=100).print(overview("/h", {**status, "holder": "x"}, time.time()))
+        heads, row = next(
+            pair for pair in itertools.pairwise(shown.getvalue().splitlines()) if pair[0].startswith("run")
+        )
+        assert ("tokens" in heads, "3 of 5" in row, "asked" in heads) == (True, True, True)
+    with store_of(home) as store:
+        picture = gather(home, store, status, "w", since=0.0, now=time.time())
+    assert [run.cells["tokens"] for run in picture.runs] == ["3 of 5"]
+    assert [(each.group, each.title) for each in picture.charts if each.target == "a"] == [
+        ("Tokens", "tokens left")
+    ]
+    assert "Tokens" in groups_of(picture.charts)
+
+
+def test_the_core_knows_no_check_by_its_name() -> None:
+    root = Path(__file__).parents[2] / "watchdogd"
+    own = {entry.name for entry in built_in()}
+    keys = {"config/targets.py", "training.py", "engine/handout.py"}  # node_disks is a key of a run, too
+    known = [
+        f"{path.relative_to(root)}:{node.lineno} {node.value}"
+        for path in root.rglob("*.py")
+        if str(path.relative_to(root)) not in keys
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and node.value.rpartition("/")[2] in own
+    ]
+    assert known == []
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        (ok("x").showing(queue="3"), r"declare it, @check\(columns=\(Column\('queue'\),\)\)"),
+        (replace(ok("x"), run_state="running"), r"declare it, @check\(jobs=True\)"),
+    ],
+)
+def test_what_is_not_declared_is_an_error_that_says_how(result: Result, said: str) -> None:
+    @check
+    def own() -> Result:
+        return result
+
+    with pytest.raises(PluginError, match=said):
+        own.results({}, {})

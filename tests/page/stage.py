@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from watchdogd.engine.catalog import built_in
+from watchdogd.engine.status import declared_json
 from watchdogd.history.record import Gap, Record
 from watchdogd.history.store import Store
 from watchdogd.home.layout import Home
@@ -140,6 +143,12 @@ def _of_run(plugin: str, subject: str, at: float, metrics: dict[str, Metric]) ->
     return Observation(f"llama-7b/{plugin}", "llama-7b", "llama-7b", result, at)
 
 
+def declared() -> dict[str, Any]:
+    """What the built-in checks declare, as status.json has it."""
+    checks: list[Any] = [SimpleNamespace(name=f"-/{entry.name}", entry=entry) for entry in built_in()]
+    return declared_json(checks)
+
+
 def status_of(now_iso: str) -> dict[str, Any]:
     """What `status --json` would say."""
 
@@ -153,6 +162,7 @@ def status_of(now_iso: str) -> dict[str, Any]:
             "details": "",
             "progress": None,
             "at": now_iso,
+            **({"run_state": "running"} if check == "job_liveness" else {}),
         }
 
     checks = [result("job_liveness", run, None, "OK", "job 17 runs on node[1-4]") for run in RUNS]
@@ -178,6 +188,7 @@ def status_of(now_iso: str) -> dict[str, Any]:
         "incidents": [],
         "gaps": [],
         "checks": checks,
+        "declared": declared(),
         "silences": [],
         "troubles": [],
     }

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from math import nan
 
+from watchdogd.engine.catalog import built_in
 from watchdogd.page.charts import FEW, MOST, SLOTS, Line, charts_of, gridded, thinned
+
+DECLARED = {entry.name: entry.declared.charts for entry in built_in()}
 
 
 def test_a_disk_has_its_capacity_and_its_forecast_drawn_on() -> None:
@@ -15,7 +18,7 @@ def test_a_disk_has_its_capacity_and_its_forecast_drawn_on() -> None:
         ("bytes", "full_in"): ((60.0, 480.0),),
         ("inodes", "used"): ((0.0, 5.0),),
     }
-    of_bytes, of_inodes = charts_of("scratch/disk_quota", "disk_quota", "scratch", series)
+    of_bytes, of_inodes = charts_of("scratch/disk_quota", DECLARED["disk_quota"], "scratch", series)
     assert (of_bytes.group, of_bytes.title, of_bytes.unit) == ("Disks", "bytes", "B")
     assert of_bytes.lines == (
         Line("used", ((0.0, 10.0), (60.0, 20.0))),
@@ -32,22 +35,22 @@ def test_an_old_forecast_is_not_drawn() -> None:
         ("bytes", "total"): ((0.0, 100.0),),
         ("bytes", "full_in"): ((0.0, 480.0),),
     }
-    (chart,) = charts_of("scratch/disk_quota", "disk_quota", "scratch", series)
+    (chart,) = charts_of("scratch/disk_quota", DECLARED["disk_quota"], "scratch", series)
     assert [line.label for line in chart.lines] == ["used", "capacity"]
 
 
 def test_the_rate_of_iterations_and_what_is_no_number() -> None:
     series = {("", "iteration_time"): ((0.0, 2.0), (60.0, nan), (120.0, 0.0), (180.0, 4.0))}
-    (chart,) = charts_of("run-17/log_staleness", "log_staleness", "run-17", series)
+    (chart,) = charts_of("run-17/log_staleness", DECLARED["log_staleness"], "run-17", series)
     assert chart.title == "iterations a minute"
     assert chart.lines == (Line("run-17", ((0.0, 30.0), (180.0, 15.0))),)
 
 
 def test_nodes_share_a_chart_and_a_plugin_of_ones_own_has_its_own() -> None:
     series = {("node2", "left"): ((0.0, 1.0),), ("node1", "left"): ((0.0, 2.0),)}
-    (chart,) = charts_of("run-17/memory_leak", "memory_leak", "run-17", series)
+    (chart,) = charts_of("run-17/memory_leak", DECLARED["memory_leak"], "run-17", series)
     assert [line.label for line in chart.lines] == ["node1", "node2"]
-    (own,) = charts_of("queue", "queue", "queue", {("", "jobs"): ((0.0, 3.0),)})
+    (own,) = charts_of("queue", None, "queue", {("", "jobs"): ((0.0, 3.0),)})
     assert (own.group, own.title) == ("More", "jobs")
 
 
@@ -58,17 +61,19 @@ def test_gpus_are_drawn_node_by_node_below_the_line_of_all() -> None:
         ("node2", "temperature"): ((0.0, 71.0),),
         ("", "gpus"): ((0.0, 16.0),),
     }
-    heat, count = charts_of("run-17/gpu_health", "gpu_health", "run-17", series)
+    heat, count = charts_of("run-17/gpu_health", DECLARED["gpu_health"], "run-17", series)
     assert heat.title == "temperature of each node's hottest GPU"
     assert [line.label for line in heat.lines] == ["all", "node1", "node2"]
     assert [line.label for line in count.lines] == ["run-17"]
     del series["node2", "temperature"]
-    heat, _ = charts_of("run-17/gpu_health", "gpu_health", "run-17", series)
+    heat, _ = charts_of("run-17/gpu_health", DECLARED["gpu_health"], "run-17", series)
     assert [line.label for line in heat.lines] == ["node1"]
 
 
 def test_what_the_timeline_shows_has_no_chart() -> None:
-    assert not list(charts_of("r/job_liveness", "job_liveness", "r", {("", "running"): ((0.0, 1.0),)}))
+    assert not list(
+        charts_of("r/job_liveness", DECLARED["job_liveness"], "r", {("", "running"): ((0.0, 1.0),)})
+    )
 
 
 def test_thinning_keeps_every_spike_and_the_last_point() -> None:
@@ -88,7 +93,7 @@ def test_many_lines_share_one_grid_and_lose_no_spike() -> None:
     }
     spiked = [(at, 9_999.0 if at == 60.0 * 3_333 + 2 else value) for at, value in nodes["node2", "left"]]
     (chart,) = charts_of(
-        "run-17/memory_leak", "memory_leak", "run-17", nodes | {("node2", "left"): tuple(spiked)}
+        "run-17/memory_leak", DECLARED["memory_leak"], "run-17", nodes | {("node2", "left"): tuple(spiked)}
     )
     times = {at for line in chart.lines for at, _ in line.points}
     assert len(times) <= 2 * (SLOTS + 1)

@@ -12,9 +12,18 @@ from watchdogd.system.account import members_of, user
 from watchdogd.system.swift import swift
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from watchdogd.config.sections import Config
     from watchdogd.config.targets import RunSection
     from watchdogd.home.layout import Home
+
+
+STATES = ("running", "starting", "suspended", "ending", "waiting", "hung", "gone", "none", "?")
+"""`gone`: no job, and that is wrong; `none`: no job, finished or not seen yet; `?`: nobody can say, or a user
+whose jobs do not count has one of its name."""
+IDLE = ("starting", "suspended", "ending")
+"""Why a job that has nodes does nothing there, as is counted, the first told first."""
 
 
 @swift
@@ -123,3 +132,18 @@ def slurm_users(config: Config, uid: int | None = None) -> frozenset[str]:
     if config.slurm.group:
         return members_of(config.slurm.group, os.geteuid() if uid is None else uid)
     return frozenset({user(os.geteuid() if uid is None else uid)})
+
+
+def state_of(numbers: Mapping[str, float], *, stalled: bool, wrong: bool) -> str:
+    """The word for so many jobs (`running`, `waiting`, `elsewhere`, those of IDLE), that get on or are
+    `stalled`; `wrong`: something is amiss where there is none.
+    """
+    if placed := numbers.get("running", 0.0):
+        if sum(numbers.get(why, 0.0) for why in IDLE) >= placed:
+            return next(why for why in IDLE if numbers.get(why, 0.0))
+        return "hung" if stalled else "running"
+    if numbers.get("waiting", 0.0):
+        return "waiting"
+    if numbers.get("elsewhere", 0.0):
+        return "?"
+    return "gone" if wrong else "none"

@@ -11,7 +11,8 @@ from rich.console import Group
 from rich.text import Text
 
 from watchdogd.cli.output import one_line
-from watchdogd.cli.tables import ROUND, STYLES, disk_table, kind_of, results_of, run_table, time_of
+from watchdogd.cli.tables import STYLES, disk_table, kind_of, results_of, run_table
+from watchdogd.page.cells import columns_of, time_of
 from watchdogd.system.zone import spoken
 from watchdogd.units import format_duration
 
@@ -27,11 +28,11 @@ def overview(place: str, picture: Picture, now: float) -> Group:
     """Everything: who watches, what is open, then runs, disks, other checks, and what else is to be said."""
     parts: list[RenderableType] = [*_head(place, picture, now)]
     parts += [_incident(each, now) for each in picture["incidents"]]
-    every = picture.get("round_every") or ROUND
-    if runs := results_of("run", picture["checks"], now, every):
-        parts += [Text(), run_table(runs)]
-    if disks := results_of("disk", picture["checks"], now, every):
-        parts += [Text(), disk_table(disks)]
+    columns = columns_of(picture)
+    if runs := results_of("run", picture, now):
+        parts += [Text(), run_table(runs, columns)]
+    if disks := results_of("disk", picture, now):
+        parts += [Text(), disk_table(disks, columns)]
     parts += _others(picture)
     if picture["alive"] and picture["last_round"] and not (picture["checks"] or picture.get("unread")):
         parts.append(Text("nothing is watched yet: watchdogd watch JOB"))
@@ -91,7 +92,7 @@ def _others(picture: Picture) -> Iterator[Text]:
     opened = {(incident["check"], incident["subject"] or "") for incident in picture["incidents"]}
     for seen in picture["checks"]:
         own = seen["check"] == "watchdogd"
-        plain = kind_of(seen) == "check" and not own
+        plain = kind_of(seen, picture) == "check" and not own
         fresh = seen["status"] != "OK" and (seen["check"], seen["subject"] or "") not in opened
         if plain or (fresh and not own):
             subject = f" [{one_line(seen['subject'])}]" if seen["subject"] else ""

@@ -107,6 +107,7 @@ class Engine:
         self._pulse = Pulse(home)
         self._new_gaps: tuple[Gap, ...] = ()
         self._unwritten = ""
+        self._shown: tuple[tuple[Check, ...], dict[str, Any]] = ((), {})
         kept = past.memories.get(KEPT, "{}")
         self._acting = Acting(home, kept, dry=dry, certain=not storage.unread)
 
@@ -335,6 +336,12 @@ class Engine:
         except (WatchdogError, OSError, MemoryError) as error:  # it was judged already: the next round tells
             self._unwritten = f"home cannot be written: {error or 'no memory is left'}"
 
+    def _declared(self) -> dict[str, Any]:
+        """What the checks declare, made anew only where they are others."""
+        if self._shown[0] is not self.setup.checks:
+            self._shown = self.setup.checks, status.declared_json(self.setup.checks)
+        return self._shown[1]
+
     def _publish(self, now: float) -> None:
         known = [check.name for check in self.setup.checks]
         self._picture.publish(
@@ -348,6 +355,7 @@ class Engine:
                 every=min((check.every for check in self.setup.checks), default=3600.0),
                 troubles=self._itself.standing,
                 policies=self.setup.policies,
+                declared=self._declared(),
             ),
             known,
         )

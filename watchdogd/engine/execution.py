@@ -258,7 +258,9 @@ class Execution:
         again = self._again(check, now, ended=not reply.trouble)
         if reply.trouble:
             nothing = reply.late or reply.unanswered
-            results = (replace(unknown(f"the check {reply.trouble}{again}"), unanswered=nothing),)
+            state = "?" if check.entry.declared.jobs else ""
+            text = f"the check {reply.trouble}{again}"
+            results = (replace(unknown(text), unanswered=nothing, run_state=state),)
             if "failed" in check.entry.wants:
                 memories[check.name] = _failed_again(self._memories.get(check.name, NOTHING))
         elif reply.hang:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from watchdogd.units import finite, iso
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from watchdogd.engine.checks import Check
     from watchdogd.history.record import Gap
     from watchdogd.incidents.models import Book, Incident, Observation
 
@@ -57,9 +59,34 @@ def observation_json(observation: Observation, stamp: Callable[[float], str] = i
         "details": result.details,
         "progress": _progress_json(result.progress, stamp),
         **({"signs": [_sign_json(sign, stamp) for sign in result.signs]} if result.signs else {}),
+        **({"run_state": result.run_state} if result.run_state else {}),
+        **({"kind": result.kind} if result.kind else {}),
+        **({"cells": _cells_json(result.cells, stamp)} if result.cells else {}),
         "at": stamp(observation.at // 1),
         "target": observation.target,
     }
+
+
+def _cells_json(cells: Mapping[str, str | float], stamp: Callable[[float], str]) -> dict[str, str]:
+    return {title: cell if isinstance(cell, str) else stamp(cell // 1) for title, cell in cells.items()}
+
+
+def declared_json(checks: Iterable[Check]) -> dict[str, Any]:
+    """By plugin what it declares for those who read status.json: its checks, columns and charts; whether it
+    watches a run or a disk by itself."""
+    found: dict[str, Any] = {}
+    for check in checks:
+        declared = check.entry.declared
+        if check.entry.name not in found:
+            charts = None if declared.charts is None else [asdict(chart) for chart in declared.charts]
+            found[check.entry.name] = {
+                "checks": [],
+                "watches": declared.watches,
+                "columns": [asdict(column) for column in declared.columns],
+                "charts": charts,
+            }
+        found[check.entry.name]["checks"].append(check.name)
+    return found
 
 
 def _progress_json(progress: Progress | None, stamp: Callable[[float], str]) -> dict[str, Any] | None:
@@ -123,8 +150,11 @@ def snapshot(
     every: float,
     troubles: Iterable[str],
     policies: Mapping[str, Policy],
+    declared: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The whole picture. `every` is the usual time between two rounds; a much older one is of the dead.
+
+    `declared` is what `declared_json` made of the checks.
 
     An incident that is `flapping` is held back: what follows is told when it has lasted.
     """
@@ -144,6 +174,7 @@ def snapshot(
             for incident in open_incidents(book)
         ],
         "gaps": [{"begin": iso(gap.begin), "end": iso(gap.end), "reason": gap.reason} for gap in gaps],
+        "declared": declared or {},
         "checks": [observation_json(seen, stamp) for results in latest.values() for seen in results],
         "silences": [
             {

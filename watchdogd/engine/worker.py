@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from watchdogd.engine.catalog import Source
 
 SUMMARY_LIMIT = 500
+CELL_LIMIT = 60
+YEAR_9999 = 253_402_300_799.0
 DETAILS_LIMIT = 20_000
 MEMORY_LIMIT = 1_000_000
 RESULTS_LIMIT = 1_000
@@ -154,10 +156,18 @@ def bounded(result: Result) -> Result:
     """A result whose texts are of a size that can be kept and sent; all but details are one line."""
     texts = (result.summary, result.subject, result.kind)
     summary, subject, kind = map(_line, texts)
-    if (summary, subject, kind) == texts and len(result.details) <= DETAILS_LIMIT:
+    cells = {title: _cell(cell) for title, cell in result.cells.items()}
+    if (summary, subject, kind, cells) == (*texts, result.cells) and len(result.details) <= DETAILS_LIMIT:
         return result
     details = result.details[:DETAILS_LIMIT]
-    return replace(result, summary=summary, subject=subject, kind=kind, details=details)
+    return replace(result, summary=summary, subject=subject, kind=kind, details=details, cells=cells)
+
+
+def _cell(cell: str | float) -> str | float:
+    """A cell's text in one short line; a time that is none is told as such."""
+    if isinstance(cell, str):
+        return one_line(cell, CELL_LIMIT)
+    return float(cell) if abs(cell) < YEAR_9999 else "?"
 
 
 def _line(text: str) -> str:

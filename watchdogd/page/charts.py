@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from watchdogd import declaration
 from watchdogd.history.record import STALLED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from watchdogd.page.timeline import Points
 
@@ -51,51 +52,44 @@ class Chart:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """How a plugin's metric is shown. `rate`: what is shown is so much divided by it; 0: it itself."""
-
-    group: str
-    title: str
-    unit: str = ""
-    rate: float = 0.0
+GROUPS = ("Disks", "Progress", "Memory", "GPUs")
+"""The first ones on the page; then those that a user's own checks declare, and `More` at last."""
+MORE = "More"
 
 
-_KINDS = {
-    ("log_staleness", "iteration_time"): _Kind("Progress", "iterations a minute", rate=60.0),
-    ("log_staleness", "progress"): _Kind("Progress", "iteration"),
-    ("log_staleness", "epoch"): _Kind("Progress", "epoch"),
-    ("log_staleness", "batch"): _Kind("Progress", "batch of the epoch"),
-    ("log_staleness", "loss"): _Kind("Progress", "loss"),
-    ("log_staleness", "age"): _Kind("Progress", "age of the log", "s"),
-    ("memory_leak", "left"): _Kind("Memory", "memory left on each node", "B"),
-    ("memory_leak", "anonymous"): _Kind("Memory", "memory held by processes", "B"),
-    ("gpu_health", "utilisation"): _Kind("GPUs", "GPU utilisation of each node", "%"),
-    ("gpu_health", "power"): _Kind("GPUs", "GPU power of each node", "W"),
-    ("gpu_health", "temperature"): _Kind("GPUs", "temperature of each node's hottest GPU", "°C"),
-    ("gpu_health", "vram"): _Kind("GPUs", "memory used of each node's fullest GPU", "%"),
-    ("gpu_health", "gpus"): _Kind("GPUs", "GPUs that answer"),
-}
-GROUPS = ("Disks", "Progress", "Memory", "GPUs", "More")
-"""In the order of the page."""
-_IN_TIMELINE = ("job_liveness", "watchdogd")
-"""Plugins whose numbers, as those of a run's progress (STALLED), the timeline shows."""
+def groups_of(charts: Iterable[Chart]) -> list[str]:
+    """The groups of these charts, in the order of the page."""
+    own = sorted({chart.group for chart in charts} - {*GROUPS, MORE})
+    return [*GROUPS, *own, MORE]
+
+
+def declared_charts(status: Mapping[str, Any]) -> dict[str, tuple[declaration.Chart, ...]]:
+    """What status.json has of the charts that checks declare, by plugin and by check."""
+    return {
+        name: tuple(declaration.Chart(**chart) for chart in told["charts"])
+        for plugin, told in status.get("declared", {}).items()
+        if told["charts"] is not None
+        for name in (plugin, *told["checks"])
+    }
 
 
 def charts_of(
-    check: str, plugin: str, target: str, series: Mapping[tuple[str, str], Points]
+    check: str,
+    declared: Iterable[declaration.Chart] | None,
+    target: str,
+    series: Mapping[tuple[str, str], Points],
 ) -> Iterator[Chart]:
-    """The charts of one check; `plugin` is its plugin's name, `target` the run or disk it is about."""
-    if plugin in _IN_TIMELINE:
-        return
-    if plugin == "disk_quota":
-        yield from _disks(check, target, series)
-        return
-    for metric in dict.fromkeys(metric for _, metric in series if metric != STALLED):
-        kind = _KINDS.get((plugin, metric), _Kind("More", metric))
-        lines = tuple(_lines(metric, target, series, kind.rate))
-        if lines:
-            yield Chart(f"{check}.{metric}", kind.group, target, kind.title, kind.unit, lines)
+    """The charts of one check, as they are `declared`, or each metric as it is where nothing is; `target` is
+    the run or disk that it is about."""
+    if declared is None:
+        metrics = dict.fromkeys(metric for _, metric in series if metric != STALLED)
+        declared = [declaration.Chart(metric) for metric in metrics]
+    for each in declared:
+        if each.limit:
+            yield from _bounded(check, each, target, series)
+        elif lines := tuple(_lines(each.metric, target, series, each.rate)):
+            title = each.title or each.metric
+            yield Chart(f"{check}.{each.metric}", each.group, target, title, each.unit, lines)
 
 
 def _lines(metric: str, target: str, series: Mapping[tuple[str, str], Points], rate: float) -> Iterator[Line]:
@@ -117,18 +111,21 @@ def _lines(metric: str, target: str, series: Mapping[tuple[str, str], Points], r
     yield from (Line(subject, points) for subject, points in found.items())
 
 
-def _disks(check: str, target: str, series: Mapping[tuple[str, str], Points]) -> Iterator[Chart]:
-    """Use and capacity of each kind (bytes, inodes), the forecast drawn on."""
+def _bounded(
+    check: str, declared: declaration.Chart, target: str, series: Mapping[tuple[str, str], Points]
+) -> Iterator[Chart]:
+    """A metric and its limit, a chart each subject (bytes, inodes), the forecast drawn on."""
     for subject in dict.fromkeys(subject for subject, _ in series):
-        used, total = series.get((subject, "used"), ()), series.get((subject, "total"), ())
+        used, total = (series.get((subject, name), ()) for name in (declared.metric, declared.limit))
         if not used:
             continue
-        lines = [Line("used", thinned(used))]
+        lines = [Line(declared.metric, thinned(used))]
         if total:
             lines.append(Line("capacity", thinned(total), dashed=True))
-            lines += _forecast(used[-1], total[-1][1], series.get((subject, "full_in"), ()))
-        unit = "" if subject == "inodes" else "B"
-        yield Chart(f"{check}.{subject}", "Disks", target, subject or "used", unit, tuple(lines))
+            lines += _forecast(used[-1], total[-1][1], series.get((subject, declared.full_in), ()))
+        unit = "" if subject == "inodes" else declared.unit
+        title = subject or declared.title or declared.metric
+        yield Chart(f"{check}.{subject}", declared.group, target, title, unit, tuple(lines))
 
 
 def _forecast(last: tuple[float, float], total: float, full_in: Points) -> list[Line]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from watchdogd import runstate
+from watchdogd.batch.runs import IDLE
 from watchdogd.history.record import STALLED
 from watchdogd.incidents.models import SELF
-from watchdogd.page.charts import Chart, charts_of
+from watchdogd.page.cells import ROUND, cells_of, columns_of
+from watchdogd.page.charts import Chart, charts_of, declared_charts
 from watchdogd.page.explained import Explanation, explanations
 from watchdogd.page.timeline import Link, Span, links, timeline, totals
 from watchdogd.plugin import Status
@@ -27,18 +29,21 @@ SHOWN = 200
 """Incidents and messages on the page: the newest."""
 MANY = 3
 """Parts of a run that are well and shown at once; more of them are folded."""
+_RUNNING = ("", "running")
+"""The number that the check tells which counts a run's jobs."""
 EVIDENCE_FILES, EVIDENCE_BYTES = 8, 20_000
 """Files of evidence that an incident shows, and bytes of each: the rest is in home."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """One run: what its checks said last and what that rests on, and what it did over time."""
+    """One run: what its checks said last, in columns too, what that rests on, and what it did over time."""
 
     name: str
     spans: tuple[Span, ...]
     results: tuple[Mapping[str, Any], ...]
     explained: tuple[Explanation, ...] = ()
+    cells: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def state(self) -> str:
@@ -115,13 +120,13 @@ def gather(
         status=status,
         runs=tuple(
             replace(
-                _run(run, status["checks"], series, incidents, gaps, since, now),
+                _run(run, status, series, incidents, gaps, since, now),
                 explained=tuple(each for each in explained if each.check.startswith(f"{run}/")),
             )
             for run in _runs(status["checks"], measures)
         ),
         incidents=tuple(_row(home, incident) for incident in incidents[:SHOWN]),
-        charts=tuple(_charts(measures, series)),
+        charts=tuple(_charts(measures, series, status)),
         messages=tuple(reversed(store.notifications(since=since, limit=SHOWN))),
         gaps=tuple(gaps),
         touches=tuple(reversed(store.touches(since)[-SHOWN:])),
@@ -137,7 +142,7 @@ def _runs(checks: Iterable[Mapping[str, Any]], measures: Iterable[Measure]) -> l
 
 def _run(
     run: str,
-    checks: Iterable[Mapping[str, Any]],
+    status: Mapping[str, Any],
     series: Mapping[str, Mapping[tuple[str, str], Any]],
     incidents: Iterable[Incident],
     gaps: Iterable[Gap],
@@ -145,30 +150,37 @@ def _run(
     now: float,
 ) -> RunRow:
     mine = {check: points for check, points in series.items() if check.startswith(f"{run}/")}
-    jobs = mine.get(f"{run}/{runstate.JOBS}", {})
-    results = tuple(each for each in checks if each["run"] == run)
+    counted = next((check for check, points in mine.items() if _RUNNING in points), "")
+    jobs = mine.get(counted, {})
+    results = tuple(each for each in status["checks"] if each["run"] == run)
     spans = timeline(
-        {kind: jobs.get(("", kind), ()) for kind in ("running", "waiting", "elsewhere", *runstate.IDLE)},
+        {kind: jobs.get(("", kind), ()) for kind in ("running", "waiting", "elsewhere", *IDLE)},
         stalled=[points[key] for points in mine.values() for key in points if key[1] == STALLED],
         gone=[
             (each.opened_at, each.resolved_at or now)
             for each in incidents
-            if each.check == f"{run}/{runstate.JOBS}" and each.status is Status.CRITICAL
+            if each.check == counted and each.status is Status.CRITICAL
         ],
         gaps=[(gap.begin, gap.end) for gap in gaps],
         since=since,
         now=now,
     )
-    return RunRow(run, spans, results)
+    cells = cells_of(results, columns_of(status), now, status.get("round_every") or ROUND)
+    return RunRow(run, spans, results, cells=cells)
 
 
 def _charts(
-    measures: Iterable[Measure], series: Mapping[str, Mapping[tuple[str, str], Any]]
+    measures: Iterable[Measure],
+    series: Mapping[str, Mapping[tuple[str, str], Any]],
+    status: Mapping[str, Any],
 ) -> Iterable[Chart]:
+    """The charts of all checks; of one that is configured no more as of others of its plugin."""
     runs = {each.check: each.run for each in measures}
+    told = {SELF: (), **declared_charts(status)}
     for check, points in series.items():
         target, _, plugin = check.rpartition("/")
-        yield from charts_of(check, plugin, runs[check] or target or check, points)
+        declared = told.get(check, told.get(plugin))
+        yield from charts_of(check, declared, runs[check] or target or check, points)
 
 
 def _row(home: Home, incident: Incident) -> IncidentRow:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from watchdogd.page.charts import FEW, GROUPS
+from watchdogd.page.charts import FEW, groups_of
 from watchdogd.page.timeline import HOLDS
 from watchdogd.system.text import plain
 from watchdogd.units import format_duration, format_size
@@ -41,7 +41,7 @@ def render(picture: Picture, *, live: bool = False) -> str:
     return template.render(
         picture=picture,
         live_every=LIVE_EVERY if live else 0,
-        groups=GROUPS,
+        groups=groups_of(picture.charts),
         few=FEW,
         offsets=json.dumps(_offsets(picture.since, picture.at + _AHEAD)),
         assets=_assets(),

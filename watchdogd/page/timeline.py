@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from watchdogd import runstate
+from watchdogd.batch.runs import state_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -29,7 +29,7 @@ class Span(NamedTuple):
 
 
 STATES = ("running", "starting", "suspended", "ending", "waiting", "hung", "gone", "absent", "unwatched")
-"""As in runstate; `absent`: no job of the run, and nobody complained (`none` there)."""
+"""As in batch.runs; `absent`: no job of the run, and nobody complained (`none` there)."""
 _WORDS = {"none": "absent", "?": "unwatched"}
 _MOSTLY = 0.5
 """Old readings are means: so much of a time without progress counts as a stall."""
@@ -66,7 +66,7 @@ def timeline(
 ) -> tuple[Span, ...]:
     """The spans from `since` to `now`, without holes.
 
-    `jobs` are how many there were by kind (`running`, `waiting`, those of runstate.IDLE) as (time, number),
+    `jobs` are how many there were by kind (`running`, `waiting`, those of IDLE) as (time, number),
     oldest first. `stalled` is what checks said of the run's progress: 1 where it had none. `gone` are times
     of open incidents about jobs that are not there, `gaps` those in which nobody watched.
     """
@@ -81,7 +81,7 @@ def timeline(
         if counts is None:
             return "unwatched"
         hangs = any((each.at(at) or 0.0) >= _MOSTLY for each in stalls)
-        found = runstate.state_of(counts, stalled=hangs, wrong=_within(at, gone))
+        found = state_of(counts, stalled=hangs, wrong=_within(at, gone))
         return _WORDS.get(found, found)
 
     return _merged(Span(begin, end, state(begin)) for begin, end in itertools.pairwise(times))

@@ -1,0 +1,47 @@
+"""What the built-in checks put into the columns of `status` and of the page, from their metrics. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from watchdogd.plugin import Metric
+
+
+def of_log(metrics: Mapping[str, Metric], now: float) -> dict[str, str | float]:
+    """How far a training is, how fast it goes, and when it last told anything."""
+    found: dict[str, str | float] = {}
+    if progress := _progress(metrics):
+        found["progress"] = progress
+    if rate := _rate(metrics):
+        found["rate"] = rate
+    if "age" in metrics:
+        found["log"] = now - metrics["age"].value
+    return found
+
+
+def of_gpus(metrics: Mapping[str, Metric]) -> str:
+    """`8: 97 % 412 W`"""
+    units = {"utilisation": "%", "power": "W"}
+    figures = [f"{metrics[name].value:.0f} {unit}" for name, unit in units.items() if name in metrics]
+    return f"{metrics['gpus'].value:.0f}: {' '.join(figures)}"
+
+
+def _progress(metrics: Mapping[str, Metric]) -> str:
+    if "progress" in metrics:
+        done = metrics["progress"].value
+        total = metrics["total"].value if "total" in metrics else 0.0
+        return f"{done:.10g}" + (f"/{total:.10g} {100 * done / total:.0f} %" if total else "")
+    if "epoch" in metrics and "batch" in metrics:
+        return f"epoch {metrics['epoch'].value:.0f}, batch {metrics['batch'].value:.0f}"
+    return ""
+
+
+def _rate(metrics: Mapping[str, Metric]) -> str:
+    seconds = metrics["iteration_time"].value if "iteration_time" in metrics else 0.0
+    if seconds <= 0:
+        return ""
+    number, unit = (seconds, "s/it") if seconds >= 1 else (1 / seconds, "it/s")
+    return f"{number:.{1 if number < 10 else 0}f} {unit}"

@@ -1,0 +1,71 @@
+"""What checks put into the columns that they declare, as texts of now: for the page and `status`. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.declaration import Column
+from watchdogd.units import format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    Seen = Mapping[str, Any]
+    """One result, as status.json has it."""
+
+ROUND = 60.0
+"""Seconds from one round to the next where nobody said."""
+
+
+def columns_of(status: Mapping[str, Any]) -> dict[str, Column]:
+    """The columns that checks declare, by title, in their order."""
+    told = [
+        Column(**each) for declared in status.get("declared", {}).values() for each in declared["columns"]
+    ]
+    return {column.title: column for column in sorted(told, key=lambda column: column.order)}
+
+
+def cells_of(
+    results: Iterable[Seen], columns: Mapping[str, Column], now: float, every: float = ROUND
+) -> dict[str, str]:
+    """The text of each column that some result fills, in the order of the columns.
+
+    The age of what a check said stands once, beside its first text, where it is older than two rounds.
+    """
+    found: dict[str, str] = {}
+    for seen in results:
+        age = dated("", seen, now, every)
+        for title, text in seen.get("cells", {}).items():
+            column = columns.get(title)
+            if column is None or title in found:
+                continue
+            found[title] = f"{text}{age}" if not column.time else _gone(text, column, now)
+            age = age if column.time else ""
+    return {title: found[title] for title in columns if title in found}
+
+
+def dated(figures: str, seen: Seen, now: float, every: float) -> str:
+    """The figures, with their age where they are older than two rounds: much may have changed since."""
+    age = max(now - time_of(seen["at"]), 0.0)
+    return f"{figures} ({compact(age)} ago)" if age > 2 * every else figures
+
+
+def _gone(text: str, column: Column, now: float) -> str:
+    """What has gone by since a time, or is left until it."""
+    try:
+        gone = now - time_of(text)
+    except ValueError:
+        return text
+    return compact(gone if column.time == "since" else -gone)
+
+
+def compact(seconds: float) -> str:
+    """A duration for a cell: `2d23h`, `41m`, `24s`."""
+    whole = max(seconds, 0.0)
+    return format_duration(whole if whole < 60 else whole - whole % 60)
+
+
+def time_of(text: str) -> float:
+    """Seconds since the epoch of a time in status.json."""
+    return datetime.fromisoformat(text).timestamp()
