@@ -13,7 +13,6 @@ from benchmarks.measure import cpu
 from watchdogd.engine.engine import Engine
 from watchdogd.engine.setup import Setup
 from watchdogd.engine.storage import Storage
-from watchdogd.engine.sweeping import sweep_seldom
 from watchdogd.engine.workers import Workers
 from watchdogd.home.layout import Home
 from watchdogd.system.patient import Patient
@@ -57,7 +56,6 @@ class Rounds:
 def rounds(home: Home) -> Iterator[Rounds]:
     """The engine of a home, with its workers and its history."""
     setup = Setup.load(home)
-    sweep_seldom()  # as the daemon does
     patient = Patient(str(home.path), deadline=60.0)
     storage = Storage(setup.config.history.url, home, patient)
     workers = Workers()

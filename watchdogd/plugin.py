@@ -35,7 +35,6 @@ from watchdogd.batch.runs import STATES, Progress, Run, Sign, Strength
 from watchdogd.declaration import Chart, Column, Declaration
 from watchdogd.errors import PluginError
 from watchdogd.system.codec import Codec, codec_of
-from watchdogd.system.swift import swift
 from watchdogd.units import Amount, AmountField, Duration, Percent, Rate, Share, Size, parse_duration
 
 __all__ = [
@@ -95,7 +94,6 @@ class Status(enum.IntEnum):
         return (0, 1, 3, 2)[self]
 
 
-@swift
 @dataclass(frozen=True, slots=True)
 class Metric:
     """One number with its unit (`s`, `B`, `%`, `c` or none) and the thresholds it was held against."""
@@ -106,7 +104,6 @@ class Metric:
     crit: float | None = None
 
 
-@swift
 @dataclass(frozen=True, slots=True)
 class Result:
     """What one execution says of one subject.
@@ -190,7 +187,6 @@ def notice(summary: str, *, details: str = "", label: str = "INFO") -> Result:
     return Result(Status.OK, " ".join(summary.split()), details=details, notice=True, label=label)
 
 
-@swift
 @dataclass(frozen=True, slots=True)
 class History:
     """What earlier rounds measured for this check: series of (time, value), oldest first."""

@@ -9,8 +9,6 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from watchdogd.system.swift import swift
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -57,7 +55,6 @@ ENDED_STATES = frozenset(
 """Words for a job that is over; the controller keeps it for MinJobAge (300 s by default)."""
 
 
-@swift
 @dataclass(frozen=True, slots=True)
 class Job:
     """One line of the queue: a job, one task of an array, the waiting rest of an array, or one het component.
@@ -139,7 +136,6 @@ _NO_OUTPUT = 53
 """Slurm's own mark in place of a signal (`0:53`): the job's files could not be opened (22.05: tried)."""
 
 
-@swift
 @dataclass(frozen=True, slots=True)
 class Ending:
     """One job as accounting remembers it; `ended_at` is None while it lives.
@@ -207,7 +203,6 @@ class Ending:
         return self.comment.startswith(OWN_MARK)
 
 
-@swift
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """One look at the batch system, shared by all checks of a round.

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from watchdogd.home.layout import absolute, switch_path
 from watchdogd.system.account import members_of, user
-from watchdogd.system.swift import swift
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +25,6 @@ IDLE = ("starting", "suspended", "ending")
 """Why a job that has nodes does nothing there, as is counted, the first told first."""
 
 
-@swift
 @dataclass(frozen=True, slots=True)
 class Progress:
     """Whether the run gets on, as a check found: what `status`, the page and other checks call it by.
@@ -56,7 +54,6 @@ class Strength(enum.IntEnum):
     STRONG = 2
 
 
-@swift
 @dataclass(frozen=True, slots=True)
 class Sign:
     """Evidence from outside a run's log of whether it works: what holds its alarm back for a while where the
@@ -73,7 +70,6 @@ class Sign:
     strength: Strength = Strength.STRONG
 
 
-@swift
 @dataclass(frozen=True, slots=True)
 class Run:
     """The run that a check speaks of: who it is and where its switches lie.

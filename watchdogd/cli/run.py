@@ -13,7 +13,6 @@ from watchdogd.cli.output import print_line
 from watchdogd.engine import beginning, logs
 from watchdogd.engine.assembly import assembled
 from watchdogd.engine.daemon import Daemon
-from watchdogd.engine.sweeping import sweep_seldom
 from watchdogd.errors import StalledError
 from watchdogd.home import tickmark
 from watchdogd.home.layout import Home
@@ -52,7 +51,6 @@ def run(args: argparse.Namespace) -> int:
         print_line(
             f"watching {home.path}: {count} check{'' if count == 1 else 's'}; end with Ctrl-C", at_once=True
         )
-        sweep_seldom()
         with assembled(home, setup) as parts:
             parts.engine.troubles["config"] = broken
             Daemon(parts, tenure, heartbeat_of(setup.config, go_on=Tenure.in_chain())).run()

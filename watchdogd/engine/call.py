@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.system.swift import swift
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -22,7 +20,6 @@ FAILED = "failed looks"
 """Key in a memory: how many looks in a row did not end. It is the daemon's, plugins do not see it."""
 
 
-@swift
 @dataclass(frozen=True, slots=True)
 class Call:
     """One function to run in a worker. `key` is its name; no second call of a key runs beside the first.
@@ -49,7 +46,6 @@ class Returned:
     keys: frozenset[str]
 
 
-@swift
 @dataclass(frozen=True, slots=True)
 class Reply:
     """What came of a Call: `value` (a plugin's results, a function's return value), or `trouble` in one line.

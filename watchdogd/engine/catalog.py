@@ -19,7 +19,6 @@ from watchdogd.declaration import Declaration
 from watchdogd.home.trust import distrust, team_of
 from watchdogd.plugin import Parameter, Plugin
 from watchdogd.system import command
-from watchdogd.system.swift import swift
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -45,7 +44,6 @@ _SCOUTS_GET = frozenset(
 """Variables that foreign code needs to be loaded; secrets stay out of its sight."""
 
 
-@swift
 @dataclass(frozen=True, slots=True)
 class Source:
     """Where a plugin's code lies: a module's name or a file's path, and the function in it."""

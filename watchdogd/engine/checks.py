@@ -18,7 +18,6 @@ from watchdogd.home.layout import absolute
 from watchdogd.incidents.models import Policy
 from watchdogd.plugin import REQUIRED, Parameter, Run
 from watchdogd.system.nearest import nearest
-from watchdogd.system.swift import Steady
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -224,7 +223,7 @@ class _Builder:
         yield Check(
             name=name,
             entry=entry,
-            parameters=Steady(self._parameters(entry, given, where)),
+            parameters=self._parameters(entry, given, where),
             target=target,
             run=run,
             every=section.every or entry.every or daemon.interval,

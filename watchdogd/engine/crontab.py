@@ -18,7 +18,6 @@ from watchdogd.errors import ConfigError
 from watchdogd.plugin import Status
 from watchdogd.system import account
 from watchdogd.system.place import file_name
-from watchdogd.system.swift import Steady
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -169,7 +168,7 @@ class _Builder:
         return Check(
             name=dropin.name,
             entry=entry,
-            parameters=Steady(parameters),
+            parameters=parameters,
             target=dropin.name,
             run=None,
             every=every,
