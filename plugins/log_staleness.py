@@ -17,6 +17,10 @@ Known pauses are kept over restarts. Phases that may be silent for longer (`quie
 and the message says which limit applied. While the job waits or is suspended, nothing is judged; after the
 last step (`900/900`) a run may be silent for two hours.
 
+Where the log alone would be reported, other checks' signs of work hold that back: checkpoints that grow, and
+GPUs at the power that they draw at work, for two hours at most, then it is a WARNING; processors as busy as
+ever, where there are no GPUs, for as long again. What speaks against work shortens nothing; it is named.
+
 A run with a Guard needs no log at all: its heartbeats tell step and loss. Where a job that hung ends, that is
 said as such: it is no recovery.
 
@@ -98,9 +102,10 @@ def log_staleness(
 ) -> Iterable[Result | RunLog]:
     """Whether a run's log grows, its progress number grows with it, and its loss is a number.
 
-    log: path of the log, with wildcards; event files of TensorBoard, CSV files with a header, MLflow's metric
-        files and trainer_state.json are read, too; of several files all count, the newest is shown; left
-        out: the heartbeats of the training's Guard alone tell of its progress
+    log: path of the log, with wildcards; event files of TensorBoard, tables with a header (CSV), MLflow's
+        metric files, trainer_state.json and other documents that are written anew each time are read, too;
+        of several files all count, the newest is shown; left out: the heartbeats of the training's Guard
+        alone tell of its progress
     stale_after: silence that means a hang; auto learns it from the run's own rhythm
     progress: pattern whose first group is a number that must grow; left out: what grows is found
     quiet: phases that may be silent for longer: match, a pattern, and allow, a duration
@@ -123,6 +128,7 @@ def log_staleness(
         result = unknown(str(obstacle.refused(error, log)))
         return [advance(state, None, works, wishes, now), replace(result, unanswered=unanswered(error))]
     after = looked_up(advance(state, seen, works, wishes, now), works.job)
+    after.signs = run.signs if run else ()
     main, *others = judge(Look(log, works, after, now), Limits(stale_after, grace, progress), wishes)
     shown = replace(main, cells=cells.of_log(main.metrics, now))
     return [heed(after, works, main.status), shown, *others]

@@ -15,7 +15,7 @@ from watchdogd.plugins.log_staleness import log_staleness
 
 from watchdogd.batch.models import Job, Snapshot
 from watchdogd.logs.runlog import RunLog
-from watchdogd.plugin import Result, Run, Status
+from watchdogd.plugin import Result, Run, Sign, Status
 from watchdogd.system.codec import codec_of
 
 MINUTE, HOUR = 60.0, 3600.0
@@ -37,6 +37,7 @@ class Training:
     file_clock: float = 0.0
     log: str = ""
     failed: int = 0
+    signs: tuple[Sign, ...] = ()
 
     def write(self, text: str, path: Path | None = None) -> None:
         target = path or self.path
@@ -54,7 +55,7 @@ class Training:
             trouble="" if self.jobs_known else "squeue did not answer within 10 s",
         )
         injected = {
-            "run": Run("run-4", "tr4"),
+            "run": Run("run-4", "tr4", signs=self.signs),
             "snapshot": snapshot,
             "memory": self.memory,
             "now": self.now,

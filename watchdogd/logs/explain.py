@@ -7,11 +7,18 @@ from collections.abc import Iterator
 from watchdogd.logs.runlog import RunLog
 from watchdogd.logs.state import BEAT, OWN, LogState
 from watchdogd.logs.template import Template
+from watchdogd.plugin import Sign, Strength
 from watchdogd.units import format_duration, iso
 
 SHOWN = 8
 """Clocks, and numbers that were passed over, that are named of each."""
 _NAMED = {BEAT: "step of the Guard's heartbeat", OWN: "what `progress` finds"}
+
+_WORTH = {
+    Strength.STRONG: "for work",
+    Strength.WEAK: "weakly for work",
+    Strength.AGAINST: "against work",
+}
 
 
 def explain(log: RunLog, now: float) -> Iterator[str]:
@@ -31,8 +38,13 @@ def explain(log: RunLog, now: float) -> Iterator[str]:
     yield from _clocks(state)
     yield from _progress(state, now)
     yield from _limits(state, now)
+    yield from map(_sign, log.signs)
     if log.told.cause:
         yield f"taken for a cause: {log.told.cause.cause.sentence}"
+
+
+def _sign(sign: Sign) -> str:
+    return f"sign {_WORTH[sign.strength]}: {sign.what}, at {iso(sign.at)}, so since {iso(sign.since)}"
 
 
 def _clocks(state: LogState) -> Iterator[str]:

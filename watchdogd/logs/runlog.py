@@ -12,6 +12,7 @@ from watchdogd.checks.working import Since
 from watchdogd.logs.counter import Count
 from watchdogd.logs.level import Level
 from watchdogd.logs.state import LogState
+from watchdogd.plugin import Sign
 from watchdogd.readers.causes import Cause
 from watchdogd.readers.logtail import Place
 
@@ -275,7 +276,8 @@ class RunLog:
 
     `clocks`: what rises in the lines, whatever their format; `known`: a line of progress was ever known;
     `beats`: a heartbeat ever came, `beaten`: the rhythm was learned of heartbeats, `beat_before`: which
-    process beat for the job before; `judged`: what was judged of any job so far (`loss`, `pace`, `skips`).
+    process beat for the job before; `judged`: what was judged of any job so far (`loss`, `pace`, `skips`);
+    `signs`: those of work, or against it, that other checks saw last.
     """
 
     VERSION: ClassVar[int] = 1
@@ -291,6 +293,7 @@ class RunLog:
     beaten: bool = False
     beat_before: str = ""
     judged: list[str] = field(default_factory=list)
+    signs: tuple[Sign, ...] = ()
 
     @property
     def crashed(self) -> bool:

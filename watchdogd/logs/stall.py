@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from watchdogd.logs import wording
+from watchdogd.logs.signs import weigh
 from watchdogd.logs.state import MOST, UNKNOWN, Reason
 from watchdogd.plugin import Metric, Progress, Result, Status, warning
 from watchdogd.units import format_duration, iso
@@ -225,7 +226,8 @@ def _usual(limits: Limits, look: Look) -> Allowance:
 
 
 def _waiting(look: Look, since: float, allowed: Allowance, what: str, *, number: bool = True) -> Result:
-    """The alarm once the limit has passed, OK before; UNKNOWN where nobody knows whether a job runs.
+    """The alarm once the limit has passed and no sign of work holds it back, OK before; UNKNOWN where nobody
+    knows whether a job runs.
 
     `number`: whether the last number is to be named beside `what`.
     """
@@ -235,10 +237,22 @@ def _waiting(look: Look, since: float, allowed: Allowance, what: str, *, number:
         yet = "" if look.log.files.obstacle else " yet"
         said = f"{wording.before(look.log)}{what}{yet}, for {format_duration(age)} ({allowed})"
         return Result(Status.OK, said, metrics, progress=_progress(look, allowed))
+    told = look.log.signs if look.newest else ()  # that there is no log at all is no stall
+    signs = weigh(told, since, allowed.seconds, look.now)
+    if signs.held:
+        said = (
+            f"{wording.before(look.log)}{what} for {format_duration(age)} ({allowed}), but {signs.words[0]}"
+        )
+        metrics |= replace(allowed, seconds=signs.seconds, passing=True).metrics(age)
+        progress = replace(_progress(look, allowed), pause=signs.words[0])
+        return Result(Status.OK, said, metrics, progress=progress)
     said = f"{what} since {iso(since)}, {format_duration(age)} ago ({allowed})"
-    summary, details = "; ".join([said, *_known(look, number=number)]), wording.evidence(look.log)
+    summary = "; ".join([said, *signs.words, *_known(look, number=number)])
+    details = wording.evidence(look.log)
     if look.state.blind:
         return Result(Status.UNKNOWN, summary, metrics, details)
+    if signs.status is Status.WARNING:  # nobody ends a run that seems to work
+        return Result(signs.status, summary, metrics, details, progress=_progress(look, allowed))
     progress = _progress(look, allowed, stalled=look.newest is not None)  # without a log nobody knows
     hung = Result(Status.CRITICAL, summary, metrics, details, progress=progress)
     return hung.triggers("on_hang") if look.newest or not look.pattern else hung
