@@ -30,7 +30,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from watchdogd.checks import cells, entry, spoken
 from watchdogd.checks.working import running
@@ -83,7 +82,7 @@ _RECORDED = 64
 def gpu_health(
     run: Run,
     snapshot: Snapshot,
-    memory: dict[str, Any],
+    state: Memory,
     now: float,
     gpus_per_node: int | None = None,
     vram_warn: Percent | None = None,
@@ -96,7 +95,7 @@ def gpu_health(
     idle_after: Duration = 900.0,
     recalled_for: Duration = 3600.0,
     deadline: Duration = 45.0,
-) -> Iterator[Result]:
+) -> Iterator[Result | Memory]:
     """Are the GPUs of the run's job all there, sound, cool, and at work?
 
     gpus_per_node: GPUs that each node of the job should have
@@ -120,12 +119,9 @@ def gpu_health(
         power_warn,
         power_crit,
     )
-    book = Memory.load(memory)
-    yield from _judged(
-        run, snapshot, book, limits, Patience(hang_after, idle_after, recalled_for), now, deadline
-    )
-    memory.clear()
-    memory.update(book.dump())
+    patience = Patience(hang_after, idle_after, recalled_for)
+    yield from _judged(run, snapshot, state, limits, patience, now, deadline)
+    yield state
 
 
 def _judged(

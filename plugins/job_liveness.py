@@ -22,14 +22,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from watchdogd.batch.runs import state_of
 from watchdogd.checks import belonging, presence, remains
 from watchdogd.checks.absence import HIDING, absence
 from watchdogd.checks.behind import QUEUE, nothing_behind, queue
 from watchdogd.checks.killswitch import kill_switch
-from watchdogd.checks.past import Past, Switch, advance, examine
+from watchdogd.checks.past import Past, Switch, advance, examine, known
 from watchdogd.checks.restarts import CRASHES, crash_loop, given_up, no_crash_loop, restarts
 from watchdogd.checks.scene import Limits, Scene, jobs_are
 from watchdogd.plugin import Column, Duration, Metric, Result, Run, Snapshot, Status, check, notice, unknown
@@ -48,7 +47,7 @@ Autopsy = Callable[[str, str, float | None, float], str]
 def job_liveness(
     run: Run,
     snapshot: Snapshot | None,
-    memory: dict[str, Any],
+    state: Past | None,
     now: float,
     absent_after: Duration | None = None,
     min_queued: int | None = None,
@@ -61,7 +60,7 @@ def job_liveness(
     log: str = "",
     checkpoints: str = "",
     written: tuple[str, ...] = (),
-) -> Iterator[Result]:
+) -> Iterator[Result | Past]:
     """Does the run live: running, waiting, waiting for ever, or gone, and how it ended.
 
     absent_after: how long a job must be out of the queue before it counts as gone where no second source
@@ -99,9 +98,8 @@ def job_liveness(
         return remains.worded(found, bool(checkpoints), started_at, ended_at)
 
     pressed = kill_switch(run.kill_switch, run.home_kill_switch)
-    past, results = judge(run, snapshot, Past.load(memory, now), pressed, limits, autopsy, now)
-    memory.clear()
-    memory.update(past.dump())
+    past, results = judge(run, snapshot, known(state, now), pressed, limits, autopsy, now)
+    yield past
     yield from results
 
 

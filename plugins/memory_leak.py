@@ -14,10 +14,12 @@ Where its nodes have no GPUs, processors as busy as while the run got on are a w
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from watchdogd.checks import burning, entry, spoken
+from watchdogd.checks.burning import Burning
+from watchdogd.checks.spoken import OfNodes
 from watchdogd.checks.trend import filling_rate, time_to_full
 from watchdogd.checks.working import running
 from watchdogd.plugin import (
@@ -52,6 +54,13 @@ class Limits:
     warm_up: float
 
 
+@dataclass(slots=True)
+class LeakState(OfNodes):
+    """And what is known of the processor time that the run's processes take."""
+
+    cpu: Burning = field(default_factory=Burning)
+
+
 def _rejudge(subject: str, numbers: Mapping[str, float], parameters: Mapping[str, Any]) -> Result | None:
     """What was left, by the present `memory_free` where that is a size: a node's whole is not recorded."""
     free: Amount = parameters["memory_free"]
@@ -80,14 +89,14 @@ def _rejudge(subject: str, numbers: Mapping[str, float], parameters: Mapping[str
 def memory_leak(
     run: Run,
     snapshot: Snapshot,
-    memory: dict[str, Any],
+    state: LeakState,
     history: History,
     now: float,
     memory_free: AmountField,
     used_up_within: Duration = 6 * 3600.0,
     warm_up: Duration = 1800.0,
     deadline: Duration = 40.0,
-) -> Iterator[Result]:
+) -> Iterator[Result | LeakState]:
     """How much memory is left to the run on each of its nodes, and when will it be used up?
 
     memory_free: CRITICAL where less is left of the job's control group, or of the node: a size or per cent
@@ -96,17 +105,18 @@ def memory_leak(
     deadline: seconds for asking all nodes
     """
     limits = Limits(memory_free, used_up_within, warm_up)
-    found = list(_judged(run, snapshot, history, memory, limits, now, deadline))
+    found = list(_judged(run, snapshot, history, state, limits, now, deadline))
     yield from found
     if found[0].status is not Status.UNKNOWN:
-        yield from spoken.ends(memory.setdefault("spoken", {}), found, words="is left by the run", quiet=True)
+        yield from spoken.ends(state.spoken, found, words="is left by the run", quiet=True)
+    yield state
 
 
 def _judged(
     run: Run,
     snapshot: Snapshot,
     history: History,
-    memory: dict[str, Any],
+    state: LeakState,
     limits: Limits,
     now: float,
     deadline: float,
@@ -117,14 +127,14 @@ def _judged(
         return
     seen = look(run, jobs, deadline=deadline, now=now)
     if seen.closed:
-        yield from entry.closed(f"the memory of {run.name}", seen.closed, told="told" in memory)
-        memory["told"] = True
+        yield from entry.closed(f"the memory of {run.name}", seen.closed, told=state.told)
+        state.told = True
         return
     held_by = {node: usage.memory for node, usage in seen.told.items() if usage.memory is not None}
     spent = {node: usage.cpu for node, usage in seen.told.items() if usage.cpu is not None}
     gets_on = run.progress is not None and run.progress.recent(now)
-    signs = burning.signs(spent, memory.setdefault("cpu", {}), now, gets_on=gets_on)
-    yield replace(whole(held_by, seen.trouble), signs=signs)
+    state.cpu = burning.advance(state.cpu, spent, now, gets_on=gets_on)
+    yield replace(whole(held_by, seen.trouble), signs=state.cpu.signs)
     since = max(job.started_at or 0.0 for job in jobs) + limits.warm_up
     for node, held in held_by.items():
         past = [point for point in history.series("anonymous", node) if point[0] >= since]

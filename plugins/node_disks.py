@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from watchdogd.checks import entry, room, spoken
 from watchdogd.checks.room import Verdict, Wish
+from watchdogd.checks.spoken import OfNodes
 from watchdogd.checks.working import running
 from watchdogd.plugin import (
     AmountField,
@@ -45,7 +45,7 @@ from watchdogd.readers.usage import Disk, Usage
 def node_disks(
     run: Run,
     snapshot: Snapshot,
-    memory: dict[str, Any],
+    state: OfNodes,
     now: float,
     node_disks: tuple[str, ...],
     warn_free: AmountField | None = None,
@@ -53,7 +53,7 @@ def node_disks(
     warn_inodes_free: AmountField | None = None,
     crit_inodes_free: AmountField | None = None,
     deadline: Duration = 40.0,
-) -> Iterator[Result]:
+) -> Iterator[Result | OfNodes]:
     """Is there room, in bytes and in inodes, on the disks of the run's own nodes?
 
     node_disks: their paths, such as /tmp and /dev/shm
@@ -64,16 +64,17 @@ def node_disks(
     deadline: seconds for asking all nodes
     """
     wishes = {BYTES: Wish(warn_free, crit_free), INODES: Wish(warn_inodes_free, crit_inodes_free)}
-    found = list(_judged(run, snapshot, memory, node_disks, wishes, now, deadline))
+    found = list(_judged(run, snapshot, state, node_disks, wishes, now, deadline))
     yield from found
     if found[0].status is not Status.UNKNOWN:
-        yield from spoken.ends(memory.setdefault("spoken", {}), found)
+        yield from spoken.ends(state.spoken, found)
+    yield state
 
 
 def _judged(
     run: Run,
     snapshot: Snapshot,
-    memory: dict[str, Any],
+    state: OfNodes,
     paths: tuple[str, ...],
     wishes: Mapping[str, Wish],
     now: float,
@@ -86,8 +87,8 @@ def _judged(
         return
     seen = look(run, jobs, deadline=deadline, now=now, paths=paths)
     if seen.closed:
-        yield from entry.closed(f"the node disks of {run.name}", seen.closed, told="told" in memory)
-        memory["told"] = True
+        yield from entry.closed(f"the node disks of {run.name}", seen.closed, told=state.told)
+        state.told = True
         return
     if seen.trouble:
         yield unknown(seen.trouble)

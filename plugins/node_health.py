@@ -12,7 +12,7 @@ percentage) a partition that runs out of spare nodes is told before the run need
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass, field
 
 from watchdogd.batch import hostlist, sinfo, slurmtext
 from watchdogd.batch.sinfo import Node
@@ -37,15 +37,23 @@ from watchdogd.system.nearest import nearest
 from watchdogd.units import iso
 
 
+@dataclass(slots=True)
+class Known:
+    """How the jobs ended, by their name and attempt, and what was `spoken` of (see spoken.ends)."""
+
+    endings: dict[str, blame.Book] = field(default_factory=dict)
+    spoken: dict[str, int] = field(default_factory=dict)
+
+
 @check(every="10m", timeout="45s")
 def node_health(
     run: Run | None,
     snapshot: Snapshot,
-    memory: dict[str, Any],
+    state: Known,
     partition: str = "",
     min_idle: AmountField | None = None,
     deadline: Duration = 30.0,
-) -> Iterator[Result]:
+) -> Iterator[Result | Known]:
     """Do the nodes of the run stay in service, and are there spare ones in the partition?
 
     partition: whose idle nodes count; left out: those of all
@@ -67,8 +75,9 @@ def node_health(
         yield unknown("sinfo printed no node")
         return
     yield spares(nodes, partition, min_idle)
-    told = [*of_jobs(nodes, run, snapshot), *to_exclude(nodes, run, snapshot, memory)]
-    yield from _remembered(told, memory, snapshot.jobs is not None)
+    told = [*of_jobs(nodes, run, snapshot), *to_exclude(nodes, run, snapshot, state)]
+    yield from _remembered(told, state, snapshot.jobs is not None)
+    yield state
 
 
 def spares(nodes: Sequence[Node], partition: str, wanted: AmountField | None) -> Result:
@@ -110,15 +119,10 @@ def of_jobs(nodes: Sequence[Node], run: Run | None, snapshot: Snapshot) -> Itera
             yield Result(Status.WARNING, line, subject=name, details=details)
 
 
-def to_exclude(
-    nodes: Sequence[Node], run: Run | None, snapshot: Snapshot, memory: dict[str, Any]
-) -> Iterator[Result]:
-    """Nodes on which more than one job of the run failed; without a run, of any one name.
-
-    `memory` keeps the endings, by job name.
-    """
+def to_exclude(nodes: Sequence[Node], run: Run | None, snapshot: Snapshot, state: Known) -> Iterator[Result]:
+    """Nodes on which more than one job of the run failed; without a run, of any one name."""
     broken = {node.name for node in nodes if node.down or node.drained or node.silent}
-    books = memory.setdefault("endings", {})
+    books = state.endings
     names = {run.job_name} if run else {end.name for end in snapshot.endings or () if not end.own}
     for name in names:
         tried = [end for end in snapshot.attempts if end.name == name and not end.own]
@@ -161,9 +165,9 @@ def _give_back(nodes: Sequence[Node]) -> list[str]:
     ]
 
 
-def _remembered(found: Sequence[Result], memory: dict[str, Any], certain: bool) -> Iterator[Result]:
+def _remembered(found: Sequence[Result], state: Known, certain: bool) -> Iterator[Result]:
     """Those, and OK for what was told of before; nothing where the queue could not be seen."""
     bad = {result.subject: result for result in found}
     yield from bad.values()
     if certain:
-        yield from spoken.ends(memory.setdefault("spoken", {}), found, words="has nothing wrong any more")
+        yield from spoken.ends(state.spoken, found, words="has nothing wrong any more")

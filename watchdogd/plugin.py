@@ -28,13 +28,13 @@ import re
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
-from typing import Any, Literal, overload
+from typing import Any, Literal, TypeVar, overload
 
 from watchdogd.batch.models import Ending, Job, Snapshot
 from watchdogd.batch.runs import STATES, Progress, Run, Sign, Strength
 from watchdogd.declaration import Chart, Column, Declaration
 from watchdogd.errors import PluginError
-from watchdogd.system.codec import Codec, codec_of
+from watchdogd.system.codec import codec_of
 from watchdogd.units import Amount, AmountField, Duration, Percent, Rate, Share, Size, parse_duration
 
 __all__ = [
@@ -68,6 +68,7 @@ __all__ = [
     "warning",
 ]
 
+T = TypeVar("T")
 INJECTED = frozenset({"run", "snapshot", "memory", "history", "now", "failed"})
 """Parameters that a plugin receives by naming them. `failed`: how many looks in a row, up to now, were killed
 or raised an error with this memory: what they could not get through is better not read again."""
@@ -215,25 +216,35 @@ Explain = Callable[[Any, float], Iterable[str]]
 """(what the check remembers, now) → lines that say what its verdict rests on."""
 
 
+def remembered(cls: type[T], memory: Mapping[str, Any]) -> T | None:
+    """The state of this class that a check's memory keeps; None where it keeps none."""
+    return codec_of(cls).load(memory.get(STATE))
+
+
+def memory_of(state: Any) -> dict[str, Any]:
+    """The memory of a check that remembers this."""
+    return {STATE: codec_of(type(state)).dump(state)}
+
+
 @dataclass(frozen=True, slots=True)
 class Kept:
     """How the `state` of a check is kept in its memory; `needed`: it begins as its class, else as None."""
 
-    codec: Codec[Any]
+    cls: type[Any]
     needed: bool
 
     def load(self, memory: Mapping[str, Any]) -> Any:
         """The state in a memory."""
-        found = self.codec.load(memory.get(STATE))
-        return self.codec.cls() if found is None and self.needed else found
+        found = remembered(self.cls, memory)
+        return self.cls() if found is None and self.needed else found
 
     def dump(self, answers: list[Any], memory: dict[str, Any]) -> list[Any]:
         """Put the last state among a check's answers into its memory; returns the others."""
-        states = [each for each in answers if isinstance(each, self.codec.cls)]
+        states = [each for each in answers if isinstance(each, self.cls)]
         if states:
             memory.clear()
-            memory[STATE] = self.codec.dump(states[-1])
-        return [each for each in answers if not isinstance(each, self.codec.cls)]
+            memory.update(memory_of(states[-1]))
+        return [each for each in answers if not isinstance(each, self.cls)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,7 +420,7 @@ def _kept(name: str, types: Mapping[str, Any]) -> Kept | None:
         return None
     needed = is_dataclass(hint)
     try:
-        found = Kept(codec_of(classes[0]), needed)
+        found = Kept(classes[0], needed)
         found.load({})
     except (TypeError, NameError) as error:
         raise PluginError(f"plugin {name}: its state cannot be kept: {error}") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import time
@@ -23,7 +22,7 @@ class Spent:
     """Samples of two nodes, a minute apart, and what is made of them."""
 
     def __init__(self, *, gpus: bool = False) -> None:
-        self.memory: dict[str, Any] = {}
+        self.known = burning.Burning()
         self.now, self.seconds, self.gpus = 1_800_000_000.0, 5000.0, gpus
 
     def look(self, cores: float, *, gets_on: bool = False, newer: bool = True) -> tuple[Sign, ...]:
@@ -32,8 +31,8 @@ class Spent:
         self.seconds += cores * MINUTE
         at = self.now if newer else self.now - MINUTE
         spent = {node: Cpu(self.seconds, at, self.gpus) for node in ("n1", "n2")}
-        self.memory = json.loads(json.dumps(self.memory))
-        return burning.signs(spent, self.memory, self.now, gets_on=gets_on)
+        self.known = burning.advance(self.known, spent, self.now, gets_on=gets_on)
+        return self.known.signs
 
     def learn(self, cores: float) -> None:
         for _ in range(10):

@@ -682,7 +682,7 @@ HOT = Gpu(1, utilisation=100.0, power_w=650.0, temperature_c=71.0, vram_percent=
 
 
 def test_each_node_has_figures_of_its_own() -> None:
-    found = judged(Memory.load({}), node("node5", COOL, HOT), node("node6", COOL, COOL))
+    found = judged(Memory(), node("node5", COOL, HOT), node("node6", COOL, COOL))
     figures = {name: metric.value for name, metric in found["node5"].metrics.items()}
     assert figures == {"utilisation": 95.0, "power": 625.0, "temperature": 71.0, "vram": 80.0}
     assert found["node6"].metrics["temperature"].value == 60.0
@@ -694,7 +694,7 @@ def test_each_node_has_figures_of_its_own() -> None:
 
 
 def test_a_node_that_is_told_of_keeps_its_figures_and_says_when_it_is_well_again() -> None:
-    book = Memory.load({})
+    book = Memory()
     lost = judged(book, node("node5", COOL), node("node6", COOL, HOT))["node5"]
     assert (lost.status, lost.metrics["temperature"].value) == (Status.CRITICAL, 60.0)
     again = judged(book, node("node5", COOL, HOT), node("node6", COOL, HOT))["node5"]
@@ -704,14 +704,14 @@ def test_a_node_that_is_told_of_keeps_its_figures_and_says_when_it_is_well_again
 
 def test_a_gpu_that_is_lost_and_one_that_tells_nothing_have_no_figures() -> None:
     broken = Gpu(1, trouble="GPU is lost", utilisation=0.0, temperature_c=0.0)
-    found = judged(Memory.load({}), node("node5", COOL, broken), node("node6", Gpu(0), Gpu(1)))
+    found = judged(Memory(), node("node5", COOL, broken), node("node6", Gpu(0), Gpu(1)))
     assert found["node5"].metrics["utilisation"].value == 90.0
     assert "node6" not in found
 
 
 def test_of_a_large_job_the_first_nodes_and_the_bad_ones_are_recorded() -> None:
     nodes = [node(f"node{number:03}", COOL, HOT) for number in range(300)]
-    found = judged(Memory.load({}), *nodes, node("node300", COOL))
+    found = judged(Memory(), *nodes, node("node300", COOL))
     recorded = [subject for subject, result in found.items() if subject and result.metrics]
     assert len(recorded) == 65
     assert "node300" in recorded

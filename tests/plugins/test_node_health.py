@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from watchdogd.plugins.node_health import node_health, of_jobs, spares, to_exclude
+from watchdogd.plugins.node_health import Known, node_health, of_jobs, spares, to_exclude
 
 from watchdogd.batch.models import Ending, Job, Snapshot
 from watchdogd.batch.sinfo import Node
@@ -165,17 +165,17 @@ def test_nodes_that_failed_more_than_one_job(endings: list[tuple[int, str, str]]
 
 
 def test_candidates_are_ready_to_paste_and_forgotten_in_time() -> None:
-    memory: dict[str, Any] = {}
+    known = Known()
     ends = (ended(1, "FAILED", "cn[01-04]"), ended(2, "FAILED", "cn[03-08]"))
     seen = Snapshot(600.0, (), endings=ends, users=frozenset({"bob"}))
-    [result] = to_exclude(GPUS, RUN, seen, memory)
+    [result] = to_exclude(GPUS, RUN, seen, known)
     assert (result.status, result.subject) == (Status.WARNING, "exclude")
     assert result.summary == (
         "run-17: more than one job failed on cn03 (1 FAILED with exit code 1, 2 FAILED with exit code 1); "
         "cn04 (1 FAILED with exit code 1, 2 FAILED with exit code 1): keep the next one off: "
         "--exclude=cn03,cn04"
     )
-    assert [each.subject for each in to_exclude(GPUS, None, seen, {})] == ["exclude tr11"]
+    assert [each.subject for each in to_exclude(GPUS, None, seen, Known())] == ["exclude tr11"]
     later = Snapshot(600.0 + 8 * 86400, (), users=frozenset({"bob"}))
-    assert list(to_exclude(GPUS, RUN, later, memory)) == []
-    assert memory["endings"] == {}
+    assert list(to_exclude(GPUS, RUN, later, known)) == []
+    assert known.endings == {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from watchdogd.batch import hostlist
 
@@ -19,8 +19,19 @@ _FINE = frozenset({"COMPLETED", "TIMEOUT"})
 _KEPT, _KEPT_FOR = 200, 7 * 86400.0
 """Endings, and seconds, for which they are remembered."""
 
-Book = dict[str, list[Any]]
-"""By attempt: when it ended, its nodes, whether they are to blame (1 surely, 0 maybe, -1 cleared), how."""
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """How an attempt ended: when, on which nodes, whether these are to blame (1 surely, 0 maybe, -1 cleared),
+    and in words."""
+
+    at: float
+    nodes: tuple[str, ...]
+    verdict: int
+    how: str = ""
+
+
+Book = dict[str, Attempt]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +48,7 @@ def enter(book: Book, endings: Sequence[Ending], broken: Collection[str], now: f
     A node failure is blamed on those of its nodes that are broken, where any is; every other failure may be
     due to any of its nodes.
     """
-    known = {key: entry for key, entry in book.items() if now - entry[0] < _KEPT_FOR}
+    known = {key: entry for key, entry in book.items() if now - entry.at < _KEPT_FOR}
     for ending in endings:
         key = f"{ending.raw_id}@{ending.ended_at or 0.0:.0f}"
         nodes = hostlist.expand(ending.nodes)
@@ -46,13 +57,14 @@ def enter(book: Book, endings: Sequence[Ending], broken: Collection[str], now: f
         if ending.state in _FAILED:
             guilty = [node for node in nodes if node in broken] if ending.state in _OF_NODES else []
             sure = bool(guilty) or (len(nodes) == 1 and ending.state in _OF_NODES)
-            known[key] = [ending.ended_at, guilty or list(nodes), int(sure), f"{ending.id} {ending.how}"]
+            blamed = tuple(guilty or nodes)
+            known[key] = Attempt(ending.ended_at, blamed, int(sure), f"{ending.id} {ending.how}")
         elif ending.state in _FINE:
-            known[key] = [ending.ended_at, list(nodes), -1, ""]
-    return dict(sorted(known.items(), key=lambda item: item[1][0])[-_KEPT:])
+            known[key] = Attempt(ending.ended_at, tuple(nodes), -1)
+    return dict(sorted(known.items(), key=lambda item: item[1].at)[-_KEPT:])
 
 
-def suspects(book: Mapping[str, Sequence[Any]]) -> tuple[Suspect, ...]:
+def suspects(book: Mapping[str, Attempt]) -> tuple[Suspect, ...]:
     """The nodes that failed more than one job.
 
     Where it may be any node of a job, they have to stand out: most of the nodes failing means that it is the
@@ -61,15 +73,15 @@ def suspects(book: Mapping[str, Sequence[Any]]) -> tuple[Suspect, ...]:
     failed: dict[str, list[str]] = defaultdict(list)
     sure: dict[str, int] = defaultdict(int)
     seen: set[str] = set()
-    for _, nodes, verdict, how in sorted(book.values(), key=lambda entry: entry[0]):
-        for node in nodes:
+    for attempt in sorted(book.values(), key=lambda entry: entry.at):
+        for node in attempt.nodes:
             seen.add(node)
-            if verdict < 0:
+            if attempt.verdict < 0:
                 failed.pop(node, None)
                 sure.pop(node, None)
             else:
-                failed[node].append(how)
-                sure[node] += verdict
+                failed[node].append(attempt.how)
+                sure[node] += attempt.verdict
     often = [node for node, jobs in failed.items() if len(jobs) > 1]
     stand_out = len(often) == 1 or 2 * len(often) <= len(seen)
     named = sorted(node for node in often if stand_out or sure[node] > 1)

@@ -6,13 +6,13 @@ Processes that sleep, though, do not work.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from watchdogd.plugin import Sign, Strength
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from watchdogd.readers.usage import Cpu
 
 KIND = "cpu"
@@ -26,35 +26,43 @@ _NEW = 0.1
 """Share of the newest reading in what it usually takes."""
 
 
-def signs(spent: Mapping[str, Cpu], memory: dict[str, Any], now: float, *, gets_on: bool) -> tuple[Sign, ...]:
-    """What its processes did since the last look, `spent` by node; none where that says nothing. `gets_on`:
-    the run tells progress now. Kept in `memory`."""
-    past = memory.get("spent", {})
+@dataclass(frozen=True, slots=True)
+class Burning:
+    """What is known of a run's processes: the time that they had `spent` on each node and when that was told
+    (seconds), how many processors were busy as a rule while the run told progress, and the last sign."""
+
+    spent: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    usual: float | None = None
+    sign: Sign | None = None
+
+    @property
+    def signs(self) -> tuple[Sign, ...]:
+        """The sign, where there is one."""
+        return (self.sign,) if self.sign else ()
+
+
+def advance(before: Burning, spent: Mapping[str, Cpu], now: float, *, gets_on: bool) -> Burning:
+    """With what its processes did since the last look, `spent` by node. `gets_on`: the run tells progress
+    now."""
+    past = before.spent
     newer = {node: cpu for node, cpu in spent.items() if node not in past or cpu.at > past[node][1]}
-    before = memory.get("told")
     if not newer:
-        return (_sign(*before),) if before else ()
-    memory["spent"] = {node: [cpu.seconds, cpu.at] for node, cpu in spent.items()}
-    memory.pop("told", None)
+        return before
+    after = replace(before, spent={node: (cpu.seconds, cpu.at) for node, cpu in spent.items()}, sign=None)
     rates = [_rate(cpu, *past[node]) for node, cpu in newer.items() if node in past]
     known = [rate for rate in rates if rate >= 0.0]  # less than before: another job, or some have ended
     if not known:
-        return ()
+        return after
     busy = sum(known) / len(known) * len(spent)
     if gets_on:
-        usual = memory.get("usual", busy)
-        memory["usual"] = round(usual + (busy - usual) * _NEW, 3)
-    found = _said(busy, memory.get("usual", 0.0), waits=any(cpu.gpus for cpu in spent.values()))
+        usual = busy if before.usual is None else before.usual
+        after = replace(after, usual=round(usual + (busy - usual) * _NEW, 3))
+    found = _said(busy, after.usual or 0.0, waits=any(cpu.gpus for cpu in spent.values()))
     if found is None:
-        return ()
+        return after
     strength, what = found
-    since = before[2] if before and before[3] == strength else now
-    memory["told"] = [what, now, since, int(strength)]
-    return (_sign(what, now, since, strength),)
-
-
-def _sign(what: str, at: float, since: float, strength: int) -> Sign:
-    return Sign(KIND, what, at, since, Strength(strength))
+    since = before.sign.since if before.sign and before.sign.strength is strength else now
+    return replace(after, sign=Sign(KIND, what, now, since, strength))
 
 
 def _rate(cpu: Cpu, seconds: float, at: float) -> float:

@@ -1,19 +1,20 @@
 """What is remembered of a run's jobs between rounds, and how one look changes it. Pure.
 
-A Past is kept as JSON in the check's memory. `advance` takes a Past and what is seen now, and gives the next
-Past: nothing here judges.
+A Past is the state of job_liveness. `advance` takes a Past and what is seen now, and gives the next Past:
+nothing here judges.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from watchdogd.batch.models import WAITING_STATES, Ending
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from watchdogd.batch.models import Job
 
@@ -95,29 +96,6 @@ class Past:
     crashes_said: bool = False
     remains: Mapping[str, str] = field(default_factory=dict)
 
-    @classmethod
-    def load(cls, memory: Mapping[str, Any], now: float) -> Past:
-        """The Past in a check's memory; a fresh one where there is none, or one of another version."""
-        try:
-            return _heeding_clock(cls._of(memory), now)
-        except (KeyError, TypeError):
-            return cls(taken_until=now, watched_since=now)
-
-    @classmethod
-    def _of(cls, memory: Mapping[str, Any]) -> Past:
-        lives = {
-            name: {raw_id: Life(**life) for raw_id, life in memory[name].items()}
-            for name in ("lives", "lost", "requeued")
-        }
-        ends, tries = (tuple(Ending(**end) for end in memory.get(name, ())) for name in ("ends", "tries"))
-        lists = {name: tuple(memory[name]) for name in ("untold", "taken")}
-        stop = Switch(**memory["stop"]) if memory["stop"] else None
-        return cls(**{**memory, **lives, **lists, "ends": ends, "tries": tries, "stop": stop})
-
-    def dump(self) -> dict[str, Any]:
-        """JSON values."""
-        return {name: _json(getattr(self, name)) for name in self.__slots__}
-
     @property
     def last(self) -> Ending | None:
         """The end to speak of: the newest, but rather one that ran than one that was cancelled with it."""
@@ -152,9 +130,14 @@ class Past:
         return end is not None and end + CLOCK_SLACK >= self.stop.set_at
 
 
-def _heeding_clock(past: Past, now: float) -> Past:
-    """Where the clock was set back, what we saw in its future was seen now: an absence would be told hours
-    late. What Slurm dates stays as it is."""
+def known(past: Past | None, now: float) -> Past:
+    """What is known at the beginning of a look; None: nothing was.
+
+    Where the clock was set back, what we saw in its future was seen now: an absence would be told hours
+    late. What Slurm dates stays as it is.
+    """
+    if past is None:
+        return Past(taken_until=now, watched_since=now)
     if max(past.seen_at or 0.0, past.absent_since or 0.0) <= now:
         return past
     return dataclasses.replace(
@@ -171,16 +154,6 @@ def _seen_by(lives: Mapping[str, Life], now: float) -> dict[str, Life]:
         raw_id: dataclasses.replace(life, since=min(life.since, now), seen_at=min(life.seen_at, now))
         for raw_id, life in lives.items()
     }
-
-
-def _json(value: Any) -> Any:
-    """A value of ours as JSON has it; `dataclasses.asdict` would copy each text and number as well."""
-    if isinstance(value, tuple):
-        return [_json(each) for each in value]
-    if isinstance(value, dict):
-        return {name: _json(each) for name, each in value.items()}
-    names = getattr(type(value), "__slots__", None)  # a slotted dataclass's fields
-    return {name: _json(getattr(value, name)) for name in names} if names else value
 
 
 def key(end: Ending) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from watchdogd.plugin import Result, Status
@@ -13,6 +14,15 @@ ROUNDS: Final = 100
 """For so many rounds: more than any `confirm`, and than what flapped has to be calm."""
 KEPT: Final = 500
 """Subjects that are remembered."""
+
+
+@dataclass(slots=True)
+class OfNodes:
+    """What a check that looks at a run's nodes remembers: whether it was `told` that there is no way in, and
+    what was `spoken` of (see `ends`)."""
+
+    told: bool = False
+    spoken: dict[str, int] = field(default_factory=dict)
 
 
 def ends(

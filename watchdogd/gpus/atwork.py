@@ -36,10 +36,11 @@ def signs(
     if gets_on and watts is not None and not moment.hung:
         book.usual_w = round(book.usual_w + (watts - book.usual_w) * _NEW, 1) if book.usual_w else watts
     for strength, what in _said(gpus, moment, watts, book.usual_w):
-        same = book.sign and book.sign[0] == strength
-        book.sign = [int(strength), book.sign[1] if same else now]
-        return (Sign(KIND, what, now, book.sign[1], strength),)
-    book.sign = []
+        same = book.sign is not None and book.sign[0] == strength
+        since = book.sign[1] if book.sign and same else now
+        book.sign = (int(strength), since)
+        return (Sign(KIND, what, now, since, strength),)
+    book.sign = None
     return ()
 
 

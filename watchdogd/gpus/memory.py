@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from watchdogd.readers.gpu.probe import Node
 from watchdogd.units import iso
@@ -23,11 +23,28 @@ _REST = 300.0
 """Seconds until a node that was silent twice running is asked again: what hangs there would pile up."""
 
 
+@dataclass(frozen=True, slots=True)
+class Bad:
+    """A GPU that was bad: its name then, what it had, when, and in which job."""
+
+    name: str
+    what: str
+    at: float
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mute:
+    """A node that did not answer: how often running, when it was asked last, and why it did not."""
+
+    times: int
+    at: float
+    why: str
+
+
 @dataclass(slots=True)
 class Memory:
-    """JSON values.
-
-    By key (the UUID where it is known): the last `counters`, their `rises` in this job, `bad` ones.
+    """By key (the UUID where it is known): the last `counters`, their `rises` in this job, `bad` ones.
     `spoken` are subjects that were not OK (see checks.spoken), `labels` the GPUs of each node, `used` those
     that worked, `power` what each drew then (watts), `read` those of which a sensor was read. `usual_w` is
     what a GPU draws on average while the run tells progress, `sign` what its GPUs say of its work (strength,
@@ -41,36 +58,26 @@ class Memory:
     spoken: dict[str, int] = field(default_factory=dict)
     labels: dict[str, list[str]] = field(default_factory=dict)
     keys: dict[str, str] = field(default_factory=dict)
-    counters: dict[str, list[int | None]] = field(default_factory=dict)
+    counters: dict[str, tuple[int | None, int | None]] = field(default_factory=dict)
     rises: dict[str, int] = field(default_factory=dict)
-    bad: dict[str, dict[str, Any]] = field(default_factory=dict)
+    bad: dict[str, Bad] = field(default_factory=dict)
     used: list[str] = field(default_factory=list)
     power: dict[str, float] = field(default_factory=dict)
     read: list[str] = field(default_factory=list)
     usual_w: float = 0.0
-    sign: list[float] = field(default_factory=list)
+    sign: tuple[int, float] | None = None
     hung_since: float | None = None
     idle_since: dict[str, float] = field(default_factory=dict)
-    silent: dict[str, list[Any]] = field(default_factory=dict)
-
-    @classmethod
-    def load(cls, memory: Mapping[str, Any]) -> Memory:
-        """As `dump` left it; what another version of watchdogd kept beside it is passed over."""
-        return cls(**{name: memory[name] for name in cls.__dataclass_fields__ if name in memory})
-
-    def dump(self) -> dict[str, Any]:
-        """To be kept."""
-        self.counters = dict(list(self.counters.items())[-_KEPT:])
-        return asdict(self)
+    silent: dict[str, Mute] = field(default_factory=dict)
 
     def begin(self, job: str, started: float, now: float) -> None:
         """Forget what belonged to another job or attempt; counters and faults stay, since GPUs do."""
-        self.bad = {key: entry for key, entry in self.bad.items() if now - entry["at"] < _BAD_FOR}
+        self.bad = {key: entry for key, entry in self.bad.items() if now - entry.at < _BAD_FOR}
         if (job, started) != (self.job, self.started):
             self.job, self.started, self.since, self.hung_since = job, started, now, None
             for each in (self.labels, self.keys, self.rises, self.power, self.idle_since, self.silent):
                 each.clear()
-            self.used, self.read, self.usual_w, self.sign = [], [], 0.0, []
+            self.used, self.read, self.usual_w, self.sign = [], [], 0.0, None
 
     # Nodes that do not answer
 
@@ -78,23 +85,23 @@ class Memory:
         """Count for each node how often running it was silent."""
         for node in nodes:
             if node.trouble:
-                times = self.silent.get(node.name, [0])[0] + 1
-                self.silent[node.name] = [times, now, node.trouble]
+                before = self.silent.get(node.name)
+                self.silent[node.name] = Mute(before.times + 1 if before else 1, now, node.trouble)
             else:
                 self.silent.pop(node.name, None)
 
     def resting(self, now: float) -> frozenset[str]:
         """Nodes that are not asked now."""
         return frozenset(
-            name for name, (times, at, _) in self.silent.items() if times >= 2 and now - at < _REST
+            name for name, mute in self.silent.items() if mute.times >= 2 and now - mute.at < _REST
         )
 
     def unheard(self, nodes: Iterable[Node]) -> list[Node]:
         """Silent nodes that were not asked this time, as they were."""
         asked = {node.name for node in nodes}
         return [
-            Node(name, trouble=f"{why} (last asked {iso(at)})")
-            for name, (_, at, why) in self.silent.items()
+            Node(name, trouble=f"{mute.why} (last asked {iso(mute.at)})")
+            for name, mute in self.silent.items()
             if name not in asked
         ]
 
@@ -113,28 +120,30 @@ class Memory:
         self.labels[node.name] = list(dict.fromkeys([*self.labels.get(node.name, []), *labels]))
         for gpu in node.readout.gpus:
             key, now = self.key(node.name, gpu), (gpu.ecc_uncorrectable, gpu.ecc_volatile)
-            pairs = list(zip(self.counters.pop(key, [None, None]), now, strict=True))
+            pairs = list(zip(self.counters.pop(key, (None, None)), now, strict=True))
             rise = max(
                 (last - first for first, last in pairs if first is not None and last is not None), default=0
             )
             if rise > 0:
                 self.rises[key] = self.rises.get(key, 0) + rise
-            self.counters[key] = [first if last is None else last for first, last in pairs]
+            first, second = (before if last is None else last for before, last in pairs)
+            self.counters[key] = (first, second)
+        self.counters = dict(list(self.counters.items())[-_KEPT:])
 
     def remember(self, key: str, name: str, what: str, now: float) -> None:
         """This GPU is bad, and will be known again in other jobs."""
-        self.bad[key] = {"name": name, "what": what, "at": now, "job": self.job}
+        self.bad[key] = Bad(name, what, now, self.job)
 
     def recall(self, key: str, name: str, now: float, until: float) -> str:
         """That it was bad in an earlier job, where it is so; what worked for `until` is bad no more."""
         entry = self.bad.get(key)
-        if entry is None or entry["job"] == self.job:
+        if entry is None or entry.job == self.job:
             return ""
         if now - self.since > until:
             del self.bad[key]
             return ""
-        where = f", then {entry['name']}," if entry["name"] != name else ""
-        return f"this GPU{where} was bad in job {entry['job']} at {iso(entry['at'])}: {entry['what']}"
+        where = f", then {entry.name}," if entry.name != name else ""
+        return f"this GPU{where} was bad in job {entry.job} at {iso(entry.at)}: {entry.what}"
 
     # How long
 
