@@ -273,7 +273,7 @@ def _told(
     if not rooms:
         yield unknown(f"{path}: the file system reports no size", subject=BYTES)
         return
-    shared = [each[0] for each in rooms.values() if not each[0].limit.of.startswith("quota of user")]
+    shared = [each[0] for each in rooms.values() if not each[0].limit.user]
     most: dict[str, str] = {}
     if any(verdict.status is not Status.OK for verdict in shared) and isinstance(source, str):
         most = dict(holders.holders(source, spot, memory))

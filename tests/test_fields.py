@@ -7,6 +7,7 @@ summary, to details, to the text of an error or of a fix. Why something is so is
 from __future__ import annotations
 
 import ast
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 import watchdogd
 from watchdogd import errors
 from watchdogd.errors import ConfigError, Problem, WatchdogError
+from watchdogd.readers.quota.limit import BYTES, FILE_SYSTEM, Limit, Owner
 
 ROOT = Path(watchdogd.__file__).parents[1]
 WORDS = frozenset(
@@ -158,3 +160,13 @@ def test_an_error_says_what_and_the_fix_and_has_them_apart() -> None:
     assert str(error) == "secret file a: b cannot be read: chmod u+r 'a: b'"
     assert (error.what, error.fix) == ("secret file a: b cannot be read", "chmod u+r 'a: b'")
     assert (str(WatchdogError("a: b")), WatchdogError("a: b").fix) == ("a: b", "")
+
+
+def test_the_owner_of_a_quota_is_words_with_the_user_apart_wherever_it_goes() -> None:
+    owner = Owner("user", "alice in chains", " in fileset home")
+    assert (owner, owner.user) == ("quota of user alice in chains in fileset home", "alice in chains")
+    again = pickle.loads(pickle.dumps(Limit(BYTES, owner, used=1.0)))
+    assert (again.user, again.of) == ("alice in chains", owner)
+    assert [Limit(BYTES, of, used=1.0).user for of in (Owner("group", "six"), FILE_SYSTEM)] == ["", ""]
+    problem = Problem("a", "b: c")
+    assert pickle.loads(pickle.dumps(problem)).fix == "b: c"

@@ -81,9 +81,8 @@ def _shares(source: str, place: Place) -> Shares:
         return {}
     found: Shares = {BYTES: {}, INODES: {}}
     for limit in limits:
-        if limit.of.startswith("quota of user "):
-            name = limit.of.removeprefix("quota of user ").partition(" in fileset ")[0]
-            found[limit.kind][name] = found[limit.kind].get(name, 0.0) + limit.used
+        if limit.user:
+            found[limit.kind][limit.user] = found[limit.kind].get(limit.user, 0.0) + limit.used
     return found if found[BYTES] else {}
 
 

@@ -8,7 +8,7 @@ import re
 
 from watchdogd.errors import UnreadableError
 from watchdogd.readers.quota.firstline import first_line
-from watchdogd.readers.quota.limit import BYTES, INODES, Limit
+from watchdogd.readers.quota.limit import BYTES, INODES, Limit, Owner
 from watchdogd.readers.quota.output import Output, output
 from watchdogd.readers.quota.size import amount, limit
 from watchdogd.system.document import document
@@ -37,9 +37,9 @@ def read_quotas(text: str | Output, owner: str) -> list[Limit]:
         cells = _cells(line)
         if cells and count(cells[1]) is not None:
             name, _, size, hard, files, files_hard = cells
-            whose, rows = f"{owner} {name}".strip(), True
+            whose, rows = Owner(owner, name, pool) if owner else Owner(name, inside=pool), True
             with said.row():
-                found += _pair(f"quota of {whose}{pool}", (size, hard), (files, files_hard))
+                found += _pair(whose, (size, hard), (files, files_hard))
         elif "||" in line:
             said.know()  # the head of the table
     if not rows:
@@ -69,13 +69,13 @@ def _of_object(line: str) -> list[Limit]:
     """`{"name": "carol", "type": "user", "pool": "storage_pool_default", "space": "1GiB/2GiB", ...}`."""
     try:
         row = document(line)
-        whose = f"quota of {row['type']} {row['name']}"
         pool = str(row.get("pool") or "")
         inside = "" if "default" in pool.lower() or not pool else f" in pool {pool}"
+        whose = Owner(str(row["type"]), str(row["name"]), inside)
         (size, _, hard), (files, _, files_hard) = (str(row[key]).partition("/") for key in ("space", "inode"))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise UnreadableError(f"a line of beegfs quota cannot be read: '{line.strip()[:200]}'") from None
-    return _pair(whose + inside, (size, hard), (files, files_hard))
+    return _pair(whose, (size, hard), (files, files_hard))
 
 
 def _pair(whose: str, space: tuple[str, str], files: tuple[str, str]) -> list[Limit]:

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from watchdogd.errors import UnreadableError
 from watchdogd.readers.quota.firstline import first_line
-from watchdogd.readers.quota.limit import BYTES, INODES, Limit
+from watchdogd.readers.quota.limit import BYTES, INODES, Limit, Owner
 from watchdogd.readers.quota.output import Output, output
 from watchdogd.readers.quota.size import amount, limit
 
@@ -83,7 +83,7 @@ def _of_row(row: dict[str, str], line: str) -> list[Limit]:
 def _owner(kind: str, name: str, fileset: str) -> str:
     inside = f" in fileset {fileset}" if fileset and kind != "FILESET" else ""
     what = _TYPES.get(kind, kind.lower())
-    return f"quota of {what} {name}{inside}" if name else f"quota of this {what}{inside}"
+    return Owner(what, name, inside) if name else Owner(f"this {what}", inside=inside)
 
 
 def _table(said: Output) -> list[Limit]:

@@ -10,11 +10,28 @@ FILE_SYSTEM = "file system"
 """Whose limit it is where it is nobody's quota."""
 
 
+class Owner(str):
+    """Whose quota it is, in words: `quota of user alice in pool fast`; `user` is the name of one."""
+
+    user: str
+    _words: tuple[str, str, str]
+
+    def __new__(cls, kind: str, name: str = "", inside: str = "") -> Owner:
+        """`kind` is `user`, `group` or what else has quotas, `inside` the part where they hold, in words."""
+        line = super().__new__(cls, f"quota of {kind} {name}".rstrip() + inside)
+        line.user, line._words = name if kind == "user" else "", (kind, name, inside)
+        return line
+
+    def __reduce__(self) -> tuple[type[Owner], tuple[str, str, str]]:
+        """Of what it is made anew where it was pickled."""
+        return Owner, self._words
+
+
 @dataclass(frozen=True, slots=True)
 class Limit:
     """One limit on bytes or inodes: of the whole file system, or the quota of a user, group or project.
 
-    `kind` is BYTES or INODES. `of` says whose it is (`file system`, `quota of user alice`). `hard` is where
+    `kind` is BYTES or INODES. `of` says whose it is (`file system`, or an Owner). `hard` is where
     writing ends, `soft` where a grace period begins; None: there is none. `grace` is what the tool prints
     of a running grace period (`6days`), `expired` says that it ran out. `available` is what can still be
     written where that is less than `hard - used`. `path` is the file system that the tool names: a
@@ -35,6 +52,11 @@ class Limit:
     at: float | None = None
     fileset: str = ""
     inaccurate: bool = False
+
+    @property
+    def user(self) -> str:
+        """The user whose quota it is, or empty."""
+        return self.of.user if isinstance(self.of, Owner) else ""
 
     @property
     def capacity(self) -> float | None:

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from watchdogd.errors import UnreadableError
 from watchdogd.readers.quota.firstline import first_line
-from watchdogd.readers.quota.limit import BYTES, INODES, Limit
+from watchdogd.readers.quota.limit import BYTES, INODES, Limit, Owner
 from watchdogd.readers.quota.output import Output, output
 from watchdogd.readers.quota.size import amount, limit
 from watchdogd.readers.quota.table import limits_of
@@ -104,7 +104,7 @@ def _line(line: str, head: _Head, said: Output, now: float | None) -> list[Limit
     if flagged:
         head.began = -1
         with said.row():
-            return _flagged(line, f"quota of {head.owner} {flagged[1]}", head.path, flagged[2].split(), now)
+            return _flagged(line, Owner(head.owner, flagged[1]), head.path, flagged[2].split(), now)
     elif not head.kinds and re.search(r"\b(?:Blocks|Inodes|Files)\b", line):
         words = re.findall(r"\b(?:Blocks|Inodes|Files)\b", line)
         head.kinds = [BYTES if word == "Blocks" else INODES for word in words]
@@ -140,7 +140,7 @@ def _boxed(line: str, owner: str, path: str, kinds: list[str]) -> Iterator[Limit
         told = grace.strip("- ")
         yield Limit(
             kind,
-            f"quota of {owner} {name.lstrip('#')}",
+            Owner(owner, name.lstrip("#")),
             used=amount(used, bare=bare, base=base),
             hard=limit(hard, bare=bare, base=base),
             soft=limit(soft, bare=bare, base=base),

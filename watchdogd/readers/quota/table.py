@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from watchdogd.errors import UnreadableError
 from watchdogd.readers.quota.firstline import first_line
-from watchdogd.readers.quota.limit import BYTES, INODES, Limit
+from watchdogd.readers.quota.limit import BYTES, INODES, Limit, Owner
 from watchdogd.readers.quota.output import Output, output
 from watchdogd.readers.quota.size import amount, limit
 from watchdogd.system.number import count
@@ -149,7 +149,8 @@ def _row(words: list[str], path: str, owner: str, now: float | None) -> Row | No
     if not path:
         name = max(len(words) - 8, 1)  # a file system may have blanks in its name
         path, words = " ".join(words[:name]), words[name:]
-    limits = limits_of(words, path, f"quota of {owner}", now)
+    kind, _, whose = owner.partition(" ")
+    limits = limits_of(words, path, Owner(kind, whose), now)
     return None if limits is None else Row(owner, path, limits)
 
 

@@ -21,7 +21,7 @@ import re
 from collections import defaultdict
 
 from watchdogd.readers.quota import ceph
-from watchdogd.readers.quota.limit import BYTES, INODES, Limit
+from watchdogd.readers.quota.limit import BYTES, INODES, Limit, Owner
 from watchdogd.readers.quota.output import Output, output
 from watchdogd.readers.quota.size import amount, limit
 
@@ -50,7 +50,7 @@ def _userspace(said: Output) -> list[Limit]:
     if _USERSPACE.search(said.text):
         for line in said:
             if match := _OWNED.fullmatch(line.strip()):
-                whose = f"quota of {match[1].lower()} {match[2]}"
+                whose = Owner(match[1].lower(), match[2])
                 with said.row():
                     found.append(Limit(BYTES, whose, used=amount(match[3]), hard=limit(match[4])))
                     if match[5] not in (None, "-"):
