@@ -6,6 +6,7 @@ import ast
 import io
 import itertools
 import json
+import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -29,7 +30,14 @@ from watchdogd.page.picture import gather
 from watchdogd.plugin import Result, check, ok
 
 PLUGIN = '''
+from dataclasses import dataclass
+
 from watchdogd.plugin import Chart, Column, Metric, Result, Run, check, critical, ok
+
+
+@dataclass(frozen=True)
+class Seen:
+    times: int = 0
 
 
 @check(
@@ -39,14 +47,15 @@ from watchdogd.plugin import Chart, Column, Metric, Result, Run, check, critical
     columns=(Column("tokens", right=True), Column("asked", time="since")),
     charts=(Chart("tokens", "tokens left", group="Tokens"),),
 )
-def tokenizer(run: Run, checkpoints: str, low: int = 5) -> Result:
+def tokenizer(run: Run, checkpoints: str, state: Seen, low: int = 5):
     """Tokens that are left to a run.
 
     checkpoints: pattern of its checkpoints
     low: CRITICAL below so many
     """
     few = critical("few are left", tokens=Metric(3)).triggers("on_memory")
-    return few.showing(tokens="3 of 5", asked=1.0)
+    yield Seen(state.times + 1)
+    yield few.showing(tokens=f"3 of 5, seen {state.times}", asked=1.0)
 
 
 @check(watches="disk")
@@ -154,9 +163,10 @@ def test_it_has_a_column_a_chart_and_an_action_without_a_line_in_the_core(
             pair for pair in itertools.pairwise(shown.getvalue().splitlines()) if pair[0].startswith("run")
         )
         assert ("tokens" in heads, "3 of 5" in row, "asked" in heads) == (True, True, True)
+        assert re.search(r"seen [1-9]", row), "what it remembered came back"
     with store_of(home) as store:
         picture = gather(home, store, status, "w", since=0.0, now=time.time())
-    assert [run.cells["tokens"] for run in picture.runs] == ["3 of 5"]
+    assert [run.cells["tokens"][:6] for run in picture.runs] == ["3 of 5"]
     assert [(each.group, each.title) for each in picture.charts if each.target == "a"] == [
         ("Tokens", "tokens left")
     ]
