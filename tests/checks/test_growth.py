@@ -51,14 +51,23 @@ def folder(tmp_path: Path) -> Folder:
 
 def test_a_save_that_takes_long_is_seen_to_grow_and_to_have_grown(folder: Folder) -> None:
     folder.write("global_step100/rank0.pt", 40 * MB)
-    assert folder.grew() == "", "what lay there at the first look is not new"
+    assert folder.look(10 * MINUTE) == (), "what lay there at the first look is not new"
     for size in range(1, 4):
         folder.write("global_step200/rank0.pt", size * 200 * MB)
         assert folder.grew() == "its checkpoints grew by 210 MB within 1m"
     assert folder.grew() == ""
     [sign] = folder.look(30 * MINUTE)
-    assert (sign.at, sign.since) == (START + 4 * MINUTE, START + MINUTE)
+    assert (sign.at, sign.since) == (START + 13 * MINUTE, START + 10 * MINUTE)
     assert folder.look(growth.TOLD_FOR) == ()
+
+
+@pytest.mark.parametrize(("size", "signs"), [(2 * MB, 1), (2000, 0)])
+def test_what_was_written_to_just_before_the_first_look_of_all_counts(
+    folder: Folder, size: int, signs: int
+) -> None:
+    """Who sets watchdogd up amid a save is not told of a hang."""
+    folder.write("global_step100/rank0.pt", size)
+    assert len(folder.look()) == signs
 
 
 def test_the_first_checkpoint_of_all_counts(folder: Folder) -> None:
@@ -126,7 +135,6 @@ def test_older_ones_that_come_to_light_when_newer_ones_are_removed_are_not_new(f
 def test_the_newest_one_is_looked_into_again_where_the_log_stands(folder: Folder) -> None:
     """Its own folder does not change by what is written deep in it."""
     folder.write("global_step100/shard/a.pt", 40 * MB)
-    folder.look()
     folder.look(growth.ON)
     folder.write("global_step100/shard/a.pt", 400 * MB)
     assert folder.look(stands=False) == ()

@@ -11,8 +11,9 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.checks.checkpoint import FILES, LARGE, Entry, Saved, content, drafts
+from watchdogd.checks.shelf import SETTLED
 from watchdogd.plugin import Sign
-from watchdogd.units import format_duration, format_size
+from watchdogd.units import format_duration, format_size, iso
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,8 +46,17 @@ def look(pattern: str, memory: dict[str, Any], now: float, *, stands: bool) -> t
     if before and before["at"] < now and (what := _grown(past, seen, before["at"], now)):
         goes_on = told and 0 <= now - told[1] < ON
         told = [what, now, told[2] if goes_on else before["at"]]
+    if not before and (lately := _lately(seen, now)):
+        told = [f"its checkpoints were written to at {iso(lately)}", lately, lately]
     memory["growth"] = {"seen": seen, "at": now, "told": told}
     return (Sign(KIND, *told),) if told and 0 <= now - told[1] < TOLD_FOR else ()
+
+
+def _lately(seen: Mapping[str, Saved], now: float) -> float:
+    """When a part of a checkpoint was written to, by the file server's clock, if that was just before a first
+    look; 0: it was not."""
+    newest = max((one.large for one in seen.values()), default=0.0)
+    return newest if now - SETTLED <= newest <= now else 0.0
 
 
 def _grown(before: Mapping[str, Saved], seen: Mapping[str, Saved], since: float, now: float) -> str:
