@@ -13,8 +13,10 @@ import subprocess
 import sys
 import termios
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -22,8 +24,9 @@ import pytest
 
 from tests.waiting import wait_until
 from watchdogd.demo import disk, story, training
-from watchdogd.demo.alerts import Alert, read_alerts
+from watchdogd.demo.alerts import Alert, Mailbox
 from watchdogd.demo.stage import Sight
+from watchdogd.plugin import STOPPED
 from watchdogd.readers.quota.limit import BYTES, INODES
 from watchdogd.readers.quota.tool import read_json
 
@@ -212,48 +215,64 @@ def test_a_step_that_does_not_come_about_is_named(monkeypatch: pytest.MonkeyPatc
     )
 
 
+AT = "2026-01-02T03:04:05+00:00"
+
+
+def posted(**more: object) -> dict[str, object]:
+    """What the daemon posts of the end of the run."""
+    item = {"status": "WARNING", "subject": ""}
+    told = {
+        "status": "WARNING",
+        "target": "run-17",
+        "headline": "[WARNING] run-17: over",
+        "body": "",
+        "at": AT,
+    }
+    return {**told, "items": [item], **more}
+
+
 def test_healthy_is_quiet_for_a_while() -> None:
-    alert = Alert("2026-01-02T03:04:05+00:00", "WARNING", "run-17", "late")
     assert story.healthy((), Sight(fine_for=story.QUIET))
     assert not story.healthy((), Sight(fine_for=story.QUIET - 0.1))
-    assert not story.healthy((alert,), Sight(fine_for=story.QUIET))
+    assert not story.healthy((Alert.from_json(posted()),), Sight(fine_for=story.QUIET))
 
 
-def test_a_stop_needs_the_checkpoint_the_end_and_the_message() -> None:
-    told = (Alert("2026-01-02T03:04:05+00:00", "WARNING", "run-17", "stopped on request by bob"),)
+def test_a_stop_needs_the_checkpoint_the_end_the_state_and_the_message() -> None:
+    told = (Alert.from_json(posted()),)
     log = (
         " iteration 7/4000 | lm loss: 0.1 |",
         "saved iter_0000007.json at iteration 7: kill switch set by bob",
     )
-    assert story.stopped(told, Sight(exit_code=0, log=log))
-    assert not story.stopped((), Sight(exit_code=0, log=log))
-    assert not story.stopped(told, Sight(exit_code=None, log=log))
-    assert not story.stopped(told, Sight(exit_code=0, log=log[:1]))
+    seen = {"checks": [{"kind": STOPPED}]}
+    assert story.stopped(told, Sight(seen, exit_code=0, log=log))
+    assert not story.stopped((), Sight(seen, exit_code=0, log=log))
+    assert not story.stopped(told, Sight(exit_code=0, log=log))
+    assert not story.stopped(told, Sight(seen, exit_code=None, log=log))
+    assert not story.stopped(told, Sight(seen, exit_code=0, log=log[:1]))
 
 
-CONSOLE = """\
-watching /h: 3 checks; end with Ctrl-C
-2026-01-02T03:04:05+00:00 [CRITICAL] run-17: silent: nothing was written
-Since 2026-01-02T03:04:03+00:00, for 2s.
-
-    last lines of the log:
-    iteration 6
-    [WARNING] a line of the log
-
-2026-01-02T03:04:09+00:00 [RESOLVED] run-17: iteration 9
-Lasted 4s.
-
-"""
-
-
-def test_alerts_are_what_both_channels_have_shown() -> None:
-    first, second = (line for line in CONSOLE.splitlines() if line.startswith("2026"))
-    assert read_alerts("", CONSOLE) == ()
-    assert read_alerts(f"{first}\n", "watching /h: 3 checks; end with Ctrl-C\n") == ()
-    hang, end = read_alerts(f"{first}\n{second}\n", CONSOLE)
-    assert (hang.status, hang.target, hang.clock) == ("CRITICAL", "run-17", "03:04:05")
-    assert hang.evidence == ("last lines of the log:", "iteration 6", "[WARNING] a line of the log")
-    assert (end.headline, end.body) == ("[RESOLVED] run-17: iteration 9", "Lasted 4s.")
+def test_alerts_are_what_was_posted() -> None:
+    mailbox = Mailbox()
+    try:
+        body = (
+            "Since 03:04, for 2s.\n\n    last lines of the log:\n    iteration 6\n    [WARNING] of the log\n"
+        )
+        items = [{"subject": "bytes"}, {"subject": "inodes"}]
+        data = json.dumps(posted(body=body, items=items)).encode()
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(urllib.request.Request(mailbox.url, data), timeout=30) as answer:
+            assert answer.status == 204
+        [alert] = mailbox.alerts
+    finally:
+        mailbox.close()
+    assert (alert.status, alert.target, alert.clock) == ("WARNING", "run-17", "03:04:05")
+    assert alert.evidence == ("last lines of the log:", "iteration 6", "[WARNING] of the log")
+    assert alert.subjects == {"bytes", "inodes"}
+    assert story.told("WARNING", "run-17", BYTES)((alert,), Sight())
+    assert not story.told("WARNING", "run-17")((alert,), Sight())
+    assert story.hung(
+        (replace(alert, status="CRITICAL", subjects=frozenset({""})),), Sight(log=("iteration 6",))
+    )
 
 
 def test_the_little_disk_fills_by_bytes_and_by_inodes(tmp_path: Path) -> None:

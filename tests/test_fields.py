@@ -37,7 +37,6 @@ ALLOWED = {
     "watchdogd/system/text.py": (
         "body.split",
     ),  # the body's own form: what is indented is shown as it stands
-    "watchdogd/demo/story.py": ("alert.body", "alert.summary"),
 }
 """By module what is no such thing, as it begins there, and why."""
 

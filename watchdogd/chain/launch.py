@@ -193,10 +193,10 @@ def _submit(home: Home, config: Config, wish: Wish, warnings: tuple[str, ...]) -
         submit.scancel([job_id])
         raise WatchdogError(f"it was {stopmark.words(home)} meanwhile: link {job_id} was cancelled again")
     job = _settled(home, job_id)
-    never = links.blocked(job) if job else ""
+    never = links.stuck(job) if job else ""
     if never:
         submit.scancel([job_id])
-        raise SlurmError(f"Slurm took the link, but {never.removeprefix('link ')}; it was cancelled again")
+        raise SlurmError(f"Slurm took the link, but {never}; it was cancelled again")
     limited = links.limited(job) if job else ""
     if job is None and _vanished(home):
         raise SlurmError(

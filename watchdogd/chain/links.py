@@ -100,13 +100,19 @@ def forgotten(job_id: str) -> bool:
 
 
 def blocked(job: Job) -> str:
-    """Why a waiting link will never start by itself, with the mend, or empty."""
+    """Why a waiting link will never start by itself, with the fix, or empty."""
+    never = stuck(job)
+    return f"link {never}" if never else ""
+
+
+def stuck(job: Job) -> str:
+    """The same by its number alone."""
     if not job.waiting:
         return ""
     reason = reasons.judge(job.reason, job.state)
     if reason.wait is reasons.Wait.PASSES:
         return ""
-    return f"link {job.raw_id} will not start ({job.reason}): {reason.why}: {reason.mend_for(job.raw_id)}"
+    return f"{job.raw_id} will not start ({job.reason}): {reason.why}: {reason.mend_for(job.raw_id)}"
 
 
 def limited(job: Job) -> str:

@@ -1,34 +1,39 @@
-"""The alerts that arrived, read back from where the daemon delivered them: its status log and its console."""
+"""The alerts that arrive: a webhook of this machine to which the daemon posts each message."""
 
 from __future__ import annotations
 
-import re
+import json
 from dataclasses import dataclass
+from datetime import datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
 
 from watchdogd.system.text import paragraphs
-
-_LINE = re.compile(r"^(?P<at>\S+) \[(?P<status>[A-Z]+)\] (?P<target>\S+): (?P<summary>.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One message: its first line (`at` is ISO 8601, `summary` may end in …), and all that is below it."""
+    """One message: its first line, all that is below it, when it happened, and which subjects it tells of."""
 
-    at: str
     status: str
     target: str
-    summary: str
+    headline: str
     body: str = ""
+    at: str = ""
+    subjects: frozenset[str] = frozenset()
+
+    @classmethod
+    def from_json(cls, posted: dict[str, Any]) -> Alert:
+        """What channels of type webhook post."""
+        subjects = frozenset(item["subject"] for item in posted["items"])
+        words = {key: str(posted[key]) for key in ("status", "target", "headline", "body", "at")}
+        return cls(**words, subjects=subjects)
 
     @property
     def clock(self) -> str:
-        """The time of day at which it was sent."""
-        return self.at[11:19]
-
-    @property
-    def headline(self) -> str:
-        """As every channel shows it."""
-        return f"[{self.status}] {self.target}: {self.summary}"
+        """The time of day at which it happened."""
+        return datetime.fromisoformat(self.at).strftime("%H:%M:%S")
 
     @property
     def evidence(self) -> tuple[str, ...]:
@@ -37,18 +42,38 @@ class Alert:
         return tuple(found[0].splitlines()) if found else ()
 
 
-def read_alerts(status_log: str, console: str) -> tuple[Alert, ...]:
-    """Every alert that both channels have shown, oldest first."""
-    bodies = {found.group(): body for found, body in _messages(console)}
-    return tuple(
-        Alert(**found.groupdict(), body=bodies[found.group()])
-        for found in _LINE.finditer(status_log)
-        if found.group() in bodies
-    )
+class Mailbox:
+    """A server on loopback that keeps what it is sent; its `alerts` are all so far, oldest first."""
 
+    def __init__(self) -> None:
+        self._alerts: list[Alert] = []
+        keep = self._alerts.append
 
-def _messages(console: str) -> list[tuple[re.Match[str], str]]:
-    """First lines with what stands below each, up to the next one."""
-    heads = list(_LINE.finditer(console))
-    ends = [*(head.start() for head in heads), len(console)][1:]
-    return [(head, console[head.end() : end].strip("\n")) for head, end in zip(heads, ends, strict=True)]
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                length = int(self.headers["Content-Length"])
+                keep(Alert.from_json(json.loads(self.rfile.read(length))))
+                self.send_response(204)
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                """Nobody reads it."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        """Where to post."""
+        return f"http://127.0.0.1:{self._server.server_port}/"
+
+    @property
+    def alerts(self) -> tuple[Alert, ...]:
+        """All that came."""
+        return tuple(self._alerts)
+
+    def close(self) -> None:
+        """Take no more."""
+        self._server.shutdown()
+        self._server.server_close()

@@ -114,5 +114,6 @@ class Screen:
 
 def _headline(alert: Alert) -> Text:
     """The first line of a message, its status coloured."""
-    status = Text(f"[{alert.status}]", STYLES.get(alert.status, ""))
-    return Text.assemble(status, f" {alert.target}: {alert.summary}")
+    line = Text(alert.headline)
+    line.stylize(STYLES.get(alert.status, ""), 0, len(f"[{alert.status}]"))
+    return line

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from watchdogd.demo import disk, lifeline
-from watchdogd.demo.alerts import Alert, read_alerts
+from watchdogd.demo.alerts import Alert, Mailbox
 from watchdogd.demo.training import RUN
 from watchdogd.errors import WatchdogError
 from watchdogd.home.layout import Home
@@ -39,12 +39,8 @@ interval = "1s"
 min_poll = "1s"
 
 [channels.alerts]
-type = "statuslog"
-path = "alerts.log"
-rate = "none"
-
-[channels.console]
-type = "console"
+type = "webhook"
+url = "{mailbox}"
 rate = "none"
 
 [runs.{run}]
@@ -95,6 +91,7 @@ class Stage:
     def __init__(self, read_status: Callable[[Home], dict[str, Any]]) -> None:
         self._read_status = read_status
         self._children: list[subprocess.Popen[bytes]] = []
+        self._mailbox = Mailbox()
         self._fine_since: float | None = None
 
     def __enter__(self) -> Stage:
@@ -137,7 +134,7 @@ class Stage:
         picture = self._read_status(self.home)
         return Sight(
             picture,
-            read_alerts(self._text("alerts.log"), self._text("daemon.out")),
+            self._mailbox.alerts,
             self._fine_for(picture),
             code,
             tuple(self._text("train/train.log").splitlines()[-10:]),
@@ -146,7 +143,7 @@ class Stage:
     def _build(self) -> None:
         self.home.make()
         quota = json.dumps([sys.executable, "-m", "watchdogd.demo.disk", str(self.scratch)])
-        self.home.write(self.home.config, CONFIG.format(run=RUN, quota=quota))
+        self.home.write(self.home.config, CONFIG.format(run=RUN, quota=quota, mailbox=self._mailbox.url))
         disk.prepare(self.scratch)
         (self.home.path / "train").mkdir()
         words = [str(self.home.path / "train"), str(self.scratch)]
@@ -156,7 +153,7 @@ class Stage:
     def _start(self, name: str, end: signal.Signals, *words: str) -> subprocess.Popen[bytes]:
         """A Python module in a session of its own, so that Ctrl-C reaches the demo alone.
 
-        What it prints (the daemon: its console channel) goes to NAME.out, complaints to NAME.err.
+        What it prints goes to NAME.out, complaints to NAME.err.
         """
         path = self.home.path
         with (path / f"{name}.out").open("ab") as output, (path / f"{name}.err").open("ab") as errors:
@@ -174,7 +171,7 @@ class Stage:
         return child
 
     def _environment(self) -> dict[str, str]:
-        return command.environment({"WATCHDOGD_HOME": str(self.home.path)})
+        return command.environment({"WATCHDOGD_HOME": str(self.home.path), "no_proxy": "127.0.0.1"})
 
     def _fine_for(self, picture: dict[str, Any]) -> float:
         checks = picture["checks"]
@@ -197,6 +194,7 @@ class Stage:
 
     def _clear(self) -> None:
         """Nothing here has to end well, so all of it ends at once."""
+        self._mailbox.close()
         doomed = [each for child in self._children if child.poll() is None for each in _frozen(child.pid)]
         for process in doomed:
             with contextlib.suppress(psutil.NoSuchProcess):

@@ -11,6 +11,8 @@ from watchdogd.demo import disk
 from watchdogd.demo.stage import BrokenError
 from watchdogd.demo.training import RUN
 from watchdogd.errors import WatchdogError
+from watchdogd.plugin import STOPPED
+from watchdogd.readers.quota.limit import BYTES, INODES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,9 +49,11 @@ class Step:
     proof: Callable[[Sequence[Alert], Sight], Sequence[str]] = lambda _alerts, _sight: ()
 
 
-def told(status: str, target: str, *words: str) -> Callable[[Sequence[Alert], Sight], bool]:
-    """Whether an alert of this status and target came that has all the words in its first line."""
-    return lambda alerts, _sight: any(_is(alert, status, target, *words) for alert in alerts)
+def told(status: str, target: str, subject: str = "") -> Callable[[Sequence[Alert], Sight], bool]:
+    """Whether an alert of this status and target came that tells of this subject."""
+    return lambda alerts, _sight: any(
+        (alert.status, alert.target) == (status, target) and subject in alert.subjects for alert in alerts
+    )
 
 
 def healthy(alerts: Sequence[Alert], sight: Sight) -> bool:
@@ -57,15 +61,17 @@ def healthy(alerts: Sequence[Alert], sight: Sight) -> bool:
     return not alerts and sight.fine_for >= QUIET
 
 
-def hung(alerts: Sequence[Alert], _sight: Sight) -> bool:
+def hung(alerts: Sequence[Alert], sight: Sight) -> bool:
     """The hang is told, with the last lines of the log."""
-    return any(_is(alert, "CRITICAL", RUN, "silent") and "iteration" in alert.body for alert in alerts)
+    shown = {line for alert in alerts for line in alert.evidence}
+    return told("CRITICAL", RUN)(alerts, sight) and not shown.isdisjoint(sight.log)
 
 
 def stopped(alerts: Sequence[Alert], sight: Sight) -> bool:
     """The training has saved and left well, and that is told as a stop on request."""
     saved = any(line.startswith("saved ") for line in sight.log)
-    return saved and sight.exit_code == 0 and told("WARNING", RUN, "stopped on request")(alerts, sight)
+    known = any(seen.get("kind") == STOPPED for seen in sight.picture.get("checks", ()))
+    return saved and sight.exit_code == 0 and known and told("WARNING", RUN)(alerts, sight)
 
 
 def evidence(alerts: Sequence[Alert], _sight: Sight) -> Sequence[str]:
@@ -77,10 +83,6 @@ def evidence(alerts: Sequence[Alert], _sight: Sight) -> Sequence[str]:
 def last_words(_alerts: Sequence[Alert], sight: Sight) -> Sequence[str]:
     """What the training wrote last."""
     return sight.log[-1:]
-
-
-def _is(alert: Alert, status: str, target: str, *words: str) -> bool:
-    return (alert.status, alert.target) == (status, target) and all(word in alert.summary for word in words)
 
 
 def _hang(stage: Stage) -> Sequence[str]:
@@ -128,25 +130,25 @@ STEPS = (
         "The disk fills up: a core dump takes what room there was.",
         "[CRITICAL] scratch, naming the bytes",
         _on_disk(disk.fill_bytes, "a core dump is written to scratch/"),
-        told("CRITICAL", "scratch", "B free"),
+        told("CRITICAL", "scratch", BYTES),
     ),
     Step(
         "It is removed.",
         "[RESOLVED] scratch",
         _on_disk(disk.free_bytes, "rm scratch/core.4711"),
-        told("RESOLVED", "scratch"),
+        told("RESOLVED", "scratch", BYTES),
     ),
     Step(
         "Now small files use up its inodes, though there is room in bytes.",
         "[CRITICAL] scratch, naming the inodes",
         _on_disk(disk.fill_inodes, "a package cache is unpacked in scratch/"),
-        told("CRITICAL", "scratch", "inodes free"),
+        told("CRITICAL", "scratch", INODES),
     ),
     Step(
         "They are removed.",
         "[RESOLVED] scratch",
         _on_disk(disk.free_inodes, "rm -r scratch/cache"),
-        told("RESOLVED", "scratch"),
+        told("RESOLVED", "scratch", INODES),
     ),
     Step(
         "A colleague, who may not cancel the job, stops it with the kill switch.",
