@@ -1,4 +1,5 @@
 # make demo: see it work.  make test: everything, on a fresh Debian as root.  make lint: format, lint, layers, types.
+# make quick: lint, and all tests that need nothing but Python: a minute, as any user.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -6,15 +7,29 @@ BIN    := $(VENV)/bin
 # Where it is set, each of a test's many processes would compile all of the product anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test packages examples lint format docs bench truth soak audit clean
+.PHONY: demo test quick light packages examples lint format docs bench truth soak audit clean
 
 demo: $(VENV)/installed
 	$(BIN)/watchdogd demo
 
-# What the tests need comes while format, lint and types run.
+# What the tests need comes while format, lint and types run; where PYTEST names files or folders, what those need.
+# Most tests wait most of the time, so there are more processes than processors.
+NAMED := $(filter tests/%,$(PYTEST))
+EXTRA := $(if $(NAMED),,torch lowest) $(if $(findstring tests/test_examples,$(NAMED)),torch) \
+	$(if $(findstring tests/test_lowest,$(NAMED)),lowest)
+ENVIRONMENTS := $(if $(filter torch,$(EXTRA)),$(VENV)/examples/ready) \
+	$(if $(filter lowest,$(EXTRA)),$(VENV)/lowest/bin/ready)
 test: $(VENV)/developing
-	$(MAKE) --no-print-directory --jobs 3 --output-sync packages lint $(VENV)/lowest/bin/ready
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadgroup --max-worker-restart 0 $(PYTEST)
+	$(MAKE) --no-print-directory --jobs 3 --output-sync packages lint $(ENVIRONMENTS)
+	$(BIN)/python -m pytest --numprocesses 6 --dist loadgroup --max-worker-restart 0 $(PYTEST)
+
+# tests/needs.py says what needs what.
+quick: $(VENV)/developing
+	$(MAKE) --no-print-directory --jobs 2 --output-sync light lint
+
+light: $(VENV)/developing
+	$(BIN)/python -m pytest -q --numprocesses 2 --dist loadgroup --max-worker-restart 0 \
+		-m 'not (slurm or root or server or browser or site or torch or lowest or slow)'
 
 packages:
 	scripts/packages
@@ -78,7 +93,7 @@ $(VENV)/examples/ready: $(VENV)/pip pyproject.toml
 	touch $@
 
 # The oldest versions of our libraries that pyproject.toml allows; after the examples, since both build in this folder.
-$(VENV)/lowest/bin/ready: $(VENV)/examples/ready pyproject.toml scripts/lowest.py
+$(VENV)/lowest/bin/ready: $(VENV)/pip pyproject.toml scripts/lowest.py | $(filter %/examples/ready,$(ENVIRONMENTS))
 	$(PYTHON) -m venv $(VENV)/lowest
 	$(PYTHON) scripts/lowest.py > $(VENV)/lowest/constraints
 	set -- $(VENV)/lowest/bin/python -m pip install --quiet --disable-pip-version-check -c $(VENV)/lowest/constraints \

@@ -1,7 +1,9 @@
 """Fixtures for all tests: a clean environment, the real Slurm, and the servers that watchdogd talks to."""
 
+import itertools
 import os
 import signal
+import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from pytest_timeout import Settings
 
 from tests.cluster import Cluster
 from tests.lab.site import missing_requirements
+from tests.needs import SLURMS, TOGETHER, needs, order
 from tests.servers.slack import SlackServer
 from tests.servers.smtp import Mailbox
 from tests.servers.web import WebServer
@@ -29,6 +32,10 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
+# Where it is set, each of a test's many processes would compile all of the product anew.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # A shell that runs us in the background, or nohup, has us ignore these, and so all that we start: it could
 # not be ended as people end it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -36,9 +43,20 @@ for _number in (signal.SIGHUP, signal.SIGQUIT):
     signal.signal(_number, signal.SIG_DFL)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What waits for cron's minutes begins first: in the end it would hold up all alone."""
-    items.sort(key=lambda item: not item.nodeid.startswith("tests/deploy/test_crontab.py"))
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
+    """Marks each test with what it needs before they are chosen, and puts the longer ones first at last."""
+    slurms = itertools.cycle(range(SLURMS))
+    for item in items:
+        for need in needs(item.nodeid.partition("::")[0]):
+            item.add_marker(need)
+        if hasattr(item.config, "workerinput"):  # one of several processes
+            marks = {mark.name for mark in item.iter_markers()}
+            shared = [need for need in TOGETHER if need in marks]
+            for group in [*shared, *([f"slurm{next(slurms)}"] if "slurm" in marks else [])]:
+                item.add_marker(pytest.mark.xdist_group(group))
+    yield
+    items.sort(key=lambda item: order({mark.name for mark in item.iter_markers()}))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -49,14 +67,23 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
     return (yield)
 
 
+@pytest.fixture(scope="session")
+def _homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A place for each test's HOME. (`mktemp` would look at those of all tests before.)"""
+    folder = tmp_path_factory.mktemp("homes")
+    return (folder / str(number) for number in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+def _clean_environment(monkeypatch: pytest.MonkeyPatch, _homes: Iterator[Path]) -> None:
     """No test sees the home, cluster, proxies or terminal of whoever runs it, nor where another test went."""
     monkeypatch.chdir(os.getcwd())  # it is gone back there in the end: a check may go elsewhere
     for name in os.environ:
         if name.startswith(FOREIGN):
             monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+    home = next(_homes)
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.setenv(name, "127.0.0.1,localhost")
     monkeypatch.setattr(command, "_withheld", set[str]())

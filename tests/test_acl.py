@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from watchdogd.home.trust import Trusted, distrust, exposed, heirs
 from watchdogd.system import acl
 
-pytestmark = pytest.mark.root
 BOB, TEAM = 4242, 4711
 NOBODY = 0xFFFFFFFF
 OWNER, USER, OWNING, GROUP, MASK, OTHER = 1, 2, 4, 8, 16, 32

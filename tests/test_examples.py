@@ -24,8 +24,6 @@ PATIENCE = (
 PYTHON = str(ROOT / ".venv" / "examples" / "bin" / "python")
 TORCHRUN = (PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
-pytestmark = pytest.mark.xdist_group("examples")
-
 
 @pytest.fixture(autouse=True)
 def _libraries() -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from watchdogd.home.trust import Trusted, distrust, team_of
 
-pytestmark = pytest.mark.root
 FOREIGN = 4242
 
 

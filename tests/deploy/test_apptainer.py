@@ -10,15 +10,11 @@ import shlex
 import subprocess
 from typing import TYPE_CHECKING
 
-import pytest
-
 from tests.deploy.pages import FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-pytestmark = pytest.mark.root
 
 PROJECT = FOLDER.parent
 TEXT = (FOLDER / "watchdogd.def").read_text()

@@ -17,8 +17,6 @@ from watchdogd.home.lease import alive
 if TYPE_CHECKING:
     from tests.cluster import Cluster
 
-pytestmark = [pytest.mark.root, pytest.mark.slurm]
-
 CHAIN = 60.0
 
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from tests.cluster import Cluster
 
-pytestmark = [pytest.mark.root, pytest.mark.slurm]
-
 SLOW = 120.0
 
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from tests.cluster import Cluster
 
-pytestmark = [pytest.mark.root, pytest.mark.slurm]
-
 UNIT = "watchdogd.service"
 
 

@@ -54,6 +54,7 @@ ELSEWHERE = {
     "make test": Elsewhere(_MAKE, '"test"', "is what runs these tests"),
     "make test PYTEST='tests/engine -x'": Elsewhere(_MAKE, "PYTEST=", "would run tests inside of a test"),
     "make test TORCH=torch": Elsewhere(_MAKE, "TORCH=", "fetches several gigabytes"),
+    "make quick": Elsewhere(_MAKE, '"quick"', "runs some of these tests"),
     "make lint": Elsewhere(_MAKE, '"lint"', "`make test` runs it beside these tests"),
     "make examples": Elsewhere(
         "tests/test_examples.py::test_hugging_faces_trainer_saves_and_stops", "def test_", "is that file"

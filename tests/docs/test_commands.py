@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from tests.cluster import Cluster
     from tests.servers.slack import SlackServer
 
-pytestmark = [pytest.mark.slurm, pytest.mark.root]
-
 LASTING = ("watchdogd relay --follow", "watchdogd status --watch")
 """Commands that go on until somebody ends them: here after some seconds."""
 WEB = """

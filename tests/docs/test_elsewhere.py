@@ -64,6 +64,9 @@ def test_the_targets_of_make_run_what_is_tested() -> None:
     assert would("demo").splitlines()[-1].endswith("bin/watchdogd demo")
     assert would("test", "PYTEST=tests/engine -x").splitlines()[-1].endswith(" tests/engine -x")
     assert "'torch'" in would("test", "TORCH=torch")
+    assert "download.pytorch.org" not in would("test", "PYTEST=tests/engine -x")
+    assert "not (slurm or root or" in would("quick")
+    assert "download.pytorch.org" not in would("quick")
     assert "ruff check ." in would("lint")
     assert would("examples").splitlines()[-1].endswith("tests/test_examples.py")
     assert would("soak").splitlines()[-1].split()[1] == "scripts/soak.py"

@@ -8,16 +8,12 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
-
 from tests.lab.hungmount import HungMount
 from tests.waiting import wait_until
 from watchdogd.engine.call import Call, Reply
 from watchdogd.engine.catalog import Source
 from watchdogd.engine.stuck import Stuck, place_of
 from watchdogd.engine.workers import Workers
-
-pytestmark = pytest.mark.root
 
 PLUGINS = """
 import os

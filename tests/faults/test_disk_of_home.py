@@ -16,8 +16,6 @@ from tests.lab.processes import started
 from tests.servers.web import WebServer
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.root
-
 UNPRIVILEGED = ("setpriv", "--bounding-set=-sys_resource", "--inh-caps=-sys_resource")
 """Root as an ordinary user is to a disk: bound by quotas, and kept off its reserve."""
 

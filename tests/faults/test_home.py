@@ -16,8 +16,6 @@ import pytest
 from tests.servers.web import WebServer
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.root
-
 
 class Watched:
     """A daemon whose home lies on a small file system of its own, and a run outside of it."""

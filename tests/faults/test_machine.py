@@ -19,8 +19,6 @@ from tests.faults.rig import Rig
 from tests.servers.web import WebServer
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.root
-
 UID = 54321
 """No user of this machine: limits hold for it as they do not for root, and it has no name."""
 READING = "+dac_override,+dac_read_search,+kill"

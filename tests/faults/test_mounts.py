@@ -7,14 +7,10 @@ import subprocess
 import time
 from pathlib import Path
 
-import pytest
-
 from tests.faults.rig import Rig
 from tests.lab.hungmount import HungMount
 from tests.servers.web import WebServer
 from tests.waiting import wait_until
-
-pytestmark = pytest.mark.root
 
 
 def test_log_disk_switch_and_drop_in_on_a_hung_mount(tmp_path: Path, endpoint: WebServer) -> None:

@@ -15,13 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import pytest
 
 from tests.faults.rig import Rig
 from tests.servers.web import WebServer
 from tests.waiting import wait_until
-
-pytestmark = pytest.mark.root
 
 STATES = ("open", "acknowledged", "resolved")
 FOR_EVER = ("readings", "changes", "events", "touches", "gaps")

@@ -28,7 +28,7 @@ def _closed() -> Iterator[None]:
     close_all()
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.server)])
 def url(request: pytest.FixtureRequest) -> Callable[[], str]:
     """Each call is the URL of a history that is new."""
     if request.param == "sqlite":

@@ -69,7 +69,12 @@ def lines_of(store: Store) -> list[str]:
     return said
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(
+    params=[
+        pytest.param("sqlite", marks=pytest.mark.server),
+        pytest.param("postgresql", marks=pytest.mark.server),
+    ]
+)
 def other(request: pytest.FixtureRequest, tmp_path: Path) -> Home:
     """An empty history to go over to."""
     server: Postgres = request.getfixturevalue("postgres")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg
+import pytest
 
 from tests.docs.pages import FOLDER, steps, tables
 from tests.history.values import new_home, opened
@@ -25,6 +26,7 @@ def asked(server: Postgres, database: str, query: str) -> set[tuple[object, ...]
         return set(connection.execute(query.encode()).fetchall())
 
 
+@pytest.mark.server
 def test_the_page_of_the_history_can_be_followed(postgres: Postgres, tmp_path: Path) -> None:
     lines = [step.text for step in steps(PAGE) if step.text.startswith(("createuser ", "createdb "))]
     assert len(lines) == 2

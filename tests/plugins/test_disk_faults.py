@@ -20,7 +20,6 @@ from tests.waiting import wait_until
 from watchdogd.checks import place, writeprobe
 from watchdogd.plugin import History, Result, Status
 
-pytestmark = pytest.mark.root
 NOW = 1_800_000_000.0
 NOBODY = pwd.getpwnam("nobody").pw_uid
 

@@ -1201,6 +1201,7 @@ def test_a_process_that_cannot_be_looked_for_is_unknown(watch: Watch) -> None:
 # ------------------------------------------------------------------ bounds
 
 
+@pytest.mark.slow
 def test_memory_is_bounded(watch: Watch) -> None:
     for number in range(0, 4000, 20):
         at = watch.now + 10

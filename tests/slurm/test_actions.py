@@ -13,8 +13,6 @@ import pytest
 from tests.cluster import Cluster
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.slurm, pytest.mark.root]
-
 COLLECTIVE = """
 import time
 def all_reduce():

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from subprocess import CompletedProcess
 
-pytestmark = [pytest.mark.slurm, pytest.mark.root]
-
 UP = 60.0
 SECRET = "https://hooks.example.org/T0/B0/very-secret"
 

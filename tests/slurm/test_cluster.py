@@ -14,8 +14,6 @@ from tests.cluster import Cluster
 from tests.lab import folders, processes
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.slurm, pytest.mark.root]
-
 FOREVER = "sleep 3600"
 
 

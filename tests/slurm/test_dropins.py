@@ -25,8 +25,6 @@ from watchdogd.home.layout import Home
 from watchdogd.plugin import Plugin, Result, Status
 from watchdogd.system import umask
 
-pytestmark = [pytest.mark.slurm, pytest.mark.root]
-
 SCRIPT: Plugin = module.script
 DAY = 86400.0
 

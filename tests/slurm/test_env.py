@@ -9,8 +9,6 @@ import pytest
 
 from tests.cluster import Cluster
 
-pytestmark = [pytest.mark.slurm, pytest.mark.root]
-
 NAME = "tr11 'odd' name"
 CONFIG = f"""
 [slurm]

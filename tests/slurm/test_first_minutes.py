@@ -12,8 +12,6 @@ import pytest
 from tests.cluster import Cluster
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.slurm, pytest.mark.root]
-
 LOOP = "for step in $(seq 9999); do echo iteration $step; sleep 0.5; done"
 
 

@@ -10,8 +10,6 @@ import pytest
 
 from tests.cluster import Cluster
 
-pytestmark = [pytest.mark.slurm, pytest.mark.root]
-
 CONFIG = """
 [daemon]
 confirm = 1

@@ -9,16 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.cluster import ANSWERING, Cluster
 from tests.waiting import wait_until
 from watchdogd.readers import sample as samples
 from watchdogd.readers.gpu.gpu import Gpu, Readout
 from watchdogd.readers.gpu.probe import Node
 from watchdogd.readers.sample import Sample
-
-pytestmark = [pytest.mark.slurm, pytest.mark.root]
 
 NAME = "tr11-176B-ml"
 CONFIG = f"""

@@ -9,8 +9,6 @@ import pytest
 from tests.cluster import Cluster
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.slurm, pytest.mark.root]
-
 RANK = """
 import os, signal, sys, time
 def save(number, frame):

@@ -15,8 +15,6 @@ from tests.waiting import wait_until
 from watchdogd.batch import snapshot
 from watchdogd.plugin import Plugin, Result, Run, Status
 
-pytestmark = [pytest.mark.slurm, pytest.mark.root]
-
 LIVENESS: Plugin = job_liveness
 NAME = "tr11-176B-ml"
 QUIET = "--output=/dev/null"

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.cluster import ANSWERING, Cluster
 from tests.lab.alice import check, shared_home
 from tests.waiting import wait_until
-
-pytestmark = [pytest.mark.slurm, pytest.mark.root]
 
 CONFIG = 'memory_free = "{free}"\n'
 LEAK = "run-17/memory_leak"

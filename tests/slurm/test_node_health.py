@@ -8,12 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.cluster import Cluster
 from tests.lab.alice import check, shared_home
-
-pytestmark = [pytest.mark.slurm, pytest.mark.root]
 
 CONFIG = """
 [checks.spare-nodes]

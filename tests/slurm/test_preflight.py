@@ -8,8 +8,6 @@ import pytest
 
 from tests.cluster import Cluster
 
-pytestmark = [pytest.mark.slurm, pytest.mark.root]
-
 CONFIG = """
 [slurm]
 users = ["alice"]

@@ -13,8 +13,6 @@ from tests.lab.alice import shared_home
 from tests.waiting import wait_until
 from watchdogd.readers import usage
 
-pytestmark = [pytest.mark.slurm, pytest.mark.root]
-
 CONFIG = "gpus_per_node = 2\n"
 TOOL = """#!/bin/sh
 echo "index, utilization.gpu [%], power.draw [W], power.limit [W], memory.used [MiB], memory.total [MiB]"

@@ -8,12 +8,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.cluster import Cluster
 from tests.waiting import wait_until
-
-pytestmark = [pytest.mark.slurm, pytest.mark.root]
 
 CONFIG = """
 [daemon]

@@ -18,8 +18,6 @@ from watchdogd.batch import snapshot, squeue
 from watchdogd.batch.models import Ending, Job, Snapshot
 from watchdogd.batch.slurmtext import FIELD
 
-pytestmark = [pytest.mark.slurm, pytest.mark.root]
-
 FOREVER = "exec sleep 3600"
 QUIET = "--output=/dev/null"
 HOSTILE = "a | name, with µ£ — and\na line break that is far longer than the forty characters of old"

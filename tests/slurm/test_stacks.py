@@ -11,8 +11,6 @@ import pytest
 from tests.cluster import Cluster
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.slurm, pytest.mark.root]
-
 CONFIG = """
 [slurm]
 users = ["alice", "bob"]

@@ -18,8 +18,6 @@ from tests.servers.slack import SlackServer
 from tests.servers.smtp import Mailbox
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.slurm, pytest.mark.root]
-
 INTERVAL = 2.0
 CONFIRM = 2
 STALE_AFTER = 6.0

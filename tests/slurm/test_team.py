@@ -16,8 +16,6 @@ from tests.cluster import Cluster
 from tests.waiting import wait_until
 from watchdogd.home.layout import Home
 
-pytestmark = [pytest.mark.slurm, pytest.mark.root]
-
 RUN = """
 [channels.out]
 type = "statuslog"

@@ -1,0 +1,77 @@
+"""What tests need beside Python and some milliseconds, by their folder or file; `make quick` runs the others.
+
+A mark of pytest's for each need. Single tests of a file that needs nothing are marked where they stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+NEEDS: Mapping[str, str] = {
+    "tests/cli/test_gpus.py": "slow",
+    "tests/cli/test_guard.py": "slow",
+    "tests/cli/test_refusals.py": "slow",
+    "tests/cli/test_relay.py": "slow",
+    "tests/cli/test_status_watch.py": "slow",
+    "tests/cli/test_tick.py": "slow",
+    "tests/cli/test_verbs.py": "slow",
+    "tests/deploy": "root slow",
+    "tests/deploy/test_crontab.py": "slurm",
+    "tests/deploy/test_scrontab.py": "slurm",
+    "tests/deploy/test_systemd.py": "slurm",
+    "tests/docs/test_build.py": "site slow",
+    "tests/docs/test_commands.py": "slurm root slow",
+    "tests/engine/test_acting.py": "slow",
+    "tests/engine/test_daemon.py": "slow",
+    "tests/engine/test_dropins.py": "slow",
+    "tests/engine/test_ending.py": "slow",
+    "tests/engine/test_killed_look.py": "slow",
+    "tests/engine/test_phase.py": "slow",
+    "tests/engine/test_stuck.py": "root",
+    "tests/engine/test_workers.py": "slow",
+    "tests/faults": "root slow",
+    "tests/history/test_faults.py": "slow",
+    "tests/history/test_power.py": "slow",
+    "tests/history/test_retention.py": "slow",
+    "tests/notify/test_kill9.py": "slow",
+    "tests/notify/test_sharing_machine.py": "slow",
+    "tests/page/test_page.py": "browser slow",
+    "tests/page/test_publisher.py": "slow",
+    "tests/plugins/test_disk_faults.py": "root",
+    "tests/probe": "slow",
+    "tests/readers/test_foreign.py": "slow",
+    "tests/readers/test_separators.py": "slow",
+    "tests/slurm": "slurm root slow",
+    "tests/test_acl.py": "root",
+    "tests/test_demo.py": "slow",
+    "tests/test_examples.py": "torch slow",
+    "tests/test_fuzz.py": "slow",
+    "tests/test_incidents_machine.py": "slow",
+    "tests/test_lease.py": "slow",
+    "tests/test_light.py": "slow",
+    "tests/test_limits.py": "slow",
+    "tests/test_lowest.py": "lowest slow",
+    "tests/test_package.py": "slow",
+    "tests/test_press.py": "slow",
+    "tests/test_stackprobe.py": "slow",
+    "tests/test_trust.py": "root",
+    "tests/test_truth.py": "slow",
+}
+TOGETHER = ("browser", "server", "site", "torch")
+"""Needs that are dear to begin: all that have one run in one process."""
+SLURMS = 4
+"""How many processes start a Slurm of their own."""
+
+
+def needs(path: str) -> Iterator[str]:
+    """The needs of the file at `path` below the project."""
+    for place, words in NEEDS.items():
+        if path == place or path.startswith(f"{place}/"):
+            yield from words.split()
+
+
+def order(marks: set[str]) -> int:
+    """Longer ones first, so that in the end no process works alone."""
+    return min(
+        [rank for rank, need in enumerate(("slurm", "torch", "lowest", "slow")) if need in marks] or [9]
+    )

@@ -1,0 +1,29 @@
+"""What tests need is said in one place, and holds."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+from tests.needs import NEEDS, needs, order
+
+ROOT = Path(__file__).parents[1]
+PYTEST = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+MARKS = {line.partition(":")[0] for line in PYTEST["markers"]}
+
+
+def test_a_file_has_the_needs_of_its_folder_beside_its_own() -> None:
+    assert set(needs("tests/deploy/test_crontab.py")) == {"root", "slow", "slurm"}
+    assert set(needs("tests/slurm/test_chain.py")) == {"root", "slow", "slurm"}
+    assert set(needs("tests/test_units.py")) == set()
+
+
+def test_what_is_named_exists_and_each_need_is_a_mark_that_quick_leaves_out() -> None:
+    assert [place for place in NEEDS if not (ROOT / place).exists()] == []
+    assert {need for words in NEEDS.values() for need in words.split()} <= MARKS
+    quick = (ROOT / "Makefile").read_text().partition("-m 'not (")[2].partition(")'")[0]
+    assert set(quick.split(" or ")) == MARKS
+
+
+def test_the_longest_come_first() -> None:
+    assert order({"slurm", "root", "slow"}) < order({"torch", "slow"}) < order({"slow"}) < order({"root"})
