@@ -16,13 +16,13 @@ grows is a sign that the run works: log_staleness waits for as long as it does, 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
 from watchdogd.checks import growth, shelf
 from watchdogd.checks.checkpoint import FILES
-from watchdogd.checks.shelf import SETTLED
+from watchdogd.checks.growth import Growth
+from watchdogd.checks.shelf import SETTLED, Shelf
 from watchdogd.checks.working import Since, Working, working
 from watchdogd.plugin import (
     Duration,
@@ -48,40 +48,56 @@ SMALL = 0.5
 _JOBS = 100
 
 
+@dataclass(slots=True)
+class Checkpoints:
+    """The newest ones, how they grow, and since when there could be one.
+
+    `worked`: the present job, its begin, and the last look at it; `lost`: of each job before it that saved
+    nothing the begin and the seconds of work.
+    """
+
+    shelf: Shelf = field(default_factory=Shelf)
+    growth: Growth = field(default_factory=Growth)
+    since: Since = field(default_factory=Since)
+    worked: tuple[str, float, float] | None = None
+    lost: list[tuple[float, float]] = field(default_factory=list)
+
+
 @check(timeout="2m", follows=("job_liveness", "log_staleness"), watches="run", needs="checkpoints")
 def checkpoint_age(
     checkpoints: str,
     run: Run | None,
     snapshot: Snapshot | None,
-    memory: dict[str, Any],
+    state: Checkpoints,
     now: float,
     checkpoint_every: Duration | None = None,
     allowance: Duration | None = None,
-) -> Iterator[Result]:
+) -> Iterator[Result | Checkpoints]:
     """Whether checkpoints come in time, are whole, and the next one has room.
 
     checkpoints: pattern of their files or folders
     checkpoint_every: how often one should come; left out: only their content is judged
     allowance: how late one may be; left out: a quarter of checkpoint_every, 10 minutes at least
     """
-    state = working(run, snapshot)
+    works = working(run, snapshot)
     try:
-        some = shelf.look(checkpoints, memory, now)
-        signs = growth.look(checkpoints, memory, now, stands=_stands(run, now))
+        some = shelf.look(checkpoints, state.shelf, now)
+        signs = growth.look(checkpoints, state.shelf, state.growth, now, stands=_stands(run, now))
     except OSError as error:
         result = unknown(f"{error.filename or checkpoints} cannot be read: {error.strerror}")
         yield replace(result, unanswered=unanswered(error))
+        yield state
         return
-    since = state.since(Since(memory.get("begin"), memory.get("excused", 0.0)), now)
-    memory["begin"], memory["excused"] = since.begun, since.excused
-    if state.excuse:
-        result = ok(f"not judged: {state.excuse}")
+    state.since = works.since(state.since, now)
+    if works.excuse:
+        result = ok(f"not judged: {works.excuse}")
     else:
-        result = _age(checkpoints, state, memory, since.at, now, checkpoint_every, allowance)
+        result = _age(checkpoints, works, state, now, checkpoint_every, allowance)
     yield replace(result, signs=signs)
     if some:
-        yield _content(memory, now)
-        yield from _room(memory, checkpoint_every)
+        yield _content(state.shelf, now)
+        yield from _room(state.shelf, checkpoint_every)
+    yield state
 
 
 def _stands(run: Run | None, now: float) -> bool:
@@ -94,24 +110,23 @@ def _stands(run: Run | None, now: float) -> bool:
 
 def _age(
     pattern: str,
-    state: Working,
-    memory: dict[str, Any],
-    begin: float,
+    works: Working,
+    known: Checkpoints,
     now: float,
     every: float | None,
     allowance: float | None,
 ) -> Result:
-    whole = [(one["changed"], path) for path, one in memory["known"].items() if not one["mark"]]
+    whole = [(one.changed, path) for path, one in known.shelf.known.items() if not one.mark]
     came, path = max(whole, default=(0.0, ""))
-    since = max(came, begin)
+    since = max(came, known.since.at)
     age = now - since
-    lost = _lost(state, memory, came, begin, now)
+    lost = _lost(works, known, came, now)
     newest = f"the newest checkpoint is {path}, {format_duration(now - came)} old" if path else ""
     if every is None or not since:
         return ok(newest or f"no checkpoint matches {pattern} yet")
     late = every + (max(LEAST_ALLOWANCE, ALLOWANCE * every) if allowance is None else allowance)
     metrics = {"age": Metric(round(age), "s", warn=late, crit=late + every)}
-    if age < late and len(lost) > 1 and sum(lost) >= late and not state.blind:
+    if age < late and len(lost) > 1 and sum(lost) >= late and not works.blind:
         line = f"the last {len(lost)} jobs worked for {format_duration(sum(lost))} in all, and saved nothing"
         status = Status.CRITICAL if sum(lost) >= late + every else Status.WARNING
         return Result(status, f"{newest or f'no checkpoint matches {pattern}'}; {line}", metrics)
@@ -122,53 +137,53 @@ def _age(
         f"one should come every {format_duration(every)}, {format_duration(age)} of work have none "
         f"(since {iso(since)})",
     ]
-    if state.job:
-        parts.append(f"job {state.job.id} runs{f' on {state.job.nodes}' if state.job.nodes else ''}")
-    if state.blind:
-        parts.append(f"whether its job runs is not known: {state.blind}")
+    if works.job:
+        parts.append(f"job {works.job.id} runs{f' on {works.job.nodes}' if works.job.nodes else ''}")
+    if works.blind:
+        parts.append(f"whether its job runs is not known: {works.blind}")
         return Result(Status.UNKNOWN, "; ".join(parts), metrics)
     status = Status.CRITICAL if age >= late + every else Status.WARNING
     return Result(status, "; ".join(parts), metrics)
 
 
-def _lost(state: Working, memory: dict[str, Any], came: float, begin: float, now: float) -> list[float]:
+def _lost(works: Working, known: Checkpoints, came: float, now: float) -> list[float]:
     """Seconds that each of the jobs before this one worked since a checkpoint came last, but those that ended
-    as they began. `worked` (the present job, its begin, the last look) and `lost` are kept."""
-    lost = [each for each in memory.get("lost", ()) if each[0] > came]
-    if state.job:
-        name = f"{state.job.raw_id}@{state.job.started_at or 0:.0f}"
-        before, first, last = memory.get("worked", [name, begin, now])
+    as they began."""
+    lost = [each for each in known.lost if each[0] > came]
+    if works.job:
+        name, begin = f"{works.job.raw_id}@{works.job.started_at or 0:.0f}", known.since.at
+        before, first, last = known.worked or (name, begin, now)
         if before != name and first > came and last - first >= LEAST_ALLOWANCE:
-            lost.append([first, last - first])
-        memory["worked"] = [name, begin, now]
-    memory["lost"] = lost[-_JOBS:]
-    return [seconds for _, seconds in memory["lost"]]
+            lost.append((first, last - first))
+        known.worked = (name, begin, now)
+    known.lost = lost[-_JOBS:]
+    return [seconds for _, seconds in known.lost]
 
 
-def _content(memory: Mapping[str, Any], now: float) -> Result:
+def _content(kept: Shelf, now: float) -> Result:
     """Of the newest one: empty, much smaller than those before it, or given up half-way."""
-    path, newest = max(memory["known"].items(), key=lambda item: (item[1]["changed"], item[0]))
-    quiet = now - newest["changed"]
-    if newest["mark"]:
-        text = f"{newest['mark']} marks an unfinished checkpoint, unchanged for {format_duration(quiet)}"
+    path, newest = max(kept.known.items(), key=lambda item: (item[1].changed, item[0]))
+    quiet = now - newest.changed
+    if newest.mark:
+        text = f"{newest.mark} marks an unfinished checkpoint, unchanged for {format_duration(quiet)}"
         if quiet >= UNFINISHED:
             return warning(text, subject="content")
         return ok(f"{path} is being written: {text}", subject="content")
     if quiet < SETTLED:
         return ok(f"{path} is being written", subject="content")
-    size = Metric(newest["size"], "B")
-    if not newest["size"]:
+    size = Metric(newest.size, "B")
+    if not newest.size:
         return critical(f"{path} is empty", subject="content", size=size)
-    usual = shelf.usual(memory, without=path)
-    if usual and newest["files"] < FILES and newest["size"] < SMALL * usual.size:
-        has = f"{path} has {format_size(newest['size'])}, those before it {format_size(usual.size)}"
+    usual = shelf.usual(kept, without=path)
+    if usual and newest.files < FILES and newest.size < SMALL * usual.size:
+        has = f"{path} has {format_size(newest.size)}, those before it {format_size(usual.size)}"
         return warning(f"{has}: it may be cut", subject="content", size=size)
-    return ok(f"{path} has {format_size(newest['size'])}", subject="content", size=size)
+    return ok(f"{path} has {format_size(newest.size)}", subject="content", size=size)
 
 
-def _room(memory: Mapping[str, Any], every: float | None) -> Iterator[Result]:
+def _room(kept: Shelf, every: float | None) -> Iterator[Result]:
     """For how many more there is room on their file system; disk_quota knows of quotas too."""
-    path, usual = next(iter(memory["known"]), ""), shelf.usual(memory, every=every)
+    path, usual = next(iter(kept.known), ""), shelf.usual(kept, every=every)
     if not path or not usual:
         return
     try:

@@ -40,13 +40,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from watchdogd.checks import holders, keeping, place, quotas, room, targets, writing
+from watchdogd.checks import keeping, place, quotas, room, targets, writing
+from watchdogd.checks.du import Counted
+from watchdogd.checks.holders import Holders, ask_holders
 from watchdogd.checks.room import Verdict, Wish
 from watchdogd.checks.saving import Saving
+from watchdogd.checks.shelf import Shelf
 from watchdogd.checks.trend import filling_rate, time_to_full
+from watchdogd.checks.writing import Writing
 from watchdogd.plugin import (
     AmountField,
     Chart,
@@ -99,6 +103,24 @@ def _rejudge(subject: str, numbers: Mapping[str, float], parameters: Mapping[str
     return _worded(parameters["path"], [verdict], Outlook(History(), 0.0), "")
 
 
+Rates = dict[str, tuple[float, float | None]]
+"""By limit, when its rate of filling was measured, and bytes or files a second; None: it does not fill."""
+
+
+@dataclass(slots=True)
+class DiskState:
+    """What is known of a disk: how it looked before, what du counts there, who holds most, what the runs save
+    there by pattern, how quickly it fills; whether writing hangs, and whether its quotas were ever read."""
+
+    former: place.Former = field(default_factory=place.Former)
+    counted: Counted = field(default_factory=Counted)
+    holders: Holders = field(default_factory=Holders)
+    shelves: dict[str, Shelf] = field(default_factory=dict)
+    rates: Rates = field(default_factory=dict)
+    probe: Writing = field(default_factory=Writing)
+    quotas_read: bool = False
+
+
 @check(
     remembers="14d",
     timeout="60s",
@@ -110,7 +132,7 @@ def _rejudge(subject: str, numbers: Mapping[str, float], parameters: Mapping[str
 )
 def disk_quota(
     path: str,
-    memory: dict[str, Any],
+    state: DiskState,
     history: History,
     now: float,
     quota: Source | dict[str, Any] = "auto",
@@ -128,7 +150,7 @@ def disk_quota(
     write_probe: bool = False,
     write_within: Duration = 20.0,
     checkpoints: tuple[str, ...] = (),
-) -> Iterator[Result]:
+) -> Iterator[Result | DiskState]:
     """Room on a file system, in bytes and in inodes, and how long it lasts.
 
     path: a directory on the file system
@@ -149,43 +171,43 @@ def disk_quota(
     write_within: seconds that this may take
     checkpoints: patterns of checkpoints that are written here; left out: those of all runs
     """
-    sight = place.look(path, memory, now)
+    yield state  # what is kept is what it comes to in the end
+    sight = place.look(path, state.former, now)
     if isinstance(sight, Result):
         yield sight
         return
-    yield place.judge(path, sight, memory, now)
-    if "unmounted" in memory:
+    yield place.judge(path, sight, state.former, now)
+    if state.former.unmounted:
         return
     spot = quotas.Place(path, sight.mount or Mount("/", "", ""), now)
     source = quotas.automatic(spot.mount) if quota == "auto" else quota
     found = statvfs.limits(sight.stat)
     if source != "statvfs":
-        said = quotas.ask_quotas(source, spot, memory)
+        said = quotas.ask_quotas(source, spot, state.counted)
         found = (*found, *said.limits)
-        if quota != "auto" or source != "posix" or _read_before(said, memory):
+        if quota != "auto" or source != "posix" or _read_before(said, state):
             yield _source(path, said, now)
         wished = {BYTES: (warn_free, crit_free), INODES: (warn_inodes_free, crit_inodes_free)}
         yield from targets.judge(path, said.targets, wished)
-    saving = keeping.savings(checkpoints, sight.device, memory, now)
+    saving = keeping.savings(checkpoints, sight.device, state.shelves, now)
     outlook = Outlook(history, now, full_within, growth, saving)
     wishes = {
         BYTES: Wish(warn_free, crit_free, warn_used, crit_used),
         INODES: Wish(warn_inodes_free, crit_inodes_free, warn_inodes_used, crit_inodes_used),
     }
-    rooms = _rooms(found, wishes, usable, outlook, memory)
-    yield from _told(path, rooms, outlook, spot, source, memory)
+    rooms = _rooms(found, wishes, usable, outlook, state.rates)
+    yield from _told(path, rooms, outlook, spot, source, state)
     if write_probe:
-        yield writing.write_probe(path, memory, now, write_within)
+        yield writing.write_probe(path, state.probe, now, write_within)
 
 
 # What the quota tool says beside the limits.
 
 
-def _read_before(said: quotas.Quotas, memory: dict[str, Any]) -> bool:
+def _read_before(said: quotas.Quotas, state: DiskState) -> bool:
     """Many an NFS server knows no quotas, and says so by an error: that is told of one that did know some."""
-    if said.limits:
-        memory["quotas read"] = True
-    return "quotas read" in memory
+    state.quotas_read = state.quotas_read or bool(said.limits)
+    return state.quotas_read
 
 
 def _source(path: str, said: quotas.Quotas, now: float) -> Result:
@@ -207,21 +229,21 @@ def _rooms(
     wishes: dict[str, Wish],
     usable: float,
     outlook: Outlook,
-    memory: dict[str, Any],
+    rates: Rates,
 ) -> dict[str, list[Verdict]]:
     """By kind, all limits, the tightest first."""
     rooms = {}
     for kind, wish in wishes.items():
         limits = [limit for limit in found if limit.kind == kind]
         judged = [room.judge(limit, wish, usable) for limit in limits]
-        foreseen = [_foreseen(verdict, outlook, memory, alone=len(judged) == 1) for verdict in judged]
+        foreseen = [_foreseen(verdict, outlook, rates, alone=len(judged) == 1) for verdict in judged]
         rooms[kind] = sorted(foreseen, key=lambda verdict: verdict.tightness, reverse=True)
     return {kind: each for kind, each in rooms.items() if each}
 
 
-def _foreseen(verdict: Verdict, outlook: Outlook, memory: dict[str, Any], *, alone: bool) -> Verdict:
+def _foreseen(verdict: Verdict, outlook: Outlook, rates: Rates, *, alone: bool) -> Verdict:
     """The same with the time until it is full, and WARNING where that is too soon."""
-    left = _left(verdict, outlook, memory, alone=alone)
+    left = _left(verdict, outlook, rates, alone=alone)
     if left is None:
         return verdict
     return _in_time(replace(verdict, left=left), outlook.full_within)
@@ -236,7 +258,7 @@ def _in_time(verdict: Verdict, full_within: float | None) -> Verdict:
     return replace(verdict, status=Status.WARNING, why=f"warned within {format_duration(full_within)}")
 
 
-def _left(verdict: Verdict, outlook: Outlook, memory: dict[str, Any], *, alone: bool) -> float | None:
+def _left(verdict: Verdict, outlook: Outlook, rates: Rates, *, alone: bool) -> float | None:
     """Seconds until nothing is left, or None. Of several limits each has a series of its own."""
     limit = verdict.limit
     if math.isinf(verdict.free):
@@ -246,12 +268,12 @@ def _left(verdict: Verdict, outlook: Outlook, memory: dict[str, Any], *, alone: 
     points = outlook.history.series(_series(limit, alone=alone), limit.kind)
     if not points:
         return None
-    now, rates = outlook.now, memory.setdefault("rates", {})
+    now = outlook.now
     measured = rates.get(f"{limit.kind} {limit.of}")
     kept = min(RATE_KEPT, KEPT_SHARE * (points[-1][0] - points[0][0]))
     if measured is None or not fresh(measured[0], now, kept):
         rate = filling_rate([*points, (max(limit.at or now, points[-1][0]), limit.used)], verdict.free)
-        measured = rates[f"{limit.kind} {limit.of}"] = [now, rate]
+        measured = rates[f"{limit.kind} {limit.of}"] = (now, rate)
     return time_to_full(verdict.free, measured[1], points)
 
 
@@ -268,7 +290,7 @@ def _told(
     outlook: Outlook,
     spot: quotas.Place,
     source: str | dict[str, Any],
-    memory: dict[str, Any],
+    state: DiskState,
 ) -> Iterator[Result]:
     if not rooms:
         yield unknown(f"{path}: the file system reports no size", subject=BYTES)
@@ -276,9 +298,10 @@ def _told(
     shared = [each[0] for each in rooms.values() if not each[0].limit.user]
     most: dict[str, str] = {}
     if any(verdict.status is not Status.OK for verdict in shared) and isinstance(source, str):
-        most = dict(holders.holders(source, spot, memory))
+        state.holders = ask_holders(source, spot, state.holders)
+        most = state.holders.words
     else:
-        holders.forget(memory)
+        state.holders = state.holders.calm
     for kind, judged in rooms.items():
         yield _worded(path, judged, outlook, most.get(kind, ""))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,7 +21,8 @@ class Folder:
     path: Path
     pattern: str = "global_step*"
     now: float = START
-    memory: dict[str, Any] = field(default_factory=dict)
+    kept: shelf.Shelf = field(default_factory=shelf.Shelf)
+    grown: growth.Growth = field(default_factory=growth.Growth)
 
     def write(self, name: str, size: int) -> None:
         """A file of so many bytes, written now; sparse, which nobody minds."""
@@ -35,8 +35,8 @@ class Folder:
     def look(self, seconds: float = MINUTE, *, stands: bool = True) -> tuple[Sign, ...]:
         self.now += seconds
         pattern = str(self.path / self.pattern)
-        shelf.look(pattern, self.memory, self.now)
-        return growth.look(pattern, self.memory, self.now, stands=stands)
+        shelf.look(pattern, self.kept, self.now)
+        return growth.look(pattern, self.kept, self.grown, self.now, stands=stands)
 
     def grew(self, seconds: float = MINUTE) -> str:
         """What is said to have come since the last look; empty: nothing."""

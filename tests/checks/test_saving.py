@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from watchdogd.checks import shelf
 from watchdogd.checks.saving import Saving, saving
@@ -35,14 +34,14 @@ def test_what_is_not_known_is_none() -> None:
 
 
 def test_those_that_were_cleaned_up_still_tell_the_rhythm(tmp_path: Path) -> None:
-    memory: dict[str, Any] = {}
+    known = shelf.Shelf()
     now = 1_800_000_000.0
     for number in range(4):
         path = tmp_path / f"global_step{number}"
         path.write_bytes(b"x" * 1000)
         for after in (0.0, 300.0):
             now += after
-            shelf.look(str(tmp_path / "global_step*"), memory, now)
+            shelf.look(str(tmp_path / "global_step*"), known, now)
         path.unlink()
         now += 3300.0
-    assert shelf.usual(memory) == Saving(1000, HOUR)
+    assert shelf.usual(known) == Saving(1000, HOUR)

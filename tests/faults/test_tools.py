@@ -371,7 +371,7 @@ def test_what_hangs_is_left_at_its_deadline(site: Site, monkeypatch: pytest.Monk
     site.break_("sacct", "hangs")
     place = quotas.Place(str(site.place / "lfs" / "hangs"), Mount("/", "/dev/sda1", "ext4"), 0.0)
     for source, tool in (("posix", "quota"), ("lustre", "lfs")):
-        said = quotas.ask_quotas(source, place, {})
+        said = quotas.ask_quotas(source, place)
         assert (said.limits, said.trouble) == ((), f"{tool} did not answer within 0.5 s")
     seen = snapshot.look({"bloom"}, {site.user}, {"300": 1.0, "99": 1.0}, 10.0, 2.0)
     assert seen.jobs

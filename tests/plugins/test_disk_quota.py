@@ -8,22 +8,29 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from watchdogd.plugins.disk_quota import _read_before, disk_quota
+from watchdogd.plugins.disk_quota import DiskState, _read_before, disk_quota
 
 from watchdogd.checks import keeping, place, quotas, room
+from watchdogd.checks.du import Count, Counted
+from watchdogd.checks.holders import Holders
 from watchdogd.checks.room import Wish
 from watchdogd.checks.saving import Saving
-from watchdogd.plugin import Amount, History, Result, Status
+from watchdogd.plugin import Amount, History, Result, Status, memory_of, remembered
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
 from watchdogd.system.draft import host
 
 MB = 1_000_000
 NOW = 1_800_000_000.0
 root = pytest.mark.root
+
+
+def kept(memory: dict[str, Any]) -> DiskState:
+    return remembered(DiskState, memory) or DiskState()
 
 
 def look(path: Path | str, memory: dict[str, Any] | None = None, **wanted: Any) -> dict[str, Result]:
@@ -199,7 +206,7 @@ def test_how_fast_it_fills_is_worked_out_seldom_and_anew_where_the_clock_was_set
     def rate(per_hour: float, now: float) -> float:
         past = [(at - NOW + now, level) for at, level in filling(used - 12 * per_hour, per_hour, 12)]
         look(tmp_path, memory, history=History({("bytes", "used"): past}), now=now)
-        return float(memory["rates"]["bytes file system"][1]) * 3600
+        return float(kept(memory).rates["bytes file system"][1] or 0.0) * 3600
 
     first = rate(10e9, NOW)
     assert first == pytest.approx(10e9, rel=0.2)
@@ -450,24 +457,23 @@ def test_du_counts_in_the_background_one_at_a_time_and_for_later_processes(tmp_p
     (tmp_path / "file").write_bytes(b"x" * 100_000)
     memory: dict[str, Any] = {}
     look(tmp_path, memory, quota="du")
-    begun, left = memory["du"]["runs"]["pid"], memory["du"]["runs"]["file"]
+    begun = kept(memory).counted.runs
+    assert begun
     deadline = time.monotonic() + 30
-    while "found" not in memory["du"] and time.monotonic() < deadline:
+    while not kept(memory).counted.found and time.monotonic() < deadline:
         time.sleep(0.05)
         memory = json.loads(json.dumps(memory))
         seen = look(tmp_path, memory, quota="du")
-        assert memory["du"].get("runs", {"pid": begun})["pid"] == begun
-    assert memory["du"]["found"]["inodes"] == 2, "du did not end within 30 s"
+        assert kept(memory).counted.runs in (begun, None)
+    assert kept(memory).counted.found["inodes"] == 2, "du did not end within 30 s"
     assert "counted by du 0s ago: 10" in seen["bytes"].details
-    assert not Path(left).exists()
+    assert not Path(begun.file).exists()
 
 
 def test_a_count_that_was_killed_is_told_and_begun_anew(tmp_path: Path) -> None:
-    memory: dict[str, Any] = {
-        "du": {"runs": {"pid": 2**22 + 1, "host": host(), "file": "/nowhere", "at": NOW}}
-    }
+    memory = memory_of(DiskState(counted=Counted(runs=Count(2**22 + 1, host(), "/nowhere", NOW))))
     assert "du ended before it had counted" in look(tmp_path, memory, quota="du")["quota"].summary
-    assert memory["du"] == {"at": NOW, "found": {}}
+    assert kept(memory).counted == Counted(at=NOW)
 
 
 REPQUOTA = """cat <<'END'
@@ -492,13 +498,15 @@ def test_who_filled_it_is_named_with_what_came_since(tmp_path: Path, monkeypatch
     tight = {"warn_free": Amount(share=1.0), "crit_free": Amount(absolute=0), "quota": "posix"}
     first = look(tmp_path, memory, **tight)["bytes"].summary
     assert "most is held by carol (105 MB), dave (52.4 MB), root (41 kB)" in first
-    memory["holders"]["asked"] -= 1000
+    before = kept(memory)
+    asked = replace(before.holders, asked=before.holders.asked - 1000)
+    memory = memory_of(replace(before, holders=asked))
     (tmp_path / "dave").write_text("251200")
     later = look(tmp_path, memory, **tight)["bytes"].summary
     assert "dave (257 MB, 205 MB of it since 2027-01-15T" in later
     calm = {"warn_free": Amount(absolute=0), "warn_inodes_free": Amount(absolute=0), "quota": "posix"}
     assert "most is held" not in look(tmp_path, memory, **calm)["bytes"].summary
-    assert "holders" not in memory
+    assert kept(memory).holders == Holders()
 
 
 def test_a_tool_that_refuses_to_tell_who_is_left_alone(
@@ -614,10 +622,10 @@ def test_quota_over_nfs_that_does_not_answer_or_names_the_server_in_full(
 def test_an_nfs_server_that_did_know_quotas_is_missed_and_another_is_not() -> None:
     known = quotas.Quotas((Limit(BYTES, "quota of user carol", 1, 2),))
     silent = quotas.Quotas(trouble="Connection refused")
-    memory: dict[str, Any] = {}
-    assert not _read_before(silent, memory)
-    assert _read_before(known, memory)
-    assert _read_before(silent, memory)
+    state = DiskState()
+    assert not _read_before(silent, state)
+    assert _read_before(known, state)
+    assert _read_before(silent, state)
 
 
 def test_beegfs_8_is_asked_where_the_old_tool_is_gone(

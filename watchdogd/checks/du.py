@@ -11,7 +11,7 @@ import os
 import subprocess
 import tempfile
 import threading
-from typing import Any
+from dataclasses import dataclass, field
 
 import psutil
 
@@ -40,43 +40,59 @@ seconds=$1
 """At the lowest priority and within one file system. du goes on after what it may not read, and says so."""
 
 
-def usage(path: str, memory: dict[str, Any], now: float) -> tuple[tuple[Limit, ...], str]:
+@dataclass(frozen=True, slots=True)
+class Count:
+    """A count that runs: its process and host, the file that it writes into, and when it was begun."""
+
+    pid: int
+    host: str
+    file: str
+    at: float
+
+
+@dataclass(slots=True)
+class Counted:
+    """What the last finished count `found`, by kind, when it was taken in, and the one that `runs`."""
+
+    found: dict[str, int] = field(default_factory=dict)
+    at: float | None = None
+    runs: Count | None = None
+
+
+def usage(path: str, known: Counted, now: float) -> tuple[tuple[Limit, ...], str]:
     """What the last finished count found (no limits: du knows none), and what went wrong with the newest.
 
-    Starts the next one where it is time; `memory` keeps what is known, and which count runs.
+    Starts the next one where it is time.
     """
-    known = memory.setdefault("du", {})
     trouble = ""
-    if "runs" in known:
-        trouble = _fetch(known, now)
-    elif not fresh(known.get("at", 0.0), now, AGAIN):
-        known["runs"] = _start(path, now)
-    age = format_duration(now - known.get("at", now))
+    if known.runs:
+        trouble = _fetch(known, known.runs, now)
+    elif not fresh(known.at or 0.0, now, AGAIN):
+        known.runs = _start(path, now)
+    age = format_duration(now - (now if known.at is None else known.at))
     limits = tuple(
         Limit(kind, f"counted by du {age} ago", float(number), path=path)
-        for kind, number in known.get("found", {}).items()
+        for kind, number in known.found.items()
     )
     return limits, trouble
 
 
-def _fetch(known: dict[str, Any], now: float) -> str:
+def _fetch(known: Counted, runs: Count, now: float) -> str:
     """Take in a count that is over; what went wrong with it."""
-    runs = known["runs"]
-    lines = _lines(runs["file"])
+    lines = _lines(runs.file)
     if "done" not in lines:
-        here = runs["host"] == host()
-        if now - runs["at"] < DEADLINE and (not here or _alive(runs["pid"])):
+        here = runs.host == host()
+        if now - runs.at < DEADLINE and (not here or _alive(runs.pid)):
             return ""
     told = dict(line.partition(" ")[::2] for line in lines)
     found = {kind: number for kind in (BYTES, INODES) if (number := count(told.get(kind))) is not None}
-    known |= {"at": now, "found": found or known.get("found", {})}
-    del known["runs"]
+    known.found, known.at, known.runs = found or known.found, now, None
     with contextlib.suppress(OSError):
-        os.unlink(runs["file"])
+        os.unlink(runs.file)
     return told.get("trouble", "") or ("" if "done" in lines else "du ended before it had counted")
 
 
-def _start(path: str, now: float) -> dict[str, Any]:
+def _start(path: str, now: float) -> Count:
     """In a session of its own; where it is, for later rounds."""
     descriptor, file = tempfile.mkstemp(prefix="watchdogd-du.")
     os.close(descriptor)
@@ -86,7 +102,7 @@ def _start(path: str, now: float) -> dict[str, Any]:
         argv, stdin=quiet, stdout=quiet, stderr=quiet, env=environment(), start_new_session=True
     )
     threading.Thread(target=running.wait, daemon=True, name=f"du {path}").start()  # leaves no zombie
-    return {"pid": running.pid, "host": host(), "file": file, "at": now}
+    return Count(running.pid, host(), file, now)
 
 
 def _lines(path: str) -> list[str]:

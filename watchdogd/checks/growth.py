@@ -8,7 +8,8 @@ place; not what logs in the same folder grew by.
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from watchdogd.checks.checkpoint import FILES, LARGE, Entry, Saved, content, drafts
 from watchdogd.checks.shelf import SETTLED
@@ -17,6 +18,8 @@ from watchdogd.units import format_duration, format_size, iso
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from watchdogd.checks.shelf import Shelf
 
 KIND = "checkpoints"
 ON = 600.0
@@ -27,29 +30,35 @@ _SLACK = 300.0
 """Seconds by which the file server's clock may be behind."""
 
 
-def look(pattern: str, memory: dict[str, Any], now: float, *, stands: bool) -> tuple[Sign, ...]:
-    """The last growth, if it is not long ago, by what `shelf.look` has noted in `memory` just now.
+@dataclass(slots=True)
+class Growth:
+    """What each checkpoint held when they were looked at, at that time, and the last growth."""
+
+    seen: dict[str, Saved] = field(default_factory=dict)
+    at: float | None = None
+    sign: Sign | None = None
+
+
+def look(pattern: str, shelf: Shelf, growth: Growth, now: float, *, stands: bool) -> tuple[Sign, ...]:
+    """The last growth, if it is not long ago, by what the shelf shows just now.
 
     `stands`: the run's log tells no progress now: what is unfinished beside them, and the newest one though
     it counts as written, are looked into as well. OSError where the file system does not answer.
     """
-    known = memory["known"]
-    seen = {path: Saved(*one["saved"]) for path, one in known.items() if "saved" in one}
+    seen = {path: one.saved for path, one in shelf.known.items()}
     if stands:
-        again = [Entry(path, one["own_mtime"]) for path, one in list(known.items())[:1] if one["settled"]]
-        for entry in (*drafts(pattern, list(known)), *again):
+        again = [Entry(path, one.own_mtime) for path, one in list(shelf.known.items())[:1] if one.settled]
+        for entry in (*drafts(pattern, list(shelf.known)), *again):
             with contextlib.suppress(FileNotFoundError):
                 seen[entry.path] = content(entry).saved
-    before = memory.get("growth", {})
-    past = {path: Saved(*values) for path, values in before.get("seen", {}).items()}
-    told = before.get("told")
-    if before and before["at"] < now and (what := _grown(past, seen, before["at"], now)):
-        goes_on = told and 0 <= now - told[1] < ON
-        told = [what, now, told[2] if goes_on else before["at"]]
-    if not before and (lately := _lately(seen, now)):
-        told = [f"its checkpoints were written to at {iso(lately)}", lately, lately]
-    memory["growth"] = {"seen": seen, "at": now, "told": told}
-    return (Sign(KIND, *told),) if told and 0 <= now - told[1] < TOLD_FOR else ()
+    last, since = growth.sign, growth.at
+    if since is not None and since < now and (what := _grown(growth.seen, seen, since, now)):
+        began = last.since if last and 0 <= now - last.at < ON else since
+        last = Sign(KIND, what, now, began)
+    if since is None and (lately := _lately(seen, now)):
+        last = Sign(KIND, f"its checkpoints were written to at {iso(lately)}", lately, lately)
+    growth.seen, growth.at, growth.sign = seen, now, last
+    return (last,) if last and 0 <= now - last.at < TOLD_FOR else ()
 
 
 def _lately(seen: Mapping[str, Saved], now: float) -> float:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from watchdogd.checks.quotas import gpfs_tool
 from watchdogd.checks.room import count
@@ -35,33 +36,43 @@ Shares = dict[str, dict[str, float]]
 """By kind and name: what is held."""
 
 
-def holders(source: str, place: Place, memory: dict[str, Any]) -> Mapping[str, str]:
-    """By kind, one line on who holds most and what came since the first question; without, nothing is known.
+@dataclass(frozen=True, slots=True)
+class Holders:
+    """What was answered to the last question, when it was `asked`, whether that was a refusal, and the
+    `first` answer, of `since` then."""
 
-    `memory` keeps answers and refusals; `forget` it where all is well, so that growth counts from then on.
-    """
-    known = memory.setdefault("holders", {})
-    rest = REFUSED_FOR if known.get("refused") else AGAIN
-    if not fresh(known.get("asked", 0.0), place.now, rest):
-        shares = {kind: _largest(each) for kind, each in _shares(source, place).items()}
-        known |= {"asked": place.now, "shares": shares, "refused": not shares}
-        if shares and "first" not in known:
-            known |= {"first": shares, "since": place.now}
-    return {kind: _line(kind, each, known) for kind, each in known.get("shares", {}).items() if each}
+    shares: Shares = field(default_factory=dict)
+    asked: float = 0.0
+    refused: bool = False
+    first: Shares | None = None
+    since: float = 0.0
+
+    @property
+    def words(self) -> dict[str, str]:
+        """By kind, one line on who holds most and what came since the first question."""
+        return {kind: _line(kind, each, self) for kind, each in self.shares.items() if each}
+
+    @property
+    def calm(self) -> Holders:
+        """What is kept where all is well, so that growth counts from then on: that a tool refuses."""
+        return self if self.refused else Holders()
 
 
-def forget(memory: dict[str, Any]) -> None:
-    """All is well again; that a tool refuses is kept."""
-    if not memory.get("holders", {}).get("refused"):
-        memory.pop("holders", None)
+def ask_holders(source: str, place: Place, known: Holders) -> Holders:
+    """With a new answer where it is time to ask."""
+    if fresh(known.asked, place.now, REFUSED_FOR if known.refused else AGAIN):
+        return known
+    shares = {kind: _largest(each) for kind, each in _shares(source, place).items()}
+    after = replace(known, shares=shares, asked=place.now, refused=not shares)
+    return replace(after, first=shares, since=place.now) if shares and known.first is None else after
 
 
-def _line(kind: str, shares: Mapping[str, float], known: Mapping[str, Any]) -> str:
-    first = known.get("first", {}).get(kind, {})
+def _line(kind: str, shares: Mapping[str, float], known: Holders) -> str:
+    first = (known.first or {}).get(kind, {})
     named = []
     for name, held in list(shares.items())[:_NAMED]:
         grown = held - first.get(name, 0.0)
-        since = f", {count(kind, grown)} of it since {iso(known['since'])}" if grown > 0.01 * held else ""
+        since = f", {count(kind, grown)} of it since {iso(known.since)}" if grown > 0.01 * held else ""
         named.append(f"{name} ({count(kind, held)}{since})")
     return f"most is held by {', '.join(named)}"
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from watchdogd.checks import shelf
+from watchdogd.checks.shelf import Shelf
 from watchdogd.system import wildcard
 from watchdogd.system.clock import fresh
 from watchdogd.units import format_duration, format_size
@@ -22,19 +23,21 @@ _LIVES_FOR = 2 * 86400.0
 """Seconds, or three of its own intervals, without a new checkpoint, after which a run saves no more."""
 
 
-def savings(patterns: Sequence[str], device: int, memory: dict[str, Any], now: float) -> Saving | None:
-    """Of the run that writes the largest checkpoints on this device; None where none does. Never raises."""
-    shelves = memory.setdefault("shelves", {}) if patterns else {}
+def savings(patterns: Sequence[str], device: int, shelves: dict[str, Shelf], now: float) -> Saving | None:
+    """Of the run that writes the largest checkpoints on this device; None where none does. Never raises.
+
+    `shelves`: what is known of each pattern's, which is brought up to date here.
+    """
     found = []
     for pattern in patterns:
-        kept = shelves.setdefault(pattern, {})
+        kept = shelves.setdefault(pattern, Shelf())
         with contextlib.suppress(OSError):
             if os.stat(wildcard.folder(pattern)).st_dev != device:
                 continue
-            if not fresh(kept.get("looked") or 0.0, now, AGAIN):
+            if not fresh(kept.looked or 0.0, now, AGAIN):
                 shelf.look(pattern, kept, now)
             usual = shelf.usual(kept)
-            newest = max((at for at, _ in kept.get("written", {}).values()), default=0.0)
+            newest = max((at for at, _ in kept.written.values()), default=0.0)
             if usual and now - newest <= max(_LIVES_FOR, 3 * (usual.every or 0.0)):
                 found.append(usual)
     return max(found, key=lambda each: each.size, default=None)

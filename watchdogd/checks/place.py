@@ -7,7 +7,6 @@ import os
 import platform
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any
 
 from watchdogd.plugin import Result, critical, ok, unknown
 from watchdogd.system.mounts import Mount, mount_of, read_fstab, read_mounts
@@ -36,8 +35,25 @@ class Sight:
     """What /etc/fstab would have there, and is not mounted."""
 
 
-def look(path: str, memory: dict[str, Any], now: float) -> Sight | Result:
-    """What is there, or what is wrong where nothing can be seen. `memory` keeps since when it hangs."""
+@dataclass(slots=True)
+class Former:
+    """How a path looked while it was as it should be: what is mounted there, on which `host`, and the
+    identity that statvfs(2) told (0: none).
+
+    Since when it `hangs`, and since when another file system is there (`replaced`); `unmounted`: it is not
+    mounted now.
+    """
+
+    mount: Mount | None = None
+    host: str = ""
+    fsid: int = 0
+    hangs: float | None = None
+    replaced: float | None = None
+    unmounted: bool = False
+
+
+def look(path: str, former: Former, now: float) -> Sight | Result:
+    """What is there, or what is wrong where nothing can be seen."""
     if path not in _patients:
         _patients[path] = Patient(path, DEADLINE)
     try:
@@ -45,9 +61,9 @@ def look(path: str, memory: dict[str, Any], now: float) -> Sight | Result:
     except UnaskedError as error:
         return unknown(str(error))
     except StuckError as error:
-        return _stuck(path, error, memory, now)
+        return _stuck(path, error, former, now)
     except OSError as error:
-        return _unreachable(path, error, memory)
+        return _unreachable(path, error, former)
 
 
 def _look(path: str) -> Sight:
@@ -86,28 +102,29 @@ def _text(path: str, _as_of: tuple[int, int, int]) -> str:
         return file.read()
 
 
-def judge(path: str, sight: Sight, memory: dict[str, Any], now: float) -> Result:
-    """CRITICAL where it is another file system than before, or read-only; `memory` keeps the former one."""
-    memory.pop("hangs", None)
-    wrong = _moved(path, sight, memory) or _replaced(path, sight, memory, now)
+def judge(path: str, sight: Sight, former: Former, now: float) -> Result:
+    """CRITICAL where it is another file system than before, or read-only."""
+    former.hangs = None
+    wrong = _moved(path, sight, former) or _replaced(path, sight, former, now)
     if wrong:
         return wrong
-    _remember(sight, memory)
+    former.replaced, former.host, former.fsid = None, platform.node(), sight.stat.f_fsid
+    former.mount = sight.mount or former.mount
     return _read_only(path, sight) or ok(f"{path} is there and not read-only")
 
 
-def _stuck(path: str, error: StuckError, memory: dict[str, Any], now: float) -> Result:
+def _stuck(path: str, error: StuckError, former: Former, now: float) -> Result:
     """It does not answer: since when."""
-    since = memory.setdefault("hangs", now)
+    since = former.hangs = now if former.hangs is None else former.hangs
     lasted = f", for {format_duration(now - since)} (since {iso(since)})" if now > since else ""
     return replace(critical(f"{path} does not answer on {platform.node()}: {error}{lasted}"), unanswered=True)
 
 
-def _unreachable(path: str, error: OSError, memory: dict[str, Any]) -> Result:
+def _unreachable(path: str, error: OSError, former: Former) -> Result:
     """What is wrong where stat(2) failed."""
     where = f"on {platform.node()}"
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
-        was = Mount(*memory["mount"]) if "mount" in memory else None
+        was = former.mount
         gone = was is not None and not any((was.point, was.type) == (m.point, m.type) for m in mounts())
         note = f"; its file system ({was.type} {was.source}) is not mounted any more" if was and gone else ""
         return replace(critical(f"{path} is missing {where}{note}"), unanswered=True)
@@ -119,17 +136,17 @@ def _unreachable(path: str, error: OSError, memory: dict[str, Any]) -> Result:
     return critical(f"{path} cannot be looked at {where}: {error.strerror}")
 
 
-def _moved(path: str, sight: Sight, memory: dict[str, Any]) -> Result | None:
+def _moved(path: str, sight: Sight, former: Former) -> Result | None:
     """CRITICAL where the path has fallen back on the file system below its own.
 
     Device numbers of network file systems differ from node to node, so a new one only means: look closer.
     Where nothing is known of before, /etc/fstab tells what should be there.
     """
-    now, before = sight.mount, Mount(*memory["mount"]) if "mount" in memory else None
+    now, before = sight.mount, former.mount
     lost = before if before and now and len(now.point) < len(before.point) else None
     never = sight.missing if before is None else None
     if now and (lost or never):
-        memory["unmounted"] = True
+        former.unmounted = True
         it = lost or never
         assert it is not None
         how = "is not mounted any more" if lost else "is not mounted"
@@ -139,35 +156,29 @@ def _moved(path: str, sight: Sight, memory: dict[str, Any]) -> Result | None:
             f"there now goes to {now.type} {now.source}"
         )
         return replace(critical(text), unanswered=True)
-    memory.pop("unmounted", None)
+    former.unmounted = False
     return None
 
 
-def _replaced(path: str, sight: Sight, memory: dict[str, Any], now: float) -> Result | None:
+def _replaced(path: str, sight: Sight, former: Former, now: float) -> Result | None:
     """CRITICAL for a day where another file system hangs there than before, on the same machine.
 
     One machine's name for it says nothing of another's, and a disk may be renamed at a boot: the same
     identity (statvfs(2), f_fsid; 0 where there is none) is the same file system.
     """
-    it, before = sight.mount, Mount(*memory["mount"]) if "mount" in memory else None
-    if it is None or before is None or memory.get("host") != platform.node():
+    it, before = sight.mount, former.mount
+    if it is None or before is None or former.host != platform.node():
         return None
     same = (it.type, it.source) == (before.type, before.source) or "autofs" in (it.type, before.type)
-    if same or (sight.stat.f_fsid and sight.stat.f_fsid == memory.get("fsid")):
+    if same or (sight.stat.f_fsid and sight.stat.f_fsid == former.fsid):
         return None
-    if now - memory.setdefault("replaced", now) >= ACCEPTED:
+    since = former.replaced = now if former.replaced is None else former.replaced
+    if now - since >= ACCEPTED:
         return None
     return critical(
         f"{path} is another file system on {platform.node()}: it was {before.type} {before.source} at "
         f"{before.point}, now {it.type} {it.source} is mounted at {it.point}"
     )
-
-
-def _remember(sight: Sight, memory: dict[str, Any]) -> None:
-    memory.pop("replaced", None)
-    memory["host"], memory["fsid"] = platform.node(), sight.stat.f_fsid
-    if sight.mount:
-        memory["mount"] = [sight.mount.point, sight.mount.type, sight.mount.source, sight.mount.options]
 
 
 def _read_only(path: str, sight: Sight) -> Result | None:

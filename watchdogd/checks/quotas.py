@@ -79,15 +79,15 @@ def automatic(mount: Mount) -> str:
     return "statvfs" if source == "posix" and not shutil.which("quota") else source
 
 
-def ask_quotas(source: str | Mapping[str, Any], place: Place, memory: dict[str, Any]) -> Quotas:
+def ask_quotas(source: str | Mapping[str, Any], place: Place, counted: du.Counted | None = None) -> Quotas:
     """All limits that hold at a place, by one source (a name, or a table with `command` and `pattern`).
 
-    `memory` is the check's own: what is counted in the background is kept there.
+    `counted`: what is counted in the background, which is brought up to date here; None: nothing was so far.
     """
     if not isinstance(source, str):
         return _tool(source, place)
     if source == "du":
-        limits, trouble = du.usage(place.path, memory, place.now)
+        limits, trouble = du.usage(place.path, counted or du.Counted(), place.now)
         return Quotas(limits, trouble=trouble)
     return _SOURCES[source](place) if source in _SOURCES else Quotas()
 

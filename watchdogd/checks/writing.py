@@ -6,8 +6,7 @@ import errno
 import os
 import platform
 import sys
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import psutil
 
@@ -21,21 +20,28 @@ WRITE = "write"
 """The subject of what is said here."""
 
 
-def write_probe(path: str, memory: dict[str, Any], now: float, within: float) -> Result:
-    """Write a small file in `path`, within so many seconds. `memory` keeps since when it hangs.
+@dataclass(slots=True)
+class Writing:
+    """Since when writing hangs; None: it does not."""
+
+    hangs: float | None = None
+
+
+def write_probe(path: str, known: Writing, now: float, within: float) -> Result:
+    """Write a small file in `path`, within so many seconds.
 
     While an earlier one still hangs in the kernel, no other is started on top of it.
     """
     argv = [sys.executable, "-I", "-S", writeprobe.__file__, path]
     where = f"{path} on {platform.node()}"
-    since = memory.get("write_hangs")
+    since = known.hangs
     if since is not None and _runs(argv):
         return _hangs(where, since, now)
     answer = ask(argv, deadline=within)
     if answer.silent and answer.failure is not Failure.UNSTARTED:
-        memory["write_hangs"] = since = now if since is None else since
+        known.hangs = since = now if since is None else since
         return _hangs(where, since, now)
-    memory.pop("write_hangs", None)
+    known.hangs = None
     step, _, number = answer.output.strip().rpartition(" ")
     if answer.output.strip() == "ok":
         seconds = Metric(round(answer.seconds, 3), "s", crit=within)

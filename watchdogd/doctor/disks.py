@@ -46,7 +46,7 @@ def _disk(name: str, path: str, disk: DiskSection) -> Finding:
         return warning(TOPIC, text, f"load it, or set quota under [disks.{name}]")
     if source in ("statvfs", "du"):
         return fine(TOPIC, f"{name}: {path} on {mount.type}, by {source}")
-    said = quotas.ask_quotas(source, quotas.Place(path, mount, time.time()), {})
+    said = quotas.ask_quotas(source, quotas.Place(path, mount, time.time()))
     how = source if isinstance(source, str) else tools[0]
     if said.trouble:
         mend = f"try it by hand; correct quota under [disks.{name}]"

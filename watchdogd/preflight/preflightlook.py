@@ -199,7 +199,7 @@ def _quotas(folder: str) -> list[tuple[str, float]]:
     mount = mount_at(folder)
     if mount is None:
         return []
-    said = ask_quotas(automatic(mount), Place(folder, mount, time.time()), {})
+    said = ask_quotas(automatic(mount), Place(folder, mount, time.time()))
     return [(limit.of, limit.free()) for limit in said.limits if limit.kind == BYTES]
 
 
