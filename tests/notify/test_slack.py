@@ -114,9 +114,13 @@ def test_outside_text_mentions_nobody(slack: SlackServer, keep: Keep) -> None:
 
 
 def test_the_runbook_can_be_tapped() -> None:
-    found = blocks(message(body="Runbook: https://example.org/a?b=1&c=2"))
+    link = "https://example.org/a?b=1&c=2"
+    found = blocks(message(body=f"Runbook: {link}", runbooks=(link,)))
     assert found[1]["text"]["text"] == "Runbook: <https://example.org/a?b=1&amp;c=2>"
-    found = blocks(message(body="Runbook: javascript:alert(1) <!here>"))
+    found = blocks(message(body="Runbook: https://example.org/x"))
+    assert found[1]["text"]["text"] == "Runbook: https://example.org/x", "somebody's words are no runbook"
+    link = "javascript:alert(1) <!here>"
+    found = blocks(message(body=f"Runbook: {link}", runbooks=(link,)))
     assert found[1]["text"]["text"] == "Runbook: javascript:alert(1) &lt;!here&gt;"
 
 

@@ -192,6 +192,7 @@ def _message(
         quiet=all(event.quiet for event in group),
         incidents=tuple(sorted({event.incident.id for event in group if event.incident})),
         items=tuple(_item(event) for event in group),
+        runbooks=tuple(link for link in runbooks if link),
     )
 
 

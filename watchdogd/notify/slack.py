@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 TEXT_LIMIT = 40_000
 BLOCK_LIMIT = 3_000
+_ADDRESS = re.compile(r"https?://[^\s|]+")
 BLOCKS = 50
 UPDATES = 5
 """First messages that one message updates: the end of a storm would else be hundreds of calls."""
@@ -159,7 +160,9 @@ def blocks(message: Message) -> list[dict[str, Any]]:
     """Block Kit that a phone shows well: a bold first line, short paragraphs, evidence as code."""
     sections = [_section(f"{_SIGNS.get(message.status, '')} *{_bold(message.headline)}*")]
     for verbatim, text in paragraphs(message.body):
-        sections += [_section(piece) for piece in (_code(text) if verbatim else _prose(text))]
+        sections += [
+            _section(piece) for piece in (_code(text) if verbatim else _prose(text, message.runbooks))
+        ]
     if len(sections) > BLOCKS:
         left = len(sections) - BLOCKS + 1
         sections = [*sections[: BLOCKS - 1], _section(f"… {left} parts left out …")]
@@ -188,10 +191,11 @@ def _code(text: str) -> list[str]:
     return [f"```{piece}```" for piece in _pieces(text.replace("```", "'''"), BLOCK_LIMIT - 6)]
 
 
-def _prose(text: str) -> list[str]:
+def _prose(text: str, runbooks: tuple[str, ...]) -> list[str]:
     """Sentences in pieces; the runbook can be tapped."""
-    pieces = _pieces(text, BLOCK_LIMIT - 2)
-    return [re.sub(r"^Runbook: (https?://[^\s|]+)$", r"Runbook: <\1>", piece) for piece in pieces]
+    known = filter(_ADDRESS.fullmatch, runbooks)
+    links = {escape(f"Runbook: {link}"): f"Runbook: <{escape(link)}>" for link in known}
+    return [links.get(piece, piece) for piece in _pieces(text, BLOCK_LIMIT - 2)]
 
 
 def _pieces(text: str, limit: int) -> list[str]:
