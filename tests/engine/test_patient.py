@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import threading
 import time
@@ -53,24 +52,14 @@ def test_a_thread_that_died_is_replaced() -> None:
     patient.close()
 
 
-@pytest.mark.parametrize(
-    ("short", "told"), [(False, "too many processes here"), (True, "no memory is left for it")]
-)
-def test_where_no_thread_can_be_started_that_is_said_with_what_is_short(
-    short: bool, told: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_no_thread_can_be_started_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise RuntimeError("can't start new thread")
-
-    def no_memory(*_: object) -> None:
-        raise OSError(errno.ENOMEM, "Cannot allocate memory")
 
     patient = Patient("/home", deadline=60)
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", refuse)
-        if short:
-            patched.setattr("mmap.mmap", no_memory)
-        with pytest.raises(StuckError, match=f"/home cannot be asked: .*{told}"):
+        with pytest.raises(StuckError, match="/home cannot be asked: this user has too many processes"):
             patient.attempt(lambda: 3)
     assert patient.attempt(lambda: 3) == 3
     patient.close()

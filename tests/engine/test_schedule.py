@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.lab import zones
-from tests.waiting import wait_until
 from watchdogd.engine import schedule
 from watchdogd.engine.schedule import Schedule
 from watchdogd.errors import StalledError
@@ -145,22 +144,6 @@ def test_a_process_that_was_stopped_for_a_while_is_not_blamed_for_it(
     stopped = Schedule(in_an_hour, watch)
     stopped.run()
     assert len(looks) == 3
-
-
-@pytest.mark.usefixtures("hasty")
-def test_a_look_for_which_there_is_no_memory_is_made_again() -> None:
-    looks: list[int] = []
-
-    def watch() -> bool:
-        looks.append(1)
-        if len(looks) == 1:
-            raise MemoryError
-        return False
-
-    begun = Schedule(in_an_hour, watch)
-    begun.run()
-    assert len(looks) == 2
-    wait_until(lambda: begun.ended, 60, "it has ended")
 
 
 class Locked(logging.Handler):

@@ -82,10 +82,9 @@ def test_a_user_without_name_and_home(place: Path) -> None:
     nowhere = subprocess.run([*who, sys.executable, "-m", "watchdogd", "status"], env={}, capture_output=True)
     assert nowhere.stderr.startswith(b"watchdogd: HOME is not set"), nowhere.stderr
     done = run(home, "run", ("prlimit", "--nproc=1", *who))
-    assert (done.returncode, done.stderr) == (
-        70,
-        "watchdogd: no log can be kept: this user has too many processes here\n",
-    )
+    assert done.returncode == 70
+    assert done.stderr.startswith("watchdogd: no log can be kept: this user has too many processes here, or ")
+    assert done.stderr.count("\n") == 1
 
 
 def test_verbs_without_stdout_say_nothing(tmp_path: Path) -> None:

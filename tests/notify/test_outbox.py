@@ -611,7 +611,8 @@ def test_a_channel_for_which_there_is_no_thread_is_told_and_begins_later() -> No
     outbox = Outbox({"slack": slack}, Policy(), Ledger().settle)
     outbox.add([letter(now=time.time())])
     with patch("threading.Thread.start", side_effect=RuntimeError("can't start new thread")):
-        assert outbox.start() == "no thread for channel slack: this user has too many processes here"
+        said = outbox.start()
+        assert said.startswith("no thread for channel slack: this user has too many processes here, or ")
     assert outbox.start() == ""
     wait_until(lambda: slack.taken, 60, "it is delivered")
     outbox.stop(30)

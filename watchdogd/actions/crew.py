@@ -64,8 +64,8 @@ class Crew:
         if not self._free.acquire(blocking=False):
             try:
                 threading.Thread(target=self._work, name="action", daemon=True).start()
-            except (RuntimeError, MemoryError):
-                outcome = Outcome(f"it could not be started: {shortage.of_thread()}", ok=False)
+            except RuntimeError:
+                outcome = Outcome(f"it could not be started: {shortage.THREAD}", ok=False)
                 self._reports.put(Report(errand.deed, outcome))
                 return
         self._errands.put(errand)

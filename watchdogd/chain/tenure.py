@@ -126,8 +126,8 @@ class Tenure:
             stepping = threading.Thread(target=self._step, args=[self.chain], name="chain", daemon=True)
             try:
                 stepping.start()
-            except (RuntimeError, MemoryError):  # the next look tries again
-                self._unwatched = f"nobody looks after the chain: {shortage.of_thread()}"
+            except RuntimeError:  # the next look tries again
+                self._unwatched = f"nobody looks after the chain: {shortage.THREAD}"
             else:
                 self._stepping, self._unwatched = stepping, ""
 

@@ -54,14 +54,10 @@ def run(args: argparse.Namespace) -> int:
         with assembled(home, setup) as parts:
             parts.engine.troubles["config"] = broken
             Daemon(parts, tenure, heartbeat_of(setup.config, go_on=Tenure.in_chain())).run()
-    except (StalledError, MemoryError) as error:
+    except (StalledError, MemoryError, SystemError) as error:  # SystemError: C code that got no memory
         _end_in_any_case()
-        log.warning("it ends: %s", error or "no memory is left")
+        log.warning("it ends: %s", str(error) or type(error).__name__)
         raise
-    except SystemError as error:  # C code that got no memory, and could not even say so
-        _end_in_any_case()
-        log.warning("it ends: %s", error)
-        raise StalledError(f"Python failed within ({error}): is memory short (see 'ulimit -v')?") from None
     finally:
         tenure.end()
     return 0

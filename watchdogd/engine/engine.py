@@ -333,8 +333,8 @@ class Engine:
                 self._intake.settle()
             self._publish(now)
             self._unwritten = ""
-        except (WatchdogError, OSError, MemoryError) as error:  # it was judged already: the next round tells
-            self._unwritten = f"home cannot be written: {error or 'no memory is left'}"
+        except (WatchdogError, OSError) as error:  # it was judged already: the next round tells
+            self._unwritten = f"home cannot be written: {error}"
 
     def _declared(self) -> dict[str, Any]:
         """What the checks declare, made anew only where they are others."""

@@ -87,8 +87,8 @@ def begin(home: Home) -> None:
     listener = logging.handlers.QueueListener(lines, handler)
     try:
         listener.start()
-    except (RuntimeError, MemoryError):
-        raise StalledError(f"no log can be kept: {shortage.of_thread()}") from None
+    except RuntimeError:
+        raise StalledError(f"no log can be kept: {shortage.THREAD}") from None
     atexit.register(listener.stop)
 
 

@@ -77,7 +77,7 @@ class Worker:
 
 
 def start(*, alone: bool, lane: str) -> Worker:
-    """A further process. OSError, MemoryError where there can be none."""
+    """A further process. OSError where there can be none."""
     ours, theirs = socket.socketpair()
     arguments = [str(theirs.fileno()), f"{umask.own():04o}", *(["alone"] if alone else [])]
     users = umask.users()
@@ -93,7 +93,7 @@ def start(*, alone: bool, lane: str) -> Worker:
                 start_new_session=True,
                 umask=-1 if users is None else users,
             )
-        except (OSError, MemoryError):
+        except OSError:
             ours.close()
             raise
     return Worker(process, Wire(ours), alone, lane)
@@ -107,10 +107,10 @@ def kill_all(tools: list[psutil.Process]) -> tuple[int, ...]:
     return tuple(tool.pid for tool in psutil.wait_procs(tools, 0.5)[1]) if tools else ()
 
 
-def no_start(error: OSError | MemoryError) -> str:
+def no_start(error: OSError) -> str:
     """Why there is no process for a check, and the mend."""
     why = shortage.of_process(error)
-    if isinstance(error, OSError) and not why:
+    if not why:
         gone = f"{sys.executable} is gone: was Python replaced? watchdogd restart"
         why = gone if error.errno == errno.ENOENT else error.strerror or str(error)
     return f"could not be started: {why}"

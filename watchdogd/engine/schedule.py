@@ -48,8 +48,8 @@ class _Thread(BasePoolExecutor):  # type: ignore[misc]  # APScheduler has no typ
         pool = ThreadPoolExecutor(1)
         try:
             pool.submit(int)
-        except (RuntimeError, MemoryError):
-            raise StalledError(f"no round can be begun: {shortage.of_thread()}") from None
+        except RuntimeError:
+            raise StalledError(f"no round can be begun: {shortage.THREAD}") from None
         super().__init__(pool)
 
 
@@ -129,26 +129,23 @@ class Schedule:
     def _begin(self) -> None:
         try:
             self._scheduler.start()
-        except (RuntimeError, MemoryError):
-            raise StalledError(f"no round can be begun: {shortage.of_thread()}") from None
+        except RuntimeError:
+            raise StalledError(f"no round can be begun: {shortage.THREAD}") from None
         self._order(self._round)
 
     def _beat(self) -> bool:
         """Look whether to end, at the clock, and after the rounds; False: it is time to end."""
-        try:
-            if not self._watch():
-                return False
-            looked = _now()
-            if jump := looked.jump(self._looked):
-                log.warning("the clock was set by %.0f s", jump)
-                self._order(self._round)
-            self._looked = looked
-            for turn in self._turns:
-                # without memory the scheduler forgot it; where the clock was set, it lies hours off
-                if not turn.under_way and time.monotonic() > turn.due + RECOVERY:
-                    self._order(turn)
-        except MemoryError:  # the next beat tries again
-            pass
+        if not self._watch():
+            return False
+        looked = _now()
+        if jump := looked.jump(self._looked):
+            log.warning("the clock was set by %.0f s", jump)
+            self._order(self._round)
+        self._looked = looked
+        for turn in self._turns:
+            # without memory the scheduler forgot it; where the clock was set, it lies hours off
+            if not turn.under_way and time.monotonic() > turn.due + RECOVERY:
+                self._order(turn)
         self._see_life(time.monotonic())
         return True
 

@@ -10,7 +10,7 @@ import socket
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from watchdogd.config.channels import SlackChannel
 from watchdogd.config.reading import load
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from watchdogd.engine.grounds import Ground
     from watchdogd.home.layout import Home
 
-Value = TypeVar("Value")
-
 log = logging.getLogger(__name__)
 
 
@@ -53,10 +51,10 @@ class Setup:
     config: Config
     catalog: Mapping[str, Entry]
     checks: tuple[Check, ...]
-    policies: Mapping[str, Policy]
-    routes: Mapping[str, Route]
     maintenance: Windows
     rules: Rules
+    policies: Mapping[str, Policy] = field(default_factory=dict)
+    routes: Mapping[str, Route] = field(default_factory=dict)
     files: Mapping[str, Ground] = field(default_factory=dict)
     land: Land = field(default_factory=Land)
     dropped: tuple[Check, ...] = ()
@@ -96,17 +94,10 @@ class Setup:
         backend = "slurm" if shutil.which("squeue") else "none"
         built = checks_module.build(config, catalog, home, backend, whole=whole)
         checks, files, land = grounds.placed(built)
-        own = Policy(1, config.daemon.interval, config.alerts.repeat_every, config.alerts.escalate_after)
-        return cls(
+        setup = cls(
             config=config,
             catalog=catalog,
             checks=checks,
-            policies={SELF: own, DELIVERY: replace(own, escalate_after=None)}
-            | dict.fromkeys(_grounds(checks), _of_ground(config))
-            | {check.name: checks_module.policy(check, config) for check in checks},
-            routes={SELF: Route(config.default_channels), DELIVERY: Route()}
-            | {name: _route(name, checks, config) for name in _grounds(checks)}
-            | {check.name: Route(check.channels, check.runbook, check.entry.foreign) for check in checks},
             maintenance=Windows(config.alerts.maintenance),
             files=files,
             land=land,
@@ -126,6 +117,25 @@ class Setup:
                 command=typed(home),
             ),
         )
+        return setup._changed()
+
+    def _changed(self, **fields: Any) -> Setup:
+        """The same with other fields, and the policies and routes that follow from them."""
+        new = replace(self, **fields)
+        config, checks = new.config, new.checks
+        alerts, every = config.alerts, config.daemon.interval
+        own = Policy(1, every, alerts.repeat_every, alerts.escalate_after)
+        missed = replace(own, confirm=config.daemon.confirm)
+        ground = replace(own, confirm=max(config.daemon.confirm, 2), blinds=True)
+        followed = _grounds(checks)
+        policies = {SELF: own, DELIVERY: replace(own, escalate_after=None)}
+        policies |= dict.fromkeys((*new.files, *followed), ground) | dict.fromkeys(new.expected, missed)
+        policies |= {check.name: checks_module.policy(check, config) for check in checks}
+        routes = {SELF: Route(config.default_channels), DELIVERY: Route()}
+        routes |= {name: route for name, route in self.routes.items() if name in new.files}
+        routes |= {name: _route(name, checks, config) for name in followed}
+        routes |= {check.name: Route(check.channels, check.runbook, check.entry.foreign) for check in checks}
+        return replace(new, policies=policies, routes=routes)
 
     def with_dropins(self, found: Iterable[DropIn], home: Home) -> Setup:
         """The same with the checks of these drop-ins instead of those before."""
@@ -133,17 +143,7 @@ class Setup:
         taken = {check.name for check in own}
         built = crontab.build(found, self.config, home, self.scouts)
         fresh = tuple(check for check in built if check.name not in taken)
-        return replace(
-            self,
-            checks=own + fresh,
-            dropped=fresh,
-            looked=True,
-            expected=frozenset(),
-            policies=_without(_but(self.policies, self.dropped), self.expected)
-            | {check.name: checks_module.policy(check, self.config) for check in fresh},
-            routes=_but(self.routes, self.dropped)
-            | {check.name: Route(check.channels, check.runbook, check.entry.foreign) for check in fresh},
-        )
+        return self._changed(checks=own + fresh, dropped=fresh, looked=True, expected=frozenset())
 
     def expecting(self, known: Iterable[str]) -> Setup:
         """The same; where checks could not be found what is open of those that were `known` is not over."""
@@ -151,15 +151,7 @@ class Setup:
             return self
         missing = (name for name in known if name not in self.policies)
         names = frozenset(name for name in missing if not self.whole or crontab.is_dropin(name))
-        own = Policy(
-            self.config.daemon.confirm,
-            self.config.daemon.interval,
-            self.config.alerts.repeat_every,
-            self.config.alerts.escalate_after,
-        )
-        return replace(
-            self, policies={**self.policies, **dict.fromkeys(names, own)}, expected=self.expected | names
-        )
+        return self._changed(expected=self.expected | names)
 
     def remounted(self, needed: Collection[str]) -> Setup:
         """The same for what is mounted now; itself where nothing changed.
@@ -171,18 +163,7 @@ class Setup:
         own = tuple(check for check in self.checks if check not in self.dropped)
         checks, files, land = grounds.placed(own, self.land)
         stay = {name: ground for name, ground in self.files.items() if name in needed}
-        gone = set(self.files) - set(files) - set(stay)
-        names = [name for name in files if name not in self.policies]
-        return replace(
-            self,
-            checks=checks + self.dropped,
-            policies=_without(self.policies, gone)
-            | {check.name: checks_module.policy(check, self.config) for check in checks}
-            | dict.fromkeys(names, _of_ground(self.config)),
-            routes=_without(self.routes, gone) | {name: _route(name, checks, self.config) for name in files},
-            files=stay | files,
-            land=land,
-        )
+        return self._changed(checks=checks + self.dropped, files=stay | files, land=land)
 
     def harmless(self) -> Setup:
         """The same for a rehearsal: programs in drop-in folders are not run, no script is submitted."""
@@ -196,18 +177,6 @@ class Setup:
             for entry in self.catalog.values()
             if entry.skipped
         )
-
-
-def _of_ground(config: Config) -> Policy:
-    """How it is judged whether a ground holds."""
-    alerts = config.alerts
-    return Policy(
-        max(config.daemon.confirm, 2),
-        config.daemon.interval,
-        alerts.repeat_every,
-        alerts.escalate_after,
-        blinds=True,
-    )
 
 
 def _grounds(checks: Iterable[Check]) -> list[str]:
@@ -226,11 +195,3 @@ def typed(home: Home) -> str:
     """How the verbs are called for this home: by name alone where it is everybody's default."""
     default = Path(os.path.expanduser("~/.watchdogd"))  # Path's own raises where a user has no folder
     return "watchdogd" if home.path == default else f"watchdogd --home {shlex.quote(str(home.path))}"
-
-
-def _but(by_name: Mapping[str, Value], checks: tuple[Check, ...]) -> dict[str, Value]:
-    return _without(by_name, {check.name for check in checks})
-
-
-def _without(by_name: Mapping[str, Value], gone: Collection[str]) -> dict[str, Value]:
-    return {name: value for name, value in by_name.items() if name not in gone}

@@ -136,8 +136,6 @@ class Storage:
             return (patient or self._patient).attempt(lambda: function(self._opened()))
         except StuckError as error:
             raise HistoryError(str(error)) from None
-        except MemoryError:
-            raise HistoryError("no memory is left for the history") from None
 
     def _opened(self) -> Store:
         """The store, opened or not: it keeps what it has to tell also where opening fails."""

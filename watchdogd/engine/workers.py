@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from watchdogd.engine.call import RECALL, Reply, Returned
 from watchdogd.engine.process import IMPATIENCE, STARTING, Worker, kill_all, no_start, start
 from watchdogd.engine.stuck import Stuck
-from watchdogd.system import command, shortage
+from watchdogd.system import command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -118,7 +118,7 @@ class Workers:
         """Give calls to a further process; where none can be started, that is their answer."""
         try:
             self._give(self._start(alone=calls[0].alone, lane=calls[0].lane), calls)
-        except (OSError, MemoryError) as error:
+        except OSError as error:
             self._replies += [Reply(call.key, trouble=no_start(error)) for call in calls]
 
     def _ready(self, lane: str) -> Worker | None:
@@ -131,7 +131,7 @@ class Workers:
         now = time.monotonic()
         quick = [worker for worker in shared if not worker.slow(now)]
         if shared and (not quick or len(shared) < self._warm) and self._room():
-            with contextlib.suppress(OSError, MemoryError):  # they wait for one that is there
+            with contextlib.suppress(OSError):  # they wait for one that is there
                 return self._start(alone=False, lane=lane)
         return min(quick, key=lambda worker: len(worker.calls), default=None)
 
@@ -188,9 +188,6 @@ class Workers:
             said: list[Reply | Returned | None] = worker.wire.receive()
         except (EOFError, OSError, pickle.UnpicklingError, AttributeError):
             self._died(worker)
-            return
-        except MemoryError:  # of what it sends from now on nobody knows where it begins
-            self._died(worker, f"answered, but {shortage.MEMORY}")
             return
         for each in said:
             if isinstance(each, Returned):

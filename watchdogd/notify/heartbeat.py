@@ -78,8 +78,8 @@ class Heartbeat:
         thread = threading.Thread(target=self._run, args=(web,), name="heartbeat", daemon=True)
         try:
             thread.start()
-        except (RuntimeError, MemoryError):  # the next round tries again
-            self.trouble, self._said = f"heartbeat: {shortage.of_thread()}", None
+        except RuntimeError:  # the next round tries again
+            self.trouble, self._said = f"heartbeat: {shortage.THREAD}", None
         else:
             self._thread = thread
 

@@ -84,7 +84,7 @@ class Outbox:
             self.settle(())
         living = self._living
         silent = [name for name in self.lanes if name not in living and not self._begin(name)]
-        return f"no thread for channel {', '.join(silent)}: {shortage.of_thread()}" if silent else ""
+        return f"no thread for channel {', '.join(silent)}: {shortage.THREAD}" if silent else ""
 
     def succeed(self, before: Outbox) -> None:
         """Take over from the outbox of an earlier configuration, which was stopped.
@@ -139,7 +139,7 @@ class Outbox:
         thread = threading.Thread(target=self._run, args=(lane,), name=f"channel {name}", daemon=True)
         try:
             thread.start()
-        except (RuntimeError, MemoryError):
+        except RuntimeError:
             return False
         self._threads[name] = thread
         return True

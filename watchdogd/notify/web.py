@@ -204,7 +204,7 @@ class _Deadline:
         watcher = threading.Thread(target=self._watch, name="deadline", daemon=True)
         try:
             watcher.start()
-        except (RuntimeError, MemoryError):
+        except RuntimeError:
             return None
         return watcher
 

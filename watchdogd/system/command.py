@@ -37,6 +37,7 @@ _SLURM_PREFIXES = (
 _GRACE = 0.5
 _NAP, _LONGEST_NAP = 0.0005, 0.05
 _NEVER = Event()
+"""Waited for to sleep: `time.sleep` fails where a tool such as libfaketime sets the clock below us."""
 
 
 class Failure(Enum):
@@ -147,7 +148,7 @@ def kill_group(process: subprocess.Popen[bytes], grace: float) -> tuple[int, ...
     until = time.monotonic() + grace
     wait(process, grace)
     while (alive := members(process.pid)) and time.monotonic() < until:
-        time.sleep(0.02)
+        _NEVER.wait(0.02)
     return alive
 
 
@@ -196,7 +197,7 @@ def ask(
     words = tuple(argv)
     try:
         child = _start(words, env if env is not None else environment(), cwd, umask, fed=bool(stdin))
-    except (OSError, MemoryError) as error:
+    except OSError as error:
         why = shortage.of_process(error) or getattr(error, "strerror", "") or str(error)
         why = f"{cwd}: {why}" if cwd and getattr(error, "filename", None) == cwd else why
         seconds, number = time.monotonic() - begin, getattr(error, "errno", None)
@@ -241,7 +242,7 @@ def wait(process: subprocess.Popen[bytes], seconds: float) -> None:
     """Wait until it ends, but so many seconds at most."""
     until, nap = time.monotonic() + seconds, _NAP
     while process.poll() is None and (left := until - time.monotonic()) > 0:
-        time.sleep(min(nap, left))
+        _NEVER.wait(min(nap, left))
         nap = min(2 * nap, _LONGEST_NAP)
 
 

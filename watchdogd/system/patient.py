@@ -88,8 +88,8 @@ class Patient:
             thread = threading.Thread(target=self._serve, name=f"patient {self._place}", daemon=True)
             try:
                 thread.start()
-            except (RuntimeError, MemoryError):
-                raise UnaskedError(f"{self._place} cannot be asked: {shortage.of_thread()}") from None
+            except RuntimeError:
+                raise UnaskedError(f"{self._place} cannot be asked: {shortage.THREAD}") from None
             self._thread = thread
 
     def _serve(self) -> None:
