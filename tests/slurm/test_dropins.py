@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from watchdogd.engine import crontab, dropins
 from watchdogd.engine import script as module
 from watchdogd.engine.dropins import Kind
 from watchdogd.home.layout import Home
-from watchdogd.plugin import Plugin, Result, Status
+from watchdogd.plugin import Plugin, Result, Status, memory_of, remembered
 from watchdogd.system import umask
 
 SCRIPT: Plugin = module.script
@@ -40,6 +41,16 @@ class Follower:
         self.name = name
         self.memory: dict[str, Any] = {}
         self.changed: dict[str, Any] = {}
+
+    @property
+    def known(self) -> module.Followed:
+        """What is remembered of it."""
+        return remembered(module.Followed, self.memory) or module.Followed()
+
+    @property
+    def job(self) -> str:
+        """The id of the job that is followed."""
+        return self.known.job or ""
 
     def look(self, later: float = 0.0) -> Result:
         """One execution, `later` seconds from now by its clock."""
@@ -97,8 +108,8 @@ def test_submitted_once_followed_to_its_good_end_and_again_when_it_is_due(slurm:
     text = job("echo $WATCHDOGD_HOME $SLURM_MEM_PER_NODE.; sleep 2")
     script = Follower(slurm, home, "cron.daily/tidy.slurm", text)
     first = script.look()
-    assert (first.status, first.summary) == (Status.OK, f"job {script.memory['job']} is submitted")
-    job_id = script.memory["job"]
+    assert (first.status, first.summary) == (Status.OK, f"job {script.job} is submitted")
+    job_id = script.job
     details = shown(slurm, job_id)
     assert f"Comment=watchdogd:{home.id} cron.daily/tidy.slurm" in details
     assert "Partition=gpu" in details
@@ -111,14 +122,14 @@ def test_submitted_once_followed_to_its_good_end_and_again_when_it_is_due(slurm:
         assert script.look().summary == end.summary
     again = script.look(later=DAY)
     assert "is submitted" in again.summary
-    assert script.memory["job"] != job_id
+    assert script.job != job_id
 
 
 def test_its_own_lines_hold(slurm: Cluster, home: Home, tmp_path: Path) -> None:
     lines = ["--partition=small # the small one", "-J nightly", f"-o {tmp_path}/mine-%j", "-t 7", "-D /tmp"]
     script = Follower(slurm, home, "cron.daily/own.sbatch", job("sleep 60", *lines))
     script.look()
-    details = shown(slurm, script.memory["job"])
+    details = shown(slurm, script.job)
     for words in ("Partition=small", "JobName=nightly", "TimeLimit=00:07:00", "WorkDir=/tmp"):
         assert words in details
     assert f"StdOut={tmp_path}/mine-" in details
@@ -132,12 +143,12 @@ def test_a_failed_one_is_critical_with_its_last_lines_until_the_next_ends_well(
     script = Follower(slurm, home, "cron.hourly/copy.slurm", job("echo no room left; exit 3"))
     failed = script.until("FAILED with exit code 3 on node")
     assert (failed.status, failed.details) == (Status.CRITICAL, "no room left")
-    bad_id = script.memory["last"]
+    bad_id = script.known.last
     script.path.write_text(job("sleep 3"))
     again = script.look(later=3600.0)
     assert again.status is Status.CRITICAL
     assert f"job {bad_id} FAILED" in again.summary
-    assert f"now job {script.memory['job']} is submitted" in again.summary
+    assert f"now job {script.job} is submitted" in again.summary
     good = script.until("ended well", later=3600.0)
     assert good.status is Status.OK
 
@@ -145,7 +156,7 @@ def test_a_failed_one_is_critical_with_its_last_lines_until_the_next_ends_well(
 def test_a_cancelled_one_is_told_with_who_did_it(slurm: Cluster, home: Home) -> None:
     script = Follower(slurm, home, "cron.daily/long.slurm", job("sleep 600"))
     script.until("runs on node")
-    slurm.run_as("root", ["scancel", script.memory["job"]])
+    slurm.run_as("root", ["scancel", script.job])
     ended = script.until("CANCELLED by root")
     assert ended.status is Status.CRITICAL
 
@@ -154,7 +165,7 @@ def test_one_that_never_starts_is_told_and_none_is_submitted_beside_it(slurm: Cl
     script = Follower(slurm, home, "cron.every-5s/never.slurm", job("true", "-p small", "--time=9-00:00:00"))
     never = script.until("will not start (PartitionTimeLimit)")
     assert never.status is Status.WARNING
-    assert f"scontrol update JobId={script.memory['job']}" in never.summary
+    assert f"scontrol update JobId={script.job}" in never.summary
     for later in (10.0, 20.0, 30.0):
         assert "will not start" in script.look(later=later).summary
     assert len(slurm.squeue()) == 1
@@ -176,15 +187,15 @@ def test_what_was_submitted_and_not_remembered_is_found_by_its_mark(slurm: Clust
     other = Follower(slurm, home, "cron.daily/other.slurm", job("sleep 60"))
     script.look()
     other.look()
-    job_id = script.memory["job"]
+    job_id = script.job
     script.memory = {}  # the daemon was killed before it could store the round
     script.look()
-    assert script.memory["job"] == job_id
+    assert script.job == job_id
     script.until("ended well")
     script.memory = {}  # and once more, when the job is over
     assert f"job {job_id} ended well" in script.look().summary
     assert script.jobs() == [job_id]
-    assert other.memory["job"] in other.jobs()
+    assert other.job in other.jobs()
 
 
 def test_sbatch_that_reports_failure_though_the_job_was_taken(
@@ -201,9 +212,9 @@ def test_sbatch_that_reports_failure_though_the_job_was_taken(
         first = script.look()
     assert first.status is Status.OK
     assert "Slurm does not answer now" in first.summary
-    assert "job" not in script.memory
+    assert script.known.job is None
     script.until("runs on node")
-    assert script.jobs() == [script.memory["job"]]
+    assert script.jobs() == [script.job]
 
 
 def test_a_controller_that_is_away_delays_and_loses_nothing(slurm: Cluster, home: Home) -> None:
@@ -224,9 +235,11 @@ def test_what_slurm_refuses_is_told_and_tried_again_after_an_edit(slurm: Cluster
     assert refused.status is Status.CRITICAL
     assert "Invalid partition" in refused.summary
     assert script.look() == refused
-    assert script.memory["tries"] == 1
+    assert script.known.refused
+    assert script.known.refused.tries == 1
     script.look(later=120.0)
-    assert script.memory["tries"] == 2
+    assert script.known.refused
+    assert script.known.refused.tries == 2
     script.path.write_text(job("true", "--partition=small"))
     script.until("ended well")
 
@@ -235,7 +248,7 @@ def test_an_array_is_judged_by_all_its_tasks(slurm: Cluster, home: Home) -> None
     text = job("[ $SLURM_ARRAY_TASK_ID != 2 ]", "--array=1-3")
     script = Follower(slurm, home, "cron.daily/many.slurm", text)
     script.look()
-    array = script.memory["job"]
+    array = script.job
     end = script.until("of 3 tasks of job")
     assert end.status is Status.CRITICAL
     assert f"1 of 3 tasks of job {array} did not end well: {array}_2 FAILED with exit code 1" in end.summary
@@ -244,12 +257,12 @@ def test_an_array_is_judged_by_all_its_tasks(slurm: Cluster, home: Home) -> None
 def test_an_end_during_a_long_downtime_is_known_from_accounting(slurm: Cluster, home: Home) -> None:
     script = Follower(slurm, home, "cron.daily/past.slurm", job("exit 4"))
     script.look()
-    job_id = script.memory["job"]
+    job_id = script.job
     forgotten = ["scontrol", "show", "job", job_id]
     wait_until(
         lambda: slurm.run_as("root", forgotten, check=False).returncode, 180, f"job {job_id} is forgotten"
     )
-    script.memory["seen"] -= 7200.0
+    script.memory = memory_of(replace(script.known, seen=script.known.seen - 7200.0))
     end = script.look()
     assert end.status is Status.CRITICAL
     assert f"job {job_id} FAILED with exit code 4" in end.summary

@@ -134,7 +134,7 @@ class _Builder:
             "edited": dropin.stamp[0],
         }
         # Our own code: it looks after the job in a worker that others share. Looks are the daemon's rhythm.
-        entry = Entry(dropin.name, "built-in", _SCRIPT, wants=frozenset({"memory", "now"}))
+        entry = Entry(dropin.name, "built-in", _SCRIPT, wants=frozenset({"state", "now"}))
         every = min(dropin.every, self.config.daemon.interval)
         check = self._check(dropin, entry, parameters, every, SLURM_DEADLINE)
         return replace(check, follows=(queue_name("slurm"),))

@@ -1,17 +1,14 @@
 """A Slurm script in a drop-in folder: submitted at its cadence as it is, and followed to its end.
 
-It runs in a worker at the daemon's rhythm. Between looks `memory` holds: `job` (the id that is followed),
-`name` (its job name), `seen` (when it was last in the queue), `submitted` (when the last one was), `last`
-(its id), `end` (status, sentence and output of the last end), `tries`, `retry` and `edited` (after a
-refusal), `silent` (since when Slurm does not answer). All times are seconds since the epoch.
+It runs in a worker at the daemon's rhythm.
 """
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from watchdogd.batch import sbatchlines, snapshot, submit
 from watchdogd.batch.models import Ending, Snapshot
@@ -57,6 +54,41 @@ class Wish:
     dry: bool
 
 
+@dataclass(frozen=True, slots=True)
+class End:
+    """What the last job came to, and the last lines of its output where that was bad."""
+
+    status: Status
+    text: str
+    tail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """What Slurm did not take: how often running, when it is tried again, and when the script was edited."""
+
+    tries: int
+    retry: float
+    edited: int
+
+
+@dataclass(slots=True)
+class Followed:
+    """What is known of a script's jobs: the one that is followed, its name, when it was last in the queue,
+    the last one and when that was `submitted`, how one ended, what was refused, and since when Slurm is
+    `silent`.
+    """
+
+    job: str | None = None
+    name: str = ""
+    seen: float = 0.0
+    last: str | None = None
+    submitted: float | None = None
+    end: End | None = None
+    refused: Refused | None = None
+    silent: float | None = None
+
+
 @check
 def script(
     path: str,
@@ -68,141 +100,140 @@ def script(
     every: float,
     users: frozenset[str],
     edited: int,
-    memory: dict[str, Any],
+    state: Followed,
     now: float,
     dry: bool = False,
-) -> Result:
+) -> Iterator[Result | Followed]:
     """Submit what is due, and say what its job has come to."""
     if not shutil.which("sbatch"):
-        return unknown("there is no sbatch on this machine: take the script out, or run it where Slurm is")
+        yield unknown("there is no sbatch on this machine: take the script out, or run it where Slurm is")
+        return
     wish = Wish(path, comment, home, output, partition, account, every, users, edited, dry)
-    word = _step(wish, memory, now)
-    details = memory["end"][2] if "end" in memory and word.status is not Status.OK else ""
-    return Result(word.status, word.text, details=details)
+    word = _step(wish, state, now)
+    details = state.end.tail if state.end and word.status is not Status.OK else ""
+    yield Result(word.status, word.text, details=details)
+    yield state
 
 
-def _step(wish: Wish, memory: dict[str, Any], now: float) -> Word:
-    if "job" not in memory and not _due(wish, memory, now):
-        return _last(memory)
-    seen = _look(wish, memory, now)
+def _step(wish: Wish, known: Followed, now: float) -> Word:
+    if known.job is None and not _due(wish, known, now):
+        return _last(known)
+    seen = _look(wish, known, now)
     if seen.jobs is None:
-        return _silent(memory, seen.trouble, now)
-    memory.pop("silent", None)
-    if "job" not in memory:
-        _adopt(wish, memory, seen, now)
-    if "job" in memory:
-        word = _follow(wish, memory, seen, now)
+        return _silent(known, seen.trouble, now)
+    known.silent = None
+    if known.job is None:
+        _adopt(wish, known, seen, now)
+    if known.job is not None:
+        word = _follow(wish, known, known.job, seen, now)
         if word is not None:
-            return fate.worse(_last(memory), word)
-    return _submit(wish, memory, now) if _due(wish, memory, now) else _last(memory)
+            return fate.worse(_last(known), word)
+    return _submit(wish, known, now) if _due(wish, known, now) else _last(known)
 
 
-def _due(wish: Wish, memory: dict[str, Any], now: float) -> bool:
+def _due(wish: Wish, known: Followed, now: float) -> bool:
     """Whether the next one is to be submitted, as far as the time goes."""
-    last = memory.get("submitted")
-    if memory.get("edited") == wish.edited and now < memory["retry"] <= now + _RETRY_MOST:
+    last, refused = known.submitted, known.refused
+    if refused and refused.edited == wish.edited and now < refused.retry <= now + _RETRY_MOST:
         return False
     return last is None or last > now + SLACK or now - last >= wish.every - min(SLACK, wish.every / 20)
 
 
-def _last(memory: dict[str, Any]) -> Word:
+def _last(known: Followed) -> Word:
     """What the last one came to."""
-    status, text, _ = memory.get("end", (int(Status.OK), "no job of it has ended yet", ""))
-    return Word(Status(status), text)
+    end = known.end or End(Status.OK, "no job of it has ended yet")
+    return Word(end.status, end.text)
 
 
-def _look(wish: Wish, memory: dict[str, Any], now: float) -> Snapshot:
+def _look(wish: Wish, known: Followed, now: float) -> Snapshot:
     """The queue; asked twice where it is empty, since a busy controller can time out with that (facts)."""
-    known = {memory["last"]: memory["seen"]} if "last" in memory else {}
-    seen = snapshot.look((), wish.users, known, LOOK, now)
+    before = {} if known.last is None else {known.last: known.seen}
+    seen = snapshot.look((), wish.users, before, LOOK, now)
     empty = seen.jobs == () and not seen.endings
-    return snapshot.look((), wish.users, known, LOOK, now) if empty else seen
+    return snapshot.look((), wish.users, before, LOOK, now) if empty else seen
 
 
-def _silent(memory: dict[str, Any], trouble: str, now: float) -> Word:
+def _silent(known: Followed, trouble: str, now: float) -> Word:
     """Slurm does not answer: the last word stands for a while."""
-    since = min(memory.setdefault("silent", now), now)
+    known.silent = now if known.silent is None else known.silent
+    since = min(known.silent, now)
     if now - since < PATIENCE:
-        last = _last(memory)
+        last = _last(known)
         return Word(last.status, f"{last.text}; Slurm does not answer now: {trouble}")
     return Word(Status.UNKNOWN, f"Slurm does not answer: {trouble}")
 
 
-def _adopt(wish: Wish, memory: dict[str, Any], seen: Snapshot, now: float) -> None:
+def _adopt(wish: Wish, known: Followed, seen: Snapshot, now: float) -> None:
     """Follow a job that was submitted, though nobody remembers it: sbatch failed to say so, or we ended."""
     found = fate.newest(seen.jobs or (), wish.comment)
     if found is None:
-        since = memory.get("submitted", now - wish.every) - 60.0
+        since = (now - wish.every if known.submitted is None else known.submitted) - 60.0
         late = [each for each in seen.endings or () if (each.submitted_at or 0.0) > since]
-        found = fate.newest((each for each in late if fate.base(each) != memory.get("last")), wish.comment)
+        found = fate.newest((each for each in late if fate.base(each) != known.last), wish.comment)
     if found is not None:
-        _remember(memory, fate.base(found), found.name, min(found.submitted_at or now, now), now)
+        _remember(known, fate.base(found), found.name, min(found.submitted_at or now, now), now)
 
 
-def _remember(memory: dict[str, Any], job_id: str, name: str, submitted: float, now: float) -> None:
-    memory.update(job=job_id, last=job_id, name=name, submitted=submitted, seen=now)
-    for key in ("tries", "retry", "edited"):
-        memory.pop(key, None)
+def _remember(known: Followed, job_id: str, name: str, submitted: float, now: float) -> None:
+    known.job, known.last, known.name, known.submitted, known.seen = job_id, job_id, name, submitted, now
+    known.refused = None
 
 
-def _follow(wish: Wish, memory: dict[str, Any], seen: Snapshot, now: float) -> Word | None:
-    """What is to be said of the followed job; None once it is over and its end is noted in `memory`."""
-    job_id = memory["job"]
+def _follow(wish: Wish, known: Followed, job_id: str, seen: Snapshot, now: float) -> Word | None:
+    """What is to be said of the followed job; None once it is over and its end is noted."""
     jobs = [job for job in seen.jobs or () if fate.belongs(job, job_id)]
     if jobs:
-        memory.update(seen=now, name=jobs[0].name)
+        known.seen, known.name = now, jobs[0].name
         return fate.alive(jobs, job_id, wish.every, now)
-    memory["seen"] = min(memory["seen"], now)  # the clock may have been set back
+    known.seen = min(known.seen, now)  # the clock may have been set back
     if stopmark.ended_job(Home(Path(wish.home)), job_id):
-        memory["end"] = [int(Status.OK), f"job {job_id} was ended with the watchdog", ""]
-        del memory["job"]
-        memory.pop("submitted", None)  # what was cut short is due at once
+        known.end = End(Status.OK, f"job {job_id} was ended with the watchdog")
+        known.job = known.submitted = None  # what was cut short is due at once
         return None
-    endings = _endings(wish, memory, seen, now)
-    if endings and now - memory["seen"] < LAG and not all(fate.told(each) for each in endings):
+    endings = _endings(wish, known, job_id, seen, now)
+    if endings and now - known.seen < LAG and not all(fate.told(each) for each in endings):
         return Word(Status.OK, f"job {job_id} is over; how it ended is being found out")
     if endings:
         word = fate.over(endings, job_id)
         tail = "" if word.status is Status.OK else _tail(wish, endings)
-    elif now - memory["seen"] < PATIENCE:
+    elif now - known.seen < PATIENCE:
         return Word(Status.OK, f"job {job_id} left the queue; how it ended is not known yet")
     else:
         told = f"job {job_id} left the queue, and nobody can say how it ended"
         word, tail = Word(Status.UNKNOWN, told), ""
-    memory["end"] = [int(word.status), word.text, tail]
-    del memory["job"]
+    known.end, known.job = End(word.status, word.text, tail), None
     return None
 
 
-def _endings(wish: Wish, memory: dict[str, Any], seen: Snapshot, now: float) -> list[Ending]:
+def _endings(wish: Wish, known: Followed, job_id: str, seen: Snapshot, now: float) -> list[Ending]:
     """How the followed job's tasks ended; accounting is asked by name where the first look does not know."""
-    found = [each for each in seen.endings or () if each.over and fate.belongs(each, memory["job"])]
+    found = [each for each in seen.endings or () if each.over and fate.belongs(each, job_id)]
     if found:
         return found
-    name = memory["name"] or ","  # one with a comma makes the look ask accounting for all names
+    name = known.name or ","  # one with a comma makes the look ask accounting for all names
     again = snapshot.look((name,), wish.users, {}, LOOK, now)
-    return [each for each in again.endings or () if each.over and fate.belongs(each, memory["job"])]
+    return [each for each in again.endings or () if each.over and fate.belongs(each, job_id)]
 
 
-def _submit(wish: Wish, memory: dict[str, Any], now: float) -> Word:
+def _submit(wish: Wish, known: Followed, now: float) -> Word:
     """Submit it. What Slurm refuses is tried again, less and less often."""
     if wish.dry:
-        return fate.worse(_last(memory), Word(Status.OK, "a job would be submitted"))
+        return fate.worse(_last(known), Word(Status.OK, "a job would be submitted"))
     try:
         job_id = submit.sbatch((*_options(wish), wish.path), "", environment(wish.home), umask.sane())
     except SlurmOddError as error:
         return Word(Status.UNKNOWN, f"whether a job was submitted is not known yet: {error}")
     except SlurmSilentError as error:
-        return _silent(memory, str(error), now)  # the next look shows whether the job was taken
+        return _silent(known, str(error), now)  # the next look shows whether the job was taken
     except (SlurmError, OSError) as error:
         text = str(error) if isinstance(error, SlurmError) else f"{wish.path}: {error.strerror}"
-        memory["tries"] = memory.get("tries", 0) + 1
-        memory["retry"] = now + min(_RETRY * 2.0 ** min(memory["tries"] - 1, 6), _RETRY_MOST, wish.every)
-        memory["edited"] = wish.edited
-        memory["end"] = [int(Status.CRITICAL), text, ""]
+        tries = known.refused.tries if known.refused else 0
+        pause = min(_RETRY * 2.0 ** min(tries, 6), _RETRY_MOST, wish.every)
+        known.refused = Refused(tries + 1, now + pause, wish.edited)
+        known.end = End(Status.CRITICAL, text)
         return Word(Status.CRITICAL, text)
-    _remember(memory, job_id, "", now, now)
-    return fate.worse(_last(memory), Word(Status.OK, f"job {job_id} is submitted"))
+    _remember(known, job_id, "", now, now)
+    return fate.worse(_last(known), Word(Status.OK, f"job {job_id} is submitted"))
 
 
 def _options(wish: Wish) -> list[str]:
