@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timedelta
+import shutil
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from watchdogd.cli import main
 from watchdogd.logs.replay import replay, time_of
 
+SAMPLES = Path(__file__).resolve().parents[1] / "samples" / "logs"
 BEGIN = datetime(2026, 2, 3, 22, 0, 0)  # noqa: DTZ001 - as a log writes it, without a zone
 
 
@@ -50,6 +52,9 @@ def test_lines_that_tell_nothing_new_would_have_been_reported() -> None:
         ("01:00:10 x", 90_010.0),
         ("00:59:00 x", 90_000.0),
         ("1799999999.5 x", 1799999999.0),
+        ('{"time_ms": 1799999999500, "key": "epoch"}', 1799999999.0),
+        ("1799999999500123456 x", 1799999999.0),
+        ("17999999995 x", None),
     ],
 )
 def test_the_time_of_a_line(line: str, told: float | None) -> None:
@@ -80,3 +85,28 @@ def test_a_log_that_nobody_can_date_is_one_line(
     said = capsys.readouterr().err
     assert why in said
     assert said.count("\n") == 1
+
+
+def test_lines_without_a_date_are_of_the_days_until_the_log_was_last_written_to() -> None:
+    ended = datetime(2026, 2, 4, 1, 30, tzinfo=UTC).timestamp()
+    (stall,) = replay(log({250: 40}, form="[%H:%M:%S]"), ended=ended)[1]
+    assert ended - 7200 < stall.at < ended
+
+
+def test_a_time_before_the_first_date_is_of_no_day() -> None:
+    lines = ["10:00:00 job begins", *log({})]
+    assert replay(lines)[1] == []
+
+
+@pytest.mark.parametrize("name", ["events.out.tfevents.1800000000.n1", "metrics/loss"])
+def test_records_that_bear_their_times_are_read_by_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    if name.startswith("events"):
+        shutil.copy(SAMPLES / name, path)
+    else:
+        path.write_text("".join(f"{1_800_000_000_000 + n * 60_000} 2.5 {n}\n" for n in range(30)))
+    assert main(["backtest", "--log", str(path)]) == 0
+    assert "0 stalls would have been reported" in capsys.readouterr().out

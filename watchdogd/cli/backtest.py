@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from dataclasses import asdict
@@ -65,12 +66,13 @@ def _replay(args: argparse.Namespace) -> int:
     from watchdogd.logs.explain import explain
     from watchdogd.logs.replay import replay
     from watchdogd.logs.runlog import RunLog
-    from watchdogd.readers.lines import read_lines
+    from watchdogd.readers import structured
 
     try:
         with open(args.log, "rb") as file:
-            lines = [line.text for line in read_lines(file.read(AT_MOST) + b"\n")[0]]
-        state, stalls = replay(lines)
+            data, ended = file.read(AT_MOST), os.fstat(file.fileno()).st_mtime
+        lines = [line.text for line in structured.read(args.log, data + b"\n", timed=True)[0]]
+        state, stalls = replay(lines, ended=ended)
     except OSError as error:
         raise UsageError(f"backtest: {args.log} cannot be read: {error.strerror}") from None
     except ValueError as error:

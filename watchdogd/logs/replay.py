@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -13,9 +13,11 @@ EVERY = 60.0
 """Seconds between two looks."""
 _DATED = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[T_ ](\d\d):(\d\d):(\d\d)|(\d{4})/(\d\d)/(\d\d)[T_ ](\d\d):(\d\d):(\d\d)"
-    r"|(?<![\d.])(1[6-9]\d{8})(?:\.\d+)?(?!\d)"
+    r"|(?<![\d.])(1[6-9]\d{8})(?:(?:\d{3}){1,3}|\.\d+)?(?!\d)"
 )
 _CLOCK = re.compile(r"(?<![\d:.])([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?![\d:])")
+_DAY, _UNDATED = 86400.0, 31_536_000.0
+"""Seconds of a day; and before which only lines without a date can lie."""
 _WITHIN = 120
 """Characters of a line's beginning in which its own time stands."""
 
@@ -54,15 +56,18 @@ def time_of(line: str, before: float | None) -> float | None:
     return None
 
 
-def replay(lines: Iterable[str], confirm: int = 2) -> tuple[LogState, list[Stall]]:
+def replay(lines: Sequence[str], confirm: int = 2, ended: float = 0.0) -> tuple[LogState, list[Stall]]:
     """What is known of a log in the end, and the stalls that would have been reported, with looks EVERY
-    seconds and `confirm` bad ones in a row. ValueError where no line tells a time."""
+    seconds and `confirm` bad ones in a row. Lines without a date are of the days until `ended`, when the log
+    was last written to. ValueError where no line tells a time."""
     state, stalls, waiting = LogState(), list[Stall](), list[str]()
     at: float | None = None
+    first = _first_day(lines, ended)
+    least = _UNDATED if first is None else first
     for line in lines:
-        told = time_of(line, at)
+        told = time_of(line, first if at is None else at)
         if at is None:
-            at = told
+            at = told if told is None or told >= least else None
         elif told is not None and told >= at + EVERY:
             _take(state, waiting, at)
             stalls += _between(state, at, told, confirm)
@@ -72,6 +77,16 @@ def replay(lines: Iterable[str], confirm: int = 2) -> tuple[LogState, list[Stall
         raise ValueError("no line tells when it was written")
     _take(state, waiting, at)
     return state, stalls
+
+
+def _first_day(lines: Iterable[str], ended: float) -> float | None:
+    """The day on which lines without a date begin; None: there are some with a date, or none with a time."""
+    at: float | None = None
+    for line in lines:
+        at = time_of(line, at)
+        if at is not None and at > _UNDATED:
+            return None
+    return None if at is None else max((ended - at) // _DAY, 0.0) * _DAY
 
 
 def _take(state: LogState, waiting: list[str], at: float) -> None:

@@ -44,17 +44,17 @@ def is_text(path: str) -> bool:
     return ".tfevents." not in name and not name.endswith((".csv", ".json"))
 
 
-def read(path: str, data: bytes) -> tuple[list[Line], int]:
-    """The lines of `data`, new bytes of the file, and how many of them are done with. OSError where a header
-    cannot be read."""
+def read(path: str, data: bytes, *, timed: bool = False) -> tuple[list[Line], int]:
+    """The lines of `data`, new bytes of the file, and how many of them are done with; `timed`: with the times
+    that records bear beside what they tell. OSError where a header cannot be read."""
     if ".tfevents." in os.path.basename(path):
-        return read_events(data)
+        return read_events(data, timed=timed)
     if is_whole(path):
         return _records(data), len(data)
     lines, done = read_lines(data)
     folder, _, name = path.rpartition("/metrics/")
     if folder and all(_METRIC.fullmatch(line.text) for line in lines if not line.open):
-        return [_metric(name, line) for line in lines], done
+        return [_metric(name, line, timed=timed) for line in lines], done
     separator = _separator(path, lines)
     return (_rows(lines, separator, _header(path, separator)) if separator else lines), done
 
@@ -114,10 +114,13 @@ def _rows(lines: list[Line], separator: str, names: list[str]) -> list[Line]:
     return found
 
 
-def _metric(name: str, line: Line) -> Line:
+def _metric(name: str, line: Line, *, timed: bool) -> Line:
     """MLflow's `TIME VALUE STEP`, in a file that bears the metric's name."""
     parts = line.text.split()
-    return line._replace(text=f"step {parts[2]} {name}: {parts[1]}") if len(parts) == 3 else line
+    if len(parts) != 3:
+        return line
+    at, value, step = parts
+    return line._replace(text=f"{f'{at} ' if timed else ''}step {step} {name}: {value}")
 
 
 def _records(data: bytes) -> list[Line]:

@@ -25,8 +25,9 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _FLOAT, _DOUBLE = 1, 2
 
 
-def read_events(data: bytes) -> tuple[list[Line], int]:
-    """The scalars in `data`, and how many of its bytes are done with. What is no record is passed over."""
+def read_events(data: bytes, *, timed: bool = False) -> tuple[list[Line], int]:
+    """The scalars in `data`, each behind its time where they are to be `timed`, and how many of its bytes are
+    done with. What is no record is passed over."""
     at = 0 if _is_head(data, 0) else _next_record(data, 0)
     lines: list[Line] = []
     while at + HEAD <= len(data):
@@ -37,7 +38,7 @@ def read_events(data: bytes) -> tuple[list[Line], int]:
         end = at + HEAD + length + TAIL
         if end > len(data):
             break
-        lines += _scalars(data[at + HEAD : end - TAIL])
+        lines += _scalars(data[at + HEAD : end - TAIL], timed=timed)
         at = end
     return lines, min(at, len(data))
 
@@ -77,12 +78,14 @@ def _row(byte: int) -> int:
 _TABLE = tuple(_row(byte) for byte in range(256))
 
 
-def _scalars(event: bytes) -> Iterator[Line]:
-    step, values = 0, list[tuple[str, float]]()
+def _scalars(event: bytes, *, timed: bool) -> Iterator[Line]:
+    step, time, values = 0, "", list[tuple[str, float]]()
     try:
         for field, kind, value in _fields(event):
             if field == 2 and kind == _VARINT and isinstance(value, int):
                 step = value if value < 1 << 63 else 0
+            elif field == 1 and kind == _FIXED64 and isinstance(value, bytes) and timed:
+                time = f"{struct.unpack('<d', value)[0]:.0f} "
             elif field == 5 and isinstance(value, bytes):
                 for number, _, each in _fields(value):
                     if number == 1 and isinstance(each, bytes):
@@ -90,7 +93,7 @@ def _scalars(event: bytes) -> Iterator[Line]:
     except (IndexError, struct.error):
         return  # what is no Event tells nothing
     for tag, scalar in values:
-        yield Line(f"step {step} {tag}: {scalar:g}")
+        yield Line(f"{time}step {step} {tag}: {scalar:g}")
 
 
 def _value(summary: bytes) -> Iterator[tuple[str, float]]:
