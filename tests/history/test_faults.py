@@ -1,21 +1,23 @@
 """The disk under the history fails, for real: full, read-only, gone, damaged, killed in the middle."""
 
+import itertools
 import os
 import random
-import signal
 import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
 
 from tests.history.values import NOW, big, book, incident, new_home, opened, round_of, standing
+from tests.lab.forked import CONTEXT
 from watchdogd.errors import HistoryError
 from watchdogd.history.record import Record
 from watchdogd.history.store import Store
@@ -405,48 +407,35 @@ def test_a_row_that_makes_no_sense_is_told_in_one_line(home: Home) -> None:
 
 # ---------------------------------------------------------------------- killed
 
-WRITER = """
-import sys
-from pathlib import Path
-from tests.history.values import NOW, big, opened
-from watchdogd.home.layout import Home
-store = opened(Home(Path(sys.argv[1])))
-number = int(sys.argv[2])
-while True:
-    store.record(big(NOW + number, 5))
-    print(number, flush=True)
-    number += 1
-    if number % 5 == 0:
-        store.backup()
-        store.thin(NOW + number, 90 * 86400.0)
-"""
 
-
-@contextmanager
-def writing(home: Home, first: int) -> Iterator["subprocess.Popen[str]"]:
-    process = subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(home.path), str(first)], stdout=subprocess.PIPE, text=True
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait(240)
-        assert process.stdout
-        process.stdout.close()
+def write(folder: str, first: int, said: Connection) -> None:
+    """Record one round after the other for ever, and say which are stored."""
+    store = opened(Home(Path(folder)))
+    for number in itertools.count(first + 1):
+        store.record(big(NOW + number - 1, 5))
+        said.send(number - 1)
+        if number % 5 == 0:
+            store.backup()
+            store.thin(NOW + number, 90 * 86400.0)
 
 
 def test_a_writer_killed_at_any_instant_loses_no_round_that_it_had_stored(home: Home) -> None:
     instants = random.Random(17)
     first, stored = 0, 0
     for _ in range(20):
-        with writing(home, first) as process:
-            assert process.stdout
-            line = process.stdout.readline()
-            assert line, "the writer died by itself"
-            time.sleep(instants.random() * 0.15)
-            process.send_signal(signal.SIGKILL)
-            stored = int((line + process.stdout.read()).split()[-1])
+        heard, said = CONTEXT.Pipe(duplex=False)
+        process = CONTEXT.Process(target=write, args=(str(home.path), first, said))
+        process.start()
+        said.close()
+        assert heard.poll(240), "the writer died by itself"
+        stored = heard.recv()
+        time.sleep(instants.random() * 0.15)
+        process.kill()
+        process.join(240)
+        with suppress(EOFError):
+            while heard.poll(240):
+                stored = heard.recv()
+        heard.close()
         backup = home.path / "history.backup.db"
         assert sound(home.history)
         assert not backup.exists() or sound(backup)

@@ -46,6 +46,7 @@ PRELOADED = (
     "psycopg",
     "rich.table",
     "sqlalchemy.dialects.sqlite.pysqlite",
+    "tests.history.values",
     "tests.lab.forked",
     "tests.notify.sender_process",
     "watchdogd.cli.past",

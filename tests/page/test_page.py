@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests.lab import zones
-from tests.page.browser import tab
+from tests.page.browser import chromium, tab
 from tests.page.stage import EVIL, home_with_past, status_of
 from tests.waiting import wait_until
 from watchdogd.history.record import Gap
@@ -30,7 +30,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from playwright.sync_api import Dialog
+    from playwright.sync_api import Browser, Dialog
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as begun:
+        yield begun
 
 
 @pytest.fixture(scope="module")
@@ -47,10 +53,12 @@ def made(folder: Path, now: float, *, live: bool = False) -> str:
     return render(picture, live=live)
 
 
-def test_it_loads_filters_and_opens_an_incident_without_a_complaint(page: str, tmp_path: Path) -> None:
+def test_it_loads_filters_and_opens_an_incident_without_a_complaint(
+    browser: Browser, page: str, tmp_path: Path
+) -> None:
     file = tmp_path / "page.html"
     file.write_text(page)
-    with tab() as seen:
+    with tab(browser) as seen:
         seen.page.goto(file.as_uri())
         assert seen.page.title() == "bloom-watch: 0 open"
         assert seen.page.locator(".plot canvas").count() == seen.page.locator(".plot").count() > 4
@@ -68,11 +76,11 @@ def test_it_loads_filters_and_opens_an_incident_without_a_complaint(page: str, t
         assert seen.requests == [file.as_uri()]
 
 
-def test_a_run_named_as_a_script_is_text(page: str, tmp_path: Path) -> None:
+def test_a_run_named_as_a_script_is_text(browser: Browser, page: str, tmp_path: Path) -> None:
     assert EVIL not in page
     file = tmp_path / "page.html"
     file.write_text(page)
-    with tab() as seen:
+    with tab(browser) as seen:
         dialogs: list[str] = []
 
         def answered(dialog: Dialog) -> None:
@@ -86,10 +94,10 @@ def test_a_run_named_as_a_script_is_text(page: str, tmp_path: Path) -> None:
         assert "\x1b" not in seen.page.content()
 
 
-def test_it_fits_a_phone_and_the_dark(page: str, tmp_path: Path) -> None:
+def test_it_fits_a_phone_and_the_dark(browser: Browser, page: str, tmp_path: Path) -> None:
     file = tmp_path / "page.html"
     file.write_text(page)
-    with tab(width=390, dark=True) as seen:
+    with tab(browser, width=390, dark=True) as seen:
         seen.page.goto(file.as_uri())
         assert seen.page.evaluate("document.documentElement.scrollWidth") <= 390
         colour = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -102,11 +110,11 @@ STATES = ("running", "waiting", "hung", "gone", "absent", "unwatched")
 
 @pytest.mark.parametrize("dark", [True, False])
 def test_on_a_desktop_states_differ_and_what_is_written_can_be_read(
-    page: str, tmp_path: Path, dark: bool
+    browser: Browser, page: str, tmp_path: Path, dark: bool
 ) -> None:
     file = tmp_path / "page.html"
     file.write_text(page)
-    with tab(width=1440, dark=dark) as seen:
+    with tab(browser, width=1440, dark=dark) as seen:
         seen.page.goto(file.as_uri())
         look = "(element, [pseudo, name]) => getComputedStyle(element, pseudo)[name]"
 
@@ -145,10 +153,12 @@ def test_a_link_of_which_only_the_job_is_known_is_shown(tmp_path: Path) -> None:
     assert re.search(r"Link: job 30\.\s+No successor is known\.", render(picture, live=False))
 
 
-def test_every_picture_has_words_and_every_control_a_name(page: str, tmp_path: Path) -> None:
+def test_every_picture_has_words_and_every_control_a_name(
+    browser: Browser, page: str, tmp_path: Path
+) -> None:
     file = tmp_path / "page.html"
     file.write_text(page)
-    with tab() as seen:
+    with tab(browser) as seen:
         seen.page.goto(file.as_uri())
         for picture in seen.page.locator("svg[role=img]").all():
             assert "running" in (picture.get_attribute("aria-label") or "")
@@ -180,14 +190,16 @@ def test_lines_break_off_where_nobody_looked() -> None:
     assert columns(line(0, 90_000, dashed=True)) == [[0, 90_000], [1.0, 1.0]]
 
 
-def test_charts_have_the_times_of_the_text_before_and_after_clocks_are_set(tmp_path: Path) -> None:
+def test_charts_have_the_times_of_the_text_before_and_after_clocks_are_set(
+    browser: Browser, tmp_path: Path
+) -> None:
     """In a browser elsewhere; the clocks of the machine that made the page were set half a day ago."""
     now = datetime(2027, 3, 28, 13, tzinfo=UTC).timestamp()
     file = tmp_path / "page.html"
     with zones.local(zones.RULE):
         file.write_text(made(tmp_path, now))
     begin = now - 72 * 3600
-    with tab() as seen:
+    with tab(browser) as seen:
         seen.page.goto(file.as_uri())
         chart, legend = seen.page.locator(".u-over").first, seen.page.locator(".u-legend").first
         chart.hover(position={"x": 1, "y": 20})
@@ -204,10 +216,10 @@ def shown_time(at: float) -> str:
     return f"{datetime.fromtimestamp(at, ZoneInfo('Europe/Berlin')):%d Mar %H:%M}"
 
 
-def test_the_keyboard_reaches_everything(page: str, tmp_path: Path) -> None:
+def test_the_keyboard_reaches_everything(browser: Browser, page: str, tmp_path: Path) -> None:
     file = tmp_path / "page.html"
     file.write_text(page)
-    with tab() as seen:
+    with tab(browser) as seen:
         seen.page.goto(file.as_uri())
         seen.page.keyboard.press("Tab")
         assert seen.page.evaluate("document.activeElement.textContent") == "to the incidents"
@@ -254,10 +266,10 @@ def served(make: Callable[[], str]) -> Iterator[Server]:
         server.server_close()
 
 
-def test_the_live_page_renews_itself_and_keeps_what_is_open(tmp_path: Path) -> None:
+def test_the_live_page_renews_itself_and_keeps_what_is_open(browser: Browser, tmp_path: Path) -> None:
     first = made(tmp_path, time.time(), live=True).replace('data-live="30"', 'data-live="1"')
     pages = [first]
-    with served(lambda: pages[-1]) as server, tab() as seen:
+    with served(lambda: pages[-1]) as server, tab(browser) as seen:
         seen.page.goto(server.address)
         assert "token" not in seen.page.url
         seen.page.locator("#incident-2 summary").click()

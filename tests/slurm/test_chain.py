@@ -497,6 +497,7 @@ def test_six_links_with_random_kills(site: Site) -> None:
     with witness.watching():
         for how in hows:
             link, successor = site.wait_for_pair()
+            wait_until(lambda: witness.links()[-1:] == [link], UP, "a round of it is seen")  # noqa: B023
             time.sleep(dice.uniform(0, 8))
             begin = time.time()
             end_link(site, link, successor, how)
