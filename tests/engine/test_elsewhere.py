@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from watchdogd.cli import main
 from watchdogd.config.keys import NAME, SEVERAL, keys_at, tables
 from watchdogd.config.reading import parse
 from watchdogd.engine import checks
@@ -70,6 +71,17 @@ def refused(text: str) -> str:
 )  # fmt: skip
 def test_what_stands_in_a_wrong_table(text: str, said: str) -> None:
     assert refused(text).endswith(said)
+
+
+@pytest.mark.parametrize("verb", ["check", "config", "kill-switch r", "preflight --run r", "history r"])
+def test_each_verb_says_where_a_key_belongs(
+    verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = Home(tmp_path / "home")
+    home.make()
+    home.write(home.config, "[runs.r]\ngrace = '5m'\n")
+    main([*verb.split(), "--home", str(home.path)])
+    assert "grace: unknown key; its place is [runs.r.checks.log_staleness] grace" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("entry", built_in(), ids=lambda entry: str(entry.name))

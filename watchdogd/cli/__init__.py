@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from watchdogd.errors import EX_USAGE, UnknownKeyError, UsageError, WatchdogError
+from watchdogd.errors import EX_USAGE, UsageError, WatchdogError
 from watchdogd.system import standard, umask
 
 TYPE_CHECKING = (
@@ -93,7 +93,9 @@ def _run(words: list[str]) -> int:
         if _is_broken_pipe(error):
             _silence_stdout()
             return _BROKEN_PIPE
-        _complain(_explained(error))
+        from watchdogd.cli.output import explained
+
+        _complain(explained(error))
         return _failed(words) if error.exit_code == 1 else error.exit_code
     except KeyboardInterrupt:
         return _INTERRUPTED
@@ -223,15 +225,6 @@ def _complain(text: str) -> None:
         print(f"watchdogd: {one_line(text)}", file=sys.stderr, flush=True)
     except OSError:
         return
-
-
-def _explained(error: WatchdogError) -> str:
-    """Its line; for a key of config.toml that is in a wrong table with the right one, by all plugins."""
-    if isinstance(error, UnknownKeyError):
-        from watchdogd.engine import elsewhere
-
-        return str(elsewhere.explained(error))
-    return str(error)
 
 
 def _os_sentence(error: OSError) -> str:

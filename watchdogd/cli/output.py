@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import sys
 
+from watchdogd.errors import UnknownKeyError
+
 TYPE_CHECKING = False  # as type checkers know it: emergency verbs import this, and need no typing
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -53,9 +55,18 @@ def warn(warnings: Iterable[str]) -> None:
         print(f"watchdogd: warning: {one_line(warning)}", file=sys.stderr)
 
 
+def explained(error: WatchdogError) -> str:
+    """Return its line; of an unknown key of config.toml with where the key belongs, by all plugins."""
+    if isinstance(error, UnknownKeyError):
+        from watchdogd.engine import elsewhere
+
+        return str(elsewhere.explained(error))
+    return str(error)
+
+
 def complain(error: WatchdogError) -> int:
     """What is wrong with one of several things, as a verb ends with it alone; returns its exit code."""
-    print(f"watchdogd: {one_line(str(error))}", file=sys.stderr)
+    print(f"watchdogd: {one_line(explained(error))}", file=sys.stderr)
     return error.exit_code
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from watchdogd.batch.runs import run_of
 from watchdogd.cli.duration import seconds
-from watchdogd.cli.output import print_json, print_line, warn
+from watchdogd.cli.output import explained, print_json, print_line, warn
 from watchdogd.config.reading import load
 from watchdogd.config.sections import Config
 from watchdogd.config.targets import RunSection
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     except UsageError:
         raise
     except WatchdogError as error:
-        warn([f"preflight: {error}: the job goes, and nothing was looked at"])
+        warn([f"preflight: {explained(error)}: the job goes, and nothing was looked at"])
         findings = ()
     broken = [finding for finding in findings if finding.status is Status.CRITICAL]
     exclude = ranges.names(preflight.bad_nodes(findings))
@@ -85,7 +85,7 @@ def _findings(args: argparse.Namespace) -> tuple[Finding, ...]:
     except WatchdogError as error:
         if not os.environ.get("SLURM_JOB_ID"):
             raise
-        warn([f"preflight: {error}: what needs no configuration is looked at"])
+        warn([f"preflight: {explained(error)}: what needs no configuration is looked at"])
         config, section = Config(), RunSection()
     believed = _believed(args, section.gpus_per_node)
     run = run_of(args.name, section, config, home, "slurm")
