@@ -48,9 +48,13 @@ def look(pattern: str, shelf: Shelf, growth: Growth, now: float, *, stands: bool
     seen = {path: one.saved for path, one in shelf.known.items()}
     if stands:
         again = [Entry(path, one.own_mtime) for path, one in list(shelf.known.items())[:1] if one.settled]
+        files = 0
         for entry in (*drafts(pattern, list(shelf.known)), *again):
+            if files >= FILES:
+                break  # nobody walks through all of a large file system each minute
             with contextlib.suppress(FileNotFoundError):
-                seen[entry.path] = content(entry).saved
+                found = content(entry)
+                seen[entry.path], files = found.saved, files + found.files
     last, since = growth.sign, growth.at
     if since is not None and since < now and (what := _grown(growth.seen, seen, since, now)):
         began = last.since if last and 0 <= now - last.at < ON else since
