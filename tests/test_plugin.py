@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import pytest
@@ -134,6 +134,49 @@ def test_a_state_that_cannot_be_kept_fails_at_registration() -> None:
         odd.__annotations__["state"] = kind
         with pytest.raises(PluginError, match=words):
             check(odd)
+
+
+@dataclass
+class Tree:
+    """One that holds others of its kind."""
+
+    children: list[Tree] = field(default_factory=list)
+
+
+def test_a_state_that_holds_itself_and_one_beside_a_memory_fail_at_registration() -> None:
+    def grows(state: Tree) -> Result:
+        return ok(f"{state}")
+
+    def both(state: Queue, memory: dict[str, Any]) -> Result:
+        return ok(f"{state} {memory}")
+
+    for function, words in ((grows, "cannot be kept"), (both, "not both")):
+        with pytest.raises(PluginError, match=words):
+            check(function)
+
+
+def test_a_state_that_would_not_come_back_is_an_error_at_once() -> None:
+    @check
+    def wrong(state: Queue) -> Iterator[Queue | Result]:
+        yield Queue("many")  # type: ignore[arg-type] # what this test is about
+        yield ok("well")
+
+    memory: dict[str, Any] = {}
+    with pytest.raises(TypeError, match="the Queue that it yields does not fit the types of its fields"):
+        wrong.results({}, {"memory": memory})
+
+
+def test_of_a_class_that_is_derived_what_was_named_is_kept() -> None:
+    @dataclass(frozen=True)
+    class Longer(Queue):
+        at: float = 0.0
+
+    @check
+    def derived(state: Queue) -> list[Queue | Result]:
+        return [Longer(state.waiting + 1, 7.0), ok(f"{state.waiting}")]
+
+    memory: dict[str, Any] = {}
+    assert [derived.results({}, {"memory": memory})[0].summary for _ in range(3)] == ["0", "1", "2"]
 
 
 def test_results_are_one_line_and_statuses_are_ordered_by_severity() -> None:

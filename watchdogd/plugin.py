@@ -22,6 +22,7 @@ changes, is the same without types.
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import inspect
 import re
@@ -228,10 +229,12 @@ def memory_of(state: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """How the `state` of a check is kept in its memory; `needed`: it begins as its class, else as None."""
+    """How the `state` of a check is kept in its memory; `needed`: it begins as its class, else as None;
+    `ours`: our own tests hold it to the types of its fields."""
 
     cls: type[Any]
     needed: bool
+    ours: bool = False
 
     def load(self, memory: Mapping[str, Any]) -> Any:
         """The state in a memory."""
@@ -243,8 +246,17 @@ class Kept:
         states = [each for each in answers if isinstance(each, self.cls)]
         if states:
             memory.clear()
-            memory.update(memory_of(states[-1]))
+            memory[STATE] = self._dumped(states[-1])
         return [each for each in answers if not isinstance(each, self.cls)]
+
+    def _dumped(self, state: Any) -> list[Any]:
+        """TypeError where it would not come back."""
+        codec, plain = codec_of(self.cls), None
+        with contextlib.suppress(TypeError, ValueError, AttributeError):
+            plain = codec.dump(state)
+        if plain is None or (not self.ours and codec.load(plain) is None):
+            raise TypeError(f"the {self.cls.__name__} that it yields does not fit the types of its fields")
+        return plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -416,13 +428,14 @@ def _kept(name: str, types: Mapping[str, Any]) -> Kept | None:
     PluginError where it cannot be kept."""
     hint = types.get(STATE)
     classes: list[Any] = [each for each in (typing.get_args(hint) or (hint,)) if is_dataclass(each)]
-    if not classes or "memory" in types:
+    if not classes:
         return None
-    needed = is_dataclass(hint)
+    if "memory" in types:
+        raise PluginError(f"plugin {name}: it remembers a state or a memory, not both")
     try:
-        found = Kept(classes[0], needed)
+        found = Kept(classes[0], is_dataclass(hint), classes[0].__module__.startswith("watchdogd."))
         found.load({})
-    except (TypeError, NameError) as error:
+    except (TypeError, NameError, RecursionError) as error:
         raise PluginError(f"plugin {name}: its state cannot be kept: {error}") from None
     return found
 
