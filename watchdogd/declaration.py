@@ -5,7 +5,8 @@ Plain values: they travel from the process that loads a user's plugin to the dae
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
+from itertools import repeat
 from typing import Literal
 
 TRIGGERS = ("on_hang", "on_spike", "on_memory", "on_disk", "on_gone")
@@ -59,8 +60,29 @@ class Declaration:
 
     @property
     def fault(self) -> str:
-        """What is wrong with it, with the fix, or empty."""
+        """What is wrong with it, in a line that says what to write; or empty."""
+        for name in ("evidence", "triggers"):
+            if isinstance(getattr(self, name), str):
+                return f"{name} is one word: write {name}=('{getattr(self, name)}',)"
         if self.watches not in ("", "run", "disk"):
             return f"watches='{self.watches}' is neither 'run' nor 'disk'"
         strange = next((key for key in self.triggers if key not in TRIGGERS), "")
-        return f"there is no key '{strange}': write one of {', '.join(TRIGGERS)}" if strange else ""
+        if strange:
+            return f"there is no key '{strange}': write one of {', '.join(TRIGGERS)}"
+        return next(filter(None, map(_misshapen, self.columns, repeat(Column))), "") or next(
+            filter(None, map(_misshapen, self.charts or (), repeat(Chart))), ""
+        )
+
+
+def _misshapen(value: object, wanted: type[Column | Chart]) -> str:
+    """What is wrong with one column or chart, or empty: others would meet it in status.json."""
+    if not isinstance(value, wanted):
+        return f"{value!r} is no {wanted.__name__}: write {wanted.__name__}({value!r})"
+    for field in fields(value):
+        kind = str if field.default is MISSING else type(field.default)
+        found = getattr(value, field.name)
+        if not isinstance(found, (int, float) if kind is float else kind):
+            return f"{field.name}={found!r} of a {wanted.__name__} is no {kind.__name__}"
+    if isinstance(value, Column) and value.time not in ("", "since", "until"):
+        return f"time='{value.time}' of a Column is neither 'since' nor 'until'"
+    return ""

@@ -29,6 +29,7 @@ import re
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
+from itertools import starmap
 from typing import Any, Literal, TypeVar, overload
 
 from watchdogd.batch.models import Ending, Job, Snapshot
@@ -298,18 +299,31 @@ class Plugin:
 
     def _checked(self, results: list[Result]) -> list[Result]:
         """The results. PluginError where one has what its declaration does not name."""
-        declared, titles = self.declared, {column.title for column in self.declared.columns}
         for result in results:
-            missing = ""
-            if result.trigger and result.trigger not in declared.triggers:
-                missing = f"asks for {result.trigger}: declare it, @check(triggers=('{result.trigger}',))"
-            elif result.run_state and not declared.jobs:
-                missing = "says what a run's jobs do: declare it, @check(jobs=True)"
-            elif odd := next((title for title in result.cells if title not in titles), ""):
-                missing = f"fills the column '{odd}': declare it, @check(columns=(Column('{odd}'),))"
-            if missing:
-                raise PluginError(f"plugin {self.name} {missing}")
+            if wrong := self._undeclared(result):
+                raise PluginError(f"plugin {self.name} {wrong}")
         return results
+
+    def _undeclared(self, result: Result) -> str:
+        """What a result has that was not declared, with what to write, or empty."""
+        key, state = result.trigger, result.run_state
+        if key and key not in self.declared.triggers:
+            return f"asks for {key}: declare it, @check(triggers=('{key}',))"
+        if state and not self.declared.jobs:
+            return "says what a run's jobs do: declare it, @check(jobs=True)"
+        if state and state not in STATES:
+            return f"says that the jobs are '{state}': say one of {', '.join(STATES)}"
+        return next(filter(None, starmap(self._misfilled, result.cells.items())), "")
+
+    def _misfilled(self, title: str, cell: str | float) -> str:
+        """What is wrong with a cell, with what to write, or empty."""
+        column = next((column for column in self.declared.columns if column.title == title), None)
+        if column is None:
+            return f"fills the column '{title}': declare it, @check(columns=(Column('{title}'),))"
+        if isinstance(cell, int | float if column.time else str):
+            return ""
+        wanted = "a time in seconds since 1970" if column.time else "text"
+        return f"fills the column '{title}' with {cell!r}: it takes {wanted}"
 
     @property
     def remembers_something(self) -> bool:

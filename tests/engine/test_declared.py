@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from math import inf, nan
 from pathlib import Path
 
 import pytest
@@ -23,11 +24,14 @@ from watchdogd.engine.assembly import assembled
 from watchdogd.engine.catalog import Entry, built_in, discover
 from watchdogd.engine.checks import build
 from watchdogd.engine.setup import Setup
+from watchdogd.engine.status import observation_json
+from watchdogd.engine.worker import bounded
 from watchdogd.errors import ConfigError, PluginError
 from watchdogd.home.layout import Home
+from watchdogd.incidents.models import Observation
 from watchdogd.page.charts import groups_of
 from watchdogd.page.picture import gather
-from watchdogd.plugin import Result, check, ok
+from watchdogd.plugin import Column, Result, check, ok
 
 PLUGIN = '''
 from dataclasses import dataclass
@@ -194,12 +198,29 @@ def test_the_core_knows_no_check_by_its_name() -> None:
     [
         (ok("x").showing(queue="3"), r"declare it, @check\(columns=\(Column\('queue'\),\)\)"),
         (replace(ok("x"), run_state="running"), r"declare it, @check\(jobs=True\)"),
+        (ok("x").showing(jobs=3), "fills the column 'jobs' with 3: it takes text"),
+        (ok("x").showing(asked="now"), "fills the column 'asked' with 'now': it takes a time in seconds"),
     ],
 )
 def test_what_is_not_declared_is_an_error_that_says_how(result: Result, said: str) -> None:
-    @check
+    @check(columns=(Column("jobs"), Column("asked", time="since")))
     def own() -> Result:
         return result
 
     with pytest.raises(PluginError, match=said):
         own.results({}, {})
+
+
+@pytest.mark.parametrize(
+    ("cell", "kept"),
+    [
+        ("x" * 500, "x" * 59 + "…"),
+        ("a\nb", "a b"),
+        (5, 5.0),
+        *((odd, "?") for odd in (nan, inf, -1e11, 1e12, 10**400)),
+    ],
+)
+def test_a_cell_is_short_and_a_time_one_that_there_is(cell: str | float, kept: str | float) -> None:
+    result = bounded(ok("x").showing(queue=cell))
+    assert result.cells["queue"] == kept
+    assert json.dumps(observation_json(Observation("c", "r", "c", result, 0.0)), allow_nan=False)

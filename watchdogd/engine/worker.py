@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 SUMMARY_LIMIT = 500
 CELL_LIMIT = 60
-YEAR_9999 = 253_402_300_799.0
+YEAR_9999 = 253_370_000_000.0
 DETAILS_LIMIT = 20_000
 MEMORY_LIMIT = 1_000_000
 RESULTS_LIMIT = 1_000
@@ -167,7 +167,7 @@ def _cell(cell: str | float) -> str | float:
     """A cell's text in one short line; a time that is none is told as such."""
     if isinstance(cell, str):
         return one_line(cell, CELL_LIMIT)
-    return float(cell) if abs(cell) < YEAR_9999 else "?"
+    return float(cell) if 0 <= cell < YEAR_9999 else "?"
 
 
 def _line(text: str) -> str:
