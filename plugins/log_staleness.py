@@ -11,11 +11,13 @@ epoch, a simulated time. What goes as time does is none, nor what counts as regu
 does, where anything says more. Heartbeats of the Guard count as progress.
 
 With `stale_after = "auto"` the limit comes from the run's own past. A silence may be three times as long as
-those that followed such a line before: a save takes as long as saves took, a step as long as steps took. The
-first silence after a line of a new kind has half an hour, as has all that comes before the rhythm is known.
-Known pauses are kept over restarts. Phases that may be silent for longer (`quiet`) have their own allowance,
-and the message says which limit applied. While the job waits or is suspended, nothing is judged; after the
-last step (`900/900`) a run may be silent for two hours.
+those that followed such a line before, or twice where there were several: a save takes as long as saves took,
+a step as long as steps took. A long time without progress is allowed again only where what began it was said.
+The first silence after a line of a new kind has half an hour, as has all that comes before the rhythm is
+known. Known pauses are kept over restarts. No word grants patience but those that you name (`quiet`), which
+have their own allowance; the message says which limit applied. While the job waits or is suspended, nothing
+is judged. After the last step (`900/900`) a run may be silent for as long as it took, for half an hour at
+least and two at most; then a WARNING says so: it is no hang.
 
 Where the log alone would be reported, other checks' signs of work hold that back: checkpoints that grow, and
 GPUs at the power that they draw at work, for two hours at most, then it is a WARNING; processors as busy as
@@ -25,13 +27,15 @@ A run with a Guard needs no log at all: its heartbeats tell step and loss. Where
 said as such: it is no recovery.
 
 A loss that stays NaN or infinite is CRITICAL; a best or lowest loss beside it clears nothing. One that leaves
-its band upwards and stays there is a WARNING, unless it lies about zero or belongs to a policy; so is a
+its band upwards and stays there is a WARNING, unless it lies about zero or belongs to a policy: the wider its
+values scatter, and the longer it was above its best by chance before, the longer and higher. So is a
 throughput far below its own median for the same work. Spikes that come back are not reported.
 
 The end of the log is read for causes: collective timeouts, out of memory, ECC and Xid, no space, time
 limits. The message names the cause, and the rank or node where it stands; of a connection that broke the node
-at its other end, ready for `--exclude`; and where many ranks write, the one that fell silent first. After a
-line in which a program says that it dies, and nothing more from it, five minutes are enough.
+at its other end, ready for `--exclude`; and where many ranks write, the one that fell silent first. Where no
+known cause fits, the last line that has the form of an error is quoted. After a line in which a program says
+that it ends, and nothing more from it, five minutes are enough; who retries, skips or goes on has survived.
 """
 
 from __future__ import annotations
@@ -119,7 +123,6 @@ def log_staleness(
         wanted.pairs("quiet", quiet, "allow"),
         wanted.pairs("must_see", must_see, "within"),
         tuple(must_not_see),
-        stale_after == "auto",
     )
     works = working(run, snapshot)
     try:

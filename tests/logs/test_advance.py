@@ -26,7 +26,7 @@ from watchdogd.system.codec import codec_of
 START = 1_800_000_000.0
 MINUTE = 60.0
 CODEC = codec_of(RunLog)
-WISHES = Wanted(None, (("saving", 3600.0),), (("ready", 600.0),), ("panic",), usual_phases=True)
+WISHES = Wanted(None, (("saving", 3600.0),), (("ready", 600.0),), ("panic",))
 LIMITS = Limits("auto", None)
 LINES = (
     "[rank{n}]: epoch 1 step {n}/90 loss: 2.{n} seq len 4096 elapsed 3.5 s/it",

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from watchdogd.logs.patience import patience
 from watchdogd.logs.state import BEAT, UNKNOWN, LogState, Reason
 from watchdogd.system.codec import codec_of
 
@@ -58,12 +59,73 @@ def test_a_monitor_beside_it_does_not_hide_that_the_run_stands_still() -> None:
     assert limit.seconds <= 10 * MINUTE
 
 
-def test_after_the_last_step_nothing_stands_still() -> None:
-    state = lived(40, lambda n: f"{n}/40 loss 1.{n}")
-    state.advance([("exporting", False)], 41 * MINUTE)
-    state.advance([("exporting", False)], 42 * MINUTE)
-    assert state.standstill(90 * MINUTE) is None
-    assert state.silence(90 * MINUTE).reason is Reason.DONE
+def evaluated(times: int, pause: float, *, announced: bool = True) -> tuple[LogState, float]:
+    """A run with a step each minute, an evaluation each hour, and a monitor beside it; and the time."""
+    state, now = LogState(), 0.0
+    for n in range(1, times * 60 + 1):
+        now += MINUTE
+        state.advance([(f"step {n} loss 2.{n % 9}", False), (f"gpu {n % 7} C", False)], now)
+        if n % 60:
+            continue
+        if announced:
+            state.advance([("evaluating on 3 sets", False)], now + 1)
+        for _ in range(int(pause / MINUTE)):
+            now += MINUTE
+            state.advance([(f"gpu {n % 5} C", False)], now)
+    return state, now
+
+
+def test_a_long_pause_is_allowed_again_only_where_what_began_it_was_said() -> None:
+    state, now = evaluated(5, 20 * MINUTE)
+    state.advance([("step 301 loss 2.1", False)], now + 60)
+    state.advance([("gpu 3 C", False)], now + 120)
+    stand = state.standstill(now + 120)
+    assert stand
+    assert stand[1].seconds <= 7 * MINUTE, "amid steps"
+    state.advance([("evaluating on 3 sets", False)], now + 130)
+    stand = state.standstill(now + 130)
+    assert stand
+    assert 30 * MINUTE <= stand[1].seconds <= 60 * MINUTE, "amid an evaluation"
+
+
+def test_a_long_pause_that_nothing_announced_may_come_at_any_time() -> None:
+    state, now = evaluated(5, 20 * MINUTE, announced=False)
+    state.advance([("step 301 loss 2.1", False)], now + 60)
+    state.advance([("gpu 3 C", False)], now + 120)
+    stand = state.standstill(now + 120)
+    assert stand
+    assert stand[1].seconds >= 30 * MINUTE
+
+
+def test_the_more_pauses_are_alike_the_less_longer_the_next_one_may_be() -> None:
+    once, often = ([(n * 100.0, 600.0) for n in range(count)] for count in (1, 5))
+    assert patience(300.0, once, 1000.0) == 1800.0
+    assert patience(300.0, often, 1000.0) == 1200.0
+    assert patience(300.0, [*often, (900.0, 3000.0)], 1000.0) == 7200.0, "one that is far longer"
+    assert patience(300.0, [(0.0, 6000.0)], 1000.0) == 9000.0
+
+
+def test_the_first_bar_that_is_full_ends_no_training_but_for_a_while() -> None:
+    state = lived(20, lambda n: f"{n}/20 [loss 1.{n}]")
+    assert state.silence(21 * MINUTE).reason is Reason.DONE
+    assert state.silence(21 * MINUTE).seconds == 1800.0
+    state = lived(400, lambda n: f"{n}/400 [loss 1.{n % 9}]")
+    assert state.silence(401 * MINUTE).seconds == 7200.0, "it took hours"
+
+
+def test_an_epoch_that_is_full_is_no_end_while_its_line_counts_epochs() -> None:
+    state = lived(20, lambda n: f"epoch 1/9 {n}/20 [loss 1.{n}]")
+    assert state.silence(21 * MINUTE).reason is not Reason.DONE
+
+
+def test_after_the_last_step_there_is_more_patience_whatever_is_written() -> None:
+    state = lived(400, lambda n: f"{n}/400 loss 1.{n % 9}")
+    state.advance([("exporting", False)], 401 * MINUTE)
+    state.advance([("exporting", False)], 402 * MINUTE)
+    stand = state.standstill(420 * MINUTE)
+    assert stand
+    assert stand[1].reason is Reason.DONE
+    assert stand[1].seconds == 7200.0
 
 
 def test_what_counts_less_before_the_training_begins_teaches_no_rhythm() -> None:

@@ -141,7 +141,24 @@ def test_what_a_run_does_after_its_last_step_is_no_hang(training: Training) -> N
         training.now += MINUTE
         training.write(f"{step}/60 loss 1.{step}\n")
         training.look()
-    assert set(grow(training, "uploading the weights\n", 60)) == {Status.OK}
+    assert set(grow(training, "uploading the weights\n", 50)) == {Status.OK}
+
+
+@pytest.mark.parametrize("said", ["", "uploading the weights\n"])
+def test_what_comes_to_nothing_after_the_last_step_is_reported_as_that(training: Training, said: str) -> None:
+    for step in range(1, 181):
+        training.now += MINUTE
+        training.write(f"{step}/180 loss 1.{step % 9}\n")
+        training.look()
+    seen = grow(training, said, 125)
+    assert set(seen[:115]) == {Status.OK}
+    assert seen[-1] is Status.WARNING
+    result = training.look()[""]
+    assert result.summary.startswith("its last step was reached; ")
+    assert "limit 2h: after the last step" in result.summary
+    assert result.kind == "over"
+    assert result.progress
+    assert not result.progress.stalled
 
 
 def test_event_files_of_tensorboard_are_a_log(training: Training, tmp_path: Path) -> None:

@@ -78,7 +78,17 @@ def test_beside_steps_an_epoch_that_stands_hides_no_hang(training: Training) -> 
 )
 def test_what_is_counted_at_the_start_is_no_progress_that_ends(training: Training, start: str) -> None:
     training.write(start)
-    assert set(grow(training, "shard {} of the corpus is seen\n", 60)) == {Status.OK}
+    for shard in range(60):  # not as regularly as what only waits
+        training.now += MINUTE
+        training.write(f"shard {shard * 3 + shard % 3} of the corpus is seen\n")
+        assert training.look()[""].status is Status.OK
+
+
+def test_what_counts_as_something_that_waits_does_is_no_work_for_long(training: Training) -> None:
+    training.write("reading the corpus\n")
+    seen = grow(training, "still here ({})\n", 60)
+    assert set(seen[:40]) == {Status.OK}
+    assert seen[-1] is Status.CRITICAL
 
 
 def test_a_download_that_begins_again_and_again_hides_no_hang(training: Training) -> None:

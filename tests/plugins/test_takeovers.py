@@ -300,7 +300,7 @@ def test_a_run_that_is_looked_at_seldom_learns_all_the_same(chain: Chain) -> Non
         chain.now += 1200.0
         chain.iterate()
         chain.look()
-    assert "limit 1h: learned" in chain.look()[""].summary
+    assert "limit 40m: learned" in chain.look()[""].summary
 
 
 def test_the_time_for_which_a_job_was_suspended_is_no_pause_of_the_run(chain: Chain) -> None:

@@ -86,6 +86,9 @@ def _progress(state: LogState, now: float) -> Iterator[str]:
     pauses = [gap for _, gap in state.pauses]
     if pauses:
         yield f"longest times between two rises: {', '.join(map(_rounded, pauses))}"
+    for each in [each for each in state.templates.values() if each.stood][:SHOWN]:
+        stood = ", ".join(_rounded(gap) for _, gap in each.stood[:3])
+        yield f"such times that began with '{each.text}', which allows them again: {stood}"
 
 
 def _limits(state: LogState, now: float) -> Iterator[str]:
@@ -97,7 +100,7 @@ def _limits(state: LogState, now: float) -> Iterator[str]:
     yield f"silence{after}: {_rounded(silence.seconds)} ({silence.reason}{past})"
     stand = state.standstill(now)
     if stand is None:
-        yield "standstill: not judged: the last step was reached, or nothing followed a new kind of line yet"
+        yield "standstill: not judged: nothing followed a new kind of line yet"
         return
     since, limit = stand
     yield f"standstill: {_rounded(limit.seconds)} from {iso(since)} on ({limit.reason})"

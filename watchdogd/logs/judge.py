@@ -19,10 +19,6 @@ if TYPE_CHECKING:
 
 BAD_LOSSES = 3
 """Reports in a row with a loss that is no number, before it counts as staying so."""
-RESUMED = 10
-"""Reports after a resume that are enough to compare with the level before it."""
-SLOW = 0.5
-"""An iteration that takes this much longer than at best is told."""
 SKIPPED = 10
 """Of the last 20 progress reports, with skipped iterations; the first 50 look for the loss scale."""
 SUBJECTS = {"loss": "loss", "pace": "throughput", "skips": "skipped"}
@@ -79,31 +75,33 @@ def _unread(log: RunLog) -> Iterator[Result]:
 
 
 def _loss(log: RunLog) -> Iterator[Result]:
-    """A loss that stays NaN or infinite trains nothing any more."""
-    loss, lost, evidence = log.told.loss, log.clocks.lost, wording.evidence(log)
-    if lost and not (loss and loss.bad >= BAD_LOSSES):
-        yield warning(  # it may be another measure than the loss
-            f"what was a number is NaN or infinite, {lost.lost} times in a row: '{lost.text}'",
-            subject="loss",
-            details=evidence,
-        ).triggers("on_spike")
-    elif loss and loss.bad >= BAD_LOSSES:
+    """The loss, and any other measure that is no number any more."""
+    loss, evidence = log.told.loss, wording.evidence(log)
+    if found := _lost(log, evidence) or _risen(log, evidence):
+        yield found.triggers("on_spike")
+    elif loss:
+        yield ok(f"loss {loss.good:g}" if loss.good is not None else "no loss yet", subject="loss")
+
+
+def _lost(log: RunLog, evidence: str) -> Result | None:
+    """What stays NaN or infinite: the loss, with which nothing is trained any more, or what has no name and
+    may be another measure."""
+    loss, lost = log.told.loss, log.clocks.lost
+    if loss and loss.bad >= BAD_LOSSES:
         before = f", it was {loss.good:g} before" if loss.good is not None else ""
         where = f" at {wording.number(log.told.step)}" if log.told.step else ""
-        yield critical(
-            f"loss is {loss.word} since {iso(loss.since)}, {loss.bad} times in a row{where}{before}",
-            subject="loss",
-            details=evidence,
-        ).triggers("on_spike")
-    elif loss:
-        fine = ok(f"loss {loss.good:g}" if loss.good is not None else "no loss yet", subject="loss")
-        yield _risen(log, evidence) or fine
+        said = f"loss is {loss.word} since {iso(loss.since)}, {loss.bad} times in a row{where}{before}"
+        return critical(said, subject="loss", details=evidence)
+    if lost:
+        said = f"what was a number is NaN or infinite, {lost.lost} times in a row: '{lost.text}'"
+        return warning(said, subject="loss", details=evidence)
+    return None
 
 
 def _risen(log: RunLog, evidence: str) -> Result | None:
     """A loss that left its band upwards and stays out, or has crept up."""
     level = log.curves.level
-    found = rise(level, least=RESUMED) if level else None
+    found = rise(level) if level else None
     if not level or not found:
         return None
     resumed = " since this job resumed" if log.told.losses < 2 * WINDOW and log.job.resumed else ""
@@ -113,7 +111,7 @@ def _risen(log: RunLog, evidence: str) -> Result | None:
         subject="loss",
         details=evidence,
         loss=Metric(found.level),
-    ).triggers("on_spike")
+    )
 
 
 def _pace(log: RunLog) -> Iterator[Result]:
@@ -121,7 +119,7 @@ def _pace(log: RunLog) -> Iterator[Result]:
     pace = log.curves.pace
     if pace is None:
         return
-    if found := rise(pace.level, SLOW):
+    if found := rise(pace.level):
         slower = f"{100 * (found.level / found.best - 1):.0f} % longer than at best"
         what = "an iteration" if pace.unit != "token" else "a token"
         yield warning(f"slow: {what} takes {slower} for the same work", subject="throughput")

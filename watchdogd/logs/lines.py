@@ -37,13 +37,14 @@ def take_lines(lines: Sequence[Line], wishes: Wanted, log: RunLog, at: float) ->
     lines = _unmask(lines, log)
     whole = "\n".join(line.text for line in lines)
     low = whole.lower()
-    known, wishes = trainlog.vocabulary(whole, low), wanted.possible(wishes, low)
+    known = trainlog.vocabulary(whole, low)
     heeding, epochs, last = wanted.heeds(wishes), "epoch" in low, 0
     restarts = "worker group" in low
     texts = [trainlog.latest(line, pattern, known) for line in lines]
     for index, (line, text) in enumerate(zip(lines, texts, strict=True)):
         if restarts and _RESTART.search(text):  # what broke its ranks is over
             last, told.cause = index, None
+            log.clocks.renew()
         if heeding:
             wanted.note(text, wishes, told, at)
         if epochs and (epoch := trainlog.epoch_of(text)) is not None:

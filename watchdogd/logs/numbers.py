@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 SKIPS = 20
 """Last progress reports of which it is known whether iterations were skipped."""
 RANKS = 512
+SLOW = 0.5
+"""An iteration that takes this much longer than at best is reported."""
 _CURVE = 64
 
 
@@ -60,7 +62,7 @@ def _note_pace(series: str, found: tuple[str, float] | None, curves: Curves) -> 
     if found is None or (found[0] == "iteration" and curves.lengths and curves.lengths.vary):
         return
     unit, seconds = found
-    before = curves.pace or Pace(series, unit, Level())
+    before = curves.pace or Pace(series, unit, Level(SLOW))
     if (before.series, before.unit) == (series, unit):
         curves.pace = Pace(series, unit, level.take(before.level, seconds))
 

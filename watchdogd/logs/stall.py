@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from watchdogd.logs import wording
+from watchdogd.logs.patience import MOST
 from watchdogd.logs.signs import weigh
-from watchdogd.logs.state import MOST, UNKNOWN, Reason
+from watchdogd.logs.state import UNKNOWN, Reason
 from watchdogd.plugin import Metric, Progress, Result, Status, warning
 from watchdogd.units import format_duration, iso
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from watchdogd.checks.working import Working
     from watchdogd.logs.runlog import RunLog
-    from watchdogd.logs.state import LogState
+    from watchdogd.logs.state import Limit, LogState
 
 LAG = 5.0
 """Seconds by which a heartbeat may be written after the log's line of the same step."""
@@ -24,6 +25,8 @@ _SAVES = "to save, as its Guard asked"
 _QUIET = "quiet phase"
 AFTER_CRASH = 300.0
 """Seconds without progress, after a line that no training survives: Slurm may say RUNNING for hours."""
+_RHYTHM = 1.5
+"""Times the usual pause after which such a line was not survived, where that is longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +48,19 @@ class Allowance:
     """Seconds that may pass without progress, and in words where the number comes from.
 
     `passing`: a phase or a crash has it so for now, whatever is usual. `pause`: the run may stand
-    still, on purpose.
+    still, on purpose. `over`: its last step was reached, so that nothing hangs.
     """
 
     seconds: float
     why: str
     passing: bool = False
     pause: bool = False
+    over: bool = False
+
+    @classmethod
+    def learned(cls, limit: Limit) -> Allowance:
+        """What the run's own past allows."""
+        return cls(limit.seconds, limit.reason, over=limit.reason is Reason.DONE)
 
     def metrics(self, age: float) -> dict[str, Metric]:
         """The silence as numbers: how old, and what was allowed where that was not the usual."""
@@ -140,14 +149,15 @@ def judge(look: Look, limits: Limits) -> Result:
     if newest is None:
         return _waiting(look, look.begin, allowed, _nothing(look)).of_kind("no log")
     if look.now - newest.at >= allowed.seconds:
-        return _waiting(look, newest.at, allowed, f"silent: {newest.missing}")
+        silent = newest.missing if allowed.over else f"silent: {newest.missing}"
+        return _waiting(look, newest.at, allowed, silent)
     return _standstill(look, limits, allowed, newest) or _fine(look, newest, allowed)
 
 
 def _standstill(look: Look, limits: Limits, allowed: Allowance, newest: Heard) -> Result | None:
     """Lines come, but none of their numbers has grown for too long; None where that is not so."""
     step, clocks, crashed = look.log.told.step, look.clocks, look.log.crashed
-    moved = max(clocks.worked if crashed else clocks.moved, look.stepped)
+    moved = max(clocks.worked if crashed else clocks.progressed, look.stepped)
     if not moved or (not clocks.moved and not (step and limits.stale_after != "auto" and not step.seldom)):
         return _no_progress_yet(look, limits, allowed, newest)
     phase = look.log.told.phase
@@ -157,21 +167,22 @@ def _standstill(look: Look, limits: Limits, allowed: Allowance, newest: Heard) -
         stand = clocks.standstill(look.now)
         if stand is None:
             return None
-        since, limit = max(since, stand[0]), Allowance(stand[1].seconds, stand[1].reason)
+        since, limit = max(since, stand[0]), Allowance.learned(stand[1])
     if step and step.seldom and not crashed:
         limit = _seldom(clocks, limit, look.now)
     if look.now - since < limit.seconds:
         return None
     what = f"{wording.number(step)} does not" if step else "none of its numbers does"
-    return _waiting(look, since, limit, f"stuck: {newest.coming}, but {what}", number=False)
+    stuck = f"{newest.coming}, but {what}"
+    return _waiting(look, since, limit, stuck if limit.over else f"stuck: {stuck}", number=False)
 
 
 def _seldom(clocks: LogState, limit: Allowance, now: float) -> Allowance:
     """What applies to epochs alone: however short `stale_after` is, they take their time."""
     stand = clocks.standstill(now)
-    if clocks.rises < 2 or stand is None:
+    if clocks.rises < 2 or clocks.bare or stand is None:
         return Allowance(max(limit.seconds, MOST), Reason.NEW)
-    return max(limit, Allowance(stand[1].seconds, stand[1].reason), key=lambda each: each.seconds)
+    return max(limit, Allowance.learned(stand[1]), key=lambda each: each.seconds)
 
 
 def _nothing(look: Look) -> str:
@@ -202,8 +213,10 @@ def _no_progress_yet(look: Look, limits: Limits, allowed: Allowance, newest: Hea
 def _allowance(limits: Limits, look: Look) -> Allowance:
     """The limit that applies now to a time in which nothing is written."""
     usual, told = _usual(limits, look), look.log.told
-    if told.cause and told.cause.crashed and usual.seconds > AFTER_CRASH:
-        return Allowance(AFTER_CRASH, f"after '{told.cause.cause.kind}' in the log", passing=True)
+    if told.cause and told.cause.crashed:
+        crashed = max(AFTER_CRASH, _RHYTHM * look.clocks.usual(look.now))
+        if usual.seconds > crashed:
+            return Allowance(crashed, f"after '{told.cause.cause.kind}' in the log", passing=True)
     phase = told.phase
     if phase and phase.allowed > usual.seconds:
         return Allowance(phase.allowed, f"{_QUIET} '{phase.name}'", passing=True, pause=True)
@@ -219,8 +232,7 @@ def _usual(limits: Limits, look: Look) -> Allowance:
     if limits.stale_after != "auto":
         usual = Allowance(limits.stale_after, "stale_after")
     else:
-        learned = look.clocks.silence(look.now)
-        usual = Allowance(learned.seconds, learned.reason)
+        usual = Allowance.learned(look.clocks.silence(look.now))
         start = limits.first if starts else None
     return Allowance(start, Reason.START, passing=True) if start and start > usual.seconds else usual
 
@@ -251,6 +263,10 @@ def _waiting(look: Look, since: float, allowed: Allowance, what: str, *, number:
     details = wording.evidence(look.log)
     if look.state.blind:
         return Result(Status.UNKNOWN, summary, metrics, details)
+    if allowed.over:
+        summary = f"its last step was reached; {summary}"
+        over = Result(Status.WARNING, summary, metrics, details, progress=_progress(look, allowed))
+        return over.of_kind("over")
     if signs.status is Status.WARNING:  # nobody ends a run that seems to work
         return Result(signs.status, summary, metrics, details, progress=_progress(look, allowed))
     progress = _progress(look, allowed, stalled=look.newest is not None)  # without a log nobody knows
@@ -293,9 +309,14 @@ def _progress(look: Look, allowed: Allowance, *, stalled: bool = False) -> Progr
     clocks = look.clocks
     counted = clocks.moved if clocks.weight >= 1 else 0.0  # what only looks like a count is no step
     at = max(counted, look.stepped)
-    pause = str(allowed.why) if allowed.pause and not stalled else ""
+    pause = "" if stalled else str(allowed.why) if allowed.pause else _announced(clocks)
     return (
         Progress(stalled, max(at, look.grew), clocks.due(look.now), pause)
         if at
         else Progress(stalled, pause=pause)
     )
+
+
+def _announced(clocks: LogState) -> str:
+    said = clocks.announced
+    return f"after '{said}'" if said else ""

@@ -13,29 +13,30 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from watchdogd.logs import template
+from watchdogd.logs.patience import MULTIPLE, Pauses, longest, longest_of, patience
 from watchdogd.logs.template import Template
 
 BEAT, OWN = -1, -2
 """The templates of the Guard's heartbeats, and of what the user's own pattern finds."""
 KEPT = 64
 """Templates that are remembered."""
-PAUSES = 6
-"""Longest pauses that are remembered of each kind, for `REMEMBERED` seconds."""
-REMEMBERED = 3 * 86400.0
 UNKNOWN = 1800.0
 """Seconds of patience with what was never seen before."""
 YOUNG, USUAL, KNOWN = 900.0, 420.0, 300.0
 """Least patience: with a young run, with one that has not paused yet, with one whose pauses are known."""
 GROWN_UP = 5400.0
 """Seconds of progress after which a run's usual pauses have been seen."""
-MOST = 7200.0
-"""Patience grows beyond this only where the run itself has paused for longer."""
-MULTIPLE = 3.0
+LONG = 120.0
+"""Seconds of a pause for which it is looked what began it."""
+SELDOM = 8
+"""A line that comes at less than one in so many rises may be what began a pause."""
 SOON = 60.0
 """Seconds in which the next rise is never late: looks are so far apart."""
 NEWS = 420.0
 """Patience after a line of a new kind, where such lines go on to come."""
-ONLY_REGULAR = 3600.0
+FIRST = 600.0
+"""The same after one that comes once: something began that was never seen."""
+ONLY_REGULAR = 1800.0
 """Patience with a run of which nothing rises but a bare count that goes as regularly as what only waits."""
 LOST = 5
 """Lines in a row without a number where one was, after which it counts as staying so."""
@@ -43,8 +44,10 @@ OFTEN = 10
 """Lines of a template after which what follows them is known."""
 AGAIN = 2
 """Times that a count began anew after which its total is no end."""
+RARE = 2
+"""Lines of a new kind that say that something new began; more of them are just written, too."""
 DONE = 7200.0
-"""Seconds of silence after the last step."""
+"""Seconds of silence after the last step; less after a count that took less long itself."""
 
 
 class Reason(StrEnum):
@@ -64,6 +67,9 @@ class Limit:
     reason: Reason
 
 
+NOTHING = Template("", [], [], 0.0)
+
+
 @dataclass(slots=True)
 class LogState:
     """All that is remembered of one job's log.
@@ -71,7 +77,7 @@ class LogState:
     `wrote`: when the last bytes came, `said`: the template of the last line; `moved`: when a clock that
     counts last rose, `rises`: in how many looks one did; `novel`: when a line came whose template is new;
     `pauses`: the longest times between two rises; `since`: when progress was first seen; `weight`: the least
-    that a clock must say to count (see `Template.weight`).
+    that a clock must say to count (see `Template.weight`); `bare`: none says more than something that waits.
     """
 
     templates: dict[int, Template] = field(default_factory=dict)
@@ -80,9 +86,10 @@ class LogState:
     moved: float = 0.0
     since: float = 0.0
     novel: float = 0.0
-    pauses: list[tuple[float, float]] = field(default_factory=list)
+    pauses: Pauses = field(default_factory=list)
     rises: int = 0
     weight: float = 0.0
+    bare: bool = False
 
     def advance(
         self,
@@ -157,7 +164,7 @@ class LogState:
     def forget_pauses(self) -> None:
         """What is known of the run's pauses was learned in another way than this job tells its progress."""
         for each in self.templates.values():
-            each.after = []
+            each.after, each.stood = [], []
         self.pauses, self.rises, self.since = [], 0, 0.0
 
     def set_back(self, now: float) -> None:
@@ -173,10 +180,44 @@ class LogState:
         if moved <= self.moved:
             return
         if self.moved and rested is not None:
-            self.pauses = longest(self.pauses, at, moved - max(self.moved, rested))
+            self._note_pause(at, moved, moved - max(self.moved, rested))
         self.rises += 1
         self.since = self.since or moved
         self.moved = moved
+
+    def _note_pause(self, at: float, moved: float, gap: float) -> None:
+        """A long one is allowed again where what began it is said again: "saving", "evaluating"."""
+        began = self._announced(moved) if gap >= LONG else None
+        if began:
+            began.stood = longest(began.stood, at, gap)
+        else:
+            self.pauses = longest(self.pauses, at, gap)
+
+    def _announced(self, moved: float) -> Template | None:
+        """The line of the rarest kind since the last rise, where it is rare."""
+        since = (each for each in self.templates.values() if self.moved <= each.last < moved)
+        rarest = min(since, key=lambda each: each.count, default=None)
+        return rarest if rarest and rarest.count * SELDOM <= max(self.rises, SELDOM) else None
+
+    @property
+    def _began_anew(self) -> bool:
+        """Whether something was said since the last rise that was never said before, and is not repeated."""
+        return any(each.count <= RARE and each.begun >= self.moved for each in self.templates.values())
+
+    @property
+    def _allowed(self) -> Pauses:
+        """The pauses of before that may come now: those that nothing announced, and those that began with
+        what was said since the last rise, or all where that is new."""
+        new = self._began_anew
+        since = [each for each in self.templates.values() if new or each.last >= self.moved]
+        return [*self.pauses, *(pause for each in since for pause in each.stood)]
+
+    @property
+    def announced(self) -> str:
+        """The rare line since the last rise that began long pauses before, or is of a new kind; or empty."""
+        rare = [each for each in self.templates.values() if each.last >= self.moved and not each.weight]
+        known = [each for each in rare if each.stood or (each.count < RARE and each.last >= self.wrote)]
+        return max(known, key=lambda each: each.last, default=NOTHING).text
 
     def _moved(self) -> float:
         """When a clock that counts last rose. What says more than all that counted before begins the run's
@@ -188,8 +229,9 @@ class LogState:
         if most > self.weight:
             self.weight, self.pauses, self.rises = most, [], 0
             self.moved = max(each.expected for weight, each in clocks if weight >= most)
-        if most < 1:
-            return min(self._counted(each for weight, each in clocks if weight), self.begun + ONLY_REGULAR)
+        self.bare = most < 1
+        if self.bare:
+            return self._counted(each for weight, each in clocks if weight)
         return max((each.rose for weight, each in clocks if weight >= min(most, self.weight)), default=0.0)
 
     def _counted(self, counts: Iterable[Template]) -> float:
@@ -197,6 +239,11 @@ class LogState:
         where the others have stopped may be what waits for them."""
         first, *others = sorted(counts, key=lambda each: each.begun)
         return max([first.rose, *(each.rose for each in others if each.begun <= first.rose)])
+
+    @property
+    def progressed(self) -> float:
+        """When it last got on: what only waits may count, too, and hides a hang for so long at most."""
+        return min(self.moved, self.begun + ONLY_REGULAR) if self.bare and self.moved else self.moved
 
     @property
     def worked(self) -> float:
@@ -214,7 +261,12 @@ class LogState:
             return
         ranked = sorted(
             self.templates.items(),
-            key=lambda item: (item[1].weight > 0, bool(item[1].after), item[1].count > 2, item[1].last),
+            key=lambda item: (
+                item[1].weight > 0,
+                bool(item[1].after or item[1].stood),
+                item[1].count > 2,
+                item[1].last,
+            ),
         )
         for key, _ in ranked[: len(self.templates) - KEPT]:
             if key != self.said:
@@ -230,14 +282,19 @@ class LogState:
         rises = max((number.rises for number in reached), default=0)
         if not reached or any(each.unfinished > rises for each in self.templates.values()):
             return 0.0
-        return DONE if any(number.resets < AGAIN for number in reached) else UNKNOWN
+        took = max((number.rose - number.began for number in reached if number.resets < AGAIN), default=0.0)
+        return min(max(took, UNKNOWN), DONE)
 
     def floor(self, now: float) -> float:
         """Least patience: less where the run has progressed for long, or its pauses are known."""
         lived = now - self.since if self.since else 0.0
-        if lived > 4 * GROWN_UP or any(gap > 120.0 for _, gap in self.pauses):
+        if lived > 4 * GROWN_UP or any(gap > LONG for _, gap in self._paused):
             return KNOWN
         return USUAL if lived > GROWN_UP else YOUNG
+
+    @property
+    def _paused(self) -> Pauses:
+        return [*self.pauses, *(pause for each in self.templates.values() for pause in each.stood)]
 
     def silence(self, now: float) -> Limit:
         """How long nothing may be written, after what was written last."""
@@ -248,54 +305,38 @@ class LogState:
         if before and len(before.after) > 1 and self.rises > OFTEN:
             often = True
         pauses = before.after if before and often else self._silences()
-        known = known_pause(pauses, now)
-        least = self.floor(now) if often else UNKNOWN
-        seconds = patience(least, known)
+        seconds = patience(self.floor(now) if often else UNKNOWN, pauses, now, known=often)
         return Limit(seconds, Reason.KNOWN if often else Reason.NEW)
 
     def due(self, now: float) -> float:
         """Seconds from one rise to when the next one is late, which is no hang yet."""
         if self.rises < 2:
             return UNKNOWN
-        known = known_pause(self.pauses, now)
-        return max((1.5 if self.rises > OFTEN else MULTIPLE) * known, SOON)
+        return max((1.5 if self.rises > OFTEN else MULTIPLE) * self.known(now), SOON)
 
-    def _silences(self) -> list[tuple[float, float]]:
+    def known(self, now: float) -> float:
+        """The longest pause of before that may come now, in seconds; 0: there was none."""
+        return longest_of(self._allowed, now)
+
+    def usual(self, now: float) -> float:
+        """The longest pause of before that nothing announced."""
+        return longest_of(self.pauses, now)
+
+    def _silences(self) -> Pauses:
         return [pause for each in self.templates.values() for pause in each.after]
 
     def standstill(self, now: float) -> tuple[float, Limit] | None:
         """Since when no clock rose though lines come, and how long that may be; None: it is not judged."""
-        full = self.full
-        if self.wrote <= self.novel or full == DONE:
+        if self.wrote <= self.novel:
             return None
-        if full:
-            return max(self.moved, self.novel), Limit(full, Reason.DONE)
-        known = known_pause(self.pauses, now)
+        if full := self.full:
+            return max(self.progressed, self.novel), Limit(full, Reason.DONE)
         if not self.moved:
             return self.novel, Limit(UNKNOWN, Reason.START)
-        since = max(self.moved, self.novel)
-        least = self.floor(now) if self.rises > OFTEN else UNKNOWN
+        since = max(self.progressed, self.novel)
+        often = self.rises > OFTEN
+        least = self.floor(now) if often else UNKNOWN
         if self.novel > self.moved:
-            least = max(least, NEWS)
-        seconds = patience(least, known)
-        reason = Reason.KNOWN if self.rises > OFTEN else Reason.NEW
-        return since, Limit(seconds, reason)
-
-
-def known_pause(pauses: Iterable[tuple[float, float]], now: float) -> float:
-    """The longest of the pauses that are remembered still, in seconds; 0: none is."""
-    return max((gap for at, gap in pauses if now - at < REMEMBERED), default=0.0)
-
-
-def patience(least: float, known: float) -> float:
-    """Seconds of patience where the run paused for `known` seconds before: never less than `least`."""
-    return max(least, min(MULTIPLE * known, MOST), 1.5 * known)
-
-
-def longest(pauses: list[tuple[float, float]], at: float, gap: float) -> list[tuple[float, float]]:
-    """With one pause more: the longest of those that are remembered still."""
-    if gap < 1.0:
-        return pauses
-    kept = [(when, each) for when, each in pauses if at - when < REMEMBERED]
-    kept.append((at, round(gap, 1)))
-    return sorted(kept, key=lambda each: -each[1])[:PAUSES]
+            least = max(least, FIRST if self._began_anew else NEWS)
+        seconds = patience(least, self._allowed, now, known=often)
+        return since, Limit(seconds, Reason.KNOWN if often else Reason.NEW)

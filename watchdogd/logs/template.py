@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from zlib import crc32
 
+from watchdogd.logs.patience import Pauses
 from watchdogd.readers import measures, trainlog
 from watchdogd.readers.trainforms import WORK
 
@@ -127,7 +128,7 @@ class Template:
     infinity, 0: none, and `lost`: how many of these came since one of those did; `names`: positions of
     numbers that a known format, or a loss beside them, says to be the training's; `bounds`: positions of
     numbers that a total follows; `after`: the longest silences (seconds) that followed such a line, with
-    their times.
+    their times, and `stood`: the longest times without progress that began with it.
     """
 
     text: str
@@ -141,7 +142,8 @@ class Template:
     healthy: int = 0
     lost: int = 0
     numbers: list[Number] = field(default_factory=list)
-    after: list[tuple[float, float]] = field(default_factory=list)
+    after: Pauses = field(default_factory=list)
+    stood: Pauses = field(default_factory=list)
 
     def take(self, numbers: list[float], at: float) -> None:
         """One line more, written at `at`."""
@@ -180,9 +182,11 @@ class Template:
 
     @property
     def full(self) -> Number | None:
-        """The clock of it that has reached its total."""
+        """The clock of it that has reached its total, where all that have one did."""
         totals = [(self.numbers[each], self._total(each)) for each in self.bounds if self._total(each)]
-        return next((each for each, total in totals if each.rises >= RISES and each.last >= total), None)
+        if any(each.last < total for each, total in totals):
+            return None  # `epoch 1/12, batch 900/900`
+        return next((each for each, _ in totals if each.rises >= RISES), None)
 
     @property
     def unfinished(self) -> int:
