@@ -405,6 +405,33 @@ def test_a_row_that_makes_no_sense_is_told_in_one_line(home: Home) -> None:
     store.close()
 
 
+def within_a_minute(do: Callable[[], str]) -> str:
+    """What it gives; a wait in the kernel for who writes into a pipe is ended by no signal."""
+    found: list[str] = []
+    thread = threading.Thread(target=lambda: found.append(do()), daemon=True)
+    thread.start()
+    thread.join(60)
+    return "".join(found)
+
+
+@pytest.mark.parametrize("owner", [True, False])
+def test_a_pipe_in_the_place_of_the_journal_is_told_and_not_waited_for(home: Home, owner: bool) -> None:
+    filled(home)
+    journal = home.history.with_name("history.db-journal")
+    journal.unlink(missing_ok=True)
+    os.mkfifo(journal)
+    said = within_a_minute(lambda: refused(lambda: opened(home, owner=owner).incidents()))
+    assert f"{journal} is" in said
+
+
+def test_a_backup_whose_journal_is_a_pipe_is_not_sound(home: Home) -> None:
+    filled(home)
+    home.history.write_bytes(b"this is no database " * 500)
+    os.mkfifo(home.path / "history.backup.db-journal")
+    told = within_a_minute(lambda: "".join(opened(home).troubles))
+    assert "there is no sound backup" in told
+
+
 # ---------------------------------------------------------------------- killed
 
 
