@@ -29,7 +29,7 @@ quick: $(VENV)/developing
 
 light: $(VENV)/developing
 	$(BIN)/python -m pytest -q --numprocesses 2 --dist loadgroup --max-worker-restart 0 \
-		-m 'not (slurm or root or server or browser or site or torch or lowest or slow)'
+		-m 'not (slurm or root or server or debian or browser or site or torch or lowest or slow)'
 
 packages:
 	scripts/packages

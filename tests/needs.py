@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 NEEDS: Mapping[str, str] = {
+    "tests/cli/test_completion.py": "debian",
     "tests/cli/test_gpus.py": "slow",
     "tests/cli/test_guard.py": "slow",
     "tests/cli/test_refusals.py": "slow",
@@ -51,6 +52,7 @@ NEEDS: Mapping[str, str] = {
     "tests/test_light.py": "slow",
     "tests/test_limits.py": "slow",
     "tests/test_lowest.py": "lowest slow",
+    "tests/test_mounttable.py": "root",
     "tests/test_package.py": "slow",
     "tests/test_press.py": "slow",
     "tests/test_stackprobe.py": "slow",

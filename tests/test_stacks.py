@@ -191,13 +191,17 @@ def test_512_ranks_fold_in_a_fifth_of_a_second() -> None:
             dump(REDUCE + RUN * 5, others) for _ in range(3)))
         for n in range(512)
     ]  # fmt: skip
-    took = []
+    took, usual = [], []
     for _ in range(3):
         begin = time.thread_time()
         line = summary(*run)
         took.append(time.thread_time() - begin)
+        begin = time.thread_time()
+        sum(range(2_000_000))
+        usual.append(time.thread_time() - begin)
     assert line.startswith("1 of 512 ranks stands elsewhere: node9 rank 77 in next_batch (loader.py:88)")
-    assert min(took) <= 0.2
+    busy = max(min(usual) / 0.03, 1.0)  # by how much others slow this processor down
+    assert min(took) <= 0.2 * busy
 
 
 @pytest.mark.parametrize(

@@ -341,7 +341,7 @@ def test_gaps_and_touches_since_a_time(store: Store) -> None:
 # ---------------------------------------------------------------------- files and URLs
 
 
-@pytest.mark.parametrize(("group", "mode"), [(None, 0o600), (0, 0o660)])
+@pytest.mark.parametrize(("group", "mode"), [(None, 0o600), pytest.param(0, 0o660, marks=pytest.mark.root)])
 def test_files_have_the_rights_of_home(tmp_path: Path, group: int | None, mode: int) -> None:
     home = new_home(tmp_path, group)
     store = opened(home)

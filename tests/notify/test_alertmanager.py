@@ -100,6 +100,7 @@ def _active(url: str) -> list[str]:
         return [alert["labels"]["severity"] for alert in json.load(answer)]
 
 
+@pytest.mark.debian
 def test_a_real_alertmanager_takes_an_incident_through_its_life(alertmanager: str, keep: Keep) -> None:
     sender = keep(Alertmanager(alertmanager))
     for status, standing in [("WARNING", ["warning"]), ("CRITICAL", ["critical"]), ("RESOLVED", [])]:

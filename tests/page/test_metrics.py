@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 import subprocess
 
+import pytest
+
 from tests.page.stage import EVIL, status_of
 from watchdogd.page.metrics import metrics_text
 
@@ -62,6 +64,7 @@ def test_names_that_a_line_shows_alike_are_one_series_with_the_worst_status() ->
     assert 'watchdogd_check_status{check="new line",run="",subject="bytes"} 2.0' in text
 
 
+@pytest.mark.debian
 def test_promtool_finds_no_fault() -> None:
     tool = shutil.which("promtool")
     assert tool, "promtool comes with Debian's prometheus: run scripts/packages"
