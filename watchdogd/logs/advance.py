@@ -90,7 +90,7 @@ def _forget(log: RunLog, told: JobTold | None = None) -> None:
     if curves.level:
         curves.level = level.renew(curves.level)
     if curves.pace:
-        curves.pace = replace(curves.pace, level=level.renew(curves.pace.level))
+        curves.pace = curves.pace._replace(level=level.renew(curves.pace.level))
     log.told = told or JobTold()
     log.clocks.renew()
 
@@ -103,7 +103,7 @@ def _heed_clock(log: RunLog, now: float) -> None:
     told = log.told
     for key, place in log.files.places.items():
         log.files.places[key] = replace(place, grown_at=min(place.grown_at, now))
-    told.step = told.step and replace(told.step, at=min(told.step.at, now))
+    told.step = told.step and told.step._replace(at=min(told.step.at, now))
     told.beat = told.beat and replace(told.beat, at=min(told.beat.at, now))
     told.phase = told.phase and replace(told.phase, at=min(told.phase.at, now))
     told.cause = told.cause and replace(told.cause, at=min(told.cause.at, now))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from watchdogd.logs import numbers
@@ -40,7 +39,7 @@ def take_beat(beat: Beat, log: RunLog, now: float) -> None:
         return
     if not told.losses or (told.loss and told.loss.beats):
         numbers.note_loss(beat.loss, log, at)
-        told.loss = told.loss and replace(told.loss, beats=True)
+        told.loss = told.loss and told.loss._replace(beats=True)
 
 
 def _left_behind(beat: Beat, log: RunLog) -> bool:
@@ -76,7 +75,7 @@ def _note_step(step: float, log: RunLog, at: float, before: float) -> None:
     step_of_log, phase, cause = told.step, told.phase, told.cause
     numbers.note_progress(Report("step", step), "", log, at)
     if step_of_log and step_of_log.at > before:
-        told.step = replace(step_of_log, at=max(step_of_log.at, at))
+        told.step = step_of_log._replace(at=max(step_of_log.at, at))
     told.phase = phase if phase and phase.at != told.outlived[0] else None
     told.cause = cause if cause and cause.at != told.outlived[1] else None
     told.outlived = (told.phase.at if told.phase else None, told.cause.at if told.cause else None)

@@ -1,12 +1,13 @@
 """What log_staleness remembers of a run: what its log and its Guard have told so far.
 
-Parts that are not frozen are changed by `advance`, in a copy of its own.
+Parts that are not frozen are changed by `advance`, in a copy of its own. What each line brings is a named
+tuple: it is made in a third of the time.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from watchdogd.checks.working import Since
 from watchdogd.logs.counter import Count
@@ -99,8 +100,7 @@ def name_of(job: Job) -> str:
     return f"{job.raw_id}@{job.started_at or 0:.0f}"
 
 
-@dataclass(frozen=True, slots=True)
-class LastStep:
+class LastStep(NamedTuple):
     """The last progress: its series, number and total, when it came, and the seconds of an iteration.
 
     `coarse` and `seldom`: see Report.
@@ -142,8 +142,7 @@ class CauseSeen:
         return self.cause.death and not self.survived
 
 
-@dataclass(frozen=True, slots=True)
-class Loss:
+class Loss(NamedTuple):
     """The last loss that was a number; `bad`: how many that are none came since, in a row, the first of them
     `since` that time, the last reading as `word`, under this `name`. `beats`: heartbeats told it."""
 
@@ -173,8 +172,7 @@ class Forbidden:
     at: float
 
 
-@dataclass(frozen=True, slots=True)
-class Rank:
+class Rank(NamedTuple):
     """The last line of a rank: the last number that it told, the count of all lines at this line and at the
     one before, and when it came."""
 
@@ -240,8 +238,7 @@ class JobTold:
     asked: Asked | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
+class Pace(NamedTuple):
     """Seconds for each `unit` of work of a series (`token`, `sample`, `iteration`), and their level."""
 
     series: str

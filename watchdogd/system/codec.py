@@ -149,7 +149,8 @@ def _class(cls: Any) -> _Way:
     """Of a dataclass or a named tuple."""
     hints = typing.get_type_hints(cls)
     if hasattr(cls, "_fields"):
-        return _record(cls.__name__, cls, [hints[name] for name in cls._fields], _same, frozen=True)
+        words = f"{cls.__name__} {cls._fields}"
+        return _record(words, cls, [hints[name] for name in cls._fields], _same, frozen=True)
     fields = dataclasses.fields(cls)
     if not fields or any(each.kw_only or not each.init for each in fields):
         raise TypeError(f"{cls.__name__} cannot be remembered: give it fields that are set by position")
