@@ -175,3 +175,62 @@ def test_event_files_of_tensorboard_are_a_log(training: Training, tmp_path: Path
     assert "step 120 " in result.summary
     assert training.look()["loss"].summary == "loss 1.25"
     assert wait(training, 40 * MINUTE)[-1] is Status.CRITICAL
+
+
+UNCAUGHT = """Traceback (most recent call last):
+  File "report.py", line 88, in <module>
+shards.loader.MissingShard: shard 7 has no index
+"""
+
+
+def test_an_error_of_no_known_kind_is_quoted_with_its_rank(training: Training) -> None:
+    training.iterate(1, 30)
+    training.write("3: thread 'main' panicked at src/loader.rs:88:14\n")
+    assert wait(training, 6 * MINUTE)[-1] is Status.CRITICAL
+    quoted = "cause: last error in the log on rank 3 (thread 'main' panicked at src/loader.rs:88:14)"
+    assert quoted in training.look()[""].summary
+
+
+def test_a_record_of_an_error_raises_no_alarm_and_is_quoted_in_the_next_one(training: Training) -> None:
+    training.iterate(1, 30)
+    training.write("2026-02-03 10:11:12,131 - trainer.data - ERROR - shard 7 has no index\n")
+    assert set(wait(training, 6 * MINUTE)) == {Status.OK}
+    assert wait(training, 30 * MINUTE)[-1] is Status.CRITICAL
+    assert "ERROR - shard 7 has no index)" in training.look()[""].summary
+    training.iterate(31, 3)
+    assert wait(training, 40 * MINUTE)[-1] is Status.CRITICAL
+    assert "shard 7" not in training.look()[""].summary, "work came after it"
+
+
+def test_an_exception_that_nobody_caught_leaves_five_minutes_or_what_a_step_takes(training: Training) -> None:
+    training.write(UNCAUGHT)
+    assert wait(training, 6 * MINUTE)[-1] is Status.CRITICAL, "before the first step"
+    for step in range(1, 13):
+        training.write(f"step {step} loss 2.{step % 9}\n")
+        wait(training, 20 * MINUTE)
+    training.write(f"step 13 loss 2.5\n{UNCAUGHT}")
+    assert set(wait(training, 25 * MINUTE)) == {Status.OK}
+    assert wait(training, 8 * MINUTE)[-1] is Status.CRITICAL
+    assert "limit 30m: after 'error in the program'" in training.look()[""].summary
+
+
+def test_a_pause_that_began_with_a_line_like_before_is_named(training: Training) -> None:
+    """So that idle GPUs are no news while it lasts."""
+    for step in range(1, 61):
+        training.now += MINUTE
+        training.write(f"step {step} loss 2.{step % 9}\n")
+        if step % 20 == 0:
+            training.write("evaluating on 3 sets\n")
+            wait(training, 9 * MINUTE)
+        training.look()
+    training.now += MINUTE
+    training.write("step 61 loss 2.5\n")
+    pause = training.look()[""].progress
+    assert pause
+    assert pause.pause == ""
+    training.now += MINUTE
+    training.write("evaluating on 3 sets\n")
+    wait(training, 3 * MINUTE)
+    pause = training.look()[""].progress
+    assert pause
+    assert pause.pause == "after 'evaluating on # sets'"

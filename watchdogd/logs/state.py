@@ -215,6 +215,8 @@ class LogState:
     @property
     def announced(self) -> str:
         """The rare line since the last rise that began long pauses before, or is of a new kind; or empty."""
+        if not self.moved:
+            return ""
         rare = [each for each in self.templates.values() if each.last >= self.moved and not each.weight]
         known = [each for each in rare if each.stood or (each.count < RARE and each.last >= self.wrote)]
         return max(known, key=lambda each: each.last, default=NOTHING).text

@@ -21,7 +21,6 @@ NEEDLES = (
     "critical",
     "severe",
     "failed",
-    "check failed",
     "core dumped",
     "smashing",
     "corrupt",
@@ -31,20 +30,27 @@ NEEDLES = (
     "noticed",
     "not found",
     "no such file",
-    "denied",
     "segfault",
-    "signal",
+    "goroutine",
+    "killed",
+    "signal (",
     "stop ",
 )
 """What a line must have in it, in lower case, to be looked at."""
+_POSSIBLE = re.compile(
+    r"ERROR|FATAL|CRITICAL|SEVERE|STOP|[Ff]atal|panic|[Ee]rror(?: ?[:!]| in | using | term|['\"])|Exception"
+    r"|Failure|[Aa]bort|terminate|severe|failed|core dumped|smashing|corrupt|invalid |halted|Caused|noticed"
+    r"|not found|[Nn]o such|segfault|protection|signal \(|goroutine|level|Killed|make: "
+)
+"""What a line must have in it to be looked at more closely: `relative error 1e-3` has nothing of it."""
 _STAMP = r"(?:[\[(<]?\d[\d\-/:.,T_+Z ]{3,35}[\])>]?[\s|:,-]{0,4})?"
 _NAME = r"[A-Za-z_][\w.]{0,200}"
 _DIES = re.compile(
     rf"^\s{{0,8}}{_STAMP}(?:"
     r"thread '[^']{1,99}'(?: \(\d+\))? panicked at"
-    r"|panic: |goroutine \d+ \[running\]|(?i:fatal (?:python )?error)\b|FATAL\b(?! *=)"
+    r"|panic: |goroutine \d+ \[running\]|(?i:fatal (?:python )?error):|FATAL(?: ERROR)?(?:[:!]| -|$)"
     r"|terminate called |what\(\): "
-    r"|forrtl: (?:severe|error)|Fortran runtime error: |Error termination|ERROR STOP\b|STOP [1-9]"
+    r"|forrtl: (?:severe|error)|Fortran runtime error: |Error termination|ERROR STOP\b|STOP [1-9]\d{0,3}$"
     r"|\*\*\* (?:stack smashing|glibc detected|Process received signal|Check failure)"
     r"|(?:free|realloc|malloc|munmap_chunk)\(\): |corrupted (?:size|double)|double free or corruption"
     r"|F\d{4} \d\d:\d\d:\d\d|amrex::(?:Abort|Error)::|-{2,3}> FOAM FATAL|ERROR: LoadError: "
@@ -54,7 +60,7 @@ _DIES = re.compile(
     r"|^[^\s:]{1,200}:(?:\d+:)? .{0,300}\bAssertion .{1,300} failed"
     r"|^\S{0,200}:? ?(?:line \d+: )?[ \d]{0,12}"
     r"(?:Aborted|Killed|Segmentation fault|Bus error|Floating point exception|Illegal instruction)"
-    r" {1,40}(?:\(core dumped\)|\S)"
+    r"(?: {1,40}\(core dumped\)| {6,40}\S)"
     r"|^\[\s{0,8}\d+\.\d+\] .{0,99}(?:segfault at|general protection|Kernel panic)"
 )
 """How a program says that it ends, or the kernel, the shell or the launcher that it has ended."""
@@ -105,7 +111,7 @@ class ErrorForm(NamedTuple):
 
 def form_of(text: str) -> ErrorForm | None:
     """Which form of an error a line has, or None."""
-    if _NOTHING.search(text[-60:]):
+    if not _POSSIBLE.search(text) or _NOTHING.search(text[-60:]):
         return None
     if _BARE.match(text):
         return ErrorForm(not text.startswith("make: "), bare=True)
