@@ -28,7 +28,7 @@ quick: $(VENV)/developing
 	$(MAKE) --no-print-directory --jobs 2 --output-sync light lint
 
 light: $(VENV)/developing
-	$(BIN)/python -m pytest -q --numprocesses 2 --dist loadgroup --max-worker-restart 0 \
+	HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -q --numprocesses 2 --dist loadgroup --max-worker-restart 0 \
 		-m 'not (slurm or root or server or debian or browser or site or torch or lowest or slow)'
 
 packages:

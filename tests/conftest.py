@@ -30,6 +30,7 @@ TIDYING = Settings(timeout=300, method="signal", func_only=False, disable_debugg
 settings.register_profile(
     "steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
+settings.register_profile("quick", settings.get_profile("steady"), max_examples=20)  # of `make quick`
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 # Where it is set, each of a test's many processes would compile all of the product anew.

@@ -35,6 +35,7 @@ NEEDS: Mapping[str, str] = {
     "tests/history/test_power.py": "slow",
     "tests/history/test_retention.py": "slow",
     "tests/notify/test_kill9.py": "slow",
+    "tests/notify/test_outbox_machine.py": "slow",
     "tests/notify/test_sharing_machine.py": "slow",
     "tests/page/test_page.py": "browser slow",
     "tests/page/test_publisher.py": "slow",

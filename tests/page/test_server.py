@@ -88,6 +88,7 @@ def test_what_cannot_be_made_is_one_line(server: Server) -> None:
     assert ask(server, "/nothing?token=secret-token")[0] == 404
 
 
+@pytest.mark.slow
 def test_the_verb_prints_an_address_that_works_and_keeps_its_token(tmp_path: Path) -> None:
     assert main(["--home", str(tmp_path / "home"), "init"]) == 0
     command = [sys.executable, "-m", "watchdogd", "web", "--home", str(tmp_path / "home"), "--port", "0"]
