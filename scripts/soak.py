@@ -38,7 +38,7 @@ from watchdogd.engine.setup import Setup
 from watchdogd.engine.storage import Storage
 from watchdogd.engine.workers import Workers
 from watchdogd.home.layout import Home
-from watchdogd.notify.claims import Claims
+from watchdogd.notify.locks import Locks
 from watchdogd.plugin import Metric, Result, Status
 from watchdogd.system.patient import Patient
 
@@ -198,7 +198,7 @@ def soak(home: Home, checks: int, days: int, minutes: float, log: Path) -> list[
     workers = MadeUp(random.Random(17))  # noqa: S311 - the same faults in each soak
     past = storage.past()
     engine = Engine(home, setup, past, workers=workers, patient=patient, storage=storage, clock=lambda: at)
-    parts = Assembly(home, engine, patient, storage, past, Claims(home))
+    parts = Assembly(home, engine, patient, storage, past, Locks(home, patient.attempt))
     outbox = outbox_of(parts, lambda: True)
     outbox.start()
     found: list[Measured] = []

@@ -16,7 +16,7 @@ import pytest
 from tests.notify.values import letter
 from tests.waiting import wait_until
 from watchdogd.engine import status
-from watchdogd.engine.assembly import assembled, outbox_of
+from watchdogd.engine.assembly import assembled, learn, outbox_of
 from watchdogd.engine.engine import Engine
 from watchdogd.engine.setup import Setup
 from watchdogd.errors import HistoryError
@@ -29,27 +29,29 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from watchdogd.home.layout import Home
-from watchdogd.notify.claims import Claims
-Claims(Home(Path(sys.argv[1]))).take(sys.argv[2], "slack")
+from watchdogd.notify.locks import Locks
+lock = Locks(Home(Path(sys.argv[1]))).of("slack")
+lock.take()
+lock.acknowledge(sys.argv[2], "", 0.0)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-@pytest.mark.parametrize("state", ["sent", "failed", "expired", "diverted"])
-def test_the_claim_of_one_who_was_killed_goes_when_its_message_is_settled(tmp_path: Path, state: str) -> None:
+@pytest.mark.parametrize("state", ["sent", "failed", "expired", "diverted", "waiting"])
+def test_what_one_who_was_killed_delivered_is_stored_and_his_lock_goes(tmp_path: Path, state: str) -> None:
     home = Home(tmp_path)
     home.make()
-    home.write(home.config, "")
-    settled = replace(letter(1, now=time.time()), state=state)
-    waiting = letter(2, now=time.time())
-    for each in (settled, waiting):
-        subprocess.run([sys.executable, "-c", KILLED, str(home.path), each.key], check=False)
+    home.write(home.config, '[channels.slack]\ntype = "webhook"\nurl = "http://127.0.0.1:9"\n')
+    row = replace(letter(1, now=time.time()), state=state)
+    subprocess.run([sys.executable, "-c", KILLED, str(home.path), row.key], check=False)
+    assert len(os.listdir(tmp_path / ".outbox")) == 1
     with assembled(home, Setup.load(home)) as parts:
-        parts.storage.record(Record(time.time(), notifications=(settled, waiting)))
-        assert len(os.listdir(tmp_path / ".outbox")) == 2
-        outbox_of(parts, lambda: True)
-    (left,) = (tmp_path / ".outbox").iterdir()
-    assert waiting.key in left.read_text()
+        parts.storage.record(Record(time.time(), notifications=(row,)))
+        outbox = outbox_of(parts, lambda: True)
+        outbox.add(parts.storage.waiting())
+        learn(parts, outbox)
+        assert parts.storage.waiting() == []
+    assert os.listdir(tmp_path / ".outbox") == []
 
 
 def test_a_drop_in_folder_that_cannot_be_looked_at_ends_no_incident_and_runs_nothing_again(

@@ -138,4 +138,4 @@ def test_a_secret_that_is_missing_after_an_edit_is_told_until_it_is_there(daemon
         60,
         "it is over",
     )
-    assert set(daemon._outbox.lanes) == {"out", "hook"}
+    assert set(daemon._outbox.workers) == {"out", "hook"}

@@ -23,7 +23,7 @@ from watchdogd.errors import WatchdogError
 from watchdogd.home import holder, inbox, lease, stopmark, switches, tickmark
 from watchdogd.home.layout import Home
 from watchdogd.home.touchfile import finished
-from watchdogd.notify.claims import Claims
+from watchdogd.notify.locks import Locks
 from watchdogd.probe.files import left, sweep
 from watchdogd.stacks import stackrequest
 from watchdogd.system.account import user
@@ -201,7 +201,7 @@ READERS: dict[str, Callable[[Home], object]] = {
     "switches/run-17.kill": lambda home: switches.read(switch_places.find(str(home.path), "run-17", "kill")),
     "switches/run-17.finished": finished,
     ".lease/0000000009": lease.alive,
-    ".outbox/0123456789abcdef0123456789abcdef.0001": lambda home: Claims(home).outcomes(),
+    ".outbox/0123456789abcdef0123456789abcdef.0001": lambda home: Locks(home).delivered(),
     "inbox/1.ack.node5.17-1.json": inbox.take,
     "inbox/run-17.beat.node5.17.json": lambda home: [*left(str(home.inbox), "run-17", ME, "beat")],
     "inbox/run-17.sample.node5.17.json": lambda home: sweep(str(home.inbox), "run-17", "", 0.0),

@@ -14,8 +14,7 @@ from watchdogd.history.record import Record
 from watchdogd.history.store import Store
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import Incident, Silence
-from watchdogd.notify.claimed import Claimed
-from watchdogd.notify.claims import Claims
+from watchdogd.notify.locks import Locks
 from watchdogd.notify.notification import Message, addressed
 from watchdogd.notify.outbox import Outbox
 from watchdogd.notify.retry import Policy
@@ -39,21 +38,14 @@ def live(folder: str, url: str, rounds: int, begun: Connection, storm: int = 0) 
     begun.send_bytes(b"begun")
     home = Home(Path(folder))
     store = Store.open("sqlite:///history.db", home)
-    claims = Claims(home)
+    locks = Locks(home)
     waiting, ended = store.waiting(), [each for each in store.notifications() if each.state != "waiting"]
-    claims.forget(each.key for each in ended)
-    sender = Claimed(JsonWebhook(url), claims, lambda function: function(), anyway=True)
-
-    def settle(outcomes: object) -> None:
-        store.settle(outcomes)  # type: ignore[arg-type]  # as Outbox calls it
-        claims.forget(each.key for each in outcomes if each.state != "waiting")  # type: ignore[attr-defined]  # likewise
-
-    outbox = Outbox({"hook": sender}, POLICY, settle, ended)
+    outbox = Outbox({"hook": JsonWebhook(url)}, POLICY, store.settle, ended, locks=locks)
     outbox.start()
     outbox.add(waiting)
-    delivered = claims.outcomes()
-    waited = outbox.learn(delivered)
-    claims.forget(each.key for each in delivered if each.key not in waited)
+    journals = locks.journals()
+    outbox.learn([each for journal in journals for each in journal.delivered])
+    locks.remove(journals)
     first = len(waiting) + len(ended)
     for number in itertools.islice(itertools.count(first), rounds):
         letter = addressed(message(number % INCIDENTS), "hook", time.time(), f"n{number}")

@@ -13,8 +13,8 @@ from tests.servers.slack import SERVER_ERROR, SlackServer
 from tests.servers.smtp import Mailbox, refuse_recipient
 from tests.servers.web import Answer
 from watchdogd.notify.mail import Account, Mail, compose
-from watchdogd.notify.newest import joined, superseded
 from watchdogd.notify.notification import Item, Message, Notification
+from watchdogd.notify.plan import joined, superseded
 from watchdogd.notify.sender import PartlyDeliveredError
 from watchdogd.notify.slack import Webhook, blocks
 

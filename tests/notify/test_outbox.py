@@ -13,13 +13,13 @@ from tests.notify.values import NOON, Ledger, Script, letter
 from tests.servers.web import WebServer
 from tests.waiting import wait_until
 from watchdogd.errors import DeliveryError
-from watchdogd.notify.desk import Delivered
-from watchdogd.notify.lane import HANGS
 from watchdogd.notify.notification import Item, Notification
 from watchdogd.notify.outbox import Outbox
+from watchdogd.notify.plan import Delivered
 from watchdogd.notify.retry import Policy
 from watchdogd.notify.sender import PartlyDeliveredError
 from watchdogd.notify.webhook import JsonWebhook
+from watchdogd.notify.worker import HANGS
 
 PASSING = DeliveryError("slack answered 500")
 GONE = DeliveryError("slack answered 404: no_service", permanent=True)
@@ -61,8 +61,8 @@ class Desk:
         """Let that much time pass, and every channel do what is due in it."""
         end = self.now + seconds
         while True:
-            wake = min(lane.step() for lane in self.outbox.lanes.values())
-            again = min(lane.step() for lane in self.outbox.lanes.values())
+            wake = min(worker.step() for worker in self.outbox.workers.values())
+            again = min(worker.step() for worker in self.outbox.workers.values())
             if min(wake, again) > end:
                 self.now = end
                 return
@@ -530,7 +530,7 @@ def test_a_channel_that_took_a_test_message_goes_on_at_once() -> None:
     desk.add(letter(1))
     desk.work(60)
     slack.always = None
-    assert desk.outbox.learn([Delivered("test-1@slack", "slack", desk.now)]) == set()
+    desk.outbox.learn([Delivered("test-1@slack", "slack", desk.now)])
     desk.work()
     assert len(slack.taken) == 1
     assert desk.outbox.troubles == ()
@@ -544,7 +544,7 @@ def test_what_somebody_else_delivered_is_marked_and_not_sent() -> None:
     slack.always = None
     slack.tried.clear()
     for _ in range(2):  # each round says so, until it is marked
-        assert desk.outbox.learn([Delivered("one@slack", "slack", NOON + 9, "C1 17.5")]) == {"one@slack"}
+        desk.outbox.learn([Delivered("one@slack", "slack", NOON + 9, "C1 17.5")])
     desk.work()
     assert (slack.keys, slack.roots) == (["two@slack"], [("C1 17.5",)])
     row = desk.ledger.rows["one@slack"]
@@ -579,7 +579,7 @@ def test_what_came_of_it_could_not_be_noted_for_want_of_memory_and_it_goes_again
     slack = Script()
     desk = Desk({"slack": slack})
     desk.add(letter())
-    with patch("watchdogd.notify.lane.after_success", side_effect=MemoryError), pytest.raises(MemoryError):
+    with patch("watchdogd.notify.plan.after_success", side_effect=MemoryError), pytest.raises(MemoryError):
         desk.work()
     desk.work(10)
     assert desk.ledger.rows["incident-17-opened@slack"].state == "sent"
@@ -590,14 +590,14 @@ def test_what_came_of_it_could_not_be_noted_for_want_of_memory_and_it_goes_again
 def test_a_channel_whose_thread_died_delivers_again() -> None:
     slack, deaths = Script(), [GeneratorExit()]
     outbox = Outbox({"slack": slack}, Policy(), Ledger().settle)
-    step = outbox.lanes["slack"].step
+    step = outbox.workers["slack"].step
 
     def dies_once() -> float:
         if deaths:
             raise deaths.pop()
         return step()
 
-    with patch.object(outbox.lanes["slack"], "step", dies_once):
+    with patch.object(outbox.workers["slack"], "step", dies_once):
         assert outbox.start() == ""
         wait_until(lambda: not outbox._threads["slack"].is_alive(), 60, "its thread died")
         outbox.add([letter(now=time.time())])
@@ -724,7 +724,7 @@ def test_what_went_another_way_while_nothing_could_be_stored_does_not_come_back_
     desk.work(60)
     assert "incident-17-opened@slack" not in slack.keys
     desk.ledger.full = False
-    desk.outbox.settle(())
+    desk.outbox.settle()
     assert desk.ledger.states()["incident-17-opened@slack"] == "diverted"
 
 

@@ -166,7 +166,7 @@ class Delivery(RuleBasedStateMachine):
         self.ledger.full = self.crashing = False
         self.slack.always = self.mail.always = None
         self.time_passes(POLICY.pause + POLICY.longest + 2.0 * self.count + 60)
-        self.outbox.settle(())  # as each round does
+        self.outbox.settle()  # as each round does
         self.nothing_comes_twice_unless_a_crash_fell_between()
         self.the_order_of_an_incident_is_kept()
         self.no_end_comes_after_a_newer_beginning()
@@ -189,10 +189,10 @@ class Delivery(RuleBasedStateMachine):
         self.outbox = Outbox(senders, POLICY, self._settle, sent, lambda: self.now, self._ticks)
 
     def _step_all(self) -> float:
-        lanes = self.outbox.lanes.values()
-        for lane in lanes:
-            lane.step()
-        return min(lane.step() for lane in lanes)
+        workers = self.outbox.workers.values()
+        for worker in workers:
+            worker.step()
+        return min(worker.step() for worker in workers)
 
     def _settle(self, outcomes: Sequence[Notification]) -> None:
         if self.crashing:

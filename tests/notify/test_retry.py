@@ -86,7 +86,7 @@ def test_a_channel_is_broken_when_it_failed_for_long_and_well_after_a_success() 
     health = after_failure(Health(), PASSING, next_step(letter(), PASSING, NOON, POLICY), NOON)
     assert not health.broken(NOON + POLICY.patience - 1, POLICY)
     assert health.broken(NOON + POLICY.patience, POLICY)
-    assert not after_success(NOON).broken(NOON + 1e6, POLICY)
+    assert not after_success(health, NOON).broken(NOON + 1e6, POLICY)
 
 
 @given(

@@ -21,8 +21,7 @@ from watchdogd.config.sections import Config
 from watchdogd.engine import assembly
 from watchdogd.errors import DeliveryError
 from watchdogd.home.layout import Home
-from watchdogd.notify.claimed import Claimed
-from watchdogd.notify.claims import Claims
+from watchdogd.notify.locks import Locks, at_once
 from watchdogd.notify.notification import Item, Notification
 from watchdogd.notify.outbox import Outbox
 from watchdogd.notify.relay import Relay
@@ -101,7 +100,7 @@ class Sharing(RuleBasedStateMachine):
     def one_works(self, who: str, steps: int) -> None:
         try:
             for _ in range(steps):
-                self.outboxes[who].lanes["slack"].step()
+                self.outboxes[who].workers["slack"].step()
         except CrashError:
             self.allowed[self.server[-1].key] += 1
             self.begin(who)
@@ -180,36 +179,29 @@ class Sharing(RuleBasedStateMachine):
         """A new life of one: what it knows is in the history and in the claims."""
         self.lives += 1
         self.ways[who].crashing = False
-        claims = Claims(self.home)
-        # Claims that lie there while another works are of the dead: here all work in turn.
-        claims._me = replace(claims._me, id=str(self.lives), pid=0, born="gone")
-        if who == "daemon":
-            self.begin_daemon(claims)
+        keeps = who != "daemon"
+        locks = Locks(self.home, anyway=not keeps, keeps=keeps)
+        # Locks that lie there while another works are of the dead: here all work in turn.
+        locks.me = replace(locks.me, id=str(self.lives), pid=0, born="gone")
+        if keeps:
+            self.begin_relay(who, locks)
         else:
-            self.begin_relay(who, claims)
+            self.begin_daemon(locks)
 
-    def begin_daemon(self, claims: Claims) -> None:
-        def at_once(function: Any) -> Any:
-            return function()
-
-        parts: Any = SimpleNamespace(
-            storage=self.ledger, patient=SimpleNamespace(attempt=at_once), claims=claims
-        )
-        sender = Claimed(self.ways["daemon"], claims, at_once, anyway=True)
-        settle = partial(assembly._settle, parts)
+    def begin_daemon(self, locks: Locks) -> None:
+        parts: Any = SimpleNamespace(patient=SimpleNamespace(attempt=at_once), locks=locks)
         sent = [row for row in self.ledger.rows.values() if row.state == "sent"]
-        outbox = Outbox({"slack": sender}, POLICY, settle, sent, lambda: self.now)
+        way: Any = self.ways["daemon"]
+        outbox = Outbox({"slack": way}, POLICY, self.ledger.settle, sent, lambda: self.now, locks=locks)
         outbox.add(self.waiting())
         self.outboxes["daemon"], self.looks["daemon"] = outbox, partial(assembly.learn, parts, outbox)
 
-    def begin_relay(self, who: str, claims: Claims) -> None:
+    def begin_relay(self, who: str, locks: Locks) -> None:
         store: Any = SimpleNamespace(
-            waiting=self.waiting,
-            notifications=lambda since: list(self.ledger.rows.values()),
-            notification=self.ledger.rows.get,
+            waiting=self.waiting, notifications=lambda since: list(self.ledger.rows.values())
         )
         way: Any = self.ways[who]
-        relay = Relay({"slack": way}, CONFIG, store, claims, lambda _: None, lambda: self.now)
+        relay = Relay({"slack": way}, CONFIG, store, locks, lambda _: None, lambda: self.now)
         self.outboxes[who], self.looks[who] = relay._outbox, relay._fetch
 
     def waiting(self) -> list[Notification]:

@@ -13,7 +13,7 @@ from watchdogd.config.reading import load
 from watchdogd.errors import UsageError, WatchdogError
 from watchdogd.home.layout import Home
 from watchdogd.notify import channels
-from watchdogd.notify.claims import Claims
+from watchdogd.notify.locks import Locks
 from watchdogd.notify.message import test_message
 from watchdogd.notify.notification import addressed
 from watchdogd.system.nearest import nearest
@@ -68,5 +68,5 @@ def _send(name: str, config: Config, home: Home) -> str:
     except WatchdogError as error:
         return one_line(str(error)) or "no reason given"
     with suppress(OSError, WatchdogError):  # the daemon finds out by itself, only later
-        Claims(home).announce(notification.key, name, now)
+        Locks(home).announce(notification.key, name, now)
     return ""

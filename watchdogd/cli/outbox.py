@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from watchdogd.cli.output import one_line, print_json, print_line
 from watchdogd.cli.past import store_of
 from watchdogd.home.layout import Home
-from watchdogd.notify.claims import Claims
+from watchdogd.notify.locks import Locks
 from watchdogd.units import format_duration, iso
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     home, now = Home.existing(args.home), time.time()
     with store_of(home) as store:
         found = store.notifications(since=now - SPAN) if args.all else store.waiting()
-    delivered = {each.key for each in Claims(home).outcomes()}
+    delivered = {each.key for each in Locks(home).delivered() if not each.partly}
     left = [each for each in found if each.state in _UNDELIVERED and each.key not in delivered]
     if args.json:
         print_json([_json(each) for each in left])

@@ -14,7 +14,7 @@ from watchdogd.cli.past import config_of, recorded
 from watchdogd.errors import ConfigError, HistoryError, NoHistoryError, UsageError, WatchdogError
 from watchdogd.home.layout import Home
 from watchdogd.notify import channels
-from watchdogd.notify.claims import Claims
+from watchdogd.notify.locks import Locks
 from watchdogd.notify.relay import Relay
 from watchdogd.system.nearest import nearest
 
@@ -81,7 +81,7 @@ def _relay(
     senders: Mapping[str, Sender], config: Config, home: Home, every: float, patience: float | None
 ) -> int:
     with recorded(home) as store:
-        relay = Relay(senders, config, store, Claims(home), _told)
+        relay = Relay(senders, config, store, Locks(home, anyway=False, keeps=True), _told)
         relay.run(every=every, patience=patience)
     for trouble in relay.troubles:
         print(

@@ -15,20 +15,17 @@ from watchdogd.engine.workers import Workers
 from watchdogd.errors import ConfigError, HistoryError, WatchdogError
 from watchdogd.history.record import Past
 from watchdogd.notify import channels
-from watchdogd.notify.claimed import Claimed
-from watchdogd.notify.claims import Claims
 from watchdogd.notify.heartbeat import heartbeat_of
-from watchdogd.notify.leased import Leased
+from watchdogd.notify.locks import Locks
+from watchdogd.notify.notified import REMEMBERED
 from watchdogd.notify.outbox import Outbox
-from watchdogd.notify.threads import REMEMBERED
 from watchdogd.system.patient import Patient
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from watchdogd.engine.setup import Setup
     from watchdogd.home.layout import Home
-    from watchdogd.notify.notification import Notification
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +37,7 @@ class Assembly:
     patient: Patient
     storage: Storage
     past: Past
-    claims: Claims
+    locks: Locks
 
 
 @contextmanager
@@ -60,7 +57,7 @@ def assembled(home: Home, setup: Setup, *, looking: bool = False) -> Iterator[As
         past = replace(past, started={})
     engine = Engine(home, setup, past, workers=workers, patient=patient, storage=storage, dry=looking)
     try:
-        yield Assembly(home, engine, patient, storage, past, Claims(home))
+        yield Assembly(home, engine, patient, storage, past, Locks(home, patient.attempt))
     finally:
         workers.close()
         engine.close()
@@ -89,30 +86,23 @@ def outbox_of(parts: Assembly, may_act: Callable[[], bool], *, go_on: bool = Fal
         ended = parts.storage.ended(REMEMBERED)
     except HistoryError:
         ended = []  # later messages then open threads of their own
-    attempt, claims = parts.patient.attempt, parts.claims
-    _forget(parts, ended)  # a sender that was killed may have left claims of what was stored since
-    claimed = {name: Claimed(sender, claims, attempt, anyway=True) for name, sender in senders.items()}
-    leased = {name: Leased(sender, may_act) for name, sender in claimed.items()}
     policy = replace(channels.policy(config), command=parts.engine.setup.rules.command)
-    return Outbox(leased, policy, partial(_settle, parts), ended, ticks=time.monotonic)
+    return Outbox(
+        senders,
+        policy,
+        parts.storage.settle,
+        ended,
+        ticks=time.monotonic,
+        locks=parts.locks,
+        may_act=may_act,
+    )
 
 
 def learn(parts: Assembly, outbox: Outbox) -> None:
     """Take in what a relay delivered meanwhile, and that somebody's test message went well."""
     with suppress(OSError, WatchdogError):  # home is away: nothing is sent twice by that
-        delivered = parts.patient.attempt(parts.claims.outcomes)
-        waited = outbox.learn(delivered)
-        useless = [each.key for each in delivered if each.key not in waited]
-        parts.patient.attempt(partial(parts.claims.forget, useless))
-
-
-def _settle(parts: Assembly, outcomes: Sequence[Notification]) -> None:
-    """Store what became of notifications; claims of what is over have done their work."""
-    parts.storage.settle(outcomes)
-    _forget(parts, [each for each in outcomes if each.state != "waiting"])
-
-
-def _forget(parts: Assembly, over: Sequence[Notification]) -> None:
-    """Remove the claims of what is over."""
-    with suppress(OSError, WatchdogError):  # the next daemon finds and removes them
-        parts.patient.attempt(partial(parts.claims.forget, [each.key for each in over]))
+        journals = parts.patient.attempt(parts.locks.journals)
+        others = [journal for journal in journals if journal.holder.id != parts.locks.me.id]
+        delivered = [each for journal in others for each in journal.delivered]
+        if journals and outbox.learn(delivered):
+            parts.patient.attempt(partial(parts.locks.remove, journals))

@@ -16,10 +16,9 @@ from watchdogd.config.channels import (
 )
 from watchdogd.errors import ConfigError
 from watchdogd.home.layout import absolute
-from watchdogd.notify.lefttorelay import LeftToRelay
 from watchdogd.notify.pager import SCHEMAS, schemas
 from watchdogd.notify.retry import Policy
-from watchdogd.notify.unmade import Unmade
+from watchdogd.notify.sender import Misconfigured, RelayOnly
 
 if TYPE_CHECKING:
     from watchdogd.config.channels import Channel
@@ -37,11 +36,11 @@ def build(config: Config, home: Home, *, go_on: bool = False) -> dict[str, Sende
     senders: dict[str, Sender] = {}
     for name, channel in config.channels.items():
         try:
-            senders[name] = LeftToRelay() if channel.relay else sender_of(name, channel, home)
+            senders[name] = RelayOnly() if channel.relay else sender_of(name, channel, home)
         except ConfigError as error:
             if not go_on:
                 raise
-            senders[name] = Unmade(str(error))
+            senders[name] = Misconfigured(str(error))
     return senders
 
 

@@ -6,24 +6,22 @@ import logging
 import math
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
-from watchdogd.errors import DeliveryError, HistoryError
+from watchdogd.errors import HistoryError
 from watchdogd.notify import channels
-from watchdogd.notify.claimed import Claimed
+from watchdogd.notify.notified import REMEMBERED
 from watchdogd.notify.outbox import Outbox
-from watchdogd.notify.threads import REMEMBERED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from watchdogd.config.sections import Config
-    from watchdogd.notify.claims import Claims
-    from watchdogd.notify.desk import Trouble
+    from watchdogd.notify.locks import Locks
     from watchdogd.notify.notification import Notification
+    from watchdogd.notify.outbox import Trouble
     from watchdogd.notify.sender import Sender
 
-Value = TypeVar("Value")
 log = logging.getLogger(__name__)
 
 FAREWELL = 20.0
@@ -39,12 +37,10 @@ class Recorded(Protocol):
     def notifications(self, *, since: float) -> Sequence[Notification]:
         """All from that time on."""
 
-    def notification(self, key: str) -> Notification | None:
-        """The one of this key."""
-
 
 class Relay:
-    """Sends; what came of it stands in the claims, which the daemon takes in. It expires and diverts nothing.
+    """Sends; what came of it stands in the locks' files, which the daemon takes in. It expires and diverts
+    nothing.
 
     `told` is called with each notification that was delivered. HistoryError where the history cannot be read.
     """
@@ -54,32 +50,29 @@ class Relay:
         senders: Mapping[str, Sender],
         config: Config,
         store: Recorded,
-        claims: Claims,
+        locks: Locks,
         told: Callable[[Notification], None],
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._names = frozenset(senders)
         self._store = store
-        self._claims = claims
         self._told = told
-        claimed = {
-            name: Claimed(sender, claims, _at_once, anyway=False, settled=self._settled)
-            for name, sender in senders.items()
-        }
+        self._clock = clock
+        self._locks = locks
         policy = replace(channels.policy(config), fallback=(), tell=None, expire=math.inf)
         waiting, past = self._waiting(), store.notifications(since=clock() - REMEMBERED)
-        taken = {each.key for each in waiting}
-        delivered = {each.key: each for each in claims.outcomes()}
+        taken = {row.key for row in waiting}
+        delivered = {each.key: each for each in self._locks.delivered()}
         known = [
-            replace(each, state="sent", receipt=delivered[each.key].receipt)
-            if each.key in delivered
-            else each
-            for each in past
-            if each.key not in taken
+            replace(row, state="sent", receipt=delivered[row.key].receipt) if row.key in delivered else row
+            for row in past
+            if row.key not in taken
         ]
-        ended = [each for each in known if each.state != "waiting"]
+        ended = [row for row in known if row.state != "waiting"]
         ticks = time.monotonic if clock is time.time else clock
-        self._outbox = Outbox(claimed, policy, self._settle, ended, clock, ticks)
+        self._outbox = Outbox(
+            senders, policy, self._settle, ended, clock, ticks, locks=locks, refresh=self._refresh
+        )
         self._outbox.add(waiting)
 
     def run(self, *, every: float, patience: float | None) -> None:
@@ -119,25 +112,19 @@ class Relay:
 
     def _waiting(self) -> list[Notification]:
         """What waits for our channels, and was delivered by nobody; the tries of others do not count here."""
-        delivered = {each.key for each in self._claims.outcomes()}
+        delivered = {each.key: each for each in self._locks.delivered()}
         return [
-            replace(each, attempts=0, next_try=0.0)
-            for each in self._store.waiting()
-            if each.channel in self._names and each.key not in delivered
+            replace(row, attempts=0, next_try=0.0)
+            for row in self._store.waiting()
+            if row.channel in self._names and (row.key not in delivered or delivered[row.key].partly)
         ]
 
-    def _settled(self, key: str) -> Notification | None:
-        try:
-            row = self._store.notification(key)
-        except HistoryError as error:
-            raise DeliveryError(f"whether it was sent cannot be looked up: {error}") from None
-        return row if row is not None and row.state != "waiting" else None
+    def _refresh(self, channel: str) -> None:
+        """What ended on the channel since it was looked up: we send alone now."""
+        past = self._store.notifications(since=self._clock() - REMEMBERED)
+        self._outbox.settled(row for row in past if row.channel == channel and row.state != "waiting")
 
-    def _settle(self, outcomes: Sequence[Notification]) -> None:
-        for outcome in outcomes:
-            if outcome.state == "sent":
-                self._told(outcome)
-
-
-def _at_once(function: Callable[[], Value]) -> Value:
-    return function()
+    def _settle(self, rows: Sequence[Notification]) -> None:
+        for row in rows:
+            if row.state == "sent":
+                self._told(row)

@@ -1,4 +1,4 @@
-"""What becomes of a notification and of its channel after a failure. Pure."""
+"""What becomes of a row and of its channel after a try. Pure."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Policy:
     `first` and `longest` bound the wait between two tries; after a permanent error a channel is left in
     peace for `pause`. A channel that has failed for `patience` is broken: its messages go to `fallback`.
     After `expire` a message is given up. `rates` are messages a second by channel (None: as fast as it
-    goes). What is told about channels has the daemon's `name` as TARGET and goes to `tell` (empty: to all;
-    None: it is told nobody). `standing` are the channels on which what was told stands until it is told to be
+    goes). What is reported about channels has the daemon's `name` as TARGET and goes to `tell` (empty: to
+    all; None: to nobody). `standing` are the channels on which what was told stands until it is told to be
     over. `command` is how the verbs are called for this home.
     """
 
@@ -43,8 +43,10 @@ class Policy:
 class Health:
     """How a channel does: failures in a row since when, until when it is left in peace, and why.
 
-    `permanent`: the last failure was such that trying again soon is of no use. `worked_at` is when it
-    last took a message.
+    `permanent`: the last failure was such that trying again soon is of no use. `worked_at` is when it last
+    took a message. `failing` are the keys that it refused since then; `refused` counts by key how often it
+    refused one while it took others. `reported`: it was reported as broken. `partly_again_at`: until then it
+    is not reported again that some recipients never get anything.
     """
 
     failures: int = 0
@@ -53,51 +55,51 @@ class Health:
     permanent: bool = False
     failure: str = ""
     worked_at: float | None = None
-
-    def shifted(self, seconds: float) -> Health:
-        """The same where the clock was set by so many seconds."""
-        return replace(
-            self,
-            since=None if self.since is None else self.since + seconds,
-            rests_until=self.rests_until + seconds,
-            worked_at=None if self.worked_at is None else self.worked_at + seconds,
-        )
+    failing: frozenset[str] = frozenset()
+    refused: Mapping[str, int] = field(default_factory=dict)
+    reported: bool = False
+    partly_again_at: float = 0.0
 
     def broken(self, now: float, policy: Policy) -> bool:
-        """Whether messages should go another way."""
+        """Return whether messages should go another way."""
         return self.permanent or (self.since is not None and now - self.since >= policy.patience)
+
+    @property
+    def outage(self) -> bool:
+        """Whether it refuses more than one message: the fault is not in the message."""
+        return len(self.failing) > 1
 
 
 def next_step(
-    notification: Notification, error: DeliveryError, now: float, policy: Policy, health: Health | None = None
+    row: Notification, error: DeliveryError, now: float, policy: Policy, health: Health | None = None
 ) -> Notification:
-    """The notification after a failed try: when it is tried again, or that it is given up.
+    """Return the row after a failed try: when it is tried again, or that it is given up.
 
     `health` is the channel's before the failure: where it fails for all, all wait longer; where it took
     others since this one was refused for good, the fault is in this one.
     """
     health = health or Health()
-    failed = replace(notification, attempts=notification.attempts + 1, failure=str(error))
+    failed = replace(row, attempts=row.attempts + 1, failure=str(error))
     if isinstance(error, PartlyDeliveredError):
         failed = replace(failed, receipt=error.receipt)
         if error.permanent:
             return replace(failed, state="sent", sent_at=now)
-    if now - notification.created_at >= policy.expire:
+    if now - row.created_at >= policy.expire:
         return replace(failed, state="expired")
-    took_others = health.worked_at is not None and health.worked_at >= notification.next_try
-    if error.permanent and notification.attempts > 0 and took_others:
+    took_others = health.worked_at is not None and health.worked_at >= row.next_try
+    if error.permanent and row.attempts > 0 and took_others:
         return replace(failed, state="failed")
     return replace(failed, next_try=now + _wait(failed, error, health.failures, policy))
 
 
-def timely(notification: Notification, now: float, policy: Policy) -> Notification:
-    """A notification of an earlier life, tried again no later than a pause from now, and none of the future:
+def timely(row: Notification, now: float, policy: Policy) -> Notification:
+    """Return a row of an earlier life, tried again no later than a pause from now, and none of the future:
     the clock may have been set back since."""
-    begun = min(notification.created_at, now)
-    next_try = min(notification.next_try, now if notification.created_at > now else now + policy.pause)
-    if (begun, next_try) == (notification.created_at, notification.next_try):
-        return notification
-    return replace(notification, created_at=begun, next_try=next_try)
+    begun = min(row.created_at, now)
+    next_try = min(row.next_try, now if row.created_at > now else now + policy.pause)
+    if (begun, next_try) == (row.created_at, row.next_try):
+        return row
+    return replace(row, created_at=begun, next_try=next_try)
 
 
 def _wait(failed: Notification, error: DeliveryError, failures: int, policy: Policy) -> float:
@@ -110,25 +112,30 @@ def _wait(failed: Notification, error: DeliveryError, failures: int, policy: Pol
     return max(wait * (0.5 + seed / 510), min(error.retry_after or 0.0, policy.expire))
 
 
-def after_success(now: float) -> Health:
-    """The channel works."""
-    return Health(worked_at=now)
+def after_success(health: Health, now: float) -> Health:
+    """Return the health of a channel that took a message; an outage is held against none that it refused."""
+    refused: Mapping[str, int] = {} if health.outage else health.refused
+    return Health(worked_at=now, refused=refused, partly_again_at=health.partly_again_at)
 
 
 def after_failure(health: Health, error: DeliveryError, step: Notification, now: float) -> Health:
-    """The channel failed, and `step` is what next_step made of it: all wait as long as that one.
+    """Return the health after a failure of which next_step made `step`: all wait as long as that one.
 
     A channel that reaches some, or that refuses one message among others, works.
     """
+    failing = health.failing | {step.key}
     if isinstance(error, PartlyDeliveredError):
-        return after_success(now)
+        works = after_success(health, now)
+        return replace(works, failing=failing, refused=health.refused, reported=health.reported)
     if step.state == "failed":
-        return health
-    return Health(
+        return replace(health, failing=failing)
+    return replace(
+        health,
         failures=health.failures + 1,
         since=now if health.since is None else health.since,
         rests_until=step.next_try,
         permanent=error.permanent,
         failure=str(error),
-        worked_at=health.worked_at,
+        failing=failing,
+        refused={**health.refused, step.key: health.refused.get(step.key, 0) + 1},
     )

@@ -37,10 +37,6 @@ class Sender(Protocol):
         """Give back connections."""
 
 
-class TakenError(DeliveryError):
-    """Somebody else is just sending it: no fault of the channel's."""
-
-
 class PartlyDeliveredError(DeliveryError):
     """Some have it. `receipt` says who, so that another try goes to the rest alone.
 
@@ -52,3 +48,42 @@ class PartlyDeliveredError(DeliveryError):
     ) -> None:
         super().__init__(text, permanent=permanent, retry_after=retry_after)
         self.receipt = receipt
+
+
+RELAY_LOOK = 60.0
+"""Seconds between two looks at what a relay shall deliver: that it did is heard of without one, and a tick
+waits for none."""
+
+
+class Undeliverable:
+    """A channel by which nothing goes from here: others hear of that, and messages go another way."""
+
+    threaded = False
+
+    def __init__(self, why: DeliveryError) -> None:
+        self._why = why
+
+    def send(self, _notification: Notification, _roots: Sequence[Notification], /) -> str:
+        """Never."""
+        raise DeliveryError(str(self._why), permanent=self._why.permanent, retry_after=self._why.retry_after)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class RelayOnly(Undeliverable):
+    """`relay = true`, in the daemon. What no relay takes in time goes the way of every channel that fails."""
+
+    def __init__(self) -> None:
+        why = "it is left to 'watchdogd relay', which has not taken it yet"
+        super().__init__(DeliveryError(why, retry_after=RELAY_LOOK))
+
+
+class Misconfigured(Undeliverable):
+    """A channel that cannot be made: its secret was there when the configuration was tried, and is gone.
+
+    `why` names channel and key.
+    """
+
+    def __init__(self, why: str) -> None:
+        super().__init__(DeliveryError(why, permanent=True))

@@ -1,0 +1,339 @@
+"""The plan through every order of what can happen to up to three messages on two channels: a model check.
+
+A world is what is stored, what the daemon has in memory, what the lock's files acknowledge, and what came to
+the servers. From each world every next event is tried: a message is stored, a try goes well, is refused
+(once, or for good) or taken though no answer comes back, what is known is marked in the store, the daemon is
+killed (also between a delivery and its acknowledgement), routes are edited, a relay takes a channel over,
+time passes. In every world the promise is kept: none more than twice, no end after a newer beginning of the
+same subject; and in every world in which nothing is left to do, nothing was lost.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from tests.notify.values import NOON, letter
+from watchdogd.errors import DeliveryError
+from watchdogd.notify.notification import Item, Message, Notification
+from watchdogd.notify.plan import (
+    Channel,
+    Delivered,
+    Plan,
+    Send,
+    after_others,
+    after_try,
+    arrival,
+    orphans,
+    plan,
+)
+from watchdogd.notify.reports import ABOUT
+from watchdogd.notify.retry import Health, Policy
+
+CHANNELS = ("slack", "mail")
+POLICY = Policy(expire=1e9, fallback=CHANNELS, first=2, longest=8, pause=20, patience=100)
+RELAYS = replace(POLICY, fallback=(), tell=None, expire=math.inf)
+REFUSED = DeliveryError("answered 500")
+REVOKED = DeliveryError("answered 404", permanent=True)
+
+
+def _said(number: int, word: str, subject: str = "a") -> Message:
+    items = (Item(word, f"check-{subject}", "as it is", incident=number),)
+    return letter(number, status=word, opens=word != "RESOLVED", items=items).message
+
+
+STORIES = {
+    "it burns, is over, and burns again": (_said(1, "CRITICAL"), _said(1, "RESOLVED"), _said(2, "CRITICAL")),
+    "two things burn, and one is over": (
+        _said(1, "CRITICAL"),
+        _said(2, "WARNING", "b"),
+        _said(1, "RESOLVED"),
+    ),
+}
+BUDGETS = {
+    "a kill before what was sent is marked": {"crash": 1, "refused": 1},
+    "a kill before what was sent is acknowledged": {"lost": 1, "refused": 1},
+    "a revoked hook and a kill": {"revoked": 1, "lost": 1},
+    "a revoked hook and a full disk": {"revoked": 1, "refused": 1, "full": 1},
+    "an edit of the routes and a kill": {"route": 1, "lost": 1},
+    "a channel that is removed and a kill": {"removal": 1, "crash": 1},
+    "a relay and a kill": {"relay": 2, "lost": 1},
+}
+
+
+@dataclass(frozen=True)
+class World:
+    """All that there is. `rows` and `ended` are the daemon's memory, `unsaved` what of it is not stored;
+    `left` how often each event may still happen."""
+
+    story: tuple[Message, ...]
+    left: tuple[tuple[str, int], ...]
+    stored: tuple[Notification, ...] = ()
+    rows: tuple[Notification, ...] = ()
+    ended: tuple[Notification, ...] = ()
+    unsaved: tuple[Notification, ...] = ()
+    health: tuple[tuple[str, Health], ...] = ()
+    acknowledged: tuple[Delivered, ...] = ()
+    came: tuple[tuple[str, str, tuple[Item, ...]], ...] = ()
+    told: int = 0
+    route: str = "slack"
+    names: tuple[str, ...] = CHANNELS
+    now: float = NOON
+
+    def may(self, event: str) -> bool:
+        return dict(self.left).get(event, 0) > 0
+
+    def after(self, event: str) -> "World":
+        left = tuple((name, count - (name == event)) for name, count in self.left)
+        return replace(self, left=left)
+
+    @property
+    def key(self) -> object:
+        """What tells it from other worlds, as far as the future goes."""
+        return (
+            self.left,
+            self.told,
+            self.route,
+            self.names,
+            self.now,
+            self.came,
+            self.acknowledged,
+            tuple((row.key, row.state, row.attempts, row.next_try) for row in self.stored),
+            tuple((row.key, row.attempts, row.next_try) for row in self.rows),
+            tuple((row.key, row.state) for row in self.ended),
+            tuple((row.key, row.state) for row in self.unsaved),
+            tuple((name, each.rests_until, each.permanent, each.reported) for name, each in self.health),
+        )
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all was told, and nothing waits any more; else something can still happen."""
+        return self.told == len(self.story) and not self.rows
+
+    # ------------------------------------------------------------ the daemon's memory
+
+    def channels(self) -> dict[str, Channel]:
+        found = {name: Channel(name) for name in CHANNELS}
+        for name, health in self.health:
+            found[name].health = health
+        for row in self.ended:
+            found[row.channel].notified.note(row)
+        for each in self.acknowledged:
+            if each.key not in {row.key for row in self.rows}:
+                found[each.channel].notified.know(each.key)
+        for row in self.rows:
+            found[row.channel].put(row)
+            found[row.channel].notified.note(row)
+        return found
+
+    def configured(self) -> dict[str, Channel]:
+        return {name: channel for name, channel in self.channels().items() if name in self.names}
+
+    def write(self, done: Plan, name: str) -> "World":
+        rows = {row.key: row for row in self.rows}
+        unsaved = {row.key: row for row in self.unsaved}
+        ended = self.ended
+        for row in done.rows:
+            if row.message.thread.startswith(
+                ABOUT
+            ):  # a message like any other: left out for a smaller search
+                continue
+            unsaved[row.key] = row
+            if row.state == "waiting":
+                rows[row.key] = row
+            else:
+                rows.pop(row.key, None)
+                ended += (row,)
+        health = tuple(sorted({**dict(self.health), name: done.health}.items()))
+        world = replace(
+            self, rows=tuple(rows.values()), unsaved=tuple(unsaved.values()), ended=ended, health=health
+        )
+        late = any(map(self.may, ("crash", "relay", "lost", "full")))
+        return world if late else world.mark()  # when it is stored matters no more
+
+    def learn(self, name: str) -> "World":
+        """What others delivered on a channel is marked."""
+        others = [each for each in self.acknowledged if each.channel == name]
+        if not others:
+            return self
+        return self.write(after_others(self.channels(), name, others, self.now, POLICY), name)
+
+    def look(self, name: str) -> tuple["World", Plan]:
+        """The plan of a channel, after what others delivered is known; its rows written."""
+        world = self.learn(name)
+        while True:
+            found = plan(world.configured(), name, world.now, POLICY)
+            world = world.write(found, name)
+            if found.rows and not dict(self.left).get("full"):  # stored before anything is sent
+                world = world.mark()
+            if found.sends or not any(row.channel == name for row in found.rows):
+                return world, found
+
+    def delivered(self, send: Send) -> "World":
+        row = send.row
+        return replace(self, came=(*self.came, (row.channel, row.key, send.message.items)))
+
+    def acknowledge(self, send: Send) -> "World":
+        keys = (row.key for row in (send.row, *send.carried))
+        found = tuple(Delivered(key, send.row.channel, self.now, "r") for key in keys)
+        return replace(self, acknowledged=(*self.acknowledged, *found))
+
+    def tried(self, send: Send, outcome: str | DeliveryError) -> "World":
+        done = after_try(self.configured(), send, outcome, self.now, POLICY)
+        return self.write(done, send.row.channel)
+
+    # ------------------------------------------------------------ what can happen
+
+    def store_next(self) -> "World":
+        """A round is stored, and its message handed over."""
+        row = replace(letter(channel=self.route, name=f"n{self.told}"), message=self.story[self.told])
+        row = replace(row, created_at=self.now)
+        world = replace(self, stored=(*self.stored, row), rows=(*self.rows, row), told=self.told + 1)
+        channels = world.configured()
+        if row.channel not in channels:
+            return world.rescue()
+        copies = Plan(channels[row.channel].health, tuple(arrival(channels, row, POLICY)))
+        return world.write(copies, row.channel)
+
+    def rescue(self) -> "World":
+        if "slack" in self.names:
+            return self
+        world = self.learn("slack")
+        lost = [row for row in world.rows if row.channel == "slack"]
+        found = Plan(Health(), tuple(orphans(world.configured(), lost, self.now, POLICY)))
+        return world.write(found, "slack").mark()
+
+    def mark(self) -> "World":
+        stored = {row.key: row for row in self.stored}
+        for row in self.unsaved:
+            known = stored.get(row.key)
+            if known is None or known.state in ("waiting", "diverted"):
+                stored[row.key] = row
+        settled = {key for key, row in stored.items() if row.state != "waiting"}
+        acknowledged = tuple(each for each in self.acknowledged if each.key not in settled)
+        return replace(self, stored=tuple(stored.values()), unsaved=(), acknowledged=acknowledged)
+
+    def crash(self) -> "World":
+        """A new life of the daemon, from what is stored."""
+        world = replace(self, rows=(), ended=(), unsaved=(), health=())
+        ended = tuple(row for row in self.stored if row.state != "waiting")
+        waiting = tuple(row for row in self.stored if row.state == "waiting")
+        world = replace(world, ended=ended, rows=waiting)
+        for row in waiting:
+            channels = world.configured()
+            if row.channel in channels:
+                copies = Plan(channels[row.channel].health, tuple(arrival(channels, row, POLICY)))
+                world = world.write(copies, row.channel)
+        return world.rescue()
+
+    def relay(self, name: str) -> Iterator["World"]:
+        """A relay sends what is next on a channel, as far as the history and the locks' files tell."""
+        over = {each.key for each in self.acknowledged}
+        past = [row for row in self.stored if row.state != "waiting"]
+        past += [replace(row, state="sent", receipt="r") for row in self.stored if row.key in over]
+        waits = [row for row in self.stored if row.state == "waiting" and row.key not in over]
+        fresh = [replace(row, attempts=0, next_try=0.0) for row in waits if row.channel == name]
+        other = World(self.story, (), rows=tuple(fresh), ended=tuple(past), names=(name,), now=self.now)
+        found = plan(other.configured(), name, self.now, RELAYS)
+        for send in found.sends:
+            came = self.after("relay").delivered(send)
+            yield came.acknowledge(send)
+            if self.may("lost"):  # it is killed before it can say so
+                yield came.after("lost")
+
+    def nexts(self) -> Iterator["World"]:
+        if self.told < len(self.story):
+            yield self.store_next()
+        if self.unsaved and (self.may("crash") or self.may("relay") or self.may("lost")):
+            yield self.mark()
+        if self.may("crash"):
+            yield self.after("crash").crash()
+        if self.may("route"):
+            yield replace(self.after("route"), route="mail", health=())
+        if self.may("removal"):
+            yield replace(self.after("removal"), names=("mail",), health=()).rescue()
+        yield from self.work()
+
+    def work(self) -> Iterator["World"]:
+        """What the workers do next, or a relay; time passes where they can do nothing."""
+        later = math.inf
+        for name in self.names:
+            world, found = self.look(name)
+            if world.key != self.key:
+                yield world
+            elif found.sends:
+                yield from world.tries(found.sends[0])
+            if self.may("relay"):
+                yield from self.relay(name)
+            later = min(later, self.now if found.sends else found.until)
+        if self.now < later < self.now + POLICY.expire / 2:
+            yield replace(self, now=later)
+
+    def tries(self, send: Send) -> Iterator["World"]:
+        came = self.delivered(send)
+        yield came.acknowledge(send).tried(send, "r")
+        if self.may("lost"):  # the daemon is killed before it can say so, or no answer comes back
+            yield came.after("lost").crash()
+            yield came.after("lost").tried(send, REFUSED)
+        for event, fault in (("refused", REFUSED), ("revoked", REVOKED)):
+            if self.may(event):
+                yield self.after(event).tried(send, fault)
+
+
+def _check(world: World) -> None:
+    counts = Counter((channel, key) for channel, key, _ in world.came)
+    assert all(count <= 2 for count in counts.values()), "one came more than twice"
+    for name in CHANNELS:
+        newest: dict[str, int] = {}
+        for channel, _, items in world.came:
+            if channel != name or not items:
+                continue
+            first = items[0]  # what is told with it stands behind
+            number = first.incident or 0
+            assert not (first.ended and number < newest.get(first.line, 0)), "an end came too late"
+            newest[first.line] = max(number, newest.get(first.line, 0))
+
+
+def _check_nothing_is_lost(world: World) -> None:
+    assert world.is_over, f"these wait for ever: {[row.key for row in world.rows]}"
+    told = {(item.incident, item.status) for _, _, items in world.came for item in items}
+    for message in world.story:
+        [item] = message.items
+        outdated = item.ended and any(
+            other.outdates(item) and (other.incident, other.status) in told
+            for each in world.story
+            for other in each.items
+        )
+        over = not item.ended and (item.incident, "RESOLVED") in told
+        assert (item.incident, item.status) in told or outdated or over, f"lost: {item}"
+
+
+@dataclass
+class Search:
+    """Depth first through all worlds that can be reached."""
+
+    seen: set[object] = field(default_factory=set)
+
+    def run(self, first: World) -> int:
+        waiting = [first]
+        while waiting:
+            world = waiting.pop()
+            if world.key in self.seen:
+                continue
+            self.seen.add(world.key)
+            _check(world)
+            found = list(world.nexts())
+            if not found or world.is_over:
+                _check_nothing_is_lost(world)
+            waiting += found
+        return len(self.seen)
+
+
+@pytest.mark.parametrize("events", BUDGETS)
+@pytest.mark.parametrize("story", STORIES)
+def test_no_order_of_events_breaks_the_promise(story: str, events: str) -> None:
+    worlds = Search().run(World(STORIES[story], tuple(BUDGETS[events].items())))
+    print(f"{worlds} worlds")
+    assert worlds > 100

@@ -1,0 +1,320 @@
+"""Delivery locks: one lease a channel says who sends on it, a daemon or a relay on another node; never both.
+
+In `.outbox/` a lock is one file, `DIGEST.SERIAL` of a channel's name; the highest serial counts. It is made
+by link(2), which one contender alone can, on network file systems too. Its holder notes in it, line by line,
+each message that was delivered; so the next one who takes the lock knows, and the history keeps its one
+writer, wherever messages are sent from. The first lines overwrite blanks: that needs no space on a full disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import time
+from dataclasses import asdict, dataclass
+from functools import partial
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from watchdogd.errors import DeliveryError, WatchdogError
+from watchdogd.home import holder
+from watchdogd.home.holder import NOBODY, Holder, lives, myself
+from watchdogd.home.lease import server_age
+from watchdogd.notify.plan import Delivered
+from watchdogd.system.document import document
+from watchdogd.system.draft import create
+from watchdogd.system.plainfile import NoPlainFileError, head, open_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from watchdogd.home.layout import Home
+
+Value = TypeVar("Value")
+
+STALE = 120.0
+"""Seconds after which a lock that nobody renewed counts as given up: several servers' deadlines in a row."""
+DRAFTS = 3600.0
+"""Seconds after which a draft is of no use to anybody."""
+_SIZE = 4096
+"""Bytes of a lock as it is made, so that it can be written to where the disk is full."""
+_LIMIT = 1 << 20
+_SERIAL = re.compile(r"[0-9]{4,15}")
+
+
+class LockedError(DeliveryError):
+    """Somebody else is just sending on the channel: no fault of its."""
+
+
+class Attempt(Protocol):
+    """Runs a function that touches home, with a deadline of its own."""
+
+    def __call__(self, function: Callable[[], Value], /) -> Value:
+        """What the function returns or raises; WatchdogError where it does not come back."""
+
+
+def at_once(function: Callable[[], Value]) -> Value:
+    """Run a function that touches home, however long it takes."""
+    return function()
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """A lock's file as it was read. `serial`: 0 where it locks nothing; `over`: nobody writes to it now."""
+
+    path: Path
+    serial: int
+    holder: Holder
+    over: bool
+    delivered: tuple[Delivered, ...]
+
+
+class Locks:
+    """One process's part in the locks of one home. OSError where home does not let us.
+
+    `anyway`: where home is full or hangs, so that no lock can be taken, send all the same. `keeps`: what was
+    delivered is left in the files for a daemon, which stores it.
+    """
+
+    def __init__(
+        self, home: Home, attempt: Attempt = at_once, *, anyway: bool = True, keeps: bool = False
+    ) -> None:
+        self.home = home
+        self.folder = home.path / ".outbox"
+        self.me = myself(os.environ.get("SLURM_JOB_ID", ""))
+        self.attempt = attempt
+        self.anyway = anyway
+        self.keeps = keeps
+
+    def of(self, channel: str) -> ChannelLock:
+        """Return the lock of one channel."""
+        return HomeLock(self, channel)
+
+    def journals(self, channel: str | None = None) -> list[Journal]:
+        """Return what lies in the folder, of one channel or of all, in the order of serials."""
+        wanted = None if channel is None else _digest(channel)
+        names = [name for name in self._names() if wanted in (None, name.partition(".")[0])]
+        found = [self._read(self.folder / name) for name in names]
+        return sorted((each for each in found if each is not None), key=lambda each: each.serial)
+
+    def delivered(self) -> list[Delivered]:
+        """Return what other processes delivered, and no daemon has stored yet."""
+        return [
+            each
+            for journal in self.journals()
+            if journal.holder.id != self.me.id
+            for each in journal.delivered
+        ]
+
+    def remove(self, journals: Iterable[Journal]) -> None:
+        """Remove files to which nobody writes any more: what they tell is in the history."""
+        for journal in journals:
+            if journal.over:
+                with contextlib.suppress(FileNotFoundError):
+                    journal.path.unlink()
+        for name in os.listdir(self.folder) if self.folder.is_dir() else ():
+            if name.startswith("."):
+                self._remove_old(self.folder / name)
+
+    def announce(self, key: str, channel: str, at: float) -> None:
+        """Tell the daemon that a channel works: a message of no history was delivered by it."""
+        text = _line({"holder": asdict(self.me)}) + _line(_said(key, channel, at)) + _line({"released": True})
+        self.home.make_folder(self.folder)
+        path = self.folder / f"{_digest(channel)}.test-{self.me.id}"
+        create(str(path), text, self.home.file_mode, self.home.group)
+
+    def _names(self) -> list[str]:
+        try:
+            return [name for name in os.listdir(self.folder) if not name.startswith(".")]
+        except FileNotFoundError:
+            return []
+
+    def _remove_old(self, draft: Path) -> None:
+        """A draft that somebody left who was killed."""
+        with contextlib.suppress(FileNotFoundError):
+            if time.time() - draft.lstat().st_mtime > DRAFTS:
+                draft.unlink()
+
+    def _read(self, path: Path) -> Journal | None:
+        """None where it is gone, or none of ours."""
+        try:
+            data, found = head(path, _LIMIT)
+        except (FileNotFoundError, NoPlainFileError):
+            return None
+        lines = [line for text in data.split(b"\n") if text.strip() and (line := _parsed(text)) is not None]
+        who = next((_holder(line["holder"]) for line in lines if "holder" in line), NOBODY)
+        suffix = path.name.partition(".")[2]
+        serial = int(suffix) if _SERIAL.fullmatch(suffix) else 0
+        released = any("released" in line for line in lines)
+        over = released or (who.id != self.me.id and self._is_abandoned(who, found.st_mtime))
+        delivered = (_delivered(line) for line in lines)
+        return Journal(path, serial, who, over, tuple(each for each in delivered if each is not None))
+
+    def _is_abandoned(self, who: Holder, renewed_at: float) -> bool:
+        """Whether who holds it will not go on with it."""
+        if lives(who) is False:
+            return True
+        age = server_age(self.folder, renewed_at)
+        return age is not None and age >= STALE
+
+
+class ChannelLock(Protocol):
+    """Who sends on a channel."""
+
+    def take(self) -> Sequence[Delivered]:
+        """Take it; returns what earlier holders delivered. LockedError; OSError or WatchdogError where home
+        does not let us, and nothing must be sent without."""
+
+    def acknowledge(self, key: str, receipt: str, at: float, *, partly: bool = False) -> None:
+        """Note that a message was delivered; what cannot be noted may be sent once more."""
+
+    def release(self, *, stored: bool) -> None:
+        """Let others send. `stored`: the history knows all that was delivered."""
+
+
+class NoLock:
+    """Where nobody else can be at work."""
+
+    def take(self) -> Sequence[Delivered]:
+        """It is always free."""
+        return ()
+
+    def acknowledge(self, key: str, receipt: str, at: float, *, partly: bool = False) -> None:
+        """Nobody needs to know."""
+
+    def release(self, *, stored: bool) -> None:
+        """It is free."""
+
+
+class HomeLock:
+    """A channel's lock in home. For one thread."""
+
+    def __init__(self, locks: Locks, channel: str) -> None:
+        self._locks = locks
+        self._channel = channel
+        self._path: Path | None = None
+        self._end = 0
+        self._blank = True
+        self._before: list[Journal] = []
+
+    def take(self) -> Sequence[Delivered]:
+        """As ChannelLock says."""
+        self._path, self._before = None, []
+        try:
+            return self._locks.attempt(self._take)
+        except LockedError:
+            raise
+        except (OSError, WatchdogError):
+            if self._locks.anyway:
+                return ()
+            raise
+
+    def acknowledge(self, key: str, receipt: str, at: float, *, partly: bool = False) -> None:
+        """As ChannelLock says."""
+        self._note(_said(key, self._channel, at, receipt, partly=partly))
+
+    def release(self, *, stored: bool) -> None:
+        """As ChannelLock says."""
+        if self._path is None:
+            return
+        if not self._blank and (self._locks.keeps or not stored):
+            self._note({"released": True})
+        else:
+            with contextlib.suppress(
+                OSError, WatchdogError
+            ):  # the next one who takes it finds and removes them
+                self._locks.attempt(partial(self._remove, self._path))
+        self._path = None
+
+    def _take(self) -> Sequence[Delivered]:
+        locks = self._locks
+        journals = locks.journals(self._channel)
+        self._refuse(journals)
+        serial = 1 + max((journal.serial for journal in journals), default=0)
+        path = locks.folder / f"{_digest(self._channel)}.{serial:04d}"
+        before = [journal for journal in journals if journal.over]
+        begun = _line({"holder": asdict(locks.me)})
+        if locks.keeps:  # one file a channel, however often it is taken until a daemon comes
+            begun += "".join(_line(asdict(each)) for journal in before for each in journal.delivered)
+        locks.home.make_folder(locks.folder)
+        try:
+            create(str(path), begun.ljust(_SIZE - 1) + "\n", locks.home.file_mode, locks.home.group)
+        except FileExistsError:
+            raise LockedError("another process is sending on it") from None
+        try:
+            self._refuse(locks.journals(self._channel))  # all were removed, and somebody began with 1 again
+        except LockedError:
+            path.unlink()
+            raise
+        self._path, self._end = path, len(begun.encode())
+        self._blank = begun.count("\n") == 1
+        if locks.keeps:
+            locks.remove(before)
+        else:
+            self._before = before
+        return [each for journal in journals for each in journal.delivered]
+
+    def _refuse(self, journals: Iterable[Journal]) -> None:
+        for journal in journals:
+            if journal.serial and not journal.over and journal.holder.id != self._locks.me.id:
+                raise LockedError(f"{journal.holder} is sending on it")
+
+    def _note(self, said: dict[str, Any]) -> None:
+        if self._path is None:
+            return
+        with contextlib.suppress(OSError, WatchdogError):
+            self._locks.attempt(partial(self._append, self._path, _line(said).encode()))
+
+    def _append(self, path: Path, line: bytes) -> None:
+        descriptor = open_plain(path, os.O_WRONLY)
+        try:
+            os.pwrite(descriptor, line, self._end)
+        finally:
+            os.close(descriptor)
+        self._end += len(line)
+        self._blank = False
+
+    def _remove(self, path: Path) -> None:
+        path.unlink()
+        self._locks.remove(self._before)
+
+
+def _digest(channel: str) -> str:
+    return hashlib.sha256(channel.encode()).hexdigest()[:32]
+
+
+def _line(said: dict[str, Any]) -> str:
+    return json.dumps(said) + "\n"
+
+
+def _said(key: str, channel: str, at: float, receipt: str = "", *, partly: bool = False) -> dict[str, Any]:
+    return asdict(Delivered(key, channel, at, receipt, partly))
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    """None for a line that is just being written, or that somebody else wrote."""
+    try:
+        said = document(line)
+    except ValueError:
+        return None
+    return said if isinstance(said, dict) else None
+
+
+def _holder(said: Any) -> Holder:
+    try:
+        return holder.of(said)
+    except (ValueError, KeyError, TypeError):
+        return NOBODY
+
+
+def _delivered(said: dict[str, Any]) -> Delivered | None:
+    try:
+        found = Delivered(**said)
+        texts = all(isinstance(each, str) for each in (found.key, found.channel, found.receipt))
+        return found if texts and type(found.partly) is bool and isfinite(found.at) else None
+    except (TypeError, OverflowError):
+        return None

@@ -1,0 +1,448 @@
+"""What is to be done next on a channel, by its rows, its health and the clock: the rows are the queue. Pure.
+
+What belongs to one line (an incident, or one subject of a check) goes in the order in which it came: a later
+row waits until the earlier one is delivered or given up. An end that waits while the same subject is bad
+again is told with that, not by itself. Among lines, what was refused least goes first, so that one message
+that a channel does not like holds no other up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from watchdogd.errors import DeliveryError
+from watchdogd.notify.notification import Message, Notification, addressed, incident_thread
+from watchdogd.notify.notified import Notified
+from watchdogd.notify.reports import Reports, hearers
+from watchdogd.notify.retry import Health, after_failure, after_success, next_step
+from watchdogd.system.text import one_line
+from watchdogd.units import iso
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from watchdogd.notify.notification import Item
+    from watchdogd.notify.retry import Policy
+
+STORM = 20
+"""Rows ready to go from which on many are sent before they are marked."""
+BATCH = 50
+"""Rows that are marked in one transaction while a storm goes out."""
+
+
+class Channel:
+    """One channel as it stands: the rows that wait for it, in order; what it was notified of; its health.
+
+    `sending` are the keys that are on their way, with the time at which they left; `next_slot` is when its
+    rate lets the next one go.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.rows: dict[str, Notification] = {}
+        self.lines: dict[str, frozenset[str]] = {}
+        self.notified = Notified()
+        self.health = Health()
+        self.sending: dict[str, float] = {}
+        self.next_slot = 0.0
+        self._waiting: Counter[str] = Counter()
+
+    def put(self, row: Notification) -> None:
+        """A row that waits: a new one comes last."""
+        if row.key not in self.rows:
+            self.lines[row.key] = row.message.lines
+            self._waiting.update(_marks(row.message))
+        self.rows[row.key] = row
+
+    def drop(self, key: str) -> None:
+        """A row that waits no more."""
+        row = self.rows.pop(key, None)
+        if row is not None:
+            del self.lines[key]
+            for mark in _marks(row.message):
+                self._waiting[mark] -= 1
+                if not self._waiting[mark]:
+                    del self._waiting[mark]
+
+    def knows(self, key: str) -> bool:
+        """Return whether the row of that key waits, or ended here."""
+        return key in self.rows or self.notified.knows(key)
+
+    def told_of(self, incident: int) -> bool:
+        """Return whether it was told of an incident, or will be."""
+        thread = incident_thread(incident)
+        return self.notified.begun(thread) or self._waiting[thread] > 0
+
+    def missed(self, end: Notification) -> bool:
+        """Return whether an end that waits is the first word here of what it ends, since others were lost."""
+        alone = all(self._waiting[thread] < 2 for thread in end.message.threads)
+        return end.message.ends and alone and self.notified.missed(end.message)
+
+    def tells_end(self, incident: int) -> bool:
+        """Return whether it was told that an incident is over, or will be."""
+        return self.notified.ended(incident) or self._waiting[f"end {incident}"] > 0
+
+
+Channels = dict[str, Channel]
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """A row to be sent: `message` is all that is told, `carried` are the other rows that are told with it."""
+
+    row: Notification
+    message: Message
+    carried: tuple[Notification, ...] = ()
+
+    @property
+    def whole(self) -> Notification:
+        """The notification as its sender gets it."""
+        return replace(self.row, message=self.message)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Next steps: `rows` are to be written, then `sends` sent one after another until one fails, the next
+    look is due at `until`. `health` is the channel's from now on."""
+
+    health: Health
+    rows: tuple[Notification, ...] = ()
+    sends: tuple[Send, ...] = ()
+    until: float = math.inf
+
+
+def plan(channels: Mapping[str, Channel], name: str, now: float, policy: Policy) -> Plan:
+    """Return what is to be done on the channel `name` now: expire, report, divert, send, or wait."""
+    channel, health = channels[name], channels[name].health
+    reports = _reports(channels, name, now, policy)
+    waiting = [row for key, row in channel.rows.items() if key not in channel.sending]
+    expired = [replace(row, state="expired") for row in waiting if row.created_at <= now - policy.expire]
+    written = [*expired, *reports.expired(expired)]
+    if expired:
+        waiting = [row for row in waiting if row.created_at > now - policy.expire]
+    if health.broken(now, policy):
+        if not health.reported:
+            written += reports.broken(health.failure, waiting)
+            health = replace(health, reported=True)
+        if now < health.rests_until:
+            written += _detour(channels, channel, waiting, now, policy)
+    opens_at = max(channel.next_slot, health.rests_until)
+    heads = _heads(channel, waiting)
+    sends: list[Send] = []
+    if opens_at <= now:
+        dropped, sends = _sends(channels, channel, heads, now, policy)
+        written += dropped
+    again = now if sends or any(row.channel == name for row in written) else math.inf
+    turn = min((row.next_try for row in heads.rows), default=math.inf)
+    oldest = min((row.created_at for row in waiting), default=math.inf)
+    times = [again, max(turn, opens_at), oldest + policy.expire]
+    if health.since is not None and now < health.since + policy.patience:
+        times.append(health.since + policy.patience)
+    return Plan(health, tuple(written), tuple(sends), min(times))
+
+
+@dataclass(frozen=True, slots=True)
+class _Heads:
+    """The rows that wait for no other; and by the key of one, the ends that are told with it."""
+
+    rows: list[Notification]
+    ends: Mapping[str, list[Notification]]
+
+
+def _heads(channel: Channel, waiting: Sequence[Notification]) -> _Heads:
+    ends = _told_with(waiting)
+    carried = {end.key for some in ends.values() for end in some}
+    taken: set[str] = {line for key in channel.sending for line in channel.lines.get(key, ())}
+    heads = []
+    for row in waiting:
+        if row.key in carried:
+            continue
+        lines = channel.lines[row.key]
+        if row.receipt:  # some have it: the others' later messages need not wait for the rest
+            heads.append(row)
+            continue
+        if taken.isdisjoint(lines):
+            heads.append(row)
+        taken |= lines
+    refused = channel.health.refused
+    if refused:
+        heads.sort(key=lambda row: refused.get(row.key, 0))
+    return _Heads(heads, ends)
+
+
+def _told_with(waiting: Sequence[Notification]) -> dict[str, list[Notification]]:
+    """By the key of a row, the ends that are told with it: each thing that they tell of is bad again."""
+    ends = [row for row in waiting if row.message.ends and not row.receipt]
+    subjects = {item.line for end in ends for item in end.message.items}
+    beginnings: dict[str, list[Notification]] = defaultdict(list)
+    for row in waiting if ends else ():
+        for line in {item.line for item in row.message.items if not item.ended} & subjects:
+            beginnings[line].append(row)
+    told_with: dict[str, list[Notification]] = defaultdict(list)
+    for end in ends:
+        rows = (row for item in end.message.items for row in beginnings.get(item.line, ()))
+        heir = next((row for row in rows if row.message.begins_anew(end.message)), None)
+        if heir is not None:
+            told_with[heir.key].append(end)
+    return told_with
+
+
+def _sends(
+    channels: Mapping[str, Channel], channel: Channel, heads: _Heads, now: float, policy: Policy
+) -> tuple[list[Notification], list[Send]]:
+    """The rows that are told no more, and those to be sent: one, or in a storm many."""
+    ready = [row for row in heads.rows if row.next_try <= now]
+    storm = len(ready) >= STORM and policy.rates.get(channel.name) is None
+    standing = channel.name in policy.standing
+    written: list[Notification] = []
+    sends: list[Send] = []
+    for row in ready:
+        message = row.message
+        if channel.missed(row):
+            written += _follow(channels, row, policy)
+            continue
+        old = channel.notified.overtaken(row, standing=standing)
+        if old and len(old) == len({*message.items}):
+            written.append(superseded(row, "newer messages about the same came first"))
+            continue
+        ends = heads.ends.get(row.key, [])
+        told = [end for end in ends if not channel.notified.overtaken(end, standing=standing)]
+        sends.append(Send(row, joined(message, told, old), tuple(ends)))
+        if len(sends) == (BATCH if storm else 1):
+            break
+    return written, sends
+
+
+def joined(message: Message, ends: Sequence[Notification], overtaken: frozenset[Item]) -> Message:
+    """Return the message as it is sent: with the ends told with it, and what newer ones said since."""
+    notes = [f"Before this, at {iso(end.message.at)}: {one_line(end.message.headline)}" for end in ends]
+    notes += [
+        f"No longer so, as was told since: [{item.status}] {one_line(item.summary)}" for item in overtaken
+    ]
+    if not notes:
+        return message
+    items = [item for item in message.items if item not in overtaken]
+    items += [item for end in ends for item in end.message.items]
+    incidents = {*message.incidents, *(number for end in ends for number in end.message.incidents)}
+    body = "\n".join((message.body, "", *notes))
+    return replace(message, body=body, items=tuple(items), incidents=tuple(sorted(incidents)))
+
+
+def superseded(old: Notification, by: str) -> Notification:
+    """Return `old` as told no more, since `by` says what is newer."""
+    return replace(old, state="superseded", failure=f"told no more: {one_line(by)}")
+
+
+# ---------------------------------------------------------------- after a try
+
+
+def after_try(
+    channels: Mapping[str, Channel],
+    send: Send,
+    outcome: str | DeliveryError,
+    now: float,
+    policy: Policy,
+) -> Plan:
+    """Return what a try comes to: `outcome` is the receipt, or why it was not delivered."""
+    name = send.row.channel
+    channel, health = channels[name], channels[name].health
+    row = channel.rows.get(send.row.key)
+    if isinstance(outcome, str):
+        sent = replace(
+            row or send.row,
+            state="sent",
+            attempts=send.row.attempts + 1,
+            sent_at=now,
+            failure="",
+            receipt=outcome,
+        )
+        return _works(channels, name, [*_told(send), sent], now, policy)
+    step = next_step(row or send.row, outcome, now, policy, health)
+    health = after_failure(health, outcome, step, now)
+    if row is None:  # it went another way while it hung
+        return Plan(health)
+    reports = _reports(channels, name, now, policy)
+    rows = [step]
+    if step.state == "sent":
+        rows = [*_told(send), step]
+        if now >= health.partly_again_at:
+            health = replace(health, partly_again_at=now + policy.expire)
+            rows += reports.partly(step.failure)
+    elif step.state == "failed":
+        rows += [*_copies(channels, [step], ways(channels, name, now, policy)), *reports.refused(step)]
+    elif step.state == "expired":
+        rows += reports.expired([step])
+    return Plan(health, tuple(rows))
+
+
+def after_others(
+    channels: Mapping[str, Channel], name: str, delivered: Sequence[Delivered], now: float, policy: Policy
+) -> Plan:
+    """Return what follows from what others delivered on the channel `name`: it works."""
+    channel = channels[name]
+    rows = []
+    for each in delivered:
+        row = channel.rows.get(each.key)
+        if row is None:
+            continue
+        if each.partly:
+            have = dict.fromkeys((*row.receipt.split(), *each.receipt.split()))
+            rows.append(replace(row, receipt=" ".join(have)))
+        else:
+            rows.append(replace(row, state="sent", sent_at=each.at, failure="", receipt=each.receipt))
+    if all(each.partly for each in delivered):
+        return Plan(channel.health, tuple(rows))
+    return _works(channels, name, rows, now, policy, outage=True)
+
+
+def _works(
+    channels: Mapping[str, Channel],
+    name: str,
+    rows: list[Notification],
+    now: float,
+    policy: Policy,
+    *,
+    outage: bool = False,
+) -> Plan:
+    """The channel took something; after an outage all that wait may go at once, in order."""
+    channel, health = channels[name], channels[name].health
+    if outage or health.outage:
+        over = {row.key for row in rows}
+        waiting = [row for key, row in channel.rows.items() if key not in over and row.next_try > now]
+        rows = [*rows, *(replace(row, next_try=now) for row in waiting)]
+    if health.reported:
+        rows = [*rows, *_reports(channels, name, now, policy).works()]
+    health = after_success(replace(health, refused={}) if outage else health, now)
+    return Plan(health, tuple(rows))
+
+
+def _told(send: Send) -> list[Notification]:
+    return [superseded(end, send.row.message.headline) for end in send.carried]
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """An acknowledgement: a message that somebody delivered, when (seconds since the epoch), its receipt.
+
+    `partly`: to those that the receipt names; others still wait for it.
+    """
+
+    key: str
+    channel: str
+    at: float
+    receipt: str = ""
+    partly: bool = False
+
+
+# ---------------------------------------------------------------- other ways
+
+
+def ways(channels: Mapping[str, Channel], name: str, now: float, policy: Policy) -> list[str]:
+    """Return the fallback channels that work."""
+    return [
+        way
+        for way in policy.fallback
+        if way != name and way in channels and not channels[way].health.broken(now, policy)
+    ]
+
+
+def arrival(channels: Mapping[str, Channel], row: Notification, policy: Policy) -> list[Notification]:
+    """Return the copies of a row that is new: an end goes to all channels that were told what it ends."""
+    message = row.message
+    if not message.over or message.quiet or channels[row.channel].missed(row):
+        return []
+    heard = [
+        way
+        for way in _heard(channels, row, policy)
+        if any(
+            channels[way].told_of(number) and not channels[way].tells_end(number) for number in message.over
+        )
+    ]
+    return _copies(channels, [row], heard, "this channel told what it ends")
+
+
+def orphans(
+    channels: Mapping[str, Channel], rows: Iterable[Notification], now: float, policy: Policy
+) -> list[Notification]:
+    """Return rows of channels that are no more as diverted, with their copies; none where there is no way."""
+    to = [way for way in policy.fallback if way in channels]
+    to = to or list(hearers(_healths(channels), "", now, policy))
+    lost = [replace(row, state="diverted", failure=f"there is no channel {row.channel}") for row in rows]
+    return [*lost, *_copies(channels, lost, to)] if to else []
+
+
+def _detour(
+    channels: Mapping[str, Channel],
+    channel: Channel,
+    waiting: Sequence[Notification],
+    now: float,
+    policy: Policy,
+) -> list[Notification]:
+    """What goes another way while the channel is left in peace.
+
+    What tells an end where the beginning came by this channel goes there as well, and by this one later; so
+    does what is newer about the same, or that end would be the channel's last word.
+    """
+    to = ways(channels, channel.name, now, policy)
+    if not to:
+        return []
+    loud = [row for row in waiting if not row.message.quiet]
+    kept: set[str] = set()
+    stay: set[str] = set()
+    for row in loud:
+        begun = any(channel.notified.begun(incident_thread(number)) for number in row.message.over)
+        if begun or not kept.isdisjoint(channel.lines[row.key]):
+            stay.add(row.key)
+            kept |= channel.lines[row.key]
+    gone = [replace(row, state="diverted") for row in loud if row.key not in stay]
+    return [*gone, *_copies(channels, loud, to)]
+
+
+def _follow(channels: Mapping[str, Channel], end: Notification, policy: Policy) -> list[Notification]:
+    """An end whose beginning did not come by its own channel goes where the beginning went."""
+    if to := _heard(channels, end, policy):
+        return [replace(end, state="diverted"), *_copies(channels, [end], to)]
+    return [replace(end, state="expired", failure="what it ends was never told there")]
+
+
+def _heard(channels: Mapping[str, Channel], end: Notification, policy: Policy) -> list[str]:
+    """The other channels that told of what it ends, or will: its route may be another since."""
+    if policy.tell is None:
+        return []
+    return [
+        name
+        for name, channel in channels.items()
+        if name != end.channel and any(map(channel.told_of, end.message.over))
+    ]
+
+
+def _copies(
+    channels: Mapping[str, Channel], rows: Iterable[Notification], to: Collection[str], why: str = ""
+) -> list[Notification]:
+    """The same messages on other channels, but for those on their way there, or sent there, already."""
+    copies = [_copy(row, way, why) for row in rows for way in to]
+    return [copy for copy in copies if not channels[copy.channel].knows(copy.key)]
+
+
+def _copy(row: Notification, way: str, why: str) -> Notification:
+    """The same message on another channel, saying why it comes there."""
+    failure = f"does not deliver: {row.failure}" if row.failure else "did not deliver before"
+    said = f"Sent here because {why or f'channel {row.channel} {failure}'}"
+    message = replace(row.message, body=f"{said}\n\n{row.message.body}")
+    return addressed(message, way, row.created_at, row.key.removesuffix(f"@{row.channel}"))
+
+
+def _reports(channels: Mapping[str, Channel], name: str, now: float, policy: Policy) -> Reports:
+    return Reports(name, hearers(_healths(channels), name, now, policy), now, policy)
+
+
+def _healths(channels: Mapping[str, Channel]) -> dict[str, Health]:
+    return {name: channel.health for name, channel in channels.items()}
+
+
+def _marks(message: Message) -> Iterable[str]:
+    """What is counted of rows that wait: their threads, and whose end they tell."""
+    return (*message.threads, *(f"end {number}" for number in message.over))
