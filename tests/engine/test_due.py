@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from watchdogd.config.recipients import Recipients
 from watchdogd.engine.catalog import Entry, Source
 from watchdogd.engine.checks import Check
 from watchdogd.engine.due import due, next_due
@@ -9,7 +10,7 @@ from watchdogd.engine.due import due, next_due
 
 def made(name: str, every: float = 60.0) -> Check:
     entry = Entry(name, "built-in", Source("m", name))
-    return Check(name, entry, {}, name, None, every, 30.0, 2, ())
+    return Check(name, entry, {}, name, None, every, 30.0, 2, Recipients())
 
 
 def names(checks: tuple[Check, ...]) -> list[str]:

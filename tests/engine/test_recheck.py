@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from watchdogd.cli import tick
+from watchdogd.config.recipients import Recipients
 from watchdogd.engine.catalog import Entry, Source
 from watchdogd.engine.checks import Check
 from watchdogd.engine.recheck import Rechecks, unconfirmed
@@ -21,7 +22,7 @@ OK, WARNING, CRITICAL, UNKNOWN = Status.OK, Status.WARNING, Status.CRITICAL, Sta
 
 def made(name: str, follows: tuple[str, ...] = ()) -> Check:
     entry = Entry(name, "built-in", Source("m", name))
-    return replace(Check(name, entry, {}, name, None, 60.0, 30.0, 2, ()), follows=follows)
+    return replace(Check(name, entry, {}, name, None, 60.0, 30.0, 2, Recipients()), follows=follows)
 
 
 def found(settled: Status, status: Status, streak: int = 1, policy: Policy | None = None) -> set[str]:

@@ -122,7 +122,7 @@ def _spoken(value: Any, dumped: Any) -> Any:
         }
     if isinstance(value, Mapping):
         return {key: _spoken(each, dumped[key]) for key, each in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple) and isinstance(dumped, list | tuple):
         return [_spoken(*pair) for pair in zip(value, dumped, strict=True)]
     return dumped
 

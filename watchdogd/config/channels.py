@@ -17,17 +17,20 @@ from watchdogd.config.fields import (
     SendingRate,
     WebSecretField,
 )
+from watchdogd.config.recipients import SeveritiesField
 from watchdogd.config.secret import veiled
 
 
 class ChannelSection(Section):
     """What every channel has: its sending rate (messages a second; None: as fast as it goes).
 
-    `relay`: the daemon cannot reach it from where it runs, and leaves it to `watchdogd relay`.
+    `relay`: the daemon cannot reach it from where it runs, and leaves it to `watchdogd relay`. `only`: the
+    severities that come here; None: all.
     """
 
     rate: SendingRate = 1.0
     relay: bool = False
+    only: SeveritiesField | None = None
 
 
 class SlackChannel(ChannelSection):

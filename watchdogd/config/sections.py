@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from watchdogd.config.channels import Channel
 from watchdogd.config.fields import Name, OneLine, PathText, Positive, Section, WebSecretField
+from watchdogd.config.recipients import RecipientsField
 from watchdogd.config.secret import Secret
 from watchdogd.config.targets import DiskSection, RunSection
 from watchdogd.errors import WatchdogError
@@ -163,7 +164,7 @@ class CheckSection(Section):
     confirm: int | None = Field(None, ge=1, strict=True)
     enabled: bool = True
     run: str | None = None
-    channels: tuple[str, ...] | None = None
+    channels: RecipientsField | None = None
     runbook: OneLine | None = None
 
 

@@ -59,10 +59,17 @@ def _names(config: Config) -> Iterator[str]:
 def _channels(config: Config) -> Iterator[str]:
     """A line for each channel that is named and not configured."""
     for key, named in _named(config):
-        for channel in named if isinstance(named, list | tuple) else ():
+        for channel in _each(named):
             if channel not in config.channels:
                 hint = nearest(str(channel), list(config.channels))
                 yield f"{key}: there is no [channels.{channel}]{hint}"
+
+
+def _each(named: object) -> Iterable[object]:
+    """The channels of a list, or of a table by severity."""
+    if isinstance(named, dict):
+        return [channel for names in named.values() for channel in _each(names)]
+    return named if isinstance(named, list | tuple) else ()
 
 
 def _switches(config: Config) -> Iterator[str]:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from watchdogd.config.fields import OneLine, PathText, Pattern, Positive, Section
+from watchdogd.config.recipients import RecipientsField
 from watchdogd.units import Amount, AmountField, Duration, Rate, Share
 
 
@@ -84,7 +85,7 @@ class RunSection(Section):
     gpus_per_node: int | None = Field(None, ge=1, strict=True)
     memory_free: AmountField | None = None
     min_queued: int | None = Field(None, ge=0, strict=True)
-    channels: tuple[str, ...] | None = None
+    channels: RecipientsField | None = None
     on_hang: tuple[ActionField, ...] = ()
     on_spike: tuple[ActionField, ...] = ()
     on_gone: tuple[ActionField, ...] = ()
@@ -143,7 +144,7 @@ class DiskSection(Section):
     growth: Rate | None = None
     write_probe: bool | None = None
     write_within: Positive | None = None
-    channels: tuple[str, ...] | None = None
+    channels: RecipientsField | None = None
     runbook: OneLine | None = None
     checks: dict[str, dict[str, Any]] = Field(default_factory=dict)
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from watchdogd.batch.runs import run_of
 from watchdogd.config.channels import StatuslogChannel
+from watchdogd.config.recipients import Recipients
 from watchdogd.config.sections import CheckSection
 from watchdogd.config.words import wrong
 from watchdogd.errors import ConfigError
@@ -43,7 +44,7 @@ class Check:
     every: float
     timeout: float
     confirm: int
-    channels: tuple[str, ...]
+    channels: Recipients
     runbook: str = ""
     follows: tuple[str, ...] = ()
 
@@ -218,6 +219,7 @@ class _Builder:
         if not section.enabled:
             return
         daemon = self.config.daemon
+        default = Recipients(self.config.default_channels)
         run_channels = self.config.runs[run.name].channels if run else None
         follows = tuple(f"{run.name}/{leader}" for leader in entry.follows) if run else ()
         yield Check(
@@ -229,7 +231,7 @@ class _Builder:
             every=section.every or entry.every or daemon.interval,
             timeout=section.timeout or entry.timeout or daemon.timeout,
             confirm=section.confirm or daemon.confirm,
-            channels=section.channels or run_channels or self.config.default_channels,
+            channels=(section.channels or run_channels or default).beside(default),
             runbook=section.runbook or "",
             follows=follows,
         )

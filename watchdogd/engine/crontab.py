@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.batch.models import OWN_MARK
+from watchdogd.config.recipients import Recipients
 from watchdogd.config.sections import CheckSection
 from watchdogd.engine import checks as checks_module
 from watchdogd.engine.catalog import Entry, Source, scout
@@ -174,5 +175,5 @@ class _Builder:
             every=every,
             timeout=timeout,
             confirm=self.config.daemon.confirm,
-            channels=self.config.default_channels,
+            channels=Recipients(self.config.default_channels),
         )

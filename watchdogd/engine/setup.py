@@ -112,6 +112,7 @@ class Setup:
                     if isinstance(channel, SlackChannel) and channel.bot_token
                 ),
                 standing=standing(config),
+                only={name: frozenset(each.only) for name, each in config.channels.items() if each.only},
                 name=config.daemon.name,
                 host=socket.gethostname(),
                 command=typed(home),
@@ -134,7 +135,7 @@ class Setup:
         routes = {SELF: Route(config.default_channels), DELIVERY: Route()}
         routes |= {name: route for name, route in self.routes.items() if name in new.files}
         routes |= {name: _route(name, checks, config) for name in followed}
-        routes |= {check.name: Route(check.channels, check.runbook, check.entry.foreign) for check in checks}
+        routes |= {check.name: _route_of(check) for check in checks}
         return replace(new, policies=policies, routes=routes)
 
     def with_dropins(self, found: Iterable[DropIn], home: Home) -> Setup:
@@ -183,6 +184,10 @@ def _grounds(checks: Iterable[Check]) -> list[str]:
     """The checks of the daemon's own that others rest on."""
     followed = dict.fromkeys(name for check in checks for name in check.follows)
     return [name for name in followed if name.startswith(f"{SELF}/")]
+
+
+def _route_of(check: Check) -> Route:
+    return Route(check.channels, check.runbook, check.entry.foreign, check.channels.only)
 
 
 def _route(ground: str, checks: Iterable[Check], config: Config) -> Route:

@@ -66,7 +66,8 @@ class Incident:
     noted in). `told` is the status last announced (None: nothing was), `announced_at` when it was first
     told, `told_at` when it was last told or reminded of, `escalated_at` when others were called. `since` is
     when the bad results began that opened it. `fault` is which fault it reports now (see Standing), and
-    `turned_at` when that one began, where it reported another one before.
+    `turned_at` when that one began, where it reported another one before. `told_as` are
+    all statuses that were announced.
     """
 
     id: int
@@ -92,6 +93,7 @@ class Incident:
     since: float | None = None
     fault: str = ""
     turned_at: float | None = None
+    told_as: tuple[Status, ...] = ()
 
     @property
     def fault_began(self) -> float:

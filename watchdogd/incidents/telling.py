@@ -115,7 +115,8 @@ def _wrong(standing: Standing) -> bool:
 
 def _told(incident: Incident, now: float) -> Incident:
     announced = now if incident.announced_at is None else incident.announced_at
-    return replace(incident, told=incident.status, told_at=now, announced_at=announced)
+    told_as = tuple(dict.fromkeys((*incident.told_as, incident.status)))
+    return replace(incident, told=incident.status, told_as=told_as, told_at=now, announced_at=announced)
 
 
 def _escalates(standing: Standing, incident: Incident, policy: Policy, now: float) -> bool:

@@ -49,11 +49,18 @@ def policy(config: Config) -> Policy:
     return Policy(
         expire=config.alerts.expire,
         fallback=config.alerts.fallback,
-        tell=config.default_channels + config.alerts.fallback,
+        tell=_hearers(config),
         rates={name: channel.rate for name, channel in config.channels.items()},
         standing=standing(config),
         name=config.daemon.name,
     )
+
+
+def _hearers(config: Config) -> tuple[str, ...]:
+    """The channels that hear of others that do not deliver: WARNINGs, which some do not get, if others do."""
+    names = config.default_channels + config.alerts.fallback
+    known = [(name, config.channels[name].only) for name in names if name in config.channels]
+    return tuple(name for name, only in known if only is None or "WARNING" in only) or names
 
 
 def standing(config: Config) -> frozenset[str]:

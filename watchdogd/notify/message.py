@@ -38,12 +38,14 @@ SHOWN = 6
 class Route:
     """Where one check's messages go, and what to read when they come.
 
-    `foreign`: its plugin is the user's own, so that any of its subjects may be one of many.
+    `foreign`: its plugin is the user's own, so that any of its subjects may be one of many. `only`: the
+    severities that go to some of the channels.
     """
 
     channels: tuple[str, ...] = ()
     runbook: str = ""
     foreign: bool = False
+    only: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +53,9 @@ class Rules:
     """What holds for all messages.
 
     `channels` for checks without a route. `threaded` are those that can take what is quiet without waking
-    anybody, `standing` those at which what was told stands until it is told to be over. `name` is the
-    daemon's: TARGET of digests. `host` is where it watches from. `command` is how its verbs are called for
-    this home.
+    anybody, `standing` those at which what was told stands until it is told to be over. `only` are the
+    severities that come to some channels, whatever the route. `name` is the daemon's: TARGET of digests.
+    `host` is where it watches from. `command` is how its verbs are called for this home.
     """
 
     channels: tuple[str, ...] = ()
@@ -61,6 +63,7 @@ class Rules:
     digest_above: int = 20
     threaded: frozenset[str] = field(default_factory=frozenset)
     standing: frozenset[str] = field(default_factory=frozenset)
+    only: Mapping[str, frozenset[str]] = field(default_factory=dict)
     name: str = "watchdogd"
     host: str = ""
     command: str = "watchdogd"
@@ -111,7 +114,13 @@ test_message.__test__ = False  # type: ignore[attr-defined]  # so that pytest do
 def _channels(event: Event, routes: Mapping[str, Route], rules: Rules) -> list[str]:
     """Where one event goes, each channel once."""
     route = routes.get(event.check)
-    channels = route.channels if route else rules.channels
+    only = (route.only if route else {}, rules.only)
+    severities = _severities(event)
+    channels = tuple(
+        name
+        for name in (route.channels if route else rules.channels)
+        if any(all(each in few.get(name, severities) for few in only) for each in severities)
+    )
     if event.kind is Kind.ESCALATION:
         channels = rules.escalate_to
     elif event.incident and event.incident.escalated_at is not None:
@@ -121,6 +130,16 @@ def _channels(event: Event, routes: Mapping[str, Route], rules: Rules) -> list[s
     ended = sorted(rules.standing) if event.kind is Kind.RESOLVED else ()
     fit = rules.threaded | rules.standing if _lowers(event) else rules.threaded
     return [name for name in dict.fromkeys((*channels, *ended)) if name in fit]
+
+
+def _severities(event: Event) -> frozenset[str]:
+    """By which it is sent here or there: an end and what eases by all that was told of the incident."""
+    incident = event.incident
+    if incident is None or event.kind is Kind.NOTICE:
+        return frozenset({_word(event)})
+    told = {status.name for status in (*incident.told_as, incident.told) if status is not None}
+    ends = event.kind in (Kind.RESOLVED, Kind.EASED) and told
+    return frozenset(told if ends else {incident.status.name})
 
 
 def _lowers(event: Event) -> bool:

@@ -1,0 +1,158 @@
+"""What goes where by its severity; an end goes where its beginning went; escalation ignores it."""
+
+import subprocess
+import sys
+from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.notify.test_outbox import Desk
+from tests.notify.values import NOON, Script, event, incident
+from watchdogd.config.reading import parse
+from watchdogd.engine.setup import Setup
+from watchdogd.errors import ConfigError
+from watchdogd.home.layout import Home
+from watchdogd.incidents import sitting
+from watchdogd.incidents.models import Book, Kind, Observation, Policy
+from watchdogd.notify import channels
+from watchdogd.notify.message import Route, Rules, compose
+from watchdogd.plugin import Result, Status
+
+CRITICAL, WARNING, UNKNOWN = Status.CRITICAL, Status.WARNING, Status.UNKNOWN
+RULES = Rules(only={"pager": frozenset({"CRITICAL"})}, escalate_to=("phone", "pager"))
+ALL = ("slack", "pager")
+BOTH = Route(ALL)
+
+
+def _to(kind: Kind, status: Status, *told: Status, label: str = "INFO", route: Route = BOTH) -> list[str]:
+    about = None if kind is Kind.NOTICE else incident(status=status, told=(told or (None,))[-1], told_as=told)
+    happened = event(kind, about or incident(), incident=about, label=label)
+    return sorted(each.channel for each in compose([happened], {happened.check: route}, RULES, NOON))
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "told", "to"),
+    [
+        (Kind.OPENED, CRITICAL, (CRITICAL,), ["pager", "slack"]),
+        (Kind.OPENED, WARNING, (WARNING,), ["slack"]),
+        (Kind.OPENED, UNKNOWN, (UNKNOWN,), ["slack"]),
+        (Kind.WORSE, CRITICAL, (WARNING, CRITICAL), ["pager", "slack"]),
+        (Kind.REMINDER, WARNING, (CRITICAL, WARNING), ["slack"]),
+        (Kind.RESOLVED, WARNING, (WARNING,), ["slack"]),
+        (Kind.RESOLVED, CRITICAL, (WARNING, CRITICAL), ["pager", "slack"]),
+        (Kind.RESOLVED, WARNING, (CRITICAL,), ["pager", "slack"]),
+        (Kind.ESCALATION, WARNING, (WARNING,), ["pager", "phone"]),
+    ],
+)
+def test_what_goes_where(kind: Kind, status: Status, told: tuple[Status, ...], to: list[str]) -> None:
+    assert _to(kind, status, *told) == to
+
+
+@pytest.mark.parametrize("label", ["INFO", "ACTION", "WARNING"])
+def test_a_notice_goes_by_its_word(label: str) -> None:
+    assert _to(Kind.NOTICE, WARNING, label=label) == ["slack"]
+    route = Route(ALL, only={"slack": frozenset({"CRITICAL"}), "pager": frozenset({label})})
+    assert _to(Kind.NOTICE, WARNING, label=label, route=route) == []
+
+
+def test_a_table_and_only_both_hold() -> None:
+    route = Route(ALL, only={"slack": frozenset({"WARNING"}), "pager": frozenset({"CRITICAL", "WARNING"})})
+    assert _to(Kind.OPENED, WARNING, WARNING, route=route) == ["slack"]
+    assert _to(Kind.OPENED, CRITICAL, CRITICAL, route=route) == ["pager"]
+
+
+def test_what_an_incident_was_told_as_is_remembered_to_its_end() -> None:
+    """WARNING, worse, eased, over: each channel that heard of it hears the end, once."""
+    book, now, policy = Book(), NOON, {"c": Policy(confirm=1)}
+    went: dict[str, list[str]] = defaultdict(list)
+    for status in (WARNING, CRITICAL, WARNING, Status.OK):
+        now += 60
+        seen = Observation("c", "", "c", Result(status, "as it is"), now)
+        book, events = sitting.advance(book, (seen,), policy, now)
+        for each in compose(events, {"c": Route(ALL)}, RULES, now):
+            went[each.channel].append(each.message.status)
+    assert went == {"slack": ["WARNING", "CRITICAL", "RESOLVED"], "pager": ["CRITICAL", "RESOLVED"]}
+
+
+def test_an_end_comes_once_though_it_travels_with_others_elsewhere() -> None:
+    """On slack two ends of one target are one message, at the pager one of them stands alone."""
+    slack, pager = Script(), Script()
+    desk = Desk({"slack": slack, "pager": pager})
+    bad = incident(1, CRITICAL, told=CRITICAL, told_as=(CRITICAL,))
+    mild = incident(2, WARNING, told=WARNING, told_as=(WARNING,), subject="node7")
+    for kind in (Kind.OPENED, Kind.RESOLVED):
+        events = [replace(event(kind, each), at=desk.now) for each in (bad, mild)]
+        desk.add(*compose(events, {bad.check: Route(ALL)}, RULES, desk.now))
+        desk.work(5)
+    assert [each.message.incidents for each in slack.taken] == [(1, 2), (1, 2)]
+    assert [each.message.incidents for each in pager.taken] == [(1,), (1,)]
+
+
+CONFIG = """
+[alerts]
+channels = ["slack"]
+[channels.slack]
+type = "console"
+[channels.pager]
+type = "console"
+only = ["CRITICAL"]
+[runs.r]
+backend = "process"
+command = "no such process"
+channels = { CRITICAL = ["pager", "slack"], WARNING = ["pager"] }
+"""
+
+
+def test_the_configuration_says_so(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.make()
+    home.write(home.config, CONFIG)
+    setup = Setup.load(home)
+    route = setup.routes["r/job_liveness"]
+    assert route.channels == ("pager", "slack")
+    assert route.only == {
+        "pager": {"CRITICAL", "WARNING"},
+        "slack": {"CRITICAL", "UNKNOWN", "INFO", "ACTION"},
+    }
+    assert setup.rules.only == {"pager": {"CRITICAL"}}
+    shown = subprocess.run(
+        [sys.executable, "-m", "watchdogd", "--home", str(tmp_path), "config"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert 'channels.pager.only = ["CRITICAL"]' in shown
+    assert 'runs.r.channels.WARNING = ["pager"]' in shown
+
+
+def test_reports_on_channels_go_to_those_who_take_warnings(tmp_path: Path) -> None:
+    config = parse(CONFIG.replace('channels = ["slack"]', 'channels = ["pager", "slack"]'), tmp_path / "x")
+    assert channels.policy(config).tell == ("slack",)
+    alone = parse(CONFIG.replace('channels = ["slack"]', 'channels = ["pager"]'), tmp_path / "x")
+    assert channels.policy(alone).tell == ("pager",)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            'only = ["CRITICAL"]',
+            'only = ["CRITCAL"]',
+            "channels.pager.only: 'CRITCAL' is no severity; did",
+        ),
+        ('only = ["CRITICAL"]', 'only = ["critical"]', "did you mean 'CRITICAL'?"),
+        ('only = ["CRITICAL"]', 'only = ["RESOLVED"]', "an end goes where its beginning went"),
+        ('only = ["CRITICAL"]', "only = []", "channels.pager.only: must be a list"),
+        ('only = ["CRITICAL"]', "only = 3", "channels.pager.only: must be a list"),
+        ("WARNING = [", "WARN = [", "runs.r.channels: 'WARN' is no severity; did you mean 'WARNING'?"),
+        ('WARNING = ["pager"]', "WARNING = 3", "runs.r.channels: must be a list"),
+        ('WARNING = ["pager"]', 'WARNING = ["pagre"]', "there is no [channels.pagre]; did you mean 'pager'?"),
+    ],
+)
+def test_wrong_words_are_one_line(tmp_path: Path, old: str, new: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(CONFIG.replace(old, new), tmp_path / "config.toml")
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
