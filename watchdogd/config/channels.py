@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from datetime import time
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from watchdogd.config.fields import (
     OneLine,
@@ -16,21 +17,53 @@ from watchdogd.config.fields import (
     Section,
     SendingRate,
     WebSecretField,
+    ZoneName,
 )
 from watchdogd.config.recipients import SeveritiesField
 from watchdogd.config.secret import veiled
+
+
+def _clock(value: object) -> object:
+    if isinstance(value, time):
+        return value
+    if not isinstance(value, str) or not re.fullmatch(r"([01]?\d|2[0-3]):[0-5]\d", value):
+        raise ValueError(f'{value!r} is no time of day: write it as "22:00"')
+    hours, _, minutes = value.partition(":")
+    return time(int(hours), int(minutes))
+
+
+Clock = Annotated[time, BeforeValidator(_clock), PlainSerializer(lambda value: f"{value:%H:%M}")]
+
+
+class QuietHoursSection(Section):
+    """quiet_hours of a channel: what comes between these times of day waits, and is told as one message.
+
+    `except`: the severities that do not wait. `timezone` is the zone of the times; left out: this machine's.
+    """
+
+    begin: Clock = Field(alias="from")
+    end: Clock = Field(alias="to")
+    excepted: SeveritiesField = Field((), alias="except")
+    timezone: ZoneName | None = None
+
+    @model_validator(mode="after")
+    def _some_time(self) -> QuietHoursSection:
+        if self.begin == self.end:
+            raise ValueError("from and to are the same time: leave quiet_hours out, or write another")
+        return self
 
 
 class ChannelSection(Section):
     """What every channel has: its sending rate (messages a second; None: as fast as it goes).
 
     `relay`: the daemon cannot reach it from where it runs, and leaves it to `watchdogd relay`. `only`: the
-    severities that come here; None: all.
+    severities that come here; None: all. `quiet_hours`: when the rest waits.
     """
 
     rate: SendingRate = 1.0
     relay: bool = False
     only: SeveritiesField | None = None
+    quiet_hours: QuietHoursSection | None = None
 
 
 class SlackChannel(ChannelSection):

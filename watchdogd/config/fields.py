@@ -19,6 +19,7 @@ from pydantic import (
 from watchdogd.config.secret import Secret
 from watchdogd.system.address import web_host
 from watchdogd.system.place import NO_HOME, file_name
+from watchdogd.system.zone import named
 from watchdogd.units import Duration
 
 NAME_LIMIT = 100
@@ -119,6 +120,12 @@ def _expand(value: object) -> object:
     return expanded
 
 
+def _zone(value: object) -> object:
+    if isinstance(value, str):
+        named(value)
+    return value
+
+
 SecretField = Annotated[Secret, BeforeValidator(_secret), PlainSerializer(Secret.__str__)]
 WebSecretField = Annotated[SecretField, AfterValidator(_web_secret)]
 Name = Annotated[str, BeforeValidator(_name)]
@@ -127,6 +134,7 @@ OneLines = Annotated[tuple[OneLine, ...], BeforeValidator(_several), Field(min_l
 Pattern = Annotated[str, BeforeValidator(_pattern)]
 SendingRate = Annotated[float | None, BeforeValidator(_rate)]
 PathText = Annotated[str, BeforeValidator(_expand), Field(min_length=1)]
+ZoneName = Annotated[OneLine, BeforeValidator(_zone)]
 Positive = Annotated[Duration, Field(gt=0)]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from watchdogd.config.channels import Channel
-from watchdogd.config.fields import Name, OneLine, PathText, Positive, Section, WebSecretField
+from watchdogd.config.fields import Name, OneLine, PathText, Positive, Section, WebSecretField, ZoneName
 from watchdogd.config.recipients import RecipientsField
 from watchdogd.config.secret import Secret
 from watchdogd.config.targets import DiskSection, RunSection
@@ -17,7 +17,6 @@ from watchdogd.home.layout import DEFAULT_URL
 from watchdogd.system.cron import Cron
 from watchdogd.system.nearest import nearest
 from watchdogd.system.walltime import parse_walltime
-from watchdogd.system.zone import named
 from watchdogd.units import Duration
 
 if TYPE_CHECKING:
@@ -43,16 +42,9 @@ def _cron(value: object) -> object:
     return value
 
 
-def _zone(value: object) -> object:
-    if isinstance(value, str):
-        named(value)
-    return value
-
-
 Walltime = Annotated[str, BeforeValidator(_walltime)]
 HistoryUrl = Annotated[str, BeforeValidator(_history_url)]
 CronText = Annotated[OneLine, BeforeValidator(_cron)]
-ZoneName = Annotated[OneLine, BeforeValidator(_zone)]
 
 
 class DaemonSection(Section):

@@ -17,11 +17,13 @@ from watchdogd.config.channels import (
 from watchdogd.errors import ConfigError
 from watchdogd.home.layout import absolute
 from watchdogd.notify.pager import SCHEMAS, schemas
+from watchdogd.notify.quiet import QuietHours
 from watchdogd.notify.retry import Policy
 from watchdogd.notify.sender import Misconfigured, RelayOnly
+from watchdogd.system.zone import LOCAL, named
 
 if TYPE_CHECKING:
-    from watchdogd.config.channels import Channel
+    from watchdogd.config.channels import Channel, QuietHoursSection
     from watchdogd.config.sections import Config
     from watchdogd.home.layout import Home
     from watchdogd.notify.sender import Sender
@@ -52,8 +54,14 @@ def policy(config: Config) -> Policy:
         tell=_hearers(config),
         rates={name: channel.rate for name, channel in config.channels.items()},
         standing=standing(config),
+        quiet={name: _quiet(each.quiet_hours) for name, each in config.channels.items() if each.quiet_hours},
         name=config.daemon.name,
     )
+
+
+def _quiet(hours: QuietHoursSection) -> QuietHours:
+    zone = named(hours.timezone) if hours.timezone else LOCAL
+    return QuietHours(hours.begin, hours.end, zone, frozenset(hours.excepted))
 
 
 def _hearers(config: Config) -> tuple[str, ...]:

@@ -209,6 +209,7 @@ def _message(
         at=worst.at,
         opens=opener is not None,
         quiet=all(event.quiet for event in group),
+        urgent=any(event.kind is Kind.ESCALATION for event in group),
         incidents=tuple(sorted({event.incident.id for event in group if event.incident})),
         items=tuple(_item(event) for event in group),
         runbooks=tuple(link for link in runbooks if link),
@@ -354,6 +355,7 @@ def _digest(messages: Sequence[tuple[str, Message]], rules: Rules, now: float) -
         thread=name,
         at=now,
         quiet=all(message.quiet for _, message in messages),
+        urgent=any(message.urgent for _, message in messages),
         incidents=tuple(sorted({number for _, message in messages for number in message.incidents})),
         items=tuple(item for _, message in messages for item in message.items),
     )

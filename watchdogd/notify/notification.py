@@ -43,8 +43,9 @@ class Message:
     `headline` is `[STATUS] TARGET: summary`. `body` are plain lines; those that are verbatim (log lines,
     commands) are indented by four spaces. `thread` is the same for all messages about one incident
     (`incident-17`), or unique for a notice. `opens` is True for the first of a thread. `status` is the
-    word in brackets. `at` is when it happened. `incidents` are all that it tells of, `items` how each stands,
-    `runbooks` the addresses to which the body points.
+    word in brackets. `urgent`: nobody acknowledged, so that quiet hours do not hold it back. `at` is when it
+    happened. `incidents` are all that it tells of, `items` how each stands, `runbooks` the addresses to
+    which the body points.
     """
 
     headline: str
@@ -55,6 +56,7 @@ class Message:
     at: float
     opens: bool = True
     quiet: bool = False
+    urgent: bool = False
     incidents: tuple[int, ...] = ()
     items: tuple[Item, ...] = ()
     runbooks: tuple[str, ...] = ()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from watchdogd.errors import DeliveryError
 from watchdogd.notify.notification import Message, Notification, addressed, incident_thread
 from watchdogd.notify.notified import Notified
+from watchdogd.notify.quiet import digest
 from watchdogd.notify.reports import Reports, hearers
 from watchdogd.notify.retry import Health, after_failure, after_success, next_step
 from watchdogd.system.text import one_line
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 STORM = 20
 """Rows ready to go from which on many are sent before they are marked."""
+MERGED = 120.0
+"""Seconds that a relay leaves the daemon to make one message of what waited for the end of quiet hours."""
 BATCH = 50
 """Rows that are marked in one transaction while a storm goes out."""
 
@@ -114,11 +117,20 @@ class Plan:
     until: float = math.inf
 
 
-def plan(channels: Mapping[str, Channel], name: str, now: float, policy: Policy) -> Plan:
-    """Return what is to be done on the channel `name` now: expire, report, divert, send, or wait."""
+def plan(channels: Mapping[str, Channel], name: str, now: float, policy: Policy, skew: float = 0.0) -> Plan:
+    """Return what is to be done on the channel `name` now: hold back, expire, report, divert, send, or wait.
+
+    `skew`: seconds by which the wall clock is ahead of `now`.
+    """
     channel, health = channels[name], channels[name].health
     reports = _reports(channels, name, now, policy)
     waiting = [row for key, row in channel.rows.items() if key not in channel.sending]
+    held = _held(channel, waiting, now, skew, policy)
+    if held.over:
+        return Plan(health, tuple(digest(held.rows, now, now + skew, policy.name, policy.command)), until=now)
+    if held.rows:
+        back = {row.key for row in held.rows}
+        waiting = [row for row in waiting if row.key not in back]
     expired = [replace(row, state="expired") for row in waiting if row.created_at <= now - policy.expire]
     written = [*expired, *reports.expired(expired)]
     if expired:
@@ -130,7 +142,7 @@ def plan(channels: Mapping[str, Channel], name: str, now: float, policy: Policy)
         if now < health.rests_until:
             written += _detour(channels, channel, waiting, now, policy)
     opens_at = max(channel.next_slot, health.rests_until)
-    heads = _heads(channel, waiting)
+    heads = _heads(channel, waiting, held.rows)
     sends: list[Send] = []
     if opens_at <= now:
         dropped, sends = _sends(channels, channel, heads, now, policy)
@@ -138,7 +150,7 @@ def plan(channels: Mapping[str, Channel], name: str, now: float, policy: Policy)
     again = now if sends or any(row.channel == name for row in written) else math.inf
     turn = min((row.next_try for row in heads.rows), default=math.inf)
     oldest = min((row.created_at for row in waiting), default=math.inf)
-    times = [again, max(turn, opens_at), oldest + policy.expire]
+    times = [held.until, again, max(turn, opens_at), oldest + policy.expire]
     if health.since is not None and now < health.since + policy.patience:
         times.append(health.since + policy.patience)
     return Plan(health, tuple(written), tuple(sends), min(times))
@@ -152,7 +164,35 @@ class _Heads:
     ends: Mapping[str, list[Notification]]
 
 
-def _heads(channel: Channel, waiting: Sequence[Notification]) -> _Heads:
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """The rows that quiet hours hold back, `until` when; `over`: they may be told now, as one."""
+
+    rows: list[Notification]
+    until: float = math.inf
+    over: bool = False
+
+
+def _held(
+    channel: Channel, waiting: Sequence[Notification], now: float, skew: float, policy: Policy
+) -> _Held:
+    quiet = policy.quiet.get(channel.name)
+    if quiet is None or not waiting:
+        return _Held([])
+    window = quiet.window(now + skew)
+    if window is not None:
+        rows = [row for row in waiting if quiet.waits(row, channel.notified)]
+        return _Held(rows, window[1] - skew if rows else math.inf)
+    fresh = [row for row in waiting if not row.attempts and not row.message.quiet]
+    passed = [(row, quiet.window(row.created_at + skew)) for row in fresh]
+    late = [(row, found[1] - skew) for row, found in passed if found and quiet.waits(row, channel.notified)]
+    if policy.merges:
+        return _Held([row for row, _ in late], over=bool(late))
+    kept = [(row, end + MERGED) for row, end in late if now < end + MERGED]
+    return _Held([row for row, _ in kept], min((until for _, until in kept), default=math.inf))
+
+
+def _heads(channel: Channel, waiting: Sequence[Notification], held: Sequence[Notification]) -> _Heads:
     ends = _told_with(waiting)
     carried = {end.key for some in ends.values() for end in some}
     taken: set[str] = {line for key in channel.sending for line in channel.lines.get(key, ())}
@@ -167,6 +207,12 @@ def _heads(channel: Channel, waiting: Sequence[Notification]) -> _Heads:
         if taken.isdisjoint(lines):
             heads.append(row)
         taken |= lines
+    for row in heads if held else ():  # what is told now comes with what waits of the same
+        lines = channel.lines[row.key]
+        ends[row.key] = [
+            *ends.get(row.key, ()),
+            *(one for one in held if not lines.isdisjoint(channel.lines[one.key])),
+        ]
     refused = channel.health.refused
     if refused:
         heads.sort(key=lambda row: refused.get(row.key, 0))
@@ -225,7 +271,8 @@ def joined(message: Message, ends: Sequence[Notification], overtaken: frozenset[
     if not notes:
         return message
     items = [item for item in message.items if item not in overtaken]
-    items += [item for end in ends for item in end.message.items]
+    told = {item.incident for item in items} - {None}
+    items += [item for end in ends for item in end.message.items if item.incident not in told]
     incidents = {*message.incidents, *(number for end in ends for number in end.message.incidents)}
     body = "\n".join((message.body, "", *notes))
     return replace(message, body=body, items=tuple(items), incidents=tuple(sorted(incidents)))

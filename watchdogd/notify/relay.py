@@ -59,7 +59,7 @@ class Relay:
         self._told = told
         self._clock = clock
         self._locks = locks
-        policy = replace(channels.policy(config), fallback=(), tell=None, expire=math.inf)
+        policy = replace(channels.policy(config), fallback=(), tell=None, expire=math.inf, merges=False)
         waiting, past = self._waiting(), store.notifications(since=clock() - REMEMBERED)
         taken = {row.key for row in waiting}
         delivered = {each.key: each for each in self._locks.delivered()}

@@ -12,6 +12,7 @@ from watchdogd.notify.sender import PartlyDeliveredError
 if TYPE_CHECKING:
     from watchdogd.errors import DeliveryError
     from watchdogd.notify.notification import Notification
+    from watchdogd.notify.quiet import QuietHours
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,8 @@ class Policy:
     After `expire` a message is given up. `rates` are messages a second by channel (None: as fast as it
     goes). What is reported about channels has the daemon's `name` as TARGET and goes to `tell` (empty: to
     all; None: to nobody). `standing` are the channels on which what was told stands until it is told to be
-    over. `command` is how the verbs are called for this home.
+    over. `command` is how the verbs are called for this home. `quiet` are the quiet hours by channel; what
+    waited for their end is told as one, unless somebody else `merges` it.
     """
 
     expire: float = 86_400.0
@@ -31,6 +33,8 @@ class Policy:
     tell: tuple[str, ...] | None = ()
     rates: Mapping[str, float | None] = field(default_factory=dict)
     standing: frozenset[str] = frozenset()
+    quiet: Mapping[str, QuietHours] = field(default_factory=dict)
+    merges: bool = True
     name: str = "watchdogd"
     command: str = "watchdogd"
     first: float = 2.0

@@ -80,7 +80,7 @@ class Worker:
         if self.stopped:
             return Plan(self._channel.health)
         with self._rows.lock:
-            found = plan(self._channels, self.name, self._rows.now, self._policy)
+            found = plan(self._channels, self.name, self._rows.now, self._policy, self._rows.skew)
             self._rows.write(found, self.name)
         if found.rows:
             self._rows.save()
