@@ -47,6 +47,7 @@ class Channel:
         self.name = name
         self.rows: dict[str, Notification] = {}
         self.lines: dict[str, frozenset[str]] = {}
+        self.ends: set[str] = set()
         self.notified = Notified()
         self.health = Health()
         self.sending: dict[str, float] = {}
@@ -57,6 +58,7 @@ class Channel:
         """A row that waits: a new one comes last."""
         if row.key not in self.rows:
             self.lines[row.key] = row.message.lines
+            self.ends |= {row.key} if row.message.ends else set()
             self._waiting.update(_marks(row.message))
         self.rows[row.key] = row
 
@@ -65,6 +67,7 @@ class Channel:
         row = self.rows.pop(key, None)
         if row is not None:
             del self.lines[key]
+            self.ends.discard(key)
             for mark in _marks(row.message):
                 self._waiting[mark] -= 1
                 if not self._waiting[mark]:
@@ -81,8 +84,10 @@ class Channel:
 
     def missed(self, end: Notification) -> bool:
         """Return whether an end that waits is the first word here of what it ends, since others were lost."""
+        if not end.message.ends:
+            return False
         alone = all(self._waiting[thread] < 2 for thread in end.message.threads)
-        return end.message.ends and alone and self.notified.missed(end.message)
+        return alone and self.notified.missed(end.message)
 
     def tells_end(self, incident: int) -> bool:
         """Return whether it was told that an incident is over, or will be."""
@@ -193,7 +198,7 @@ def _held(
 
 
 def _heads(channel: Channel, waiting: Sequence[Notification], held: Sequence[Notification]) -> _Heads:
-    ends = _told_with(waiting)
+    ends = _told_with(channel, waiting)
     carried = {end.key for some in ends.values() for end in some}
     taken: set[str] = {line for key in channel.sending for line in channel.lines.get(key, ())}
     heads = []
@@ -219,9 +224,9 @@ def _heads(channel: Channel, waiting: Sequence[Notification], held: Sequence[Not
     return _Heads(heads, ends)
 
 
-def _told_with(waiting: Sequence[Notification]) -> dict[str, list[Notification]]:
+def _told_with(channel: Channel, waiting: Sequence[Notification]) -> dict[str, list[Notification]]:
     """By the key of a row, the ends that are told with it: each thing that they tell of is bad again."""
-    ends = [row for row in waiting if row.message.ends and not row.receipt]
+    ends = [row for row in waiting if row.key in channel.ends and not row.receipt]
     subjects = {item.line for end in ends for item in end.message.items}
     beginnings: dict[str, list[Notification]] = defaultdict(list)
     for row in waiting if ends else ():

@@ -98,28 +98,31 @@ class Worker:
             self._write(sends[0], DeliveryError(f"home cannot be written, so nothing is sent: {error}"))
             return self._look()
         try:
-            self._send_all(sends, delivered)
+            went_well = self._send_all(sends, delivered)
         except Exception:  # unlike a kill, it leaves the channel to others
             self._lock.release(stored=False)
             raise
         self._lock.release(stored=self._rows.save())
+        if went_well:
+            return Plan(self._channel.health, until=max(self._rows.now, self._channel.next_slot))
         return self._look()
 
-    def _send_all(self, sends: Sequence[Send], delivered: Sequence[Delivered]) -> None:
-        """Send until one fails or rows come; not what others have `delivered` meanwhile."""
+    def _send_all(self, sends: Sequence[Send], delivered: Sequence[Delivered]) -> bool:
+        """Send until one fails or rows come; not what others have `delivered`. False: one failed."""
         news = self.learn(delivered)
         if self._refresh is not None:
             try:
                 self._refresh(self.name)
             except HistoryError as error:
                 self._write(sends[0], DeliveryError(f"whether it was sent cannot be looked up: {error}"))
-                return
+                return False
             news = True
         for send in self._look().sends if news else sends:
-            if not self._send(send) or self._rows.is_stirred(self.name):
-                return
-            if self.stopped or not self._may_act():
-                return
+            if not self._send(send):
+                return False
+            if self._rows.is_stirred(self.name) or self.stopped or not self._may_act():
+                break
+        return True
 
     def _send(self, send: Send) -> bool:
         """Hand one message to the sender, acknowledge it, and write its row; False where it failed."""
