@@ -682,7 +682,7 @@ def test_a_hung_loop_tells_its_stacks_on_request(home: Path) -> None:
     with hanging(home, "wait_for_a_collective") as process:
         (home / "inbox" / "run-17.stacks-request").touch()
         answer = home / "inbox" / f"run-17.stacks.{training.HOST}.{process.pid}.txt"
-        wait_for(f"{answer}", answer.exists)
+        wait_for(f"{answer}", lambda: answer.exists() and "wait_for_a_collective" in answer.read_text())
     first, rest = answer.read_text().split("\n", 1)
     assert json.loads(first)["pid"] == process.pid
     assert "in wait_for_a_collective" in rest

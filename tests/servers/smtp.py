@@ -7,6 +7,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from email import message_from_bytes, policy
 from email.message import EmailMessage
@@ -224,7 +225,8 @@ class _Service:
         server.close()
         for connection in self._connections:
             if isinstance(connection.transport, asyncio.Transport):
-                connection.transport.abort()
+                with suppress(AttributeError):  # of TLS and closed already, in Python 3.11.2
+                    connection.transport.abort()
         await server.wait_closed()
 
     def _connect(self) -> SMTP:
