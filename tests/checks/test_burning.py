@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.lab.processes import started
 from tests.waiting import wait_until
 from watchdogd.checks import burning
 from watchdogd.plugin import Sign, Strength
@@ -86,8 +87,8 @@ def test_processes_that_have_ended_say_nothing() -> None:
 def test_a_real_process_that_burns_is_told_from_one_that_sleeps() -> None:
     burn = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'while True: pass'])"
     with (
-        subprocess.Popen([sys.executable, "-c", burn]) as burns,
-        subprocess.Popen(["sleep", "600"]) as sleeps,
+        started([sys.executable, "-c", burn]) as burns,
+        started(["sleep", "600"]) as sleeps,
     ):
         try:
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.lab.processes import started
 from watchdogd.engine import status
 from watchdogd.engine.assembly import assembled
 from watchdogd.engine.execution import Execution
@@ -31,7 +31,7 @@ checkpoints = "{place}/{name}/step*"
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Path]:
     """Where two trainings, both silent, write; one process stands for both."""
-    with subprocess.Popen(["sleep", "600"]) as training:
+    with started(["sleep", "600"]) as training:
         (tmp_path / "pid").write_text(f"{training.pid}\n")
         for name in ("saves", "hangs"):
             (tmp_path / name / "step100").mkdir(parents=True)
