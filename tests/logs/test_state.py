@@ -223,3 +223,90 @@ def test_what_was_never_a_measure_or_is_none_at_times_is_not_lost() -> None:
 def test_rows_before_a_count_is_known_for_one_are_no_pause() -> None:
     state = lived(20, lambda n: f"{n} 0.{90 - n}1 {n % 3}.5")
     assert max(gap for _, gap in state.pauses) <= 2 * MINUTE
+
+
+WAITING = {
+    "exporter": lambda n: f"scrape requests={1200 + n * 2 + n * n % 3} duration=0.{n * 37 % 9}1",
+    "bare count": lambda n: f"rss {51_000 + n * 3 + n * n % 3} MB",
+    "ever later": lambda n: f"no answer, retry {n}" if not n & (n + 1) else "",
+    "regular": lambda n: f"heap {n * 37 % 9} M, collection {n}",
+}
+FORMS = {
+    "bare": lambda n: f"done {n * 3} of them",
+    "measured": lambda n: f"{n * 10}: {2 + n % 7 / 9:.3f}",
+    "named": lambda n: f"epoch {n} loss 2.{n % 9}",
+    "table": lambda n: f"| {n} | 2.{n % 9} | {n * n * 3 % 11}.5 |",
+}
+
+
+def stands_after(form: str, waiting: Callable[[int], str], hours: int) -> float:
+    """Minutes after which a run that lived for hours is known to stand, while something else writes."""
+    state, now = LogState(), 0.0
+    for n in range(1, hours * 60):
+        now += MINUTE + n * n % 11
+        state.advance([(FORMS[form](n), False)], now)
+    for minute in range(1, 301):
+        now += MINUTE
+        if line := waiting(minute - 1):
+            state.advance([(line, False)], now)
+        stand = state.standstill(now)
+        if stand and now - stand[0] >= stand[1].seconds:
+            return minute
+    return float("inf")
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("waiting", WAITING)
+def test_what_begins_to_count_where_the_run_stopped_hides_that_for_a_while_only(
+    form: str, waiting: str
+) -> None:
+    assert stands_after(form, WAITING[waiting], 6) <= 70
+
+
+def test_a_next_stage_that_goes_on_for_longer_than_the_one_before_is_the_runs() -> None:
+    state, now = lived(90, lambda n: f"indexed {n * n} records"), 90 * MINUTE
+    for n in range(1, 400):
+        now += MINUTE + n * n % 11
+        state.advance([(f"{n} | 2.{n % 9} | {n * n % 7}.5", False)], now)
+        if n > 120:
+            assert state.progressed == now
+    stand = state.standstill(now + 1)
+    assert stand is None or stand[0] == now
+
+
+@pytest.mark.parametrize("line", ["step {} of 4000 | 2.{}", "epoch {} loss 2.{}"])
+def test_a_next_stage_that_is_named_or_has_a_total_is_the_runs_at_once(line: str) -> None:
+    state, now = lived(90, lambda n: f"indexed {n * n} records"), 90 * MINUTE
+    for n in range(1, 60):
+        now += MINUTE
+        state.advance([(line.format(n, n % 9), False)], now)
+    assert state.progressed == now
+
+
+def test_a_number_that_grows_in_lines_of_changing_words_is_no_standstill() -> None:
+    state = LogState()
+    words = ["plot file written", "buffers flushed", "energies summed"]
+    for n in range(1, 20):
+        now = n * 10 * MINUTE
+        state.advance([(f"{n * 5003 + n % 7} t {n * 2.5e-3:.4E} {words[n % 3]}", False)], now)
+        stand = state.standstill(now + 9 * MINUTE)
+        assert stand is None or now + 9 * MINUTE - stand[0] < stand[1].seconds
+
+
+def test_a_number_that_barely_grows_holds_a_report_back_for_two_hours_at_most() -> None:
+    state = LogState()
+    letters = "abcdefghijklmnopqrst"
+    for n in range(30 * len(letters)):
+        state.advance(
+            [(f"waits {letters[n // 30]} {n}", False)] if n % 30 < 2 else [("waits", False)], n * MINUTE
+        )
+    assert state.stirred <= 2 * 60 * MINUTE
+
+
+def test_steps_of_the_guard_count_whatever_waited_before() -> None:
+    state = lived(60, lambda n: f"done {n * n} of them")
+    for n in range(60, 120):
+        state.advance([(f"scrape requests={n * 2} duration=0.{n * 37 % 9}1", False)], n * MINUTE)
+    for n in range(120, 125):
+        state.count(BEAT, n, n * MINUTE)
+        assert state.progressed == n * MINUTE

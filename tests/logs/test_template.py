@@ -47,6 +47,44 @@ def test_what_a_clock_says_is_found_from_how_it_goes(line: Callable[[int], str],
     assert told(line(n) for n in range(30)).weight == weight
 
 
+def _told_by_the_wall(shift: Callable[[int], float], *, unit: int = 1) -> Template:
+    """The template of lines that tell the time each 5 s for 4 h, looked at each minute."""
+    found: dict[int, Template] = {}
+    for number in range(2880):
+        at = number // 12 * 60.0 + 60.0
+        line = f"at {int((36_000 + number * 5 + shift(number)) * unit)} fps 0.{number * 5 % 7}"
+        shape = template.shape_of(line)
+        found.setdefault(shape.key, template.new(line, shape, at)).take(shape.values(line), at)
+    (only,) = found.values()
+    return only
+
+
+@pytest.mark.parametrize("unit", [1, 1000])
+@pytest.mark.parametrize("hours", [-24, -1, 1])
+@pytest.mark.parametrize("when", [300, 2405])
+def test_a_clock_of_the_wall_that_is_set_is_none_of_the_run(when: int, hours: int, unit: int) -> None:
+    told = _told_by_the_wall(lambda number: hours * 3600.0 * (number >= when) + 90_000, unit=unit)
+    assert not told.weight
+    assert told.rose < 600.0, "nor was it one for a while"
+
+
+def test_a_clock_of_the_wall_that_begins_anew_at_midnight_is_none_of_the_run() -> None:
+    told = _told_by_the_wall(lambda number: 43_200.0 - 86_400 * (number * 5 >= 7200))
+    assert not told.weight
+    assert told.rose < 600.0
+
+
+def test_hours_of_a_log_that_are_read_at_once_hide_no_clock_of_the_wall() -> None:
+    found: dict[int, Template] = {}
+    for number in range(4000):
+        at = max(15_000.0, number * 5.0)
+        line = f"at {36_000 + number * 5} fps 0.{number * 5 % 7}"
+        shape = template.shape_of(line)
+        found.setdefault(shape.key, template.new(line, shape, at)).take(shape.values(line), at)
+    (only,) = found.values()
+    assert not only.weight
+
+
 def test_a_count_that_begins_anew_in_each_epoch_goes_on() -> None:
     lines = [f"({epoch}, {batch}) done" for epoch in range(3) for batch in range(0, 100, 10)]
     assert told(lines).rose > 60.0 * (len(lines) - 1)
@@ -72,3 +110,8 @@ def test_bars_dates_and_identifiers_make_no_template_of_their_own() -> None:
 )
 def test_no_line_is_too_odd(line: str) -> None:
     assert told([line, line]).count == 2
+
+
+def test_a_count_that_goes_as_seconds_do_is_one_again_in_each_epoch() -> None:
+    found = told((f"attempt at part {n % 20 * 60}, 0.{n * 5 % 7}" for n in range(70)), every=60.0)
+    assert found.rose > 60.0 * 60

@@ -195,7 +195,7 @@ def _no_progress_yet(look: Look, limits: Limits, allowed: Allowance, newest: Hea
     """Bytes come, and no number yet: has the start had its time?"""
     if not look.clocks.templates:
         return None  # a line that has not ended yet tells nothing of itself
-    begin = look.begin and max(look.begin, look.clocks.novel, look.grew)
+    begin = look.begin and max(look.begin, look.clocks.novel, look.clocks.stirred, look.grew)
     limit = Allowance(max(allowed.seconds, limits.first), Reason.START, passing=True)
     step, cause = look.log.told.step, look.log.told.cause
     if cause and cause.crashed:
@@ -307,7 +307,7 @@ def _fine(look: Look, newest: Heard, allowed: Allowance) -> Result:
 def _progress(look: Look, allowed: Allowance, *, stalled: bool = False) -> Progress:
     """Whether it gets on, and by when it should have; no times where it never told how far it is."""
     clocks = look.clocks
-    counted = clocks.moved if clocks.weight >= 1 else 0.0  # what only looks like a count is no step
+    counted = clocks.progressed if clocks.weight >= 1 else 0.0  # what only looks like a count is no step
     at = max(counted, look.stepped)
     pause = "" if stalled else str(allowed.why) if allowed.pause else _announced(clocks)
     return (

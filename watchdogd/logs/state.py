@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from watchdogd.logs import template
-from watchdogd.logs.patience import MULTIPLE, Pauses, longest, longest_of, patience
+from watchdogd.logs.patience import MOST, MULTIPLE, Pauses, longest, longest_of, patience
 from watchdogd.logs.template import Template
 
 BEAT, OWN = -1, -2
@@ -36,8 +36,10 @@ NEWS = 420.0
 """Patience after a line of a new kind, where such lines go on to come."""
 FIRST = 600.0
 """The same after one that comes once: something began that was never seen."""
-ONLY_REGULAR = 1800.0
-"""Patience with a run of which nothing rises but a bare count that goes as regularly as what only waits."""
+ONLY_WAITS = 1800.0
+"""Patience with a run of which nothing rises but what something that waits may count, too."""
+SLACK = 0.5
+"""How much less a clock says where it goes regularly for a while (see `Template.weight`)."""
 LOST = 5
 """Lines in a row without a number where one was, after which it counts as staying so."""
 OFTEN = 10
@@ -77,7 +79,8 @@ class LogState:
     `wrote`: when the last bytes came, `said`: the template of the last line; `moved`: when a clock that
     counts last rose, `rises`: in how many looks one did; `novel`: when a line came whose template is new;
     `pauses`: the longest times between two rises; `since`: when progress was first seen; `weight`: the least
-    that a clock must say to count (see `Template.weight`); `bare`: none says more than something that waits.
+    that a clock must say to count (see `Template.weight`); `bare`: none says more than something that waits;
+    `until`: when what rises now no longer counts, because it may belong to something that waits, or 0.
     """
 
     templates: dict[int, Template] = field(default_factory=dict)
@@ -90,6 +93,7 @@ class LogState:
     rises: int = 0
     weight: float = 0.0
     bare: bool = False
+    until: float = 0.0
 
     def advance(
         self,
@@ -153,13 +157,13 @@ class LogState:
         known = self.templates.setdefault(key, Template("", [0], [], at))
         known.take([number], at)
         self._note_progress(at if known.count == 1 else known.rose, at, rested)
-        self.weight = 2.0
+        self.weight, self.until = 2.0, 0.0
 
     def renew(self) -> None:
         """Another job: its numbers begin anew, and what is known of the run's pauses stays."""
         for each in self.templates.values():
             each.numbers, each.rose, each.changed, each.lost = [], 0.0, 0.0, 0
-        self.wrote = self.moved = self.novel = 0.0
+        self.wrote = self.moved = self.novel = self.until = 0.0
 
     def forget_pauses(self) -> None:
         """What is known of the run's pauses was learned in another way than this job tells its progress."""
@@ -224,33 +228,58 @@ class LogState:
     def _moved(self) -> float:
         """When a clock that counts last rose. What says more than all that counted before begins the run's
         progress anew: what was counted until then was of something else."""
-        clocks = [(each.weight, each) for each in self.templates.values()]
-        most = min(max((weight for weight, _ in clocks), default=0.0), 2.0)
+        own, late = self._clocks()
+        self.until = 0.0
+        most = min(max((weight for weight, _ in own), default=0.0), 2.0)
         if not most:
             return max((e.changed for e in self.templates.values() if e.count >= OFTEN), default=0.0)
         if most > self.weight:
             self.weight, self.pauses, self.rises = most, [], 0
-            self.moved = max(each.expected for weight, each in clocks if weight >= most)
-        self.bare = most < 1
+            self.moved = max(each.expected for weight, each in own if weight >= most)
+        self.bare, least = most < 1, min(most, self.weight)
+        rose = max((each.rose for weight, each in own if weight >= least), default=0.0)
+        waits = [(weight, each) for weight, each in late if weight >= least - SLACK]
         if self.bare:
-            return self._counted(each for weight, each in clocks if weight)
-        return max((each.rose for weight, each in clocks if weight >= min(most, self.weight)), default=0.0)
+            self.until = self.begun + ONLY_WAITS
+        if waits:
+            strong = (each.begun + ONLY_WAITS for weight, each in waits if weight >= max(least, 1.0))
+            self.until = max(rose, min(strong, default=0.0))
+        return max([rose, *(each.rose for _, each in waits)])
 
-    def _counted(self, counts: Iterable[Template]) -> float:
-        """When the first of these bare counts last rose, or one that began while it did: what begins to count
-        where the others have stopped may be what waits for them."""
-        first, *others = sorted(counts, key=lambda each: each.begun)
-        return max([first.rose, *(each.rose for each in others if each.begun <= first.rose)])
+    def _clocks(self) -> tuple[list[tuple[float, Template]], list[tuple[float, Template]]]:
+        """What the clocks weigh: the run's own, and those that began only where these had stopped.
+
+        What begins to count then may be what waits for them, or looks on. It is the run's next stage where it
+        is the training's by name or has a total, or has gone on for longer than what it followed.
+        """
+        found = [(weight, each) for each in self.templates.values() if (weight := each.weight)]
+        own, late = [], []
+        began = rose = 0.0
+        for weight, each in sorted(found, key=lambda clock: clock[1].begun):
+            after = 0.0 < rose <= each.begun and (weight < 1 or each.rose - each.begun < rose - began)
+            if after and weight < 3 and not each.bounded:
+                late.append((weight, each))
+                continue
+            own.append((weight, each))
+            if weight >= self.weight - SLACK:
+                began, rose = began or each.begun, max(rose, each.rose)
+        return own, late
 
     @property
     def progressed(self) -> float:
         """When it last got on: what only waits may count, too, and hides a hang for so long at most."""
-        return min(self.moved, self.begun + ONLY_REGULAR) if self.bare and self.moved else self.moved
+        return min(self.moved, self.until) if self.until else self.moved
 
     @property
     def worked(self) -> float:
-        """When a clock last rose that is more than a bare count."""
-        return max((each.rose for each in self.templates.values() if each.weight >= 2), default=0.0)
+        """When a clock of its own last rose that is more than a bare count."""
+        return max((each.rose for weight, each in self._clocks()[0] if weight >= 2), default=0.0)
+
+    @property
+    def stirred(self) -> float:
+        """When a number last rose that may become a clock, where none is yet."""
+        rose = (each.stirred for each in self.templates.values())
+        return min(max(rose, default=0.0), self.begun + MOST) if self.templates else 0.0
 
     @property
     def begun(self) -> float:
@@ -334,7 +363,7 @@ class LogState:
         if full := self.full:
             return max(self.progressed, self.novel), Limit(full, Reason.DONE)
         if not self.moved:
-            return self.novel, Limit(UNKNOWN, Reason.START)
+            return max(self.novel, self.stirred), Limit(UNKNOWN, Reason.START)
         since = max(self.progressed, self.novel)
         often = self.rises > OFTEN
         least = self.floor(now) if often else UNKNOWN

@@ -23,6 +23,12 @@ READ_AT_MOST = 400
 """Characters of a line that are looked at: what tells progress stands near its beginning."""
 NUMBERS = 12
 """Numbers of a line that are followed."""
+SET = 300.0
+"""Seconds by which a clock of the wall is set: summer time, another node's."""
+SET_AMID = 1500.0
+"""The same within one look, whose lines are of unknown times."""
+SHOWS = 240.0
+"""Seconds of its life by which it shows whether a number is such a clock."""
 RISES = 3
 """Times that a number must have risen to count as a clock."""
 _TOKEN = re.compile(
@@ -51,7 +57,8 @@ class Number:
     """One number of a template, over all its lines.
 
     `first` and `high`: of the present cycle; `rises`: times that it passed `high`; `resets`: times that it
-    began anew; `dips`: times that it lay below and did not; `same`: it has never changed.
+    began anew; `dips`: times that it lay below and did not; `base`: the last value of the look at
+    `began`; `wall`: whether it goes as time does.
     """
 
     first: float
@@ -66,6 +73,8 @@ class Number:
     paces: int = 0
     mean: float = 0.0
     spread: float = 0.0
+    base: float = 0.0
+    wall: bool = False
 
     def clock(self, least: int = RISES) -> bool:
         """Whether it rose `least` times, falls back only to begin anew, and is no clock of the wall."""
@@ -73,12 +82,23 @@ class Number:
             return False
         return (self.dips == 0 or (self.whole and self.dips <= 2 * self.rises)) and not self.wall
 
-    @property
-    def wall(self) -> bool:
-        """Whether it goes as time does, in seconds or milliseconds."""
+    def _note_wall(self) -> None:
+        """Whether it goes as time does, in seconds or milliseconds, by all looks until now."""
         took = self.rose - self.began
-        pace = (self.high - self.first) / took if took > 300.0 else 0.0
-        return any(abs(pace * unit - 1.0) < 0.03 for unit in (1.0, 0.001))
+        if took >= SHOWS:
+            pace = (self.high - self.base) / took
+            self.wall = abs(pace - 1.0) < 0.03 or abs(pace * 0.001 - 1.0) < 0.03
+
+    def _note_set(self, value: float, before: float, at: float) -> bool:
+        """Whether this clock of the wall was set: it goes on as one, from its new time."""
+        took = at - self.rose
+        unit = 1000.0 if self.high - self.base >= 30.0 * (self.rose - self.began) else 1.0
+        jump = (value - before) / unit - took
+        if -SET < jump < (SET if took else SET_AMID):
+            return False
+        self.first = self.high = self.base = value
+        self.began = self.rose = at
+        return True
 
     @property
     def regular(self) -> bool:
@@ -86,6 +106,11 @@ class Number:
         if self.paces < 8 or not self.whole or self.high - self.first > 1.5 * self.rises:
             return False
         return math.sqrt(self.spread / self.paces) < 0.05 * self.mean
+
+    @property
+    def rising(self) -> bool:
+        """Whether it has never fallen, and does not go as time does."""
+        return not (self.dips or self.resets or self.wall)
 
     @property
     def constant(self) -> bool:
@@ -98,16 +123,24 @@ class Number:
         self.whole = self.whole and value == int(value)
         if value > self.high:
             if at > self.rose > 0.0:
+                self._note_wall()
                 self._note_pace((value - before) / (at - self.rose))
+            if self.wall and value - before > SET and self._note_set(value, before, at):
+                return False
+            if at == self.began:
+                self.base = value
             self.high = value
             self.rises += 1
             self.rose = at
             return True
         if value < self.high:
-            if value <= self.first + 0.1 * (self.high - self.first):
-                self.first = self.high = value
+            near = 0.1 * (self.high - self.first)
+            if self.wall and abs(value - self.first) > near and self._note_set(value, before, at):
+                return False
+            if value <= self.first + near:
+                self.first = self.high = self.base = value
                 self.began = self.rose = at
-                self.resets += 1
+                self.resets, self.wall = self.resets + 1, False
             else:
                 self.dips += 1
         return False
@@ -150,7 +183,7 @@ class Template:
         self.count += 1
         self.last = at
         if len(numbers) != len(self.numbers):
-            self.numbers = [Number(value, value, value, began=at, rose=at) for value in numbers]
+            self.numbers = [Number(value, value, value, began=at, rose=at, base=value) for value in numbers]
             return
         for position, (known, value) in enumerate(zip(self.numbers, numbers, strict=True)):
             if value == known.last:
@@ -169,6 +202,12 @@ class Template:
             for position, number in enumerate(self.numbers)
             if number.clock(1 if position in self.names else RISES)
         ]
+
+    @property
+    def stirred(self) -> float:
+        """When a number of it last rose that never fell, too seldom to be known for a clock yet; or 0."""
+        few = (each.rose for each in self.numbers if 0 < each.rises < RISES and each.rising)
+        return max(few, default=0.0)
 
     @property
     def expected(self) -> float:
