@@ -21,7 +21,7 @@ ENVIRONMENTS := $(if $(filter torch,$(EXTRA)),$(VENV)/examples/ready) \
 	$(if $(filter lowest,$(EXTRA)),$(VENV)/lowest/bin/ready)
 test: $(VENV)/developing
 	$(MAKE) --no-print-directory --jobs 3 --output-sync packages lint $(ENVIRONMENTS)
-	$(BIN)/python -m pytest --numprocesses 6 --dist loadgroup --max-worker-restart 0 $(PYTEST)
+	$(BIN)/python -m pytest --numprocesses 5 --dist loadgroup --max-worker-restart 0 $(PYTEST)
 
 # tests/needs.py says what needs what.
 quick: $(VENV)/developing

@@ -220,7 +220,16 @@ class Cluster:
                 self.run_as("root", ["scancel", f"--user={user}"], check=False)
             return False
 
-        wait_until(empty, ANSWERING, "the queue is empty", every=0.2)
+        if empty():
+            return
+        partitions = sorted({*self._ask("sinfo", "--noheader", "--format=%R")})
+        try:
+            for name in partitions:  # a job that submits itself anew might go on for long on a busy machine
+                self._ask("scontrol", "update", f"PartitionName={name}", "State=DRAIN")
+            wait_until(empty, ANSWERING, "the queue is empty", every=0.2)
+        finally:
+            for name in partitions:
+                self._ask("scontrol", "update", f"PartitionName={name}", "State=UP")
 
     def restore(self) -> None:
         """As after the start: no job, no program of a user, all daemons, idle nodes, empty homes."""

@@ -206,7 +206,9 @@ quiet_hours = { from = "22:00", to = "7:00", except = ["CRITICAL"], timezone = "
 
 def test_the_configuration_says_so(tmp_path: Path) -> None:
     policy = channels.policy(parse(CONFIG, tmp_path / "config.toml"))
-    assert policy.quiet == {"slack": NIGHT}
+    night = policy.quiet["slack"]
+    assert replace(night, zone=BERLIN) == NIGHT
+    assert str(night.zone) == "Europe/Berlin"  # tests that forget all zones make another one of that name
     assert channels.policy(parse(CONFIG.replace("quiet_hours", "# "), tmp_path / "config.toml")).quiet == {}
 
 
