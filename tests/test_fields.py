@@ -21,7 +21,7 @@ from watchdogd.readers.quota.limit import BYTES, FILE_SYSTEM, Limit, Owner
 ROOT = Path(watchdogd.__file__).parents[1]
 WORDS = frozenset(
     {"summary", "details", "headline", "body", "trouble", "why", "what", "fix", "mend"}
-    | {"recovery", "doubt", "outcome"}
+    | {"recovery", "doubt", "outcome", "sentence"}
 )
 """Attributes, keys and names that hold what was worded for people."""
 METHODS = frozenset(

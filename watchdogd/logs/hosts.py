@@ -32,7 +32,7 @@ def looked_up(log: RunLog, job: Job | None) -> RunLog:
     told, cause = log.told, seen.cause
     if cause.peer and (told.peer is None or told.peer.address != cause.peer):
         told = replace(told, peer=Peer(cause.peer, _node(cause.peer, job.nodes, log.files.addresses)))
-    if cause.kind == "segmentation fault" and "core file" not in cause.sentence:
+    if cause.kind == "segmentation fault" and not cause.core:
         core = core_file(job.work_dir, job.started_at or 0.0)
         told = replace(told, cause=replace(seen, core=core))
     return log if told is log.told else replace(log, told=told)

@@ -33,7 +33,7 @@ class Cause:
 
     `peer`: the address or name of the host at the other end of a connection that failed. `rank`: what stood
     before the line for who wrote it, empty where nothing did. `death`: the line has the form in which a
-    program says that it ends, and is no mere mention.
+    program says that it ends, and is no mere mention. `core`: the core file that the line names.
     """
 
     kind: str
@@ -41,6 +41,7 @@ class Cause:
     peer: str = ""
     rank: str = ""
     death: bool = False
+    core: str = ""
 
 
 _OVERCOME = re.compile(r"(?<!not )(?<!be )\b(?:succeeded|recovered|reconnected|corrected)\b")
@@ -188,11 +189,12 @@ def _of_line(
     for kind in possible:
         if kind.fits(line.text, low):
             peer = peers.of(line.text) if kind.name == CONNECTION else ""
-            places = _places(kind, line, peer)
+            core = _core_of(kind, line.text)
+            places = _places(kind, line, peer, core)
             if ("exitcode" in low or "by signal" in low) and not places:
                 places = [f"on {'node' if what == 'host' else what} {which}" for what, which in told.items()]
             death = _is_death(kind.name, line.text)
-            return Cause(kind.name, " ".join([kind.name, *places]), peer, line.rank, death)
+            return Cause(kind.name, " ".join([kind.name, *places]), peer, line.rank, death, core)
     return None
 
 
@@ -204,7 +206,12 @@ def _is_death(kind: str, text: str) -> bool:
     return kind in FATAL and (kind not in RAISED or _RAISED.search(text) is not None)
 
 
-def _places(kind: Kind, line: Line, peer: str) -> list[str]:
+def _core_of(kind: Kind, text: str) -> str:
+    found = _CORE.search(text) if kind.name == "segmentation fault" else None
+    return found[1] if found else ""
+
+
+def _places(kind: Kind, line: Line, peer: str, core: str = "") -> list[str]:
     """`on rank 3`, `on node n12`, `with peer 10.0.0.7`, the error itself, as far as the line says so."""
     found = []
     missing, rank, gpu = _MISSING.search(line.text), _RANK.search(line.text), _GPU.search(line.text)
@@ -223,9 +230,8 @@ def _places(kind: Kind, line: Line, peer: str) -> list[str]:
         found.append(f"on node {node[node.lastindex or 0]}")
     if peer:
         found.append(f"with peer {peer}")
-    core = _CORE.search(line.text) if kind.name == "segmentation fault" else None
     if core:
-        found.append(f"with core file {core[1]}")
+        found.append(f"with core file {core}")
     if kind.quoted and not line.text.startswith("Traceback"):
         found.append(f"({line.text.strip()[:_SHOWN]})")
     return found
