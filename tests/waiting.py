@@ -5,6 +5,8 @@ from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
+_REST = 4.0
+"""Times as long as asking took, nobody asks: five processes that wait for a Slurm would fill the machine."""
 PATIENCE = 3.0
 """By how much a busy machine may be slower: what comes true ends the wait at once, so it costs nothing."""
 
@@ -19,7 +21,7 @@ class Waited(NamedTuple, Generic[T]):
 def wait_until(
     condition: Callable[[], T | None], timeout: float, what: str, *, every: float = 0.05
 ) -> Waited[T]:
-    """Ask `condition` every `every` seconds, or at half the time where asking takes longer, until it is true.
+    """Ask `condition` every `every` seconds, and no more than a fifth of the time, until it is true.
 
     `timeout` is how many seconds that takes at most on a machine that has nothing else to do; PATIENCE times
     as long is waited. `what` is the sentence that is waited for ("node5 answers again"). Raises
@@ -34,4 +36,4 @@ def wait_until(
             return Waited(value, seconds)
         if seconds >= PATIENCE * timeout:
             raise AssertionError(f"waited {seconds:.1f} s in vain until {what}; last answer: {value!r}")
-        time.sleep(max(every, min(time.monotonic() - asked, 1.0)))
+        time.sleep(max(every, min(_REST * (time.monotonic() - asked), 1.0)))
