@@ -4,6 +4,7 @@ Everything is its own: ports, munged with its key, MariaDB with its data, folder
 can run side by side, and nothing of a Slurm that the machine may have is needed or touched.
 """
 
+import contextlib
 import shutil
 import subprocess
 import tempfile
@@ -23,6 +24,7 @@ from tests.lab.site import Site, usual_umask
 from tests.waiting import wait_until
 
 ANSWERING = 60.0  # seconds that a daemon, a node or a small job may take, on a machine that has much to do
+SOON = 7.0  # seconds in which jobs that nobody holds on to have left the queue
 
 
 class Cluster:
@@ -220,7 +222,8 @@ class Cluster:
                 self.run_as("root", ["scancel", f"--user={user}"], check=False)
             return False
 
-        if empty():
+        with contextlib.suppress(AssertionError):
+            wait_until(empty, SOON, "the queue is empty", every=0.2)
             return
         partitions = sorted({*self._ask("sinfo", "--noheader", "--format=%R")})
         try:
