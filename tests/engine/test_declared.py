@@ -159,7 +159,12 @@ def test_it_has_a_column_a_chart_and_an_action_without_a_line_in_the_core(
             engine.round(patience=60.0)
             return (home.path / "acted").exists() or (home.evidence / "1" / "acted").exists()
 
+        def remembered() -> bool:
+            engine.round(patience=60.0)
+            return re.search(r"seen [1-9]", home.status.read_text()) is not None
+
         wait_until(acted, 60, "the action of the run is done", every=0.2)
+        wait_until(remembered, 60, "what it remembered came back", every=0.2)
         status = json.loads(home.status.read_text())
         shown = io.StringIO()
         Console(file=shown, width=100).print(overview("/h", {**status, "holder": "x"}, time.time()))

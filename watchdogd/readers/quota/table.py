@@ -34,7 +34,8 @@ _WORDS = {"usr": "user", "grp": "group", "prj": "project"}
 _NUMBER = re.compile(r"\[?[\d.,]+[KMGTPE]?\]?\*?", re.IGNORECASE)
 _TARGET = re.compile(r".*-(?:MDT|OST)[0-9a-f]{4}(?:_UUID)?|.*_UUID")
 _NOTE = re.compile(
-    r"\(.*\)|[ugp]id \S+ is using default .*|Total allocated .*|Some errors happened .*|quotactl .* failed.*"
+    r"\(.*\)|[ugp]id \S+ is using default .*|Total allocated .*|Some errors happened .*|quotactl .* failed.*",
+    re.DOTALL,
 )
 """Lines that tools print between the rows."""
 _DOUBT = re.compile(r"Some errors happened when getting quota info|^quotactl .* failed", re.MULTILINE)
