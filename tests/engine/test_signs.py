@@ -10,12 +10,16 @@ from pathlib import Path
 import pytest
 
 from tests.lab.processes import started
+from tests.waiting import wait_until
+from watchdogd.chain.tenure import Tenure
 from watchdogd.engine import status
 from watchdogd.engine.assembly import assembled
+from watchdogd.engine.daemon import Daemon
 from watchdogd.engine.execution import Execution
 from watchdogd.engine.setup import Setup
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import Observation
+from watchdogd.notify.heartbeat import heartbeat_of
 from watchdogd.plugin import Progress, Result, Sign, Status, Strength
 
 RUN = """
@@ -23,7 +27,7 @@ RUN = """
 backend = "process"
 pid_file = "{place}/pid"
 log = "{place}/{name}.out"
-stale_after = "2s"
+stale_after = "1s"
 checkpoints = "{place}/{name}/step*"
 """
 
@@ -66,3 +70,37 @@ def test_what_one_subject_says_hides_nothing_that_another_said(place: Path) -> N
         execution._known = frozenset({"saves/log_staleness"})
         [run] = {check.run for check in setup.checks if check.run}
         assert execution._run(run, {}).progress == progress
+
+
+def test_of_two_silent_runs_the_daemon_reports_the_one_whose_checkpoints_do_not_grow(place: Path) -> None:
+    home = Home(place / "home")
+    home.make()
+    texts = "".join(RUN.format(name=name, place=place) for name in ("saves", "hangs"))
+    home.config.write_text(f'[daemon]\ninterval = "0.2s"\nconfirm = 2\n{texts}')
+    setup = Setup.load(home)
+    tenure = Tenure(home, setup.config)
+    tenure.begin()
+    with assembled(home, setup) as parts:
+        daemon = Daemon(parts, tenure, heartbeat_of(setup.config))
+        checkpoint = place / "saves/step100/rank0.pt"
+
+        def judged() -> dict[str, str]:
+            """After a round more, in which the one saved more: what the logs' checks say."""
+            with checkpoint.open("ab") as file:
+                file.truncate(checkpoint.stat().st_size + (8 << 20))
+            daemon.round()
+            left = json.loads(home.status.read_text())["checks"]
+            return {each["check"]: each["summary"] for each in left if not each["subject"]}
+
+        def held() -> bool:
+            return "but its checkpoints grew by " in judged().get("saves/log_staleness", "")
+
+        def reported() -> set[str]:
+            found = status.open_incidents(daemon._engine.book)
+            return {each.check for each in found if each.check.endswith("/log_staleness")}
+
+        wait_until(lambda: held() and reported(), 60, "one is held back, the other reported", every=0.2)
+        assert reported() == {"hangs/log_staleness"}
+        assert held()
+        daemon._outbox.stop(30)
+    tenure.end()
