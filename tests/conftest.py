@@ -17,6 +17,7 @@ from tests.needs import SLURMS, TOGETHER, needs, order
 from tests.servers.slack import SlackServer
 from tests.servers.smtp import Mailbox
 from tests.servers.web import WebServer
+from watchdogd.engine import logs
 from watchdogd.system import command
 
 SLURM = ("SLURM_", "SLURMD_", "SBATCH_", "SALLOC_", "SRUN_", "SQUEUE_", "SACCT_", "SINFO_")
@@ -88,6 +89,13 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, _homes: Iterator[Path]) 
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.setenv(name, "127.0.0.1,localhost")
     monkeypatch.setattr(command, "_withheld", set[str]())
+
+
+@pytest.fixture(autouse=True)
+def _no_log_after() -> Iterator[None]:
+    """Ends the log that a verb has begun: the next test's home may have the same path."""
+    yield
+    logs.end()
 
 
 @pytest.fixture(scope="session")

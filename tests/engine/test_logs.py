@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from watchdogd.engine import logs
 from watchdogd.home.layout import Home
 
 if TYPE_CHECKING:
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 DYING = """
 import sys, threading
 from pathlib import Path
+from watchdogd.engine import logs
 from watchdogd.engine import logs
 from watchdogd.home.layout import Home
 
@@ -38,3 +41,17 @@ def test_what_ends_a_thread_or_is_heard_by_nobody_is_one_line_and_no_traceback(t
     assert "thread channel mail ended: ZeroDivisionError: division by zero" in thread
     assert "Last.__del__" in last
     assert "ValueError('too late')" in last
+
+
+def test_a_second_log_takes_over_from_the_first(tmp_path: Path) -> None:
+    first, second = Home(tmp_path / "first"), Home(tmp_path / "second")
+    for home, line in ((first, "of the first"), (second, "of the second")):
+        home.make()
+        logs.begin(home)
+        logging.getLogger("watchdogd.test").warning(line)
+    logs.end()
+    logging.getLogger("watchdogd.test").warning("of nobody")
+    for home, line in ((first, "of the first"), (second, "of the second")):
+        assert [text.rpartition(": ")[2] for text in (home.logs / "daemon.log").read_text().splitlines()] == [
+            line
+        ]

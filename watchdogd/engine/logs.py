@@ -68,8 +68,16 @@ class _Rotating(logging.handlers.RotatingFileHandler):
         del record
 
 
+_written: list[tuple[_Forgetful, logging.handlers.QueueListener]] = []
+"""What writes the log that was begun last."""
+
+
 def begin(home: Home) -> None:
-    """Send what the program logs to home/logs/daemon.log, from INFO up. StalledError: it gets no thread."""
+    """Send what the program logs to home/logs/daemon.log, from INFO up, and no longer to another home's.
+
+    StalledError: it gets no thread.
+    """
+    end()
     lines: queue.Queue[logging.LogRecord] = queue.Queue(WAITING)
     handler = _Rotating(
         home.logs / "daemon.log", maxBytes=SIZE, backupCount=COUNT, encoding="utf-8", delay=True
@@ -78,8 +86,8 @@ def begin(home: Home) -> None:
     with contextlib.suppress(OSError):  # where there is none, or it is a colleague's
         (home.logs / "link.log").chmod(home.file_mode)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    root = logging.getLogger()
-    root.addHandler(_Forgetful(lines))
+    root, sender = logging.getLogger(), _Forgetful(lines)
+    root.addHandler(sender)
     root.setLevel(logging.INFO)
     for chatty in ("apscheduler", "alembic"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
@@ -89,7 +97,16 @@ def begin(home: Home) -> None:
         listener.start()
     except RuntimeError:
         raise StalledError(f"no log can be kept: {shortage.THREAD}") from None
-    atexit.register(listener.stop)
+    _written.append((sender, listener))
+    atexit.register(end)
+
+
+def end() -> None:
+    """Write what still waits, and no more."""
+    while _written:
+        sender, listener = _written.pop()
+        logging.getLogger().removeHandler(sender)
+        listener.stop()
 
 
 def _died(end: threading.ExceptHookArgs) -> None:
