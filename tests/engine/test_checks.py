@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -152,6 +154,14 @@ def test_a_plugin_that_others_could_have_written_is_refused(home: Home) -> None:
     catalog = discover(home)
     assert "queue_length" not in catalog
     assert "chmod o-w" in catalog["mine"].skipped
+
+
+def test_what_is_no_file_is_not_waited_for_as_a_plugin(home: Home) -> None:
+    home.plugins.mkdir(exist_ok=True)
+    os.mkfifo(home.plugins / "mine.py")
+    begin = time.monotonic()
+    assert discover(home)["mine"].skipped == f"{home.plugins}/mine.py is no plain file"
+    assert time.monotonic() - begin < 5  # a process that loads plugins has twenty seconds
 
 
 def test_the_example_loads_and_its_checks_can_be_built(home: Home) -> None:

@@ -137,7 +137,7 @@ def _of_home(home: Home) -> list[Entry]:
     for path in sorted(home.plugins.glob("*.py")) if home.plugins.is_dir() else []:
         if path.name.startswith((".", "_")):
             continue
-        reason = distrust(path, trusted)
+        reason = distrust(path, trusted) or ("" if path.is_file() else f"{path} is no plain file")
         found += [_unusable(path.stem, str(path), reason)] if reason else scout(str(path), str(path))
     return found
 
