@@ -23,9 +23,9 @@ import psutil
 import pytest
 
 from tests.waiting import wait_until
-from watchdogd.demo import disk, story, training
-from watchdogd.demo.alerts import Alert, Mailbox
-from watchdogd.demo.stage import Sight
+from watchdogd.demo import disk, story, toy_training
+from watchdogd.demo.mailbox import Mailbox, PostedAlert
+from watchdogd.demo.stage import StageView
 from watchdogd.plugin import STOPPED
 from watchdogd.readers.quota.limit import BYTES, INODES
 from watchdogd.readers.quota.tool import read_json
@@ -197,8 +197,8 @@ class Dull:
 
     home = None
 
-    def look(self) -> Sight:
-        return Sight({"checks": []})
+    def look(self) -> StageView:
+        return StageView({"checks": []})
 
     def begin(self, *_: object) -> None:
         """Nothing to see."""
@@ -232,23 +232,23 @@ def posted(**more: object) -> dict[str, object]:
 
 
 def test_healthy_is_quiet_for_a_while() -> None:
-    assert story.healthy((), Sight(fine_for=story.QUIET))
-    assert not story.healthy((), Sight(fine_for=story.QUIET - 0.1))
-    assert not story.healthy((Alert.from_json(posted()),), Sight(fine_for=story.QUIET))
+    assert story.healthy((), StageView(fine_for=story.QUIET))
+    assert not story.healthy((), StageView(fine_for=story.QUIET - 0.1))
+    assert not story.healthy((PostedAlert.from_json(posted()),), StageView(fine_for=story.QUIET))
 
 
 def test_a_stop_needs_the_checkpoint_the_end_the_state_and_the_message() -> None:
-    told = (Alert.from_json(posted()),)
+    told = (PostedAlert.from_json(posted()),)
     log = (
         " iteration 7/4000 | lm loss: 0.1 |",
         "saved iter_0000007.json at iteration 7: kill switch set by bob",
     )
     seen = {"checks": [{"kind": STOPPED}]}
-    assert story.stopped(told, Sight(seen, exit_code=0, log=log))
-    assert not story.stopped((), Sight(seen, exit_code=0, log=log))
-    assert not story.stopped(told, Sight(exit_code=0, log=log))
-    assert not story.stopped(told, Sight(seen, exit_code=None, log=log))
-    assert not story.stopped(told, Sight(seen, exit_code=0, log=log[:1]))
+    assert story.stopped(told, StageView(seen, exit_code=0, log=log))
+    assert not story.stopped((), StageView(seen, exit_code=0, log=log))
+    assert not story.stopped(told, StageView(exit_code=0, log=log))
+    assert not story.stopped(told, StageView(seen, exit_code=None, log=log))
+    assert not story.stopped(told, StageView(seen, exit_code=0, log=log[:1]))
 
 
 def test_alerts_are_what_was_posted() -> None:
@@ -268,10 +268,10 @@ def test_alerts_are_what_was_posted() -> None:
     assert (alert.status, alert.target, alert.clock) == ("WARNING", "run-17", "03:04:05")
     assert alert.evidence == ("last lines of the log:", "iteration 6", "[WARNING] of the log")
     assert alert.subjects == {"bytes", "inodes"}
-    assert story.told("WARNING", "run-17", BYTES)((alert,), Sight())
-    assert not story.told("WARNING", "run-17")((alert,), Sight())
+    assert story.told("WARNING", "run-17", BYTES)((alert,), StageView())
+    assert not story.told("WARNING", "run-17")((alert,), StageView())
     assert story.hung(
-        (replace(alert, status="CRITICAL", subjects=frozenset({""})),), Sight(log=("iteration 6",))
+        (replace(alert, status="CRITICAL", subjects=frozenset({""})),), StageView(log=("iteration 6",))
     )
 
 
@@ -302,10 +302,10 @@ def test_its_usage_is_what_a_quota_command_prints(tmp_path: Path) -> None:
 
 
 def test_the_training_learns(tmp_path: Path) -> None:
-    model = training.Line()
-    losses = [model.learn(training.batch()) for _ in range(1000)]
+    model = toy_training.LinearModel()
+    losses = [model.learn(toy_training.batch()) for _ in range(1000)]
     assert sum(losses[-100:]) < sum(losses[:100]) / 10
-    assert model.slope == pytest.approx(training.SLOPE, abs=0.2)
+    assert model.slope == pytest.approx(toy_training.SLOPE, abs=0.2)
     model.save(tmp_path / "weights.json")
     assert json.loads((tmp_path / "weights.json").read_text()) == {
         "slope": model.slope,

@@ -18,8 +18,8 @@ USE_EACH = (
     "tests/notify/test_apprise.py",
     "tests/notify/test_mail.py",
     "tests/notify/test_web.py",  # requests
-    "tests/page/test_metrics.py",  # prometheus-client
-    "tests/page/test_report.py",  # Jinja2
+    "tests/web/test_metrics.py",  # prometheus-client
+    "tests/web/test_report.py",  # Jinja2
 )
 
 

@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 
 from watchdogd.plugin import Status
-from watchdogd.preflight import preflight, preflightlook
-from watchdogd.preflight.preflight import Believed, Facts, NodeDisk, Room
+from watchdogd.preflight import inspection, verdicts
+from watchdogd.preflight.verdicts import Believed, Facts, NodeDisk, Room
 from watchdogd.readers.gpu.gpu import Gpu, Readout
 from watchdogd.readers.gpu.kernel import Event
 from watchdogd.readers.gpu.probe import Node
@@ -29,7 +29,7 @@ ASKED = Believed(nodes=2, tasks=2, cpus=8, gpus=4)
 
 
 def broken(facts: Facts, believed: Believed = ASKED) -> list[str]:
-    return [each.text for each in preflight.judge(facts, believed) if each.status is Status.CRITICAL]
+    return [each.text for each in verdicts.judge(facts, believed) if each.status is Status.CRITICAL]
 
 
 def with_gpu(**fields: object) -> Facts:
@@ -41,7 +41,7 @@ def with_gpu(**fields: object) -> Facts:
 
 def test_all_is_well() -> None:
     assert broken(WELL) == []
-    texts = [finding.text for finding in preflight.judge(WELL, ASKED)]
+    texts = [finding.text for finding in verdicts.judge(WELL, ASKED)]
     assert texts == [
         "none is set",
         "the job has 2",
@@ -76,7 +76,7 @@ def test_what_stops_a_job(changes: dict[str, object], text: str, nodes: tuple[st
     facts = dataclasses.replace(WELL, **changes)  # type: ignore[arg-type] # the tests name fields of Facts
     (found,) = broken(facts)
     assert found.startswith(text)
-    assert preflight.bad_nodes(preflight.judge(facts, ASKED)) == nodes
+    assert verdicts.bad_nodes(verdicts.judge(facts, ASKED)) == nodes
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_what_stops_a_job(changes: dict[str, object], text: str, nodes: tuple[st
 def test_a_node_with_a_bad_gpu_is_left_out(facts: Facts, text: str) -> None:
     (found,) = broken(facts)
     assert found.startswith(text)
-    assert preflight.bad_nodes(preflight.judge(facts, ASKED)) == ("node2",)
+    assert verdicts.bad_nodes(verdicts.judge(facts, ASKED)) == ("node2",)
 
 
 def test_what_stops_no_job() -> None:
@@ -125,7 +125,7 @@ def test_what_stops_no_job() -> None:
 )
 def test_what_could_not_be_looked_at_stops_no_job(changes: dict[str, object], text: str) -> None:
     facts = dataclasses.replace(WELL, **changes)  # type: ignore[arg-type] # the tests name fields of Facts
-    findings = preflight.judge(facts, ASKED)
+    findings = verdicts.judge(facts, ASKED)
     assert [each.text for each in findings if each.status is Status.WARNING] == [text]
     assert broken(facts) == []
 
@@ -134,7 +134,7 @@ def test_the_disks_of_a_node() -> None:
     text = (
         "@@ node node1\n@@ free 1024 /tmp\n@@ free 7 /dev/a b\n@@ fail /x: mktemp: failed: Permission denied"
     )
-    assert list(preflightlook.read_disks("node1", text)) == [
+    assert list(inspection.read_disks("node1", text)) == [
         NodeDisk("node1", "/tmp", 1 << 20),
         NodeDisk("node1", "/dev/a b", 7 << 10),
         NodeDisk("node1", "/x", trouble="Permission denied"),

@@ -17,9 +17,9 @@ from watchdogd.cli.overview import overview
 from watchdogd.cli.tables import bar, results_of, run_table
 from watchdogd.engine.catalog import Entry, built_in
 from watchdogd.engine.status import declared_json
-from watchdogd.page.cells import columns_of
 from watchdogd.plugin import Metric
 from watchdogd.units import format_size, iso
+from watchdogd.web.columns import columns_of
 
 
 def _declared(entry: Entry) -> dict[str, Any]:

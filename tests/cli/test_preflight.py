@@ -9,7 +9,7 @@ import pytest
 
 from watchdogd.cli import main, preflight
 from watchdogd.home.layout import Home
-from watchdogd.preflight import preflightlook
+from watchdogd.preflight import inspection
 
 Says = pytest.CaptureFixture[str]
 
@@ -127,4 +127,4 @@ def test_wrong_words_are_still_refused(home: Home, monkeypatch: pytest.MonkeyPat
     assert typed(home, "--deadline", "soon") == 64
     monkeypatch.setenv("NNODES", "four")
     assert typed(home) == 64
-    assert preflightlook.this_job().nodes == os.environ["SLURM_JOB_NODELIST"]
+    assert inspection.this_job().nodes == os.environ["SLURM_JOB_NODELIST"]

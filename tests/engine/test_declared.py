@@ -29,9 +29,9 @@ from watchdogd.engine.worker import bounded
 from watchdogd.errors import ConfigError, PluginError
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import Observation
-from watchdogd.page.charts import groups_of
-from watchdogd.page.picture import gather
 from watchdogd.plugin import Column, Result, check, ok
+from watchdogd.web.charts import groups_of
+from watchdogd.web.content import gather
 
 PLUGIN = '''
 from dataclasses import dataclass

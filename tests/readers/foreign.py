@@ -27,7 +27,7 @@ from watchdogd.chain.maintenance import begins_of
 from watchdogd.checks import tracker
 from watchdogd.config.reading import parse
 from watchdogd.home import holder
-from watchdogd.preflight import preflightlook
+from watchdogd.preflight import inspection
 from watchdogd.readers import (
     beat,
     causes,
@@ -207,7 +207,7 @@ READERS: dict[str, tuple[Callable[[str], object], str]] = {
     "probe gpus": (probes.read, PROBED),
     "probe usage": (usage.read, PROBED),
     "stat of a disk": (usage.read_stat, "100 50 40 4096 10 5"),
-    "free of disks": (lambda text: list(preflightlook.read_disks("n1", text)), "free 1000 /tmp\n"),
+    "free of disks": (lambda text: list(inspection.read_disks("n1", text)), "free 1000 /tmp\n"),
     "stacks of a node": (stackprobe.parcels, PARTS),
     "stacks of a probe": (stackrequest._taken, json.dumps({"run": "tr4", "node": "n1", "text": PARTS})),
     "faulthandler": (faulthandler.handed, FAULT),

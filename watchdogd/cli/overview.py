@@ -12,9 +12,9 @@ from rich.text import Text
 
 from watchdogd.cli.output import one_line
 from watchdogd.cli.tables import STYLES, disk_table, kind_of, results_of, run_table
-from watchdogd.page.cells import columns_of, time_of
 from watchdogd.system.zone import spoken
 from watchdogd.units import format_duration
+from watchdogd.web.columns import columns_of, time_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

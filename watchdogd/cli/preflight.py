@@ -19,8 +19,8 @@ from watchdogd.config.targets import RunSection
 from watchdogd.errors import UsageError, WatchdogError
 from watchdogd.home.layout import Home, absolute
 from watchdogd.plugin import Status
-from watchdogd.preflight import preflight, preflightlook, trial
-from watchdogd.preflight.preflight import Believed
+from watchdogd.preflight import gpu_trial, inspection, verdicts
+from watchdogd.preflight.verdicts import Believed
 from watchdogd.stacks import ranges
 from watchdogd.system.number import count
 from watchdogd.system.patient import Patient
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from watchdogd.preflight.preflight import Finding
+    from watchdogd.preflight.verdicts import Finding
 
 GO, NO_GO = 0, 2
 _PATIENCE = 30.0
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         warn([f"preflight: {explained(error)}: the job goes, and nothing was looked at"])
         findings = ()
     broken = [finding for finding in findings if finding.status is Status.CRITICAL]
-    exclude = ranges.names(preflight.bad_nodes(findings))
+    exclude = ranges.names(verdicts.bad_nodes(findings))
     if args.json:
         print_json({"go": not broken, "exclude": exclude, "findings": [_json(each) for each in findings]})
     else:
@@ -89,19 +89,19 @@ def _findings(args: argparse.Namespace) -> tuple[Finding, ...]:
         config, section = Config(), RunSection()
     believed = _believed(args, section.gpus_per_node)
     run = run_of(args.name, section, config, home, "slurm")
-    facts = preflightlook.facts(
+    facts = inspection.facts(
         run,
-        preflightlook.switches_of(home, args.name, patient),
+        inspection.switches_of(home, args.name, patient),
         node_disks=section.node_disks,
         checkpoints=absolute(home, section.checkpoints) if section.checkpoints else None,
         gpus=bool(believed.gpus),
         deadline=seconds(args, "--deadline"),
     )
-    findings = preflight.judge(facts, believed)
+    findings = verdicts.judge(facts, believed)
     if args.all_reduce or (believed.gpus and not args.no_trial and not facts.unasked):
         deadline = seconds(args, "--deadline")
-        tried = preflightlook.tried(run, args.python, reduce=args.all_reduce, deadline=deadline)
-        findings += tuple(trial.judge(tried, believed.gpus))
+        tried = inspection.tried(run, args.python, reduce=args.all_reduce, deadline=deadline)
+        findings += tuple(gpu_trial.judge(tried, believed.gpus))
     return findings
 
 
@@ -114,7 +114,7 @@ def _configured(home: Home, name: str) -> tuple[Config, RunSection]:
 def _believed(args: argparse.Namespace, configured: int | None) -> Believed:
     """Options first, then what job scripts export by custom, the configuration, and Slurm."""
     nodes = args.nodes if args.nodes is not None else _exported("NNODES")
-    cpus = args.cpus if args.cpus is not None else preflightlook.given_cpus()
+    cpus = args.cpus if args.cpus is not None else inspection.given_cpus()
     for gpus in (args.gpus, _exported("GPUS_PER_NODE"), configured, _exported("SLURM_GPUS_ON_NODE")):
         if gpus is not None:
             return Believed(nodes, args.tasks, cpus, gpus)

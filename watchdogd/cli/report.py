@@ -46,8 +46,8 @@ def run(args: argparse.Namespace) -> int:
 
 def page(home: Home, since: float, *, live: bool = False) -> str:
     """The page of a home, `since` so many seconds ago."""
-    from watchdogd.page.picture import gather
-    from watchdogd.page.render import render
+    from watchdogd.web.content import gather
+    from watchdogd.web.render import render
 
     now = time.time()
     name = load(home, pressing=True).daemon.name

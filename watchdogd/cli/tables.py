@@ -10,9 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from watchdogd.cli.output import one_line
-from watchdogd.page.cells import ROUND, cells_of, compact, dated, time_of
 from watchdogd.runstate import of_checks
 from watchdogd.units import format_size
+from watchdogd.web.columns import ROUND, cells_of, compact, dated, time_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -30,8 +30,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until it is interrupted."""
-    from watchdogd.page.metrics import CONTENT_TYPE, metrics_text
-    from watchdogd.page.server import Document, Server
+    from watchdogd.web.metrics import CONTENT_TYPE, metrics_text
+    from watchdogd.web.server import Document, Server
 
     home = Home.existing(args.home)
     since = seconds(args, "--since")

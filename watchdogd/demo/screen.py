@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from watchdogd.demo.alerts import Alert
-    from watchdogd.demo.stage import Sight
+    from watchdogd.demo.mailbox import PostedAlert
+    from watchdogd.demo.stage import StageView
 
 STYLES = {
     "CRITICAL": "bold red",
@@ -76,7 +76,7 @@ class Screen:
         for index, text in enumerate(lines):
             self._row("" if index else "$", Text(text, "cyan"))
 
-    def show(self, sight: Sight) -> None:
+    def show(self, sight: StageView) -> None:
         """Alerts that are new, and the table as it is now."""
         for alert in sight.alerts[self._shown :]:
             self._row(alert.clock, _headline(alert))
@@ -97,7 +97,7 @@ class Screen:
             self._console.print(Text.assemble(left.rjust(LEFT), " ", line))
             left = ""
 
-    def _table(self, sight: Sight) -> Group:
+    def _table(self, sight: StageView) -> Group:
         """What the daemon last said of each check."""
         rows = Table(box=None, padding=(0, 1, 0, 0), show_header=False, expand=True)
         rows.add_column(width=NAME, no_wrap=True)
@@ -112,7 +112,7 @@ class Screen:
         return Group("", Rule(f"what watchdogd sees: {state}", style="dim", align="left"), rows)
 
 
-def _headline(alert: Alert) -> Text:
+def _headline(alert: PostedAlert) -> Text:
     """The first line of a message, its status coloured."""
     line = Text(alert.headline)
     line.stylize(STYLES.get(alert.status, ""), 0, len(f"[{alert.status}]"))

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from watchdogd.demo import disk, lifeline
-from watchdogd.demo.alerts import Alert, Mailbox
-from watchdogd.demo.training import RUN
+from watchdogd.demo import disk, toy_training
+from watchdogd.demo.mailbox import Mailbox, PostedAlert
+from watchdogd.demo.toy_training import RUN
 from watchdogd.errors import WatchdogError
 from watchdogd.home.layout import Home
 from watchdogd.system import command
@@ -68,7 +68,7 @@ class BrokenError(WatchdogError):
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class StageView:
     """All that can be seen at one moment.
 
     `picture` is what `watchdogd status --json` prints. `fine_for`: seconds for which every check has been
@@ -76,7 +76,7 @@ class Sight:
     """
 
     picture: dict[str, Any] = field(default_factory=dict)
-    alerts: tuple[Alert, ...] = ()
+    alerts: tuple[PostedAlert, ...] = ()
     fine_for: float = 0.0
     exit_code: int | None = None
     log: tuple[str, ...] = ()
@@ -124,7 +124,7 @@ class Stage:
             raise BrokenError(f"'watchdogd {' '.join(words)}' failed: {answer.complaint()}")
         return answer.output.strip()
 
-    def look(self) -> Sight:
+    def look(self) -> StageView:
         """What is to be seen now. BrokenError where the daemon or the training has died."""
         if self._daemon.poll() is not None:
             raise BrokenError(f"the daemon ended by itself: {self._last_words('daemon.err')}")
@@ -132,7 +132,7 @@ class Stage:
         if code:
             raise BrokenError(f"the training ended with {code}: {self._last_words('train.err')}")
         picture = self._read_status(self.home)
-        return Sight(
+        return StageView(
             picture,
             self._mailbox.alerts,
             self._fine_for(picture),
@@ -147,7 +147,7 @@ class Stage:
         disk.prepare(self.scratch)
         (self.home.path / "train").mkdir()
         words = [str(self.home.path / "train"), str(self.scratch)]
-        self._training = self._start("train", signal.SIGKILL, "watchdogd.demo.training", *words)
+        self._training = self._start("train", signal.SIGKILL, "watchdogd.demo.toy_training", *words)
         self._daemon = self._start("daemon", signal.SIGTERM, "watchdogd", "run")
 
     def _start(self, name: str, end: signal.Signals, *words: str) -> subprocess.Popen[bytes]:
@@ -165,7 +165,7 @@ class Stage:
                 cwd=path,
                 env=self._environment(),
                 start_new_session=True,
-                preexec_fn=partial(lifeline.tie, end),
+                preexec_fn=partial(toy_training.end_with_parent, end),
             )
         self._children.append(child)
         return child

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from watchdogd.demo import disk
 from watchdogd.demo.stage import BrokenError
-from watchdogd.demo.training import RUN
+from watchdogd.demo.toy_training import RUN
 from watchdogd.errors import WatchdogError
 from watchdogd.plugin import STOPPED
 from watchdogd.readers.quota.limit import BYTES, INODES
@@ -17,9 +17,9 @@ from watchdogd.readers.quota.limit import BYTES, INODES
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from watchdogd.demo.alerts import Alert
+    from watchdogd.demo.mailbox import PostedAlert
     from watchdogd.demo.screen import Screen
-    from watchdogd.demo.stage import Sight, Stage
+    from watchdogd.demo.stage import Stage, StageView
 
 QUIET = 4.0
 """Seconds without any fault or message that count as healthy."""
@@ -35,7 +35,7 @@ class UnseenError(WatchdogError):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class DemoStep:
     """One step: `act` does it and returns what to show of that; then `seen` is asked until it is true.
 
     `awaited` says in words what `seen` looks for. `seen` gets the alerts since the step began, and what is
@@ -45,42 +45,42 @@ class Step:
     caption: str
     awaited: str
     act: Callable[[Stage], Sequence[str]]
-    seen: Callable[[Sequence[Alert], Sight], bool]
-    proof: Callable[[Sequence[Alert], Sight], Sequence[str]] = lambda _alerts, _sight: ()
+    seen: Callable[[Sequence[PostedAlert], StageView], bool]
+    proof: Callable[[Sequence[PostedAlert], StageView], Sequence[str]] = lambda _alerts, _sight: ()
 
 
-def told(status: str, target: str, subject: str = "") -> Callable[[Sequence[Alert], Sight], bool]:
+def told(status: str, target: str, subject: str = "") -> Callable[[Sequence[PostedAlert], StageView], bool]:
     """Whether an alert of this status and target came that tells of this subject."""
     return lambda alerts, _sight: any(
         (alert.status, alert.target) == (status, target) and subject in alert.subjects for alert in alerts
     )
 
 
-def healthy(alerts: Sequence[Alert], sight: Sight) -> bool:
+def healthy(alerts: Sequence[PostedAlert], sight: StageView) -> bool:
     """All checks are OK for a while, and nobody was told anything."""
     return not alerts and sight.fine_for >= QUIET
 
 
-def hung(alerts: Sequence[Alert], sight: Sight) -> bool:
+def hung(alerts: Sequence[PostedAlert], sight: StageView) -> bool:
     """The hang is told, with the last lines of the log."""
     shown = {line for alert in alerts for line in alert.evidence}
     return told("CRITICAL", RUN)(alerts, sight) and not shown.isdisjoint(sight.log)
 
 
-def stopped(alerts: Sequence[Alert], sight: Sight) -> bool:
+def stopped(alerts: Sequence[PostedAlert], sight: StageView) -> bool:
     """The training has saved and left well, and that is told as a stop on request."""
     saved = any(line.startswith("saved ") for line in sight.log)
     known = any(seen.get("kind") == STOPPED for seen in sight.picture.get("checks", ()))
     return saved and sight.exit_code == 0 and known and told("WARNING", RUN)(alerts, sight)
 
 
-def evidence(alerts: Sequence[Alert], _sight: Sight) -> Sequence[str]:
+def evidence(alerts: Sequence[PostedAlert], _sight: StageView) -> Sequence[str]:
     """The end of the log as the message brings it."""
     critical = next(alert for alert in alerts if alert.status == "CRITICAL")
     return critical.evidence[-4:]
 
 
-def last_words(_alerts: Sequence[Alert], sight: Sight) -> Sequence[str]:
+def last_words(_alerts: Sequence[PostedAlert], sight: StageView) -> Sequence[str]:
     """What the training wrote last."""
     return sight.log[-1:]
 
@@ -112,45 +112,45 @@ def _switch(stage: Stage) -> Sequence[str]:
 
 
 STEPS = (
-    Step(
+    DemoStep(
         "All is well: the training trains, the disk has room.",
         "every check OK, and no message at all",
         lambda _stage: (),
         healthy,
     ),
-    Step(
+    DemoStep(
         "The training hangs: its process lives, but its worker stands still.",
         f"[CRITICAL] {RUN}, with the last lines of its log",
         _hang,
         hung,
         evidence,
     ),
-    Step("It goes on.", f"[RESOLVED] {RUN}", _go_on, told("RESOLVED", RUN)),
-    Step(
+    DemoStep("It goes on.", f"[RESOLVED] {RUN}", _go_on, told("RESOLVED", RUN)),
+    DemoStep(
         "The disk fills up: a core dump takes what room there was.",
         "[CRITICAL] scratch, naming the bytes",
         _on_disk(disk.fill_bytes, "a core dump is written to scratch/"),
         told("CRITICAL", "scratch", BYTES),
     ),
-    Step(
+    DemoStep(
         "It is removed.",
         "[RESOLVED] scratch",
         _on_disk(disk.free_bytes, "rm scratch/core.4711"),
         told("RESOLVED", "scratch", BYTES),
     ),
-    Step(
+    DemoStep(
         "Now small files use up its inodes, though there is room in bytes.",
         "[CRITICAL] scratch, naming the inodes",
         _on_disk(disk.fill_inodes, "a package cache is unpacked in scratch/"),
         told("CRITICAL", "scratch", INODES),
     ),
-    Step(
+    DemoStep(
         "They are removed.",
         "[RESOLVED] scratch",
         _on_disk(disk.free_inodes, "rm -r scratch/cache"),
         told("RESOLVED", "scratch", INODES),
     ),
-    Step(
+    DemoStep(
         "A colleague, who may not cancel the job, stops it with the kill switch.",
         f"its last checkpoint, its end, and [WARNING] {RUN}: stopped on request",
         _switch,
@@ -173,7 +173,7 @@ def play(stage: Stage, screen: Screen, pause: Callable[[float], None]) -> None:
             raise _unseen(number, step, str(error)) from None
 
 
-def _play(stage: Stage, step: Step, screen: Screen, pause: Callable[[float], None]) -> None:
+def _play(stage: Stage, step: DemoStep, screen: Screen, pause: Callable[[float], None]) -> None:
     """One step. TimeoutError where what it waits for does not come."""
     begin = time.monotonic()
     before = len(stage.look().alerts)
@@ -199,5 +199,5 @@ def _rest(stage: Stage, screen: Screen, pause: Callable[[float], None]) -> None:
         screen.show(stage.look())
 
 
-def _unseen(number: int, step: Step, why: str) -> UnseenError:
+def _unseen(number: int, step: DemoStep, why: str) -> UnseenError:
     return UnseenError(f"step {number} of {len(STEPS)} was not seen ({step.awaited}): {why}")

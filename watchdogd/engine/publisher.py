@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from watchdogd.errors import WatchdogError
 from watchdogd.home.layout import absolute
-from watchdogd.page.metrics import metrics_text
 from watchdogd.system import command, umask
 from watchdogd.system.clock import fresh
 from watchdogd.system.document import document
 from watchdogd.system.draft import replace
 from watchdogd.system.patient import Patient
 from watchdogd.system.plainfile import PICTURE, read_plain
+from watchdogd.web.metrics import metrics_text
 
 if TYPE_CHECKING:
     from watchdogd.engine.setup import Setup

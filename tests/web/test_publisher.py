@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.page.stage import home_with_past, status_of
+from tests.web.stage import home_with_past, status_of
 from watchdogd.engine.publisher import Publisher
 from watchdogd.engine.setup import Setup
 

@@ -20,9 +20,9 @@ from watchdogd.errors import UsageError, WatchdogError
 from watchdogd.gpus.look import look
 from watchdogd.home import switches
 from watchdogd.home.touchfile import finished
-from watchdogd.preflight import trial
-from watchdogd.preflight.preflight import Facts, NodeDisk, Room
-from watchdogd.preflight.trial import Trial
+from watchdogd.preflight import gpu_trial
+from watchdogd.preflight.gpu_trial import Trial
+from watchdogd.preflight.verdicts import Facts, NodeDisk, Room
 from watchdogd.readers.quota.limit import BYTES
 from watchdogd.system import account, command, wildcard
 from watchdogd.system.mounttable import mount_at
@@ -108,15 +108,15 @@ def tried(run: Run, python: str, *, reduce: bool, deadline: float) -> Trial:
     job = this_job() if run.backend == "slurm" else None
     hosts = hostlist.expand(job.nodes) if job else ("localhost",)
     own = job.raw_id if job else str(os.getpid())
-    argv = trial.argv(python, hosts, own, reduce=reduce, deadline=max(deadline - 10, 5.0))
+    argv = gpu_trial.argv(python, hosts, own, reduce=reduce, deadline=max(deadline - 10, 5.0))
     if job:
         heard = fanout.ask(job.raw_id, hosts, argv, deadline=deadline)
-        nodes = {node: trial.read(text) for node, text in heard.texts.items()}
+        nodes = {node: gpu_trial.read(text) for node, text in heard.texts.items()}
         return Trial(nodes, heard.silent, reduce, heard.trouble)
     answer = command.ask(argv, deadline=deadline)
     if not answer.output:
         return Trial({}, {}, reduce, answer.complaint())
-    return Trial({socket.gethostname(): trial.read(answer.output)}, {}, reduce)
+    return Trial({socket.gethostname(): gpu_trial.read(answer.output)}, {}, reduce)
 
 
 def given_cpus() -> int | None:

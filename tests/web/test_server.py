@@ -16,7 +16,7 @@ from tests.lab.processes import started
 from tests.waiting import wait_until
 from watchdogd.cli import main
 from watchdogd.errors import HistoryError
-from watchdogd.page.server import Document, Server
+from watchdogd.web.server import Document, Server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

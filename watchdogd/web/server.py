@@ -40,7 +40,7 @@ class Server(ThreadingHTTPServer):
     def __init__(self, documents: Mapping[str, Document], token: str, port: int = 0) -> None:
         self.documents = documents
         self.token = token
-        super().__init__((LOOPBACK, port), _Handler)
+        super().__init__((LOOPBACK, port), _PageHandler)
 
     @property
     def address(self) -> str:
@@ -52,7 +52,7 @@ class Server(ThreadingHTTPServer):
         log.debug("a request broke off", exc_info=True)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _PageHandler(BaseHTTPRequestHandler):
     server: Server
     server_version = "watchdogd"
     sys_version = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import nan
 
 from watchdogd.engine.catalog import built_in
-from watchdogd.page.charts import FEW, MOST, SLOTS, Line, charts_of, gridded, thinned
+from watchdogd.web.charts import FEW, MOST, SLOTS, ChartLine, charts_of, gridded, thinned
 
 DECLARED = {entry.name: entry.declared.charts for entry in built_in()}
 
@@ -21,9 +21,9 @@ def test_a_disk_has_its_capacity_and_its_forecast_drawn_on() -> None:
     of_bytes, of_inodes = charts_of("scratch/disk_quota", DECLARED["disk_quota"], "scratch", series)
     assert (of_bytes.group, of_bytes.title, of_bytes.unit) == ("Disks", "bytes", "B")
     assert of_bytes.lines == (
-        Line("used", ((0.0, 10.0), (60.0, 20.0))),
-        Line("capacity", ((0.0, 100.0), (60.0, 100.0)), dashed=True),
-        Line("forecast", ((60.0, 20.0), (540.0, 100.0)), dashed=True),
+        ChartLine("used", ((0.0, 10.0), (60.0, 20.0))),
+        ChartLine("capacity", ((0.0, 100.0), (60.0, 100.0)), dashed=True),
+        ChartLine("forecast", ((60.0, 20.0), (540.0, 100.0)), dashed=True),
     )
     assert of_bytes.figures == (("used", 20.0, 10.0, 20.0),)
     assert (of_inodes.title, of_inodes.unit, len(of_inodes.lines)) == ("inodes", "", 1)
@@ -43,7 +43,7 @@ def test_the_rate_of_iterations_and_what_is_no_number() -> None:
     series = {("", "iteration_time"): ((0.0, 2.0), (60.0, nan), (120.0, 0.0), (180.0, 4.0))}
     (chart,) = charts_of("run-17/log_staleness", DECLARED["log_staleness"], "run-17", series)
     assert chart.title == "iterations a minute"
-    assert chart.lines == (Line("run-17", ((0.0, 30.0), (180.0, 15.0))),)
+    assert chart.lines == (ChartLine("run-17", ((0.0, 30.0), (180.0, 15.0))),)
 
 
 def test_nodes_share_a_chart_and_a_plugin_of_ones_own_has_its_own() -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from watchdogd.plugin import Status
-from watchdogd.preflight import trial
-from watchdogd.preflight.trial import PROGRAM, Trial, Tried
+from watchdogd.preflight import gpu_trial
+from watchdogd.preflight.gpu_trial import PROGRAM, Trial, Tried
 
 TORCH = """
 __version__ = "2.9"
@@ -50,7 +50,7 @@ def run(folder: Path, *words: str, **env: str) -> Tried:
         check=True,
     )
     assert done.stdout.startswith("@@ node node1\n")
-    return trial.read(done.stdout)
+    return gpu_trial.read(done.stdout)
 
 
 def test_each_gpu_computes_or_says_why_not(tmp_path: Path) -> None:
@@ -69,12 +69,12 @@ def test_an_all_reduce_is_right_or_fails(tmp_path: Path) -> None:
 
 def test_without_pytorch_that_is_said() -> None:
     done = subprocess.run([sys.executable, "-S", "-c", PROGRAM], capture_output=True, text=True, check=True)
-    tried = trial.read(done.stdout)
+    tried = gpu_trial.read(done.stdout)
     assert tried.missing == "No module named 'torch'"
-    (finding,) = trial.judge(Trial({"node1": tried}), 4)
+    (finding,) = gpu_trial.judge(Trial({"node1": tried}), 4)
     text = "nothing was tried: no PyTorch in this python3: No module named 'torch'"
     assert (finding.status, finding.text) == (Status.OK, text)
-    (finding,) = trial.judge(Trial({"node1": tried}, reduce=True), 4)
+    (finding,) = gpu_trial.judge(Trial({"node1": tried}, reduce=True), 4)
     assert finding.status is Status.CRITICAL
 
 
@@ -118,6 +118,6 @@ WELL = Tried("2.9", gpus=4, reduced=0.012)
     ],
 )
 def test_what_is_made_of_it(tried: Trial, texts: list[str], nodes: tuple[str, ...]) -> None:
-    findings = list(trial.judge(tried, 4))
+    findings = list(gpu_trial.judge(tried, 4))
     assert [finding.text.replace("[", "").replace("]", "") for finding in findings] == texts
     assert tuple({node for finding in findings for node in finding.nodes}) == nodes

@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from tests.page.stage import EVIL, status_of
-from watchdogd.page.metrics import metrics_text
+from tests.web.stage import EVIL, status_of
+from watchdogd.web.metrics import metrics_text
 
 AT = "2026-11-20T12:00:00+00:00"
 

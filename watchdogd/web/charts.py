@@ -12,7 +12,7 @@ from watchdogd.history.record import STALLED
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from watchdogd.page.timeline import Points
+    from watchdogd.web.timeline import Points
 
 MOST = 600
 """Points that a line keeps: more than a screen shows."""
@@ -23,7 +23,7 @@ SLOTS = 150
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ChartLine:
     """One line of a chart; `dashed`: a forecast, or a limit."""
 
     label: str
@@ -32,7 +32,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Chart:
+class DrawnChart:
     """Lines that share an axis. `group` is the kind of thing that it shows, `target` whose it is."""
 
     id: str
@@ -40,7 +40,7 @@ class Chart:
     target: str
     title: str
     unit: str
-    lines: tuple[Line, ...]
+    lines: tuple[ChartLine, ...]
 
     @property
     def figures(self) -> tuple[tuple[str, float, float, float], ...]:
@@ -57,7 +57,7 @@ GROUPS = ("Disks", "Progress", "Memory", "GPUs")
 MORE = "More"
 
 
-def groups_of(charts: Iterable[Chart]) -> list[str]:
+def groups_of(charts: Iterable[DrawnChart]) -> list[str]:
     """The groups of these charts, in the order of the page."""
     own = sorted({chart.group for chart in charts} - {*GROUPS, MORE})
     return [*GROUPS, *own, MORE]
@@ -78,7 +78,7 @@ def charts_of(
     declared: Iterable[declaration.Chart] | None,
     target: str,
     series: Mapping[tuple[str, str], Points],
-) -> Iterator[Chart]:
+) -> Iterator[DrawnChart]:
     """The charts of one check, as they are `declared`, or each metric as it is where nothing is; `target` is
     the run or disk that it is about."""
     if declared is None:
@@ -89,10 +89,12 @@ def charts_of(
             yield from _bounded(check, each, target, series)
         elif lines := tuple(_lines(each.metric, target, series, each.rate)):
             title = each.title or each.metric
-            yield Chart(f"{check}.{each.metric}", each.group, target, title, each.unit, lines)
+            yield DrawnChart(f"{check}.{each.metric}", each.group, target, title, each.unit, lines)
 
 
-def _lines(metric: str, target: str, series: Mapping[tuple[str, str], Points], rate: float) -> Iterator[Line]:
+def _lines(
+    metric: str, target: str, series: Mapping[tuple[str, str], Points], rate: float
+) -> Iterator[ChartLine]:
     """A line a subject; the one of the whole first, unless there is a single part, which it would repeat."""
     found = {
         subject: scaled
@@ -107,32 +109,32 @@ def _lines(metric: str, target: str, series: Mapping[tuple[str, str], Points], r
         found = {subject: thinned(points) for subject, points in found.items()}
     whole = found.pop("", ())
     if whole and len(found) != 1:
-        yield Line("all" if found else target, whole)
-    yield from (Line(subject, points) for subject, points in found.items())
+        yield ChartLine("all" if found else target, whole)
+    yield from (ChartLine(subject, points) for subject, points in found.items())
 
 
 def _bounded(
     check: str, declared: declaration.Chart, target: str, series: Mapping[tuple[str, str], Points]
-) -> Iterator[Chart]:
+) -> Iterator[DrawnChart]:
     """A metric and its limit, a chart each subject (bytes, inodes), the forecast drawn on."""
     for subject in dict.fromkeys(subject for subject, _ in series):
         used, total = (series.get((subject, name), ()) for name in (declared.metric, declared.limit))
         if not used:
             continue
-        lines = [Line(declared.metric, thinned(used))]
+        lines = [ChartLine(declared.metric, thinned(used))]
         if total:
-            lines.append(Line("capacity", thinned(total), dashed=True))
+            lines.append(ChartLine("capacity", thinned(total), dashed=True))
             lines += _forecast(used[-1], total[-1][1], series.get((subject, declared.full_in), ()))
         unit = "" if subject == "inodes" else declared.unit
         title = subject or declared.title or declared.metric
-        yield Chart(f"{check}.{subject}", declared.group, target, title, unit, tuple(lines))
+        yield DrawnChart(f"{check}.{subject}", declared.group, target, title, unit, tuple(lines))
 
 
-def _forecast(last: tuple[float, float], total: float, full_in: Points) -> list[Line]:
+def _forecast(last: tuple[float, float], total: float, full_in: Points) -> list[ChartLine]:
     """From the last reading to the time at which the disk is full, where that was forecast with it."""
     if not full_in or full_in[-1][0] < last[0] or full_in[-1][1] <= 0:
         return []
-    return [Line("forecast", (last, (last[0] + full_in[-1][1], total)), dashed=True)]
+    return [ChartLine("forecast", (last, (last[0] + full_in[-1][1], total)), dashed=True)]
 
 
 def _scaled(points: Points, rate: float) -> Points:
@@ -171,5 +173,5 @@ def _value(point: tuple[float, float]) -> float:
     return point[1]
 
 
-def _values(line: Line) -> list[float]:
+def _values(line: ChartLine) -> list[float]:
     return [value for _, value in line.points]

@@ -1,25 +1,40 @@
-"""The training of the demo: `python -m watchdogd.demo.training FOLDER DISK`.
+"""The training of the demo: `python -m watchdogd.demo.toy_training FOLDER DISK`.
 
 Real, if small: it fits a line to noisy points, a batch an iteration, writes its log to FOLDER/train.log and
 saves its weights on DISK. As under torchrun, the process in FOLDER/train.pid is a launcher, which lives on
-while its worker hangs.
+while its worker hangs; both end with the demo, even where that is killed with SIGKILL.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import random
+import signal
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from watchdogd.demo import lifeline
 from watchdogd.training import Guard
 
 if TYPE_CHECKING:
     from typing import TextIO
+
+
+_PR_SET_PDEATHSIG = 1
+
+
+def end_with_parent(number: int = signal.SIGKILL) -> None:
+    """Let the kernel send this process signal `number` when its parent ends, prctl(2).
+
+    Linux alone; where the C library has no prctl, nothing is done: the parent's own tidying has to do.
+    """
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is not None:
+        prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(number), 0, 0, 0)
+
 
 RUN = "run-17"
 PACE = 0.25
@@ -31,7 +46,7 @@ SLOPE, OFFSET, NOISE = 3.0, -1.0, 0.1
 """What there is to learn."""
 
 
-class Line:
+class LinearModel:
     """The model: a line, fitted by gradient descent on its mean squared error."""
 
     def __init__(self) -> None:
@@ -62,7 +77,7 @@ def train(log: TextIO, disk: Path) -> None:
     """The loop, as README shows it; returns when all is done or the Guard said stop."""
     guard = Guard(RUN)
     guard.exit_if_stopped()
-    model = Line()
+    model = LinearModel()
     for iteration in range(1, ITERATIONS + 1):
         loss = model.learn(batch())
         time.sleep(PACE)
@@ -82,7 +97,7 @@ def main(folder: Path, disk: Path) -> int:
     """Start the worker and wait for it; returns its exit code."""
     worker = os.fork()
     if worker == 0:
-        lifeline.tie()
+        end_with_parent()
         with (folder / "train.log").open("a", buffering=1) as log:
             train(log, disk)
         return 0

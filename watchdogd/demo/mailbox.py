@@ -13,7 +13,7 @@ from watchdogd.system.text import paragraphs
 
 
 @dataclass(frozen=True, slots=True)
-class Alert:
+class PostedAlert:
     """One message: its first line, all that is below it, when it happened, and which subjects it tells of."""
 
     status: str
@@ -24,7 +24,7 @@ class Alert:
     subjects: frozenset[str] = frozenset()
 
     @classmethod
-    def from_json(cls, posted: dict[str, Any]) -> Alert:
+    def from_json(cls, posted: dict[str, Any]) -> PostedAlert:
         """What channels of type webhook post."""
         subjects = frozenset(item["subject"] for item in posted["items"])
         words = {key: str(posted[key]) for key in ("status", "target", "headline", "body", "at")}
@@ -46,13 +46,13 @@ class Mailbox:
     """A server on loopback that keeps what it is sent; its `alerts` are all so far, oldest first."""
 
     def __init__(self) -> None:
-        self._alerts: list[Alert] = []
+        self._alerts: list[PostedAlert] = []
         keep = self._alerts.append
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 length = int(self.headers["Content-Length"])
-                keep(Alert.from_json(json.loads(self.rfile.read(length))))
+                keep(PostedAlert.from_json(json.loads(self.rfile.read(length))))
                 self.send_response(204)
                 self.end_headers()
 
@@ -69,7 +69,7 @@ class Mailbox:
         return f"http://127.0.0.1:{self._server.server_port}/"
 
     @property
-    def alerts(self) -> tuple[Alert, ...]:
+    def alerts(self) -> tuple[PostedAlert, ...]:
         """All that came."""
         return tuple(self._alerts)
 

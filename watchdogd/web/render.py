@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from watchdogd.page.charts import FEW, groups_of
-from watchdogd.page.timeline import HOLDS
 from watchdogd.system.text import plain
 from watchdogd.units import format_duration, format_size
+from watchdogd.web.charts import FEW, groups_of
+from watchdogd.web.timeline import HOLDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from watchdogd.history.record import Gap
-    from watchdogd.page.charts import Chart
-    from watchdogd.page.picture import Picture
-    from watchdogd.page.timeline import Points, Span
+    from watchdogd.web.charts import DrawnChart
+    from watchdogd.web.content import PageContent
+    from watchdogd.web.timeline import Points, Span
 
 LIVE_EVERY = 30
 """Seconds after which the live page asks for itself again."""
@@ -35,7 +35,7 @@ _AHEAD = 366 * 86400.0
 """Seconds ahead for which a page knows this machine's clock: forecasts, and a page that stays open."""
 
 
-def render(picture: Picture, *, live: bool = False) -> str:
+def render(picture: PageContent, *, live: bool = False) -> str:
     """The page; `live`: it renews itself, from where it came."""
     template = _environment().get_template("page.html.j2")
     return template.render(
@@ -61,7 +61,7 @@ def _offsets(begin: float, end: float) -> list[tuple[int, int]]:
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=PackageLoader("watchdogd.page", "assets"),
+        loader=PackageLoader("watchdogd.web", "assets"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -84,7 +84,7 @@ def _environment() -> Environment:
 @cache
 def _assets() -> dict[str, Markup]:
     """Styles and scripts of our own package: they are no outside text."""
-    folder = files("watchdogd.page") / "assets"
+    folder = files("watchdogd.web") / "assets"
     names = ("page.css", "page.js", "uPlot.min.css", "uPlot.iife.min.js")
     return {name: Markup((folder / name).read_text("utf-8")) for name in names}  # noqa: S704 - our own files
 
@@ -123,7 +123,7 @@ def bars(spans: tuple[Span, ...], since: float, now: float) -> list[dict[str, An
     ]
 
 
-def plotted(charts: tuple[Chart, ...], gaps: tuple[Gap, ...] = ()) -> list[dict[str, Any]]:
+def plotted(charts: tuple[DrawnChart, ...], gaps: tuple[Gap, ...] = ()) -> list[dict[str, Any]]:
     """The charts as their script takes them: one axis of times, a column of values a line."""
     return [
         {
@@ -136,7 +136,7 @@ def plotted(charts: tuple[Chart, ...], gaps: tuple[Gap, ...] = ()) -> list[dict[
     ]
 
 
-def _columns(chart: Chart, gaps: Iterable[Gap]) -> list[list[float | bool | None]]:
+def _columns(chart: DrawnChart, gaps: Iterable[Gap]) -> list[list[float | bool | None]]:
     """The times, then the values of each line: None where it has none, False where it breaks off."""
     lines = [{round(at): float(f"{value:.6g}") for at, value in line.points} for line in chart.lines]
     breaks = [set() if line.dashed else _breaks(line.points, gaps) for line in chart.lines]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.page.stage import home_with_past
+from tests.web.stage import home_with_past
 from watchdogd.cli import main
 
 if TYPE_CHECKING:

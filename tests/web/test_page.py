@@ -15,16 +15,16 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests.lab import zones
-from tests.page.browser import chromium, tab
-from tests.page.stage import EVIL, home_with_past, status_of
 from tests.waiting import wait_until
+from tests.web.browser import chromium, tab
+from tests.web.stage import EVIL, home_with_past, status_of
 from watchdogd.history.record import Gap
 from watchdogd.history.store import Store
-from watchdogd.page.charts import Chart, Line
-from watchdogd.page.picture import gather
-from watchdogd.page.render import as_script, plotted, render
-from watchdogd.page.server import Document, Server
 from watchdogd.units import iso
+from watchdogd.web.charts import ChartLine, DrawnChart
+from watchdogd.web.content import gather
+from watchdogd.web.render import as_script, plotted, render
+from watchdogd.web.server import Document, Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -171,11 +171,11 @@ def test_every_picture_has_words_and_every_control_a_name(
 
 
 def test_lines_break_off_where_nobody_looked() -> None:
-    def line(*times: float, dashed: bool = False) -> Line:
-        return Line("used", tuple((at, 1.0) for at in times), dashed=dashed)
+    def line(*times: float, dashed: bool = False) -> ChartLine:
+        return ChartLine("used", tuple((at, 1.0) for at in times), dashed=dashed)
 
-    def columns(shown: Line, *gaps: Gap) -> list[list[float | bool | None]]:
-        [chart] = plotted((Chart("c", "Disks", "scratch", "bytes", "B", (shown,)),), gaps)
+    def columns(shown: ChartLine, *gaps: Gap) -> list[list[float | bool | None]]:
+        [chart] = plotted((DrawnChart("c", "Disks", "scratch", "bytes", "B", (shown,)),), gaps)
         found: list[list[float | bool | None]] = chart["columns"]
         return found
 

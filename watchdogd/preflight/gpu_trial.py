@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from watchdogd.plugin import Status
-from watchdogd.preflight.preflight import Finding
+from watchdogd.preflight.verdicts import Finding
 from watchdogd.stacks import ranges
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ _UNITS = {
 _LABELS = ("check", "run", "subject")
 
 
-class _Picture:
+class _StatusCollector:
     """Something that prometheus_client can collect from, once."""
 
     def __init__(self, status: Mapping[str, Any]) -> None:
@@ -53,7 +53,7 @@ def metrics_text(status: Mapping[str, Any]) -> str:
     except ImportError:
         raise ConfigError("metrics need a library: pip install 'watchdogd[prometheus]'") from None
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Picture(status))
+    registry.register(_StatusCollector(status))
     return generate_latest(registry).decode("utf-8")
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.page.stage import status_of
+from tests.web.stage import status_of
 from watchdogd.history.record import Record
 from watchdogd.history.store import Store
 from watchdogd.home.layout import Home
 from watchdogd.logs.runlog import RunLog
 from watchdogd.logs.state import LogState
-from watchdogd.page.picture import gather
-from watchdogd.page.render import render
 from watchdogd.system.codec import codec_of
 from watchdogd.units import iso
+from watchdogd.web.content import gather
+from watchdogd.web.render import render
 
 NOW = 1_800_000_000.0
 EVIL = "<b>step"

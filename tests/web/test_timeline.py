@@ -15,9 +15,9 @@ from watchdogd.history.record import Record
 from watchdogd.history.store import Store
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import Book, Incident, Observation, Standing
-from watchdogd.page.picture import gather
-from watchdogd.page.timeline import HOLDS, STATES, Link, Span, links, timeline, totals
 from watchdogd.plugin import Metric, Progress, Result, Status
+from watchdogd.web.content import gather
+from watchdogd.web.timeline import HOLDS, STATES, Link, Span, links, timeline, totals
 
 MINUTE = 60.0
 

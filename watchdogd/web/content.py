@@ -1,29 +1,75 @@
-"""What the page shows, as values; and how it is gathered from a home."""
+"""Values that the page shows, and how they are gathered from a home."""
 
 from __future__ import annotations
 
+import json
+import pkgutil
 from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import watchdogd.plugins
 from watchdogd import runstate
 from watchdogd.batch.runs import IDLE
 from watchdogd.history.record import STALLED
 from watchdogd.incidents.models import SELF
-from watchdogd.page.cells import ROUND, cells_of, columns_of
-from watchdogd.page.charts import Chart, charts_of, declared_charts
-from watchdogd.page.explained import Explanation, explanations
-from watchdogd.page.timeline import Link, Span, links, timeline, totals
-from watchdogd.plugin import Status
+from watchdogd.plugin import Plugin, Status
+from watchdogd.runstate import plugin_of
 from watchdogd.system.plainfile import head
+from watchdogd.web.charts import DrawnChart, charts_of, declared_charts
+from watchdogd.web.columns import ROUND, cells_of, columns_of
+from watchdogd.web.timeline import Link, Span, links, timeline, totals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import Any
 
     from watchdogd.history.record import Gap, Measure, Touch
     from watchdogd.history.store import Store
     from watchdogd.home.layout import Home
     from watchdogd.incidents.models import Incident
     from watchdogd.notify.notification import Notification
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Lines of what a check found, what it goes by, and what it passed over."""
+
+    check: str
+    lines: tuple[str, ...]
+
+
+def explanations(store: Store, results: Iterable[Mapping[str, Any]], now: float) -> tuple[Explanation, ...]:
+    """Of the checks that said these results, those that can explain themselves. HistoryError where what they
+    remember cannot be read."""
+    known = _explaining()
+    checks = {result["check"]: plugin_of(result) for result in results if plugin_of(result) in known}
+    return tuple(_explained(checks, known, store.memories(checks), now)) if checks else ()
+
+
+def _explained(
+    checks: Mapping[str, str], known: Mapping[str, Plugin], memories: Mapping[str, str], now: float
+) -> Iterator[Explanation]:
+    for check, text in memories.items():
+        try:
+            lines = known[checks[check]].explained(json.loads(text), now)
+        except ValueError:
+            continue  # damaged: the check begins anew
+        if lines:
+            yield Explanation(check, tuple(lines))
+
+
+@cache
+def _explaining() -> dict[str, Plugin]:
+    """Our own plugins that have words for it; users' code is not run here."""
+    modules = [
+        import_module(f"watchdogd.plugins.{each.name}")
+        for each in pkgutil.iter_modules(watchdogd.plugins.__path__)
+    ]
+    plugins = [each for module in modules for each in vars(module).values() if isinstance(each, Plugin)]
+    return {plugin.name: plugin for plugin in plugins if plugin.explain}
+
 
 SHOWN = 200
 """Incidents and messages on the page: the newest."""
@@ -85,7 +131,7 @@ class IncidentRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class PageContent:
     """All of the page. `status` is what `watchdogd status --json` prints; times in seconds."""
 
     name: str
@@ -94,7 +140,7 @@ class Picture:
     status: Mapping[str, Any]
     runs: tuple[RunRow, ...]
     incidents: tuple[IncidentRow, ...]
-    charts: tuple[Chart, ...]
+    charts: tuple[DrawnChart, ...]
     messages: tuple[Notification, ...]
     gaps: tuple[Gap, ...]
     touches: tuple[Touch, ...]
@@ -103,7 +149,7 @@ class Picture:
 
 def gather(
     home: Home, store: Store, status: Mapping[str, Any], name: str, *, since: float, now: float
-) -> Picture:
+) -> PageContent:
     """The picture from `since` to `now`. HistoryError where the history cannot be read."""
     measures = store.measures(None, since)
     incidents = sorted(store.incidents(since=since), key=lambda each: each.state == "resolved")
@@ -113,7 +159,7 @@ def gather(
     since = max(
         since, min((points[0][0] for each in series.values() for points in each.values()), default=since)
     )
-    return Picture(
+    return PageContent(
         name=name,
         at=now,
         since=since,
@@ -173,7 +219,7 @@ def _charts(
     measures: Iterable[Measure],
     series: Mapping[str, Mapping[tuple[str, str], Any]],
     status: Mapping[str, Any],
-) -> Iterable[Chart]:
+) -> Iterable[DrawnChart]:
     """The charts of all checks; of one that is configured no more as of others of its plugin."""
     runs = {each.check: each.run for each in measures}
     told = {SELF: (), **declared_charts(status)}
