@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta, tzinfo
 
 import pytest
 
@@ -179,44 +180,59 @@ def test_signals_that_come_together_while_a_line_is_logged_end_it() -> None:
     assert (len(looks), ended.ended) == (1, True)
 
 
-class Clock:
-    """The time as a module sees it that imports `time`: one reading of one thread is of another day."""
+class Astray(datetime):
+    """The clock as a module sees it: one reading of many is of another day."""
 
-    monotonic = staticmethod(time.monotonic)
+    off = timedelta()
+    after = 0
 
-    def __init__(self) -> None:
-        self._astray: dict[int, int] = {}
-
-    def stray(self, after: int) -> None:
-        """This thread's reading after so many others is 30 hours ahead."""
-        self._astray[threading.get_ident()] = after
-
-    def time(self) -> float:
-        left = self._astray.get(threading.get_ident(), -1)
-        self._astray[threading.get_ident()] = left - 1
-        return time.time() + (30 * 3600.0 if left == 0 else 0.0)
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> Astray:
+        cls.after -= 1
+        return super().now(tz) + (cls.off if cls.after == 0 else timedelta())
 
 
 @pytest.mark.usefixtures("hasty")
-@pytest.mark.parametrize(("name", "after"), [("round", 0), ("round", 1), ("chores", 0)])
+@pytest.mark.parametrize("module", ["apscheduler.schedulers.base", "watchdogd.engine.schedule"])
+@pytest.mark.parametrize("after", [1, 2, 3, 4, 5, 7])
 def test_a_clock_that_is_set_and_set_back_within_a_second_stops_nothing(
-    name: str, after: int, monkeypatch: pytest.MonkeyPatch
+    module: str, after: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = Clock()
-    monkeypatch.setattr(schedule, "time", clock)
+    monkeypatch.setattr(f"{module}.datetime", Astray)
+    monkeypatch.setattr(Astray, "off", timedelta(hours=30))
+    monkeypatch.setattr(Astray, "after", after)
     begun = {"round": 0, "chores": 0}
     until = time.monotonic() + 120
 
     def turn(which: str) -> float:
         begun[which] += 1
-        if which == name and begun[which] == 1:
-            clock.stray(after)
-        return 0.1
+        return 0.05
 
     def chores() -> None:
         turn("chores")
 
-    plan = Schedule(lambda: turn("round"), lambda: begun[name] < 3 and time.monotonic() < until)
-    plan.beside("chores", chores, after=0.0, every=0.1)
+    plan = Schedule(lambda: turn("round"), lambda: min(begun.values()) < 4 and time.monotonic() < until)
+    plan.add("chores", chores, after=0.0, every=0.05)
     plan.run()
-    assert begun[name] >= 3
+    assert min(begun.values()) >= 4
+    assert time.monotonic() < until
+
+
+def test_a_clock_that_is_set_from_1970_to_today_keeps_nobody_busy() -> None:
+    now = datetime(2026, 1, 2, tzinfo=UTC)
+    trigger = schedule._Every(5.0)
+    assert trigger.get_next_fire_time(datetime(1970, 1, 1, tzinfo=UTC), now) == now + timedelta(seconds=5)
+
+
+def test_a_round_that_ends_as_all_ends_is_waited_for() -> None:
+    """It asks for the next one while the scheduler is taken down."""
+    finished: list[bool] = []
+
+    def round_() -> float:
+        ended.end()
+        finished.append(True)
+        return 0.0
+
+    ended = Schedule(round_, lambda: True)
+    ended.run()
+    assert finished == [True]

@@ -113,8 +113,8 @@ class Daemon:
         self._outbox: Outbox = outbox_of(parts, self.may_act, go_on=bool(self._behind))
         self._publisher = Publisher(parts.home)
         self._schedule = Schedule(self.round, self._watch)
-        self._schedule.beside("chores", self._chores, after=60.0, every=3600.0)
-        self._schedule.beside("publishing", self._publish, after=15.0, every=60.0)
+        self._schedule.add("chores", self._chores, after=60.0, every=3600.0)
+        self._schedule.add("publishing", self._publish, after=15.0, every=60.0)
 
     def run(self) -> None:
         """Rounds until the end; then what can be delivered is delivered."""

@@ -89,8 +89,8 @@ def begin(home: Home) -> None:
     root, sender = logging.getLogger(), _Forgetful(lines)
     root.addHandler(sender)
     root.setLevel(logging.INFO)
-    for chatty in ("apscheduler", "alembic"):
-        logging.getLogger(chatty).setLevel(logging.WARNING)
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+    logging.getLogger("apscheduler").setLevel(logging.ERROR)  # it warns of each turn that a long round takes
     threading.excepthook, sys.unraisablehook = _died, _unheard
     listener = logging.handlers.QueueListener(lines, handler)
     try:

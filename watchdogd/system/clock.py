@@ -2,23 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 JUMP = 30.0
-"""Seconds by which the wall clock may run unlike one that nobody sets, before it counts as set."""
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """One moment by two clocks, in seconds: `wall` since the epoch, `ticks` by a clock that nobody sets."""
-
-    wall: float
-    ticks: float
-
-    def jump(self, before: Moment) -> float:
-        """Seconds by which the wall clock was set since an earlier moment: back where negative, 0 if not."""
-        jump = (self.wall - before.wall) - (self.ticks - before.ticks)
-        return jump if abs(jump) > JUMP else 0.0
+"""Seconds by which two clocks of the wall may differ, before one counts as set."""
 
 
 def fresh(at: float, now: float, lasts: float) -> bool:
