@@ -25,7 +25,7 @@ from watchdogd.history.record import Record
 from watchdogd.history.retention import DAY, FIVES, RAW
 from watchdogd.history.store import Store
 from watchdogd.home.layout import Home
-from watchdogd.incidents.models import Book, Observation, Standing
+from watchdogd.incidents.models import AlertState, CheckState, Observation
 from watchdogd.plugin import Metric, ok
 
 START = 1_780_000_000.0
@@ -54,11 +54,11 @@ def _metrics(number: int, noise: random.Random) -> dict[str, Any]:
     return age | {"size": Metric(noise.randrange(10**9), "B")} if number % 2 else age
 
 
-def book(seen: tuple[Observation, ...], streak: int) -> Book:
+def book(seen: tuple[Observation, ...], streak: int) -> AlertState:
     """The book after such a round: every standing is new, as it is after each round."""
-    return Book(
+    return AlertState(
         {
-            (each.check, ""): Standing(
+            (each.check, ""): CheckState(
                 each.check,
                 "",
                 each.result.status,

@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.waiting import wait_until
-from watchdogd.batch import submit
+from watchdogd.batch import partitions, submit
 from watchdogd.batch.models import Job
 from watchdogd.batch.partitions import Partition
 from watchdogd.chain import chain as chain_module
-from watchdogd.chain import ending, launch, link, links, maintenance, partition
-from watchdogd.chain import tenure as tenure_module
+from watchdogd.chain import launch, link, links, shutdown, successors
+from watchdogd.chain import leadership as tenure_module
 from watchdogd.chain.chain import Chain
-from watchdogd.chain.link import Form, Wish
-from watchdogd.chain.succession import SLOW_START, Plan, decide
-from watchdogd.chain.tenure import Tenure
+from watchdogd.chain.leadership import Leadership
+from watchdogd.chain.link import LinkJob, LinkOptions
+from watchdogd.chain.successors import SLOW_START, SuccessionPlan, decide
 from watchdogd.config.reading import load, parse
 from watchdogd.doctor import secrets
 from watchdogd.errors import HomeError, SlurmError, SlurmSilentError, UnitError, WatchdogError
@@ -88,36 +88,40 @@ def home(tmp_path: Path) -> Home:
 
 
 def test_a_link_without_a_successor_submits_one_that_overlaps() -> None:
-    assert decide([running(5)], "5", NOW) == Plan(submit=("--dependency=afterany:5?after:5+1410",))
-    assert decide([running(5, walltime=180)], "5", NOW) == Plan(submit=("--dependency=afterany:5?after:5+2",))
-    assert decide([running(5, walltime=120)], "5", NOW) == Plan(submit=("--dependency=afterany:5?after:5+1",))
+    assert decide([running(5)], "5", NOW) == SuccessionPlan(submit=("--dependency=afterany:5?after:5+1410",))
+    assert decide([running(5, walltime=180)], "5", NOW) == SuccessionPlan(
+        submit=("--dependency=afterany:5?after:5+2",)
+    )
+    assert decide([running(5, walltime=120)], "5", NOW) == SuccessionPlan(
+        submit=("--dependency=afterany:5?after:5+1",)
+    )
 
 
 def test_the_minutes_follow_the_real_end_of_the_link() -> None:
     """--time-min may have shortened it, an administrator extended it."""
     mine = running(5, walltime=DAY, ends_at=NOW + 3600)
-    assert decide([mine], "5", NOW) == Plan(submit=("--dependency=afterany:5?after:5+54",))
+    assert decide([mine], "5", NOW) == SuccessionPlan(submit=("--dependency=afterany:5?after:5+54",))
 
 
 def test_a_link_without_a_limit_is_followed_at_its_end() -> None:
     mine = running(5, ends_at=None, time_limit=None)
-    assert decide([mine], "5", NOW) == Plan(submit=("--dependency=afterany:5",))
+    assert decide([mine], "5", NOW) == SuccessionPlan(submit=("--dependency=afterany:5",))
 
 
 def test_one_that_waits_is_the_successor_whoever_submitted_it() -> None:
     for heir in (waiting(6, after=5), waiting(6), waiting(4, after=3)):
-        assert decide([running(5), heir], "5", NOW) == Plan(successor=heir)
+        assert decide([running(5), heir], "5", NOW) == SuccessionPlan(successor=heir)
 
 
 def test_of_several_the_one_that_waits_for_me_stays() -> None:
     links_ = [waiting(3, after=2), running(5), waiting(6), waiting(7, after=5), waiting(8, after=5)]
-    assert decide(links_, "5", NOW) == Plan(successor=links_[3], cancel=("3", "6", "8"))
+    assert decide(links_, "5", NOW) == SuccessionPlan(successor=links_[3], cancel=("3", "6", "8"))
     assert decide([running(5), waiting(6), waiting(8)], "5", NOW).cancel == ("8",)
 
 
 def test_a_newer_link_is_left_to_see_to_its_own_successor() -> None:
     old, new = running(5, since=NOW - 1000), running(6, since=NOW - 10)
-    assert decide([old, new], "5", NOW) == Plan(successor=new)
+    assert decide([old, new], "5", NOW) == SuccessionPlan(successor=new)
     assert decide([old, new], "6", NOW).submit == ("--dependency=afterany:6?after:6+1410",)
 
 
@@ -139,17 +143,17 @@ def test_a_link_that_is_ending_is_nobodys_successor() -> None:
 def test_a_newer_link_under_a_flag_of_slurms_is_alive() -> None:
     for state in ("SIGNALING", "CONFIGURING", "POWER_UP_NODE"):
         new = running(6, since=NOW - 10, state=state)
-        assert decide([running(5, since=NOW - 1000), new], "5", NOW) == Plan(successor=new)
+        assert decide([running(5, since=NOW - 1000), new], "5", NOW) == SuccessionPlan(successor=new)
 
 
 def test_nothing_is_done_where_the_queue_does_not_show_ourselves() -> None:
-    assert decide([], "5", NOW) == Plan(unseen=True)
-    assert decide([waiting(6)], "5", NOW) == Plan(unseen=True)
+    assert decide([], "5", NOW) == SuccessionPlan(unseen=True)
+    assert decide([waiting(6)], "5", NOW) == SuccessionPlan(unseen=True)
 
 
 def test_a_link_that_the_controller_lost_gets_a_successor_at_once() -> None:
-    assert decide([], "5", NOW, lost=True) == Plan(submit=())
-    assert decide([running(6)], "5", NOW, lost=True) == Plan(successor=running(6))
+    assert decide([], "5", NOW, lost=True) == SuccessionPlan(submit=())
+    assert decide([running(6)], "5", NOW, lost=True) == SuccessionPlan(successor=running(6))
 
 
 def test_a_requeued_link_that_waits_submits_nothing_for_itself() -> None:
@@ -158,7 +162,7 @@ def test_a_requeued_link_that_waits_submits_nothing_for_itself() -> None:
 
 
 def test_a_tick_is_followed_by_time() -> None:
-    assert decide([running(5)], "5", NOW, every=300) == Plan(submit=("--begin=now+300",))
+    assert decide([running(5)], "5", NOW, every=300) == SuccessionPlan(submit=("--begin=now+300",))
 
 
 # How a link is submitted
@@ -194,7 +198,7 @@ def test_the_options_of_a_link(home: Home, monkeypatch: pytest.MonkeyPatch) -> N
     home.config.write_text(
         home.config.read_text() + '[channels.s]\ntype = "slack"\nwebhook_url = "env:HOOK"\n'
     )
-    form = link.form(home, load(home), Wish(partition="cpu"), 43200, 21600)
+    form = link.link_job(home, load(home), LinkOptions(partition="cpu"), 43200, 21600)
     options = form.sbatch_options("--dependency=afterany:5")
     assert options == (
         "--job-name=watchdogd",
@@ -216,7 +220,7 @@ def test_the_options_of_a_link(home: Home, monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_home_with_signs_of_slurm_and_of_the_shell_in_its_name(tmp_path: Path) -> None:
     home = Home(tmp_path / "it's 100%j $HOME")
     home.make()
-    form = Form(home, "w")
+    form = LinkJob(home, "w")
     assert f"--output={str(home.logs).replace('%', '%%')}/link.log" in form.sbatch_options()
     words = command.ask(["bash", "-n"], deadline=10, stdin=form.script())
     assert words.ok
@@ -227,22 +231,22 @@ def test_a_home_with_signs_of_slurm_and_of_the_shell_in_its_name(tmp_path: Path)
 
 def test_the_example_in_deploy_is_what_is_submitted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/opt/watchdogd/bin/python")
-    script = Form(Home(Path("/shared/team/watchdogd")), "w").script()
+    script = LinkJob(Home(Path("/shared/team/watchdogd")), "w").script()
     example = (Path(__file__).parent.parent / "deploy" / "link.slurm").read_text()
     assert example.startswith("#!/bin/bash\n")
     assert example.endswith(script.removeprefix("#!/bin/bash\n"))
 
 
 def test_a_tick_link_ticks(home: Home) -> None:
-    script = Form(home, "w", mode="tick").script()
+    script = LinkJob(home, "w", mode="tick").script()
     assert "export WATCHDOGD_LINK=tick\n" in script
     assert " -m watchdogd tick --home " in script
 
 
 def test_how_it_was_started_is_remembered(home: Home) -> None:
-    assert link.remembered(home) == (Wish(), 0.0)
-    link.remember(home, Wish("small", "a", "2h", "tick"), 7200)
-    assert link.remembered(home) == (Wish("small", "a", "2h", "tick"), 7200)
+    assert link.remembered(home) == (LinkOptions(), 0.0)
+    link.remember(home, LinkOptions("small", "a", "2h", "tick"), 7200)
+    assert link.remembered(home) == (LinkOptions("small", "a", "2h", "tick"), 7200)
     (home.path / "link.json").write_text("{")
     with pytest.raises(HomeError, match=r"link\.json is broken: remove it"):
         link.remembered(home)
@@ -374,7 +378,9 @@ def test_commands_of_slurm_without_a_cluster_are_as_none(home: Home, monkeypatch
     alone = Answer(("squeue",), 1, "", "squeue: fatal: Could not establish a configuration source", 0.1)
     answering(monkeypatch, alone)
     assert launch.whereabouts(home) is None
-    link.remember(home, Wish(), DAY)  # but where it was a chain once, its links may be queued somewhere
+    link.remember(
+        home, LinkOptions(), DAY
+    )  # but where it was a chain once, its links may be queued somewhere
     with pytest.raises(SlurmSilentError):
         launch.whereabouts(home)
     assert launch.whereabouts(home, local=True) is None
@@ -392,7 +398,7 @@ def test_a_silent_controller_keeps_no_local_daemon_from_starting(
 
 # The partition
 
-SITE = partition.Site(
+SITE = partitions.Site(
     (
         Partition("small", "1-00:00:00", 2, gpus=False, default=True),
         Partition("gpu", "infinite", 4, gpus=True, default=False),
@@ -402,26 +408,26 @@ SITE = partition.Site(
 
 
 def test_the_walltime_is_the_smaller_of_a_day_and_the_limit() -> None:
-    assert partition.walltime(SITE.chosen(""), None) == DAY
-    assert partition.walltime(SITE.chosen("gpu"), None) == DAY
-    assert partition.walltime(SITE.chosen("small,short"), None) == 1800
-    assert partition.walltime(SITE.chosen("gpu"), 9 * DAY) == 9 * DAY
+    assert partitions.allowed_walltime(SITE.chosen(""), None) == DAY
+    assert partitions.allowed_walltime(SITE.chosen("gpu"), None) == DAY
+    assert partitions.allowed_walltime(SITE.chosen("small,short"), None) == 1800
+    assert partitions.allowed_walltime(SITE.chosen("gpu"), 9 * DAY) == 9 * DAY
 
 
 def test_what_the_partition_does_not_allow_is_refused_beforehand() -> None:
     with pytest.raises(SlurmError, match="partition short allows 00:30:00 at most: ask for less"):
-        partition.walltime(SITE.chosen("short"), 1801)
+        partitions.allowed_walltime(SITE.chosen("short"), 1801)
     with pytest.raises(SlurmError, match="two minutes at least"):
-        partition.walltime(SITE.chosen("short"), 60)
+        partitions.allowed_walltime(SITE.chosen("short"), 60)
     with pytest.raises(SlurmError, match="there is no partition 'smal'; did you mean 'small'"):
         SITE.chosen("smal")
 
 
 def test_gpus_are_warned_of() -> None:
-    assert "partition gpu has GPUs: a CPU partition costs less (small, short)" in partition.gpu_warning(
+    assert "partition gpu has GPUs: a CPU partition costs less (small, short)" in partitions.gpu_warning(
         SITE.chosen("gpu"), SITE
     )
-    assert partition.gpu_warning(SITE.chosen("small"), SITE) == ""
+    assert partitions.gpu_warning(SITE.chosen("small"), SITE) == ""
 
 
 # A maintenance ahead
@@ -437,18 +443,18 @@ RESERVATIONS = (
 
 
 def test_only_a_maintenance_makes_links_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    (begin,) = maintenance.begins_of(RESERVATIONS)
+    (begin,) = successors.begins_of(RESERVATIONS)
     assert time.strftime("%F %T", time.localtime(begin)) == "2027-01-15 09:00:00"
-    assert maintenance.begins_of("No reservations in the system\n") == []
+    assert successors.begins_of("No reservations in the system\n") == []
     answering(monkeypatch, Answer(("scontrol",), 0, RESERVATIONS, "", 0.1))
-    assert maintenance.shortest(DAY, begin - DAY / 2) == 0.9 * DAY / 2
-    assert maintenance.shortest(DAY, begin - 1900) == 1800
-    assert maintenance.shortest(DAY, begin - 2 * DAY) == 0
-    assert maintenance.shortest(DAY, begin + 1) == 0
-    assert maintenance.shortest(DAY, begin - 1700) == 0  # too near for any link
-    assert maintenance.shortest(600, begin - 300) == 0
+    assert successors.shortest(DAY, begin - DAY / 2) == 0.9 * DAY / 2
+    assert successors.shortest(DAY, begin - 1900) == 1800
+    assert successors.shortest(DAY, begin - 2 * DAY) == 0
+    assert successors.shortest(DAY, begin + 1) == 0
+    assert successors.shortest(DAY, begin - 1700) == 0  # too near for any link
+    assert successors.shortest(600, begin - 300) == 0
     answering(monkeypatch, Answer(("scontrol",), None, "", "", 20.0, "no answer"))
-    assert maintenance.shortest(DAY, begin - DAY / 2) == 0
+    assert successors.shortest(DAY, begin - DAY / 2) == 0
 
 
 def test_a_successor_that_a_maintenance_holds_up_is_replaced_once(
@@ -504,7 +510,7 @@ class Queue:
         monkeypatch.setattr(links, "queued", self.queued)
         monkeypatch.setattr(links, "own", self.queued)
         monkeypatch.setattr(links, "forgotten", lambda job_id: not self.known)
-        monkeypatch.setattr(maintenance, "shortest", lambda walltime, now: 0.0)
+        monkeypatch.setattr(successors, "shortest", lambda walltime, now: 0.0)
         monkeypatch.setattr(submit, "sbatch", self.sbatch)
         monkeypatch.setattr(submit, "scancel", self.scancel)
         return self
@@ -539,7 +545,7 @@ def test_an_sbatch_that_is_no_sbatch_is_told_in_two_minutes_whenever_the_next_lo
     monkeypatch.setenv("WATCHDOGD_LINK", "daemon")
     monkeypatch.setenv("SLURM_JOB_ID", "5")
     monkeypatch.setattr(links, "queued", lambda _mark: (running(5, since=time.time()),))
-    tenure = Tenure(home, load(home))
+    tenure = Leadership(home, load(home))
     assert tenure.chain
     tenure.chain.step(time.time() - chain_module.TELL_AFTER)
     [trouble] = tenure.troubles()
@@ -564,7 +570,7 @@ def test_an_sbatch_that_hangs_stalls_nothing_is_told_and_the_chain_goes_on_when_
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setenv(chain_module.ENVIRONMENT, "daemon")
     monkeypatch.setenv("SLURM_JOB_ID", "5")
-    tenure = Tenure(home, load(home))
+    tenure = Leadership(home, load(home))
     tenure.begin()  # it acts, though its first sbatch hangs
 
     def told(words: str) -> bool:
@@ -595,7 +601,7 @@ def test_a_tick_asks_no_second_time_while_its_first_sbatch_hangs(
     monkeypatch.setenv("SLURM_JOB_ID", "5")
     monkeypatch.setattr(Chain, "step", hang)
     monkeypatch.setattr(tenure_module, "_FIRST_STEP", 0.1)
-    tenure = Tenure(home, load(home))
+    tenure = Leadership(home, load(home))
     tenure.begin()
     tenure.settle(1.5)
     assert len(begun) == 1
@@ -624,7 +630,7 @@ def test_a_look_at_the_chain_that_hangs_for_ever_is_told(home: Home, monkeypatch
     monkeypatch.setenv("SLURM_JOB_ID", "5")
     monkeypatch.setattr(Chain, "step", lambda chain, now: over.wait(60))
     monkeypatch.setattr(tenure_module, "_FIRST_STEP", 0.1)
-    tenure = Tenure(home, load(home))
+    tenure = Leadership(home, load(home))
     tenure.begin()
     assert tenure.troubles() == []
     monkeypatch.setattr(tenure_module, "_HANGS", 0.0)
@@ -856,7 +862,7 @@ def test_a_successor_may_be_cut_to_what_is_left_before_a_maintenance_when_it_is_
         return 43_200.0
 
     queue = Queue(running(5, since=NOW - 3600)).use(monkeypatch)
-    monkeypatch.setattr(maintenance, "shortest", shortest)
+    monkeypatch.setattr(successors, "shortest", shortest)
     Chain(home, load(home), "5").step(NOW)
     assert asked == [(DAY, NOW - 3600 + DAY - 1800)]
     assert "--time-min=12:00:00" in queue.submitted[0]
@@ -879,7 +885,7 @@ def test_a_link_that_is_ended_from_outside_lets_its_successor_go(
     monkeypatch.setenv(chain_module.ENVIRONMENT, "daemon")
     monkeypatch.setenv("SLURM_JOB_ID", "5")
     asked = answering(monkeypatch, Answer(("scontrol",), 0, "", "", 0.1))
-    tenure = Tenure(home, load(home))
+    tenure = Leadership(home, load(home))
     tenure.begin()
     tenure.end()
     assert asked == [("scontrol", "update", "JobId=6", "Dependency=")]
@@ -900,11 +906,11 @@ def test_a_requeued_link_ends_where_the_chain_went_on_without_it(
     other.acquire()
     Queue(running(5, since=NOW + 130), running(6), waiting(7, after=6)).use(monkeypatch)
     with pytest.raises(HomeError, match=r"\(job 6\) watches since this link was requeued, and is followed"):
-        Tenure(home, load(home)).begin()
+        Leadership(home, load(home)).begin()
     assert other.held()
     other.release()
     queue = Queue(running(5, since=NOW + 130), running(6)).use(monkeypatch)
-    tenure = Tenure(home, load(home))
+    tenure = Leadership(home, load(home))
     tenure.begin()  # it is the successor of 6 itself
     assert len(queue.submitted) == 1
     tenure.lease.release()
@@ -973,7 +979,7 @@ def test_a_link_submits_first_and_then_asks_for_the_lease(
     queue = Queue(running(5)).use(monkeypatch)
     monkeypatch.setenv(chain_module.ENVIRONMENT, "daemon")
     monkeypatch.setenv("SLURM_JOB_ID", "5")
-    tenure = Tenure(home, load(home))
+    tenure = Leadership(home, load(home))
     tenure.begin()
     assert len(queue.submitted) == 1
     assert tenure.watch()
@@ -987,16 +993,16 @@ def test_a_link_submits_first_and_then_asks_for_the_lease(
     assert not tenure.lease.held()
     assert [job.raw_id for job in queue.jobs] == ["5"]
     with pytest.raises(HomeError, match=r"the watchdog was stopped by .*: this link ends"):
-        Tenure(home, load(home)).begin()
+        Leadership(home, load(home)).begin()
 
 
 def test_a_plain_process_that_is_run_by_hand_lifts_the_stop(home: Home) -> None:
     stopmark.put(home)
-    tenure = Tenure(home, load(home))
+    tenure = Leadership(home, load(home))
     tenure.begin()
     assert tenure.watch()
     with pytest.raises(HomeError, match=f"process {os.getpid()} on .* watches for .* already"):
-        Tenure(home, load(home)).begin()
+        Leadership(home, load(home)).begin()
     tenure.end()
 
 
@@ -1005,7 +1011,7 @@ def test_a_tick_link_waits_until_its_successor_is_seen(home: Home, monkeypatch: 
     monkeypatch.setattr(chain_module, "_QUICK", 0.1)
     monkeypatch.setenv(chain_module.ENVIRONMENT, "tick")
     monkeypatch.setenv("SLURM_JOB_ID", "5")
-    tenure = Tenure(home, load(home))
+    tenure = Leadership(home, load(home))
     tenure.begin()
     begin = time.monotonic()
     assert tenure.settle(30) == []
@@ -1027,7 +1033,7 @@ def test_start_refuses_inside_a_container_image(
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setenv(variable, "/scratch/watchdogd.sif")
     with pytest.raises(SlurmError, match="from an installation that the nodes see, or use 'watchdogd run'"):
-        launch.start(home, load(home), Wish())
+        launch.start(home, load(home), LinkOptions())
     assert queue.submitted == []
 
 
@@ -1035,7 +1041,7 @@ def test_start_refuses_where_a_secret_is_not_set(home: Home, monkeypatch: pytest
     monkeypatch.delenv("HOOK", raising=False)
     home.config.write_text('[channels.s]\ntype = "slack"\nwebhook_url = "env:HOOK"\n')
     with pytest.raises(WatchdogError, match="environment variable HOOK is not set") as caught:
-        launch.start(home, load(home), Wish())
+        launch.start(home, load(home), LinkOptions())
     assert caught.value.exit_code == 1
 
 
@@ -1046,7 +1052,7 @@ def test_what_the_relay_alone_sends_with_need_not_be_where_the_daemon_runs(
     home.config.write_text('[channels.s]\ntype = "slack"\nrelay = true\nwebhook_url = "env:HOOK"\n')
     known = load(home)
     launch.check_secrets(known, home)
-    assert "HOOK" not in link.form(home, known, Wish(), 3600.0, 600.0).needed
+    assert "HOOK" not in link.link_job(home, known, LinkOptions(), 3600.0, 600.0).needed
     assert list(secrets.judge(tuple(known.secrets()), None, ())) == []
 
 
@@ -1058,7 +1064,7 @@ def test_users_that_nobody_knows_are_warned_of(home: Home) -> None:
 
 def test_ensure_respects_a_stop(home: Home) -> None:
     stopmark.put(home, "maintenance")
-    outcome = launch.ensure(home, load(home), Wish())
+    outcome = launch.ensure(home, load(home), LinkOptions())
     assert not outcome.changed
     assert "'watchdogd start' starts it again" in outcome.lines[0]
     assert stopmark.is_set(home)
@@ -1071,14 +1077,14 @@ def test_ensure_respects_a_stop(home: Home) -> None:
 def test_without_slurm_the_way_out_is_named(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(SlurmError, match="start it where Slurm is, or with --local"):
-        launch.start(home, load(home), Wish())
+        launch.start(home, load(home), LinkOptions())
 
 
 def starting(home: Home, monkeypatch: pytest.MonkeyPatch, *jobs: Job) -> Queue:
     """A site on which `start` submits into a queue in memory; these jobs come in during its sbatch."""
     queue = Queue().use(monkeypatch)
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
-    monkeypatch.setattr(partition, "ask", lambda: SITE)
+    monkeypatch.setattr(partitions, "ask_partitions", lambda: SITE)
     real = queue.sbatch
 
     def sbatch(options: tuple[str, ...], script: str, env: Mapping[str, str]) -> str:
@@ -1092,7 +1098,7 @@ def starting(home: Home, monkeypatch: pytest.MonkeyPatch, *jobs: Job) -> Queue:
 
 def test_of_two_starts_at_one_moment_the_first_wins(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     queue = starting(home, monkeypatch, waiting(8, reason="Priority"))
-    outcome = launch.start(home, load(home), Wish())
+    outcome = launch.start(home, load(home), LinkOptions())
     assert (outcome.changed, outcome.lines) == (False, ("it runs already: job 8 PENDING (Priority)",))
     assert [job.raw_id for job in queue.jobs] == ["8"]
 
@@ -1102,11 +1108,11 @@ def test_a_start_that_slurm_took_though_it_did_not_say_so(
 ) -> None:
     queue = starting(home, monkeypatch)
     queue.refuses, queue.takes_all_the_same = SlurmSilentError("sbatch got no answer"), True
-    assert launch.start(home, load(home), Wish()).changed
+    assert launch.start(home, load(home), LinkOptions()).changed
     assert len(queue.jobs) == 1
     queue.jobs, queue.takes_all_the_same = [], False
     with pytest.raises(SlurmSilentError, match="sbatch got no answer"):
-        launch.start(home, load(home), Wish())
+        launch.start(home, load(home), LinkOptions())
 
 
 def test_a_stop_during_a_start_wins(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1119,7 +1125,7 @@ def test_a_stop_during_a_start_wins(home: Home, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(submit, "sbatch", slow)
     with pytest.raises(WatchdogError, match=r"it was stopped by .* meanwhile: link 10 was cancelled again"):
-        launch.start(home, load(home), Wish())
+        launch.start(home, load(home), LinkOptions())
     assert queue.jobs == []
 
 
@@ -1128,10 +1134,10 @@ def test_a_first_link_that_waits_for_a_limit_is_warned_of(
 ) -> None:
     queue = starting(home, monkeypatch)
     monkeypatch.setattr(launch, "_settled", lambda home, job_id: waiting(10, reason="QOSMaxJobsPerUserLimit"))
-    warning = launch.start(home, load(home), Wish()).warnings[-1]
+    warning = launch.start(home, load(home), LinkOptions()).warnings[-1]
     assert "a limit or what is out of service (QOSMaxJobsPerUserLimit)" in warning
     queue.jobs = [waiting(10, reason="QOSMaxJobsPerUserLimit")]
-    assert launch.start(home, load(home), Wish()).warnings == (warning,)  # so does a second one
+    assert launch.start(home, load(home), LinkOptions()).warnings == (warning,)  # so does a second one
 
 
 def test_a_first_link_that_is_gone_at_once_is_no_start(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1144,18 +1150,18 @@ def test_a_first_link_that_is_gone_at_once_is_no_start(home: Home, monkeypatch: 
     with pytest.raises(
         SlurmError, match=r"Slurm took link 10, but it ended at once: .* doctor --on-partition"
     ):
-        launch.start(home, load(home), Wish())
+        launch.start(home, load(home), LinkOptions())
 
 
 def test_a_tick_is_short_whatever_walltime_is_configured(home: Home) -> None:
     chosen = SITE.chosen("small")
     home.config.write_text('[slurm]\npartition = "small"\ntime = "12h"\n')
     settings = load(home)
-    assert launch._walltime(chosen, settings, Wish()) == 43_200
-    assert launch._walltime(chosen, settings, Wish(mode="tick")) == launch.TICK
-    assert launch._walltime(chosen, settings, Wish(mode="tick", time="30m")) == 1800
+    assert launch._walltime(chosen, settings, LinkOptions()) == 43_200
+    assert launch._walltime(chosen, settings, LinkOptions(mode="tick")) == launch.TICK
+    assert launch._walltime(chosen, settings, LinkOptions(mode="tick", time="30m")) == 1800
     five = [replace(chosen[0], max_time="5:00")]
-    assert launch._walltime(five, parse("", home.config), Wish(mode="tick")) == 300
+    assert launch._walltime(five, parse("", home.config), LinkOptions(mode="tick")) == 300
 
 
 # Ending
@@ -1175,7 +1181,7 @@ def test_a_drop_in_that_ends_with_the_watchdog_is_noted_by_what_sbatch_called_it
         replace(waiting(7), id="7_[3-9%2]", array_id="7", comment=comment),
         running(11, comment=f"{mark} cron.daily/one.slurm", state="COMPLETING"),
     ]
-    ending.cancel(home, jobs)
+    shutdown.cancel(home, jobs)
     assert cancelled == ["7_[3-9]", "5", "7_1", "7_2"]
     assert [stopmark.ended_job(home, number) for number in ("5", "7", "8", "11")] == [
         False,
@@ -1192,11 +1198,11 @@ def test_a_stop_that_slurm_does_not_answer_leaves_its_mark(
         raise SlurmSilentError("squeue did not answer: connection refused")
 
     monkeypatch.setattr(links, "everybodys", silent)
-    monkeypatch.setattr(ending, "_SILENT", 0.1)
+    monkeypatch.setattr(shutdown, "_SILENT", 0.1)
     with pytest.raises(
         WatchdogError, match=r"in the queue \(squeue did not answer.*\) may go on: the stop mark"
     ):
-        ending.stop(home, "broken")
+        shutdown.stop(home, "broken")
     assert ": broken" in stopmark.words(home)
 
 
@@ -1206,10 +1212,10 @@ def test_what_is_over_and_does_not_leave_its_node_is_no_failed_stop(
     """Else `restart` would leave nobody watching behind a long epilog."""
     leaving = running(5, state="COMPLETING", nodes="node1", comment=link.mark_of(home))
     monkeypatch.setattr(links, "everybodys", lambda home, dropins=False: (leaving,))
-    monkeypatch.setattr(ending, "_is_mine", lambda job: True)
-    monkeypatch.setattr(ending, "_GONE", 0.1)
+    monkeypatch.setattr(shutdown, "_is_mine", lambda job: True)
+    monkeypatch.setattr(shutdown, "_GONE", 0.1)
     monkeypatch.setattr(submit, "scancel", lambda ids: None)
-    outcome = ending.stop(home)
+    outcome = shutdown.stop(home)
     assert outcome.lines == ("ended job 5",)
     assert outcome.warnings == ("job 5 COMPLETING on node1 is over, but has not left yet",)
     assert launch.whereabouts(home) is None
@@ -1219,9 +1225,9 @@ def test_what_only_a_colleague_can_end_is_named(home: Home, monkeypatch: pytest.
     theirs = waiting(9, reason="Priority")
     theirs = replace(theirs, user="bob", comment=f"{link.mark_of(home)} cron.daily/tidy.slurm")
     monkeypatch.setattr(links, "everybodys", lambda home, dropins=False: (theirs,) if dropins else ())
-    monkeypatch.setattr(ending, "_is_mine", lambda job: False)
+    monkeypatch.setattr(shutdown, "_is_mine", lambda job: False)
     monkeypatch.setattr(submit, "scancel", lambda ids: None)
-    outcome = ending.stop(home)
+    outcome = shutdown.stop(home)
     assert outcome.lines == ("it was not running",)
     assert outcome.warnings == (
         "job 9 PENDING (Priority) (cron.daily/tidy.slurm) goes on: only bob can end it",
@@ -1250,7 +1256,7 @@ def test_a_home_that_init_did_not_make_says_how_to_make_it(tmp_path: Path) -> No
     with pytest.raises(
         HomeError, match=r"nothing was started: .* a folder of it is missing: 'watchdogd init'"
     ):
-        launch.start(Home(tmp_path), load(Home(tmp_path)), Wish(mode="local"))
+        launch.start(Home(tmp_path), load(Home(tmp_path)), LinkOptions(mode="local"))
 
 
 @pytest.mark.root
@@ -1261,15 +1267,15 @@ def test_a_full_home_says_so_and_goes_on_where_it_was_started_before(tmp_path: P
     try:
         home = Home(small / "home")
         home.make()
-        link.remember(home, Wish("small"), 7200)
+        link.remember(home, LinkOptions("small"), 7200)
         with contextlib.suppress(OSError), open(small / "filler", "wb", buffering=0) as filler:
             while True:
                 filler.write(b"x" * 4096)
-        link.remember(home, Wish(mode="tick", account="project"), 900)
-        assert link.remembered(home) == (Wish(mode="tick", account="project"), 900)
+        link.remember(home, LinkOptions(mode="tick", account="project"), 900)
+        assert link.remembered(home) == (LinkOptions(mode="tick", account="project"), 900)
         (home.path / "link.json").unlink()
         (small / "more").write_bytes(b"x" * 4096)
         with pytest.raises(HomeError, match=r"nothing was started: .* is full: free space"):
-            launch.start(home, parse("", home.config), Wish(mode="local"))
+            launch.start(home, parse("", home.config), LinkOptions(mode="local"))
     finally:
         subprocess.run(["umount", small], check=True)

@@ -10,8 +10,15 @@ from dataclasses import replace
 import pytest
 
 from watchdogd.home.orders import Order
-from watchdogd.incidents.models import Book, Event, Incident, Kind, Observation, Policy
-from watchdogd.incidents.sitting import advance
+from watchdogd.incidents.evaluate import evaluate
+from watchdogd.incidents.models import (
+    AlertPolicy,
+    AlertState,
+    EventKind,
+    Incident,
+    IncidentEvent,
+    Observation,
+)
 from watchdogd.plugin import Result, Status, critical, notice, ok, unknown, warning
 
 START = 1_790_000_000.0
@@ -20,10 +27,10 @@ MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 LIVENESS, LOG, DISK, BACKUP = "glide/job_liveness", "glide/log_staleness", "fast/disk_quota", "backup"
 SLURM = "watchdogd/slurm"
 POLICIES = {
-    LIVENESS: Policy(),
-    LOG: Policy(follows=(LIVENESS,)),
-    DISK: Policy(),
-    BACKUP: Policy(every=DAY),
+    LIVENESS: AlertPolicy(),
+    LOG: AlertPolicy(follows=(LIVENESS,)),
+    DISK: AlertPolicy(),
+    BACKUP: AlertPolicy(every=DAY),
 }
 TARGETS = {
     LIVENESS: ("glide", "glide"),
@@ -37,30 +44,30 @@ TARGETS = {
 class Watch:
     """Rounds one minute apart over one book; keeps all events."""
 
-    def __init__(self, policies: Mapping[str, Policy] | None = None) -> None:
+    def __init__(self, policies: Mapping[str, AlertPolicy] | None = None) -> None:
         self.policies = dict(policies or POLICIES)
-        self.book = Book()
+        self.book = AlertState()
         self.now = START
-        self.events: list[Event] = []
+        self.events: list[IncidentEvent] = []
         self.silent: Callable[[str, str, float], str] | None = None
 
     def round(
         self, *seen: tuple[str, Result], after: float = MINUTE, orders: Sequence[Order] = ()
-    ) -> list[Event]:
+    ) -> list[IncidentEvent]:
         """One round `after` seconds since the last; returns what was told."""
         self.now += after
         observations = [Observation(check, *TARGETS[check], result, self.now) for check, result in seen]
-        self.book, events = advance(
+        self.book, events = evaluate(
             self.book, observations, self.policies, self.now, orders=orders, silent=self.silent
         )
         self.events += events
         return [event for event in events if not event.quiet]
 
-    def rounds(self, count: int, *seen: tuple[str, Result]) -> list[Event]:
+    def rounds(self, count: int, *seen: tuple[str, Result]) -> list[IncidentEvent]:
         """The same results several times; returns all that was told."""
         return [event for _ in range(count) for event in self.round(*seen)]
 
-    def order(self, verb: str, **details: object) -> list[Event]:
+    def order(self, verb: str, **details: object) -> list[IncidentEvent]:
         """A person's order, half a minute later, without any result."""
         order = Order(verb, "bo", self.now + 30, **details)  # type: ignore[arg-type]  # the tests' own words
         return self.round(after=30, orders=[order])
@@ -72,7 +79,7 @@ class Watch:
         return incident
 
 
-def kinds(events: Sequence[Event]) -> list[str]:
+def kinds(events: Sequence[IncidentEvent]) -> list[str]:
     return [event.kind.name for event in events]
 
 
@@ -103,7 +110,7 @@ def test_two_bad_results_in_a_row_open_with_the_words_of_the_latest() -> None:
     watch.round(stale(31))
     (opened,) = watch.round(stale(32))
     assert (opened.kind, opened.summary, opened.details) == (
-        Kind.OPENED,
+        EventKind.OPENED,
         "no line for 32 min",
         "last: step 812",
     )
@@ -117,7 +124,7 @@ def test_two_bad_results_in_a_row_open_with_the_words_of_the_latest() -> None:
 
 
 def test_it_began_with_the_first_bad_result_not_with_its_confirmation() -> None:
-    watch = Watch({DISK: Policy(confirm=3)})
+    watch = Watch({DISK: AlertPolicy(confirm=3)})
     watch.round(ROOMY)
     watch.rounds(2, FILLING)
     (opened,) = watch.round(FULL)
@@ -132,7 +139,7 @@ def test_a_good_result_between_starts_the_count_anew() -> None:
 
 
 def test_a_fault_that_gets_worse_is_one_row_of_bad_results() -> None:
-    watch = Watch({DISK: Policy(confirm=3)})
+    watch = Watch({DISK: AlertPolicy(confirm=3)})
     watch.rounds(2, FILLING)
     (opened,) = watch.round(FULL)
     assert opened.incident is not None
@@ -157,7 +164,7 @@ def test_another_fault_has_a_confirmation_and_a_beginning_of_its_own(before: tup
 
 @pytest.mark.parametrize("confirm", [1, 2, 3])
 def test_faults_that_take_turns_are_reported_all_the_same(confirm: int) -> None:
-    watch = Watch({LIVENESS: Policy(confirm=confirm)})
+    watch = Watch({LIVENESS: AlertPolicy(confirm=confirm)})
     told = [event for _ in range(confirm) for each in (HELD, GONE) for event in watch.round(each)]
     assert kinds(told)[:1] == ["OPENED"]
 
@@ -166,7 +173,7 @@ def test_an_open_incident_says_since_when_what_it_reports_now_is_so() -> None:
     watch = Watch()
     watch.rounds(60, HELD)
     (worse,) = watch.rounds(2, GONE)
-    assert (worse.kind, worse.incident) == (Kind.WORSE, watch.incident(LIVENESS))
+    assert (worse.kind, worse.incident) == (EventKind.WORSE, watch.incident(LIVENESS))
     incident = watch.incident(LIVENESS)
     assert (incident.began, incident.fault_began) == (START + MINUTE, START + 61 * MINUTE)
     (reminder,) = watch.round(GONE, after=4 * HOUR)
@@ -203,7 +210,7 @@ def test_an_end_waits_until_the_newest_result_bears_it_out() -> None:
     assert watch.round(FULL, after=2 * HOUR) == []
     assert watch.incident(DISK).summary == FULL[1].summary
     (over,) = watch.rounds(20, (DISK, ok("free again")))
-    assert (over.kind, over.summary) == (Kind.RESOLVED, "free again")
+    assert (over.kind, over.summary) == (EventKind.RESOLVED, "free again")
 
 
 def test_an_end_in_a_silence_is_not_told_while_it_is_bad_anew() -> None:
@@ -218,7 +225,7 @@ def test_an_end_in_a_silence_is_not_told_while_it_is_bad_anew() -> None:
 
 
 def test_confirm_of_one_opens_at_once() -> None:
-    assert kinds(Watch({DISK: Policy(confirm=1)}).round(FULL)) == ["OPENED"]
+    assert kinds(Watch({DISK: AlertPolicy(confirm=1)}).round(FULL)) == ["OPENED"]
 
 
 def test_a_slow_check_is_confirmed_by_time_without_a_second_result() -> None:
@@ -227,7 +234,7 @@ def test_a_slow_check_is_confirmed_by_time_without_a_second_result() -> None:
     assert watch.round(late) == []
     assert watch.round() == []
     (opened,) = watch.round()
-    assert (opened.kind, opened.target, opened.details) == (Kind.OPENED, "backup", "rsync: error 23")
+    assert (opened.kind, opened.target, opened.details) == (EventKind.OPENED, "backup", "rsync: error 23")
     assert watch.rounds(5) == []
 
 
@@ -252,7 +259,7 @@ def test_recovery_needs_confirmation_too() -> None:
     assert watch.rounds(1, stale()) == []
     assert watch.rounds(1, FINE) == []
     (resolved,) = watch.round(FINE)
-    assert (resolved.kind, resolved.summary) == (Kind.RESOLVED, "log grows")
+    assert (resolved.kind, resolved.summary) == (EventKind.RESOLVED, "log grows")
     assert resolved.incident is not None
     assert (resolved.incident.state, resolved.incident.recovery) == ("resolved", "log grows")
     assert resolved.incident.summary == "no line for 31 min"
@@ -264,7 +271,9 @@ def test_each_incident_has_an_id_of_its_own() -> None:
     for _ in range(2):
         watch.rounds(2, stale(), FULL)
         watch.rounds(2, FINE, ROOMY)
-    opened = [event.incident.id for event in watch.events if event.kind is Kind.OPENED and event.incident]
+    opened = [
+        event.incident.id for event in watch.events if event.kind is EventKind.OPENED and event.incident
+    ]
     assert opened == [1, 2, 3, 4]
 
 
@@ -315,7 +324,7 @@ def test_a_reminder_of_what_cannot_be_found_out_now_says_so() -> None:
     watch = Watch()
     watch.rounds(2, FULL)
     (reminder,) = watch.round(SILENT_TOOL, after=4 * HOUR)
-    assert reminder.kind is Kind.REMINDER
+    assert reminder.kind is EventKind.REMINDER
     assert reminder.notes == ("cannot be found out now: the quota tool did not answer",)
 
 
@@ -330,7 +339,7 @@ def test_a_fault_found_after_unknown_is_told(known: tuple[str, Result]) -> None:
     watch = Watch()
     watch.rounds(2, SILENT_TOOL)
     (worse,) = watch.rounds(2, known)
-    assert (worse.kind, worse.summary) == (Kind.WORSE, known[1].summary)
+    assert (worse.kind, worse.summary) == (EventKind.WORSE, known[1].summary)
 
 
 # ---------------------------------------------------------------- severity
@@ -341,7 +350,7 @@ def test_warning_to_critical_is_told_once_confirmed() -> None:
     watch.rounds(2, FILLING)
     assert watch.round(FULL) == []
     (worse,) = watch.round(FULL)
-    assert worse.kind is Kind.WORSE
+    assert worse.kind is EventKind.WORSE
     assert worse.incident is not None
     assert (worse.incident.id, worse.incident.status) == (1, Status.CRITICAL)
     assert watch.rounds(3, FULL) == []
@@ -351,7 +360,7 @@ def test_critical_to_warning_is_quiet_and_a_relapse_is_told_again() -> None:
     watch = Watch()
     watch.rounds(2, FULL)
     assert watch.rounds(2, FILLING) == []
-    assert watch.events[-1].kind is Kind.EASED
+    assert watch.events[-1].kind is EventKind.EASED
     assert watch.incident(DISK).status is Status.WARNING
     assert kinds(watch.rounds(2, FULL)) == ["WORSE"]
 
@@ -367,7 +376,7 @@ def test_worse_is_told_of_an_acknowledged_incident_too() -> None:
 # ---------------------------------------------------------------- flapping
 
 
-def flap(watch: Watch, times: int) -> list[Event]:
+def flap(watch: Watch, times: int) -> list[IncidentEvent]:
     return [event for _ in range(times) for seen in (FULL, ROOMY) for event in watch.rounds(2, seen)]
 
 
@@ -385,7 +394,7 @@ def test_flapping_is_held_back_and_the_last_good_state_is_told() -> None:
 def test_what_flapped_and_stays_bad_is_open_and_told() -> None:
     watch = Watch()
     told = flap(watch, 6) + watch.rounds(30, FULL)
-    assert told[-1].kind is Kind.OPENED
+    assert told[-1].kind is EventKind.OPENED
     assert watch.incident(DISK).told is Status.CRITICAL
     assert watch.book.standings[DISK, ""].settled is Status.CRITICAL
 
@@ -420,7 +429,7 @@ def test_a_quiet_result_ends_an_incident_without_a_message() -> None:
     watch.rounds(2, GONE)
     assert watch.round((LIVENESS, replace(ok("the switch was cleared"), quiet=True))) == []
     assert watch.round(ALIVE) == []
-    assert watch.events[-1].kind is Kind.RESOLVED
+    assert watch.events[-1].kind is EventKind.RESOLVED
     assert watch.book.standings[LIVENESS, ""].incident is None
 
 
@@ -430,7 +439,7 @@ def test_a_notice_is_told_and_changes_no_standing() -> None:
     before = watch.book.standings
     (told,) = watch.round((LIVENESS, notice("task 4 failed, task 5 runs", details="exit 3")))
     assert (told.kind, told.summary, told.details, told.incident) == (
-        Kind.NOTICE,
+        EventKind.NOTICE,
         "task 4 failed, task 5 runs",
         "exit 3",
         None,
@@ -466,7 +475,9 @@ def test_a_follower_waits_for_a_warning_that_is_about_to_become_its_cause() -> N
     watch.rounds(2, (LIVENESS, warning("nothing queued")))
     watch.round(stale(), (LIVENESS, warning("nothing queued")))
     assert watch.round(stale(), GONE) == []
-    assert [(event.check, event.kind) for event in watch.round(stale(), GONE)] == [(LIVENESS, Kind.WORSE)]
+    assert [(event.check, event.kind) for event in watch.round(stale(), GONE)] == [
+        (LIVENESS, EventKind.WORSE)
+    ]
 
 
 def test_a_follower_is_told_when_the_cause_was_none() -> None:
@@ -474,7 +485,7 @@ def test_a_follower_is_told_when_the_cause_was_none() -> None:
     watch.round(stale(), ALIVE)
     assert watch.round(stale(), GONE) == []
     (told,) = watch.round(stale(), ALIVE)
-    assert (told.kind, told.check) == (Kind.OPENED, LOG)
+    assert (told.kind, told.check) == (EventKind.OPENED, LOG)
 
 
 def test_a_cause_that_is_never_looked_at_again_holds_nothing_back_for_ever() -> None:
@@ -490,7 +501,7 @@ def test_a_follower_that_outlasts_its_cause_is_told_then() -> None:
     assert kinds(watch.rounds(2, stale(), ALIVE)) == ["RESOLVED"]
     assert watch.round(stale(), ALIVE) == []
     (told,) = watch.round(stale(), ALIVE)
-    assert (told.kind, told.check) == (Kind.OPENED, LOG)
+    assert (told.kind, told.check) == (EventKind.OPENED, LOG)
     assert kinds(watch.rounds(2, FINE, ALIVE)) == ["RESOLVED"]
 
 
@@ -514,14 +525,16 @@ def test_an_unknown_cause_explains_what_cannot_be_found_out_either() -> None:
 
 
 def test_causes_of_causes_end_in_one_message() -> None:
-    watch = Watch({LIVENESS: Policy(follows=(LOG,)), LOG: Policy(follows=(DISK,)), DISK: Policy()})
+    watch = Watch(
+        {LIVENESS: AlertPolicy(follows=(LOG,)), LOG: AlertPolicy(follows=(DISK,)), DISK: AlertPolicy()}
+    )
     (told,) = watch.rounds(2, GONE, stale(), FULL)
     assert told.check == DISK
     assert len(told.notes) == 2
 
 
 def test_checks_that_follow_each_other_are_still_told() -> None:
-    watch = Watch({LIVENESS: Policy(follows=(LOG,)), LOG: Policy(follows=(LIVENESS,))})
+    watch = Watch({LIVENESS: AlertPolicy(follows=(LOG,)), LOG: AlertPolicy(follows=(LIVENESS,))})
     (told,) = watch.rounds(2, GONE, stale())
     assert len(told.notes) == 1
 
@@ -537,17 +550,17 @@ def test_what_was_told_before_its_cause_came_is_told_as_ended() -> None:
 
 
 def test_a_reminder_says_how_long() -> None:
-    watch = Watch({DISK: Policy(repeat_every=3 * HOUR)})
+    watch = Watch({DISK: AlertPolicy(repeat_every=3 * HOUR)})
     watch.rounds(2, FULL)
     assert watch.round(FULL, after=3 * HOUR - 1) == []
     (reminder,) = watch.round(FULL, after=1)
-    assert (reminder.kind, reminder.summary) == (Kind.REMINDER, "still, for 3 h: 98 % full")
+    assert (reminder.kind, reminder.summary) == (EventKind.REMINDER, "still, for 3 h: 98 % full")
     assert watch.round(FULL, after=HOUR) == []
     assert [event.summary for event in watch.round(after=2 * HOUR)] == ["still, for 6 h: 98 % full"]
 
 
 def test_nobody_is_reminded_or_called_while_it_recovers() -> None:
-    watch = Watch({DISK: Policy(escalate_after=30 * MINUTE)})
+    watch = Watch({DISK: AlertPolicy(escalate_after=30 * MINUTE)})
     watch.rounds(2, FULL)
     assert watch.round(ROOMY, after=DAY) == []
     assert kinds(watch.round(FULL)) == ["REMINDER", "ESCALATION"]
@@ -559,7 +572,7 @@ def test_nobody_is_reminded_of_what_is_acknowledged() -> None:
     assert watch.order("ack", incident=1) == []
     acknowledged = watch.events[-1]
     assert (acknowledged.kind, acknowledged.summary, acknowledged.quiet) == (
-        Kind.ACKNOWLEDGED,
+        EventKind.ACKNOWLEDGED,
         "acknowledged by bo",
         True,
     )
@@ -583,24 +596,24 @@ def test_the_first_ack_counts_and_an_unknown_id_changes_nothing() -> None:
     watch.order("ack", incident=7)
     assert watch.incident(DISK).state == "open"
     watch.order("ack", incident=1)
-    book, events = advance(
+    book, events = evaluate(
         watch.book, (), watch.policies, watch.now, orders=[Order("ack", "cleo", watch.now, incident=1)]
     )
     assert (book, events) == (watch.book, ())
 
 
 def test_escalation_comes_once_and_says_how_long_nobody_acknowledged() -> None:
-    watch = Watch({DISK: Policy(escalate_after=30 * MINUTE)})
+    watch = Watch({DISK: AlertPolicy(escalate_after=30 * MINUTE)})
     watch.rounds(2, FULL)
     assert watch.rounds(29, FULL) == []
     (escalation,) = watch.round(FULL)
-    assert (escalation.kind, escalation.summary) == (Kind.ESCALATION, "98 % full")
+    assert (escalation.kind, escalation.summary) == (EventKind.ESCALATION, "98 % full")
     assert escalation.notes == ("nobody acknowledged it for 30 min",)
     assert watch.rounds(120, FULL) == []
 
 
 def test_what_is_acknowledged_is_not_escalated() -> None:
-    watch = Watch({DISK: Policy(escalate_after=30 * MINUTE)})
+    watch = Watch({DISK: AlertPolicy(escalate_after=30 * MINUTE)})
     watch.rounds(2, FULL)
     watch.order("ack", incident=1)
     assert watch.rounds(60, FULL) == []
@@ -630,7 +643,7 @@ def test_what_is_still_wrong_at_the_end_of_a_silence_is_told_then() -> None:
     watch.rounds(3, FULL)
     assert watch.incident(DISK).silent == "silenced by bo: moving data"
     (told,) = watch.round(FULL, after=HOUR)
-    assert told.kind is Kind.OPENED
+    assert told.kind is EventKind.OPENED
     assert watch.book.silences == ()
     assert kinds(watch.rounds(2, ROOMY)) == ["RESOLVED"]
 
@@ -664,7 +677,7 @@ def test_the_end_of_what_was_told_before_the_silence_is_told_after_it() -> None:
     watch.order("silence", target="fast", until=watch.now + HOUR)
     assert watch.rounds(5, ROOMY) == []
     (told,) = watch.round(ROOMY, after=HOUR)
-    assert (told.kind, told.summary) == (Kind.RESOLVED, "40 % full")
+    assert (told.kind, told.summary) == (EventKind.RESOLVED, "40 % full")
     assert told.incident is not None
     assert told.incident.id == 1
     assert watch.rounds(5, ROOMY) == []
@@ -712,7 +725,7 @@ def test_what_got_worse_in_silence_is_told_as_worse_after_it() -> None:
 
 
 def test_no_reminder_and_no_escalation_in_silence() -> None:
-    watch = Watch({DISK: Policy(escalate_after=30 * MINUTE)})
+    watch = Watch({DISK: AlertPolicy(escalate_after=30 * MINUTE)})
     watch.rounds(2, FULL)
     watch.order("silence", target="fast", until=watch.now + 2 * DAY)
     assert watch.round(FULL, after=DAY) == []
@@ -749,7 +762,7 @@ def test_at_the_end_of_a_window_what_lasts_is_told_and_what_ended_is_not_told_as
 
 
 def test_a_controller_that_comes_back_ends_and_then_the_end_of_the_job_is_told_once() -> None:
-    watch = Watch({LIVENESS: Policy(follows=(SLURM,)), SLURM: Policy(blinds=True)})
+    watch = Watch({LIVENESS: AlertPolicy(follows=(SLURM,)), SLURM: AlertPolicy(blinds=True)})
     silent, back = (SLURM, unknown("Slurm does not say what runs")), (SLURM, ok("it says what runs"))
     told = watch.rounds(5, silent, (LIVENESS, unknown("squeue does not answer")))
     assert [(event.check, event.kind.name) for event in told] == [(SLURM, "OPENED")]
@@ -784,7 +797,7 @@ def test_a_check_that_no_longer_exists_ends_quietly() -> None:
     watch.rounds(2, FULL)
     del watch.policies[DISK]
     assert watch.round(FULL) == []
-    assert (watch.events[-1].kind, watch.events[-1].quiet) == (Kind.RESOLVED, True)
+    assert (watch.events[-1].kind, watch.events[-1].quiet) == (EventKind.RESOLVED, True)
     assert watch.book.standings == {}
 
 
@@ -801,7 +814,7 @@ def test_a_subject_that_is_no_longer_reported_is_well() -> None:
     rest = (DISK, ok("fine", subject="ost4"))
     watch.rounds(2, hot, rest)
     (told,) = watch.rounds(2, rest)
-    assert (told.kind, told.summary) == (Kind.RESOLVED, "ost3 is no longer reported")
+    assert (told.kind, told.summary) == (EventKind.RESOLVED, "ost3 is no longer reported")
     watch.round(rest, after=2 * HOUR)
     assert set(watch.book.standings) == {(DISK, "ost4")}
 
@@ -828,13 +841,13 @@ def test_a_check_that_did_not_run_ends_nothing() -> None:
 
 
 def test_a_result_of_a_check_that_does_not_exist_is_left_out() -> None:
-    watch = Watch({LOG: Policy()})
+    watch = Watch({LOG: AlertPolicy()})
     assert watch.rounds(3, FULL) == []
     assert watch.book.standings == {}
 
 
 def test_a_clock_set_back_a_year_loses_and_doubles_nothing() -> None:
-    watch = Watch({DISK: Policy(escalate_after=30 * MINUTE), BACKUP: Policy(every=DAY)})
+    watch = Watch({DISK: AlertPolicy(escalate_after=30 * MINUTE), BACKUP: AlertPolicy(every=DAY)})
     watch.rounds(2, FULL)
     watch.round((BACKUP, critical("failed")))
     assert watch.round(FULL, after=-365 * DAY) == []
@@ -849,7 +862,7 @@ def test_a_clock_set_back_a_year_loses_and_doubles_nothing() -> None:
 
 def test_a_result_from_the_future_is_of_now() -> None:
     seen = Observation(DISK, "", "fast", critical("98 % full"), START + DAY)
-    book, _ = advance(Book(), [seen], POLICIES, START)
+    book, _ = evaluate(AlertState(), [seen], POLICIES, START)
     assert (book.standings[DISK, ""].at, book.standings[DISK, ""].since) == (START, START)
 
 
@@ -859,17 +872,17 @@ def test_a_result_from_the_future_is_of_now() -> None:
 @pytest.mark.parametrize("result", [ok("fine"), critical("bad")], ids=["steady good", "steady bad"])
 def test_a_steady_round_of_two_thousand_checks_is_cheap(result: Result) -> None:
     names = [f"check-{number}" for number in range(2000)]
-    policies = {name: Policy(follows=("check-0",)) for name in names}
+    policies = {name: AlertPolicy(follows=("check-0",)) for name in names}
     seen = [Observation(name, "", name, result, START) for name in names]
-    book, now = Book(), START
+    book, now = AlertState(), START
     for _ in range(3):
         now += 1
-        book, _ = advance(book, seen, policies, now)
+        book, _ = evaluate(book, seen, policies, now)
     best = float("inf")
     for _ in range(5):
         begin = time.process_time()
         now += 1
-        book, _ = advance(book, seen, policies, now)
+        book, _ = evaluate(book, seen, policies, now)
         best = min(best, time.process_time() - begin)
     # Measured: about 5 µs (good), 15 µs (bad, and explained by another); all of a check may cost 150 µs.
     assert best / len(names) < 60e-6, f"{best / len(names) * 1e6:.1f} µs a result"

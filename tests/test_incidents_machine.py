@@ -10,20 +10,27 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from watchdogd.home.orders import Order
-from watchdogd.incidents.models import Book, Event, Incident, Kind, Observation, Policy
-from watchdogd.incidents.sitting import advance
+from watchdogd.incidents.evaluate import evaluate
+from watchdogd.incidents.models import (
+    AlertPolicy,
+    AlertState,
+    EventKind,
+    Incident,
+    IncidentEvent,
+    Observation,
+)
 from watchdogd.plugin import Result, Status
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 LIVENESS, LOG, DISK, BACKUP = "glide/job_liveness", "glide/log_staleness", "fast/disk_quota", "backup"
 SLURM, FILES = "watchdogd/slurm", "watchdogd/files:/fast"
 POLICIES = {
-    LIVENESS: Policy(escalate_after=30 * MINUTE, follows=(SLURM,)),
-    LOG: Policy(confirm=3, follows=(LIVENESS, SLURM, FILES)),
-    DISK: Policy(confirm=1, repeat_every=HOUR, follows=(FILES,)),
-    BACKUP: Policy(every=DAY),
-    SLURM: Policy(blinds=True),
-    FILES: Policy(blinds=True),
+    LIVENESS: AlertPolicy(escalate_after=30 * MINUTE, follows=(SLURM,)),
+    LOG: AlertPolicy(confirm=3, follows=(LIVENESS, SLURM, FILES)),
+    DISK: AlertPolicy(confirm=1, repeat_every=HOUR, follows=(FILES,)),
+    BACKUP: AlertPolicy(every=DAY),
+    SLURM: AlertPolicy(blinds=True),
+    FILES: AlertPolicy(blinds=True),
 }
 GROUNDS = {check for check, policy in POLICIES.items() if policy.blinds}
 TARGETS = {
@@ -36,7 +43,7 @@ TARGETS = {
 }
 STATUSES = st.sampled_from([Status.OK, Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN])
 SILENCEABLE = st.sampled_from(["glide", "fast", "log_staleness", "backup", "watch"])
-ABOUT = {Kind.WORSE, Kind.REMINDER, Kind.ESCALATION}
+ABOUT = {EventKind.WORSE, EventKind.REMINDER, EventKind.ESCALATION}
 
 
 class Incidents(RuleBasedStateMachine):
@@ -44,7 +51,7 @@ class Incidents(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.book = Book()
+        self.book = AlertState()
         self.now = 1_790_000_000.0
         self.maintenance = ""
         self.opened: Counter[int] = Counter()
@@ -182,14 +189,14 @@ class Incidents(RuleBasedStateMachine):
     def pass_order(self, order: Order) -> None:
         self.pass_round({}, 1.0, order)
 
-    def pass_round(self, statuses: dict[str, Status], after: float, *orders: Order) -> list[Event]:
+    def pass_round(self, statuses: dict[str, Status], after: float, *orders: Order) -> list[IncidentEvent]:
         self.now += after
         self.latest |= statuses
         seen = [
             Observation(check, *TARGETS[check], self.result(check, status), self.now)
             for check, status in statuses.items()
         ]
-        self.book, events = advance(
+        self.book, events = evaluate(
             self.book, seen, POLICIES, self.now, orders=orders, silent=self.maintenance_reason
         )
         for event in events:
@@ -210,32 +217,32 @@ class Incidents(RuleBasedStateMachine):
         assert incident is not None
         return incident
 
-    def account(self, event: Event) -> None:
+    def account(self, event: IncidentEvent) -> None:
         """Every event is possible at its time."""
         incident = event.incident
         assert incident is not None
-        if event.kind is Kind.OPENED and incident.id not in self.born:
+        if event.kind is EventKind.OPENED and incident.id not in self.born:
             assert incident.id == len(self.born) + 1
             self.born.add(incident.id)
-        if event.kind is Kind.RESOLVED:
+        if event.kind is EventKind.RESOLVED:
             self.ended[incident.id] = incident
             assert self.latest[event.check] is Status.OK, "an end while the newest result is bad"
             assert event.summary == f"{event.check} is OK", "an end in the words of a bad result"
         if not event.quiet:
             self.account_told(event, incident)
 
-    def account_told(self, event: Event, incident: Incident) -> None:
+    def account_told(self, event: IncidentEvent, incident: Incident) -> None:
         assert event.at == self.now
         assert not self.silenced(incident), f"{event} in a silence"
-        if event.kind is Kind.OPENED:
+        if event.kind is EventKind.OPENED:
             self.opened[incident.id] += 1
             assert not incident.acknowledged_by
-        elif event.kind is Kind.RESOLVED:
+        elif event.kind is EventKind.RESOLVED:
             self.resolved[incident.id] += 1
         else:
             assert event.kind in ABOUT
             assert incident.id not in self.ended
-        if event.kind in (Kind.REMINDER, Kind.ESCALATION):
+        if event.kind in (EventKind.REMINDER, EventKind.ESCALATION):
             assert not incident.acknowledged_by
             assert self.latest[incident.check] is not Status.OK
         assert self.opened[incident.id] == 1, "told of before it was opened, or opened twice"

@@ -12,13 +12,13 @@ import pytest
 
 from tests.notify.values import Script
 from tests.waiting import wait_until
-from watchdogd.chain.tenure import Tenure
+from watchdogd.chain.leadership import Leadership
 from watchdogd.engine import status
 from watchdogd.engine.assembly import assembled
 from watchdogd.engine.daemon import GONE, Absence, Daemon
 from watchdogd.engine.setup import Setup
 from watchdogd.home.layout import Home
-from watchdogd.incidents.models import Event
+from watchdogd.incidents.models import IncidentEvent
 from watchdogd.notify.heartbeat import heartbeat_of
 from watchdogd.notify.message import compose
 from watchdogd.notify.notification import Notification
@@ -49,7 +49,7 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
     home.make()
     home.config.write_text(CONFIG.format(path=tmp_path / "gone"))
     setup = Setup.load(home)
-    tenure = Tenure(home, setup.config)
+    tenure = Leadership(home, setup.config)
     tenure.begin()
     with assembled(home, setup) as parts:
         daemon = Daemon(parts, tenure, heartbeat_of(setup.config))
@@ -72,7 +72,7 @@ def test_a_round_that_broke_off_is_told_once_and_is_over_with_the_next_good_one(
 
 
 def test_what_a_round_found_that_broke_off_is_told_by_a_later_one(daemon: Daemon) -> None:
-    def tell(events: Sequence[Event], *rest: Any) -> list[Notification]:
+    def tell(events: Sequence[IncidentEvent], *rest: Any) -> list[Notification]:
         told.append([event.summary for event in events])
         if len(told) == 1:
             raise MemoryError

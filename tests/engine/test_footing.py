@@ -17,7 +17,7 @@ from watchdogd.engine.setup import Setup
 from watchdogd.engine.stuck import Stuck
 from watchdogd.engine.workers import Workers
 from watchdogd.home.layout import Home
-from watchdogd.incidents.models import Book, Observation
+from watchdogd.incidents.models import AlertState, Observation
 from watchdogd.plugin import Result, Status, critical, ok, unknown
 
 NOW = 1_790_000_000.0
@@ -44,7 +44,7 @@ def setup(tmp_path: Path) -> Setup:
 
 def told_by_the_daemon(setup: Setup, key: str, latest: dict[str, tuple[Observation, ...]]) -> bool:
     footing = Footing(cast("Workers", Pool(key)), latest, lambda: NOW)
-    footing.begin(setup, Book(), NOW)
+    footing.begin(setup, AlertState(), NOW)
     return bool(footing.stuck()[1])
 
 
@@ -68,7 +68,7 @@ def test_its_own_check_tells_it_where_it_says_something_bad(
 @pytest.mark.parametrize("trouble", ["", "squeue did not answer within 30 s"])
 def test_a_look_at_the_queue_that_hangs_is_told_as_a_silent_batch_system(setup: Setup, trouble: str) -> None:
     footing = Footing(cast("Workers", Pool("look at slurm")), {}, lambda: NOW)
-    footing.begin(setup, Book(), NOW)
+    footing.begin(setup, AlertState(), NOW)
     footing.queue(Snapshot(NOW, jobs=None if trouble else (), trouble=trouble))
     assert bool(footing.stuck()[1]) is not bool(trouble)
 
@@ -76,7 +76,7 @@ def test_a_look_at_the_queue_that_hangs_is_told_as_a_silent_batch_system(setup: 
 def test_while_its_file_system_is_asked_nobody_tells_it(setup: Setup) -> None:
     log: Check = next(check for check in setup.checks if check.name == "run-17/log_staleness")
     footing = Footing(cast("Workers", Pool(log.name)), {}, lambda: NOW)
-    footing.begin(setup, Book(), NOW)
+    footing.begin(setup, AlertState(), NOW)
     seen = Observation(
         log.name, "run-17", "run-17", Result(HANGS.status, HANGS.summary, unanswered=True), NOW
     )
@@ -97,7 +97,7 @@ def test_a_look_that_hangs_in_the_kernel_is_not_begun_again_on_top(setup: Setup)
 def test_what_it_came_to_holds_on_meanwhile(setup: Setup) -> None:
     later = [NOW]
     footing = Footing(cast("Workers", Pool("look at slurm")), {}, lambda: later[-1])
-    footing.begin(setup, Book(), NOW)
+    footing.begin(setup, AlertState(), NOW)
     footing.queue(Snapshot(NOW, trouble="squeue did not answer within 30 s"))
     assert footing.stuck()[0] == []
     later.append(NOW + 2 * setup.config.daemon.interval)
@@ -129,7 +129,7 @@ def test_a_drop_in_that_hangs_on_a_file_system_of_ours_waits_for_it_and_then_fol
 
     pool = Pool(dropin.name, place="/proc/self/stat")
     footing = Footing(cast("Workers", pool), {}, lambda: NOW)
-    footing.begin(setup, Book(), NOW)
+    footing.begin(setup, AlertState(), NOW)
     assert footing.heard(dropin, (seen,)) == (), "the file system is asked first"
     assert footing.settled() == {}
     footing.take(Reply(ground.name, late=True))
@@ -140,13 +140,13 @@ def test_a_drop_in_that_hangs_on_a_file_system_of_ours_waits_for_it_and_then_fol
     assert footing.heard(dropin, (seen,)) == (seen,)
 
     elsewhere = Footing(cast("Workers", Pool(dropin.name, place="/sys/kernel")), {}, lambda: NOW)
-    elsewhere.begin(setup, Book(), NOW)
+    elsewhere.begin(setup, AlertState(), NOW)
     assert elsewhere.heard(dropin, (seen,)) == (seen,), "of which nobody else would tell"
 
 
 def test_a_doubt_that_is_refuted_in_the_same_round_is_none(setup: Setup) -> None:
     footing = Footing(cast("Workers", Pool()), {}, lambda: NOW)
-    footing.begin(setup, Book(), NOW)
+    footing.begin(setup, AlertState(), NOW)
     check = next(each for each in setup.checks if set(each.follows) & set(setup.files))
     ground = next(name for name in check.follows if name in setup.files)
     nothing = Result(Status.CRITICAL, "it is missing", unanswered=True)

@@ -13,7 +13,7 @@ from watchdogd.config.recipients import Recipients
 from watchdogd.engine.catalog import Entry, Source
 from watchdogd.engine.checks import Check
 from watchdogd.engine.recheck import Rechecks, unconfirmed
-from watchdogd.incidents.models import Book, Policy, Standing
+from watchdogd.incidents.models import AlertPolicy, AlertState, CheckState
 from watchdogd.plugin import Status
 
 NOW = 1_900_000_000.0
@@ -25,9 +25,13 @@ def made(name: str, follows: tuple[str, ...] = ()) -> Check:
     return replace(Check(name, entry, {}, name, None, 60.0, 30.0, 2, Recipients()), follows=follows)
 
 
-def found(settled: Status, status: Status, streak: int = 1, policy: Policy | None = None) -> set[str]:
-    standing = Standing("a", "", status, "seen", NOW, NOW, streak, settled=settled)
-    return {*unconfirmed(Book({("a", ""): standing}), {"a": policy or Policy()}, [made("a"), made("b")], NOW)}
+def found(settled: Status, status: Status, streak: int = 1, policy: AlertPolicy | None = None) -> set[str]:
+    standing = CheckState("a", "", status, "seen", NOW, NOW, streak, settled=settled)
+    return {
+        *unconfirmed(
+            AlertState({("a", ""): standing}), {"a": policy or AlertPolicy()}, [made("a"), made("b")], NOW
+        )
+    }
 
 
 @pytest.mark.parametrize(
@@ -53,15 +57,15 @@ def test_what_is_new_and_bad_is_looked_at_again_and_nothing_else(
 
 def test_what_is_confirmed_is_not_looked_at_again() -> None:
     assert found(OK, CRITICAL, 2) == set()
-    assert found(OK, CRITICAL, 2, Policy(confirm=3)) == {"a"}
-    assert found(OK, CRITICAL, 1, Policy(confirm=1)) == set()
+    assert found(OK, CRITICAL, 2, AlertPolicy(confirm=3)) == {"a"}
+    assert found(OK, CRITICAL, 1, AlertPolicy(confirm=1)) == set()
 
 
 def test_where_what_others_rest_on_fails_they_are_asked_again() -> None:
     ground = "watchdogd/slurm"
-    standing = Standing(ground, "", CRITICAL, "silent", NOW, NOW, 1)
+    standing = CheckState(ground, "", CRITICAL, "silent", NOW, NOW, 1)
     checks = [made("a", (ground,)), made("b", ("a",)), made("c")]
-    assert unconfirmed(Book({(ground, ""): standing}), {ground: Policy()}, checks, NOW) == {"a"}
+    assert unconfirmed(AlertState({(ground, ""): standing}), {ground: AlertPolicy()}, checks, NOW) == {"a"}
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from tests.history.values import NOW, book, incident, standing
 from watchdogd.engine.picture import Picture
 from watchdogd.engine.status import observation_json, snapshot
 from watchdogd.home.layout import Home
-from watchdogd.incidents.models import Observation, Policy
+from watchdogd.incidents.models import AlertPolicy, Observation
 from watchdogd.plugin import Metric, Result, Status
 from watchdogd.system.patient import Patient
 
@@ -27,7 +27,7 @@ CHECK = "run-17/log_staleness"
 def test_what_comes_and_goes_is_marked() -> None:
     calm = standing(about=incident(1), flips=(NOW - 700,), subject="node5")
     flapping = standing(about=incident(2), flips=(NOW - 900, NOW - 700, NOW - 500), subject="node6")
-    known = {CHECK: Policy(every=60.0)}
+    known = {CHECK: AlertPolicy(every=60.0)}
     picture = snapshot(
         book(calm, replace(flapping, subject="node6")),
         {},
@@ -44,7 +44,7 @@ def test_what_comes_and_goes_is_marked() -> None:
 def test_who_has_no_run_or_subject_has_null() -> None:
     whole = standing(about=incident(3, run="", subject=""))
     picture = snapshot(
-        book(whole), {}, now=NOW, link=None, gaps=(), every=60.0, troubles=(), policies={CHECK: Policy()}
+        book(whole), {}, now=NOW, link=None, gaps=(), every=60.0, troubles=(), policies={CHECK: AlertPolicy()}
     )
     [said] = picture["incidents"]
     assert (said["run"], said["subject"]) == (None, None)

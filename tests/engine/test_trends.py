@@ -12,7 +12,7 @@ from watchdogd.engine.checks import Check, build
 from watchdogd.engine.trends import AT_ONCE, with_trends
 from watchdogd.errors import HistoryError
 from watchdogd.home.layout import Home
-from watchdogd.incidents.models import Event, Incident, Kind, Observation
+from watchdogd.incidents.models import EventKind, Incident, IncidentEvent, Observation
 from watchdogd.plugin import Metric, critical
 
 Points = tuple[tuple[float, float], ...]
@@ -57,14 +57,14 @@ def test_a_disk_that_fills_shows_its_course_first(checks: tuple[Check, ...]) -> 
 @pytest.mark.parametrize(
     "untouched",
     [
-        event(Kind.RESOLVED, _full()),
+        event(EventKind.RESOLVED, _full()),
         event(about=_full(), quiet=True),
         event(about=_full(subject="inodes")),
         event(about=incident(check="run-17/log_staleness")),
     ],
 )
 def test_what_ended_is_quiet_or_has_no_course_stays_as_it_was(
-    checks: tuple[Check, ...], untouched: Event
+    checks: tuple[Check, ...], untouched: IncidentEvent
 ) -> None:
     assert with_trends([untouched], checks, LATEST, _series) == (untouched,)
 

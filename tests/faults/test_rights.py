@@ -55,7 +55,7 @@ def test_every_file_has_the_rights_of_home(
             main(words.split())
         home = Home(home.path)  # whose group may be another now
         link.prepare_log(home)
-        link.remember(home, link.Wish(), 0.0)
+        link.remember(home, link.LinkOptions(), 0.0)
         assert home.id
         crash.record(ValueError("ours"), [])
     finally:

@@ -26,7 +26,7 @@ from watchdogd.errors import HistoryError
 from watchdogd.history.record import Change, Gap, Past, Record, Touch
 from watchdogd.history.store import Store
 from watchdogd.home.layout import Home
-from watchdogd.incidents.models import Book, Event, Kind
+from watchdogd.incidents.models import AlertState, EventKind, IncidentEvent
 from watchdogd.plugin import Metric, Result, Status
 
 # ---------------------------------------------------------------------- what a daemon goes on from
@@ -74,13 +74,13 @@ def test_the_book_is_kept_exactly_as_it_changes(store: Store, home: Home) -> Non
     store.record(Record(NOW + 9, book=book(worse, next_id=43)))
     assert store.past().book == book(worse, next_id=43)
     again = opened(home)
-    again.record(Record(NOW + 10, book=Book(next_id=43)))
-    assert again.past().book == Book(next_id=43)
+    again.record(Record(NOW + 10, book=AlertState(next_id=43)))
+    assert again.past().book == AlertState(next_id=43)
     again.close()
 
 
 def test_ids_of_incidents_are_never_given_twice(store: Store) -> None:
-    store.record(Record(NOW, events=(opening(80),), book=Book(next_id=1)))
+    store.record(Record(NOW, events=(opening(80),), book=AlertState(next_id=1)))
     assert store.past().book.next_id == 81
 
 
@@ -106,7 +106,7 @@ def test_what_no_database_can_hold_is_stored_a_little_changed(store: Store, home
         NOW,
         (seen(NOW, check=bad, summary=bad, subject=bad, lag=1.0),),
         book=book(standing(check=bad, summary=bad, about=incident(summary=bad, details=bad))),
-        events=(Event(Kind.NOTICE, NOW, bad, bad, bad, bad),),
+        events=(IncidentEvent(EventKind.NOTICE, NOW, bad, bad, bad, bad),),
         notifications=(notification(failure=bad),),
         memories={bad: json.dumps({"last": bad})},
         touches=(bad,),
@@ -318,7 +318,7 @@ def test_incidents_as_they_are_after_the_round(store: Store) -> None:
             NOW + 60,
             events=(
                 replace(opening(), incident=first),
-                replace(opening(), kind=Kind.RESOLVED, incident=ended),
+                replace(opening(), kind=EventKind.RESOLVED, incident=ended),
             ),
             book=book(standing(about=worse)),
         )

@@ -9,7 +9,15 @@ from watchdogd.config.reading import load
 from watchdogd.history.record import Record
 from watchdogd.history.store import Store
 from watchdogd.home.layout import Home
-from watchdogd.incidents.models import Book, Event, Incident, Kind, Observation, Silence, Standing
+from watchdogd.incidents.models import (
+    AlertState,
+    CheckState,
+    EventKind,
+    Incident,
+    IncidentEvent,
+    Observation,
+    Silence,
+)
 from watchdogd.notify.notification import Item, Message, Notification
 from watchdogd.plugin import Metric, Result, Status
 
@@ -79,9 +87,9 @@ def incident(number: int = 17, **changes: object) -> Incident:
 
 def standing(
     at: float = NOW, *, streak: int = 3, about: Incident | None = None, **changes: object
-) -> Standing:
+) -> CheckState:
     """What is known of one check."""
-    first = Standing(
+    first = CheckState(
         check="run-17/log_staleness",
         subject="node5",
         status=Status.CRITICAL,
@@ -98,11 +106,11 @@ def standing(
     return replace(first, **changes)  # type: ignore[arg-type]  # names are checked by replace
 
 
-def book(*standings: Standing, **others: object) -> Book:
+def book(*standings: CheckState, **others: object) -> AlertState:
     """A book with silences."""
     silences = (Silence("scratch", NOW + 3600, "alice", "moving data"),)
     known = {(each.check, each.subject): each for each in standings}
-    return replace(Book(known, silences, next_id=42), **others)  # type: ignore[arg-type]  # as above
+    return replace(AlertState(known, silences, next_id=42), **others)  # type: ignore[arg-type]  # as above
 
 
 def notification(key: str = "k1@mail", state: str = "waiting", **changes: object) -> Notification:
@@ -121,10 +129,10 @@ def notification(key: str = "k1@mail", state: str = "waiting", **changes: object
     return replace(first, **changes)  # type: ignore[arg-type]  # names are checked by replace
 
 
-def opening(number: int = 17) -> Event:
+def opening(number: int = 17) -> IncidentEvent:
     """An incident opens."""
-    return Event(
-        Kind.OPENED,
+    return IncidentEvent(
+        EventKind.OPENED,
         NOW,
         "run-17/log_staleness",
         "run-17",

@@ -16,8 +16,8 @@ from watchdogd.engine.scene import Scene
 from watchdogd.engine.selfcheck import SelfCheck
 from watchdogd.history.rows import kind_of
 from watchdogd.home.inbox import Paper
-from watchdogd.incidents.models import Event, Kind, Observation
-from watchdogd.incidents.telling import notice
+from watchdogd.incidents.models import EventKind, IncidentEvent, Observation
+from watchdogd.incidents.reminders import notice
 from watchdogd.notify.apprise import _TYPES
 from watchdogd.notify.message import ORDER, Rules, compose, test_message
 from watchdogd.notify.slack import _SIGNS
@@ -42,7 +42,7 @@ class Books:
         return mail.headlines[again]
 
 
-def _first_line(told: Event) -> str:
+def _first_line(told: IncidentEvent) -> str:
     (message,) = compose([told], {}, Rules(("slack",)), NOON)
     return message.message.headline
 
@@ -101,7 +101,10 @@ def test_each_kind_of_notice_has_its_word(kind: str) -> None:
 
 
 def test_a_notice_within_a_message_has_its_own_word_too() -> None:
-    told = [event(), Event(Kind.NOTICE, NOON, "run-17/x", "run-17", "run-17", "cancelled", label="ACTION")]
+    told = [
+        event(),
+        IncidentEvent(EventKind.NOTICE, NOON, "run-17/x", "run-17", "run-17", "cancelled", label="ACTION"),
+    ]
     (message,) = compose(told, {}, Rules(("slack",)), NOON)
     assert [item.status for item in message.message.items] == ["CRITICAL", "ACTION"]
     assert "[ACTION] run-17: cancelled" in message.message.body
@@ -116,8 +119,8 @@ def test_channels_know_all_words() -> None:
     ("label", "kind"), [("INFO", "notice"), ("ACTION", "action"), ("WARNING", "warning")]
 )
 def test_the_history_keeps_the_word(label: str, kind: str) -> None:
-    assert kind_of(Event(Kind.NOTICE, NOON, "c", "", "t", "s", label=label)) == kind
+    assert kind_of(IncidentEvent(EventKind.NOTICE, NOON, "c", "", "t", "s", label=label)) == kind
 
 
 def test_what_happens_to_an_incident_is_kept_under_its_own_name() -> None:
-    assert kind_of(event(Kind.REMINDER)) == "reminder"
+    assert kind_of(event(EventKind.REMINDER)) == "reminder"

@@ -7,7 +7,7 @@ import pytest
 
 from tests.notify.values import NOON, event, incident
 from watchdogd.history.forms import packed, unpacked
-from watchdogd.incidents.models import Event, Kind
+from watchdogd.incidents.models import EventKind, IncidentEvent
 from watchdogd.notify.message import BODY_LIMIT, Route, Rules, compose, test_message
 from watchdogd.notify.notification import Message
 from watchdogd.notify.slack import blocks
@@ -18,7 +18,7 @@ ROUTES = {CHECK: Route(("slack", "mail"), "https://example.org/run-17")}
 RULES = Rules(channels=("slack",), escalate_to=("pager",), name="bloom-watch", host="login1")
 
 
-def _one(*events: Event, rules: Rules = RULES) -> str:
+def _one(*events: IncidentEvent, rules: Rules = RULES) -> str:
     """The only message of these events, as text."""
     messages = {note.message for note in compose(events, ROUTES, rules, NOON)}
     assert len(messages) == 1
@@ -59,7 +59,7 @@ def test_since_when_is_iso_8601_with_an_offset() -> None:
 def test_since_when_counts_from_the_first_bad_result() -> None:
     about = incident(opened_at=NOON, since=NOON - 90)
     assert ", for 1m30s." in _one(event(about=about))
-    assert "Lasted 1m30s, " in _one(event(Kind.RESOLVED, about, summary="the log grows again"))
+    assert "Lasted 1m30s, " in _one(event(EventKind.RESOLVED, about, summary="the log grows again"))
 
 
 def test_a_disk_has_no_kill_switch() -> None:
@@ -71,7 +71,7 @@ def test_a_disk_has_no_kill_switch() -> None:
 
 def test_a_resolution_says_how_long_it_lasted_and_asks_for_nothing() -> None:
     ended = incident(resolved_at=NOON)
-    text = _one(event(Kind.RESOLVED, ended, summary="the log grows again", details=""))
+    text = _one(event(EventKind.RESOLVED, ended, summary="the log grows again", details=""))
     assert text.startswith("[RESOLVED] run-17: the log grows again\nLasted 25m, from ")
     assert "ack" not in text
     assert "iteration 812" not in text
@@ -80,16 +80,16 @@ def test_a_resolution_says_how_long_it_lasted_and_asks_for_nothing() -> None:
 def test_the_words_of_each_kind() -> None:
     warning = incident(status=Status.WARNING)
     words = {
-        Kind.OPENED: "[WARNING]",
-        Kind.WORSE: "[WARNING]",
-        Kind.EASED: "[WARNING]",
-        Kind.ESCALATION: "[WARNING]",
-        Kind.REMINDER: "[REMINDER]",
-        Kind.RESOLVED: "[RESOLVED]",
+        EventKind.OPENED: "[WARNING]",
+        EventKind.WORSE: "[WARNING]",
+        EventKind.EASED: "[WARNING]",
+        EventKind.ESCALATION: "[WARNING]",
+        EventKind.REMINDER: "[REMINDER]",
+        EventKind.RESOLVED: "[RESOLVED]",
     }
     for kind, word in words.items():
         assert _one(event(kind, warning)).startswith(f"{word} run-17: ")
-    notice = Event(Kind.NOTICE, NOON, CHECK, "run-17", "run-17", "restarted")
+    notice = IncidentEvent(EventKind.NOTICE, NOON, CHECK, "run-17", "run-17", "restarted")
     assert _one(notice).startswith("[INFO] run-17: restarted")
 
 
@@ -127,33 +127,36 @@ def test_events_about_one_target_travel_in_one_message_the_worst_first() -> None
 )
 def test_the_first_line_names_which_of_many(subject: str, summary: str, foreign: bool, words: str) -> None:
     about = incident(subject=subject, summary=summary)
-    for kind, status in ((Kind.OPENED, "CRITICAL"), (Kind.RESOLVED, "RESOLVED")):
+    for kind, status in ((EventKind.OPENED, "CRITICAL"), (EventKind.RESOLVED, "RESOLVED")):
         [note] = compose([event(kind, about)], {CHECK: Route(("slack",), foreign=foreign)}, RULES, NOON)
         assert note.message.headline == f"[{status}] run-17: {words}"
 
 
 def test_something_new_opens_a_thread_though_something_old_is_worse() -> None:
     new = incident(18, Status.WARNING, check="run-17/gpu_health")
-    message = compose([event(Kind.REMINDER), event(about=new)], {}, RULES, NOON)[0].message
+    message = compose([event(EventKind.REMINDER), event(about=new)], {}, RULES, NOON)[0].message
     assert message.opens
     assert message.thread == "incident-18"
-    assert not compose([event(Kind.REMINDER)], {}, RULES, NOON)[0].message.opens
+    assert not compose([event(EventKind.REMINDER)], {}, RULES, NOON)[0].message.opens
 
 
 def test_an_escalation_goes_to_those_who_are_called_then_all_goes_to_them_too() -> None:
     called = incident(escalated_at=NOON)
     notes = compose(
-        [event(Kind.ESCALATION, called, notes=("nobody acknowledged it for 30 min",))], ROUTES, RULES, NOON
+        [event(EventKind.ESCALATION, called, notes=("nobody acknowledged it for 30 min",))],
+        ROUTES,
+        RULES,
+        NOON,
     )
     assert [note.channel for note in notes] == ["pager"]
     assert notes[0].message.headline == "[CRITICAL] run-17: no new line for 25m"
     assert "nobody acknowledged it for 30 min" in notes[0].message.body
-    later = compose([event(Kind.RESOLVED, called)], ROUTES, RULES, NOON + 60)
+    later = compose([event(EventKind.RESOLVED, called)], ROUTES, RULES, NOON + 60)
     assert [note.channel for note in later] == ["slack", "mail", "pager"]
 
 
 def test_what_is_quiet_goes_only_where_there_are_threads() -> None:
-    quiet = event(Kind.EASED, quiet=True)
+    quiet = event(EventKind.EASED, quiet=True)
     assert compose([quiet], ROUTES, RULES, NOON) == []
     threaded = dataclasses.replace(RULES, threaded=frozenset({"slack"}))
     notes = compose([quiet], ROUTES, threaded, NOON)
@@ -163,11 +166,11 @@ def test_what_is_quiet_goes_only_where_there_are_threads() -> None:
 
 def test_where_alerts_stand_they_are_ended_quietly_whatever_the_route() -> None:
     told = incident(told=Status.CRITICAL)
-    ended = event(Kind.RESOLVED, told, quiet=True)
-    eased = event(Kind.EASED, dataclasses.replace(told, status=Status.WARNING), quiet=True)
-    untold = event(Kind.RESOLVED, incident(), quiet=True)
-    silent = event(Kind.EASED, dataclasses.replace(told, silent="maintenance"), quiet=True)
-    worse = event(Kind.WORSE, dataclasses.replace(told, silent="maintenance"), quiet=True)
+    ended = event(EventKind.RESOLVED, told, quiet=True)
+    eased = event(EventKind.EASED, dataclasses.replace(told, status=Status.WARNING), quiet=True)
+    untold = event(EventKind.RESOLVED, incident(), quiet=True)
+    silent = event(EventKind.EASED, dataclasses.replace(told, silent="maintenance"), quiet=True)
+    worse = event(EventKind.WORSE, dataclasses.replace(told, silent="maintenance"), quiet=True)
     for rules, ways in ((RULES, []), (dataclasses.replace(RULES, standing=frozenset({"am"})), ["am"])):
         assert [each.channel for each in compose([ended], {}, rules, NOON)] == ways
         routes = {told.check: Route(("am", "mail"))}
@@ -186,7 +189,7 @@ def test_keys_are_the_same_when_composed_again_and_differ_else() -> None:
     assert all(note.key.endswith(f"@{note.channel}") for note in first)
     others = [
         event(at=NOON + 1),
-        event(Kind.REMINDER),
+        event(EventKind.REMINDER),
         event(about=incident(18)),
         event(check="run-17/other", about=incident(19)),
     ]

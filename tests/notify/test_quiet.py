@@ -13,7 +13,7 @@ from tests.notify.values import Script, event, incident, letter
 from watchdogd.config.reading import parse
 from watchdogd.errors import ConfigError, DeliveryError
 from watchdogd.home.layout import Home
-from watchdogd.incidents.models import Kind
+from watchdogd.incidents.models import EventKind
 from watchdogd.notify import channels
 from watchdogd.notify.locks import Locks
 from watchdogd.notify.message import Rules, compose
@@ -100,7 +100,7 @@ def test_what_is_excepted_comes_at_once_with_what_waits_of_the_same_and_so_does_
 
 def test_what_nobody_acknowledged_wakes_somebody() -> None:
     desk, slack = _desk(MIDNIGHT)
-    called = event(Kind.ESCALATION, incident(7))
+    called = event(EventKind.ESCALATION, incident(7))
     rules = Rules(escalate_to=("slack",))
     desk.add(*compose([replace(called, at=desk.now)], {}, rules, desk.now))
     desk.work(1)

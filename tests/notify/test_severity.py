@@ -14,8 +14,8 @@ from watchdogd.config.reading import parse
 from watchdogd.engine.setup import Setup
 from watchdogd.errors import ConfigError
 from watchdogd.home.layout import Home
-from watchdogd.incidents import sitting
-from watchdogd.incidents.models import Book, Kind, Observation, Policy
+from watchdogd.incidents import evaluate
+from watchdogd.incidents.models import AlertPolicy, AlertState, EventKind, Observation
 from watchdogd.notify import channels
 from watchdogd.notify.message import Route, Rules, compose
 from watchdogd.plugin import Result, Status
@@ -26,8 +26,14 @@ ALL = ("slack", "pager")
 BOTH = Route(ALL)
 
 
-def _to(kind: Kind, status: Status, *told: Status, label: str = "INFO", route: Route = BOTH) -> list[str]:
-    about = None if kind is Kind.NOTICE else incident(status=status, told=(told or (None,))[-1], told_as=told)
+def _to(
+    kind: EventKind, status: Status, *told: Status, label: str = "INFO", route: Route = BOTH
+) -> list[str]:
+    about = (
+        None
+        if kind is EventKind.NOTICE
+        else incident(status=status, told=(told or (None,))[-1], told_as=told)
+    )
     happened = event(kind, about or incident(), incident=about, label=label)
     return sorted(each.channel for each in compose([happened], {happened.check: route}, RULES, NOON))
 
@@ -35,42 +41,42 @@ def _to(kind: Kind, status: Status, *told: Status, label: str = "INFO", route: R
 @pytest.mark.parametrize(
     ("kind", "status", "told", "to"),
     [
-        (Kind.OPENED, CRITICAL, (CRITICAL,), ["pager", "slack"]),
-        (Kind.OPENED, WARNING, (WARNING,), ["slack"]),
-        (Kind.OPENED, UNKNOWN, (UNKNOWN,), ["slack"]),
-        (Kind.WORSE, CRITICAL, (WARNING, CRITICAL), ["pager", "slack"]),
-        (Kind.REMINDER, WARNING, (CRITICAL, WARNING), ["slack"]),
-        (Kind.RESOLVED, WARNING, (WARNING,), ["slack"]),
-        (Kind.RESOLVED, CRITICAL, (WARNING, CRITICAL), ["pager", "slack"]),
-        (Kind.RESOLVED, WARNING, (CRITICAL,), ["pager", "slack"]),
-        (Kind.ESCALATION, WARNING, (WARNING,), ["pager", "phone"]),
+        (EventKind.OPENED, CRITICAL, (CRITICAL,), ["pager", "slack"]),
+        (EventKind.OPENED, WARNING, (WARNING,), ["slack"]),
+        (EventKind.OPENED, UNKNOWN, (UNKNOWN,), ["slack"]),
+        (EventKind.WORSE, CRITICAL, (WARNING, CRITICAL), ["pager", "slack"]),
+        (EventKind.REMINDER, WARNING, (CRITICAL, WARNING), ["slack"]),
+        (EventKind.RESOLVED, WARNING, (WARNING,), ["slack"]),
+        (EventKind.RESOLVED, CRITICAL, (WARNING, CRITICAL), ["pager", "slack"]),
+        (EventKind.RESOLVED, WARNING, (CRITICAL,), ["pager", "slack"]),
+        (EventKind.ESCALATION, WARNING, (WARNING,), ["pager", "phone"]),
     ],
 )
-def test_what_goes_where(kind: Kind, status: Status, told: tuple[Status, ...], to: list[str]) -> None:
+def test_what_goes_where(kind: EventKind, status: Status, told: tuple[Status, ...], to: list[str]) -> None:
     assert _to(kind, status, *told) == to
 
 
 @pytest.mark.parametrize("label", ["INFO", "ACTION", "WARNING"])
 def test_a_notice_goes_by_its_word(label: str) -> None:
-    assert _to(Kind.NOTICE, WARNING, label=label) == ["slack"]
+    assert _to(EventKind.NOTICE, WARNING, label=label) == ["slack"]
     route = Route(ALL, only={"slack": frozenset({"CRITICAL"}), "pager": frozenset({label})})
-    assert _to(Kind.NOTICE, WARNING, label=label, route=route) == []
+    assert _to(EventKind.NOTICE, WARNING, label=label, route=route) == []
 
 
 def test_a_table_and_only_both_hold() -> None:
     route = Route(ALL, only={"slack": frozenset({"WARNING"}), "pager": frozenset({"CRITICAL", "WARNING"})})
-    assert _to(Kind.OPENED, WARNING, WARNING, route=route) == ["slack"]
-    assert _to(Kind.OPENED, CRITICAL, CRITICAL, route=route) == ["pager"]
+    assert _to(EventKind.OPENED, WARNING, WARNING, route=route) == ["slack"]
+    assert _to(EventKind.OPENED, CRITICAL, CRITICAL, route=route) == ["pager"]
 
 
 def test_what_an_incident_was_told_as_is_remembered_to_its_end() -> None:
     """WARNING, worse, eased, over: each channel that heard of it hears the end, once."""
-    book, now, policy = Book(), NOON, {"c": Policy(confirm=1)}
+    book, now, policy = AlertState(), NOON, {"c": AlertPolicy(confirm=1)}
     went: dict[str, list[str]] = defaultdict(list)
     for status in (WARNING, CRITICAL, WARNING, Status.OK):
         now += 60
         seen = Observation("c", "", "c", Result(status, "as it is"), now)
-        book, events = sitting.advance(book, (seen,), policy, now)
+        book, events = evaluate.evaluate(book, (seen,), policy, now)
         for each in compose(events, {"c": Route(ALL)}, RULES, now):
             went[each.channel].append(each.message.status)
     assert went == {"slack": ["WARNING", "CRITICAL", "RESOLVED"], "pager": ["CRITICAL", "RESOLVED"]}
@@ -82,7 +88,7 @@ def test_an_end_comes_once_though_it_travels_with_others_elsewhere() -> None:
     desk = Desk({"slack": slack, "pager": pager})
     bad = incident(1, CRITICAL, told=CRITICAL, told_as=(CRITICAL,))
     mild = incident(2, WARNING, told=WARNING, told_as=(WARNING,), subject="node7")
-    for kind in (Kind.OPENED, Kind.RESOLVED):
+    for kind in (EventKind.OPENED, EventKind.RESOLVED):
         events = [replace(event(kind, each), at=desk.now) for each in (bad, mild)]
         desk.add(*compose(events, {bad.check: Route(ALL)}, RULES, desk.now))
         desk.work(5)

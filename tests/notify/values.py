@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from watchdogd.errors import DeliveryError, HistoryError
-from watchdogd.incidents.models import Event, Incident, Kind
+from watchdogd.incidents.models import EventKind, Incident, IncidentEvent
 from watchdogd.notify.notification import Item, Message, Notification, addressed
 from watchdogd.plugin import Status
 
@@ -25,7 +25,9 @@ def incident(number: int = 17, status: Status = Status.CRITICAL, **changes: obje
     return Incident(number, status=status, **values | changes)  # type: ignore[arg-type]  # tests name fields freely
 
 
-def event(kind: Kind = Kind.OPENED, about: Incident | None = None, **changes: object) -> Event:
+def event(
+    kind: EventKind = EventKind.OPENED, about: Incident | None = None, **changes: object
+) -> IncidentEvent:
     """What happened to an incident at NOON."""
     about = about or incident()
     values: dict[str, object] = {
@@ -37,7 +39,7 @@ def event(kind: Kind = Kind.OPENED, about: Incident | None = None, **changes: ob
         "details": about.details,
         "incident": about,
     }
-    return Event(kind, **values | changes)  # type: ignore[arg-type]  # tests name fields freely
+    return IncidentEvent(kind, **values | changes)  # type: ignore[arg-type]  # tests name fields freely
 
 
 def message(number: int = 17, status: str = "CRITICAL", **changes: object) -> Message:

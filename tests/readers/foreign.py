@@ -23,7 +23,7 @@ from watchdogd.batch import (
     slurmtext,
     squeue,
 )
-from watchdogd.chain.maintenance import begins_of
+from watchdogd.chain.successors import begins_of
 from watchdogd.checks import tracker
 from watchdogd.config.reading import parse
 from watchdogd.home import holder

@@ -10,7 +10,7 @@ from watchdogd.engine.status import declared_json
 from watchdogd.history.record import Gap, Record
 from watchdogd.history.store import Store
 from watchdogd.home.layout import Home
-from watchdogd.incidents.models import Book, Incident, Observation, Standing
+from watchdogd.incidents.models import AlertState, CheckState, Incident, Observation
 from watchdogd.notify.notification import Message, Notification
 from watchdogd.plugin import Metric, Progress, Result, Status
 
@@ -50,10 +50,12 @@ def _rounds(begin: float, now: float, nodes: int) -> Iterator[Record]:
             continue
         hangs = at >= hang.opened_at
         yield Record(at, tuple(_seen(at, number, number / count, nodes, hangs=hangs)))
-    standing = Standing("llama-7b/log_staleness", "", hang.status, hang.summary, now, now, 3, incident=hang)
+    standing = CheckState("llama-7b/log_staleness", "", hang.status, hang.summary, now, now, 3, incident=hang)
     yield Record(
         now - 60,
-        book=Book({("llama-7b/log_staleness", ""): standing, ("scratch/disk_quota", "bytes"): _full(now)}),
+        book=AlertState(
+            {("llama-7b/log_staleness", ""): standing, ("scratch/disk_quota", "bytes"): _full(now)}
+        ),
         notifications=(_told(now, "mail", "sent"), _told(now, "slack", "waiting", "slack.test: refused")),
         gaps=(Gap(begin + 0.2 * (now - begin), begin + 0.25 * (now - begin), "no daemon ran"),),
         touches=(f"bob pressed the kill switch of {EVIL}",),
@@ -74,7 +76,7 @@ def _hang(now: float) -> Incident:
     )
 
 
-def _full(now: float) -> Standing:
+def _full(now: float) -> CheckState:
     incident = Incident(
         id=2,
         check="scratch/disk_quota",
@@ -87,7 +89,7 @@ def _full(now: float) -> Standing:
         summary="/scratch: full in about 2d",
         recovery="/scratch: 50 TB free",
     )
-    return Standing(
+    return CheckState(
         "scratch/disk_quota",
         "bytes",
         Status.OK,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from watchdogd.history.record import Record
 from watchdogd.history.store import Store
 from watchdogd.home.layout import Home
-from watchdogd.incidents.models import Book, Incident, Observation, Standing
+from watchdogd.incidents.models import AlertState, CheckState, Incident, Observation
 from watchdogd.plugin import Metric, Progress, Result, Status
 from watchdogd.web.content import gather
 from watchdogd.web.timeline import HOLDS, STATES, Link, Span, links, timeline, totals
@@ -80,7 +80,7 @@ def test_only_what_speaks_of_its_progress_makes_a_run_hang(tmp_path: Path) -> No
 
     full = Result(Status.CRITICAL, "memory 98 % full", subject="n1/gpu0")
     incident = Incident(1, f"{run}/gpu_health", run, run, "n1/gpu0", Status.CRITICAL, begin, "98 % full")
-    standing = Standing(
+    standing = CheckState(
         incident.check, "n1/gpu0", Status.CRITICAL, "98 % full", begin, begin, 3, incident=incident
     )
     with closing(Store.open("sqlite:///history.db", home)) as store:
@@ -91,7 +91,7 @@ def test_only_what_speaks_of_its_progress_makes_a_run_hang(tmp_path: Path) -> No
             own = Result(Status.CRITICAL, "no file came", progress=Progress(stalled=minute == 2))
             results = (("job_liveness", jobs), ("log_staleness", steps), ("gpu_health", full), ("files", own))
             observations = tuple(seen(check, result, at) for check, result in results)
-            store.record(Record(at, observations, Book({(incident.check, "n1/gpu0"): standing})))
+            store.record(Record(at, observations, AlertState({(incident.check, "n1/gpu0"): standing})))
         picture = gather(home, store, {"checks": []}, "w", since=begin, now=begin + 4 * MINUTE)
     [row] = picture.runs
     assert [(span.begin - begin, span.state) for span in row.spans] == [

@@ -8,8 +8,8 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.batch import submit
-from watchdogd.chain import ending, link, links, maintenance
-from watchdogd.chain.succession import Plan, decide
+from watchdogd.chain import link, links, shutdown, successors
+from watchdogd.chain.successors import SuccessionPlan, decide
 from watchdogd.errors import SlurmError, SlurmSilentError, WatchdogError
 from watchdogd.home import stopmark
 from watchdogd.system import command
@@ -118,7 +118,7 @@ class Chain:
         if not self.stopped():
             return
         try:
-            ending.cancel(self._home, [job for job in self._others() if job.raw_id != self.job_id])
+            shutdown.cancel(self._home, [job for job in self._others() if job.raw_id != self.job_id])
         except (SlurmError, OSError) as error:
             log.warning("it is stopped, but other jobs of it may be queued still: %s", error)
 
@@ -149,7 +149,7 @@ class Chain:
     def _mark(self) -> str:
         return link.mark_of(self._home)
 
-    def _plan(self, now: float) -> Plan:
+    def _plan(self, now: float) -> SuccessionPlan:
         """Look at the queue, and decide."""
         living = links.queued(self._mark())
         self._me = next((each for each in living if each.raw_id == self.job_id), self._me)
@@ -159,15 +159,15 @@ class Chain:
             plan = decide(living, self.job_id, now, lost=True, every=every)
         if plan.unseen:
             raise SlurmSilentError(f"squeue does not show this link, job {self.job_id}")
-        if plan.successor and not self._shortened and maintenance.is_in_the_way(plan.successor):
+        if plan.successor and not self._shortened and successors.is_in_the_way(plan.successor):
             self._shortened = True  # the next one fits: it knows of the maintenance
-            plan = Plan(cancel=(*plan.cancel, plan.successor.raw_id))
+            plan = SuccessionPlan(cancel=(*plan.cancel, plan.successor.raw_id))
         self._successor = plan.successor
         self._heir = self.successor or self._heir
         self._unseen = ""
         return plan
 
-    def _act(self, plan: Plan, now: float) -> None:
+    def _act(self, plan: SuccessionPlan, now: float) -> None:
         if plan.cancel:
             log.info("links too many: cancelling %s", ", ".join(plan.cancel))
             submit.scancel(plan.cancel)
@@ -182,25 +182,25 @@ class Chain:
                 submit.scancel([job_id])
                 self._unseen = ""
 
-    def _submit(self, form: link.Form, options: tuple[str, ...]) -> str:
+    def _submit(self, form: link.LinkJob, options: tuple[str, ...]) -> str:
         self._submitting = True
         try:
             return submit.sbatch(form.sbatch_options(*options), form.script(), form.environment())
         finally:
             self._submitting = False
 
-    def _form(self, now: float) -> link.Form:
+    def _form(self, now: float) -> link.LinkJob:
         wish, walltime = link.remembered(self._home)
         walltime = walltime or self._limit or LONGEST
-        return link.form(self._home, self._config, wish, walltime, self._shortest(walltime, now))
+        return link.link_job(self._home, self._config, wish, walltime, self._shortest(walltime, now))
 
     def _shortest(self, walltime: float, now: float) -> float:
         """What Slurm may cut the successor to, which is to start when this link has its margin left."""
         if self._shortened:
-            return maintenance.LEAST if walltime > maintenance.LEAST else 0.0
+            return successors.LEAST if walltime > successors.LEAST else 0.0
         mine = self._limit or walltime
         left = self.left(now) - margin(mine)
-        return maintenance.shortest(walltime, now + (left if 0 < left < mine else 0.0))
+        return successors.shortest(walltime, now + (left if 0 < left < mine else 0.0))
 
     def left(self, now: float) -> float:
         """Seconds until this link ends, as far as is known; infinite before the first look at the queue."""

@@ -1,4 +1,4 @@
-"""Starting the watchdog from outside: as a chain of Slurm jobs, or a process of this machine."""
+"""Start the watchdog from outside: as a chain of Slurm jobs, or as a background process of this machine."""
 
 from __future__ import annotations
 
@@ -7,29 +7,79 @@ import errno
 import os
 import pwd
 import shutil
+import subprocess
+import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from watchdogd.batch import submit
-from watchdogd.chain import link, links, maintenance, partition
-from watchdogd.chain.local import launch
-from watchdogd.chain.outcome import Outcome
+from watchdogd.batch import partitions, submit
+from watchdogd.chain import link, links, successors
+from watchdogd.chain.links import ChainResult
 from watchdogd.config.secret import exposed
 from watchdogd.errors import ConfigError, HomeError, SlurmError, SlurmSilentError, WatchdogError
 from watchdogd.home import lease, stopmark
 from watchdogd.notify import channels
+from watchdogd.system import umask
 from watchdogd.system.number import count
+from watchdogd.system.plainfile import open_plain
 from watchdogd.system.walltime import parse_walltime
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from watchdogd.batch.models import Job
     from watchdogd.batch.partitions import Partition
-    from watchdogd.chain.link import Form, Wish
+    from watchdogd.chain.link import LinkJob, LinkOptions
     from watchdogd.config.sections import Config
     from watchdogd.home.layout import Home
+
+
+_UP = 30.0
+_LOCAL_LOOK = 0.1
+
+
+def start_locally(home: Home) -> str:
+    """Start it in a session of its own; returns who it is once it acts. WatchdogError if it ends."""
+    log = link.log_of(home)
+    link.prepare_log(home)
+    before = log.stat().st_size if log.exists() else 0
+    users = umask.users()
+    # Not through watchdogd.system.command: this one shall outlive us.
+    with open(open_plain(log, os.O_WRONLY | os.O_APPEND), "ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "watchdogd", "run", "--home", str(home.path)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            cwd=home.path,
+            env=_environment(),
+            start_new_session=True,
+            umask=-1 if users is None else users,
+        )
+    until = time.monotonic() + _UP
+    while time.monotonic() < until:
+        holder = lease.alive(home)
+        if holder and holder.pid == process.pid:
+            return str(holder)
+        if process.poll() is not None:
+            raise WatchdogError(f"it ended at once: {_last_line(log, before) or f'see {log}'}")
+        time.sleep(_LOCAL_LOOK)
+    return f"process {process.pid}, which does not act yet: see {log}"
+
+
+def _environment() -> dict[str, str]:
+    """Ours, without what a link or a job would leave in it."""
+    return {key: value for key, value in os.environ.items() if key != "WATCHDOGD_LINK"}
+
+
+def _last_line(log: Path, since: int) -> str:
+    with open(open_plain(log), "rb") as file:
+        file.seek(since)
+        lines = file.read(65536).decode("utf-8", "replace").split("\n")
+    return next((line.removeprefix("watchdogd: ") for line in reversed(lines) if line.strip()), "")
+
 
 _FULL = "its file system, or your quota, is full: free space"
 _WHY = {
@@ -45,7 +95,7 @@ _IMAGES = ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER")
 """Variables that Apptainer sets inside an image; the image's Python is not there on a bare node."""
 
 
-def start(home: Home, config: Config, wish: Wish) -> Outcome:
+def start(home: Home, config: Config, wish: LinkOptions) -> ChainResult:
     """Start it where it is not alive. ConfigError, SlurmError, or WatchdogError where it cannot be."""
     check_secrets(config, home)
     try:
@@ -55,7 +105,7 @@ def start(home: Home, config: Config, wish: Wish) -> Outcome:
         raise HomeError(f"nothing was started: {home.path} cannot be written: {why}") from None
 
 
-def _begin(home: Home, config: Config, wish: Wish) -> Outcome:
+def _begin(home: Home, config: Config, wish: LinkOptions) -> ChainResult:
     stopmark.lift(home)
     warnings = (
         *unknown_users(config),
@@ -65,26 +115,26 @@ def _begin(home: Home, config: Config, wish: Wish) -> Outcome:
     )
     if wish.mode == "local":
         link.remember(home, wish, 0.0)
-        return Outcome((f"started here: {launch(home)}",), changed=True, warnings=warnings)
+        return ChainResult((f"started here: {start_locally(home)}",), changed=True, warnings=warnings)
     return _submit(home, config, wish, warnings)
 
 
-def check(home: Home, config: Config, wish: Wish) -> None:
+def check(home: Home, config: Config, wish: LinkOptions) -> None:
     """The errors that `start` would give, as far as they can be had without starting anything."""
     check_secrets(config, home)
     if wish.mode != "local":
         _planned(home, config, wish)
 
 
-def ensure(home: Home, config: Config, wish: Wish) -> Outcome:
+def ensure(home: Home, config: Config, wish: LinkOptions) -> ChainResult:
     """Start it where it is not alive, unless somebody stopped it on purpose; for cron and login scripts."""
     stopped = stopmark.words(home)
     if stopped:
-        return Outcome((f"it was {stopped}; 'watchdogd start' starts it again",), changed=False)
+        return ChainResult((f"it was {stopped}; 'watchdogd start' starts it again",), changed=False)
     return start(home, config, wish)
 
 
-def whereabouts(home: Home, *, local: bool = False) -> Outcome | None:
+def whereabouts(home: Home, *, local: bool = False) -> ChainResult | None:
     """Where it lives, in words, or None where it does not. SlurmSilentError where nobody can tell.
 
     `local`: a silent Slurm is no reason to wait: whatever it has queued, the lease lets one act.
@@ -98,14 +148,14 @@ def whereabouts(home: Home, *, local: bool = False) -> Outcome | None:
     if found:
         return _found(found)
     holder = lease.alive(home)
-    return Outcome((f"it runs already: {holder}",), changed=False) if holder else None
+    return ChainResult((f"it runs already: {holder}",), changed=False) if holder else None
 
 
-def _found(found: Sequence[Job]) -> Outcome:
+def _found(found: Sequence[Job]) -> ChainResult:
     """It is there; a warning where it waits for what may never come, and none of it runs."""
     waits = all(each.waiting for each in found)
     never = tuple(filter(None, map(links.held_up if waits else links.blocked, found)))
-    return Outcome((f"it runs already: {'; '.join(map(links.describe, found))}",), False, found[0], never)
+    return ChainResult((f"it runs already: {'; '.join(map(links.describe, found))}",), False, found[0], never)
 
 
 def check_secrets(config: Config, home: Home) -> None:
@@ -149,11 +199,11 @@ def unknown_users(config: Config) -> tuple[str, ...]:
 class _Planned:
     """A link that can be submitted, as far as is known; `warnings` are of its partition."""
 
-    form: Form
+    form: LinkJob
     warnings: tuple[str, ...]
 
 
-def _planned(home: Home, config: Config, wish: Wish) -> _Planned:
+def _planned(home: Home, config: Config, wish: LinkOptions) -> _Planned:
     """The first link. SlurmError where it cannot be had."""
     if not shutil.which("sbatch"):
         raise SlurmError("there is no sbatch on this machine: start it where Slurm is, or with --local")
@@ -162,24 +212,24 @@ def _planned(home: Home, config: Config, wish: Wish) -> _Planned:
             "a link cannot run from inside a container image: start it from an installation that the nodes "
             "see, or use 'watchdogd run' or 'tick' in the image"
         )
-    site = partition.ask()
+    site = partitions.ask_partitions()
     chosen = site.chosen(wish.partition or config.slurm.partition or "")
     walltime = _walltime(chosen, config, wish)
-    form = link.form(home, config, wish, walltime, maintenance.shortest(walltime, time.time()))
-    return _Planned(form, tuple(filter(None, [partition.gpu_warning(chosen, site)])))
+    form = link.link_job(home, config, wish, walltime, successors.shortest(walltime, time.time()))
+    return _Planned(form, tuple(filter(None, [partitions.gpu_warning(chosen, site)])))
 
 
-def _walltime(chosen: list[Partition], config: Config, wish: Wish) -> float:
+def _walltime(chosen: list[Partition], config: Config, wish: LinkOptions) -> float:
     """Seconds: as wished at the start, else as configured; a tick is short whatever is configured."""
     if wish.time:
-        return partition.walltime(chosen, parse_walltime(wish.time))
+        return partitions.allowed_walltime(chosen, parse_walltime(wish.time))
     configured = parse_walltime(config.slurm.time) if config.slurm.time else None
     if wish.mode == "tick":
-        return partition.walltime(chosen, None, min(configured or TICK, TICK))
-    return partition.walltime(chosen, configured)
+        return partitions.allowed_walltime(chosen, None, min(configured or TICK, TICK))
+    return partitions.allowed_walltime(chosen, configured)
 
 
-def _submit(home: Home, config: Config, wish: Wish, warnings: tuple[str, ...]) -> Outcome:
+def _submit(home: Home, config: Config, wish: LinkOptions, warnings: tuple[str, ...]) -> ChainResult:
     planned = _planned(home, config, wish)
     form = planned.form
     link.remember(home, wish, form.walltime)
@@ -204,12 +254,12 @@ def _submit(home: Home, config: Config, wish: Wish, warnings: tuple[str, ...]) -
             "'watchdogd doctor --on-partition' finds out why"
         )
     state = links.describe(job) if job else f"job {job_id}"
-    return Outcome(
+    return ChainResult(
         (f"started: {state}",), True, job, (*warnings, *planned.warnings, *filter(None, [limited]))
     )
 
 
-def _submitted(home: Home, form: Form) -> str:
+def _submitted(home: Home, form: LinkJob) -> str:
     """Submit the link; an sbatch that failed may have been taken all the same."""
     try:
         return submit.sbatch(form.sbatch_options(), form.script(), form.environment())

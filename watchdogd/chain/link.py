@@ -58,7 +58,7 @@ _EXPORTED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class LinkOptions:
     """How links are submitted, as `start` was asked; empty: as configured. Kept in home for the next ones."""
 
     partition: str = ""
@@ -68,7 +68,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class LinkJob:
     """All that makes a link of this home. Times in seconds; `shortest`: what it may be cut to, 0: not at all;
     `needed` are names of variables: of secrets, and of those in the configuration's paths."""
 
@@ -124,11 +124,11 @@ class Form:
         )
 
 
-def form(home: Home, config: Config, wish: Wish, walltime: float, shortest: float) -> Form:
+def link_job(home: Home, config: Config, wish: LinkOptions, walltime: float, shortest: float) -> LinkJob:
     """A link as configured and wished."""
     from watchdogd.config.reading import variables  # late: `status` looks at links without any configuration
 
-    return Form(
+    return LinkJob(
         home=home,
         name=config.daemon.name,
         partition=wish.partition or config.slurm.partition or "",
@@ -170,7 +170,7 @@ def prepare_log(home: Home) -> None:
     home.make_file(log)
 
 
-def remember(home: Home, wish: Wish, walltime: float) -> None:
+def remember(home: Home, wish: LinkOptions, walltime: float) -> None:
     """Keep how links are submitted; where home is full, over what was kept before. OSError."""
     path = home.path / "link.json"
     text = json.dumps({**asdict(wish), "walltime": walltime})
@@ -182,15 +182,15 @@ def remember(home: Home, wish: Wish, walltime: float) -> None:
             raise
 
 
-def remembered(home: Home) -> tuple[Wish, float]:
+def remembered(home: Home) -> tuple[LinkOptions, float]:
     """The wish and walltime (seconds) of the last start; the plain ones where there was none. HomeError."""
     path = home.path / "link.json"
     try:
         said = document(read_plain(path))
-        return Wish(*(str(said[key]) for key in ("partition", "account", "time", "mode"))), needed(
+        return LinkOptions(*(str(said[key]) for key in ("partition", "account", "time", "mode"))), needed(
             real(said["walltime"])
         )
     except FileNotFoundError:
-        return Wish(), 0.0
+        return LinkOptions(), 0.0
     except (NoPlainFileError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         raise HomeError(f"{path} is broken: remove it, and start the watchdog anew") from None

@@ -6,6 +6,7 @@ import os
 import pwd
 import re
 import shutil
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from watchdogd.batch import reasons, scontrol, slurmtext, squeue
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from watchdogd.batch.models import Job
     from watchdogd.home.layout import Home
+
 
 _LIMITS = re.compile(
     r"(QOS|Assoc)(Grp|Max)\w|Partition(Down|Inactive)|NodeDown|ReqNodeNotAvail|Nodes required|Licenses"
@@ -151,3 +153,13 @@ def as_json(job: Job) -> dict[str, object]:
         "ends_at": None if job.ends_at is None else iso(job.ends_at),
         "starts_about": None if job.start_estimate is None else iso(job.start_estimate),
     }
+
+
+@dataclass(frozen=True, slots=True)
+class ChainResult:
+    """Lines to print; `link` is the job that was submitted or found."""
+
+    lines: tuple[str, ...]
+    changed: bool
+    link: Job | None = None
+    warnings: tuple[str, ...] = ()

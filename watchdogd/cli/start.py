@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from watchdogd.chain import ending, launch, link, links
+from watchdogd.chain import launch, link, links, shutdown
 from watchdogd.cli.output import print_json, print_line, warn
 from watchdogd.engine.setup import Setup
 from watchdogd.errors import UnitError, UsageError
@@ -15,8 +15,8 @@ from watchdogd.system.walltime import parse_walltime
 if TYPE_CHECKING:
     import argparse
 
-    from watchdogd.chain.link import Wish
-    from watchdogd.chain.outcome import Outcome
+    from watchdogd.chain.link import LinkOptions
+    from watchdogd.chain.links import ChainResult
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     wish = _wish(args, home)
     if args.verb == "restart":
         launch.check(home, config, wish)  # what cannot be started shall not be ended before
-        _say(ending.stop(home, "restart", jobs_go_on=True), quiet=args.json)
+        _say(shutdown.stop(home, "restart", jobs_go_on=True), quiet=args.json)
     act = launch.ensure if args.verb == "ensure" else launch.start
     outcome = act(home, config, wish)
     _say(outcome, quiet=args.json)
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _wish(args: argparse.Namespace, home: Home) -> Wish:
+def _wish(args: argparse.Namespace, home: Home) -> LinkOptions:
     """What the command line says; `restart` and `ensure` go on from how it was started last."""
     if args.time:
         try:
@@ -57,7 +57,7 @@ def _wish(args: argparse.Namespace, home: Home) -> Wish:
             raise UsageError(f"{args.verb}: --time {error}") from None
     if args.local and (args.mode or args.partition or args.account or args.time):
         raise UsageError(f"{args.verb}: --local takes no option of Slurm")
-    before = link.Wish() if args.verb == "start" else link.remembered(home)[0]
+    before = link.LinkOptions() if args.verb == "start" else link.remembered(home)[0]
     if args.local or (args.mode and args.mode != before.mode):
         before = dataclasses.replace(before, time="")  # a daemon's walltime is none for a tick
     said = {"partition": args.partition, "account": args.account, "time": args.time}
@@ -65,7 +65,7 @@ def _wish(args: argparse.Namespace, home: Home) -> Wish:
     return dataclasses.replace(before, **{key: value for key, value in said.items() if value})
 
 
-def _say(outcome: Outcome, *, quiet: bool) -> None:
+def _say(outcome: ChainResult, *, quiet: bool) -> None:
     warn(outcome.warnings)
     if not quiet:
         for line in outcome.lines:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from watchdogd.chain import ending
+from watchdogd.chain import shutdown
 from watchdogd.cli.output import print_json, print_line, warn
 from watchdogd.config.secret import withhold
 from watchdogd.home.layout import Home
@@ -23,7 +23,7 @@ def run(args: argparse.Namespace) -> int:
     """End it, and wait until it is gone. 0; 1 where something of it is left."""
     home = Home.existing(args.home)
     withhold(home)
-    outcome = ending.stop(home, args.reason)
+    outcome = shutdown.stop(home, args.reason)
     warn(outcome.warnings)
     if args.json:
         print_json({"stopped": outcome.changed, "message": "; ".join(outcome.lines)})

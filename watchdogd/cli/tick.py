@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from watchdogd.chain import link
-from watchdogd.chain.tenure import Tenure
+from watchdogd.chain.leadership import Leadership
 from watchdogd.cli.output import one_line, print_json, print_line
 from watchdogd.engine import beginning, logs
 from watchdogd.engine.assembly import assembled, learn, missing, outbox_of
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
 def _watch(home: Home, setup: Setup, broken: str) -> str:
     """Which secret is missing, or empty."""
     home.share(setup.config.daemon.group)
-    tenure = Tenure(home, setup.config)
+    tenure = Leadership(home, setup.config)
     idle = "" if tenure.chain else _needless(home)
     if idle:
         print_line(f"nothing done: {idle}")
@@ -110,7 +110,7 @@ def _mark(home: Home) -> float:
     return step
 
 
-def _tick(parts: Assembly, tenure: Tenure, rechecks: Rechecks) -> None:
+def _tick(parts: Assembly, tenure: Leadership, rechecks: Rechecks) -> None:
     engine = parts.engine
     outbox = outbox_of(parts, tenure.lease.held, go_on=True)
     engine.troubles["engine"] = outbox.start()
@@ -129,7 +129,7 @@ def _tick(parts: Assembly, tenure: Tenure, rechecks: Rechecks) -> None:
     beat.stop(FAREWELL)
 
 
-def _rounds(engine: Engine, outbox: Outbox, tenure: Tenure, rechecks: Rechecks) -> bool:
+def _rounds(engine: Engine, outbox: Outbox, tenure: Leadership, rechecks: Rechecks) -> bool:
     """One round, and further ones of what is new and bad until it is confirmed; whether the tick goes on."""
     only: Collection[str] | None = None
     while _answered(engine, outbox, tenure, only):
@@ -142,7 +142,7 @@ def _rounds(engine: Engine, outbox: Outbox, tenure: Tenure, rechecks: Rechecks) 
     return False
 
 
-def _answered(engine: Engine, outbox: Outbox, tenure: Tenure, only: Collection[str] | None) -> bool:
+def _answered(engine: Engine, outbox: Outbox, tenure: Leadership, only: Collection[str] | None) -> bool:
     """A round, and as long as a slow check has not answered another: meanwhile the lease is kept, and the
     others are told. Whether the tick may go on."""
     while engine.round(patience=SLOW, may_act=tenure.lease.held, send=outbox.add, only=only) is not None:
@@ -154,7 +154,7 @@ def _answered(engine: Engine, outbox: Outbox, tenure: Tenure, only: Collection[s
     return False
 
 
-def _lasts(seconds: float, tenure: Tenure) -> bool:
+def _lasts(seconds: float, tenure: Leadership) -> bool:
     """Wait, and keep the lease; False, at once, where it is time to end."""
     until = time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0:
@@ -164,7 +164,7 @@ def _lasts(seconds: float, tenure: Tenure) -> bool:
     return True
 
 
-def _may_go_on(tenure: Tenure) -> bool:
+def _may_go_on(tenure: Leadership) -> bool:
     try:
         return tenure.watch()
     except OSError:  # a home that cannot be asked is told by the round

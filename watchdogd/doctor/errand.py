@@ -45,7 +45,7 @@ def run(scene: Scene, patience: float) -> Report:
     refused. Nothing of it is left behind, whatever happens."""
     token = secrets.token_hex(4)
     said, wrong = (scene.home.logs / f"doctor-{token}.{end}" for end in ("json", "err"))
-    form = link.form(scene.home, scene.config, scene.wish, WALLTIME, 0.0)
+    form = link.link_job(scene.home, scene.config, scene.wish, WALLTIME, 0.0)
     mark = f"{form.mark} doctor {token}"
     # not below home: where a node cannot open its output, a job ends before it could say anything
     unseen = ("--output=/dev/null", "--error=/dev/null")

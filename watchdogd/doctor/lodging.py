@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from watchdogd.batch import hostlist, scontrol
+from watchdogd.batch import hostlist, partitions, scontrol
 from watchdogd.batch.submit import SBATCH_DEADLINE, refusal
-from watchdogd.chain import link, partition
+from watchdogd.chain import link
 from watchdogd.doctor.finding import Finding, broken, fine, warning
 from watchdogd.doctor.scene import ask
 from watchdogd.errors import SlurmError, UnitError
@@ -29,9 +29,9 @@ def look(scene: Scene) -> Iterator[Finding]:
     if not scene.slurm or not scene.site:
         return
     try:
-        site = partition.ask()
+        site = partitions.ask_partitions()
         chosen = site.chosen(scene.partition)
-        walltime = partition.walltime(chosen, _wished(scene))
+        walltime = partitions.allowed_walltime(chosen, _wished(scene))
     except (SlurmError, UnitError) as error:
         yield broken(TOPIC, str(error), _NAME)
         return
@@ -40,7 +40,7 @@ def look(scene: Scene) -> Iterator[Finding]:
         return
     names = ", ".join(map(str, chosen))
     yield fine(TOPIC, f"{names}; a link runs for {format_walltime(walltime)}")
-    cheaper = partition.gpu_warning(chosen, site)
+    cheaper = partitions.gpu_warning(chosen, site)
     if cheaper:
         yield warning(TOPIC, cheaper, _NAME)
     for each in chosen:
@@ -86,7 +86,7 @@ def _wished(scene: Scene) -> float | None:
 
 def _trial(scene: Scene, walltime: float) -> Finding:
     """sbatch takes exactly what `start` would submit, without doing so."""
-    form = link.form(scene.home, scene.config, scene.wish, walltime, 0.0)
+    form = link.link_job(scene.home, scene.config, scene.wish, walltime, 0.0)
     argv = ("sbatch", "--test-only", *form.sbatch_options())
     answer = command.ask(argv, deadline=SBATCH_DEADLINE, stdin=form.script())
     if not answer.ok:

@@ -16,7 +16,7 @@ from watchdogd.system.account import user
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from watchdogd.chain.link import Wish
+    from watchdogd.chain.link import LinkOptions
     from watchdogd.config.sections import Config
     from watchdogd.engine.setup import Setup
     from watchdogd.home.layout import Home
@@ -33,7 +33,7 @@ class Scene:
     home: Home
     setup: Setup
     me: str
-    wish: Wish
+    wish: LinkOptions
     slurm: bool
     site: Mapping[str, str] = field(default_factory=dict)
 

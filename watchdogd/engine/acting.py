@@ -22,7 +22,7 @@ from watchdogd.actions.doing import do
 from watchdogd.home.handin import hand_in
 from watchdogd.home.inbox import TEXT_LIMIT
 from watchdogd.home.touchfile import one_line
-from watchdogd.incidents.models import SELF, Event, Kind
+from watchdogd.incidents.models import SELF, EventKind, IncidentEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -59,12 +59,12 @@ class Acting:
     def step(
         self,
         scene: Scene,
-        events: Iterable[Event],
+        events: Iterable[IncidentEvent],
         papers: Sequence[Paper],
         now: float,
         *,
         ordering: bool = True,
-    ) -> tuple[tuple[Event, ...], dict[str, str]]:
+    ) -> tuple[tuple[IncidentEvent, ...], dict[str, str]]:
         """The round's events with what is to be told of deeds, and what is to be kept with the round.
 
         `ordering`: new deeds may be ordered; `begin` then has to follow.
@@ -161,7 +161,7 @@ class Acting:
         self._fresh = [scene.errand(deed, self._ending) for deed in fresh if not deed.ended]
         return [(deed, "") for deed in fresh if deed.ended]
 
-    def _with_deeds(self, event: Event, told: Iterable[tuple[Deed, str]]) -> Event:
+    def _with_deeds(self, event: IncidentEvent, told: Iterable[tuple[Deed, str]]) -> IncidentEvent:
         """What was done about it; and where the evidence lies, which is known before it is written.
 
         Of deeds that are `told` only now, with no notice of their own then, the details too.
@@ -184,9 +184,9 @@ class Acting:
         )
 
 
-def _speaks(event: Event) -> bool:
+def _speaks(event: IncidentEvent) -> bool:
     """Whether it reaches those who would get a notice about the same incident."""
-    return not event.quiet and event.kind not in (Kind.NOTICE, Kind.ESCALATION)
+    return not event.quiet and event.kind not in (EventKind.NOTICE, EventKind.ESCALATION)
 
 
 def _remembered(kept: Mapping[str, Any]) -> Iterator[Deed]:

@@ -16,7 +16,7 @@ from watchdogd.config.sections import CheckSection
 from watchdogd.config.words import wrong
 from watchdogd.errors import ConfigError
 from watchdogd.home.layout import absolute
-from watchdogd.incidents.models import Policy
+from watchdogd.incidents.models import AlertPolicy
 from watchdogd.plugin import REQUIRED, Parameter, Run
 from watchdogd.system.nearest import nearest
 
@@ -83,10 +83,10 @@ def with_defaults(
     return made
 
 
-def policy(check: Check, config: Config) -> Policy:
+def policy(check: Check, config: Config) -> AlertPolicy:
     """How the check's results are judged."""
     alerts = config.alerts
-    return Policy(
+    return AlertPolicy(
         confirm=check.confirm,
         every=check.every,
         repeat_every=alerts.repeat_every,

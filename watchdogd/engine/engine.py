@@ -20,8 +20,8 @@ from watchdogd.engine.selfcheck import SelfCheck
 from watchdogd.engine.trends import with_trends
 from watchdogd.errors import WatchdogError
 from watchdogd.history.record import Record
-from watchdogd.incidents import resuming, sitting
-from watchdogd.incidents.models import SELF, Event, Kind, Observation
+from watchdogd.incidents import evaluate
+from watchdogd.incidents.models import SELF, EventKind, IncidentEvent, Observation
 from watchdogd.notify.message import compose
 from watchdogd.units import format_duration, iso
 
@@ -57,7 +57,7 @@ class Round:
 
     at: float
     observations: tuple[Observation, ...]
-    events: tuple[Event, ...]
+    events: tuple[IncidentEvent, ...]
     notifications: tuple[Notification, ...]
 
 
@@ -149,13 +149,13 @@ class Engine:
             self.troubles["pulse"] = self._pulse.beat(self._scene(), judged_at)
         return Round(judged_at, observations, record.events, record.notifications)
 
-    def _resume(self, now: float, send: Send) -> tuple[Event, ...]:
+    def _resume(self, now: float, send: Send) -> tuple[IncidentEvent, ...]:
         """What was known before may be read only now: what waits since then goes out, and all goes on."""
         past = self._storage.recovered()
         if past is None:
             return ()
         self._execution.recall(past)
-        self.book, events = resuming.resumed(past.book, self.book, now)
+        self.book, events = evaluate.resumed(past.book, self.book, now)
         send(past.waiting)
         return events
 
@@ -166,10 +166,10 @@ class Engine:
         memories: Mapping[str, str],
         started: Mapping[str, float],
         judged_at: float,
-        resumed: tuple[Event, ...],
+        resumed: tuple[IncidentEvent, ...],
     ) -> Record:
         """What the observations and papers come to: judged, acted upon, put into words."""
-        self.book, events = sitting.advance(
+        self.book, events = evaluate.evaluate(
             self.book,
             observations,
             self._execution.policies,
@@ -239,12 +239,12 @@ class Engine:
         """
         book, policies = self.book, self.setup.policies
         seen: dict[str, list[Observation]] = {}
-        events: tuple[Event, ...] = ()
+        events: tuple[IncidentEvent, ...] = ()
         only: Collection[str] | None = None
         while only is None or (only and again()):
             observations = self.observe(only)
             now = self._clock()
-            book, came = sitting.advance(book, observations, policies, now, silent=self.setup.maintenance)
+            book, came = evaluate.evaluate(book, observations, policies, now, silent=self.setup.maintenance)
             events += came
             seen |= _by_check(observations)
             only = unconfirmed(book, policies, self.setup.checks, now)
@@ -301,9 +301,9 @@ class Engine:
 
     # ------------------------------------------------------------------ judging
 
-    def _with_evidence(self, event: Event, plugins: Iterable[str]) -> Event:
+    def _with_evidence(self, event: IncidentEvent, plugins: Iterable[str]) -> IncidentEvent:
         """What these checks of the run said last goes into the message."""
-        if event.kind not in (Kind.OPENED, Kind.WORSE):
+        if event.kind not in (EventKind.OPENED, EventKind.WORSE):
             return event
         latest = self._execution.latest
         seen = [each for plugin in plugins for each in latest.get(f"{event.run}/{plugin}", ())]
@@ -389,6 +389,8 @@ def _by_check(observations: Iterable[Observation]) -> dict[str, list[Observation
     return found
 
 
-def touch_event(paper: Paper, speaker: Check | None, now: float) -> Event:
+def touch_event(paper: Paper, speaker: Check | None, now: float) -> IncidentEvent:
     """A pressed switch or a mark, told on the run's channels, which are those of its `speaker`."""
-    return Event(Kind.NOTICE, now, speaker.name if speaker else SELF, paper.run, paper.run, paper.line)
+    return IncidentEvent(
+        EventKind.NOTICE, now, speaker.name if speaker else SELF, paper.run, paper.run, paper.line
+    )

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from watchdogd.history.measured import PastOfCheck
     from watchdogd.history.record import Past
     from watchdogd.home.layout import Home
-    from watchdogd.incidents.models import Book, Policy
+    from watchdogd.incidents.models import AlertPolicy, AlertState
     from watchdogd.plugin import Progress, Run, Sign
     from watchdogd.system.patient import Patient
 
@@ -93,7 +93,7 @@ class Execution:
     # ------------------------------------------------------------------ starting checks
 
     def start(
-        self, setup: Setup, book: Book, now: float, only: Collection[str] | None = None
+        self, setup: Setup, book: AlertState, now: float, only: Collection[str] | None = None
     ) -> dict[str, float]:
         """Submit what is due, or `only` the checks of these names; returns the times of the starts."""
         self._known = frozenset(check.name for check in setup.checks)
@@ -214,7 +214,7 @@ class Execution:
         return self._workers.busy
 
     @property
-    def policies(self) -> Mapping[str, Policy]:
+    def policies(self) -> Mapping[str, AlertPolicy]:
         """How each check is judged in this round."""
         return self._footing.policies()
 
@@ -341,7 +341,7 @@ def _hanging(stuck: Sequence[Stuck]) -> str:
     return f"{processes} in the kernel and cannot be killed: {'; '.join(named)}"
 
 
-def _hasty(setup: Setup, book: Book) -> dict[str, float]:
+def _hasty(setup: Setup, book: AlertState) -> dict[str, float]:
     """Slow checks whose newest result wants confirming: they are looked at each interval."""
     return {
         standing.check: setup.config.daemon.interval

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from watchdogd.engine.setup import Setup
     from watchdogd.engine.stuck import Stuck
     from watchdogd.engine.workers import Workers
-    from watchdogd.incidents.models import Book, Policy
+    from watchdogd.incidents.models import AlertPolicy, AlertState
     from watchdogd.plugin import Result
 
 
@@ -39,7 +39,7 @@ class Footing:
         self._unsettled: frozenset[str] = frozenset()
         self._doubts: list[Observation] = []
 
-    def begin(self, setup: Setup, book: Book, now: float) -> None:
+    def begin(self, setup: Setup, book: AlertState, now: float) -> None:
         """A round begins: ask what was silent before."""
         self._setup = setup
         self._unsettled = frozenset(
@@ -94,7 +94,7 @@ class Footing:
             self._ask(self._setup, self._clock())
         return self._withheld.release(self._probes.silent, self._probes.answered, self._clock())
 
-    def policies(self) -> Mapping[str, Policy]:
+    def policies(self) -> Mapping[str, AlertPolicy]:
         """How each check is judged: while what it started hangs on a file system it follows that one too,
         though nothing in its configuration says that it looks there (a drop-in)."""
         if self._setup is None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from watchdogd.incidents.standing import fresh_fault
+from watchdogd.incidents.confirmation import pending
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from watchdogd.engine.checks import Check
-    from watchdogd.incidents.models import Book, Policy
+    from watchdogd.incidents.models import AlertPolicy, AlertState
 
 LONGEST = 60.0
 """Seconds from one look to the next, at most."""
@@ -46,14 +46,14 @@ class Rechecks:
 
 
 def unconfirmed(
-    book: Book, policies: Mapping[str, Policy], checks: Iterable[Check], now: float
+    book: AlertState, policies: Mapping[str, AlertPolicy], checks: Iterable[Check], now: float
 ) -> frozenset[str]:
     """The checks that have to be looked at again, by name: they said something new and bad, or what they rest
     on did."""
     doubtful = {
         standing.check
         for standing in book.standings.values()
-        if standing.check in policies and fresh_fault(standing, policies[standing.check], now)
+        if standing.check in policies and pending(standing, policies[standing.check], now)
     }
     names = {check.name: check.follows for check in checks}
     grounds = doubtful - names.keys()

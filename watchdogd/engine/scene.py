@@ -12,8 +12,8 @@ from watchdogd.actions.errand import Errand
 from watchdogd.batch.runs import slurm_users
 from watchdogd.engine.checks import written
 from watchdogd.home.layout import absolute
-from watchdogd.incidents.models import SELF, Event, Incident, Kind
-from watchdogd.incidents.standing import stands
+from watchdogd.incidents.confirmation import agrees
+from watchdogd.incidents.models import SELF, EventKind, Incident, IncidentEvent
 from watchdogd.plugin import Status
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from watchdogd.engine.looks import Looks
     from watchdogd.engine.setup import Setup
     from watchdogd.home.layout import Home
-    from watchdogd.incidents.models import Book, Observation, Standing
+    from watchdogd.incidents.models import AlertState, CheckState, Observation
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Scene:
 
     home: Home
     setup: Setup
-    book: Book
+    book: AlertState
     latest: Mapping[str, Sequence[Observation]]
     looks: Looks
 
@@ -77,13 +77,13 @@ class Scene:
             ending=ending,
         )
 
-    def notice(self, deed: Deed, details: str, now: float) -> Event:
+    def notice(self, deed: Deed, details: str, now: float) -> IncidentEvent:
         """What was done, told on the run's channels, in the thread of its incident while that is open."""
         check = self.speaker(deed.run)
         where = (check.name if check else SELF, deed.run, deed.run)
         label = "ACTION" if deed.state == DONE else "WARNING"
         about = self.incidents.get(deed.incident)
-        return Event(Kind.NOTICE, now, *where, str(deed), details, about, label=label)
+        return IncidentEvent(EventKind.NOTICE, now, *where, str(deed), details, about, label=label)
 
     def _pulled(self, check: Check, incident: Incident) -> Iterator[Case]:
         seen = self.latest.get(check.name, ())
@@ -113,10 +113,10 @@ class Scene:
         return next((check for check in own if check.entry.declared.jobs), own[0] if own else None)
 
 
-def _free(standing: Standing, incident: Incident) -> bool:
+def _free(standing: CheckState, incident: Incident) -> bool:
     """Whether it still is wrong, and nobody took it, silenced it, or found its cause elsewhere."""
     held = incident.acknowledged_by or incident.silent or incident.explained_by is not None
-    return not held and standing.settled is not Status.OK and stands(standing)
+    return not held and standing.settled is not Status.OK and agrees(standing)
 
 
 def _action(configured: Any) -> Action:

@@ -21,7 +21,7 @@ from watchdogd.engine.elsewhere import explained
 from watchdogd.engine.grounds import Land
 from watchdogd.engine.maintenance import Windows
 from watchdogd.errors import UnknownKeyError
-from watchdogd.incidents.models import DELIVERY, SELF, Policy
+from watchdogd.incidents.models import DELIVERY, SELF, AlertPolicy
 from watchdogd.notify.channels import standing
 from watchdogd.notify.message import Route, Rules
 from watchdogd.system.patient import Patient, StuckError
@@ -53,7 +53,7 @@ class Setup:
     checks: tuple[Check, ...]
     maintenance: Windows
     rules: Rules
-    policies: Mapping[str, Policy] = field(default_factory=dict)
+    policies: Mapping[str, AlertPolicy] = field(default_factory=dict)
     routes: Mapping[str, Route] = field(default_factory=dict)
     files: Mapping[str, Ground] = field(default_factory=dict)
     land: Land = field(default_factory=Land)
@@ -125,7 +125,7 @@ class Setup:
         new = replace(self, **fields)
         config, checks = new.config, new.checks
         alerts, every = config.alerts, config.daemon.interval
-        own = Policy(1, every, alerts.repeat_every, alerts.escalate_after)
+        own = AlertPolicy(1, every, alerts.repeat_every, alerts.escalate_after)
         missed = replace(own, confirm=config.daemon.confirm)
         ground = replace(own, confirm=max(config.daemon.confirm, 2), blinds=True)
         followed = _grounds(checks)

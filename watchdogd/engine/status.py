@@ -7,8 +7,8 @@ from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.incidents.models import Policy
-from watchdogd.incidents.standing import flapping
+from watchdogd.incidents.confirmation import flapping
+from watchdogd.incidents.models import AlertPolicy
 from watchdogd.plugin import Progress, Sign, Strength
 from watchdogd.units import finite, iso
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from watchdogd.engine.checks import Check
     from watchdogd.history.record import Gap
-    from watchdogd.incidents.models import Book, Incident, Observation
+    from watchdogd.incidents.models import AlertState, Incident, Observation
 
 
 def incident_json(incident: Incident) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def progress_of(seen: Mapping[str, Any]) -> Progress | None:
     return Progress(bool(told["stalled"]), at, told["within"], str(told["pause"]))
 
 
-def open_incidents(book: Book) -> list[Incident]:
+def open_incidents(book: AlertState) -> list[Incident]:
     """All incidents that are open, worst and oldest first."""
     found = [standing.incident for standing in book.standings.values() if standing.incident]
     live = [incident for incident in found if incident.resolved_at is None]
@@ -141,7 +141,7 @@ def open_incidents(book: Book) -> list[Incident]:
 
 
 def snapshot(
-    book: Book,
+    book: AlertState,
     latest: Mapping[str, Iterable[Observation]],
     *,
     now: float,
@@ -149,7 +149,7 @@ def snapshot(
     gaps: Iterable[Gap],
     every: float,
     troubles: Iterable[str],
-    policies: Mapping[str, Policy],
+    policies: Mapping[str, AlertPolicy],
     declared: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The whole picture. `every` is the usual time between two rounds; a much older one is of the dead.
@@ -162,7 +162,7 @@ def snapshot(
     comes_and_goes = {
         standing.incident.id
         for standing in book.standings.values()
-        if standing.incident and flapping(standing, policies.get(standing.check, Policy()), now)
+        if standing.incident and flapping(standing, policies.get(standing.check, AlertPolicy()), now)
     }
     return {
         "alive": True,

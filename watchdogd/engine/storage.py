@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from watchdogd.errors import HistoryError
 from watchdogd.history.record import Past
 from watchdogd.history.store import Store
-from watchdogd.incidents.models import Book
+from watchdogd.incidents.models import AlertState
 from watchdogd.system.patient import Patient, StuckError
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Storage:
         except HistoryError as error:
             self._unread = f"what was known before cannot be read: {error}"
             self._awaited = TRIES
-            return Past(book=Book(next_id=int(self._clock())))
+            return Past(book=AlertState(next_id=int(self._clock())))
 
     def recovered(self) -> Past | None:
         """What is known from before, once, where it could not be read at first and can be now.

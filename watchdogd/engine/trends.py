@@ -6,29 +6,29 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from watchdogd.errors import WatchdogError
-from watchdogd.incidents.models import Kind
+from watchdogd.incidents.models import EventKind
 from watchdogd.notify.sparkline import trend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from watchdogd.engine.checks import Check
-    from watchdogd.incidents.models import Event, Observation
+    from watchdogd.incidents.models import IncidentEvent, Observation
 
     Series = Callable[[str, float], Mapping[tuple[str, str], Sequence[tuple[float, float]]]]
 
 SPAN = 86_400.0
 AT_ONCE = 10
 """Events of one round that get theirs: each asks the history."""
-_SHOWN = (Kind.OPENED, Kind.WORSE, Kind.REMINDER, Kind.ESCALATION)
+_SHOWN = (EventKind.OPENED, EventKind.WORSE, EventKind.REMINDER, EventKind.ESCALATION)
 
 
 def with_trends(
-    events: Iterable[Event],
+    events: Iterable[IncidentEvent],
     checks: Iterable[Check],
     latest: Mapping[str, Iterable[Observation]],
     series: Series,
-) -> tuple[Event, ...]:
+) -> tuple[IncidentEvent, ...]:
     """The events, in a storm only the first ones, with the course of the last day among their notes: of the
     metric that their check declares, in its unit by the check's `latest` results."""
     known = {check.name: trend for check in checks if (trend := check.entry.declared.trend)}
@@ -41,8 +41,11 @@ def with_trends(
 
 
 def _with_trend(
-    event: Event, metrics: Mapping[str, str], latest: Mapping[str, Iterable[Observation]], series: Series
-) -> Event:
+    event: IncidentEvent,
+    metrics: Mapping[str, str],
+    latest: Mapping[str, Iterable[Observation]],
+    series: Series,
+) -> IncidentEvent:
     """The event with its course, where there is one and it can be read."""
     if event.incident is None or event.quiet or event.kind not in _SHOWN:
         return event

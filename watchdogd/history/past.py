@@ -12,7 +12,7 @@ from watchdogd.history.decided import notifications_of, unpacked_incidents
 from watchdogd.history.forms import unpacked
 from watchdogd.history.record import Past
 from watchdogd.history.tables import facts, incidents, memories, pulses, standings, starts
-from watchdogd.incidents.models import Book, Incident, Silence, Standing
+from watchdogd.incidents.models import AlertState, CheckState, Incident, Silence
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -53,13 +53,13 @@ def _pairs(connection: Connection, key: ColumnElement[Any], value: ColumnElement
     return {row[0]: row[1] for row in connection.execute(select(key, value))}
 
 
-def _book(connection: Connection, known: dict[str, str]) -> tuple[Book, tuple[str, ...]]:
+def _book(connection: Connection, known: dict[str, str]) -> tuple[AlertState, tuple[str, ...]]:
     opened = {each.id: each for each in unpacked_incidents(connection, _REFERRED)}
-    found: dict[tuple[str, str], Standing] = {}
+    found: dict[tuple[str, str], CheckState] = {}
     troubles = []
     for check, subject, incident, value, at, streak, summary in connection.execute(_STANDINGS):
         try:
-            standing = unpacked(Standing, value)
+            standing = unpacked(CheckState, value)
         except ValueError:
             troubles.append(
                 f"what was known of {check} {subject}".rstrip() + " cannot be read: it is judged anew"
@@ -68,7 +68,7 @@ def _book(connection: Connection, known: dict[str, str]) -> tuple[Book, tuple[st
         found[check, subject] = replace(
             standing, at=at, streak=streak, summary=summary, incident=opened.get(incident)
         )
-    book = Book(
+    book = AlertState(
         standings=found,
         silences=unpacked(tuple[Silence, ...], known.get("silences", "[]")),
         next_id=max(int(known.get("next_id", 1)), _next_free(connection)),

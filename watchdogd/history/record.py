@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from watchdogd.incidents.models import Book
+from watchdogd.incidents.models import AlertState
 from watchdogd.plugin import Status
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from watchdogd.incidents.models import Event, Observation
+    from watchdogd.incidents.models import IncidentEvent, Observation
     from watchdogd.notify.notification import Notification
 
 
@@ -39,8 +39,8 @@ class Record:
 
     at: float
     observations: tuple[Observation, ...] = ()
-    book: Book = field(default_factory=Book)
-    events: tuple[Event, ...] = ()
+    book: AlertState = field(default_factory=AlertState)
+    events: tuple[IncidentEvent, ...] = ()
     notifications: tuple[Notification, ...] = ()
     memories: Mapping[str, str] = field(default_factory=dict)
     started: Mapping[str, float] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Record:
 class Past:
     """What a starting daemon finds in the history. `last_round` is None in a new home."""
 
-    book: Book = field(default_factory=Book)
+    book: AlertState = field(default_factory=AlertState)
     memories: Mapping[str, str] = field(default_factory=dict)
     started: Mapping[str, float] = field(default_factory=dict)
     last_round: float | None = None

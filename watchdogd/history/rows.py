@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from watchdogd.history.forms import packed, storable
-from watchdogd.incidents.models import LABELS, Incident, Kind, Standing
+from watchdogd.incidents.models import LABELS, CheckState, EventKind, Incident
 from watchdogd.notify.notification import Message
 
 if TYPE_CHECKING:
     from watchdogd.history.statements import Row
-    from watchdogd.incidents.models import Event
+    from watchdogd.incidents.models import IncidentEvent
     from watchdogd.notify.notification import Notification
 
 
@@ -19,10 +19,10 @@ def milliseconds(time: float) -> int:
     return round(time * 1000)
 
 
-def standing_row(identity: int, standing: Standing) -> Row:
+def standing_row(identity: int, standing: CheckState) -> Row:
     """A standing; its incident is a row of its own."""
     incident = standing.incident.id if standing.incident else None
-    value = packed(Standing, standing, {"incident"})
+    value = packed(CheckState, standing, {"incident"})
     return (identity, storable(standing.check), storable(standing.subject), incident, value)
 
 
@@ -44,13 +44,13 @@ def incident_row(incident: Incident) -> Row:
     )
 
 
-def kind_of(event: Event) -> str:
+def kind_of(event: IncidentEvent) -> str:
     """What happened: a notice is one (INFO), or is named by its label: `action`, `warning`."""
-    told = event.kind is Kind.NOTICE and event.label != LABELS[0]
+    told = event.kind is EventKind.NOTICE and event.label != LABELS[0]
     return event.label.lower() if told else event.kind.value
 
 
-def event_row(event: Event) -> Row:
+def event_row(event: IncidentEvent) -> Row:
     """An event; what it tells beyond its first line is in the incident and the notification."""
     return (
         milliseconds(event.at),

@@ -15,7 +15,7 @@ from watchdogd.history.record import STALLED
 from watchdogd.history.rows import event_row, incident_row, milliseconds, notification_row, standing_row
 from watchdogd.history.statements import statements
 from watchdogd.history.tables import series, standings, starts, subjects
-from watchdogd.incidents.models import Incident, Silence, Standing
+from watchdogd.incidents.models import CheckState, Incident, Silence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
     from watchdogd.history.record import Record
     from watchdogd.history.statements import Row, Statements
-    from watchdogd.incidents.models import Book, Observation
+    from watchdogd.incidents.models import AlertState, Observation
     from watchdogd.notify.notification import Notification
 
 _PULSE = frozenset({"at", "streak", "summary"})
-_steady = attrgetter(*(field.name for field in fields(Standing) if field.name not in _PULSE))
+_steady = attrgetter(*(field.name for field in fields(CheckState) if field.name not in _PULSE))
 """All of a standing that most results leave as it was."""
 
 
@@ -41,7 +41,7 @@ class Writer:
         self._measured = _Measured(connection, self._do)
         self._ids = Ids(connection.execute(select(standings.c.id, standings.c.check, standings.c.subject)))
         self._starts = Ids(connection.execute(select(starts.c.id, starts.c.check)))
-        self._standings: Mapping[tuple[str, str], Standing] = {}
+        self._standings: Mapping[tuple[str, str], CheckState] = {}
         self._incidents: dict[int, Incident] = {}
         self._facts: dict[str, str] = {}
 
@@ -63,7 +63,7 @@ class Writer:
         self._write_facts(connection, record)
         return measured
 
-    def _write_standings(self, connection: Connection, book: Mapping[tuple[str, str], Standing]) -> None:
+    def _write_standings(self, connection: Connection, book: Mapping[tuple[str, str], CheckState]) -> None:
         written = self._standings
         changed: list[Row] = []
         pulses: list[Row] = []
@@ -163,6 +163,6 @@ def _reach_back(connection: Connection, first: int) -> None:
         retention.save(connection, present.reaching(first))
 
 
-def _in_book(book: Book) -> Iterable[Incident]:
+def _in_book(book: AlertState) -> Iterable[Incident]:
     yield from book.owed
     yield from (standing.incident for standing in book.standings.values() if standing.incident is not None)

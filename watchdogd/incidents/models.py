@@ -23,7 +23,7 @@ DELIVERY = f"{SELF}/delivery"
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class AlertPolicy:
     """How one check's results are judged. Times in seconds.
 
     `confirm` bad (or good) results in a row open (or close) an incident; `every` is the check's cadence.
@@ -114,7 +114,7 @@ class Incident:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class CheckState:
     """What is known of one check and subject: its last result, and how many said the same in a row.
 
     `settled` is the confirmed status. Results form rows: those that agree with it, and those that differ from
@@ -158,19 +158,19 @@ class Silence:
 
 
 @dataclass(frozen=True, slots=True)
-class Book:
+class AlertState:
     """All that the judge remembers between rounds: standings by (check, subject), silences, next id.
 
     `owed` are incidents that were told, and ended during a silence: their end is told when it is over.
     """
 
-    standings: Mapping[tuple[str, str], Standing] = field(default_factory=dict)
+    standings: Mapping[tuple[str, str], CheckState] = field(default_factory=dict)
     silences: tuple[Silence, ...] = ()
     next_id: int = 1
     owed: tuple[Incident, ...] = ()
 
 
-class Kind(enum.StrEnum):
+class EventKind(enum.StrEnum):
     """What can happen to an incident; NOTICE happens beside any."""
 
     OPENED = "opened"
@@ -188,7 +188,7 @@ LABELS = ("INFO", "ACTION", "WARNING")
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class IncidentEvent:
     """Something to be told (or, `quiet`, only recorded). `incident` is as it stands after it.
 
     A notice has none, but for what watchdogd did about one. `summary` goes into the first line. `notes` are
@@ -197,7 +197,7 @@ class Event:
     word of a notice, one of LABELS.
     """
 
-    kind: Kind
+    kind: EventKind
     at: float
     check: str
     run: str

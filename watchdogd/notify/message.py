@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from watchdogd.incidents.models import Kind
+from watchdogd.incidents.models import EventKind
 from watchdogd.notify.notification import Item, Message, Notification, addressed, incident_thread
 from watchdogd.plugin import SWITCH_SET
 from watchdogd.system.text import excerpt, one_line, plain, verbatim
@@ -22,7 +22,7 @@ from watchdogd.units import format_duration, iso
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from watchdogd.incidents.models import Event, Incident
+    from watchdogd.incidents.models import Incident, IncidentEvent
 
 ORDER = ("CRITICAL", "UNKNOWN", "WARNING", "REMINDER", "RESOLVED", "ACTION", "INFO", "OK")
 """The words in brackets, worst first. OK is for a good result alone."""
@@ -70,7 +70,7 @@ class Rules:
 
 
 def compose(
-    events: Iterable[Event],
+    events: Iterable[IncidentEvent],
     routes: Mapping[str, Route],
     rules: Rules,
     now: float,
@@ -79,7 +79,7 @@ def compose(
 
     Keys depend on what happened, when and to which channel alone: composing again gives the same.
     """
-    letters: dict[str, dict[str, list[Event]]] = defaultdict(lambda: defaultdict(list))
+    letters: dict[str, dict[str, list[IncidentEvent]]] = defaultdict(lambda: defaultdict(list))
     for event in events:
         for channel in _channels(event, routes, rules):
             letters[channel][event.target].append(event)
@@ -111,7 +111,7 @@ def test_message(name: str, host: str, now: float) -> Message:
 test_message.__test__ = False  # type: ignore[attr-defined]  # so that pytest does not take it for a test
 
 
-def _channels(event: Event, routes: Mapping[str, Route], rules: Rules) -> list[str]:
+def _channels(event: IncidentEvent, routes: Mapping[str, Route], rules: Rules) -> list[str]:
     """Where one event goes, each channel once."""
     route = routes.get(event.check)
     only = (route.only if route else {}, rules.only)
@@ -121,57 +121,57 @@ def _channels(event: Event, routes: Mapping[str, Route], rules: Rules) -> list[s
         for name in (route.channels if route else rules.channels)
         if any(all(each in few.get(name, severities) for few in only) for each in severities)
     )
-    if event.kind is Kind.ESCALATION:
+    if event.kind is EventKind.ESCALATION:
         channels = rules.escalate_to
     elif event.incident and event.incident.escalated_at is not None:
         channels = (*channels, *rules.escalate_to)
     if not event.quiet:
         return list(dict.fromkeys(channels))
-    ended = sorted(rules.standing) if event.kind is Kind.RESOLVED else ()
+    ended = sorted(rules.standing) if event.kind is EventKind.RESOLVED else ()
     fit = rules.threaded | rules.standing if _lowers(event) else rules.threaded
     return [name for name in dict.fromkeys((*channels, *ended)) if name in fit]
 
 
-def _severities(event: Event) -> frozenset[str]:
+def _severities(event: IncidentEvent) -> frozenset[str]:
     """By which it is sent here or there: an end and what eases by all that was told of the incident."""
     incident = event.incident
-    if incident is None or event.kind is Kind.NOTICE:
+    if incident is None or event.kind is EventKind.NOTICE:
         return frozenset({_word(event)})
     told = {status.name for status in (*incident.told_as, incident.told) if status is not None}
-    ends = event.kind in (Kind.RESOLVED, Kind.EASED) and told
+    ends = event.kind in (EventKind.RESOLVED, EventKind.EASED) and told
     return frozenset(told if ends else {incident.status.name})
 
 
-def _lowers(event: Event) -> bool:
+def _lowers(event: IncidentEvent) -> bool:
     """Whether less stands by it than was told: the end also where a check is no more, by whatever route."""
     incident = event.incident
     if incident is None or incident.told is None:
         return False
-    return event.kind is Kind.RESOLVED or (event.kind is Kind.EASED and not incident.silent)
+    return event.kind is EventKind.RESOLVED or (event.kind is EventKind.EASED and not incident.silent)
 
 
-def _word(event: Event) -> str:
+def _word(event: IncidentEvent) -> str:
     """The word in brackets."""
-    if event.kind is Kind.RESOLVED:
+    if event.kind is EventKind.RESOLVED:
         return "RESOLVED"
-    if event.kind is Kind.REMINDER:
+    if event.kind is EventKind.REMINDER:
         return "REMINDER"
-    if event.kind is Kind.NOTICE:
+    if event.kind is EventKind.NOTICE:
         return event.label
     return event.incident.status.name if event.incident else "OK"
 
 
-def _rank(event: Event) -> tuple[int, float]:
+def _rank(event: IncidentEvent) -> tuple[int, float]:
     return ORDER.index(_word(event)), event.at
 
 
-def _headline(event: Event, routes: Mapping[str, Route]) -> str:
+def _headline(event: IncidentEvent, routes: Mapping[str, Route]) -> str:
     route = routes.get(event.check, Route())
     words = f"{_unnamed(event, foreign=route.foreign)}{event.summary}"
     return f"[{_word(event)}] {one_line(event.target, 100)}: {one_line(words)}"
 
 
-def _unnamed(event: Event, *, foreign: bool) -> str:
+def _unnamed(event: IncidentEvent, *, foreign: bool) -> str:
     """The subject (which node, GPU, disk), to stand before a summary that does not name it; else empty.
 
     What built-in checks call by plain words (`inodes`, `must_see`) is no thing of many.
@@ -185,14 +185,14 @@ def _unnamed(event: Event, *, foreign: bool) -> str:
 
 
 def _message(
-    group: Sequence[Event],
+    group: Sequence[IncidentEvent],
     routes: Mapping[str, Route],
     rules: Rules,
     now: float,
 ) -> Message:
     """One message about one target; `group` is sorted, the worst first."""
     worst = group[0]
-    opener = next((event for event in group if event.kind is Kind.OPENED or not event.incident), None)
+    opener = next((event for event in group if event.kind is EventKind.OPENED or not event.incident), None)
     runbooks = dict.fromkeys(routes[event.check].runbook for event in group if event.check in routes)
     parts = [_account(worst, now, lines=40), *_deeds(worst)]
     for event in group[1:SHOWN]:
@@ -209,14 +209,14 @@ def _message(
         at=worst.at,
         opens=opener is not None,
         quiet=all(event.quiet for event in group),
-        urgent=any(event.kind is Kind.ESCALATION for event in group),
+        urgent=any(event.kind is EventKind.ESCALATION for event in group),
         incidents=tuple(sorted({event.incident.id for event in group if event.incident})),
         items=tuple(_item(event) for event in group),
         runbooks=tuple(link for link in runbooks if link),
     )
 
 
-def _more(group: Sequence[Event]) -> str:
+def _more(group: Sequence[IncidentEvent]) -> str:
     """How many further things a message tells of: a phone shows its first line alone."""
     told = {event.incident.id if event.incident else event.summary for event in group}
     return f" (and {len(told) - 1} more)" if len(told) > 1 else ""
@@ -228,23 +228,23 @@ def _body(parts: Iterable[str]) -> str:
     return body if len(body) <= BODY_LIMIT else excerpt(body, 400, BODY_LIMIT)
 
 
-def _account(event: Event, now: float, lines: int) -> str:
+def _account(event: IncidentEvent, now: float, lines: int) -> str:
     """Since when, where, the evidence, and what else there is to know."""
     facts = [_when(event, now), _where(event)]
     evidence = event.details or (event.incident.details if event.incident else "")
     parts = ["\n".join(fact for fact in facts if fact)]
-    if event.details.strip() or (evidence.strip() and event.kind is not Kind.RESOLVED):
+    if event.details.strip() or (evidence.strip() and event.kind is not EventKind.RESOLVED):
         parts.append(verbatim(excerpt(evidence, lines, lines * 150)))
     if event.notes:
         parts.append("\n".join(one_line(note) for note in event.notes[:20]))
     return "\n\n".join(parts)
 
 
-def _when(event: Event, now: float) -> str:
+def _when(event: IncidentEvent, now: float) -> str:
     incident = event.incident
     if incident is None:
         return f"At {iso(event.at)}."
-    if event.kind is Kind.RESOLVED:
+    if event.kind is EventKind.RESOLVED:
         lasted = format_duration(event.at - incident.began)
         return f"Lasted {lasted}, from {iso(incident.began)} to {iso(event.at)}."
     since = (
@@ -256,7 +256,7 @@ def _when(event: Event, now: float) -> str:
     return f"{since}{other}."
 
 
-def _where(event: Event) -> str:
+def _where(event: IncidentEvent) -> str:
     named = [("run", event.run), ("check", event.check)]
     if event.incident and event.incident.subject:
         named.append(("subject", event.incident.subject))
@@ -264,13 +264,13 @@ def _where(event: Event) -> str:
     return f"Where: {where}" if where else ""
 
 
-def _deeds(event: Event) -> list[str]:
+def _deeds(event: IncidentEvent) -> list[str]:
     return ["\n".join(f"watchdogd did: {one_line(deed)}" for deed in event.done)]
 
 
-def _answers(group: Sequence[Event], command: str) -> str:
+def _answers(group: Sequence[IncidentEvent], command: str) -> str:
     """The commands to answer with, for what is still open."""
-    still = [event for event in group if event.incident and event.kind is not Kind.RESOLVED]
+    still = [event for event in group if event.incident and event.kind is not EventKind.RESOLVED]
     if not still:
         return ""
     numbers = _numbers(still)
@@ -284,7 +284,7 @@ def _answers(group: Sequence[Event], command: str) -> str:
     return "Answer with:\n" + verbatim("\n".join(commands))
 
 
-def _is_stopped(event: Event) -> bool:
+def _is_stopped(event: IncidentEvent) -> bool:
     """Whether the run's kill switch is set already."""
     return event.incident is not None and event.incident.fault in SWITCH_SET
 
@@ -294,7 +294,7 @@ def _quoted(text: str) -> str:
     return shlex.quote(one_line(text, 100))
 
 
-def _numbers(events: Iterable[Event]) -> list[int]:
+def _numbers(events: Iterable[IncidentEvent]) -> list[int]:
     return sorted({event.incident.id for event in events if event.incident})
 
 
@@ -302,11 +302,11 @@ def _watcher(rules: Rules) -> str:
     return f"Seen by {one_line(rules.name)}" + (f" on {one_line(rules.host)}" if rules.host else "")
 
 
-def _item(event: Event) -> Item:
+def _item(event: IncidentEvent) -> Item:
     incident: Incident | None = event.incident
     return Item(
         status="RESOLVED"
-        if event.kind is Kind.RESOLVED
+        if event.kind is EventKind.RESOLVED
         else incident.status.name
         if incident
         else event.label,
@@ -318,17 +318,17 @@ def _item(event: Event) -> Item:
     )
 
 
-def _thread(event: Event) -> str:
+def _thread(event: IncidentEvent) -> str:
     return incident_thread(event.incident.id) if event.incident else f"notice-{_digits([_identity(event)])}"
 
 
-def _identity(event: Event) -> tuple[str, str, float]:
+def _identity(event: IncidentEvent) -> tuple[str, str, float]:
     """What tells one event from all others."""
     about = str(event.incident.id) if event.incident else f"{event.check}: {event.summary}"
     return about, event.kind.value, event.at
 
 
-def _name(group: Sequence[Event]) -> str:
+def _name(group: Sequence[IncidentEvent]) -> str:
     """The channel-less half of a key."""
     return f"{_thread(group[0])}-{group[0].kind.value}-{_digits(sorted(map(_identity, group)))}"
 

@@ -1,41 +1,35 @@
-"""The sitting in which a round is judged: from a book, results and orders to the next book and events.
-
-In this order: people's orders; checks that are gone; results, confirmed by `standing.py`; incidents that
-open, change or end; their causes (`cause.py`); and then what has to be told of each that is open
-(`telling.py`), by comparing it with what was told before. Since that comparison is made anew each time, a
-restart with the same book tells nothing twice, and what was held back is told afterwards.
-"""
+"""Evaluation of a round: from an alert state, results and people's requests to the next state and events."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from watchdogd.incidents.cause import Causes
-from watchdogd.incidents.models import Book, Event, Incident, Kind, Observation
-from watchdogd.incidents.silence import Hush, obey
-from watchdogd.incidents.standing import better, calm, forgettable, judge, settle, stands
-from watchdogd.incidents.telling import event, notice, tell
+from watchdogd.incidents.confirmation import agrees, better, forgettable, harden, observed, settled_down
+from watchdogd.incidents.inhibition import Inhibitions, Muting, silences_after
+from watchdogd.incidents.models import AlertState, EventKind, Incident, IncidentEvent, Observation
+from watchdogd.incidents.reminders import announce, event, notice
 from watchdogd.plugin import Result, Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from watchdogd.home.orders import Order
-    from watchdogd.incidents.models import Policy, Standing
-
-Key = tuple[str, str]
+    from watchdogd.incidents.models import AlertPolicy, CheckState, Incident
 
 
-def advance(
-    book: Book,
+SubjectKey = tuple[str, str]
+
+
+def evaluate(
+    book: AlertState,
     observations: Sequence[Observation],
-    policies: Mapping[str, Policy],
+    policies: Mapping[str, AlertPolicy],
     now: float,
     *,
     orders: Sequence[Order] = (),
     silent: Callable[[str, str, float], str] | None = None,
-) -> tuple[Book, tuple[Event, ...]]:
+) -> tuple[AlertState, tuple[IncidentEvent, ...]]:
     """The book after a round, and what happened, in the order in which it should be told.
 
     `observations` are all results of the round, `policies` how each existing check is judged, `orders` what
@@ -45,8 +39,8 @@ def advance(
     for notices. Of several results about one subject the worst counts. A subject that a check reports no
     longer, though all that it did report could be found out, is well.
     """
-    silences = obey(book.silences, orders, now)
-    sitting = _Sitting(book, policies, now, Hush(silences, silent, now))
+    silences = silences_after(book.silences, orders, now)
+    sitting = _Evaluation(book, policies, now, Muting(silences, silent, now))
     sitting.note(observations)
     sitting.acknowledge(orders)
     sitting.strike()
@@ -55,23 +49,27 @@ def advance(
     sitting.pay(book.owed)
     sitting.explain()
     sitting.tell()
-    return Book(sitting.standings, silences, sitting.next_id, tuple(sitting.owed)), tuple(sitting.events)
+    return AlertState(sitting.standings, silences, sitting.next_id, tuple(sitting.owed)), tuple(
+        sitting.events
+    )
 
 
-class _Sitting:
+class _Evaluation:
     """The workbench of one round."""
 
-    def __init__(self, book: Book, policies: Mapping[str, Policy], now: float, hush: Hush) -> None:
+    def __init__(
+        self, book: AlertState, policies: Mapping[str, AlertPolicy], now: float, hush: Muting
+    ) -> None:
         self.standings = dict(book.standings)
         self.next_id = book.next_id
         self.owed: list[Incident] = []
-        self.events: list[Event] = []
+        self.events: list[IncidentEvent] = []
         self._policies = policies
         self._now = now
         self._hush = hush
-        self._changes: dict[Key, Kind] = {}
-        self._open: list[Key] = []
-        self._held: set[Key] = set()
+        self._changes: dict[SubjectKey, EventKind] = {}
+        self._open: list[SubjectKey] = []
+        self._held: set[SubjectKey] = set()
         self._followers: Mapping[int, list[Incident]] = {}
 
     def note(self, observations: Iterable[Observation]) -> None:
@@ -94,7 +92,12 @@ class _Sitting:
                 text = f"acknowledged by {order.by}"
                 self.events.append(
                     event(
-                        Kind.ACKNOWLEDGED, incident, self._now, summary=text, details=order.reason, quiet=True
+                        EventKind.ACKNOWLEDGED,
+                        incident,
+                        self._now,
+                        summary=text,
+                        details=order.reason,
+                        quiet=True,
                     )
                 )
 
@@ -110,7 +113,7 @@ class _Sitting:
 
     def take_in(self, observations: Iterable[Observation]) -> None:
         """Judge the results."""
-        worst: dict[Key, Observation] = {}
+        worst: dict[SubjectKey, Observation] = {}
         blind: set[str] = set()
         for seen in observations:
             result = seen.result
@@ -123,10 +126,12 @@ class _Sitting:
             if result.status is Status.UNKNOWN or result.unanswered:
                 blind.add(seen.check)
         for key, seen in worst.items():
-            self.standings[key] = judge(self.standings.get(key), seen, self._policies[seen.check], self._now)
+            self.standings[key] = observed(
+                self.standings.get(key), seen, self._policies[seen.check], self._now
+            )
         self._miss(worst, {check for check, _ in worst} - blind)
 
-    def _miss(self, seen: Mapping[Key, Observation], checks: Collection[str]) -> None:
+    def _miss(self, seen: Mapping[SubjectKey, Observation], checks: Collection[str]) -> None:
         """Subjects that checks report no longer."""
         for key in [key for key in self.standings if key[0] in checks and key not in seen]:
             standing = self.standings[key]
@@ -137,7 +142,7 @@ class _Sitting:
                 text = f"{standing.subject} is no longer reported".lstrip()
                 result = Result(Status.OK, text, subject=standing.subject)
                 missing = Observation(standing.check, standing.run, standing.target, result, self._now)
-                self.standings[key] = judge(standing, missing, policy, self._now)
+                self.standings[key] = observed(standing, missing, policy, self._now)
 
     def pay(self, owed: Iterable[Incident]) -> None:
         """What ended during a silence is told when that is over; not while the same thing is bad anew."""
@@ -149,7 +154,9 @@ class _Sitting:
                 held.append(incident)
             else:
                 ended = replace(incident, silent="")
-                self.events.append(event(Kind.RESOLVED, ended, self._now, summary=ended.recovery, details=""))
+                self.events.append(
+                    event(EventKind.RESOLVED, ended, self._now, summary=ended.recovery, details="")
+                )
         self.owed = held + self.owed
 
     def turn(self) -> None:
@@ -163,27 +170,27 @@ class _Sitting:
             if turned.incident is not None:
                 self._open.append(key)
 
-    def _turned(self, key: Key, standing: Standing) -> Standing:
+    def _turned(self, key: SubjectKey, standing: CheckState) -> CheckState:
         policy = self._policies[standing.check]
         if standing.since > self._now:
             standing = replace(standing, since=self._now)
         if standing.status is not standing.settled:
-            standing = settle(standing, policy, self._now)
+            standing = harden(standing, policy, self._now)
         incident = standing.incident
         if incident is None:
             return standing if standing.settled is Status.OK else self._opened(key, standing)
         change = _change(incident, standing, policy, self._now)
         if change is None:
             return standing
-        if change is Kind.RESOLVED:
+        if change is EventKind.RESOLVED:
             self._resolve(incident, standing)
             return replace(standing, incident=None)
         self._changes[key] = change
-        told = standing.settled if change is Kind.EASED and incident.told is not None else incident.told
+        told = standing.settled if change is EventKind.EASED and incident.told is not None else incident.told
         return replace(standing, incident=replace(incident, status=standing.settled, told=told))
 
-    def _opened(self, key: Key, standing: Standing) -> Standing:
-        self._changes[key] = Kind.OPENED
+    def _opened(self, key: SubjectKey, standing: CheckState) -> CheckState:
+        self._changes[key] = EventKind.OPENED
         incident = Incident(
             id=self.next_id,
             check=standing.check,
@@ -200,7 +207,7 @@ class _Sitting:
         self.next_id += 1
         return replace(standing, incident=incident)
 
-    def _resolve(self, incident: Incident, standing: Standing) -> None:
+    def _resolve(self, incident: Incident, standing: CheckState) -> None:
         """End an incident: told where it was told of, and later where silence reigns."""
         silent = self._hush.reason(incident.target, incident.run, incident.check)
         resolved_at = max(self._now, incident.opened_at)
@@ -210,7 +217,7 @@ class _Sitting:
             self.owed.append(ended)
         self.events.append(
             event(
-                Kind.RESOLVED,
+                EventKind.RESOLVED,
                 ended,
                 self._now,
                 summary=standing.summary,
@@ -224,7 +231,7 @@ class _Sitting:
         untold = [key for key in self._open if self._incident(key).told is None]
         if not untold:
             return
-        causes = Causes(self.standings.values(), self._policies, self._now)
+        causes = Inhibitions(self.standings.values(), self._policies, self._now)
         for key in untold:
             incident, follows = self._incident(key), self._policies[key[0]].follows
             leader = causes.leader(incident, follows)
@@ -235,16 +242,16 @@ class _Sitting:
                 self._held.add(key)
         self._followers = causes.followers(self._incident(key) for key in untold)
 
-    def _incident(self, key: Key) -> Incident:
+    def _incident(self, key: SubjectKey) -> Incident:
         incident = self.standings[key].incident
         assert incident is not None
         return incident
 
-    def _rest_on(self, key: Key, leader: int | None) -> None:
+    def _rest_on(self, key: SubjectKey, leader: int | None) -> None:
         """Set or lift the explanation; what was explained has to be confirmed anew without its cause."""
         standing = self.standings[key]
         incident = replace(self._incident(key), explained_by=leader)
-        if leader is None and stands(standing):
+        if leader is None and agrees(standing):
             standing = replace(standing, since=self._now, streak=0, before=0)
         self.standings[key] = replace(standing, incident=incident)
 
@@ -253,7 +260,7 @@ class _Sitting:
         for key in self._open:
             standing, before = self.standings[key], self._incident(key)
             silent = self._hush.reason(before.target, before.run, before.check)
-            after, events = tell(
+            after, events = announce(
                 standing,
                 self._policies[key[0]],
                 self._now,
@@ -267,7 +274,7 @@ class _Sitting:
                 self.standings[key] = replace(standing, incident=after)
 
 
-def _change(incident: Incident, standing: Standing, policy: Policy, now: float) -> Kind | None:
+def _change(incident: Incident, standing: CheckState, policy: AlertPolicy, now: float) -> EventKind | None:
     """What the settled status makes of an open incident. UNKNOWN changes nothing about a known fault.
 
     It ends or eases only where the newest result says the same: an end is never told in a bad one's words.
@@ -276,7 +283,48 @@ def _change(incident: Incident, standing: Standing, policy: Policy, now: float) 
     if settled is incident.status or settled is Status.UNKNOWN:
         return None
     if not better(incident.status, settled):
-        return Kind.WORSE
-    if standing.status is not settled or not calm(standing, policy, now):
+        return EventKind.WORSE
+    if standing.status is not settled or not settled_down(standing, policy, now):
         return None
-    return Kind.RESOLVED if settled is Status.OK else Kind.EASED
+    return EventKind.RESOLVED if settled is Status.OK else EventKind.EASED
+
+
+def resumed(past: AlertState, book: AlertState, now: float) -> tuple[AlertState, tuple[IncidentEvent, ...]]:
+    """The book to go on with, and what became of incidents, quietly.
+
+    What is open in both was told anew: it goes on under its new number, with what people did about it, and
+    the old number ends. What was open and is not any more is settled, and told, by the results that come.
+    """
+    standings = dict(book.standings)
+    events = []
+    for key, before in past.standings.items():
+        present = standings.get(key)
+        if present is None or (present.incident is None and before.incident is not None):
+            standings[key] = before
+        elif present.incident is not None and before.incident is not None:
+            standings[key] = replace(present, incident=_going_on(before.incident, present.incident))
+            events.append(_renumbered(before.incident, present.incident.id, now))
+    silences = {each.target: each for each in (*past.silences, *book.silences)}
+    next_id = max(past.next_id, book.next_id)
+    return AlertState(standings, tuple(silences.values()), next_id, past.owed + book.owed), tuple(events)
+
+
+def _going_on(before: Incident, present: Incident) -> Incident:
+    """`present`, which is `before` seen anew."""
+    taken = present if present.acknowledged_by else before
+    turned = before.turned_at if before.fault == present.fault else present.fault_began
+    return replace(
+        present,
+        opened_at=min(before.opened_at, present.opened_at),
+        since=min(before.began, present.began),
+        turned_at=turned,
+        acknowledged_by=taken.acknowledged_by,
+        acknowledged_at=taken.acknowledged_at,
+        escalated_at=before.escalated_at or present.escalated_at,
+    )
+
+
+def _renumbered(before: Incident, number: int, now: float) -> IncidentEvent:
+    words = f"it goes on as incident {number}"
+    ended = replace(before, resolved_at=max(now, before.opened_at), recovery=words)
+    return event(EventKind.RESOLVED, ended, now, summary=words, details="", quiet=True)

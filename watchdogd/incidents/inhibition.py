@@ -1,38 +1,38 @@
-"""One cause, one message: which open incident explains another, so that the other is noted inside it. Pure.
-
-A check explains those that follow it, while it has an open incident that is at least as severe: a warning
-(a held job) must never swallow a critical (a hung training). While it is bad and not yet confirmed, the
-others wait for what becomes of it. What cannot be found out, and what `blinds` others (a file system that is
-silent), explains only what cannot be found out either: who sees a fault all the same is heard.
-"""
+"""Inhibition and silences: which open incident explains another, and which messages have to wait. Pure."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from watchdogd.incidents.standing import Row, row
+from watchdogd.incidents.confirmation import Deviation, deviation
+from watchdogd.incidents.models import Silence
 from watchdogd.plugin import Status
+from watchdogd.system.clock import JUMP
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-    from watchdogd.incidents.models import Incident, Policy, Standing
+    from watchdogd.home.orders import Order
+    from watchdogd.incidents.models import AlertPolicy, CheckState, Incident
 
 
-class Causes:
+class Inhibitions:
     """The open incidents, and the bad results that may become some, by check."""
 
-    def __init__(self, standings: Iterable[Standing], policies: Mapping[str, Policy], now: float) -> None:
+    def __init__(
+        self, standings: Iterable[CheckState], policies: Mapping[str, AlertPolicy], now: float
+    ) -> None:
         self._open: defaultdict[str, list[Incident]] = defaultdict(list)
-        self._brewing: defaultdict[str, list[Standing]] = defaultdict(list)
+        self._brewing: defaultdict[str, list[CheckState]] = defaultdict(list)
         self._explained: dict[int, int | None] = {}
         self._policies = policies
         for standing in standings:
             if standing.incident is not None:
                 self._open[standing.check].append(standing.incident)
                 self._explained[standing.incident.id] = standing.incident.explained_by
-            if _undecided(standing, policies[standing.check], now):
+            if _pending(standing, policies[standing.check], now):
                 self._brewing[standing.check].append(standing)
 
     def leader(self, incident: Incident, follows: Iterable[str]) -> int | None:
@@ -85,8 +85,59 @@ class Causes:
         return start == wanted
 
 
-def _undecided(standing: Standing, policy: Policy, now: float) -> bool:
+def _pending(standing: CheckState, policy: AlertPolicy, now: float) -> bool:
     """Whether the latest result is bad and will soon be confirmed or refuted."""
-    if row(standing.settled, standing.status) not in (Row.BAD, Row.LEVEL):
+    if deviation(standing.settled, standing.status) not in (Deviation.BAD, Deviation.LEVEL):
         return False
     return now - standing.since <= policy.confirm * policy.every + policy.patience
+
+
+def silences_after(silences: tuple[Silence, ...], orders: Iterable[Order], now: float) -> tuple[Silence, ...]:
+    """The silences that last, after people's orders; a new one replaces an older one of its target.
+
+    None was asked for in the future: the clock was set back since, and it lasts as long as was asked for.
+    """
+    lasting = {silence.target: silence for silence in silences}
+    for order in orders:
+        if order.verb == "silence":
+            lasting[order.target] = Silence(order.target, order.until, order.by, order.reason, order.at)
+        elif order.verb == "unsilence":
+            lasting.pop(order.target, None)
+    known = (_of_now(silence, now) for silence in lasting.values())
+    return tuple(silence for silence in known if silence.until > now)
+
+
+def _of_now(silence: Silence, now: float) -> Silence:
+    ahead = silence.at - now
+    return replace(silence, at=now, until=silence.until - ahead) if ahead > JUMP else silence
+
+
+class Muting:
+    """Why messages have to wait in this round; each question is asked once."""
+
+    def __init__(
+        self,
+        silences: tuple[Silence, ...],
+        windows: Callable[[str, str, float], str] | None,
+        now: float,
+    ) -> None:
+        self._silences = silences
+        self._windows = windows
+        self._now = now
+        self._answers: dict[tuple[str, str, str], str] = {}
+
+    def reason(self, target: str, run: str, check: str) -> str:
+        """`silenced by bob: moving racks`, what the maintenance window says, or nothing."""
+        if not self._silences and self._windows is None:
+            return ""
+        asked = (target, run, check)
+        if asked not in self._answers:
+            self._answers[asked] = self._reason(*asked)
+        return self._answers[asked]
+
+    def _reason(self, target: str, run: str, check: str) -> str:
+        names = {name for name in (target, run, check, check.rpartition("/")[2]) if name}
+        for silence in self._silences:
+            if silence.target in names:
+                return f"silenced by {silence.by}" + (f": {silence.reason}" if silence.reason else "")
+        return self._windows(target, check, self._now) if self._windows else ""

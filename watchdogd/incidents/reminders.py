@@ -5,27 +5,27 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from watchdogd.incidents.models import LABELS, Event, Kind
-from watchdogd.incidents.standing import FLAP_CALM, confirmed, flapping, stands, window
+from watchdogd.incidents.confirmation import FLAP_CALM, agrees, confirmed, flapping, window
+from watchdogd.incidents.models import LABELS, EventKind, IncidentEvent
 from watchdogd.plugin import Status
 from watchdogd.units import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from watchdogd.incidents.models import Incident, Observation, Policy, Standing
+    from watchdogd.incidents.models import AlertPolicy, CheckState, Incident, Observation
 
 
-def tell(
-    standing: Standing,
-    policy: Policy,
+def announce(
+    standing: CheckState,
+    policy: AlertPolicy,
     now: float,
     *,
     silent: str = "",
     held: bool = False,
-    change: Kind | None = None,
+    change: EventKind | None = None,
     followers: Sequence[Incident] = (),
-) -> tuple[Incident, list[Event]]:
+) -> tuple[Incident, list[IncidentEvent]]:
     """The open incident of a standing after this round's telling, and the events.
 
     `silent` is why its target has to be silent, `held` that a cause may be about to show, `change` what
@@ -41,16 +41,16 @@ def tell(
     if change is not None and change is not kind:
         events.append(event(change, after, now, quiet=True))
     if kind is not None:
-        after = _told(after, now)
-        events.append(_worded(kind, after, standing, policy, now, followers))
+        after = _announced(after, now)
+        events.append(_event_of(kind, after, standing, policy, now, followers))
     if _escalates(standing, after, policy, now):
         after = replace(after, escalated_at=now)
-        events.append(_worded(Kind.ESCALATION, after, standing, policy, now, followers))
+        events.append(_event_of(EventKind.ESCALATION, after, standing, policy, now, followers))
     return after, events
 
 
 def event(
-    kind: Kind,
+    kind: EventKind,
     incident: Incident,
     now: float,
     *,
@@ -58,9 +58,9 @@ def event(
     details: str | None = None,
     quiet: bool = False,
     notes: tuple[str, ...] = (),
-) -> Event:
+) -> IncidentEvent:
     """What happened to an incident, in its own words where no others are given."""
-    return Event(
+    return IncidentEvent(
         kind=kind,
         at=now,
         check=incident.check,
@@ -74,12 +74,14 @@ def event(
     )
 
 
-def notice(seen: Observation, now: float, *, quiet: bool) -> Event:
+def notice(seen: Observation, now: float, *, quiet: bool) -> IncidentEvent:
     """A result that is told once and changes nothing."""
     result = seen.result
     words = (result.summary, result.details)
     label = result.label if result.label in LABELS else LABELS[0]  # a plugin of somebody's may name any
-    return Event(Kind.NOTICE, now, seen.check, seen.run, seen.target, *words, quiet=quiet, label=label)
+    return IncidentEvent(
+        EventKind.NOTICE, now, seen.check, seen.run, seen.target, *words, quiet=quiet, label=label
+    )
 
 
 def _reanchored(incident: Incident, silent: str, now: float) -> Incident:
@@ -94,32 +96,34 @@ def _reanchored(incident: Incident, silent: str, now: float) -> Incident:
     return replace(incident, silent=silent, announced_at=announced, told_at=told)
 
 
-def _due(standing: Standing, incident: Incident, policy: Policy, now: float, *, held: bool) -> Kind | None:
+def _due(
+    standing: CheckState, incident: Incident, policy: AlertPolicy, now: float, *, held: bool
+) -> EventKind | None:
     """What has to be told of an open incident now, if anything."""
     if incident.silent or not _wrong(standing):
         return None
     if incident.told is None:
         free = not (held or incident.acknowledged_by or incident.explained_by is not None)
-        return Kind.OPENED if free and confirmed(standing, policy, now) else None
+        return EventKind.OPENED if free and confirmed(standing, policy, now) else None
     if incident.told is not incident.status:
-        return Kind.WORSE
+        return EventKind.WORSE
     if incident.acknowledged_by or incident.told_at is None:
         return None
-    return Kind.REMINDER if now - incident.told_at >= policy.repeat_every else None
+    return EventKind.REMINDER if now - incident.told_at >= policy.repeat_every else None
 
 
-def _wrong(standing: Standing) -> bool:
+def _wrong(standing: CheckState) -> bool:
     """Whether it is still wrong as far as anybody knows: the latest result does not speak against it."""
-    return standing.settled is not Status.OK and stands(standing)
+    return standing.settled is not Status.OK and agrees(standing)
 
 
-def _told(incident: Incident, now: float) -> Incident:
+def _announced(incident: Incident, now: float) -> Incident:
     announced = now if incident.announced_at is None else incident.announced_at
     told_as = tuple(dict.fromkeys((*incident.told_as, incident.status)))
     return replace(incident, told=incident.status, told_as=told_as, told_at=now, announced_at=announced)
 
 
-def _escalates(standing: Standing, incident: Incident, policy: Policy, now: float) -> bool:
+def _escalates(standing: CheckState, incident: Incident, policy: AlertPolicy, now: float) -> bool:
     """Whether others have to be called: once, and only of what was told, stands, and nobody took."""
     if policy.escalate_after is None or incident.announced_at is None or incident.escalated_at is not None:
         return False
@@ -128,24 +132,24 @@ def _escalates(standing: Standing, incident: Incident, policy: Policy, now: floa
     return now - incident.announced_at >= policy.escalate_after
 
 
-def _worded(
-    kind: Kind,
+def _event_of(
+    kind: EventKind,
     incident: Incident,
-    standing: Standing,
-    policy: Policy,
+    standing: CheckState,
+    policy: AlertPolicy,
     now: float,
     followers: Sequence[Incident],
-) -> Event:
+) -> IncidentEvent:
     """An event to be told, with what belongs to it."""
     notes = []
-    if kind is Kind.ESCALATION:
+    if kind is EventKind.ESCALATION:
         notes.append(f"nobody acknowledged it for {_span(now - (incident.announced_at or now))}")
     if incident.doubt:
         notes.append(f"cannot be found out now: {incident.doubt}")
-    if kind in (Kind.OPENED, Kind.WORSE) and flapping(standing, policy, now):
+    if kind in (EventKind.OPENED, EventKind.WORSE) and flapping(standing, policy, now):
         notes.append(_flapping_note(standing, policy))
     notes += [_line(follower) for follower in followers]
-    still = f"still, for {_span(now - incident.fault_began)}: " if kind is Kind.REMINDER else ""
+    still = f"still, for {_span(now - incident.fault_began)}: " if kind is EventKind.REMINDER else ""
     return event(kind, incident, now, summary=still + incident.summary, notes=tuple(notes))
 
 
@@ -155,7 +159,7 @@ def _line(incident: Incident) -> str:
     return f"[{incident.status.name}] {incident.check}{subject}: {incident.summary}"
 
 
-def _flapping_note(standing: Standing, policy: Policy) -> str:
+def _flapping_note(standing: CheckState, policy: AlertPolicy) -> str:
     span = window(policy)
     return (
         f"it comes and goes: {len(standing.flips)} times within {format_duration(span)}; "

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from watchdogd.batch import submit
 from watchdogd.chain import link, links
-from watchdogd.chain.outcome import Outcome
+from watchdogd.chain.links import ChainResult
 from watchdogd.errors import HomeError, SlurmSilentError, WatchdogError
 from watchdogd.home import lease, stopmark, tickmark
 from watchdogd.home.holder import lives
@@ -26,7 +26,7 @@ _GONE, _SILENT = 90.0, 30.0
 _LOOK = 0.5
 
 
-def stop(home: Home, reason: str = "", *, jobs_go_on: bool = False) -> Outcome:
+def stop(home: Home, reason: str = "", *, jobs_go_on: bool = False) -> ChainResult:
     """End it for good; `jobs_go_on`: not what its drop-ins have in the queue.
 
     WatchdogError where something of it is left after 90 seconds, or Slurm does not answer for 30: the stop
@@ -56,7 +56,7 @@ def stop(home: Home, reason: str = "", *, jobs_go_on: bool = False) -> Outcome:
         if not left and (late or not leaving):
             said = f"ended {', '.join(ended.values())}" if ended else "it was not running"
             others = () if jobs_go_on else _of_others(home)
-            return Outcome((said,), bool(ended), warnings=(*leaving, *others))
+            return ChainResult((said,), bool(ended), warnings=(*leaving, *others))
         if late:
             raise WatchdogError(
                 f"{', '.join(left)} may go on: the stop mark in home ends it as soon as it sees it"

@@ -1,10 +1,14 @@
-"""Who follows a link: decided from what the queue shows, with no clock and no Slurm."""
+"""Which link follows another, and the maintenance windows that cut it short."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from watchdogd.batch import slurmtext
+from watchdogd.batch.queue import DEADLINE
+from watchdogd.system import command
 from watchdogd.system.number import count
 from watchdogd.system.walltime import margin
 
@@ -13,12 +17,13 @@ if TYPE_CHECKING:
 
     from watchdogd.batch.models import Job
 
+
 SLOW_START = 180.0
 """Seconds that a newer link gets to submit its own successor before an older one does it instead."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SuccessionPlan:
     """What a link has to do: submit a successor with these options of sbatch (None: not), and cancel these.
 
     `successor` is the link that waits already; `unseen`: the queue does not show ourselves, so it shows
@@ -31,7 +36,9 @@ class Plan:
     unseen: bool = False
 
 
-def decide(links: Sequence[Job], me: str, now: float, *, lost: bool = False, every: float = 0.0) -> Plan:
+def decide(
+    links: Sequence[Job], me: str, now: float, *, lost: bool = False, every: float = 0.0
+) -> SuccessionPlan:
     """The plan of link `me`, from the living links of its home.
 
     `lost`: the controller said that it does not know `me` any more. `every`: tick mode, seconds from one
@@ -39,16 +46,16 @@ def decide(links: Sequence[Job], me: str, now: float, *, lost: bool = False, eve
     """
     mine = next((link for link in links if link.raw_id == me), None)
     if mine is None and not lost:
-        return Plan(unseen=True)
+        return SuccessionPlan(unseen=True)
     waiting = [link for link in links if link.waiting and link.raw_id != me]
     if waiting:
         heir = next((link for link in waiting if f":{me}" in link.dependency), waiting[0])
         surplus = tuple(link.raw_id for link in waiting if link is not heir)
-        return Plan(cancel=surplus, successor=heir)
+        return SuccessionPlan(cancel=surplus, successor=heir)
     newest = _newest([link for link in links if link.raw_id != me and link.placed and not link.leaving])
     if newest and _precedes(mine, newest) and now - (newest.started_at or now) < SLOW_START:
-        return Plan(successor=newest)
-    return Plan(submit=(f"--begin=now+{every:.0f}",) if every else _dependency(mine))
+        return SuccessionPlan(successor=newest)
+    return SuccessionPlan(submit=(f"--begin=now+{every:.0f}",) if every else _dependency(mine))
 
 
 def _dependency(mine: Job | None) -> tuple[str, ...]:
@@ -78,3 +85,32 @@ def _precedes(mine: Job | None, other: Job) -> bool:
 
 def _age(link: Job) -> tuple[float, int]:
     return link.started_at or 0.0, count(link.raw_id) or 0
+
+
+LEAST = 1800.0
+"""Seconds that a link shall run at least: a shorter one waits until the maintenance is over."""
+_MAINTENANCE_SHARE = 0.9
+_RESERVATION = re.compile(r"^ReservationName=(?>.*? StartTime=)(\S+) (?>.*? Flags=)(\S*)", re.MULTILINE)
+
+
+def shortest(walltime: float, start: float) -> float:
+    """Seconds that a link may be cut to which starts at `start` or later; 0: not at all, no maintenance is
+    in its way, or it is too near for any link."""
+    if walltime <= LEAST:
+        return 0.0
+    argv = ("scontrol", "--oneliner", "show", "reservation")
+    answer = command.ask(argv, deadline=DEADLINE, env=command.environment(slurmtext.ENVIRONMENT))
+    begins = [begin for begin in begins_of(answer.output) if begin > start] if answer.ok else []
+    left = min(begins, default=float("inf")) - start
+    return 0.0 if left >= walltime or left < LEAST else max(left * _MAINTENANCE_SHARE, LEAST)
+
+
+def begins_of(text: str) -> list[float]:
+    """When the maintenances in `scontrol --oneliner show reservation` begin, in seconds since the epoch."""
+    found = [(slurmtext.time(begin), flags.split(",")) for begin, flags in _RESERVATION.findall(text)]
+    return [begin for begin, flags in found if begin is not None and "MAINT" in flags]
+
+
+def is_in_the_way(job: Job) -> bool:
+    """Whether a link waits because a maintenance would begin before its end."""
+    return job.waiting and "maintenance" in job.reason.lower()

@@ -13,12 +13,12 @@ import enum
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from watchdogd.incidents.models import Standing
+from watchdogd.incidents.models import CheckState
 from watchdogd.plugin import Status
 from watchdogd.system.clock import fresh
 
 if TYPE_CHECKING:
-    from watchdogd.incidents.models import Incident, Observation, Policy
+    from watchdogd.incidents.models import AlertPolicy, Incident, Observation
     from watchdogd.plugin import Result
 
 OK, WARNING, CRITICAL, UNKNOWN = Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN
@@ -32,7 +32,7 @@ FLAP_CALM = 4
 """What flaps has recovered, or eased, when it stayed so for the window divided by this."""
 
 
-class Row(enum.Enum):
+class Deviation(enum.Enum):
     """In what way a result differs from the settled status."""
 
     SAME = enum.auto()
@@ -42,18 +42,18 @@ class Row(enum.Enum):
     DOUBT = enum.auto()
 
 
-def row(settled: Status, status: Status) -> Row:
+def deviation(settled: Status, status: Status) -> Deviation:
     """The row that a result of `status` belongs to."""
     if status is settled:
-        return Row.SAME
+        return Deviation.SAME
     if status is OK:
-        return Row.GOOD
+        return Deviation.GOOD
     if settled is OK or settled is UNKNOWN:
-        return Row.BAD
-    return Row.DOUBT if status is UNKNOWN else Row.LEVEL
+        return Deviation.BAD
+    return Deviation.DOUBT if status is UNKNOWN else Deviation.LEVEL
 
 
-def judge(standing: Standing | None, seen: Observation, policy: Policy, now: float) -> Standing:
+def observed(standing: CheckState | None, seen: Observation, policy: AlertPolicy, now: float) -> CheckState:
     """The standing after one more result. `now` bounds the result's time, should the clock have jumped."""
     result = seen.result
     status = result.status
@@ -64,7 +64,7 @@ def judge(standing: Standing | None, seen: Observation, policy: Policy, now: flo
     incident = None
     if standing is not None:
         settled, flips, incident = standing.settled, standing.flips, standing.incident
-        if status is standing.status or row(settled, status) is row(settled, standing.status):
+        if status is standing.status or deviation(settled, status) is deviation(settled, standing.status):
             quiet = standing.quiet
             if fault == standing.fault:
                 since, streak, before = min(standing.since, at), standing.streak + 1, standing.before
@@ -73,7 +73,7 @@ def judge(standing: Standing | None, seen: Observation, policy: Policy, now: flo
         if incident is not None and status is not OK:
             incident = _latest(incident, result, fault, since)
     details = result.details if status is not OK or incident is not None else ""
-    after = Standing(
+    after = CheckState(
         seen.check,
         result.subject,
         status,
@@ -91,7 +91,7 @@ def judge(standing: Standing | None, seen: Observation, policy: Policy, now: flo
         fault,
         before,
     )
-    return after if status is settled else settle(after, policy, now)
+    return after if status is settled else harden(after, policy, now)
 
 
 def _latest(incident: Incident, result: Result, fault: str, since: float) -> Incident:
@@ -105,10 +105,10 @@ def _latest(incident: Incident, result: Result, fault: str, since: float) -> Inc
     return replace(incident, summary=result.summary, details=result.details, doubt="")
 
 
-def settle(standing: Standing, policy: Policy, now: float) -> Standing:
+def harden(standing: CheckState, policy: AlertPolicy, now: float) -> CheckState:
     """The standing with its row's status settled, where the row is confirmed by now."""
-    kind = row(standing.settled, standing.status)
-    if kind is Row.SAME or kind is Row.DOUBT or not confirmed(standing, policy, now):
+    kind = deviation(standing.settled, standing.status)
+    if kind is Deviation.SAME or kind is Deviation.DOUBT or not confirmed(standing, policy, now):
         return standing
     flips = _recent(standing.flips, policy, now)
     if not better(standing.settled, standing.status):
@@ -116,7 +116,7 @@ def settle(standing: Standing, policy: Policy, now: float) -> Standing:
     return replace(standing, settled=standing.status, flips=flips)
 
 
-def confirmed(standing: Standing, policy: Policy, now: float) -> bool:
+def confirmed(standing: CheckState, policy: AlertPolicy, now: float) -> bool:
     """Whether the present row is long enough, in results or (where the check is slow) in time."""
     if standing.streak >= policy.confirm or standing.before + standing.streak >= 2 * policy.confirm:
         return True
@@ -128,41 +128,43 @@ def better(before: Status, after: Status) -> bool:
     return after is OK or (before is CRITICAL and after is WARNING)
 
 
-def fresh_fault(standing: Standing, policy: Policy, now: float) -> bool:
+def pending(standing: CheckState, policy: AlertPolicy, now: float) -> bool:
     """Whether the latest result is worse than what is settled, and not confirmed yet."""
-    kind = row(standing.settled, standing.status)
-    worse = kind is Row.BAD or (kind is Row.LEVEL and not better(standing.settled, standing.status))
+    kind = deviation(standing.settled, standing.status)
+    worse = kind is Deviation.BAD or (
+        kind is Deviation.LEVEL and not better(standing.settled, standing.status)
+    )
     return worse and not confirmed(standing, policy, now)
 
 
-def stands(standing: Standing) -> bool:
+def agrees(standing: CheckState) -> bool:
     """Whether the latest result bears out what is settled, or at least does not deny it."""
-    return row(standing.settled, standing.status) in (Row.SAME, Row.DOUBT)
+    return deviation(standing.settled, standing.status) in (Deviation.SAME, Deviation.DOUBT)
 
 
-def calm(standing: Standing, policy: Policy, now: float) -> bool:
+def settled_down(standing: CheckState, policy: AlertPolicy, now: float) -> bool:
     """Whether a turn for the better may be believed: at once, or, of what flaps, when it has lasted."""
     if not flapping(standing, policy, now):
         return True
     return now - standing.since >= window(policy) / FLAP_CALM
 
 
-def flapping(standing: Standing, policy: Policy, now: float) -> bool:
+def flapping(standing: CheckState, policy: AlertPolicy, now: float) -> bool:
     """Whether the subject turned bad again and again of late."""
     return len(_recent(standing.flips, policy, now)) >= FLAP_TURNS
 
 
-def forgettable(standing: Standing, policy: Policy, now: float) -> bool:
+def forgettable(standing: CheckState, policy: AlertPolicy, now: float) -> bool:
     """Whether nothing is lost with a standing whose subject is reported no longer."""
     well = standing.settled is OK and standing.status is OK and standing.incident is None
     return well and not _recent(standing.flips, policy, now)
 
 
-def window(policy: Policy) -> float:
+def window(policy: AlertPolicy) -> float:
     """How far back turns count as flapping, in seconds."""
     return min(FLAP_ROUNDS * policy.every, FLAP_LONGEST)
 
 
-def _recent(flips: tuple[float, ...], policy: Policy, now: float) -> tuple[float, ...]:
+def _recent(flips: tuple[float, ...], policy: AlertPolicy, now: float) -> tuple[float, ...]:
     """The turns within the window."""
     return tuple(time for time in flips if fresh(time, now, window(policy))) if flips else ()
