@@ -29,7 +29,7 @@ from watchdogd.chain.leadership import Leadership
 from watchdogd.chain.link import LinkJob, LinkOptions
 from watchdogd.chain.successors import SLOW_START, SuccessionPlan, decide
 from watchdogd.config.reading import load, parse
-from watchdogd.doctor import secrets
+from watchdogd.doctor import delivery
 from watchdogd.errors import HomeError, SlurmError, SlurmSilentError, UnitError, WatchdogError
 from watchdogd.home import stopmark
 from watchdogd.home.layout import Home
@@ -1053,7 +1053,7 @@ def test_what_the_relay_alone_sends_with_need_not_be_where_the_daemon_runs(
     known = load(home)
     launch.check_secrets(known, home)
     assert "HOOK" not in link.link_job(home, known, LinkOptions(), 3600.0, 600.0).needed
-    assert list(secrets.judge(tuple(known.secrets()), None, ())) == []
+    assert list(delivery.judge_secrets(tuple(known.secrets()), None, ())) == []
 
 
 def test_users_that_nobody_knows_are_warned_of(home: Home) -> None:

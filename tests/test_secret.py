@@ -13,7 +13,7 @@ import pytest
 from tests.notify.values import letter
 from tests.servers.web import Answer, WebServer
 from watchdogd.config.secret import Secret, masked, telling, veiled, withhold
-from watchdogd.doctor.secrets import kept
+from watchdogd.doctor.delivery import judge_exported
 from watchdogd.errors import ConfigError, DeliveryError, HistoryError
 from watchdogd.history.database import Database
 from watchdogd.home.layout import Home
@@ -180,6 +180,6 @@ def test_no_command_gets_what_is_withheld(monkeypatch: pytest.MonkeyPatch) -> No
     ],
 )
 def test_a_site_that_keeps_environments_is_told_of(flags: str, reference: str, told: int) -> None:
-    found = list(kept((("channels.s.url", Secret(reference)),), {"AccountingStoreFlags": flags}))
+    found = list(judge_exported((("channels.s.url", Secret(reference)),), {"AccountingStoreFlags": flags}))
     assert len(found) == told
     assert all("keeps the environment of jobs" in each.text for each in found)

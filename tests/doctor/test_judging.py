@@ -15,20 +15,20 @@ from tests.servers.web import WebServer
 from watchdogd.batch.models import Job
 from watchdogd.batch.partitions import Partition
 from watchdogd.config.secret import Secret
-from watchdogd.doctor import controller, lodging, past, place, reach, secrets, tools, trainings
-from watchdogd.doctor.examination import examine
-from watchdogd.doctor.finding import (
+from watchdogd.doctor import cluster, delivery, home_storage, tools, watched
+from watchdogd.doctor.diagnosis import (
     BROKEN,
     FINE,
     WARNING,
-    Finding,
+    Diagnosis,
+    Installation,
     broken,
     exit_code,
     fine,
     from_json,
     warning,
 )
-from watchdogd.doctor.scene import Scene
+from watchdogd.doctor.runner import examine
 from watchdogd.engine.setup import Setup
 from watchdogd.history.store import Store
 from watchdogd.home.layout import Home
@@ -39,7 +39,7 @@ from watchdogd.system.mounts import Mount
 SMALL = Partition("small", "1-00:00:00", 2, gpus=False, default=True)
 
 
-def states(findings: Iterator[Finding]) -> list[str]:
+def states(findings: Iterator[Diagnosis]) -> list[str]:
     return [finding.state for finding in findings]
 
 
@@ -64,23 +64,23 @@ def test_findings_come_back_from_json_and_the_worst_is_the_exit_code() -> None:
     ],
 )
 def test_the_file_system_under_home(mount: Mount | None, chain: bool, state: str, words: str) -> None:
-    found = place.judge_mount("/s/home", mount, chain=chain)
+    found = home_storage.judge_mount("/s/home", mount, chain=chain)
     assert found.state == state
     assert words in found.text
     assert bool(found.mend) == (state != FINE)
 
 
 def test_locks_clock_and_room() -> None:
-    held = [place.judge_lock(held, Mount("/s", "x", "y")).state for held in (True, False, None)]
+    held = [home_storage.judge_lock(held, Mount("/s", "x", "y")).state for held in (True, False, None)]
     assert held == [FINE, BROKEN, BROKEN]
-    assert place.judge_skew(0.4).state == FINE
-    assert "1m30s ahead of" in place.judge_skew(90.0).text
-    assert "1m30s behind" in place.judge_skew(-90.0).text
+    assert home_storage.judge_skew(0.4).state == FINE
+    assert "1m30s ahead of" in home_storage.judge_skew(90.0).text
+    assert "1m30s behind" in home_storage.judge_skew(-90.0).text
     full = [Limit(BYTES, "fs", 0.0, 1e12), Limit(INODES, "fs", 0.0, 1e6)]
-    assert states(place.judge_room(full)) == [FINE]
-    assert states(place.judge_room([Limit(BYTES, "fs", 0.0, 1e8), full[1]])) == [WARNING]
-    assert states(place.judge_room([full[0], Limit(INODES, "fs", 0.0, 50.0)])) == [BROKEN]
-    assert states(place.judge_room([])) == []
+    assert states(home_storage.judge_room(full)) == [FINE]
+    assert states(home_storage.judge_room([Limit(BYTES, "fs", 0.0, 1e8), full[1]])) == [WARNING]
+    assert states(home_storage.judge_room([full[0], Limit(INODES, "fs", 0.0, 50.0)])) == [BROKEN]
+    assert states(home_storage.judge_room([])) == []
 
 
 @pytest.mark.parametrize(
@@ -95,27 +95,27 @@ def test_locks_clock_and_room() -> None:
     ],
 )
 def test_a_partition(shown: Mapping[str, str], site: Mapping[str, str], words: list[str]) -> None:
-    found = list(lodging.judge(SMALL, shown, site))
+    found = list(cluster.judge_partition(SMALL, shown, site))
     assert len(found) == len(words)
     assert all(word in finding.text and finding.mend for word, finding in zip(words, found, strict=True))
 
 
 def test_accounting_and_whom_slurm_shows() -> None:
     kept = {"AccountingStorageType": "accounting_storage/slurmdbd", "MinJobAge": "300 sec"}
-    assert controller.judge_accounting(kept, "").state == FINE
-    assert "is known for 300 sec only" in controller.judge_accounting(kept, "it is away").text
+    assert cluster.judge_accounting(kept, "").state == FINE
+    assert "is known for 300 sec only" in cluster.judge_accounting(kept, "it is away").text
     none = {"AccountingStorageType": "accounting_storage/none"}
-    assert controller.judge_accounting(none, "").state == WARNING
+    assert cluster.judge_accounting(none, "").state == WARNING
     private = {"PrivateData": "accounts,jobs"}
-    assert states(controller.judge_users("ines", {"ines"}, private)) == [FINE]
-    assert states(controller.judge_users("ines", {"ines", "otto"}, private)) == [WARNING]
-    assert states(controller.judge_users("ines", {"otto"}, {"PrivateData": "none"})) == [FINE]
+    assert states(cluster.judge_users("ines", {"ines"}, private)) == [FINE]
+    assert states(cluster.judge_users("ines", {"ines", "otto"}, private)) == [WARNING]
+    assert states(cluster.judge_users("ines", {"otto"}, {"PrivateData": "none"})) == [FINE]
 
 
 def test_whose_jobs_are_seen_and_whose_are_not() -> None:
-    assert states(controller.judge_sharing({"ines"}, None, "")) == []
-    assert states(controller.judge_sharing({"ines"}, None, "crew")) == [WARNING]
-    assert states(controller.judge_sharing({"ines"}, "crew", "crew")) == []
+    assert states(cluster.judge_sharing({"ines"}, None, "")) == []
+    assert states(cluster.judge_sharing({"ines"}, None, "crew")) == [WARNING]
+    assert states(cluster.judge_sharing({"ines"}, "crew", "crew")) == []
     jobs = [
         Job("7", "7", "moe", "otto", "RUNNING"),
         Job("8", "8", "moe", "ines", "COMPLETED"),
@@ -124,10 +124,10 @@ def test_whose_jobs_are_seen_and_whose_are_not() -> None:
         Job("11", "11", "mix", "otto", "RUNNING", comment="watchdogd:x"),
     ]
     runs = [Run(name, name) for name in ("moe", "sft", "mix", "none")]
-    (found,) = controller.judge_runs(runs, {"ines"}, jobs)
+    (found,) = cluster.judge_runs(runs, {"ines"}, jobs)
     assert found.text == "moe: job 7 of that name is otto's, whose jobs do not count"
     assert 'user = "otto" under [runs.moe]' in found.mend
-    assert list(controller.judge_runs([Run("moe", "moe", users=frozenset({"otto"}))], {"ines"}, jobs)) == []
+    assert list(cluster.judge_runs([Run("moe", "moe", users=frozenset({"otto"}))], {"ines"}, jobs)) == []
 
 
 def test_stacks_and_cron() -> None:
@@ -148,21 +148,21 @@ def test_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file.write_text("s3cret-words\n")
     file.chmod(0o644)
     monkeypatch.setenv("HOOK", "s3cret-words")
-    [found] = secrets.judge([("channels.a.url", Secret(f"file:{file}"))], None)
+    [found] = delivery.judge_secrets([("channels.a.url", Secret(f"file:{file}"))], None)
     assert (found.state, found.mend) == (WARNING, f"chmod 600 {file}")
     file.chmod(0o600)
     both = [("channels.a.url", Secret(f"file:{file}")), ("heartbeat.url", Secret("env:HOOK"))]
-    assert states(secrets.judge(both, None)) == [FINE]
-    assert states(secrets.judge([("channels.a.url", Secret("s3cret-words"))], None)) == [WARNING]
-    [gone] = secrets.judge([("channels.a.url", Secret("env:NO_SUCH_HOOK"))], None)
+    assert states(delivery.judge_secrets(both, None)) == [FINE]
+    assert states(delivery.judge_secrets([("channels.a.url", Secret("s3cret-words"))], None)) == [WARNING]
+    [gone] = delivery.judge_secrets([("channels.a.url", Secret("env:NO_SUCH_HOOK"))], None)
     assert gone.state == BROKEN
     assert "NO_SUCH_HOOK" in gone.text
-    assert states(secrets.judge([], None)) == []
+    assert states(delivery.judge_secrets([], None)) == []
 
 
 def test_folders_of_switches(tmp_path: Path) -> None:
-    assert trainings.writable("moe", str(tmp_path)) is None
-    found = trainings.writable("moe", str(tmp_path / "none"))
+    assert watched.writable("moe", str(tmp_path)) is None
+    found = watched.writable("moe", str(tmp_path / "none"))
     assert found is not None
     assert found.mend == f"mkdir -p {tmp_path}/none"
 
@@ -171,20 +171,24 @@ def test_runs_that_read_one_log_are_named(home: Home) -> None:
     home.config.write_text(
         "[runs.moe]\nlog = 'l/o-*.txt'\n[runs.pike]\nlog = 'l/o-*.txt'\n[runs.tuna]\nlog = 'l/t-*.txt'\n"
     )
-    found = [each for each in trainings.look(Scene.of(home, Setup.load(home))) if "the same log" in each.text]
+    found = [
+        each
+        for each in watched.look_at_runs(Installation.of(home, Setup.load(home)))
+        if "the same log" in each.text
+    ]
     assert [each.state for each in found] == [WARNING]
     assert found[0].text == f"moe and pike read the same log, {home.path}/l/o-*.txt: one can hide a hang"
 
 
 def test_servers_are_greeted_and_get_nothing(mailbox: Mailbox, endpoint: WebServer) -> None:
-    assert reach.greet_smtp(mailbox.url) == ""
+    assert delivery.greet_smtp(mailbox.url) == ""
     assert mailbox.messages == []
-    assert reach.greet_http(f"{endpoint.url}/hook/s3cret") == ""
+    assert delivery.greet_http(f"{endpoint.url}/hook/s3cret") == ""
     assert all("s3cret" not in request.path for request in endpoint.requests)
     with socket.create_server(("127.0.0.1", 0)) as server:
         closed = server.getsockname()[1]
-    assert reach.greet_smtp(f"smtp://127.0.0.1:{closed}") == "cannot be reached: Connection refused"
-    trouble = reach.greet_http(f"http://127.0.0.1:{closed}/s3cret")
+    assert delivery.greet_smtp(f"smtp://127.0.0.1:{closed}") == "cannot be reached: Connection refused"
+    trouble = delivery.greet_http(f"http://127.0.0.1:{closed}/s3cret")
     assert trouble == "cannot be reached: Connection refused"
 
 
@@ -197,11 +201,11 @@ def home(tmp_path: Path) -> Home:
 
 
 def test_what_hangs_or_cannot_be_looked_at_is_broken_and_the_rest_goes_on(home: Home) -> None:
-    def hangs(scene: Scene) -> Iterator[Finding]:
+    def hangs(scene: Installation) -> Iterator[Diagnosis]:
         yield fine("slow", "begun")
         time.sleep(3)
 
-    def refused(scene: Scene) -> Iterator[Finding]:
+    def refused(scene: Installation) -> Iterator[Diagnosis]:
         raise OSError(errno.EACCES, "Permission denied", "/s/x")
         yield
 
@@ -217,7 +221,7 @@ def test_what_hangs_or_cannot_be_looked_at_is_broken_and_the_rest_goes_on(home: 
 
 
 def test_a_fault_of_ours_is_no_finding(home: Home) -> None:
-    def faulty(scene: Scene) -> Iterator[Finding]:
+    def faulty(scene: Installation) -> Iterator[Diagnosis]:
         raise ZeroDivisionError
         yield
 
@@ -226,7 +230,7 @@ def test_a_fault_of_ours_is_no_finding(home: Home) -> None:
 
 
 def test_the_history_that_is_not_made_yet_and_one_that_cannot_be_opened(home: Home) -> None:
-    pieces = {"history": past.look}
+    pieces = {"history": home_storage.look_at_history}
     [none_yet] = examine(home, pieces)
     assert none_yet.state == FINE
     home.history.mkdir()

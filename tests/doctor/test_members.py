@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from watchdogd.doctor.members import READ, SEARCH, WRITE, Member, Place, needs, way
+from watchdogd.doctor.members import READ, SEARCH, WRITE, Member, PathRights, needs, way
 
 TEAM, HERS, PROJECT = 4711, 1001, 4712
 BOB = Member("bob", 1002, frozenset({1002, TEAM, PROJECT}))
@@ -26,7 +26,7 @@ CAROL = Member("carol", 1003, frozenset({1003, TEAM}))
     ],
 )
 def test_who_can_go_through_a_folder_above_home(uid: int, gid: int, mode: int, kept_out: str) -> None:
-    found = list(way([Place("/some/where", uid, gid, mode)], (BOB, CAROL), TEAM))
+    found = list(way([PathRights("/some/where", uid, gid, mode)], (BOB, CAROL), TEAM))
     assert [each.text.partition(" cannot go through /some/where (")[0] for each in found] == (
         [kept_out] if kept_out else []
     )
@@ -35,18 +35,22 @@ def test_who_can_go_through_a_folder_above_home(uid: int, gid: int, mode: int, k
 @pytest.mark.parametrize(
     ("place", "right", "mend"),
     [
-        (Place("/h/config.toml", 0, TEAM, 0o600), READ, "chmod g+r /h/config.toml"),
-        (Place("/h/config.toml", 0, 0, 0o640), READ, "chgrp 4711 /h/config.toml && chmod g+r /h/config.toml"),
-        (Place("/h/inbox", 0, TEAM, 0o2750), WRITE | SEARCH, "chmod g+wx /h/inbox"),
-        (Place("/h/in box", 0, TEAM, 0o2700), WRITE | SEARCH, "chmod g+wx '/h/in box'"),
-        (Place("/h/inbox", HERS, TEAM, 0o2750), WRITE, "have 1001 run: chmod g+w /h/inbox"),
-        (Place("/h/inbox", 0, TEAM, 0o3770), READ | WRITE | SEARCH, ""),
-        (Place("/h/status.json", 0, 0, 0o644), READ, ""),
-        (Place("/h/status.json", 0, 0, 0o600, acl=True), READ, ""),
+        (PathRights("/h/config.toml", 0, TEAM, 0o600), READ, "chmod g+r /h/config.toml"),
+        (
+            PathRights("/h/config.toml", 0, 0, 0o640),
+            READ,
+            "chgrp 4711 /h/config.toml && chmod g+r /h/config.toml",
+        ),
+        (PathRights("/h/inbox", 0, TEAM, 0o2750), WRITE | SEARCH, "chmod g+wx /h/inbox"),
+        (PathRights("/h/in box", 0, TEAM, 0o2700), WRITE | SEARCH, "chmod g+wx '/h/in box'"),
+        (PathRights("/h/inbox", HERS, TEAM, 0o2750), WRITE, "have 1001 run: chmod g+w /h/inbox"),
+        (PathRights("/h/inbox", 0, TEAM, 0o3770), READ | WRITE | SEARCH, ""),
+        (PathRights("/h/status.json", 0, 0, 0o644), READ, ""),
+        (PathRights("/h/status.json", 0, 0, 0o600, acl=True), READ, ""),
     ],
 )
 def test_what_members_cannot_do_in_home_and_the_command_that_mends_it(
-    monkeypatch: pytest.MonkeyPatch, place: Place, right: int, mend: str
+    monkeypatch: pytest.MonkeyPatch, place: PathRights, right: int, mend: str
 ) -> None:
     monkeypatch.setattr("watchdogd.system.account.user", str)
     monkeypatch.setattr("os.geteuid", lambda: 0)  # home is ours
@@ -56,5 +60,5 @@ def test_what_members_cannot_do_in_home_and_the_command_that_mends_it(
 
 def test_of_many_members_some_are_named() -> None:
     crowd = [Member(f"user{number}", 2000 + number, frozenset({TEAM})) for number in range(12)]
-    (found,) = way([Place("/home/alice", HERS, HERS, 0o700)], crowd, TEAM)
+    (found,) = way([PathRights("/home/alice", HERS, HERS, 0o700)], crowd, TEAM)
     assert found.text.startswith("user0, user1, user2 and 9 more cannot go through /home/alice")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from watchdogd.doctor import trainings
+from watchdogd.doctor import watched
 from watchdogd.logs import obstacle
 
 
@@ -62,7 +62,7 @@ def test_what_may_not_be_read_names_who_can_change_it(tmp_path: Path) -> None:
 
 
 def test_doctor_tells_it_too(tmp_path: Path) -> None:
-    found = trainings.log_of("moe", str(tmp_path), "under [runs.moe]")
+    found = watched.log_of("moe", str(tmp_path), "under [runs.moe]")
     assert found
     assert "is a folder" in found.text
     assert f"as {tmp_path}/* (under [runs.moe])" in found.mend

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 from watchdogd.cli.duration import seconds
 from watchdogd.cli.output import one_line, print_json, terminal
 from watchdogd.config.secret import withhold
-from watchdogd.doctor import errand
-from watchdogd.doctor.examination import examine
-from watchdogd.doctor.finding import BROKEN, FINE, WARNING, exit_code
-from watchdogd.doctor.scene import Scene
+from watchdogd.doctor import on_partition
+from watchdogd.doctor.diagnosis import BROKEN, FINE, WARNING, Installation, exit_code
+from watchdogd.doctor.runner import examine
 from watchdogd.engine.setup import Setup
 from watchdogd.errors import HomeError, WatchdogError
 from watchdogd.home.layout import Home
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from watchdogd.doctor.finding import Finding
+    from watchdogd.doctor.diagnosis import Diagnosis
 
 _STYLES = {FINE: "green", WARNING: "yellow", BROKEN: "bold red"}
 
@@ -55,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     return exit_code(findings)
 
 
-def _there(home: Home, patience: float, *, quiet: bool) -> tuple[tuple[Finding, ...], str]:
+def _there(home: Home, patience: float, *, quiet: bool) -> tuple[tuple[Diagnosis, ...], str]:
     """What a job on the partition finds, and from where; where nodes do not see home, the rest from here."""
     report = _errand(home, patience, quiet=quiet)
     if report.whole:
@@ -63,8 +62,8 @@ def _there(home: Home, patience: float, *, quiet: bool) -> tuple[tuple[Finding, 
     return (*report.findings, *examine(home)), f"{report.where}; what needs home, from {_here()}"
 
 
-def _errand(home: Home, patience: float, *, quiet: bool) -> errand.Report:
-    scene = Scene.of(home, Setup.load(home))
+def _errand(home: Home, patience: float, *, quiet: bool) -> on_partition.PartitionReport:
+    scene = Installation.of(home, Setup.load(home))
     if not scene.slurm:
         raise WatchdogError(
             "no Slurm is used here: 'watchdogd doctor' without --on-partition tries everything"
@@ -72,7 +71,7 @@ def _errand(home: Home, patience: float, *, quiet: bool) -> errand.Report:
     if not quiet:
         print("a short job on the partition tries it; waiting for it ...", file=sys.stderr, flush=True)
     try:
-        return errand.run(scene, patience)
+        return on_partition.run(scene, patience)
     except OSError as error:
         raise HomeError(
             f"nothing can be written to {home.path}: {error.strerror}; 'watchdogd doctor' from here says more"
@@ -84,7 +83,7 @@ def _here() -> str:
     return f"{host} (job {job})" if job else host
 
 
-def _print(findings: Sequence[Finding], where: str, *, hint: bool) -> None:
+def _print(findings: Sequence[Diagnosis], where: str, *, hint: bool) -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -109,6 +108,6 @@ def _short(text: str) -> str:
     return one_line(text).replace(f"{os.path.expanduser('~')}/", "~/")
 
 
-def _sum(findings: Sequence[Finding]) -> str:
+def _sum(findings: Sequence[Diagnosis]) -> str:
     counts = {state: sum(finding.state == state for finding in findings) for state in (BROKEN, WARNING, FINE)}
     return ", ".join(f"{count} {state}" for state, count in counts.items() if count)

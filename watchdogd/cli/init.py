@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from watchdogd.adoption import toml_string
 from watchdogd.cli.output import one_line, print_json, print_line, warn
 from watchdogd.doctor import members
-from watchdogd.doctor.finding import FINE
+from watchdogd.doctor.diagnosis import FINE
 from watchdogd.engine.setup import typed
 from watchdogd.errors import HomeError, UsageError
 from watchdogd.home.layout import Home

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from watchdogd.config.reading import personal
-from watchdogd.doctor.finding import Finding, fine, warning
+from watchdogd.doctor.diagnosis import Diagnosis, fine, warning
 from watchdogd.system import account
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from watchdogd.doctor.scene import Scene
+    from watchdogd.doctor.diagnosis import Installation
     from watchdogd.home.layout import Home
 
 TOPIC = "members"
@@ -42,7 +42,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PathRights:
     """A file or folder with its owner, group and mode; `acl`: further rights hang on it that are not read."""
 
     path: str
@@ -52,7 +52,7 @@ class Place:
     acl: bool = False
 
     @classmethod
-    def of(cls, path: str) -> Place | None:
+    def of(cls, path: str) -> PathRights | None:
         """As it is now; None where it cannot be looked at."""
         try:
             found = os.stat(path)
@@ -68,7 +68,7 @@ class Place:
         return self.mode >> shift & 7
 
 
-def look(scene: Scene) -> Iterator[Finding]:
+def look(scene: Installation) -> Iterator[Diagnosis]:
     """Nothing where home is its owner's alone."""
     home, wished = scene.home, scene.config.daemon.group
     if home.group is None:
@@ -83,7 +83,7 @@ def look(scene: Scene) -> Iterator[Finding]:
     yield from found_in(home, home.group, secrets)
 
 
-def found_in(home: Home, group: int, secrets: dict[str, str] | None = None) -> Iterator[Finding]:
+def found_in(home: Home, group: int, secrets: dict[str, str] | None = None) -> Iterator[Diagnosis]:
     """What members of the group cannot do in this home, or that they can do all; `secrets` are files by the
     keys of config.toml under which they stand."""
     crowd = members(group, home.path.stat().st_uid)
@@ -112,7 +112,7 @@ def members(group: int, owner: int) -> tuple[Member, ...]:
     return tuple(found) or (Member("a member", -1, frozenset({group})),)
 
 
-def way(places: Iterable[Place], crowd: Sequence[Member], group: int) -> Iterator[Finding]:
+def way(places: Iterable[PathRights], crowd: Sequence[Member], group: int) -> Iterator[Diagnosis]:
     """The folders above home through which somebody cannot go."""
     for place in places:
         kept_out = [member.name for member in crowd if not place.gives(member) & SEARCH]
@@ -121,7 +121,9 @@ def way(places: Iterable[Place], crowd: Sequence[Member], group: int) -> Iterato
             yield warning(TOPIC, text, _chmod(place, group, SEARCH))
 
 
-def needs(place: Place, right: int, crowd: Sequence[Member], group: int, what: str) -> Iterator[Finding]:
+def needs(
+    place: PathRights, right: int, crowd: Sequence[Member], group: int, what: str
+) -> Iterator[Diagnosis]:
     """Whether everybody has this right at a place of home; `what` is what they cannot do without it."""
     without = [member.name for member in crowd if place.gives(member) & right != right]
     if without:
@@ -130,9 +132,9 @@ def needs(place: Place, right: int, crowd: Sequence[Member], group: int, what: s
         )
 
 
-def secret(key: str, path: str, crowd: Sequence[Member], group: int) -> Iterator[Finding]:
+def secret(key: str, path: str, crowd: Sequence[Member], group: int) -> Iterator[Diagnosis]:
     """A secret's file that not all can read: whoever cannot starts no watchdog."""
-    places = [each for each in map(Place.of, (path, *_above(path))) if each]
+    places = [each for each in map(PathRights.of, (path, *_above(path))) if each]
     without = [
         member.name
         for member in crowd
@@ -144,13 +146,13 @@ def secret(key: str, path: str, crowd: Sequence[Member], group: int) -> Iterator
         yield warning(TOPIC, text, f"put it where they can go: chgrp {name} FILE && chmod 640 FILE")
 
 
-def _way(home: Home, crowd: Sequence[Member], group: int) -> Iterator[Finding]:
+def _way(home: Home, crowd: Sequence[Member], group: int) -> Iterator[Diagnosis]:
     literal, real = os.path.abspath(home.path), os.path.realpath(home.path)
     above = dict.fromkeys((*_above(literal), *_above(real)))
-    yield from way(filter(None, map(Place.of, reversed(above))), crowd, group)
+    yield from way(filter(None, map(PathRights.of, reversed(above))), crowd, group)
 
 
-def _inside(home: Home, crowd: Sequence[Member], group: int) -> Iterator[Finding]:
+def _inside(home: Home, crowd: Sequence[Member], group: int) -> Iterator[Diagnosis]:
     wanted = (
         (home.path, READ | SEARCH, "cannot look into home"),
         (home.inbox, WRITE | SEARCH, "cannot hand anything in"),
@@ -159,7 +161,7 @@ def _inside(home: Home, crowd: Sequence[Member], group: int) -> Iterator[Finding
         (home.status, READ, "cannot see the status"),
     )
     for path, right, what in wanted:
-        place = Place.of(str(path))
+        place = PathRights.of(str(path))
         if place is not None:
             yield from needs(place, right, crowd, group, what)
 
@@ -178,7 +180,7 @@ def _extras(path: str) -> list[str]:
         return []
 
 
-def _chmod(place: Place, group: int, right: int) -> str:
+def _chmod(place: PathRights, group: int, right: int) -> str:
     """What gives the group this right, said to whom it belongs."""
     letters = "".join(letter for bit, letter in _LETTERS if right & bit)
     path = shlex.quote(place.path)
@@ -191,7 +193,7 @@ def _chmod(place: Place, group: int, right: int) -> str:
     return command if place.uid == os.geteuid() else f"have {account.user(place.uid)} run: {command}"
 
 
-def _shown(place: Place) -> str:
+def _shown(place: PathRights) -> str:
     return f"{stat.filemode(place.mode)[1:]}, {account.user(place.uid)}:{account.group_name(place.gid)}"
 
 

@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from watchdogd.doctor.finding import Finding, broken, fine, warning
-from watchdogd.doctor.scene import ask
+from watchdogd.doctor.diagnosis import Diagnosis, ask, broken, fine, warning
 from watchdogd.home import lease
 from watchdogd.stacks.stacktaking import MISSING
 from watchdogd.survey import GPU_TOOLS
@@ -17,12 +16,12 @@ from watchdogd.survey import GPU_TOOLS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from watchdogd.doctor.scene import Scene
+    from watchdogd.doctor.diagnosis import Installation
 
 _PTRACE = Path("/proc/sys/kernel/yama/ptrace_scope")
 
 
-def look(scene: Scene) -> Iterator[Finding]:
+def look(scene: Installation) -> Iterator[Diagnosis]:
     """What is there on this machine."""
     if any(run.gpus_per_node for run in scene.config.runs.values()):
         yield from _gpus(scene)
@@ -37,7 +36,7 @@ def look(scene: Scene) -> Iterator[Finding]:
         yield judge_cron(table.output if table.ok else "", alive=lease.alive(scene.home) is not None)
 
 
-def _gpus(scene: Scene) -> Iterator[Finding]:
+def _gpus(scene: Installation) -> Iterator[Diagnosis]:
     found = [tool for tool in GPU_TOOLS if shutil.which(tool)]
     if found:
         yield fine("GPUs", f"{', '.join(found)} here")
@@ -61,7 +60,7 @@ def _boxed() -> bool:
     return any(mark.exists() for mark in marks)
 
 
-def judge_stacks(spy: bool, scope: str, *, mighty: bool = False, boxed: bool = False) -> Finding:
+def judge_stacks(spy: bool, scope: str, *, mighty: bool = False, boxed: bool = False) -> Diagnosis:
     """Whether `stacks` works here; `scope` is kernel.yama.ptrace_scope, empty where there is none.
 
     `mighty`: CAP_SYS_PTRACE lets it attach to all but where the scope is 3. `boxed`: inside a container.
@@ -80,7 +79,7 @@ def judge_stacks(spy: bool, scope: str, *, mighty: bool = False, boxed: bool = F
     return fine("stacks", f"py-spy is here{limited}")
 
 
-def judge_cron(table: str, *, alive: bool) -> Finding:
+def judge_cron(table: str, *, alive: bool) -> Diagnosis:
     """Without Slurm nothing but cron or systemd starts it again after a reboot."""
     lines = [line for line in table.splitlines() if "watchdogd" in line and not line.lstrip().startswith("#")]
     if any(verb in line for line in lines for verb in (" tick", " ensure")):

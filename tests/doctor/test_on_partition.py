@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from watchdogd.doctor.finding import BROKEN
-from watchdogd.doctor.sight import judge, script
+from watchdogd.doctor.diagnosis import BROKEN
+from watchdogd.doctor.on_partition import job_script, judge_exit
 
 HOME, PYTHON = Path("/lab/home"), "/lab/venv/bin/python"
 
 
 @pytest.mark.parametrize("code", [0, 1, 2, 32, 64, 78, 127])
 def test_what_the_doctor_itself_exits_with_tells_of_no_blindness(code: int) -> None:
-    assert not list(judge(code, "node1", HOME, PYTHON))
+    assert not list(judge_exit(code, "node1", HOME, PYTHON))
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_what_the_doctor_itself_exits_with_tells_of_no_blindness(code: int) -> N
     ],
 )
 def test_each_thing_that_is_missing_is_named_with_its_mend(code: int, broken: list[str]) -> None:
-    found = list(judge(code, "node1", HOME, PYTHON))
+    found = list(judge_exit(code, "node1", HOME, PYTHON))
     assert [each.topic for each in found if each.state == BROKEN] == broken
     assert all(each.mend for each in found if each.state == BROKEN)
     assert all("node1" in each.text for each in found)
@@ -51,7 +51,7 @@ def tool(folder: Path, name: str, does: str) -> None:
 
 def ran(node: Path, home: Path) -> int:
     said, wrong = node / "logs of it" / "said", node / "wrong"
-    text = script(home, str(node / "python"), said, wrong, ["--comment=it's mine", "--partition=small"])
+    text = job_script(home, str(node / "python"), said, wrong, ["--comment=it's mine", "--partition=small"])
     env = {"PATH": f"{node}:/usr/bin:/bin", "SLURM_JOB_ID": "7"}
     return subprocess.run(["bash", "-c", text], env=env, capture_output=True, timeout=60).returncode
 

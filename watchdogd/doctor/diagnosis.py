@@ -1,11 +1,11 @@
-"""What all pieces look at: home, its configuration, and what Slurm says of itself, each asked once."""
+"""A diagnosis, one line of the doctor's table, and the installation that is examined for it."""
 
 from __future__ import annotations
 
 import os
 import shutil
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from watchdogd.batch import scontrol
 from watchdogd.batch.runs import run_of
@@ -22,12 +22,56 @@ if TYPE_CHECKING:
     from watchdogd.home.layout import Home
     from watchdogd.plugin import Run
 
+
+FINE, WARNING, BROKEN = "fine", "warning", "broken"
+_EXIT = {FINE: 0, WARNING: 1, BROKEN: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """One line of the table. `state` is FINE, WARNING or BROKEN; the last two carry what mends it."""
+
+    state: str
+    topic: str
+    text: str
+    mend: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """As `doctor --json` prints it."""
+        return {"state": self.state, "topic": self.topic, "text": self.text, "mend": self.mend}
+
+
+def fine(topic: str, text: str) -> Diagnosis:
+    """It works."""
+    return Diagnosis(FINE, topic, text)
+
+
+def warning(topic: str, text: str, mend: str) -> Diagnosis:
+    """It works, but not as one may expect."""
+    return Diagnosis(WARNING, topic, text, mend)
+
+
+def broken(topic: str, text: str, mend: str) -> Diagnosis:
+    """It does not work."""
+    return Diagnosis(BROKEN, topic, text, mend)
+
+
+def from_json(value: dict[str, Any]) -> Diagnosis:
+    """What `as_json` made. KeyError where it is something else."""
+    return Diagnosis(*(str(value[key]) for key in ("state", "topic", "text", "mend")))
+
+
+def exit_code(findings: tuple[Diagnosis, ...]) -> int:
+    """0 all fine, 1 a warning, 2 something broken."""
+    return max((_EXIT[finding.state] for finding in findings), default=0)
+
+
 DEADLINE = 10.0
 """Seconds for one command."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class Installation:
     """`slurm`: Slurm is to be used; `site`: the keys of `scontrol show config`, none without an answer."""
 
     home: Home
@@ -38,7 +82,7 @@ class Scene:
     site: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, home: Home, setup: Setup) -> Scene:
+    def of(cls, home: Home, setup: Setup) -> Installation:
         """Look around; asks the controller once. HomeError where home is broken."""
         wish = link.remembered(home)[0]
         slurm = bool(shutil.which("squeue")) and wish.mode != "local"

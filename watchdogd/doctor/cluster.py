@@ -1,29 +1,36 @@
-"""Slurm itself: its commands, its controller, accounting, and whom it shows to whom."""
+"""Slurm: its commands, its controller, accounting, visible users, and the partition of the chain."""
 
 from __future__ import annotations
 
+import os
 import shutil
 from typing import TYPE_CHECKING
 
-from watchdogd.batch import queue
+from watchdogd.batch import hostlist, partitions, queue, scontrol
 from watchdogd.batch.runs import slurm_users
+from watchdogd.batch.submit import SBATCH_DEADLINE, refusal
+from watchdogd.chain import link
 from watchdogd.chain.launch import unknown_users
-from watchdogd.doctor.finding import Finding, broken, fine, warning
-from watchdogd.doctor.scene import ask
+from watchdogd.doctor.diagnosis import Diagnosis, ask, broken, fine, warning
+from watchdogd.errors import SlurmError, UnitError
+from watchdogd.system import command
 from watchdogd.system.account import group_name
+from watchdogd.system.walltime import format_walltime, parse_walltime
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from watchdogd.batch.models import Job
-    from watchdogd.doctor.scene import Scene
+    from watchdogd.batch.partitions import Partition
+    from watchdogd.doctor.diagnosis import Installation
     from watchdogd.plugin import Run
+
 
 TOPIC = "Slurm"
 TOOLS = ("sbatch", "squeue", "scancel", "scontrol", "srun", "sinfo")
 
 
-def look(scene: Scene) -> Iterator[Finding]:
+def look(scene: Installation) -> Iterator[Diagnosis]:
     """Nothing where Slurm is not used."""
     if not scene.slurm:
         yield fine(TOPIC, "not used here: runs are watched as processes")
@@ -50,7 +57,7 @@ def look(scene: Scene) -> Iterator[Finding]:
     yield _overlap()
 
 
-def _accounting(site: Mapping[str, str]) -> Iterator[Finding]:
+def _accounting(site: Mapping[str, str]) -> Iterator[Diagnosis]:
     answer = None
     if accounts(site):
         answer = ask("sacct", "--noheader", "--allocations", "--format=JobID", "--starttime=now-1hours")
@@ -62,7 +69,7 @@ def accounts(site: Mapping[str, str]) -> bool:
     return site.get("AccountingStorageType", "").rpartition("/")[2] not in ("none", "", "(null)")
 
 
-def judge_accounting(site: Mapping[str, str], trouble: str) -> Finding:
+def judge_accounting(site: Mapping[str, str], trouble: str) -> Diagnosis:
     """Whether the ends of jobs can be told; `trouble`: why sacct failed."""
     age = site.get("MinJobAge", "300 sec")
     if not accounts(site):
@@ -74,7 +81,7 @@ def judge_accounting(site: Mapping[str, str], trouble: str) -> Finding:
     return fine("accounting", "sacct answers")
 
 
-def judge_users(me: str, users: Collection[str], site: Mapping[str, str]) -> Iterator[Finding]:
+def judge_users(me: str, users: Collection[str], site: Mapping[str, str]) -> Iterator[Diagnosis]:
     """Whether we may see the jobs of all whose jobs count."""
     others = sorted(set(users) - {me})
     hidden = "jobs" in site.get("PrivateData", "").split(",")
@@ -90,7 +97,7 @@ def judge_users(me: str, users: Collection[str], site: Mapping[str, str]) -> Ite
         yield fine("users", f"the jobs of {', '.join(users) or 'nobody'} count")
 
 
-def judge_sharing(users: Collection[str], named: Collection[str] | None, group: str) -> Iterator[Finding]:
+def judge_sharing(users: Collection[str], named: Collection[str] | None, group: str) -> Iterator[Diagnosis]:
     """Whether the jobs of all who share home count, whoever of them starts it; `named`: config.toml says
     whose do."""
     if group and not named:
@@ -98,7 +105,7 @@ def judge_sharing(users: Collection[str], named: Collection[str] | None, group: 
         yield warning("users", text, f'set group = "{group}" under [slurm]')
 
 
-def judge_runs(runs: Iterable[Run], users: Collection[str], queued: Iterable[Job]) -> Iterator[Finding]:
+def judge_runs(runs: Iterable[Run], users: Collection[str], queued: Iterable[Job]) -> Iterator[Diagnosis]:
     """Runs of which nothing is seen that counts, while somebody else has a job of their name."""
     living = [job for job in queued if not job.own and not job.ended]
     for run in runs:
@@ -109,15 +116,98 @@ def judge_runs(runs: Iterable[Run], users: Collection[str], queued: Iterable[Job
             yield warning("users", text, f'if it is the run\'s: user = "{user}" under [runs.{run.name}]')
 
 
-def _sharing(scene: Scene) -> str:
+def _sharing(scene: Installation) -> str:
     """The Unix group that shares home, or will; empty where it is its owner's alone."""
     group = scene.home.group
     return scene.config.daemon.group or ("" if group is None else group_name(group))
 
 
-def _overlap() -> Finding:
+def _overlap() -> Diagnosis:
     known = "--overlap" in ask("srun", "--help").output
     if known:
         return fine("nodes", "srun knows --overlap: one's own runs are looked at on their nodes")
     text = "this srun knows no --overlap (before 20.11): nobody can look into a job from outside"
     return warning("nodes", text, "put 'watchdogd probe --run RUN &' into the job script")
+
+
+PARTITION = "partition"
+_NAME = "partition under [slurm], or --partition"
+
+
+def look_at_partition(scene: Installation) -> Iterator[Diagnosis]:
+    """Nothing where Slurm is not used, or does not answer (which another piece tells)."""
+    if not scene.slurm or not scene.site:
+        return
+    try:
+        site = partitions.ask_partitions()
+        chosen = site.chosen(scene.partition)
+        walltime = partitions.allowed_walltime(chosen, _wished_walltime(scene))
+    except (SlurmError, UnitError) as error:
+        yield broken(PARTITION, str(error), _NAME)
+        return
+    if not chosen:
+        yield broken(PARTITION, "no partition is named, and the site has no default one", _NAME)
+        return
+    names = ", ".join(map(str, chosen))
+    yield fine(PARTITION, f"{names}; a link runs for {format_walltime(walltime)}")
+    cheaper = partitions.gpu_warning(chosen, site)
+    if cheaper:
+        yield warning(PARTITION, cheaper, _NAME)
+    for each in chosen:
+        shown = ask("scontrol", "--oneliner", "show", "partition", each.name)
+        yield from judge_partition(each, scontrol.words(shown.output), scene.site)
+    yield _submission(scene, walltime)
+
+
+def judge_partition(
+    each: Partition, shown: Mapping[str, str], site: Mapping[str, str]
+) -> Iterator[Diagnosis]:
+    """What `scontrol show partition` says that makes it a bad place to live."""
+    if shown.get("State", "UP") != "UP":
+        yield broken(PARTITION, f"{each.name} is {shown['State']}: it starts no jobs just now", _NAME)
+    whole = [
+        why
+        for why, holds in (
+            ("OverSubscribe=EXCLUSIVE", shown.get("OverSubscribe", "").startswith("EXCLUSIVE")),
+            ("ExclusiveUser=YES", shown.get("ExclusiveUser") == "YES"),
+            ("SelectType=linear", site.get("SelectType", "").endswith("/linear")),
+        )
+        if holds
+    ]
+    if whole:
+        text = f"{each.name} gives and bills whole nodes ({', '.join(whole)}): one link takes one"
+        yield warning(
+            PARTITION, text, "name one that shares nodes; else start --mode tick, or run it under cron"
+        )
+    yield from _submitting(each, shown)
+
+
+def _submitting(each: Partition, shown: Mapping[str, str]) -> Iterator[Diagnosis]:
+    """A link submits its successor from its own node."""
+    allowed = shown.get("AllocNodes", "ALL")
+    if allowed == "ALL":
+        return
+    nodes = set(hostlist.expand(shown.get("Nodes", "")))
+    if not nodes or nodes - set(hostlist.expand(allowed)):
+        text = f"{each.name} takes jobs from {allowed} alone: a link on a node can submit no successor"
+        yield broken(
+            PARTITION, text, "run it outside of Slurm (start --local, cron), or name another partition"
+        )
+
+
+def _wished_walltime(scene: Installation) -> float | None:
+    text = scene.wish.time or scene.config.slurm.time
+    return parse_walltime(text) if text else None
+
+
+def _submission(scene: Installation, walltime: float) -> Diagnosis:
+    """sbatch takes exactly what `start` would submit, without doing so."""
+    form = link.link_job(scene.home, scene.config, scene.wish, walltime, 0.0)
+    argv = ("sbatch", "--test-only", *form.sbatch_options())
+    answer = command.ask(argv, deadline=SBATCH_DEADLINE, stdin=form.script())
+    if not answer.ok:
+        refused = refusal(answer)
+        return broken("sbatch", refused.what, refused.fix or "see [slurm] options, and 'sbatch --test-only'")
+    where = "from this node" if "SLURM_JOB_ID" in os.environ else "from here"
+    account = f" for account {form.account}" if form.account else ""
+    return fine("sbatch", f"takes a link {where}{account}")

@@ -1,4 +1,4 @@
-"""Channels and the heartbeat: can their servers be reached from here? Greets them, sends nothing."""
+"""Channels and the heartbeat can be reached from here (nothing is sent), and their secrets are kept."""
 
 from __future__ import annotations
 
@@ -15,16 +15,19 @@ from watchdogd.config.channels import (
     SlackChannel,
     WebhookChannel,
 )
-from watchdogd.doctor.finding import Finding, broken, fine, warning
+from watchdogd.config.secret import exposed
+from watchdogd.doctor.diagnosis import Diagnosis, broken, fine, warning
 from watchdogd.errors import ConfigError, WatchdogError
 from watchdogd.notify import channels
 from watchdogd.system.address import web_host
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from watchdogd.config.channels import Channel
-    from watchdogd.doctor.scene import Scene
+    from watchdogd.config.secret import Secret
+    from watchdogd.doctor.diagnosis import Installation
+
 
 TIMEOUT = 6.0
 """Seconds for one server."""
@@ -33,7 +36,7 @@ _PROXY = "set https_proxy, where there is a proxy"
 _RELAY = "deliver from a machine that has a way out: watchdogd relay"
 
 
-def look(scene: Scene) -> Iterator[Finding]:
+def look(scene: Installation) -> Iterator[Diagnosis]:
     """Each channel, then the heartbeat; a secret that is not set is told by another piece."""
     for name, channel in scene.config.channels.items():
         yield from _channel(scene, name, channel)
@@ -49,7 +52,7 @@ def look(scene: Scene) -> Iterator[Finding]:
     yield _greeted("heartbeat", "its server", url, "name a server that is reached from here")
 
 
-def _channel(scene: Scene, name: str, channel: Channel) -> Iterator[Finding]:
+def _channel(scene: Installation, name: str, channel: Channel) -> Iterator[Diagnosis]:
     topic = "channels"
     try:
         if isinstance(channel, EmailChannel):
@@ -67,7 +70,7 @@ def _channel(scene: Scene, name: str, channel: Channel) -> Iterator[Finding]:
         return
 
 
-def _mail(name: str, channel: EmailChannel) -> Finding:
+def _mail(name: str, channel: EmailChannel) -> Diagnosis:
     """One server that greets us is enough: they are tried in order."""
     troubles = []
     for server in channel.smtp:
@@ -105,7 +108,7 @@ def greet_smtp(server: str) -> str:
         return f"cannot be reached: {error.strerror or error}"
 
 
-def _greeted(topic: str, name: str, url: str, instead: str) -> Finding:
+def _greeted(topic: str, name: str, url: str, instead: str) -> Diagnosis:
     host = web_host(url)
     if not host:
         return broken(topic, f"{name}: its URL is no address", "write it as https://host/path")
@@ -147,7 +150,7 @@ def _why(host: str, port: int) -> str:
     return ": it closed the connection"
 
 
-def _understood(scene: Scene, name: str) -> Finding:
+def _understood(scene: Installation, name: str) -> Diagnosis:
     """apprise has services without number: it says itself whether it takes the address."""
     one = scene.config.model_copy(update={"channels": {name: scene.config.channels[name]}})
     try:
@@ -155,3 +158,46 @@ def _understood(scene: Scene, name: str) -> Finding:
     except WatchdogError as error:
         return broken("channels", f"{name}: {error}", f"correct url under [channels.{name}]")
     return fine("channels", f"{name}: apprise takes its address; 'notify --test {name}' shows more")
+
+
+SECRETS = "secrets"
+
+
+def look_at_secrets(scene: Installation) -> Iterator[Diagnosis]:
+    """Each secret by the key it stands under."""
+    config = scene.config
+    if scene.slurm and scene.site:
+        yield from judge_exported(tuple(config.secrets(relayed=False)), scene.site)
+    yield from judge_secrets(tuple(config.secrets()), scene.home.group, dict(config.secrets(relayed=False)))
+
+
+def judge_exported(secrets: Sequence[tuple[str, Secret]], site: Mapping[str, str]) -> Iterator[Diagnosis]:
+    """Whether the site keeps what a link's environment holds (slurm.conf(5), AccountingStoreFlags)."""
+    exported = [key for key, secret in secrets if secret.variable]
+    if exported and "job_env" in site.get("AccountingStoreFlags", "").lower():
+        text = f"the site's accounting keeps the environment of jobs, and so of links: {', '.join(exported)}"
+        yield warning(SECRETS, text, "give them as file:PATH")
+
+
+def judge_secrets(
+    secrets: Sequence[tuple[str, Secret]], group: int | None, needed: Collection[str] | None = None
+) -> Iterator[Diagnosis]:
+    """What is wrong with them; nothing of a secret is shown. `needed` are the keys of those that have to
+    be here (all): what a relay alone sends with may lie elsewhere."""
+    here = [(key, secret) for key, secret in secrets if needed is None or key in needed]
+    found = [finding for key, secret in here for finding in _there(key, secret)]
+    found += [warning(SECRETS, problem.what, problem.fix) for problem in exposed(secrets, group)]
+    yield from found
+    if here and not found:
+        yield fine(SECRETS, f"{len(here)} {'is' if len(here) == 1 else 'are'} set, and nobody else's to read")
+
+
+def _there(key: str, secret: Secret) -> Iterator[Diagnosis]:
+    try:
+        secret.reveal()
+    except ConfigError as error:
+        fix = error.fix or f"write it into {secret.path}, and chmod 600 it"
+        yield broken(SECRETS, f"{key}: {error.what}", fix)
+        return
+    if not secret.variable and not secret.path:
+        yield warning(SECRETS, f"{key} stands readable in config.toml", "use file:PATH or env:NAME")

@@ -1,4 +1,4 @@
-"""Home: rights, the file system under it, whether its locks hold, room, and its clock."""
+"""The home's storage: rights, file system, locks, free space, clock, and the history in it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from watchdogd.doctor.finding import Finding, broken, fine, warning
-from watchdogd.doctor.scene import ask
+from watchdogd.doctor.diagnosis import Diagnosis, ask, broken, fine, warning
+from watchdogd.errors import HistoryError, NoHistoryError
+from watchdogd.history.store import Store
 from watchdogd.home import trust
 from watchdogd.home.misfit import misfits
 from watchdogd.readers.quota import statvfs
@@ -23,8 +24,9 @@ from watchdogd.units import format_duration, format_size
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from watchdogd.doctor.scene import Scene
+    from watchdogd.doctor.diagnosis import Installation
     from watchdogd.readers.quota.limit import Limit
+
 
 TOPIC = "home"
 SKEW_WARN = 5.0
@@ -44,7 +46,7 @@ except OSError:
 """
 
 
-def look(scene: Scene) -> Iterator[Finding]:
+def look(scene: Installation) -> Iterator[Diagnosis]:
     """Everything about home."""
     home = scene.home
     reason = trust.distrust(home.path, trust.team_of(home.path))
@@ -71,7 +73,7 @@ def look(scene: Scene) -> Iterator[Finding]:
     yield from judge_room(statvfs.limits(os.statvfs(home.path)))
 
 
-def judge_mount(path: str, mount: Mount | None, *, chain: bool) -> Finding:
+def judge_mount(path: str, mount: Mount | None, *, chain: bool) -> Diagnosis:
     """Whether the next link, on another node, finds home; `chain`: there will be one, and this is no node."""
     if mount is None:
         return fine(TOPIC, f"{path} is there")
@@ -90,7 +92,7 @@ def judge_mount(path: str, mount: Mount | None, *, chain: bool) -> Finding:
     return fine(TOPIC, text)
 
 
-def judge_lock(held: bool | None, mount: Mount | None) -> Finding:
+def judge_lock(held: bool | None, mount: Mount | None) -> Diagnosis:
     """`held`: a second process was refused the lock that we had; None: locking itself failed."""
     if held:
         return fine(TOPIC, "a lock holds against a second process")
@@ -99,7 +101,7 @@ def judge_lock(held: bool | None, mount: Mount | None) -> Finding:
     return broken(TOPIC, f"{what} on the file system of home{where}: the history would break", _MOVE)
 
 
-def judge_skew(skew: float) -> Finding:
+def judge_skew(skew: float) -> Diagnosis:
     """Seconds that the file server's clock is ahead of ours."""
     if abs(skew) < SKEW_WARN:
         return fine("clock", "this machine and the file server agree on the time")
@@ -108,7 +110,7 @@ def judge_skew(skew: float) -> Finding:
     return warning("clock", text, "have the administrators mend NTP (chronyc tracking)")
 
 
-def judge_room(limits: Sequence[Limit]) -> Iterator[Finding]:
+def judge_room(limits: Sequence[Limit]) -> Iterator[Diagnosis]:
     """Room for the history and the logs, in bytes and inodes."""
     said = []
     for limit in limits:
@@ -132,3 +134,19 @@ def _lock(path: Path) -> bool | None:
             return None
         answer = ask(sys.executable, "-I", "-S", "-c", _TRY_LOCK, str(path))
         return answer.exit_code == 3
+
+
+HISTORY = "history"
+
+
+def look_at_history(scene: Installation) -> Iterator[Diagnosis]:
+    """Opens it as verbs do that only look; a first start makes it."""
+    try:
+        Store.open(scene.config.history.url, scene.home, owner=False).close()
+    except NoHistoryError:
+        yield fine(HISTORY, "there is none yet; the first start makes it")
+    except HistoryError as error:
+        mend = "correct url under [history], or see that its server and its password are there"
+        yield broken(HISTORY, str(error), mend)
+    else:
+        yield fine(HISTORY, "it can be read")

@@ -7,47 +7,33 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from watchdogd.doctor import (
-    configuration,
-    controller,
-    disks,
-    extensions,
-    lodging,
-    members,
-    past,
-    place,
-    reach,
-    secrets,
-    tools,
-    trainings,
-)
-from watchdogd.doctor.finding import broken
-from watchdogd.doctor.scene import Scene
+from watchdogd.doctor import cluster, delivery, home_storage, members, tools, watched
+from watchdogd.doctor.diagnosis import Installation, broken
 from watchdogd.engine.setup import Setup
 from watchdogd.errors import ConfigError, WatchdogError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from watchdogd.doctor.finding import Finding
+    from watchdogd.doctor.diagnosis import Diagnosis
     from watchdogd.home.layout import Home
 
-    Piece = Callable[[Scene], Iterator[Finding]]
+    Piece = Callable[[Installation], Iterator[Diagnosis]]
 
 DEADLINE = 60.0
 """Seconds for all pieces; they run side by side."""
 PIECES: Mapping[str, Piece] = {
-    "config": configuration.look,
-    "home": place.look,
+    "config": watched.look_at_config,
+    "home": home_storage.look,
     "members": members.look,
-    "history": past.look,
-    "Slurm": controller.look,
-    "partition": lodging.look,
-    "runs": trainings.look,
-    "disks": disks.look,
-    "secrets": secrets.look,
-    "channels": reach.look,
-    "plugins": extensions.look,
+    "history": home_storage.look_at_history,
+    "Slurm": cluster.look,
+    "partition": cluster.look_at_partition,
+    "runs": watched.look_at_runs,
+    "disks": watched.look_at_disks,
+    "secrets": delivery.look_at_secrets,
+    "channels": delivery.look,
+    "plugins": watched.look_at_plugins,
     "tools": tools.look,
 }
 """Topic → what tries it, in the order of the table."""
@@ -59,8 +45,8 @@ class _Trial:
 
     topic: str
     piece: Piece
-    scene: Scene
-    found: list[Finding] = field(default_factory=list)
+    scene: Installation
+    found: list[Diagnosis] = field(default_factory=list)
     error: BaseException | None = None
 
     def begin(self) -> threading.Thread:
@@ -84,18 +70,18 @@ class _Trial:
 
 def examine(
     home: Home, pieces: Mapping[str, Piece] = PIECES, deadline: float = DEADLINE
-) -> tuple[Finding, ...]:
+) -> tuple[Diagnosis, ...]:
     """Try everything. A broken configuration is the one finding then. HomeError where there is no home."""
     try:
         setup = Setup.load(home)
     except ConfigError as error:
         text = str(error)
         return (broken("config", text, f"edit {home.config}, then 'watchdogd config'"),)
-    scene = Scene.of(home, setup)
+    scene = Installation.of(home, setup)
     trials = [_Trial(topic, piece, scene) for topic, piece in pieces.items()]
     until = time.monotonic() + deadline
     threads = [trial.begin() for trial in trials]
-    found: list[Finding] = []
+    found: list[Diagnosis] = []
     for trial, thread in zip(trials, threads, strict=True):
         thread.join(max(until - time.monotonic(), 0.0))
         if trial.error is not None:

@@ -1,0 +1,176 @@
+"""The same examination by a short job on the partition: from where the daemon will run.
+
+A node that does not see home can write nothing there for us to read: so the job tries what needs neither home
+nor Python, and says by its exit code what is missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import shlex
+import sys
+import time
+from dataclasses import dataclass
+from string import Template
+from typing import TYPE_CHECKING
+
+from watchdogd.batch import scontrol, submit
+from watchdogd.chain import link
+from watchdogd.chain.links import queued
+from watchdogd.doctor.diagnosis import Diagnosis, ask, broken, fine, from_json
+from watchdogd.errors import SlurmError, SlurmSilentError, WatchdogError
+from watchdogd.system.document import document
+from watchdogd.system.plainfile import read_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from watchdogd.doctor.diagnosis import Diagnosis, Installation
+
+
+LACKING = 32
+"""The exit code is this and the sum of what is missing: below 128, from where on codes stand for signals."""
+_NO_HOME, _NOT_WRITTEN, _NO_PYTHON, _NO_SLURM, _NO_SBATCH = 1, 2, 4, 8, 16
+_SCRIPT = Template(
+    """#!/bin/bash
+#SBATCH --nodes=1
+#SBATCH --ntasks=1
+#SBATCH --cpus-per-task=1
+#SBATCH --mem=512M
+#SBATCH --no-requeue
+umask 077
+lacks=0
+if [ ! -d $home ]; then lacks=$$((lacks + 1))
+elif ! : > $said; then lacks=$$((lacks + 2)); fi
+timeout 60 $python -P -c 'import watchdogd' || lacks=$$((lacks + 4))
+[ $$lacks = 0 ] && exec $python -P -m watchdogd doctor --json --home $home > $said 2> $wrong
+timeout 30 squeue --noheader --jobs="$$SLURM_JOB_ID" || lacks=$$((lacks + 8))
+printf '#!/bin/bash\\ntrue\\n' | timeout 60 sbatch --test-only $options || lacks=$$((lacks + 16))
+exit $$((32 + lacks))
+"""
+)
+
+
+def job_script(home: Path, python: str, said: Path, wrong: Path, options: Sequence[str]) -> str:
+    """The job: the examination into `said`, its complaints into `wrong`; `options` are those of a link."""
+    words = {"home": home, "python": python, "said": said, "wrong": wrong}
+    quoted = {name: shlex.quote(str(value)) for name, value in words.items()}
+    return _SCRIPT.substitute(quoted, options=shlex.join(options))
+
+
+def judge_exit(code: int, node: str, home: Path, python: str) -> Iterator[Diagnosis]:
+    """What the exit code of the job says; nothing where the node saw all of it."""
+    if not LACKING < code < 2 * LACKING:
+        return
+    if code & _NO_HOME:
+        mend = (
+            "move home to a file system that the nodes see (--home, $WATCHDOGD_HOME), or let it watch from "
+            "here: 'watchdogd tick' in a crontab, or 'watchdogd start --local'"
+        )
+        yield broken("home", f"{node} does not see {home}", mend)
+    if code & _NOT_WRITTEN:
+        mend = "mount it for writing there, or move home"
+        yield broken("home", f"{node} sees {home}, but cannot write to it", mend)
+    if code & _NO_PYTHON:
+        mend = "install watchdogd into a virtual environment on a file system that the nodes see"
+        yield broken("Python", f"{node} cannot run {python} with watchdogd", mend)
+    else:
+        yield fine("Python", f"{node} runs {python} with watchdogd")
+    if code & _NO_SLURM:
+        mend = "ask the administrators for Slurm's commands on compute nodes; else watch from here"
+        yield broken("Slurm", f"squeue gets no answer on {node}", mend)
+    else:
+        yield fine("Slurm", f"squeue answers on {node}")
+    if code & _NO_SBATCH:
+        mend = "the site may forbid it there: watch from here ('watchdogd tick' in a crontab, start --local)"
+        yield broken("sbatch", f"{node} cannot submit a successor", mend)
+    else:
+        yield fine("sbatch", f"takes a link from {node}")
+
+
+WALLTIME = 300.0
+"""Seconds that the job asks for."""
+_SEEN_LATE = 20.0
+"""Seconds after which a node's file is on this one at the latest (NFS keeps attributes for a while)."""
+_LOOK = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionReport:
+    """What came back: the findings, and from where; `whole`: all that can be tried was tried there."""
+
+    findings: tuple[Diagnosis, ...]
+    where: str
+    whole: bool = True
+
+
+def run(scene: Installation, patience: float) -> PartitionReport:
+    """Submit it, wait `patience` seconds at most for its end, and read what it found. SlurmError where it is
+    refused. Nothing of it is left behind, whatever happens."""
+    token = secrets.token_hex(4)
+    said, wrong = (scene.home.logs / f"doctor-{token}.{end}" for end in ("json", "err"))
+    form = link.link_job(scene.home, scene.config, scene.wish, WALLTIME, 0.0)
+    mark = f"{form.mark} doctor {token}"
+    # not below home: where a node cannot open its output, a job ends before it could say anything
+    unseen = ("--output=/dev/null", "--error=/dev/null")
+    script = job_script(scene.home.path, sys.executable, said, wrong, form.sbatch_options(*unseen))
+    own = ("--job-name=watchdogd-doctor", f"--comment={mark}", *unseen)
+    job_id = submit.sbatch(form.sbatch_options(*own), script, form.environment())
+    try:
+        node = _wait(mark, job_id, patience)
+        code, host = _exit_code(job_id)
+        node = node or host or "the node"
+        lacks = tuple(judge_exit(code, node, scene.home.path, sys.executable))
+        found = lacks or _read(said, wrong, job_id)
+        return PartitionReport(found, f"job {job_id} on {node}", whole=not lacks)
+    finally:
+        with contextlib.suppress(SlurmError):
+            submit.scancel([job_id])
+        for path in (said, wrong):
+            path.unlink(missing_ok=True)
+
+
+def _exit_code(job_id: str) -> tuple[int, str]:
+    """The job's exit code and node, as the controller remembers them for some minutes; 0 and none else."""
+    shown = ask("scontrol", "show", "job", job_id).output
+    return scontrol.exit_codes(shown).get(job_id, (0, 0))[0], scontrol.host(shown)
+
+
+def _wait(mark: str, job_id: str, patience: float) -> str:
+    """Its node once it is over. WatchdogError where it does not end in time."""
+    until, node, reason, silent = time.monotonic() + patience, "", "", 0
+    while True:
+        try:
+            found = queued(mark)
+            silent = 0
+        except SlurmSilentError:
+            found, silent = None, silent + 1
+            if silent > 5:
+                raise
+        if found == ():
+            return node
+        for job in found or ():
+            node, reason = job.nodes or node, job.reason if job.waiting else ""
+        if time.monotonic() > until:
+            waits = f"still waits in the queue ({reason})" if reason else "is not over"
+            raise WatchdogError(
+                f"job {job_id} {waits} after {patience:g} s and was cancelled: give it longer with --wait"
+            )
+        time.sleep(_LOOK)
+
+
+def _read(said: Path, wrong: Path, job_id: str) -> tuple[Diagnosis, ...]:
+    until = time.monotonic() + _SEEN_LATE
+    while True:
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            return tuple(from_json(each) for each in document(read_plain(said))["findings"])
+        if time.monotonic() > until:
+            break
+        time.sleep(_LOOK)
+    complaint = ""
+    with contextlib.suppress(OSError):
+        complaint = read_plain(wrong, "replace").strip().rpartition("\n")[2]
+    mend = "home and the Python it runs in have to lie where the nodes see them"
+    return (broken("node", f"job {job_id} left nothing in {said.parent}: {complaint or 'no word'}", mend),)

@@ -1,0 +1,170 @@
+"""What config.toml watches: the files of runs, the disks and their quotas, plugins and drop-ins."""
+
+from __future__ import annotations
+
+import glob
+import os
+import shutil
+import time
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.checks import quotas
+from watchdogd.config.channels import ConsoleChannel, StatuslogChannel
+from watchdogd.doctor.diagnosis import Diagnosis, broken, fine, warning
+from watchdogd.engine import dropins
+from watchdogd.engine.catalog import skipped
+from watchdogd.home.layout import absolute
+from watchdogd.logs import obstacle
+from watchdogd.system.mounttable import mount_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from watchdogd.config.targets import DiskSection, RunSection
+    from watchdogd.doctor.diagnosis import Installation
+    from watchdogd.plugin import Run
+
+
+RUNS = "runs"
+
+
+def look_at_runs(scene: Installation) -> Iterator[Diagnosis]:
+    """Each run of the configuration; one line where nothing is wrong with it."""
+    yield from _shared(scene)
+    for run in scene.runs():
+        section = scene.config.runs[run.name]
+        found = [finding for finding in _run(scene, run, section) if finding is not None]
+        yield from found or [fine(RUNS, f"{run.name}: log, switches and checkpoints are in place")]
+
+
+def _shared(scene: Installation) -> Iterator[Diagnosis]:
+    """The runs that read one log: what one of them writes hides that the other hangs."""
+    readers: dict[str, list[str]] = {}
+    for name, section in scene.config.runs.items():
+        if section.log:
+            readers.setdefault(absolute(scene.home, section.log), []).append(name)
+    for log, names in readers.items():
+        if len(names) > 1:
+            mend = "set a log of its own under [runs.NAME] of each: submit with --output='%x-%j.out'"
+            yield warning(RUNS, f"{' and '.join(names)} read the same log, {log}: one can hide a hang", mend)
+
+
+def _run(scene: Installation, run: Run, section: RunSection) -> Iterator[Diagnosis | None]:
+    key = f"under [runs.{run.name}]"
+    if run.backend == "none":
+        yield broken(RUNS, f"{run.name}: no Slurm is here to ask for it", f"set pid_file or command {key}")
+    if section.log:
+        yield log_of(run.name, absolute(scene.home, section.log), key)
+    else:
+        yield warning(RUNS, f"{run.name}: without its log a hang goes unseen", f"set log {key}")
+    if section.checkpoints and not glob.glob(absolute(scene.home, section.checkpoints)):
+        text = f"{run.name}: no checkpoint matches {section.checkpoints} (yet?)"
+        yield warning(RUNS, text, f"correct checkpoints {key}, if there should be some")
+    folders = {os.path.dirname(path) for path in (run.kill_switch, run.save_switch)}
+    if section.pulse:
+        folders.add(os.path.dirname(absolute(scene.home, section.pulse)))
+    for folder in sorted(folders):
+        yield writable(run.name, folder)
+
+
+def log_of(name: str, pattern: str, key: str) -> Diagnosis | None:
+    """What is wrong with a run's log, if anything; `key`: where it is configured."""
+    found = [path for path in glob.glob(pattern, recursive=True) if os.path.isfile(path)]
+    instead = None if found else obstacle.find(pattern)
+    if instead:
+        return broken(RUNS, f"{name}: {instead.what}", f"{instead.mend or 'correct log'} ({key})")
+    if not found:
+        return warning(RUNS, f"{name}: no file matches {pattern} (yet?)", f"correct log {key}, if it should")
+    unread = [path for path in found if not os.access(path, os.R_OK)]
+    if unread:
+        mend = f"have its owner run: chmod g+r {unread[0]}"
+        return broken(RUNS, f"{name}: {len(unread)} of its logs cannot be read: {unread[0]}", mend)
+    return None
+
+
+def writable(name: str, folder: str) -> Diagnosis | None:
+    """What is wrong with a folder in which files are to be made, if anything."""
+    if not os.path.isdir(folder):
+        return broken(RUNS, f"{name}: there is no folder {folder} for its switches", f"mkdir -p {folder}")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return broken(RUNS, f"{name}: nothing can be written to {folder}", f"chmod u+wx {folder}")
+    return None
+
+
+DISKS = "disks"
+_TOOLS = {"lustre": ("lfs",), "beegfs": ("beegfs-ctl", "beegfs"), "posix": ("quota",)}
+
+
+def look_at_disks(scene: Installation) -> Iterator[Diagnosis]:
+    """Each disk of the configuration."""
+    for name, disk in scene.config.disks.items():
+        yield _disk(name, absolute(scene.home, disk.path), disk)
+
+
+def _disk(name: str, path: str, disk: DiskSection) -> Diagnosis:
+    mount = mount_at(path)
+    try:
+        os.statvfs(path)
+    except OSError as error:
+        return broken(DISKS, f"{name}: {path}: {error.strerror}", f"correct path under [disks.{name}]")
+    if mount is None:
+        return fine(DISKS, f"{name}: {path} is there")
+    source: str | dict[str, Any] = (
+        disk.quota if isinstance(disk.quota, str) else disk.quota.model_dump(exclude_none=True)
+    )
+    source = quotas.automatic(mount) if source == "auto" else source
+    tools = _TOOLS.get(source, ()) if isinstance(source, str) else (source["command"][0],)
+    if tools and not any(shutil.which(tool) for tool in tools):
+        text = f"{name}: there is no {' or '.join(tools)} here: only the file system as a whole is judged"
+        return warning(DISKS, text, f"load it, or set quota under [disks.{name}]")
+    if source in ("statvfs", "du"):
+        return fine(DISKS, f"{name}: {path} on {mount.type}, by {source}")
+    said = quotas.ask_quotas(source, quotas.Place(path, mount, time.time()))
+    how = source if isinstance(source, str) else tools[0]
+    if said.trouble:
+        mend = f"try it by hand; correct quota under [disks.{name}]"
+        return warning(DISKS, f"{name}: quotas of {path} by {how}: {said.trouble}", mend)
+    limits = ", ".join(dict.fromkeys(limit.of for limit in said.limits)) or "none is set"
+    return fine(DISKS, f"{name}: {path} on {mount.type}, quotas by {how}: {limits}")
+
+
+CONFIG = "config"
+
+
+def look_at_config(scene: Installation) -> Iterator[Diagnosis]:
+    """That it loads was seen before: without it there is no scene."""
+    config = scene.config
+    parts = (("check", scene.setup.checks), ("run", config.runs), ("disk", config.disks))
+    counts = ", ".join(f"{len(found)} {what}{'' if len(found) == 1 else 's'}" for what, found in parts)
+    yield fine(CONFIG, f"{scene.home.config} is sound: {counts}")
+    if not config.runs:
+        yield warning(CONFIG, "no run is watched", "watchdogd watch JOB, or add [runs.NAME]")
+    if not config.disks:
+        yield warning(CONFIG, "no disk is watched", 'add [disks.scratch] with path = "..."')
+    local = ConsoleChannel | StatuslogChannel
+    if all(isinstance(config.channels.get(name), local) for name in config.default_channels):
+        where = ", ".join(config.default_channels) or "no channel at all"
+        yield warning(
+            CONFIG, f"nobody is told: messages go to {where}", "add [channels.slack] or [channels.mail]"
+        )
+
+
+PLUGINS = "plugins"
+
+
+def look_at_plugins(scene: Installation) -> Iterator[Diagnosis]:
+    """Those of home, of packages, and what lies in cron.*/."""
+    bad = skipped(scene.setup.catalog.values())
+    for entry in bad:
+        yield broken(PLUGINS, f"{entry.name} ({entry.origin}): {entry.skipped}", "mend or remove it")
+    found = list(dropins.look(scene.home))
+    for dropin in found:
+        if dropin.refused:
+            fix = dropin.refused.fix or "correct its rights, or take it out"
+            yield broken("drop-ins", f"{dropin.name}: {dropin.refused.what}", fix)
+        elif dropin.skipped and not dropin.aside:
+            yield warning("drop-ins", f"{dropin.name}: {dropin.skipped}", "mend it, or name it *.disabled")
+    if not bad:
+        runs = sum(dropin.runs for dropin in found)
+        dropped = f", {runs} drop-in{'' if runs == 1 else 's'}" if found else ""
+        yield fine(PLUGINS, f"{len(scene.setup.catalog)} can be loaded{dropped}")
