@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from watchdogd.plugins.log_staleness import log_staleness
 
 from benchmarks import measure
 from benchmarks.table import Line
 from watchdogd.plugin import Run
+from watchdogd.plugins.log_staleness.check import log_staleness
 
 SIZE, TAIL, NEW = 3_000_000_000, 20_000_000, 10_000
 """Bytes of the log, those of them that are text, and what it grows by; the text's beginning is never read."""

@@ -13,7 +13,6 @@ from typing import Any
 import psutil
 import pytest
 from sqlalchemy.event import listen
-from watchdogd.plugins.log_staleness import log_staleness
 
 from watchdogd.engine import goodconfig, handout
 from watchdogd.engine.call import Call
@@ -25,6 +24,7 @@ from watchdogd.history.store import Store
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import Observation
 from watchdogd.plugin import History, Metric, Result, Run, Status
+from watchdogd.plugins.log_staleness.check import log_staleness
 from watchdogd.system.course import Course
 
 BARE = [sys.executable, "-I", "-c", "pass"]

@@ -16,8 +16,9 @@ ROOT = Path(__file__).parents[1]
 
 def test_every_folder_with_code_is_installed() -> None:
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
-    folders = {".".join(path.parent.relative_to(ROOT).parts) for path in (ROOT / "watchdogd").rglob("*.py")}
-    assert set(listed) == folders | {"watchdogd.plugins"}
+    code = [path.relative_to(ROOT) for path in (ROOT / "watchdogd").rglob("*.py")]
+    code += ["watchdogd" / path.relative_to(ROOT) for path in (ROOT / "plugins").rglob("*.py")]
+    assert set(listed) == {".".join(path.parent.parts) for path in code}
 
 
 def test_the_example_of_a_configuration_is_installed(tmp_path: Path) -> None:

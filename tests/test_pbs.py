@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from watchdogd.plugins.job_liveness import job_liveness
 
 from watchdogd.batch import pbs
 from watchdogd.batch.models import Snapshot
 from watchdogd.plugin import Plugin, Result, Run, Status
+from watchdogd.plugins.job_liveness.check import job_liveness
 
 LIVENESS: Plugin = job_liveness
 NOW = time.mktime((2026, 11, 28, 10, 0, 0, 0, 0, -1))

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from watchdogd.plugins.log_staleness import log_staleness
-
 from watchdogd.batch.models import Job, Snapshot
 from watchdogd.plugin import Run, Status
+from watchdogd.plugins.log_staleness.check import log_staleness
 
 BEGIN = 1_800_000_000.0
 """Seconds since 1970 at which every job starts."""

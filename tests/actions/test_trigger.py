@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from watchdogd.plugins import memory_leak, node_disks
 
 from watchdogd.actions import trigger
 from watchdogd.checks import room, targets
@@ -15,6 +14,8 @@ from watchdogd.logs.runlog import JobTold, Loss, RunLog
 from watchdogd.logs.stall import Limits, Look
 from watchdogd.logs.wanted import Wanted
 from watchdogd.plugin import Result, Status, check, critical
+from watchdogd.plugins.memory_leak import check as memory_leak
+from watchdogd.plugins.node_disks import check as node_disks
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
 from watchdogd.readers.quota.lustre import Target
 from watchdogd.readers.usage import Disk, Memory, Usage

@@ -7,7 +7,6 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from watchdogd.plugins.log_staleness import log_staleness
 
 from watchdogd.batch.models import Job, Snapshot
 from watchdogd.checks.working import Working
@@ -18,6 +17,7 @@ from watchdogd.logs.runlog import RunLog
 from watchdogd.logs.stall import Limits, Look
 from watchdogd.logs.wanted import Wanted
 from watchdogd.plugin import Run, Status
+from watchdogd.plugins.log_staleness.check import log_staleness
 from watchdogd.readers.beat import Beat
 from watchdogd.readers.lines import read_lines
 from watchdogd.readers.logtail import Place

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from watchdogd.plugins.checkpoint_age import checkpoint_age
 
 from watchdogd.batch.models import Job, Snapshot
 from watchdogd.plugin import Result, Run, Status
+from watchdogd.plugins.checkpoint_age.check import checkpoint_age
 
 MINUTE, HOUR = 60.0, 3600.0
 START = 1_800_000_000.0

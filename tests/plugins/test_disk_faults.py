@@ -13,12 +13,12 @@ from typing import Any
 
 import psutil
 import pytest
-from watchdogd.plugins.disk_quota import disk_quota
 
 from tests.faults import mounts
 from tests.waiting import wait_until
 from watchdogd.checks import place, writeprobe
 from watchdogd.plugin import History, Result, Status
+from watchdogd.plugins.disk_quota.check import disk_quota
 
 NOW = 1_800_000_000.0
 NOBODY = pwd.getpwnam("nobody").pw_uid

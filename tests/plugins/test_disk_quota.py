@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from watchdogd.plugins.disk_quota import DiskState, _read_before, disk_quota
 
 from watchdogd.checks import keeping, place, quotas, room
 from watchdogd.checks.du import Count, Counted
@@ -21,6 +20,7 @@ from watchdogd.checks.holders import Holders
 from watchdogd.checks.room import Wish
 from watchdogd.checks.saving import Saving
 from watchdogd.plugin import Amount, History, Result, Status, memory_of, remembered
+from watchdogd.plugins.disk_quota.check import DiskState, _read_before, disk_quota
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
 from watchdogd.system.draft import host
 

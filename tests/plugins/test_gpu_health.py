@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from watchdogd.plugins.gpu_health import gpu_health, judge
 
 from tests.readers.gpu_samples import sample
 from watchdogd.batch.models import Job, Snapshot
@@ -23,6 +22,7 @@ from watchdogd.gpus.mute import mute
 from watchdogd.gpus.standstill import Patience
 from watchdogd.gpus.together import Named
 from watchdogd.plugin import Plugin, Progress, Result, Run, Sign, Status, Strength
+from watchdogd.plugins.gpu_health.check import gpu_health, judge
 from watchdogd.readers import sample as samples
 from watchdogd.readers.gpu.gpu import Gpu, Readout
 from watchdogd.readers.gpu.probe import Node

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from watchdogd.plugins.job_liveness import job_liveness
 
 from watchdogd.batch.models import Ending, Job, Snapshot
 from watchdogd.checks.scene import clearing
 from watchdogd.plugin import Plugin, Result, Run, Status
+from watchdogd.plugins.job_liveness.check import job_liveness
 from watchdogd.system.account import user
 
 LIVENESS: Plugin = job_liveness

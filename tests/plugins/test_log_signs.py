@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from watchdogd.plugins.log_staleness import log_staleness
 
 from tests.plugins.test_log_staleness import HOUR, MINUTE, Training
 from watchdogd.plugin import Result, Sign, Status, Strength
+from watchdogd.plugins.log_staleness.check import log_staleness
 
 OK, WARNING, CRITICAL = Status.OK, Status.WARNING, Status.CRITICAL
 GREW = "its checkpoints grew by 48 GB within 1m"

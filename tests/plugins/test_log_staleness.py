@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from watchdogd.plugins.log_staleness import log_staleness
 
 from watchdogd.batch.models import Job, Snapshot
 from watchdogd.logs.runlog import RunLog
 from watchdogd.plugin import Result, Run, Sign, Status
+from watchdogd.plugins.log_staleness.check import log_staleness
 from watchdogd.system.codec import codec_of
 
 MINUTE, HOUR = 60.0, 3600.0

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from watchdogd.plugins.memory_leak import Limits, judge, memory_leak
 
 from tests.lab.controlgroup import control_group
 from tests.lab.processes import started
 from watchdogd.batch.models import Job, Snapshot
 from watchdogd.plugin import History, Plugin, Result, Run, Status
+from watchdogd.plugins.memory_leak.check import Limits, judge, memory_leak
 from watchdogd.readers.usage import Memory, Process
 from watchdogd.units import Amount
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from watchdogd.plugins.node_disks import judge, node_disks
 
 from watchdogd.batch.models import Job, Snapshot
 from watchdogd.checks.room import Wish
 from watchdogd.plugin import Amount, Plugin, Result, Run, Status
+from watchdogd.plugins.node_disks.check import judge, node_disks
 from watchdogd.readers.quota.limit import BYTES, INODES
 from watchdogd.readers.usage import Disk, Usage
 

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from watchdogd.plugins.node_health import Known, node_health, of_jobs, spares, to_exclude
 
 from watchdogd.batch.models import Ending, Job, Snapshot
 from watchdogd.batch.sinfo import Node
 from watchdogd.checks import blame
 from watchdogd.plugin import Plugin, Result, Run, Status
+from watchdogd.plugins.node_health.check import Known, node_health, of_jobs, spares, to_exclude
 from watchdogd.units import Amount, parse_amount
 
 HEALTH: Plugin = node_health

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from watchdogd.plugins.log_staleness import log_staleness
 
 from watchdogd.batch.models import Job, Snapshot
 from watchdogd.logs.runlog import RunLog
 from watchdogd.plugin import Progress, Result, Run, Status
+from watchdogd.plugins.log_staleness.check import log_staleness
 from watchdogd.system.codec import codec_of
 
 if TYPE_CHECKING:

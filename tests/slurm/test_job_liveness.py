@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from watchdogd.plugins.job_liveness import job_liveness
 
 from tests.cluster import Cluster
 from tests.waiting import wait_until
 from watchdogd.batch import snapshot
 from watchdogd.plugin import Plugin, Result, Run, Status
+from watchdogd.plugins.job_liveness.check import job_liveness
 
 LIVENESS: Plugin = job_liveness
 NAME = "tr11-176B-ml"

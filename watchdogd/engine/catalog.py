@@ -6,10 +6,8 @@ it found. What cannot be used is listed with its reason.
 
 from __future__ import annotations
 
-import importlib
 import importlib.metadata
 import pickle
-import pkgutil
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -122,13 +120,9 @@ def entries_of(module: Any, source: str, origin: str) -> list[Entry]:
 
 def built_in() -> list[Entry]:
     """Our own plugins."""
-    import watchdogd.plugins
+    from watchdogd import plugins
 
-    found: list[Entry] = []
-    for item in pkgutil.iter_modules(watchdogd.plugins.__path__):
-        name = f"watchdogd.plugins.{item.name}"
-        found += entries_of(importlib.import_module(name), name, "built-in")
-    return found
+    return [entry for each in plugins.modules() for entry in entries_of(each, each.__name__, "built-in")]
 
 
 def _of_home(home: Home) -> list[Entry]:
