@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Integer, Numeric, bindparam, cast, delete, func, select
 
-from watchdogd.history.inserting import insert
+from watchdogd.history.statements import insert, upsert
 from watchdogd.history.tables import facts, fives, hours, notifications, readings
 
 if TYPE_CHECKING:
@@ -165,12 +165,8 @@ def _between(column: Any) -> tuple[Any, Any]:
 
 def _replacing(dialect: str, table: Any, folded: Any) -> Any:
     """INSERT of folded rows; a slot that was folded before is folded anew, for a reading that came late."""
-    statement = insert(dialect, table).from_select([column.name for column in table.columns], folded)
-    keys = {column.name for column in table.primary_key}
-    rest = {
-        column.name: statement.excluded[column.name] for column in table.columns if column.name not in keys
-    }
-    return statement.on_conflict_do_update(index_elements=sorted(keys), set_=rest)
+    names = [column.name for column in table.columns]
+    return upsert(insert(dialect, table).from_select(names, folded), table)
 
 
 def _do_fold_raw(connection: Connection, begin: int, end: int) -> None:

@@ -1,101 +1,90 @@
-"""The statements of a round, compiled by SQLAlchemy once and run with plain tuples.
+"""Statements that write rows, in the words of whichever of the two databases it is.
 
-Its own handling of each parameter of each row would cost more than the database does.
+Rows are tuples in the order of the table's columns. SQLAlchemy compiles each statement once and handles each
+value: 0.09 CPU-s of the 10 of a round of 1,000 runs.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import bindparam, delete, literal_column, update
+from sqlalchemy import bindparam, delete, update
 
-from watchdogd.history import tables
-from watchdogd.history.inserting import insert
+from watchdogd.history.tables import notifications, subjects
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from sqlalchemy import Connection, Table
-    from sqlalchemy.engine.default import DefaultDialect
 
 Row = tuple[Any, ...]
+_SETTLED = ("state", "attempts", "next_try", "sent_at", "failure", "receipt")
 
 
-class Statement:
-    """One statement, compiled for one kind of database, run for many rows at a time."""
-
-    def __init__(self, statement: Any, dialect: DefaultDialect, names: Sequence[str] | None = None) -> None:
-        compiled = statement.compile(dialect=dialect, column_keys=names)
-        self._sql = str(compiled)
-        self._names = compiled.positiontup or list(compiled.params)
-        self._positional = dialect.positional
-
-    def run(self, connection: Connection, rows: Sequence[Row]) -> None:
-        """Run it once for each row: values in the order of the statement's parameters."""
-        if rows:
-            named = rows if self._positional else [dict(zip(self._names, row, strict=True)) for row in rows]
-            connection.exec_driver_sql(self._sql, cast("Any", named))
+def add(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
+    """Add rows; those that are there already stay as they are: a record stored again changes nothing."""
+    _write(connection, table, insert(connection.dialect.name, table).on_conflict_do_nothing(), rows)
 
 
-class Statements:
-    """All that a round may need, for one kind of database. Rows are in the order of the table's columns."""
-
-    def __init__(self, dialect: DefaultDialect) -> None:
-        def new(table: Table) -> Statement:
-            """Rows that are there already stay as they are: a record that is stored again changes nothing."""
-            return Statement(insert(dialect.name, table).on_conflict_do_nothing(), dialect, _names(table))
-
-        def latest(table: Table) -> Statement:
-            return Statement(_upsert(dialect, table), dialect, _names(table))
-
-        self.subjects, self.series = new(tables.subjects), new(tables.series)
-        self.readings, self.changes = new(tables.readings), new(tables.changes)
-        self.events, self.gaps, self.touches = new(tables.events), new(tables.gaps), new(tables.touches)
-        self.notifications = new(tables.notifications)
-        self.standings, self.pulses = latest(tables.standings), latest(tables.pulses)
-        self.incidents, self.facts = latest(tables.incidents), latest(tables.facts)
-        self.memories, self.starts = latest(tables.memories), latest(tables.starts)
-        self.outcomes = Statement(_settling(dialect), dialect, _names(tables.notifications))
-        self.gone = tuple(
-            Statement(delete(table).where(table.c.id == bindparam("gone")), dialect)
-            for table in (tables.standings, tables.pulses)
-        )
-        subjects = tables.subjects
-        self.statuses = Statement(
-            update(subjects)
-            .values(status=bindparam("new_status"))
-            .where(subjects.c.id == bindparam("subject")),
-            dialect,
-            ["status"],
-        )
+def put(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
+    """Add rows, each in place of the one of its key."""
+    _write(connection, table, upsert(insert(connection.dialect.name, table), table), rows)
 
 
-@lru_cache(maxsize=1)
-def statements(dialect: DefaultDialect) -> Statements:
-    """The statements of a database, made once for each opening."""
-    return Statements(dialect)
-
-
-def _names(table: Table) -> list[str]:
-    """The columns that rows fill: all, but the id that the database gives to a notification."""
-    return [
-        column.name for column in table.columns if table is not tables.notifications or column.name != "id"
-    ]
-
-
-def _upsert(dialect: DefaultDialect, table: Table) -> Any:
-    statement = insert(dialect.name, table)
-    keys = [column.name for column in table.primary_key]
-    rest = {name: statement.excluded[name] for name in _names(table) if name not in keys}
-    return statement.on_conflict_do_update(index_elements=keys, set_=rest)
-
-
-def _settling(dialect: DefaultDialect) -> Any:
-    statement = insert(dialect.name, tables.notifications)
-    fields = ("state", "attempts", "next_try", "sent_at", "failure", "receipt")
-    return statement.on_conflict_do_update(
+def settle(connection: Connection, rows: Sequence[Row]) -> None:
+    """Write what became of notifications; one that waits no longer is left as it is."""
+    new = insert(connection.dialect.name, notifications)
+    settled = new.on_conflict_do_update(
         index_elements=["key"],
-        set_={name: statement.excluded[name] for name in fields},
-        where=tables.notifications.c.state.in_([literal_column("'waiting'"), literal_column("'diverted'")]),
+        set_={name: new.excluded[name] for name in _SETTLED},
+        where=notifications.c.state.in_(["waiting", "diverted"]),
     )
+    _write(connection, notifications, settled, rows)
+
+
+def remove(connection: Connection, table: Table, ids: Iterable[int]) -> None:
+    """Remove the rows of these ids."""
+    if gone := [{"gone": number} for number in ids]:
+        connection.execute(delete(table).where(table.c.id == bindparam("gone")), gone)
+
+
+def set_statuses(connection: Connection, statuses: Iterable[tuple[int, int]]) -> None:
+    """Set the last status of subjects, by id."""
+    changed = [{"changed": subject, "new_status": status} for subject, status in statuses]
+    if changed:
+        statement = update(subjects).where(subjects.c.id == bindparam("changed"))
+        connection.execute(statement.values(status=bindparam("new_status")), changed)
+
+
+def insert(dialect: str, table: Table) -> Any:
+    """An INSERT that takes `on_conflict_do_update`; `dialect` is `sqlite` or `postgresql`.
+
+    Only that dialect is imported: a verb that looks something up waits for each.
+    """
+    if dialect == "sqlite":
+        from sqlalchemy.dialects import sqlite
+
+        return sqlite.insert(table)
+    from sqlalchemy.dialects import postgresql
+
+    return postgresql.insert(table)
+
+
+def upsert(new: Any, table: Table) -> Any:
+    """The INSERT, with each row in place of the one of its key."""
+    keys = [column.name for column in table.primary_key]
+    rest = {name: new.excluded[name] for name in _columns(table) if name not in keys}
+    return new.on_conflict_do_update(index_elements=keys, set_=rest)
+
+
+def _write(connection: Connection, table: Table, statement: Any, rows: Sequence[Row]) -> None:
+    if rows:
+        names = _columns(table)
+        connection.execute(statement, [dict(zip(names, row, strict=True)) for row in rows])
+
+
+@cache
+def _columns(table: Table) -> tuple[str, ...]:
+    """The columns that rows fill: all, but the id that the database gives to a notification."""
+    return tuple(column.name for column in table.columns if table is not notifications or column.name != "id")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import fields
 from operator import attrgetter
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
-from watchdogd.history import retention
+from watchdogd.history import retention, statements, tables
 from watchdogd.history.forms import number, packed, storable
 from watchdogd.history.ids import Ids, NotedIds
 from watchdogd.history.record import STALLED
 from watchdogd.history.rows import event_row, incident_row, milliseconds, notification_row, standing_row
-from watchdogd.history.statements import statements
+from watchdogd.history.statements import add, put, remove, set_statuses
 from watchdogd.history.tables import series, standings, starts, subjects
 from watchdogd.incidents.models import CheckState, Incident, Silence
 
@@ -21,10 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from sqlalchemy import Connection
-    from sqlalchemy.engine.default import DefaultDialect
 
     from watchdogd.history.record import Record
-    from watchdogd.history.statements import Row, Statements
+    from watchdogd.history.statements import Row
     from watchdogd.incidents.models import AlertState, Observation
     from watchdogd.notify.notification import Notification
 
@@ -37,8 +36,7 @@ class Writer:
     """Knows the ids in the database and what was written last. Good only as long as no transaction failed."""
 
     def __init__(self, connection: Connection) -> None:
-        self._do = _statements(connection)
-        self._measured = _Measured(connection, self._do)
+        self._measured = _Measured(connection)
         self._ids = Ids(connection.execute(select(standings.c.id, standings.c.check, standings.c.subject)))
         self._starts = Ids(connection.execute(select(starts.c.id, starts.c.check)))
         self._standings: Mapping[tuple[str, str], CheckState] = {}
@@ -47,19 +45,22 @@ class Writer:
 
     def write(self, connection: Connection, record: Record) -> list[Row]:
         """Write one round within the transaction at hand; returns the rows of `readings`."""
-        do = self._do
         measured = self._measured.write(connection, record.observations)
         self._write_standings(connection, record.book.standings)
         self._write_incidents(connection, record)
-        do.events.run(connection, [event_row(event) for event in record.events])
-        do.notifications.run(connection, [notification_row(each) for each in record.notifications])
-        do.memories.run(
-            connection, [(storable(check), storable(kept)) for check, kept in record.memories.items()]
+        add(connection, tables.events, [event_row(event) for event in record.events])
+        add(connection, tables.notifications, [notification_row(each) for each in record.notifications])
+        put(
+            connection,
+            tables.memories,
+            [(storable(check), storable(kept)) for check, kept in record.memories.items()],
         )
         started = [(self._starts.of((check,)), storable(check), at) for check, at in record.started.items()]
-        do.starts.run(connection, started)
-        do.gaps.run(connection, [(gap.begin, gap.end, storable(gap.reason)) for gap in record.gaps])
-        do.touches.run(connection, [(milliseconds(record.at), storable(line)) for line in record.touches])
+        put(connection, tables.starts, started)
+        add(connection, tables.gaps, [(gap.begin, gap.end, storable(gap.reason)) for gap in record.gaps])
+        add(
+            connection, tables.touches, [(milliseconds(record.at), storable(line)) for line in record.touches]
+        )
         self._write_facts(connection, record)
         return measured
 
@@ -74,11 +75,11 @@ class Writer:
                 pulses.append((identity, standing.at, standing.streak, storable(standing.summary)))
                 if before is None or _steady(standing) != _steady(before):
                     changed.append(standing_row(identity, standing))
-        gone = [(self._ids.forget(key),) for key in self._ids.keys() - book.keys()]
-        for statement in self._do.gone:
-            statement.run(connection, gone)
-        self._do.standings.run(connection, changed)
-        self._do.pulses.run(connection, pulses)
+        gone = [self._ids.forget(key) for key in self._ids.keys() - book.keys()]
+        for table in (tables.standings, tables.pulses):
+            remove(connection, table, gone)
+        put(connection, tables.standings, changed)
+        put(connection, tables.pulses, pulses)
         self._standings = dict(book)
 
     def _write_incidents(self, connection: Connection, record: Record) -> None:
@@ -86,7 +87,7 @@ class Writer:
         present = {event.incident.id: event.incident for event in record.events if event.incident}
         present |= {each.id: each for each in _in_book(record.book)}
         changed = [each for number, each in present.items() if self._incidents.get(number) != each]
-        self._do.incidents.run(connection, [incident_row(each) for each in changed])
+        put(connection, tables.incidents, [incident_row(each) for each in changed])
         self._incidents = present
 
     def _write_facts(self, connection: Connection, record: Record) -> None:
@@ -98,15 +99,14 @@ class Writer:
             "owed": packed(tuple[Incident, ...], book.owed),
         }
         changed = [(name, value) for name, value in present.items() if self._facts.get(name) != value]
-        self._do.facts.run(connection, changed)
+        put(connection, tables.facts, changed)
         self._facts = present
 
 
 class _Measured:
     """Writes observations: each number, and of statuses the changes."""
 
-    def __init__(self, connection: Connection, do: Statements) -> None:
-        self._do = do
+    def __init__(self, connection: Connection) -> None:
         key = (subjects.c.check, subjects.c.run, subjects.c.target, subjects.c.subject)
         self._subjects = NotedIds(connection.execute(select(subjects.c.id, *key)))
         self._series = NotedIds(
@@ -132,11 +132,11 @@ class _Measured:
                 numbers.append((at, stalled, float(result.progress.stalled)))
             for name, metric in result.metrics.items():
                 numbers.append((at, self._series.of((subject, name, metric.unit)), number(metric.value)))
-        self._do.subjects.run(connection, [(*row, 0) for row in self._subjects.new_rows()])
-        self._do.series.run(connection, self._series.new_rows())
-        self._do.readings.run(connection, numbers)
-        self._do.changes.run(connection, changed)
-        self._do.statuses.run(connection, [(status, subject) for _at, subject, status, _summary in changed])
+        add(connection, tables.subjects, [(*row, 0) for row in self._subjects.new_rows()])
+        add(connection, tables.series, self._series.new_rows())
+        add(connection, tables.readings, numbers)
+        add(connection, tables.changes, changed)
+        set_statuses(connection, ((subject, status) for _at, subject, status, _summary in changed))
         if numbers:
             _reach_back(connection, min(row[0] for row in numbers) // 1000)
         return numbers
@@ -147,11 +147,7 @@ def settle(connection: Connection, outcomes: Iterable[Notification]) -> None:
 
     One that is not stored yet (it was sent from memory) is stored as it ended.
     """
-    _statements(connection).outcomes.run(connection, [notification_row(outcome) for outcome in outcomes])
-
-
-def _statements(connection: Connection) -> Statements:
-    return statements(cast("DefaultDialect", connection.dialect))
+    statements.settle(connection, [notification_row(outcome) for outcome in outcomes])
 
 
 def _reach_back(connection: Connection, first: int) -> None:
