@@ -15,7 +15,7 @@ from watchdogd.engine.setup import Setup
 from watchdogd.engine.storage import Storage
 from watchdogd.engine.workers import Workers
 from watchdogd.home.layout import Home
-from watchdogd.system.patient import Patient
+from watchdogd.system.bounded import BoundedIO
 
 HEAD = '[daemon]\ninterval = "{}"\n[channels.nowhere]\ntype = "statuslog"\npath = "logs/alerts.log"\n'
 """What every configuration here begins with: one channel, that a notification costs what it costs."""
@@ -56,7 +56,7 @@ class Rounds:
 def rounds(home: Home) -> Iterator[Rounds]:
     """The engine of a home, with its workers and its history."""
     setup = Setup.load(home)
-    patient = Patient(str(home.path), deadline=60.0)
+    patient = BoundedIO(str(home.path), deadline=60.0)
     storage = Storage(setup.config.history.url, home, patient)
     workers = Workers()
     turned: list[Rounds] = []

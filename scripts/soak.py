@@ -40,7 +40,7 @@ from watchdogd.engine.workers import Workers
 from watchdogd.home.layout import Home
 from watchdogd.notify.locks import Locks
 from watchdogd.plugin import Metric, Result, Status
-from watchdogd.system.patient import Patient
+from watchdogd.system.bounded import BoundedIO
 
 HOUR, DAY = 60, 1440
 """In rounds."""
@@ -193,7 +193,7 @@ def soak(home: Home, checks: int, days: int, minutes: float, log: Path) -> list[
     until = time.monotonic() + (minutes * 60 or float("inf"))
     setup = configured(home, checks, log)
     logs.begin(home)
-    patient = Patient(str(home.path))
+    patient = BoundedIO(str(home.path))
     storage = Storage(setup.config.history.url, home, patient, clock=lambda: at)
     workers = MadeUp(random.Random(17))  # noqa: S311 - the same faults in each soak
     past = storage.past()

@@ -8,7 +8,7 @@ import pwd
 
 import pytest
 
-from watchdogd.system.account import group_name, is_member, members, members_of, user
+from watchdogd.system.account import group_members, group_name, is_member, members_of, user_name
 
 GAMES = grp.getgrnam("games").gr_gid
 
@@ -30,5 +30,5 @@ def test_a_group_has_those_it_lists_and_who_asks_where_it_is_the_first_one(
 
 
 def test_what_this_machine_does_not_know_is_nobody() -> None:
-    assert (members_of("no-such-group", 0), members(4711)) == (frozenset(), frozenset())
-    assert (is_member(4711, GAMES), user(4711), group_name(4711)) == (False, "4711", "4711")
+    assert (members_of("no-such-group", 0), group_members(4711)) == (frozenset(), frozenset())
+    assert (is_member(4711, GAMES), user_name(4711), group_name(4711)) == (False, "4711", "4711")

@@ -31,12 +31,12 @@ from watchdogd.chain.successors import SLOW_START, SuccessionPlan, decide
 from watchdogd.config.reading import load, parse
 from watchdogd.doctor import delivery
 from watchdogd.errors import HomeError, SlurmError, SlurmSilentError, UnitError, WatchdogError
-from watchdogd.home import stopmark
+from watchdogd.home import markers
 from watchdogd.home.layout import Home
 from watchdogd.home.lease import Lease
 from watchdogd.system import account, command
 from watchdogd.system.command import Answer
-from watchdogd.system.walltime import format_walltime, margin, parse_walltime
+from watchdogd.system.times import format_walltime, parse_walltime, walltime_margin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -187,7 +187,7 @@ def test_what_is_no_walltime(text: str) -> None:
 
 
 def test_the_margin_is_a_tenth_within_bounds() -> None:
-    assert [margin(seconds) for seconds in (120, 600, 3600, 43200)] == [60, 60, 360, 1800]
+    assert [walltime_margin(seconds) for seconds in (120, 600, 3600, 43200)] == [60, 60, 360, 1800]
 
 
 def test_the_options_of_a_link(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -918,7 +918,7 @@ def test_a_requeued_link_ends_where_the_chain_went_on_without_it(
 
 def test_a_stopped_chain_submits_nothing(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     queue = Queue(running(5)).use(monkeypatch)
-    stopmark.put(home)
+    markers.mark_stopped(home)
     chain = Chain(home, load(home), "5")
     assert chain.stopped()
     assert drive(chain, NOW, 60) == []
@@ -930,7 +930,7 @@ def test_a_stop_while_sbatch_is_under_way_wins(home: Home, monkeypatch: pytest.M
     real = queue.sbatch
 
     def slow(options: tuple[str, ...], script: str, env: Mapping[str, str]) -> str:
-        stopmark.put(home)
+        markers.mark_stopped(home)
         return real(options, script, env)
 
     monkeypatch.setattr(submit, "sbatch", slow)
@@ -945,8 +945,8 @@ def test_a_link_that_slurm_cannot_reach_takes_the_others_with_it(
     chain = Chain(home, load(home), "5")
     chain.wind_up()
     assert len(queue.jobs) == 2
-    stopmark.put(home, "maintenance")
-    assert ": maintenance" in stopmark.words(home)
+    markers.mark_stopped(home, "maintenance")
+    assert ": maintenance" in markers.stop_words(home)
     chain.wind_up()
     assert [job.raw_id for job in queue.jobs] == ["5"]
 
@@ -987,7 +987,7 @@ def test_a_link_submits_first_and_then_asks_for_the_lease(
     assert tenure.watch()
     wait_until(lambda: tenure.chain and tenure.chain.successor, 30, "the successor is seen")
     assert tenure.troubles() == []
-    stopmark.put(home)
+    markers.mark_stopped(home)
     assert not tenure.watch()
     tenure.end()
     assert not tenure.lease.held()
@@ -997,7 +997,7 @@ def test_a_link_submits_first_and_then_asks_for_the_lease(
 
 
 def test_a_plain_process_that_is_run_by_hand_lifts_the_stop(home: Home) -> None:
-    stopmark.put(home)
+    markers.mark_stopped(home)
     tenure = Leadership(home, load(home))
     tenure.begin()
     assert tenure.watch()
@@ -1063,14 +1063,14 @@ def test_users_that_nobody_knows_are_warned_of(home: Home) -> None:
 
 
 def test_ensure_respects_a_stop(home: Home) -> None:
-    stopmark.put(home, "maintenance")
+    markers.mark_stopped(home, "maintenance")
     outcome = launch.ensure(home, load(home), LinkOptions())
     assert not outcome.changed
     assert "'watchdogd start' starts it again" in outcome.lines[0]
-    assert stopmark.is_set(home)
-    stopmark.path_of(home).write_text("garbage")
-    said = stopmark.words(home)
-    assert said.startswith(f"stopped by {account.user(os.geteuid())} at ")
+    assert markers.is_stopped(home)
+    markers.stop_path(home).write_text("garbage")
+    said = markers.stop_words(home)
+    assert said.startswith(f"stopped by {account.user_name(os.geteuid())} at ")
     assert said.endswith(": garbage")
 
 
@@ -1120,7 +1120,7 @@ def test_a_stop_during_a_start_wins(home: Home, monkeypatch: pytest.MonkeyPatch)
     real = submit.sbatch
 
     def slow(options: tuple[str, ...], script: str, env: Mapping[str, str]) -> str:
-        stopmark.put(home)
+        markers.mark_stopped(home)
         return real(options, script, env)
 
     monkeypatch.setattr(submit, "sbatch", slow)
@@ -1183,7 +1183,7 @@ def test_a_drop_in_that_ends_with_the_watchdog_is_noted_by_what_sbatch_called_it
     ]
     shutdown.cancel(home, jobs)
     assert cancelled == ["7_[3-9]", "5", "7_1", "7_2"]
-    assert [stopmark.ended_job(home, number) for number in ("5", "7", "8", "11")] == [
+    assert [markers.ended_with_watchdog(home, number) for number in ("5", "7", "8", "11")] == [
         False,
         True,
         False,
@@ -1203,7 +1203,7 @@ def test_a_stop_that_slurm_does_not_answer_leaves_its_mark(
         WatchdogError, match=r"in the queue \(squeue did not answer.*\) may go on: the stop mark"
     ):
         shutdown.stop(home, "broken")
-    assert ": broken" in stopmark.words(home)
+    assert ": broken" in markers.stop_words(home)
 
 
 def test_what_is_over_and_does_not_leave_its_node_is_no_failed_stop(
@@ -1235,20 +1235,20 @@ def test_what_only_a_colleague_can_end_is_named(home: Home, monkeypatch: pytest.
 
 
 def test_a_pause_is_known_after_it(home: Home) -> None:
-    assert stopmark.last_pause(home) is None
-    stopmark.lift(home)
-    stopmark.put(home, "a new disk", jobs_go_on=True)
-    assert stopmark.jobs_go_on(home)
-    stopmark.lift(home)
-    assert not stopmark.is_set(home)
-    assert not stopmark.jobs_go_on(home)
-    pause = stopmark.last_pause(home)
+    assert markers.last_pause(home) is None
+    markers.lift_stop(home)
+    markers.mark_stopped(home, "a new disk", jobs_go_on=True)
+    assert markers.jobs_go_on(home)
+    markers.lift_stop(home)
+    assert not markers.is_stopped(home)
+    assert not markers.jobs_go_on(home)
+    pause = markers.last_pause(home)
     assert pause is not None
     assert pause.words.endswith(": a new disk")
     assert abs(pause.begin - time.time()) < 60
     assert abs(pause.end - time.time()) < 60
     (home.path / ".stopped").write_text("[]")
-    assert stopmark.last_pause(home) is None
+    assert markers.last_pause(home) is None
 
 
 def test_a_home_that_init_did_not_make_says_how_to_make_it(tmp_path: Path) -> None:

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.lab import zones
-from watchdogd.system.cron import Cron
-from watchdogd.system.zone import LOCAL, named, spoken
+from watchdogd.system.times import LOCAL_ZONE, CronTimes, short_time, zone_named
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2027, 3, 1, 12, tzinfo=UTC).timestamp()  # a Monday
@@ -21,7 +20,7 @@ WINTER = datetime(2027, 10, 31, 1, tzinfo=UTC).timestamp()
 """When the clocks of Berlin are set: at 02:00 to 03:00, and at 03:00 to 02:00."""
 
 
-def shown(cron: Cron, now: float, count: int = 3) -> list[str]:
+def shown(cron: CronTimes, now: float, count: int = 3) -> list[str]:
     times = (datetime.fromtimestamp(at, cron.zone) for at in islice(cron.after(now), count))
     return [f"{at:%a %d %b %H:%M}" for at in times]
 
@@ -49,7 +48,7 @@ def shown(cron: Cron, now: float, count: int = 3) -> list[str]:
     ],
 )
 def test_an_expression_means_what_it_means_to_cron(expression: str, expected: list[str]) -> None:
-    assert shown(Cron(expression), NOW, len(expected)) == expected
+    assert shown(CronTimes(expression), NOW, len(expected)) == expected
 
 
 @pytest.mark.parametrize(
@@ -76,7 +75,7 @@ def test_an_expression_means_what_it_means_to_cron(expression: str, expected: li
 )
 def test_what_is_no_time_is_refused_in_one_line(expression: str, why: str) -> None:
     with pytest.raises(ValueError, match=why) as raised:
-        Cron(expression)
+        CronTimes(expression)
     assert "\n" not in str(raised.value)
     assert len(str(raised.value)) < 250
 
@@ -84,31 +83,37 @@ def test_what_is_no_time_is_refused_in_one_line(expression: str, why: str) -> No
 @given(st.text("0123456789*/,-#@LWsunweekly ²", max_size=20))
 def test_whatever_is_written_is_a_time_or_refused(expression: str) -> None:
     try:
-        cron = Cron(expression)
+        cron = CronTimes(expression)
     except ValueError:
         return
     last = cron.last(NOW)
     assert last is None or last <= NOW < next(cron.after(NOW))
 
 
-@pytest.mark.parametrize("zone", [BERLIN, LOCAL])
+@pytest.mark.parametrize("zone", [BERLIN, LOCAL_ZONE])
 def test_what_falls_into_the_skipped_hour_begins_after_it(zone: ZoneInfo) -> None:
     with zones.local(zones.RULE):
-        assert next(Cron("30 2 * * *", zone).after(SUMMER - 3600)) == SUMMER
-        assert Cron("30 2 * * *", zone).last(SUMMER + 1800) == SUMMER
-        assert shown(Cron("30 2 * * *", zone), SUMMER - 3600, 2) == ["Sun 28 Mar 03:00", "Mon 29 Mar 02:30"]
-        assert shown(Cron("30 * * * *", zone), SUMMER - 3600, 2) == ["Sun 28 Mar 01:30", "Sun 28 Mar 03:30"]
+        assert next(CronTimes("30 2 * * *", zone).after(SUMMER - 3600)) == SUMMER
+        assert CronTimes("30 2 * * *", zone).last(SUMMER + 1800) == SUMMER
+        assert shown(CronTimes("30 2 * * *", zone), SUMMER - 3600, 2) == [
+            "Sun 28 Mar 03:00",
+            "Mon 29 Mar 02:30",
+        ]
+        assert shown(CronTimes("30 * * * *", zone), SUMMER - 3600, 2) == [
+            "Sun 28 Mar 01:30",
+            "Sun 28 Mar 03:30",
+        ]
 
 
-@pytest.mark.parametrize("zone", [BERLIN, LOCAL])
+@pytest.mark.parametrize("zone", [BERLIN, LOCAL_ZONE])
 def test_what_falls_into_the_hour_that_comes_twice_begins_once(zone: ZoneInfo) -> None:
     with zones.local(zones.RULE):
-        nightly = Cron("30 2 * * *", zone)
+        nightly = CronTimes("30 2 * * *", zone)
         assert next(nightly.after(WINTER - 7200)) == WINTER - 1800
         for minutes in (0, 15, 30, 45, 60, 600):
             assert nightly.last(WINTER + minutes * 60) == WINTER - 1800
             assert next(nightly.after(WINTER + minutes * 60)) == WINTER - 1800 + 25 * 3600
-        assert list(islice(Cron("30 * * * *", zone).after(WINTER - 3600), 2)) == [
+        assert list(islice(CronTimes("30 * * * *", zone).after(WINTER - 3600), 2)) == [
             WINTER - 1800,
             WINTER + 1800,
         ]
@@ -136,7 +141,7 @@ def test_backwards_and_forwards_are_the_same_times(
     expression: str, zone: str, year: int, minutes: int
 ) -> None:
     now = (datetime(year, 1, 1, tzinfo=UTC) + timedelta(minutes=minutes)).timestamp() + 0.25
-    cron = Cron(expression, ZoneInfo(zone))
+    cron = CronTimes(expression, ZoneInfo(zone))
     # from a day with the same name, well before any change of the clock that is near
     before = list(takewhile(lambda at: at <= now, cron.after(now - 62 * 86400)))
     assert cron.last(now) == before[-1]
@@ -146,7 +151,7 @@ def test_backwards_and_forwards_are_the_same_times(
 @given(st.integers(0, 4_000_000_000))
 def test_this_machines_zone_is_what_the_c_library_says(at: int) -> None:
     with zones.local(zones.RULE):
-        here = datetime.fromtimestamp(at, LOCAL)
+        here = datetime.fromtimestamp(at, LOCAL_ZONE)
         assert here.timestamp() == at
         assert f"{here:%F %T %z %Z}" == f"{datetime.fromtimestamp(at, UTC).astimezone():%F %T %z %Z}"
 
@@ -169,7 +174,7 @@ def test_this_machines_zone_is_what_the_c_library_says(at: int) -> None:
 )
 def test_a_zone_that_there_is_not_is_refused(name: str, hint: str) -> None:
     with pytest.raises(ValueError, match=hint):
-        named(name)
+        zone_named(name)
 
 
 def test_a_zone_is_known_without_the_machines_own_tzdata(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +184,7 @@ def test_a_zone_is_known_without_the_machines_own_tzdata(monkeypatch: pytest.Mon
     zoneinfo.reset_tzpath(())
     ZoneInfo.clear_cache()
     try:
-        assert named("Asia/Kathmandu").utcoffset(datetime(2027, 1, 1)) == timedelta(hours=5, minutes=45)  # noqa: DTZ001
+        assert zone_named("Asia/Kathmandu").utcoffset(datetime(2027, 1, 1)) == timedelta(hours=5, minutes=45)  # noqa: DTZ001
     finally:
         monkeypatch.undo()
         zoneinfo.reset_tzpath()
@@ -188,5 +193,5 @@ def test_a_zone_is_known_without_the_machines_own_tzdata(monkeypatch: pytest.Mon
 
 def test_a_time_is_said_with_its_day_where_that_is_another() -> None:
     with zones.local(zones.RULE):
-        assert spoken(SUMMER + 60, SUMMER) == "03:01"
-        assert spoken(SUMMER + 86400, SUMMER) == "Mon 29 Mar 03:00"
+        assert short_time(SUMMER + 60, SUMMER) == "03:01"
+        assert short_time(SUMMER + 86400, SUMMER) == "Mon 29 Mar 03:00"

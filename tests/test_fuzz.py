@@ -18,7 +18,7 @@ from watchdogd.config.secret import Secret
 from watchdogd.config.sections import Config
 from watchdogd.errors import ConfigError, WatchdogError
 from watchdogd.readers import causes, faulthandler, nagios, pyspy, usage
-from watchdogd.system.place import file_name, run_name
+from watchdogd.system.pathname import file_name, run_name
 from watchdogd.units import parse_amount, parse_duration, parse_rate, parse_share, parse_size
 
 PATH = Path("/h/config.toml")

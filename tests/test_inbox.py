@@ -15,9 +15,9 @@ import pytest
 
 from watchdogd.cli import main
 from watchdogd.home import inbox
-from watchdogd.home.handin import hand_in
+from watchdogd.home.inbox import Request
+from watchdogd.home.inbox_submit import submit
 from watchdogd.home.layout import Home
-from watchdogd.home.orders import Order
 from watchdogd.units import iso
 
 Says = pytest.CaptureFixture[str]
@@ -38,7 +38,7 @@ def know(home: Home, *incidents: dict[str, object]) -> None:
     home.status.write_text(json.dumps({"incidents": incidents, "checks": [], "silences": []}))
 
 
-def one(home: Home) -> inbox.Paper:
+def one(home: Home) -> inbox.Submission:
     """The only paper."""
     papers, complaints = inbox.take(home)
     assert complaints == []
@@ -46,7 +46,7 @@ def one(home: Home) -> inbox.Paper:
     return paper
 
 
-def dated(paper: inbox.Paper, when: float) -> None:
+def dated(paper: inbox.Submission, when: float) -> None:
     os.utime(paper.path, (when, when))
 
 
@@ -58,7 +58,7 @@ def test_ack_becomes_an_order(home: Home, capsys: Says) -> None:
     )
     dated(one(home), 1_000_000_000)
     paper = one(home)
-    assert paper.orders == (Order("ack", ME, 1_000_000_000.0, incident=7, reason="I look"),)
+    assert paper.orders == (Request("ack", ME, 1_000_000_000.0, incident=7, reason="I look"),)
     assert paper.line == f"incident 7 acknowledged by {ME} at {iso(1_000_000_000)}: I look"
 
 
@@ -189,7 +189,7 @@ def test_a_switch_touch_is_told_with_who_and_why(home: Home) -> None:
 
 def test_two_papers_of_one_process_do_not_collide(home: Home) -> None:
     for number in range(50):
-        hand_in(str(home.inbox), "ack", "1", id=number)
+        submit(str(home.inbox), "ack", "1", id=number)
     papers, _ = inbox.take(home)
     assert sorted(paper.said["id"] for paper in papers) == list(range(50))
 
@@ -197,7 +197,7 @@ def test_two_papers_of_one_process_do_not_collide(home: Home) -> None:
 def test_the_owner_is_the_author_and_the_order_is_that_of_time(home: Home) -> None:
     for number, when in ((1, 300), (2, 100), (3, 200)):
         before = set(home.inbox.iterdir())
-        hand_in(str(home.inbox), "ack", str(number), id=number, by="somebody else")
+        submit(str(home.inbox), "ack", str(number), id=number, by="somebody else")
         [path] = set(home.inbox.iterdir()) - before
         os.utime(path, (when, when))
     papers, _ = inbox.take(home)
@@ -218,7 +218,7 @@ def test_a_colleague_hands_in_under_his_own_name() -> None:
                 os.setgroups([])
                 os.setgid(nobody.pw_gid)
                 os.setuid(nobody.pw_uid)
-                hand_in(str(home.inbox), "ack", "3", id=3)
+                submit(str(home.inbox), "ack", "3", id=3)
                 os._exit(0)
             finally:  # whatever went wrong, else it goes on as a second process of these tests
                 os._exit(1)
@@ -251,7 +251,7 @@ def test_what_is_no_paper_is_set_aside_with_a_line(home: Home, content: bytes, w
 
 @pytest.mark.parametrize("seconds", ["60", None, -1, 0, math.inf, math.nan, 1e16, 10**400, True])
 def test_a_silence_needs_a_length(home: Home, seconds: object) -> None:
-    hand_in(str(home.inbox), "silence", "run-17", target="run-17", seconds=seconds)
+    submit(str(home.inbox), "silence", "run-17", target="run-17", seconds=seconds)
     papers, (line,) = inbox.take(home)
     assert papers == []
     assert line.endswith("set aside: it does not say for how many seconds")
@@ -283,12 +283,12 @@ def test_beats_samples_and_drafts_are_left(home: Home) -> None:
 
 
 def test_a_run_with_dots_and_slashes_in_its_name(home: Home) -> None:
-    hand_in(str(home.inbox), "touch", "../v1.2/x", run="../v1.2/x", switch="save", action="cleared")
+    submit(str(home.inbox), "touch", "../v1.2/x", run="../v1.2/x", switch="save", action="cleared")
     assert one(home).line.startswith("save switch of ../v1.2/x cleared by ")
 
 
 def test_what_a_paper_says_is_one_plain_line(home: Home) -> None:
-    hand_in(str(home.inbox), "ack", "1", id=1, reason="a\x1b[31m\nb" + "c" * 1000)
+    submit(str(home.inbox), "ack", "1", id=1, reason="a\x1b[31m\nb" + "c" * 1000)
     (order,) = one(home).orders
     assert order.reason.startswith("a [31m bccc")
     assert len(order.reason) == 500
@@ -300,7 +300,7 @@ def test_the_guards_own_mark_is_taken(home: Home) -> None:
 
 
 def test_removing_twice_is_fine(home: Home) -> None:
-    hand_in(str(home.inbox), "ack", "1", id=1)
+    submit(str(home.inbox), "ack", "1", id=1)
     paper = one(home)
     inbox.remove(paper)
     inbox.remove(paper)

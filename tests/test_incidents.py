@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from watchdogd.home.orders import Order
+from watchdogd.home.inbox import Request
 from watchdogd.incidents.evaluate import evaluate
 from watchdogd.incidents.models import (
     AlertPolicy,
@@ -52,7 +52,7 @@ class Watch:
         self.silent: Callable[[str, str, float], str] | None = None
 
     def round(
-        self, *seen: tuple[str, Result], after: float = MINUTE, orders: Sequence[Order] = ()
+        self, *seen: tuple[str, Result], after: float = MINUTE, orders: Sequence[Request] = ()
     ) -> list[IncidentEvent]:
         """One round `after` seconds since the last; returns what was told."""
         self.now += after
@@ -69,7 +69,7 @@ class Watch:
 
     def order(self, verb: str, **details: object) -> list[IncidentEvent]:
         """A person's order, half a minute later, without any result."""
-        order = Order(verb, "bo", self.now + 30, **details)  # type: ignore[arg-type]  # the tests' own words
+        order = Request(verb, "bo", self.now + 30, **details)  # type: ignore[arg-type]  # the tests' own words
         return self.round(after=30, orders=[order])
 
     def incident(self, check: str, subject: str = "") -> Incident:
@@ -597,7 +597,7 @@ def test_the_first_ack_counts_and_an_unknown_id_changes_nothing() -> None:
     assert watch.incident(DISK).state == "open"
     watch.order("ack", incident=1)
     book, events = evaluate(
-        watch.book, (), watch.policies, watch.now, orders=[Order("ack", "cleo", watch.now, incident=1)]
+        watch.book, (), watch.policies, watch.now, orders=[Request("ack", "cleo", watch.now, incident=1)]
     )
     assert (book, events) == (watch.book, ())
 

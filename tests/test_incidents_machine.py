@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from watchdogd.home.orders import Order
+from watchdogd.home.inbox import Request
 from watchdogd.incidents.evaluate import evaluate
 from watchdogd.incidents.models import (
     AlertPolicy,
@@ -100,17 +100,17 @@ class Incidents(RuleBasedStateMachine):
 
     @rule(whom=SILENCEABLE, length=st.sampled_from([5 * MINUTE, 2 * HOUR]))
     def silence(self, whom: str, length: float) -> None:
-        self.pass_order(Order("silence", "bo", self.now, target=whom, until=self.now + length))
+        self.pass_order(Request("silence", "bo", self.now, target=whom, until=self.now + length))
 
     @rule(whom=SILENCEABLE)
     def unsilence(self, whom: str) -> None:
-        self.pass_order(Order("unsilence", "bo", self.now, target=whom))
+        self.pass_order(Request("unsilence", "bo", self.now, target=whom))
 
     @precondition(lambda self: self.open())
     @rule(data=st.data())
     def acknowledge(self, data: st.DataObject) -> None:
         incident = data.draw(st.sampled_from(self.open()))
-        self.pass_order(Order("ack", "cleo", self.now, incident=incident.id))
+        self.pass_order(Request("ack", "cleo", self.now, incident=incident.id))
         (after,) = [other for other in self.open() if other.id == incident.id]
         assert after.acknowledged_by == "cleo"
 
@@ -186,10 +186,10 @@ class Incidents(RuleBasedStateMachine):
         for after in (*[MINUTE] * 4, 2 * HOUR, *[MINUTE] * 6):
             self.pass_round(statuses, after)
 
-    def pass_order(self, order: Order) -> None:
+    def pass_order(self, order: Request) -> None:
         self.pass_round({}, 1.0, order)
 
-    def pass_round(self, statuses: dict[str, Status], after: float, *orders: Order) -> list[IncidentEvent]:
+    def pass_round(self, statuses: dict[str, Status], after: float, *orders: Request) -> list[IncidentEvent]:
         self.now += after
         self.latest |= statuses
         seen = [

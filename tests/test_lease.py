@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from watchdogd.home import lease as module
-from watchdogd.home.holder import Holder, lives, myself
 from watchdogd.home.layout import Home
-from watchdogd.home.lease import STALE, WATCH, Lease, Sight, alive, folder_of, is_free, look
+from watchdogd.home.lease import STALE, WATCH, Lease, LeaseState, alive, current, is_free, lease_folder
+from watchdogd.home.lease_record import Holder, lives, myself
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -108,7 +108,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def elsewhere(home: Home) -> None:
     """Make the present holder one of another node, whose process cannot be seen from here."""
-    folder = folder_of(home)
+    folder = lease_folder(home)
     path = max(folder.glob("0*"))
     said = json.loads(path.read_text())
     before = path.stat()
@@ -122,21 +122,21 @@ HOLDER = Holder("x", "node9", "another boot", 1, "1")
 @pytest.mark.parametrize(
     ("sight", "lives", "age", "unchanged", "free"),
     [
-        (Sight(), None, None, 0.0, True),
-        (Sight(3, HOLDER), None, 0.0, 0.0, False),
-        (Sight(3, HOLDER), False, 0.0, 0.0, True),
-        (Sight(3, HOLDER), True, STALE - 1, WATCH, False),
-        (Sight(3, HOLDER), True, STALE, WATCH, True),
-        (Sight(3, HOLDER), None, STALE, WATCH - 1, False),
-        (Sight(3, HOLDER), None, 1e9, 0.0, False),
-        (Sight(3, HOLDER), None, -1e9, STALE, True),
-        (Sight(3, HOLDER), None, None, STALE - 1, False),
-        (Sight(3, None), None, 0.0, 0.0, False),
-        (Sight(3, Holder("x", "h", "n", 1, "1", released=True)), True, 0.0, 0.0, True),
+        (LeaseState(), None, None, 0.0, True),
+        (LeaseState(3, HOLDER), None, 0.0, 0.0, False),
+        (LeaseState(3, HOLDER), False, 0.0, 0.0, True),
+        (LeaseState(3, HOLDER), True, STALE - 1, WATCH, False),
+        (LeaseState(3, HOLDER), True, STALE, WATCH, True),
+        (LeaseState(3, HOLDER), None, STALE, WATCH - 1, False),
+        (LeaseState(3, HOLDER), None, 1e9, 0.0, False),
+        (LeaseState(3, HOLDER), None, -1e9, STALE, True),
+        (LeaseState(3, HOLDER), None, None, STALE - 1, False),
+        (LeaseState(3, None), None, 0.0, 0.0, False),
+        (LeaseState(3, Holder("x", "h", "n", 1, "1", released=True)), True, 0.0, 0.0, True),
     ],
 )
 def test_when_it_is_free(
-    sight: Sight, lives: bool | None, age: float | None, unchanged: float, free: bool
+    sight: LeaseState, lives: bool | None, age: float | None, unchanged: float, free: bool
 ) -> None:
     assert is_free(sight, lives=lives, age=age, unchanged=unchanged) is free
 
@@ -202,7 +202,7 @@ def test_a_dead_holder_of_another_node_is_replaced_in_time(home: Home, quick: No
 def test_one_that_died_long_ago_is_only_watched_for_a_while(home: Home, quick: None) -> None:
     Lease(home).acquire()
     elsewhere(home)
-    path = max(folder_of(home).glob("0*"))
+    path = max(lease_folder(home).glob("0*"))
     os.utime(path, (1, 1))
     begin = time.monotonic()
     assert Lease(home).wait(240) is None
@@ -230,7 +230,7 @@ def test_where_the_file_system_takes_the_clients_clocks(home: Home, quick: None)
     first, second = Lease(home), Lease(home)
     first.acquire()
     elsewhere(home)
-    path = max(folder_of(home).glob("0*"))
+    path = max(lease_folder(home).glob("0*"))
     end = time.monotonic() + 3 * module.STALE
     while time.monotonic() < end:
         behind = time.time() - 86400
@@ -268,7 +268,7 @@ def test_a_holder_that_does_not_hand_over_loses_it(home: Home) -> None:
 def test_a_request_of_one_that_went_away_counts_no_more(home: Home) -> None:
     lease = Lease(home)
     lease.acquire()
-    request = folder_of(home) / "request"
+    request = lease_folder(home) / "request"
     request.touch()
     assert lease.asked()
     past = time.time() - 60
@@ -288,8 +288,8 @@ def test_of_two_contenders_one_wins_fifty_times(home: Home, contenders: Contende
         assert answers.count("None") == 1, turn
         assert sorted(contender.ask("lease.held()") for contender in two) == ["False", "True"]
         two[answers.index("None")].ask("lease.release()")
-    assert look(folder_of(home)).serial == 50
-    assert len(os.listdir(folder_of(home))) == 1
+    assert current(lease_folder(home)).serial == 50
+    assert len(os.listdir(lease_folder(home))) == 1
 
 
 def test_one_that_slept_between_its_look_and_its_claim_does_not_win(
@@ -299,21 +299,21 @@ def test_one_that_slept_between_its_look_and_its_claim_does_not_win(
     sleeper, others = Lease(home), [Lease(home) for _ in range(3)]
     others[0].acquire()
     others[0].release()
-    old = look(folder_of(home))
+    old = current(lease_folder(home))
     others[1].acquire()
     others[1].release()
     others[2].acquire()
     answers = iter([old])
-    monkeypatch.setattr(module, "look", lambda folder: next(answers, None) or look(folder))
-    assert sleeper.acquire() == look(folder_of(home)).holder
+    monkeypatch.setattr(module, "current", lambda folder: next(answers, None) or current(folder))
+    assert sleeper.acquire() == current(lease_folder(home)).holder
     assert (sleeper.held(), others[2].held()) == (False, True)
-    assert len(os.listdir(folder_of(home))) == 1
+    assert len(os.listdir(lease_folder(home))) == 1
 
 
 def test_renewing_is_rare_and_shows(home: Home) -> None:
     lease = Lease(home)
     lease.acquire()
-    path = max(folder_of(home).glob("0*"))
+    path = max(lease_folder(home).glob("0*"))
     os.utime(path, (1, 1))
     assert lease.renew()
     assert path.stat().st_mtime == 1
@@ -364,7 +364,7 @@ def test_a_lease_that_was_removed_from_a_full_home_stays_ours(tmp_path: Path) ->
         home.config.touch()
         lease = Lease(home)
         lease.acquire()
-        shutil.rmtree(folder_of(home))
+        shutil.rmtree(lease_folder(home))
         fill(home)
         with pytest.raises(OSError, match="No space left"):
             lease.renew()
@@ -376,8 +376,8 @@ def test_a_lease_that_was_removed_from_a_full_home_stays_ours(tmp_path: Path) ->
 
 
 def test_what_is_no_record_is_held_by_nobody_known(home: Home, quick: None) -> None:
-    folder_of(home).mkdir()
-    (folder_of(home) / "0000000004").write_text("garbage")
+    lease_folder(home).mkdir()
+    (lease_folder(home) / "0000000004").write_text("garbage")
     holder = Lease(home).acquire()
     assert str(holder) == "process 0 on another node"
     lease = Lease(home)
@@ -398,13 +398,13 @@ def test_a_lease_that_was_removed_is_taken_anew(home: Home, caplog: pytest.LogCa
     lease = Lease(home)
     assert alive(home) is None
     lease.acquire()
-    shutil.rmtree(folder_of(home))
+    shutil.rmtree(lease_folder(home))
     assert lease.held()
     assert lease.renew()
     assert lease.held()
     assert Lease(home).acquire() is not None
     assert [record.message for record in caplog.records] == [
-        f"the lease in {folder_of(home)} was removed under this daemon: it was taken anew"
+        f"the lease in {lease_folder(home)} was removed under this daemon: it was taken anew"
     ]
 
 
@@ -420,7 +420,7 @@ def test_a_lease_that_was_removed_and_taken_by_others_is_lost(
         lease.acquire()
         lease.release()
     lease.acquire()
-    shutil.rmtree(folder_of(home))
+    shutil.rmtree(lease_folder(home))
     successor = Lease(home)
     assert successor.acquire() is None
     assert not lease.renew()
@@ -462,5 +462,5 @@ def test_a_shared_home_shares_its_lease(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     home.make(group=os.getgid())
     Lease(home).acquire()
-    assert folder_of(home).stat().st_mode & 0o7777 == 0o2770
-    assert max(folder_of(home).glob("0*")).stat().st_mode & 0o777 == 0o660
+    assert lease_folder(home).stat().st_mode & 0o7777 == 0o2770
+    assert max(lease_folder(home).glob("0*")).stat().st_mode & 0o777 == 0o660

@@ -12,9 +12,8 @@ from tests.history.values import NOW, book, close_all, incident, new_home, opene
 from watchdogd.cli import main
 from watchdogd.cli.status import read
 from watchdogd.history.record import Record
-from watchdogd.home.layout import FOLDERS, Home
-from watchdogd.home.lease import Lease, folder_of
-from watchdogd.home.misfit import misfits, restore
+from watchdogd.home.layout import FOLDERS, Home, misplaced, restore_folders
+from watchdogd.home.lease import Lease, lease_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,43 +25,45 @@ def home(tmp_path: Path) -> Home:
 
 
 def test_a_home_as_it_is_made_holds_none(home: Home) -> None:
-    assert misfits(home) == ()
+    assert misplaced(home) == ()
 
 
-@pytest.mark.parametrize("name", [*{*FOLDERS} - {"inbox"}, ".lease", ".outbox"])
+@pytest.mark.parametrize("name", [*sorted({*FOLDERS} - {"inbox"}), ".lease", ".outbox"])
 def test_a_file_in_the_place_of_a_folder(home: Home, name: str) -> None:
     place = home.path / name
     shutil.rmtree(place, ignore_errors=True)
     place.touch()
     told = f"{place} is no folder, and a folder belongs there: mv {place} {place}.aside"
-    assert misfits(home) == (told,)
+    assert misplaced(home) == (told,)
 
 
 @pytest.mark.parametrize("name", ["status.json", ".config.good.toml", ".id"])
 def test_a_folder_or_a_pipe_in_the_place_of_a_file(home: Home, name: str) -> None:
     place = home.path / name
     place.mkdir()
-    assert misfits(home) == (f"{place} is a folder, and a file belongs there: mv {place} {place}.aside",)
+    assert misplaced(home) == (f"{place} is a folder, and a file belongs there: mv {place} {place}.aside",)
     place.rmdir()
     os.mkfifo(place)
-    assert misfits(home) == (f"{place} is no plain file, and a file belongs there: mv {place} {place}.aside",)
+    assert misplaced(home) == (
+        f"{place} is no plain file, and a file belongs there: mv {place} {place}.aside",
+    )
 
 
 def test_links_are_not_followed(home: Home) -> None:
     home.logs.rmdir()
     home.logs.symlink_to("/nowhere")
-    assert misfits(home) == ()
+    assert misplaced(home) == ()
 
 
 def test_folders_that_are_missing_are_made_anew_where_home_is_there(home: Home) -> None:
     shutil.rmtree(home.switches)
     home.inbox.rmdir()
-    assert restore(home) == ("switches", "inbox")
+    assert restore_folders(home) == ("switches", "inbox")
     assert home.inbox.stat().st_mode & 0o777 == 0o700
-    assert restore(home) == ()
+    assert restore_folders(home) == ()
     home.inbox.rmdir()
     home.config.unlink()
-    assert restore(home) == ()
+    assert restore_folders(home) == ()
     assert not home.inbox.exists()
 
 
@@ -82,7 +83,7 @@ def test_status_tells_what_is_in_the_place_of_its_file_and_asks_the_history(
     picture = read(watching)
     assert picture["alive"] is False  # its last round was long ago
     assert [each["id"] for each in picture["incidents"]] == [17]
-    assert picture["troubles"] == [*misfits(watching)]
+    assert picture["troubles"] == [*misplaced(watching)]
     assert main(["--home", str(watching.path), "status"]) == 3
     shown = " ".join(capsys.readouterr().out.split())
     assert "is a folder, and a file belongs there" in shown
@@ -95,7 +96,7 @@ def test_status_of_what_cannot_be_known_is_no_ok(home: Home, capsys: pytest.Capt
     assert main(["--home", str(home.path), "status", "--nagios"]) == 1
     line = capsys.readouterr().out
     assert line.startswith("watchdogd WARNING - alive")
-    assert misfits(home)[0] in line
+    assert misplaced(home)[0] in line
     home.status.rmdir()
     home.status.write_text("[")
     assert main(["--home", str(home.path), "status", "--json"]) == 1
@@ -103,6 +104,6 @@ def test_status_of_what_cannot_be_known_is_no_ok(home: Home, capsys: pytest.Capt
 
 
 def test_status_where_the_lease_is_a_file(home: Home) -> None:
-    folder_of(home).touch()
+    lease_folder(home).touch()
     picture = read(home)
-    assert (picture["alive"], picture["troubles"]) == (False, [*misfits(home)])
+    assert (picture["alive"], picture["troubles"]) == (False, [*misplaced(home)])

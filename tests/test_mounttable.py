@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from watchdogd.system.mounttable import MountTable, mount_at
+from watchdogd.system.mounts import MountTable, mount_at
 
 
 def test_a_mount_shows_at_once_and_nothing_is_read_where_nothing_changed(

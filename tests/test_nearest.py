@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from watchdogd.system.nearest import nearest
+from watchdogd.system.text import nearest
 
 
 @pytest.mark.parametrize(

@@ -25,10 +25,10 @@ from watchdogd.config import switch_places
 from watchdogd.home import switches
 from watchdogd.home.layout import Home
 from watchdogd.home.switches import Pressed, Switch, SwitchError
-from watchdogd.system import account, draft
+from watchdogd.system import account, smallfile
 
 Says = pytest.CaptureFixture[str]
-ME = account.user(os.getuid())
+ME = account.user_name(os.getuid())
 
 
 @pytest.fixture
@@ -247,7 +247,7 @@ def test_what_the_file_system_refuses_is_one_clear_line(
 
     lay_out(home)
     monkeypatch.setattr(os, "link", refuse)
-    monkeypatch.setattr(draft, "_NO_LINKS", frozenset())
+    monkeypatch.setattr(smallfile, "_NO_LINKS", frozenset())
     assert main(["kill-switch", "run-17"]) == 1
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 2)
@@ -296,8 +296,8 @@ def test_a_file_system_without_links(home: Home, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(os, "link", refuse)
     switch = Switch("r", "kill", (str(home.path / "kill"),), str(home.inbox), None)
-    assert switches.press(switch, switches.mine("why")).before is None
-    before = switches.press(switch, switches.mine("later")).before
+    assert switches.press(switch, switches.my_signature("why")).before is None
+    before = switches.press(switch, switches.my_signature("later")).before
     assert before is not None
     assert (before.by, before.reason) == (ME, "why")
     assert len(os.listdir(home.inbox)) == 1
@@ -311,7 +311,7 @@ def test_a_link_whose_answer_was_lost_counts(tmp_path: Path, monkeypatch: pytest
         raise FileExistsError(errno.EEXIST, "File exists")
 
     monkeypatch.setattr(os, "link", lossy)
-    draft.create(str(tmp_path / "it"), "mine", 0o600)
+    smallfile.create_file(str(tmp_path / "it"), "mine", 0o600)
     assert (tmp_path / "it").read_text() == "mine"
     assert os.listdir(tmp_path) == ["it"]
 
@@ -320,7 +320,9 @@ def test_of_many_at_once_one_sets_it(home: Home) -> None:
     switch = Switch("r", "kill", (str(home.path / "kill"),), str(home.inbox), None)
     answers: list[Pressed] = []
     threads = [
-        threading.Thread(target=lambda n=n: answers.append(switches.press(switch, switches.mine(str(n)))))
+        threading.Thread(
+            target=lambda n=n: answers.append(switches.press(switch, switches.my_signature(str(n))))
+        )
         for n in range(16)
     ]
     for thread in threads:

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from watchdogd.checks.killswitch import kill_switch
 from watchdogd.cli import main
-from watchdogd.home import stopmark, touchfile
+from watchdogd.home import markers, touchfile
 from watchdogd.home.layout import Home
-from watchdogd.home.touchfile import Touch
+from watchdogd.home.touchfile import Signature
 from watchdogd.system import account
 from watchdogd.units import iso
 
 Says = pytest.CaptureFixture[str]
-ME = account.user(os.getuid())
+ME = account.user_name(os.getuid())
 FORGED = json.dumps(
     {
         "by": "alice",
@@ -126,32 +126,32 @@ def test_verbs_daemon_and_marks_name_the_owner(home: Home, capsys: Says) -> None
 
 @pytest.mark.root
 def test_who_stopped_the_watchdog_is_the_owner_of_the_mark(home: Home) -> None:
-    mark = stopmark.path_of(home)
+    mark = markers.stop_path(home)
     mark.write_text(
         json.dumps({"by": "alice", "host": "login1", "at": "2026-01-02T03:04:05+00:00", "reason": "a\nb"})
     )
     os.chown(mark, 54321, -1)
     said = f"stopped by 54321 (the file says alice) on login1 at {iso(1767323045)}: a b"
-    assert stopmark.words(home) == said
-    stopmark.lift(home)
-    pause = stopmark.last_pause(home)
+    assert markers.stop_words(home) == said
+    markers.lift_stop(home)
+    pause = markers.last_pause(home)
     assert pause is not None
     assert (pause.begin, pause.words) == (1767323045, said)
-    assert stopmark.words(home) == ""
+    assert markers.stop_words(home) == ""
 
 
 @pytest.mark.parametrize(
     "content", ["", "[]", "{", '{"at": NaN}', '{"at": [], "by": []}', "[" * 9000, "\x00"]
 )
 def test_a_mark_of_a_stop_that_says_nothing_is_one(home: Home, content: str) -> None:
-    stopmark.path_of(home).write_text(content)
-    assert stopmark.words(home).startswith(f"stopped by {ME} at 20")
-    stopmark.jobs_go_on(home)
-    stopmark.lift(home)
-    assert stopmark.last_pause(home) is None
+    markers.stop_path(home).write_text(content)
+    assert markers.stop_words(home).startswith(f"stopped by {ME} at 20")
+    markers.jobs_go_on(home)
+    markers.lift_stop(home)
+    assert markers.last_pause(home) is None
 
 
 def test_a_touch_is_written_as_it_is_read(tmp_path: Path) -> None:
-    touch = Touch(ME, "login1", 1767323045.0, "lunch")
+    touch = Signature(ME, "login1", 1767323045.0, "lunch")
     (tmp_path / "touch").write_text(json.dumps(touch.fields()))
     assert touchfile.read(str(tmp_path / "touch")) == touch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from watchdogd.system import wildcard
+from watchdogd.system import pathname
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,6 @@ from watchdogd.system import wildcard
     ],
 )
 def test_what_stands_before_the_first_wildcard(pattern: str, is_wild: bool, plain: str, folder: str) -> None:
-    assert wildcard.is_wild(pattern) is is_wild
-    assert wildcard.plain(pattern) == plain
-    assert wildcard.folder(pattern) == folder
+    assert pathname.is_wild(pattern) is is_wild
+    assert pathname.before_wildcard(pattern) == plain
+    assert pathname.wildcard_folder(pattern) == folder

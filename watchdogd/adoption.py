@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from watchdogd.config.reading import parse
 from watchdogd.engine.setup import Setup
 from watchdogd.errors import ConfigError, HomeError, WatchdogError
-from watchdogd.system.draft import replace
-from watchdogd.system.nearest import nearest
+from watchdogd.system.smallfile import replace_file
+from watchdogd.system.text import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -149,7 +149,7 @@ def _replace(path: str, text: str) -> None:
     """In one step, with the rights that the file has."""
     try:
         found = os.stat(path)
-        replace(path, text, found.st_mode & 0o777, found.st_gid)
+        replace_file(path, text, found.st_mode & 0o777, found.st_gid)
     except OSError as error:
         raise HomeError(f"{path} cannot be written: {error.strerror}") from None
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from watchdogd.batch.partitions import FORMAT, Partition, read_sinfo
 from watchdogd.system import command
-from watchdogd.system.account import user
-from watchdogd.system.patient import Patient, StuckError
+from watchdogd.system.account import user_name
+from watchdogd.system.bounded import BoundedIO, StuckError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,7 +77,7 @@ def _accounts() -> tuple[str, ...]:
             "show",
             "assoc",
             "where",
-            "user=" + user(os.geteuid()),
+            "user=" + user_name(os.geteuid()),
             "format=account",
         ],
         deadline=_DEADLINE,
@@ -87,7 +87,7 @@ def _accounts() -> tuple[str, ...]:
 
 def _places() -> dict[str, str]:
     """Folders that the variables name, and that answer."""
-    patient = Patient("a file system", deadline=_PATIENCE)
+    patient = BoundedIO("a file system", deadline=_PATIENCE)
     found = {}
     for name in PLACES:
         path = os.environ.get(name, "")

@@ -37,7 +37,7 @@ from watchdogd.plugin import (
     unknown,
     warning,
 )
-from watchdogd.system.unanswered import unanswered
+from watchdogd.system.smallfile import unanswered
 from watchdogd.units import format_duration, format_size, iso
 
 LEAST_ALLOWANCE, ALLOWANCE = 600.0, 0.25

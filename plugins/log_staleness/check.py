@@ -55,7 +55,7 @@ from watchdogd.logs.runlog import RunLog
 from watchdogd.logs.stall import Limits, Look
 from watchdogd.logs.wanted import Wanted
 from watchdogd.plugin import Chart, Column, Duration, Result, Run, Snapshot, check, critical, ok, unknown
-from watchdogd.system.unanswered import unanswered
+from watchdogd.system.smallfile import unanswered
 from watchdogd.units import format_duration
 
 

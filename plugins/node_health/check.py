@@ -33,7 +33,7 @@ from watchdogd.plugin import (
     warning,
 )
 from watchdogd.system import command
-from watchdogd.system.nearest import nearest
+from watchdogd.system.text import nearest
 from watchdogd.units import iso
 
 

@@ -164,9 +164,11 @@ def test_nothing_is_submitted_to_a_run_that_was_stopped_or_is_finished(desk: Des
     desk.jobs = ()
     (desk.home.switches / "glide.finished").write_text("done")
     done = desk.do("resubmit", "train.slurm")
-    assert done.text.startswith(f"it is marked finished by {account.user(os.getuid())} at 20")
+    assert done.text.startswith(f"it is marked finished by {account.user_name(os.getuid())} at 20")
     assert not done.ok
-    switches.press(switch_places.find(str(desk.home.path), "glide", "kill"), switches.mine("diverges"))
+    switches.press(
+        switch_places.find(str(desk.home.path), "glide", "kill"), switches.my_signature("diverges")
+    )
     assert desk.do("resubmit", "train.slurm").text.startswith(f"its kill switch is set by {ME} on ")
     assert desk.ran == []
 

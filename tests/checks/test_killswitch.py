@@ -8,7 +8,7 @@ from pathlib import Path
 from watchdogd.checks.killswitch import kill_switch
 from watchdogd.system import account
 
-ME = account.user(os.getuid())
+ME = account.user_name(os.getuid())
 
 
 def test_a_folder_is_no_switch_as_for_the_guard(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tests.lab.dog import Dog
 from tests.waiting import wait_until
 from watchdogd.cli import main
 from watchdogd.cli.plugins import type_name
-from watchdogd.system.account import user
+from watchdogd.system.account import user_name
 from watchdogd.units import AmountField, Percent
 
 CONFIG = """
@@ -152,7 +152,7 @@ def test_the_life_of_an_incident(
     assert (incident["run"], incident["status"], incident["state"]) == ("run-17", "CRITICAL", "open")
     [taken] = dog.json("ack", str(incident["id"]))
     assert (taken["id"], taken["state"]) == (incident["id"], "acknowledged")
-    assert taken["acknowledged_by"] == user(os.geteuid())
+    assert taken["acknowledged_by"] == user_name(os.geteuid())
     wait_until(lambda: dog.json("incidents")[0]["state"] == "acknowledged", 30, "it is acknowledged")
     with (dog.home / "train.log").open("a") as log:
         log.write("iteration 42 | loss 2.0\n")

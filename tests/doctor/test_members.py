@@ -52,7 +52,7 @@ def test_who_can_go_through_a_folder_above_home(uid: int, gid: int, mode: int, k
 def test_what_members_cannot_do_in_home_and_the_command_that_mends_it(
     monkeypatch: pytest.MonkeyPatch, place: PathRights, right: int, mend: str
 ) -> None:
-    monkeypatch.setattr("watchdogd.system.account.user", str)
+    monkeypatch.setattr("watchdogd.system.account.user_name", str)
     monkeypatch.setattr("os.geteuid", lambda: 0)  # home is ours
     found = list(needs(place, right, (CAROL,), TEAM, "cannot do it"))
     assert [each.mend for each in found] == ([mend] if mend else [])

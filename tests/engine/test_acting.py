@@ -17,7 +17,7 @@ from tests.waiting import wait_until
 from watchdogd.engine.assembly import Assembly, assembled
 from watchdogd.engine.engine import Round
 from watchdogd.engine.setup import Setup
-from watchdogd.home.handin import hand_in
+from watchdogd.home.inbox_submit import submit
 from watchdogd.home.layout import Home
 
 TRAINING = """
@@ -198,7 +198,7 @@ def test_a_relieved_daemon_hands_its_outcome_over(place: Place) -> None:
     killed(place, "cancel")
     with assembled(place.home, begin(place)) as parts:
         (deed,) = (deed for deed in parts.engine._acting._deeds if not deed.ended)
-        hand_in(str(place.home.inbox), "deed", str(deed.incident), run="glide", incident=deed.incident,
+        submit(str(place.home.inbox), "deed", str(deed.incident), run="glide", incident=deed.incident,
                 action="cancel", state="done", outcome="SIGTERM is sent to 7")  # fmt: skip
         place.rounds(parts, "cancel for incident")
     assert place.about("cancel for")[0].endswith("(on_hang): SIGTERM is sent to 7")
@@ -247,7 +247,7 @@ def test_an_acknowledged_incident_is_somebodys(place: Place) -> None:
     place.configure("on_hang = []")
     with assembled(place.home, begin(place)) as parts:
         place.rounds(parts, "OPENED")
-        hand_in(str(place.home.inbox), "ack", "1", id=parts.engine.book.next_id - 1)
+        submit(str(place.home.inbox), "ack", "1", id=parts.engine.book.next_id - 1)
         place.settle(parts)
         place.configure('on_hang = ["cancel"]')
         parts.engine.reload()

@@ -22,7 +22,7 @@ from watchdogd.engine.setup import Setup
 from watchdogd.errors import HistoryError
 from watchdogd.history.record import Record
 from watchdogd.history.store import Store
-from watchdogd.home import handin
+from watchdogd.home import inbox_submit
 from watchdogd.home.layout import Home
 
 KILLED = """
@@ -97,10 +97,10 @@ def test_a_history_that_can_be_read_only_later_brings_back_what_people_did_and_w
     waiting = letter(99, now=time.time())
     with assembled(home, Setup.load(home)) as parts:
         engine = parts.engine
-        handin.hand_in(str(home.inbox), "silence", "silent", target="silent", seconds=3600)
+        inbox_submit.submit(str(home.inbox), "silence", "silent", target="silent", seconds=3600)
         wait_until(lambda: _round(engine) and len(status.open_incidents(engine.book)) == 2, 60, "both open")
         [taken] = [each for each in status.open_incidents(engine.book) if each.target == "taken"]
-        handin.hand_in(str(home.inbox), "ack", "taken", id=taken.id)
+        inbox_submit.submit(str(home.inbox), "ack", "taken", id=taken.id)
         parts.storage.record(Record(time.time(), book=engine.book, notifications=(waiting,)))
         wait_until(lambda: _round(engine) and _state(engine, "taken") == "acknowledged", 60, "it is taken")
     sent: list[str] = []

@@ -17,7 +17,7 @@ from watchdogd.engine.setup import Setup
 from watchdogd.errors import ConfigError
 from watchdogd.home.layout import Home
 from watchdogd.plugin import Status
-from watchdogd.system.patient import Patient
+from watchdogd.system.bounded import BoundedIO
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class Rounds:
     """What the rounds of one daemon see of home."""
 
-    def __init__(self, home: Home, patient: Patient) -> None:
+    def __init__(self, home: Home, patient: BoundedIO) -> None:
         self.home = home
         self.setup = Setup.load(home)
         self.troubles: dict[str, str] = defaultdict(str)
@@ -62,7 +62,7 @@ def rounds(place: Path, text: str = "[daemon]\nname = 'lab'\n") -> Iterator[Roun
     home = Home(place / "home")
     home.make()
     home.config.write_text(text)
-    with closing(Patient("home")) as patient:
+    with closing(BoundedIO("home")) as patient:
         yield Rounds(home, patient)
 
 

@@ -14,8 +14,8 @@ from watchdogd.engine.grounds import Ground, Probes, placed, queue_result, touch
 from watchdogd.engine.setup import Setup
 from watchdogd.home.layout import Home
 from watchdogd.plugin import Status
-from watchdogd.system.mounttable import mount_table
-from watchdogd.system.unanswered import must_answer
+from watchdogd.system.mounts import mount_table
+from watchdogd.system.smallfile import must_answer
 
 NOW = 1_790_000_000.0
 SCRATCH = Ground("watchdogd/files:/scratch", "/scratch", ("/scratch/logs",), ("a/log_staleness",))

@@ -13,7 +13,7 @@ from watchdogd.engine.call import Reply
 from watchdogd.engine.looks import Looks
 from watchdogd.engine.setup import Setup
 from watchdogd.plugin import memory_of
-from watchdogd.system.account import user
+from watchdogd.system.account import user_name
 
 
 def test_the_checks_of_a_run_share_what_a_look_says_of_it(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_the_first_look_knows_what_lived_at_the_last_one_of_the_daemon_before(tm
     looks.take(Reply("look at slurm", trouble="did not answer"), 10.0)
     (call,) = looks.calls([liveness["ada"]], setup.checks, setup.config, 1000.0)
     assert call.parameters["known"] == {"71": 9.0}
-    stray = Job("71", "71", "eva", user(os.geteuid()), "RUNNING")
+    stray = Job("71", "71", "eva", user_name(os.geteuid()), "RUNNING")
     looks.take(Reply("look at slurm", Snapshot(1000.0, (stray,), renamed=(stray,))), 1000.0)
     given = looks.snapshot(liveness["ada"])
     assert given is not None

@@ -9,11 +9,11 @@ import time
 import pytest
 
 from tests.waiting import wait_until
-from watchdogd.system.patient import Patient, StuckError
+from watchdogd.system.bounded import BoundedIO, StuckError
 
 
 def test_values_and_errors_come_through() -> None:
-    patient = Patient("/home", deadline=30)
+    patient = BoundedIO("/home", deadline=30)
     assert patient.attempt(lambda: 3) == 3
     with pytest.raises(FileNotFoundError):
         patient.attempt(lambda: os.stat("/no/such/file"))
@@ -21,7 +21,7 @@ def test_values_and_errors_come_through() -> None:
 
 
 def test_while_one_hangs_others_are_refused_at_once_and_afterwards_all_is_well() -> None:
-    patient = Patient("/hung", deadline=0.3)
+    patient = BoundedIO("/hung", deadline=0.3)
     back = threading.Event()
     with pytest.raises(StuckError, match="/hung has not answered for"):
         patient.attempt(back.wait)
@@ -43,7 +43,7 @@ def test_while_one_hangs_others_are_refused_at_once_and_afterwards_all_is_well()
 
 
 def test_a_thread_that_died_is_replaced() -> None:
-    patient = Patient("/home", deadline=60)
+    patient = BoundedIO("/home", deadline=60)
     assert patient.attempt(threading.current_thread).name == "patient /home"
     first = patient.attempt(threading.get_ident)
     patient.close()
@@ -56,7 +56,7 @@ def test_where_no_thread_can_be_started_that_is_said(monkeypatch: pytest.MonkeyP
     def refuse(*_: object) -> None:
         raise RuntimeError("can't start new thread")
 
-    patient = Patient("/home", deadline=60)
+    patient = BoundedIO("/home", deadline=60)
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", refuse)
         with pytest.raises(StuckError, match="/home cannot be asked: this user has too many processes"):

@@ -16,7 +16,7 @@ from watchdogd.engine.status import observation_json, snapshot
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import AlertPolicy, Observation
 from watchdogd.plugin import Metric, Result, Status
-from watchdogd.system.patient import Patient
+from watchdogd.system.bounded import BoundedIO
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,7 +56,7 @@ def said(check: str, summary: str, subject: str | None = None) -> dict[str, Any]
 
 def published(home: Home, *rounds: list[dict[str, Any]], known: tuple[str, ...]) -> list[tuple[str, str]]:
     """What the picture shows after the rounds of one process."""
-    with closing(Patient("home")) as patient:
+    with closing(BoundedIO("home")) as patient:
         picture = Picture(home, patient)
         for checks in rounds:
             picture.publish({"checks": checks}, known)

@@ -6,7 +6,7 @@ import pytest
 
 from watchdogd.engine.unwatched import NOBODY, gaps, unrecorded
 from watchdogd.history.record import Gap
-from watchdogd.home.stopmark import Pause
+from watchdogd.home.markers import Pause
 
 LAST = 1_800_000_000.0
 BY_ALICE = "stopped by alice"

@@ -28,7 +28,7 @@ from tests.waiting import wait_until
 from watchdogd.batch import squeue
 from watchdogd.batch.slurmtext import FIELD, RECORD
 from watchdogd.system import command
-from watchdogd.system.place import file_name
+from watchdogd.system.pathname import file_name
 
 pytestmark = pytest.mark.xdist_group("escaping")  # one live home for all of them
 

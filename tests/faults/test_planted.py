@@ -20,13 +20,13 @@ from watchdogd.cli.web import token_of
 from watchdogd.config import switch_places
 from watchdogd.engine import goodconfig, intake
 from watchdogd.errors import WatchdogError
-from watchdogd.home import holder, inbox, lease, stopmark, switches, tickmark
+from watchdogd.home import inbox, lease, lease_record, markers, switches
 from watchdogd.home.layout import Home
 from watchdogd.home.touchfile import finished
 from watchdogd.notify.locks import Locks
 from watchdogd.probe.files import left, sweep
 from watchdogd.stacks import stackrequest
-from watchdogd.system.account import user
+from watchdogd.system.account import user_name
 
 CONFIG = """
 [daemon]
@@ -68,7 +68,7 @@ QUICK = (
 VITAL = ("config.toml", "status.json", "history.db", ".config.good.toml")
 SLOW = ("tick", "check", "report -o -", "history", "plugins", "export")
 DEADLINE = 90
-ME = user(os.getuid())
+ME = user_name(os.getuid())
 
 
 class HungError(BaseException):
@@ -189,10 +189,10 @@ def test_no_verb_waits_for_what_lies_in_the_place_of_one(
 
 READERS: dict[str, Callable[[Home], object]] = {
     "status.json": status.read,
-    "stopped": stopmark.words,
-    ".stopped": stopmark.last_pause,
-    ".stopped-jobs": lambda home: stopmark.ended_job(home, "1"),
-    ".ticks": tickmark.read,
+    "stopped": markers.stop_words,
+    ".stopped": markers.last_pause,
+    ".stopped-jobs": lambda home: markers.ended_with_watchdog(home, "1"),
+    ".ticks": markers.last_ticks,
     ".id": lambda home: Home(home.path).id,
     ".web-token": token_of,
     ".config.good.toml": goodconfig.last,
@@ -223,7 +223,7 @@ def test_no_reader_waits(made: Home, name: str, kind: str) -> None:
 def test_a_lease_that_nobody_could_have_made_is_nobodys(made: Home) -> None:
     folder = made.path / ".lease"
     folder.mkdir()
-    here = holder.write(holder.myself())
+    here = lease_record.record_text(lease_record.myself())
     for name, text, age in (
         ("0000000001", "{", 0),
         ("9" * 30, here, 0),
@@ -245,5 +245,5 @@ def test_a_lease_that_nobody_could_have_made_is_nobodys(made: Home) -> None:
 )
 def test_ticks_that_nobody_could_have_made_are_none(made: Home, text: str) -> None:
     (made.path / ".ticks").write_text(text)
-    assert tickmark.read(made) == ()
+    assert markers.last_ticks(made) == ()
     assert not status.read(made)["alive"]

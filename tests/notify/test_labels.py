@@ -15,7 +15,7 @@ from watchdogd.engine.engine import touch_event
 from watchdogd.engine.scene import Scene
 from watchdogd.engine.selfcheck import SelfCheck
 from watchdogd.history.rows import kind_of
-from watchdogd.home.inbox import Paper
+from watchdogd.home.inbox import Submission
 from watchdogd.incidents.models import EventKind, IncidentEvent, Observation
 from watchdogd.incidents.reminders import notice
 from watchdogd.notify.apprise import _TYPES
@@ -70,7 +70,7 @@ def _deed(state: str) -> str:
 
 
 def _press() -> str:
-    paper = Paper(Path("x"), "touch", "bob", NOON, {"run": "run-17", "switch": "kill"})
+    paper = Submission(Path("x"), "touch", "bob", NOON, {"run": "run-17", "switch": "kill"})
     return _first_line(touch_event(paper, None, NOON))
 
 

@@ -20,9 +20,9 @@ from watchdogd.notify.message import Rules, compose
 from watchdogd.notify.notification import Item, Notification
 from watchdogd.notify.outbox import Outbox
 from watchdogd.notify.quiet import QuietHours
-from watchdogd.system.zone import named
+from watchdogd.system.times import zone_named
 
-BERLIN = named("Europe/Berlin")
+BERLIN = zone_named("Europe/Berlin")
 NIGHT = QuietHours(time(22), time(7), BERLIN, frozenset({"CRITICAL"}))
 QUIET = replace(POLICY, quiet={"slack": NIGHT})
 
@@ -191,7 +191,7 @@ def test_a_night_in_which_clocks_are_set_is_as_long_as_it_is() -> None:
     zone=st.sampled_from(["Europe/Berlin", "Australia/Lord_Howe", "America/St_Johns", "UTC"]),
 )
 def test_a_window_holds_the_time_that_it_was_asked_for(at: float, begin: time, end: time, zone: str) -> None:
-    found = QuietHours(begin, end, named(zone)).window(at)
+    found = QuietHours(begin, end, zone_named(zone)).window(at)
     if found is not None:
         assert found[0] <= at < found[1]
         assert found[1] - found[0] <= 25.5 * 3600

@@ -22,7 +22,7 @@ from watchdogd.checks.saving import Saving
 from watchdogd.plugin import Amount, History, Result, Status, memory_of, remembered
 from watchdogd.plugins.disk_quota.check import DiskState, _read_before, disk_quota
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
-from watchdogd.system.draft import host
+from watchdogd.system.smallfile import host_name
 
 MB = 1_000_000
 NOW = 1_800_000_000.0
@@ -471,7 +471,7 @@ def test_du_counts_in_the_background_one_at_a_time_and_for_later_processes(tmp_p
 
 
 def test_a_count_that_was_killed_is_told_and_begun_anew(tmp_path: Path) -> None:
-    memory = memory_of(DiskState(counted=Counted(runs=Count(2**22 + 1, host(), "/nowhere", NOW))))
+    memory = memory_of(DiskState(counted=Counted(runs=Count(2**22 + 1, host_name(), "/nowhere", NOW))))
     assert "du ended before it had counted" in look(tmp_path, memory, quota="du")["quota"].summary
     assert kept(memory).counted == Counted(at=NOW)
 

@@ -14,10 +14,10 @@ from watchdogd.batch.models import Ending, Job, Snapshot
 from watchdogd.checks.scene import clearing
 from watchdogd.plugin import Plugin, Result, Run, Status
 from watchdogd.plugins.job_liveness.check import job_liveness
-from watchdogd.system.account import user
+from watchdogd.system.account import user_name
 
 LIVENESS: Plugin = job_liveness
-ME = user(os.getuid())
+ME = user_name(os.getuid())
 NAME = "tr11-176B-ml"
 START = 1_795_800_000.0
 

@@ -26,7 +26,7 @@ from watchdogd.batch import (
 from watchdogd.chain.successors import begins_of
 from watchdogd.checks import tracker
 from watchdogd.config.reading import parse
-from watchdogd.home import holder
+from watchdogd.home import lease_record
 from watchdogd.preflight import inspection
 from watchdogd.readers import (
     beat,
@@ -46,7 +46,7 @@ from watchdogd.readers.gpu import amd, kernel, nvidia, probe, rocm
 from watchdogd.readers.quota import beegfs, gpfs, lustre, report, table, tool, volume
 from watchdogd.stacks import stackprobe, stackrequest
 from watchdogd.system import mounts
-from watchdogd.system.walltime import parse_walltime
+from watchdogd.system.times import parse_walltime
 from watchdogd.units import parse_amount, parse_duration, parse_rate, parse_size
 
 F, R = slurmtext.FIELD, slurmtext.RECORD
@@ -215,7 +215,10 @@ READERS: dict[str, tuple[Callable[[str], object], str]] = {
     "py-spy json": (pyspy.read, SPY_JSON),
     "nagios": (partial(nagios.read, 0), "OK - fine | a=1.5s;2:;@3:4;0;9 'b c'=1GB\nlong | d=2"),
     "tracker": (lambda text: tracker.read("/x", text, 1.0), "global_step1000"),
-    "lease": (lambda text: holder.read(text.encode("utf-8", "surrogatepass")), '{"host": "n1", "pid": 7}'),
+    "lease": (
+        lambda text: lease_record.read_record(text.encode("utf-8", "surrogatepass")),
+        '{"host": "n1", "pid": 7}',
+    ),
     "mounts": (mounts.read_mounts, "22 1 8:2 / / rw - ext4 /dev/sda2 rw,quota\n"),
     "fstab": (mounts.read_fstab, "/dev/sda2 / ext4 defaults 0 1\n"),
     "configuration": (partial(parse, path=Path("/h/config.toml")), CONFIG),

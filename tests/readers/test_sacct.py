@@ -11,7 +11,7 @@ import pytest
 from watchdogd.batch import sacct, scontrol, snapshot
 from watchdogd.batch.slurmtext import FIELD
 from watchdogd.errors import UnreadableError
-from watchdogd.system.account import user
+from watchdogd.system.account import user_name
 
 DEFAULTS = {
     "JobIDRaw": "615",
@@ -284,7 +284,7 @@ def test_a_look_asks_for_the_steps_of_what_failed(monkeypatch: pytest.MonkeyPatc
         "Submit": f"{now - 90:.0f}",
         "Start": f"{now - 80:.0f}",
         "End": f"{now - 20:.0f}",
-        "User": user(os.geteuid()),
+        "User": user_name(os.geteuid()),
     }
     failed = line(State="FAILED", ExitCode="77:0", **times)
     well = line(JobIDRaw="616", JobID="616", **times)

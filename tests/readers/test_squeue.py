@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from watchdogd.batch import slurmtext, squeue
 from watchdogd.batch.slurmtext import FIELD, RECORD
 from watchdogd.errors import UnreadableError
-from watchdogd.system.walltime import slurm_duration
+from watchdogd.system.times import slurm_duration
 
 DEFAULTS = {
     "i": "512",

@@ -17,7 +17,7 @@ from tests.cluster import Cluster
 from tests.slurm.witness import LAMP, PROGRAM, Witness
 from tests.waiting import wait_until
 from watchdogd.home.layout import Home
-from watchdogd.home.lease import alive, folder_of, look
+from watchdogd.home.lease import alive, current, lease_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -514,7 +514,7 @@ def test_six_links_with_random_kills(site: Site) -> None:
     assert witness.longest(lambda waiting: waiting < 1) < 20
     assert witness.turns > 8
     assert witness.alerts() == [["[CRITICAL]", "[RESOLVED]"][turn % 2] for turn in range(witness.turns)]
-    assert look(folder_of(site.home)).serial >= 7
+    assert current(lease_folder(site.home)).serial >= 7
     assert "Traceback" not in site.log()
 
 

@@ -20,7 +20,7 @@ from tests.waiting import wait_until
 from watchdogd.batch import processes
 from watchdogd.batch.models import Job, Snapshot
 from watchdogd.plugin import Run
-from watchdogd.system.account import user
+from watchdogd.system.account import user_name
 
 SLEEP = "import time; time.sleep(600)"
 Started = subprocess.Popen[bytes]
@@ -122,7 +122,7 @@ def test_a_colleagues_process_of_the_same_command_is_not_the_run(trainings: Trai
     of = [processes.look([each], 10.0, time.time(), mine + 1).jobs or () for each in (run, named)]
     assert list(map(len, of)) == [0, 1]
     assert len(look(run)) == 1
-    assert look_as(mine + 1, run).elsewhere[0].user == user(mine)
+    assert look_as(mine + 1, run).elsewhere[0].user == user_name(mine)
     assert not look_as(mine + 1, named).elsewhere
 
 

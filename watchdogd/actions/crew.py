@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from watchdogd.actions.errand import Outcome
-from watchdogd.system import shortage
+from watchdogd.system import startup
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +65,7 @@ class Crew:
             try:
                 threading.Thread(target=self._work, name="action", daemon=True).start()
             except RuntimeError:
-                outcome = Outcome(f"it could not be started: {shortage.THREAD}", ok=False)
+                outcome = Outcome(f"it could not be started: {startup.NO_THREAD}", ok=False)
                 self._reports.put(Report(errand.deed, outcome))
                 return
         self._errands.put(errand)

@@ -11,7 +11,7 @@ from watchdogd.actions.errand import Errand, Outcome, incident_as_json
 from watchdogd.batch import livejob
 from watchdogd.config import switch_places
 from watchdogd.errors import WatchdogError
-from watchdogd.home import listeners, switches
+from watchdogd.home import switches
 from watchdogd.stacks import stacktaking, stackwords
 from watchdogd.stacks.stacktaking import Wish
 from watchdogd.system import command, umask
@@ -55,11 +55,11 @@ def _switch(kind: str) -> Callable[[Errand], Outcome]:
         if kind == "kill":
             jobactions.spare(errand, run)
         switch = switch_places.find(str(errand.home.path), run.name, kind)
-        touch = switches.mine(f"watchdogd, {errand.deed.trigger}: {errand.incident.summary}")
+        touch = switches.my_signature(f"watchdogd, {errand.deed.trigger}: {errand.incident.summary}")
         pressed = switches.press(switch, touch)
         done = [f"{' and '.join(pressed.made)} is set"] if pressed.made else []
         done += [f"it was set already {pressed.before}"] if pressed.before and not done else []
-        troubles = [*pressed.failed, *listeners.deaf(switch, pressed)]
+        troubles = [*pressed.failed, *switches.unseen_by(switch, pressed)]
         return Outcome("; ".join([*done, *troubles]), ok=not troubles)
 
     return press

@@ -22,8 +22,8 @@ from watchdogd.home.touchfile import finished
 from watchdogd.home.trust import distrust, team_of
 from watchdogd.system import account, command
 from watchdogd.system.number import count
-from watchdogd.system.place import file_name
-from watchdogd.system.plainfile import head
+from watchdogd.system.pathname import file_name
+from watchdogd.system.smallfile import read_head
 from watchdogd.units import iso
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def resubmit(errand: Errand) -> Outcome:
     reason = distrust(script, team_of(errand.home.path))
     if reason:
         raise WatchdogError(f"{script} is not submitted: {reason}")
-    myself = account.user(os.geteuid())
+    myself = account.user_name(os.geteuid())
     if run.users and myself not in run.users:
         who = ", ".join(sorted(run.users))
         raise WatchdogError(f"a job of {myself} would not count for {run.name}; {who}: sbatch {script}")
@@ -89,7 +89,7 @@ def resubmit(errand: Errand) -> Outcome:
 
 def _options(script: Path, run: Run) -> list[str]:
     """The run's name, so that the job is the run's; started where the script lies, unless it says where."""
-    text, _ = head(script, _SCRIPT_LIMIT, follow=True)
+    text, _ = read_head(script, _SCRIPT_LIMIT, follow=True)
     named = sbatchlines.named(text.decode("utf-8", "replace"))
     return [f"--job-name={run.job_name}"] + ([] if "chdir" in named else [f"--chdir={script.parent}"])
 
@@ -109,7 +109,7 @@ def _tell_batch_system(what: str, errand: Errand, run: Run) -> Outcome:
         raise WatchdogError(f"no batch system is known that could {what} it")
     job = _meant(livejob.locate(run, errand.users, errand.gpus), words, errand)
     line = shlex.join((*words, job.handle))
-    if os.geteuid() != 0 and job.user != account.user(os.geteuid()):
+    if os.geteuid() != 0 and job.user != account.user_name(os.geteuid()):
         return Outcome(f"{_named(job)} is {job.user}'s, who alone may: {line}", ok=False)
     answer = command.ask((*words, job.handle), deadline=_DEADLINE)
     if not answer.ok:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from watchdogd.system import wildcard
+from watchdogd.system import pathname
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,5 +22,5 @@ def uses(disk: str, places: Iterable[str]) -> bool:
 
 def _plain(place: str) -> str:
     """The part of a path before its first wildcard."""
-    plain = wildcard.plain(place)
+    plain = pathname.before_wildcard(place)
     return os.path.normpath(plain) + "/" if plain == place else plain

@@ -9,9 +9,9 @@ from watchdogd.batch.queue import DEADLINE
 from watchdogd.batch.submit import refusal
 from watchdogd.errors import SlurmError
 from watchdogd.system import command
-from watchdogd.system.nearest import nearest
 from watchdogd.system.number import digits
-from watchdogd.system.walltime import LONGEST, SHORTEST, format_walltime, slurm_duration
+from watchdogd.system.text import nearest
+from watchdogd.system.times import LONGEST_WALLTIME, SHORTEST_WALLTIME, format_walltime, slurm_duration
 
 FORMAT = "%P|%l|%D|%G|%h"
 """sinfo's: partition, limit, nodes, GPUs, whether nodes are shared."""
@@ -76,7 +76,7 @@ def ask_partitions() -> Site:
     return Site(read_sinfo(answer.output))
 
 
-def allowed_walltime(chosen: list[Partition], wished: float | None, usual: float = LONGEST) -> float:
+def allowed_walltime(chosen: list[Partition], wished: float | None, usual: float = LONGEST_WALLTIME) -> float:
     """Seconds that a link may run: as wished, else the smaller of `usual` and what the partition allows.
 
     SlurmError where the wish cannot be had: sbatch would take the job, and it would wait for ever.
@@ -85,7 +85,7 @@ def allowed_walltime(chosen: list[Partition], wished: float | None, usual: float
     longest = min(limits, default=None)
     if wished is None:
         return min(longest or usual, usual)
-    if wished < SHORTEST:
+    if wished < SHORTEST_WALLTIME:
         raise SlurmError(f"a link needs two minutes at least, not {wished:g} s: give a longer --time")
     if longest is not None and wished > longest:
         names = ",".join(partition.name for partition in chosen)

@@ -11,7 +11,7 @@ from watchdogd.batch import qstat
 from watchdogd.batch.models import Ending, Snapshot
 from watchdogd.errors import UnreadableError
 from watchdogd.system import command
-from watchdogd.system.account import user
+from watchdogd.system.account import user_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -87,7 +87,7 @@ def _private(until: float) -> bool:
 
 
 def _myself() -> str:
-    return user(os.geteuid())
+    return user_name(os.geteuid())
 
 
 def _history(ids: Iterable[str], until: float) -> tuple[Ending, ...]:

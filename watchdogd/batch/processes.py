@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from watchdogd.batch.models import Job, Snapshot
-from watchdogd.system.account import user
+from watchdogd.system.account import user_name
 from watchdogd.system.number import count
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def look(runs: Iterable[Run], deadline: float, now: float, uid: int | None = Non
         elsewhere=tuple(job for _, (_, theirs) in found for job in theirs),
         sought=frozenset(run.name for run in absent),
         veiled=veiled,
-        hidden=frozenset(each for run in absent for each in run.users if each != user(os.geteuid()))
+        hidden=frozenset(each for run in absent for each in run.users if each != user_name(os.geteuid()))
         if veiled
         else frozenset(),
     )
@@ -70,7 +70,7 @@ def _of(run: Run, lineage: list[psutil.Process], until: float, mine: int) -> tup
         return [_unknown(run, f"{run.pid_file} cannot be read: {error.strerror or error}")], []
     if found or run.users or mine == 0:
         return found, []
-    return [], [job for job in _by_command(run, lineage, until, None) if job.user != user(mine)]
+    return [], [job for job in _by_command(run, lineage, until, None) if job.user != user_name(mine)]
 
 
 def _lineage() -> list[psutil.Process]:

@@ -17,7 +17,7 @@ from watchdogd.batch import slurmtext
 from watchdogd.batch.models import Ending, Job
 from watchdogd.errors import UnreadableError
 from watchdogd.system.number import digits, whole
-from watchdogd.system.walltime import slurm_duration
+from watchdogd.system.times import slurm_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

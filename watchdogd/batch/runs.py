@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from watchdogd.home.layout import absolute, switch_path
-from watchdogd.system.account import members_of, user
+from watchdogd.system.account import members_of, user_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -127,7 +127,7 @@ def slurm_users(config: Config, uid: int | None = None) -> frozenset[str]:
         return frozenset(config.slurm.users)
     if config.slurm.group:
         return members_of(config.slurm.group, os.geteuid() if uid is None else uid)
-    return frozenset({user(os.geteuid() if uid is None else uid)})
+    return frozenset({user_name(os.geteuid() if uid is None else uid)})
 
 
 def state_of(numbers: Mapping[str, float], *, stalled: bool, wrong: bool) -> str:

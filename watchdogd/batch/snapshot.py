@@ -18,7 +18,7 @@ from watchdogd.batch import sacct, scontrol, slurmtext, squeue
 from watchdogd.batch.models import Ending, Job, Snapshot
 from watchdogd.errors import UnreadableError
 from watchdogd.system import account, command
-from watchdogd.system.account import user
+from watchdogd.system.account import user_name
 from watchdogd.system.number import count
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class _Look:
 
     def _asked_for(self, name: str) -> bool:
         """Whether a record's user is one of those whose jobs were asked for, be it under another name."""
-        return name in self.people or account.number(name) in map(account.number, self.people)
+        return name in self.people or account.user_id(name) in map(account.user_id, self.people)
 
     def _vanished(self, living: tuple[Job, ...]) -> dict[str, float]:
         """What lived before and is not listed as living now; what nobody can explain is forgotten in time."""
@@ -344,8 +344,8 @@ def _in_name_service(name: str) -> bool:
 
 def _name(uid: str) -> str:
     """The name of a numeric user id, or what there is."""
-    return uid if count(uid) is None else user(int(uid))
+    return uid if count(uid) is None else user_name(int(uid))
 
 
 def _myself() -> str:
-    return user(os.geteuid())
+    return user_name(os.geteuid())

@@ -16,7 +16,7 @@ from watchdogd.batch.models import WAITING_STATES, Job
 from watchdogd.batch.slurmtext import ENVIRONMENT, FIELD, RECORD
 from watchdogd.errors import UnreadableError
 from watchdogd.system.number import digits
-from watchdogd.system.walltime import slurm_duration
+from watchdogd.system.times import slurm_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

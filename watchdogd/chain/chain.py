@@ -11,9 +11,9 @@ from watchdogd.batch import submit
 from watchdogd.chain import link, links, shutdown, successors
 from watchdogd.chain.successors import SuccessionPlan, decide
 from watchdogd.errors import SlurmError, SlurmSilentError, WatchdogError
-from watchdogd.home import stopmark
+from watchdogd.home import markers
 from watchdogd.system import command
-from watchdogd.system.walltime import LONGEST, margin
+from watchdogd.system.times import LONGEST_WALLTIME, walltime_margin
 from watchdogd.units import format_duration, iso
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Chain:
     def stopped(self) -> bool:
         """Whether somebody ended the watchdog for good: then this link has to end; no, where home is away."""
         try:
-            return stopmark.is_set(self._home)
+            return markers.is_stopped(self._home)
         except OSError:
             return False
 
@@ -124,7 +124,7 @@ class Chain:
 
     def _others(self) -> tuple[Job, ...]:
         """What is to end with this link."""
-        stay = stopmark.jobs_go_on(self._home)
+        stay = markers.jobs_go_on(self._home)
         return links.queued(self._mark()) if stay else links.own(self._mark())
 
     def let_go(self) -> None:
@@ -191,7 +191,7 @@ class Chain:
 
     def _form(self, now: float) -> link.LinkJob:
         wish, walltime = link.remembered(self._home)
-        walltime = walltime or self._limit or LONGEST
+        walltime = walltime or self._limit or LONGEST_WALLTIME
         return link.link_job(self._home, self._config, wish, walltime, self._shortest(walltime, now))
 
     def _shortest(self, walltime: float, now: float) -> float:
@@ -199,7 +199,7 @@ class Chain:
         if self._shortened:
             return successors.LEAST if walltime > successors.LEAST else 0.0
         mine = self._limit or walltime
-        left = self.left(now) - margin(mine)
+        left = self.left(now) - walltime_margin(mine)
         return successors.shortest(walltime, now + (left if 0 < left < mine else 0.0))
 
     def left(self, now: float) -> float:
@@ -214,7 +214,7 @@ class Chain:
     def _interval(self, now: float) -> float:
         """Seconds until the next look where all is well: closer together towards the end of the link."""
         walltime = self._limit or _UNTOLD
-        near = self.left(now) < 2 * margin(walltime)
+        near = self.left(now) < 2 * walltime_margin(walltime)
         return max(min(_CALM, walltime / 20, 60.0 if near else _CALM), _QUICK)
 
     def troubles(self, now: float) -> list[str]:
@@ -225,7 +225,7 @@ class Chain:
         why = self._unfollowed(now, left) if heir is None else self._held_up(heir, left)
         if why:
             return ["; ".join(filter(None, [why, ends]))]
-        if heir and heir.waiting and left < margin(self._limit or _UNTOLD) / 3:
+        if heir and heir.waiting and left < walltime_margin(self._limit or _UNTOLD) / 3:
             reason = heir.reason or "no reason given"
             return [f"the successor, job {heir.raw_id}, still waits ({reason}); {ends}: a gap is near"]
         return []
@@ -241,7 +241,7 @@ class Chain:
     def _held_up(self, heir: Job, left: float) -> str:
         """Why the successor will not start by itself or, near the end, what it waits for; else empty."""
         never = links.blocked(heir)
-        near = left < margin(self._limit or _UNTOLD)
+        near = left < walltime_margin(self._limit or _UNTOLD)
         return never or (links.limited(heir) if near else "")
 
     def _patience(self, left: float) -> float:

@@ -18,12 +18,12 @@ from watchdogd.chain import link, links, successors
 from watchdogd.chain.links import ChainResult
 from watchdogd.config.secret import exposed
 from watchdogd.errors import ConfigError, HomeError, SlurmError, SlurmSilentError, WatchdogError
-from watchdogd.home import lease, stopmark
+from watchdogd.home import lease, markers
 from watchdogd.notify import channels
 from watchdogd.system import umask
 from watchdogd.system.number import count
-from watchdogd.system.plainfile import open_plain
-from watchdogd.system.walltime import parse_walltime
+from watchdogd.system.smallfile import open_plain
+from watchdogd.system.times import parse_walltime
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,7 +106,7 @@ def start(home: Home, config: Config, wish: LinkOptions) -> ChainResult:
 
 
 def _begin(home: Home, config: Config, wish: LinkOptions) -> ChainResult:
-    stopmark.lift(home)
+    markers.lift_stop(home)
     warnings = (
         *unknown_users(config),
         *idle(home, config),
@@ -128,7 +128,7 @@ def check(home: Home, config: Config, wish: LinkOptions) -> None:
 
 def ensure(home: Home, config: Config, wish: LinkOptions) -> ChainResult:
     """Start it where it is not alive, unless somebody stopped it on purpose; for cron and login scripts."""
-    stopped = stopmark.words(home)
+    stopped = markers.stop_words(home)
     if stopped:
         return ChainResult((f"it was {stopped}; 'watchdogd start' starts it again",), changed=False)
     return start(home, config, wish)
@@ -239,9 +239,9 @@ def _submit(home: Home, config: Config, wish: LinkOptions, warnings: tuple[str, 
     if rival:
         submit.scancel([job_id])
         return _found(rival)
-    if stopmark.is_set(home):
+    if markers.is_stopped(home):
         submit.scancel([job_id])
-        raise WatchdogError(f"it was {stopmark.words(home)} meanwhile: link {job_id} was cancelled again")
+        raise WatchdogError(f"it was {markers.stop_words(home)} meanwhile: link {job_id} was cancelled again")
     job = _settled(home, job_id)
     never = links.stuck(job) if job else ""
     if never:

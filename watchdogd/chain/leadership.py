@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 from watchdogd.chain.chain import ENVIRONMENT, Chain
 from watchdogd.errors import HomeError
-from watchdogd.home import stopmark
+from watchdogd.home import markers
 from watchdogd.home.lease import STALE, WATCH, Lease, alive
-from watchdogd.system import shortage
+from watchdogd.system import startup
 from watchdogd.units import format_duration
 
 if TYPE_CHECKING:
     from watchdogd.config.sections import Config
-    from watchdogd.home.holder import Holder
     from watchdogd.home.layout import Home
+    from watchdogd.home.lease_record import Holder
 
 HAND_OVER = 60.0
 """Seconds that the last link gets to hand over before its successor takes the lease by force."""
@@ -55,13 +55,13 @@ class Leadership:
             raise HomeError(f"{holder} watches for {self._home.path} already: see 'watchdogd status'")
         self._followed = False
         if self.chain is None:
-            stopmark.lift(self._home)  # who runs it by hand wants it again
+            markers.lift_stop(self._home)  # who runs it by hand wants it again
         else:
             signal.signal(signal.SIGTERM, _leave)  # until the schedule has its own: `end` is called then, too
 
     def watch(self) -> bool:
         """Renew the lease; False: it is time to end. OSError where home cannot be asked."""
-        if stopmark.is_set(self._home) or self.lease.asked():
+        if markers.is_stopped(self._home) or self.lease.asked():
             self._followed = True
             return False
         self._look_after()
@@ -107,7 +107,7 @@ class Leadership:
     def _begin_link(self, chain: Chain) -> Holder | None:
         if chain.stopped():
             chain.wind_up()
-            raise HomeError(f"the watchdog was {stopmark.words(self._home)}: this link ends")
+            raise HomeError(f"the watchdog was {markers.stop_words(self._home)}: this link ends")
         signal.signal(signal.SIGUSR1, lambda *_: chain.hurry())
         self._look_after()  # a Slurm that hangs shall not keep this link from watching
         if self._stepping is not None:
@@ -127,7 +127,7 @@ class Leadership:
             try:
                 stepping.start()
             except RuntimeError:  # the next look tries again
-                self._unwatched = f"nobody looks after the chain: {shortage.THREAD}"
+                self._unwatched = f"nobody looks after the chain: {startup.NO_THREAD}"
             else:
                 self._stepping, self._unwatched = stepping, ""
 

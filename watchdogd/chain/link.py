@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING
 
 from watchdogd.batch.models import OWN_MARK
 from watchdogd.errors import HomeError
-from watchdogd.home.misfit import no_file
+from watchdogd.home.layout import no_file
 from watchdogd.system import command
-from watchdogd.system.document import document
 from watchdogd.system.number import needed, real
-from watchdogd.system.plainfile import NoPlainFileError, read_plain
-from watchdogd.system.walltime import format_walltime
+from watchdogd.system.smallfile import NoPlainFileError, parse_json, read_plain
+from watchdogd.system.times import format_walltime
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -186,7 +185,7 @@ def remembered(home: Home) -> tuple[LinkOptions, float]:
     """The wish and walltime (seconds) of the last start; the plain ones where there was none. HomeError."""
     path = home.path / "link.json"
     try:
-        said = document(read_plain(path))
+        said = parse_json(read_plain(path))
         return LinkOptions(*(str(said[key]) for key in ("partition", "account", "time", "mode"))), needed(
             real(said["walltime"])
         )

@@ -14,7 +14,7 @@ from watchdogd.batch.queue import DEADLINE
 from watchdogd.chain import link
 from watchdogd.errors import NoClusterError, SlurmSilentError, UnreadableError
 from watchdogd.system import command
-from watchdogd.system.account import is_member, user
+from watchdogd.system.account import is_member, user_name
 from watchdogd.system.number import count
 from watchdogd.units import iso
 
@@ -42,7 +42,7 @@ def queued(mark: str, users: Iterable[str] | None = None) -> tuple[Job, ...]:
 
 def own(mark: str, users: Iterable[str] | None = None) -> tuple[Job, ...]:
     """Likewise, with the jobs of drop-ins, whose comment goes on after the mark."""
-    whose = (user(os.geteuid()),) if users is None else users
+    whose = (user_name(os.geteuid()),) if users is None else users
     env, secret = command.environment(squeue.ENVIRONMENT), slurmtext.mark()
     answer = command.ask(squeue.argv(whose, mark=secret), deadline=DEADLINE, env=env)
     if not answer.ok or (not answer.output.strip() and answer.errors.strip()):

@@ -12,9 +12,9 @@ from watchdogd.batch import submit
 from watchdogd.chain import link, links
 from watchdogd.chain.links import ChainResult
 from watchdogd.errors import HomeError, SlurmSilentError, WatchdogError
-from watchdogd.home import lease, stopmark, tickmark
-from watchdogd.home.holder import lives
-from watchdogd.system.account import user
+from watchdogd.home import lease, markers
+from watchdogd.home.lease_record import lives
+from watchdogd.system.account import user_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,9 +34,9 @@ def stop(home: Home, reason: str = "", *, jobs_go_on: bool = False) -> ChainResu
     node) is a warning.
     """
     with contextlib.suppress(OSError):  # a full home: it is ended without the mark
-        stopmark.put(home, reason, jobs_go_on=jobs_go_on)
+        markers.mark_stopped(home, reason, jobs_go_on=jobs_go_on)
     with contextlib.suppress(OSError):
-        tickmark.remove(home)
+        markers.remove_ticks(home)
     begin = time.monotonic()
     ended: dict[str, str] = {}
     while True:
@@ -73,7 +73,7 @@ def cancel(home: Home, jobs: Sequence[Job]) -> None:
     dropped = [job.array_id or job.raw_id for job in jobs if job.comment != mark]
     if dropped:
         with contextlib.suppress(OSError):  # a full home: it is told as cancelled then
-            stopmark.note_jobs(home, dropped)
+            markers.note_ended_jobs(home, dropped)
     submit.scancel([job.handle for job in jobs if job.waiting])
     submit.scancel([job.handle for job in jobs if not job.waiting and not job.leaving])
 
@@ -99,7 +99,7 @@ def _of_others(home: Home) -> tuple[str, ...]:
 
 
 def _is_mine(job: Job) -> bool:
-    return os.geteuid() == 0 or job.user == user(os.geteuid())
+    return os.geteuid() == 0 or job.user == user_name(os.geteuid())
 
 
 def _end_process(home: Home, ended: dict[str, str]) -> list[str]:

@@ -10,7 +10,7 @@ from watchdogd.batch import slurmtext
 from watchdogd.batch.queue import DEADLINE
 from watchdogd.system import command
 from watchdogd.system.number import count
-from watchdogd.system.walltime import margin
+from watchdogd.system.times import walltime_margin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +71,7 @@ def _dependency(mine: Job | None) -> tuple[str, ...]:
         walltime = mine.ends_at - mine.started_at
     if walltime is None:
         return (f"--dependency=afterany:{mine.raw_id}",)
-    minutes = max(int((walltime - margin(walltime)) // 60), 1)
+    minutes = max(int((walltime - walltime_margin(walltime)) // 60), 1)
     return (f"--dependency=afterany:{mine.raw_id}?after:{mine.raw_id}+{minutes}",)
 
 

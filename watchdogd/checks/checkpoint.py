@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from watchdogd.checks import tracker
-from watchdogd.system import wildcard
+from watchdogd.system import pathname
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,7 +89,7 @@ def drafts(pattern: str, found: list[str]) -> list[Entry]:
     """The newest two beside these (newest first) that are marked as unfinished: they may match no pattern
     until they are whole."""
     folder = os.path.dirname(found[0] if found else pattern)
-    if wildcard.is_wild(folder):
+    if pathname.is_wild(folder):
         return []
     marked = []
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder or ".") as inside:

@@ -18,8 +18,8 @@ import psutil
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
 from watchdogd.system.clock import fresh
 from watchdogd.system.command import environment
-from watchdogd.system.draft import host
 from watchdogd.system.number import count
+from watchdogd.system.smallfile import host_name
 from watchdogd.units import format_duration
 
 DEADLINE = 6 * 3600.0
@@ -81,7 +81,7 @@ def _fetch(known: Counted, runs: Count, now: float) -> str:
     """Take in a count that is over; what went wrong with it."""
     lines = _lines(runs.file)
     if "done" not in lines:
-        here = runs.host == host()
+        here = runs.host == host_name()
         if now - runs.at < DEADLINE and (not here or _alive(runs.pid)):
             return ""
     told = dict(line.partition(" ")[::2] for line in lines)
@@ -102,7 +102,7 @@ def _start(path: str, now: float) -> Count:
         argv, stdin=quiet, stdout=quiet, stderr=quiet, env=environment(), start_new_session=True
     )
     threading.Thread(target=running.wait, daemon=True, name=f"du {path}").start()  # leaves no zombie
-    return Count(running.pid, host(), file, now)
+    return Count(running.pid, host_name(), file, now)
 
 
 def _lines(path: str) -> list[str]:

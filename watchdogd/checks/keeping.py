@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from watchdogd.checks import shelf
 from watchdogd.checks.shelf import Shelf
-from watchdogd.system import wildcard
+from watchdogd.system import pathname
 from watchdogd.system.clock import fresh
 from watchdogd.units import format_duration, format_size
 
@@ -32,7 +32,7 @@ def savings(patterns: Sequence[str], device: int, shelves: dict[str, Shelf], now
     for pattern in patterns:
         kept = shelves.setdefault(pattern, Shelf())
         with contextlib.suppress(OSError):
-            if os.stat(wildcard.folder(pattern)).st_dev != device:
+            if os.stat(pathname.wildcard_folder(pattern)).st_dev != device:
                 continue
             if not fresh(kept.looked or 0.0, now, AGAIN):
                 shelf.look(pattern, kept, now)

@@ -9,15 +9,14 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 from watchdogd.plugin import Result, critical, ok, unknown
-from watchdogd.system.mounts import Mount, mount_of, read_fstab, read_mounts
-from watchdogd.system.mounttable import mount_table
-from watchdogd.system.patient import Patient, StuckError, UnaskedError
-from watchdogd.system.unanswered import unanswered
+from watchdogd.system.bounded import BoundedIO, StuckError, UnaskedError
+from watchdogd.system.mounts import Mount, mount_of, mount_table, read_fstab, read_mounts
+from watchdogd.system.smallfile import unanswered
 from watchdogd.units import format_duration, iso
 
 DEADLINE = 15.0
 """Seconds that the file system may take to tell of itself."""
-_patients: dict[str, Patient] = {}
+_patients: dict[str, BoundedIO] = {}
 """A thread for each path: while one hangs there, no other is sent after it."""
 _FSTAB = "/etc/fstab"
 ACCEPTED = 86400.0
@@ -55,7 +54,7 @@ class Former:
 def look(path: str, former: Former, now: float) -> Sight | Result:
     """What is there, or what is wrong where nothing can be seen."""
     if path not in _patients:
-        _patients[path] = Patient(path, DEADLINE)
+        _patients[path] = BoundedIO(path, DEADLINE)
     try:
         return _patients[path].attempt(partial(_look, path))
     except UnaskedError as error:

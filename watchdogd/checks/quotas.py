@@ -19,10 +19,9 @@ from watchdogd.checks.coverage import covering, is_device
 from watchdogd.errors import UnreadableError
 from watchdogd.readers.quota import beegfs, ceph, gpfs, lustre, table, tool
 from watchdogd.readers.quota.output import Output, Reading
-from watchdogd.system.account import user
+from watchdogd.system.account import user_name
 from watchdogd.system.command import Answer, ask
-from watchdogd.system.mounts import read_mounts
-from watchdogd.system.mounttable import mount_table
+from watchdogd.system.mounts import mount_table, read_mounts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -100,7 +99,7 @@ def _lustre(place: Place) -> Quotas:
     if _hangs(told):
         return Quotas(trouble=told.trouble)
     project = lustre.read_project(told.output)
-    whose = [("-u", user(os.getuid())), *(("-g", group) for group in _groups(place.path))]
+    whose = [("-u", user_name(os.getuid())), *(("-g", group) for group in _groups(place.path))]
     if project:
         whose.append(("-p", str(project)))
     commands = [["lfs", "quota", flag, name, place.path] for flag, name in whose]
@@ -142,7 +141,7 @@ def _beegfs(place: Place) -> Quotas:
     if not shutil.which("beegfs-ctl") and shutil.which("beegfs"):
         words = ["quota", "list-usage", "--uids", "current", "--gids", "current", "--output", "ndjson"]
         return _read(_all([["beegfs", *words]]), beegfs.read_usage)
-    whose = [("user", "--uid", user(os.getuid()))]
+    whose = [("user", "--uid", user_name(os.getuid()))]
     whose += [("group", "--gid", group) for group in _groups(place.path)]
     mount = f"--mount={place.mount.point}"
     answers = _all([["beegfs-ctl", "--getquota", flag, name, mount, "--csv"] for _, flag, name in whose])

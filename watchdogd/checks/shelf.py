@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from watchdogd.checks.checkpoint import FILES, Content, Entry, Saved, content, find
 from watchdogd.checks.saving import Saving, saving
-from watchdogd.system.unanswered import must_answer
+from watchdogd.system.smallfile import must_answer
 
 SETTLED = 120.0
 """Seconds without a change, after which a checkpoint counts as written."""

@@ -13,7 +13,7 @@ import psutil
 from watchdogd.checks import writeprobe
 from watchdogd.plugin import Metric, Result, critical, ok, unknown
 from watchdogd.system.command import Failure, ask
-from watchdogd.system.unanswered import unanswered
+from watchdogd.system.smallfile import unanswered
 from watchdogd.units import format_duration
 
 WRITE = "write"

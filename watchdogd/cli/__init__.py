@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 
 from watchdogd.errors import EX_USAGE, UsageError, WatchdogError
-from watchdogd.system import standard, umask
+from watchdogd.system import startup, umask
 
 TYPE_CHECKING = (
     False  # as type checkers know it: the import of typing would cost emergency verbs a tenth more
@@ -73,8 +73,8 @@ _NO_MEMORY = "no memory is left, on this machine or under this user's limits (se
 def main(argv: list[str] | None = None) -> int:
     """Run one verb; returns the exit code (contract §4). Raises nothing."""
     words = list(sys.argv[1:] if argv is None else argv)
-    standard.occupy()
-    standard.keep_time()
+    startup.open_standard_streams()
+    startup.correct_time_zone()
     _encode_anything()
     umask.begin()
     try:
@@ -126,7 +126,7 @@ def _dispatch(words: list[str]) -> int:
     if verb is None:
         return _about(before)
     if verb not in VERBS:
-        from watchdogd.system.nearest import nearest
+        from watchdogd.system.text import nearest
 
         raise UsageError(f"there is no verb '{verb}'{nearest(verb, list(VERBS))}; see 'watchdogd --help'")
     name = f"watchdogd.cli.{VERBS[verb][0]}"
@@ -140,7 +140,7 @@ def _dispatch(words: list[str]) -> int:
 
 def _group(home: str | None) -> int | None:
     """Whose this home is beside its owner; None where it is nobody's, or there is none."""
-    from watchdogd.system.place import group_of, home_folder
+    from watchdogd.system.pathname import group_of, home_folder
 
     try:
         return group_of(home_folder(home))

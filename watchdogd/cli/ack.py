@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from watchdogd.cli.output import clean, complain, print_json, print_line
 from watchdogd.errors import WatchdogError
-from watchdogd.home.handin import hand_in
+from watchdogd.home.inbox_submit import submit
 from watchdogd.home.layout import Home
-from watchdogd.system.account import user
-from watchdogd.system.document import document
-from watchdogd.system.nearest import close_to
-from watchdogd.system.plainfile import PICTURE, read_plain
+from watchdogd.system.account import user_name
+from watchdogd.system.smallfile import STATUS_LIMIT, parse_json, read_plain
+from watchdogd.system.text import close_to
 
 if TYPE_CHECKING:
     import argparse
@@ -35,9 +34,9 @@ def run(args: argparse.Namespace) -> int:
         except WatchdogError as error:  # one that has ended meanwhile keeps no other from being taken on
             code = complain(error)
     for incident in chosen:
-        hand_in(str(home.inbox), "ack", str(incident["id"]), id=incident["id"], reason=args.reason)
+        submit(str(home.inbox), "ack", str(incident["id"]), id=incident["id"], reason=args.reason)
     if args.json:
-        taken = {"state": "acknowledged", "acknowledged_by": user(os.geteuid())}
+        taken = {"state": "acknowledged", "acknowledged_by": user_name(os.geteuid())}
         print_json([incident | taken for incident in chosen])
         return code
     for incident in chosen:
@@ -48,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
 def open_incidents(home: Home) -> dict[int, dict[str, Any]] | None:
     """The incidents of the daemon's last round by number, or None where it left no (readable) word."""
     try:
-        listed = document(read_plain(home.status, limit=PICTURE))["incidents"]
+        listed = parse_json(read_plain(home.status, limit=STATUS_LIMIT))["incidents"]
         return {int(incident["id"]): incident for incident in listed}
     except FileNotFoundError:
         return {}  # no round was judged yet

@@ -16,7 +16,7 @@ from watchdogd.errors import HistoryError, HomeError
 from watchdogd.history.store import Store
 from watchdogd.home import lease
 from watchdogd.home.layout import Home
-from watchdogd.system import draft
+from watchdogd.system import smallfile
 
 if TYPE_CHECKING:
     import argparse
@@ -55,7 +55,7 @@ def _target(path: str | None) -> Iterator[TextIO]:
         yield sys.stdout
         return
     try:
-        made = draft.write_draft(os.path.abspath(path), "", 0o600)
+        made = smallfile.write_draft(os.path.abspath(path), "", 0o600)
     except OSError as error:
         raise HomeError(f"{path} cannot be written: {error.strerror}: choose another with -o") from None
     try:

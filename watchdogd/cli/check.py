@@ -17,7 +17,7 @@ from watchdogd.engine.setup import Setup
 from watchdogd.engine.status import observation_json
 from watchdogd.home.layout import Home
 from watchdogd.plugin import Plugin, Status
-from watchdogd.system.nearest import nearest
+from watchdogd.system.text import nearest
 
 if TYPE_CHECKING:
     import argparse

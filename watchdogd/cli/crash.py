@@ -14,7 +14,7 @@ def record(error: BaseException, words: list[str]) -> str:
     """Append the traceback to the crash log of the home that `words` name; returns its path, or empty
     where there is no home or it cannot be written."""
     from watchdogd.home.layout import Home
-    from watchdogd.system.plainfile import open_plain
+    from watchdogd.system.smallfile import open_plain
 
     home = Home(Path(_home(words)))
     path = home.logs / "crash.log"
@@ -33,7 +33,7 @@ def record(error: BaseException, words: list[str]) -> str:
 
 
 def _home(words: list[str]) -> str:
-    from watchdogd.system.place import home_folder
+    from watchdogd.system.pathname import home_folder
 
     for at, word in enumerate(words):
         if word.startswith("--home="):

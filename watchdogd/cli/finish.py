@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 from watchdogd.cli.output import print_json, print_line
 from watchdogd.config import switch_places
 from watchdogd.home import switches
-from watchdogd.home.handin import hand_in
+from watchdogd.home.inbox_submit import submit
 from watchdogd.home.layout import Home
-from watchdogd.system.draft import create
-from watchdogd.system.place import file_name
+from watchdogd.system.pathname import file_name
+from watchdogd.system.smallfile import create_file
 
 if TYPE_CHECKING:
     import argparse
     from pathlib import Path
 
-    from watchdogd.home.touchfile import Touch
+    from watchdogd.home.touchfile import Signature
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,12 +35,12 @@ def run(args: argparse.Namespace) -> int:
     home = Home.existing(args.home)
     inbox = switch_places.find(str(home.path), args.name, "kill").inbox  # also: is there such a run?
     mark = home.switches / f"{file_name(args.name)}.finished"
-    touch = switches.mine(args.reason)
+    touch = switches.my_signature(args.reason)
     changed = _clear(mark) if args.clear else _set(home, mark, args.name, touch)
     if changed:
         action = "cleared" if args.clear else "set"
         with contextlib.suppress(OSError):  # the mark counts without it
-            hand_in(inbox, "finish", args.name, run=args.name, action=action, **touch.fields())
+            submit(inbox, "finish", args.name, run=args.name, action=action, **touch.fields())
     if args.json:
         print_json({"run": args.name, "finished": not args.clear, "changed": changed})
     else:
@@ -49,10 +49,10 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _set(home: Home, mark: Path, run: str, touch: Touch) -> bool:
+def _set(home: Home, mark: Path, run: str, touch: Signature) -> bool:
     line = json.dumps({"run": run, **touch.fields()}) + "\n"
     try:
-        create(str(mark), line, home.file_mode, home.group)
+        create_file(str(mark), line, home.file_mode, home.group)
     except FileExistsError:
         return False
     return True

@@ -17,9 +17,9 @@ from watchdogd.errors import HomeError, UsageError
 from watchdogd.home.layout import Home
 from watchdogd.home.trust import distrust, team_of
 from watchdogd.survey import Survey, survey
-from watchdogd.system.account import group_name, user
-from watchdogd.system.draft import create
-from watchdogd.system.nearest import close_to
+from watchdogd.system.account import group_name, user_name
+from watchdogd.system.smallfile import create_file
+from watchdogd.system.text import close_to
 
 if TYPE_CHECKING:
     import argparse
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     found = None if home.config.exists() else survey()
     if found is not None:
         try:
-            create(str(home.config), render(found, args.group), home.file_mode, home.group)
+            create_file(str(home.config), render(found, args.group), home.file_mode, home.group)
         except FileExistsError:  # another made it while we looked around
             found = None
     warn(_warnings(home, gid))  # a folder that was there keeps its rights
@@ -117,7 +117,7 @@ def _slurm(found: Survey, group: str | None) -> list[str]:
 
 def _channels(found: Survey) -> list[str]:
     relay = "a mail relay listens on this machine" if found.mail_relay else "no mail relay was found here"
-    me = f"{user(os.geteuid())}@{socket.getfqdn()}"
+    me = f"{user_name(os.geteuid())}@{socket.getfqdn()}"
     return f"""\
 # Whom to tell: take out the # of one, and try it with 'watchdogd notify --test'.
 # [channels.slack]

@@ -16,7 +16,7 @@ from watchdogd.notify import channels
 from watchdogd.notify.locks import Locks
 from watchdogd.notify.message import test_message
 from watchdogd.notify.notification import addressed
-from watchdogd.system.nearest import nearest
+from watchdogd.system.text import nearest
 
 if TYPE_CHECKING:
     import argparse

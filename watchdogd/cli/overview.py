@@ -12,7 +12,7 @@ from rich.text import Text
 
 from watchdogd.cli.output import one_line
 from watchdogd.cli.tables import STYLES, disk_table, kind_of, results_of, run_table
-from watchdogd.system.zone import spoken
+from watchdogd.system.times import short_time
 from watchdogd.units import format_duration
 from watchdogd.web.columns import columns_of, time_of
 
@@ -110,7 +110,7 @@ def _others(picture: Picture) -> Iterator[Text]:
 
 
 def _clock(text: str) -> str:
-    return spoken(time_of(text), time.time())
+    return short_time(time_of(text), time.time())
 
 
 def _short_path(path: str) -> str:

@@ -22,8 +22,8 @@ from watchdogd.plugin import Status
 from watchdogd.preflight import gpu_trial, inspection, verdicts
 from watchdogd.preflight.verdicts import Believed
 from watchdogd.stacks import ranges
+from watchdogd.system.bounded import BoundedIO
 from watchdogd.system.number import count
-from watchdogd.system.patient import Patient
 
 if TYPE_CHECKING:
     import argparse
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _findings(args: argparse.Namespace) -> tuple[Finding, ...]:
     home = Home.find(args.home)
-    patient = Patient(str(home.path), _PATIENCE)
+    patient = BoundedIO(str(home.path), _PATIENCE)
     try:
         config, section = patient.attempt(partial(_configured, home, args.name))
     except WatchdogError as error:

@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         node.serve(node.Task(args.name, args.job, places.inbox, disks, every))
         return 0
     from watchdogd.probe import job
-    from watchdogd.system.place import home_folder
+    from watchdogd.system.pathname import home_folder
 
     _doubt(args.name, home_folder(args.home))
     place = job.Place.here()
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _doubt(name: str, home: str) -> None:
     """A misspelt name leaves samples at which nobody looks: told to the job's log, and no reason to end."""
-    from watchdogd.system.nearest import nearest
+    from watchdogd.system.text import nearest
     from watchdogd.training import known_runs
 
     known = known_runs(home)

@@ -16,7 +16,7 @@ from watchdogd.home.layout import Home
 from watchdogd.notify import channels
 from watchdogd.notify.locks import Locks
 from watchdogd.notify.relay import Relay
-from watchdogd.system.nearest import nearest
+from watchdogd.system.text import nearest
 
 if TYPE_CHECKING:
     import argparse

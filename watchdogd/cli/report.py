@@ -14,7 +14,7 @@ from watchdogd.config.reading import load
 from watchdogd.errors import HomeError
 from watchdogd.home.layout import Home
 from watchdogd.system import umask
-from watchdogd.system.draft import replace
+from watchdogd.system.smallfile import replace_file
 
 if TYPE_CHECKING:
     import argparse
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     file = Path(args.output).absolute() if args.output else home.path / "report.html"
     try:
-        replace(str(file), text, _mode(file, home), home.group if not args.output else None)
+        replace_file(str(file), text, _mode(file, home), home.group if not args.output else None)
     except OSError as error:
         raise HomeError(f"{file} cannot be written: {error.strerror}: choose another with -o") from None
     print_line(str(file))

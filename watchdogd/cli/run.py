@@ -14,7 +14,7 @@ from watchdogd.engine import beginning, logs
 from watchdogd.engine.assembly import assembled
 from watchdogd.engine.daemon import Daemon
 from watchdogd.errors import StalledError
-from watchdogd.home import tickmark
+from watchdogd.home import markers
 from watchdogd.home.layout import Home
 from watchdogd.notify.heartbeat import heartbeat_of
 
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         tenure.begin()
         with contextlib.suppress(OSError):
-            tickmark.remove(home)
+            markers.remove_ticks(home)
         logs.begin(home)
         count = len(setup.checks)
         print_line(

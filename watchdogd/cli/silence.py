@@ -9,7 +9,7 @@ from watchdogd.cli.duration import seconds
 from watchdogd.cli.output import print_json, print_line
 from watchdogd.cli.targets import known_target
 from watchdogd.errors import UsageError
-from watchdogd.home.handin import hand_in
+from watchdogd.home.inbox_submit import submit
 from watchdogd.home.layout import Home
 from watchdogd.units import format_duration, iso
 
@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("silence: --for needs a duration above zero; 'watchdogd unsilence' ends a silence")
     home = Home.existing(args.home)
     target = known_target(home, args.target)
-    hand_in(str(home.inbox), "silence", target, target=target, seconds=length, reason=args.reason)
+    submit(str(home.inbox), "silence", target, target=target, seconds=length, reason=args.reason)
     until = iso(time.time() + length)
     if args.json:
         print_json({"target": target, "until": until, "reason": args.reason})

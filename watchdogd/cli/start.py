@@ -10,7 +10,7 @@ from watchdogd.cli.output import print_json, print_line, warn
 from watchdogd.engine.setup import Setup
 from watchdogd.errors import UnitError, UsageError
 from watchdogd.home.layout import Home
-from watchdogd.system.walltime import parse_walltime
+from watchdogd.system.times import parse_walltime
 
 if TYPE_CHECKING:
     import argparse

@@ -15,10 +15,8 @@ from watchdogd.cli.output import print_json, print_line, terminal
 from watchdogd.cli.verdict import verdict
 from watchdogd.errors import HomeError, SlurmSilentError, UsageError, WatchdogError
 from watchdogd.home import lease
-from watchdogd.home.layout import Home
-from watchdogd.home.misfit import no_file
-from watchdogd.system.document import document
-from watchdogd.system.plainfile import PICTURE, read_plain
+from watchdogd.home.layout import Home, no_file
+from watchdogd.system.smallfile import STATUS_LIMIT, parse_json, read_plain
 from watchdogd.units import iso
 
 if TYPE_CHECKING:
@@ -91,7 +89,7 @@ def _life(home: Home, picture: dict[str, Any]) -> dict[str, Any]:
 def _left_behind(home: Home) -> dict[str, Any]:
     """status.json; where it cannot be read, the history instead, with `unread` set."""
     try:
-        return {**_EMPTY, **document(read_plain(home.status, limit=PICTURE))}
+        return {**_EMPTY, **parse_json(read_plain(home.status, limit=STATUS_LIMIT))}
     except FileNotFoundError:
         return dict(_EMPTY)  # before the first round
     except (OSError, ValueError, TypeError) as error:
@@ -124,12 +122,12 @@ def _recorded(home: Home) -> dict[str, Any]:
 
 def _ticking(home: Home, picture: dict[str, Any]) -> bool:
     """Alive by ticks from cron: the last one is not so long ago that the next is overdue."""
-    from watchdogd.home import tickmark
+    from watchdogd.home import markers
 
-    begins = tickmark.read(home)
-    due = tickmark.overdue_at(begins)
+    begins = markers.last_ticks(home)
+    due = markers.tick_overdue_at(begins)
     now = time.time()
-    if now >= due or begins[-1] > now + tickmark.AHEAD:
+    if now >= due or begins[-1] > now + markers.CLOCK_AHEAD:
         return False
     picture.update(alive=True, holder=f"by ticks, the last at {iso(begins[-1])}, the next due by {iso(due)}")
     return True

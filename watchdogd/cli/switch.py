@@ -7,16 +7,16 @@ import sys
 from watchdogd.cli.output import complain, explained, print_json, print_line
 from watchdogd.config import switch_places
 from watchdogd.errors import UsageError, WatchdogError
-from watchdogd.home import listeners, switches
+from watchdogd.home import switches
 from watchdogd.home.switches import SwitchError
-from watchdogd.system.place import home_folder
+from watchdogd.system.pathname import home_folder
 
 TYPE_CHECKING = False  # without the import of typing: see watchdogd/cli/__init__.py
 if TYPE_CHECKING:
     import argparse
 
     from watchdogd.home.switches import Switch
-    from watchdogd.home.touchfile import Touch
+    from watchdogd.home.touchfile import Signature
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -140,23 +140,23 @@ def _act(args: argparse.Namespace, found: list[Switch]) -> int:
     return code
 
 
-def _one(args: argparse.Namespace, switch: Switch) -> tuple[Touch | None, str, list[str]]:
+def _one(args: argparse.Namespace, switch: Switch) -> tuple[Signature | None, str, list[str]]:
     """Who has it set now, what to tell (empty: nothing was done), and what is wrong with that."""
     what = f"{switch.name} of {switch.run}"
     if args.show:
         touch = switches.read(switch)
         return touch, f"{what} is set {touch}" if touch else f"{what} is not set", []
-    mine = switches.mine(args.reason)
+    mine = switches.my_signature(args.reason)
     if args.clear:
         before = switches.clear(switch, mine)
         return None, f"{what} is cleared; it was set {before}" if before else f"{what} was not set", []
     pressed = switches.press(switch, mine)
-    before, troubles = pressed.before, [*pressed.failed, *listeners.deaf(switch, pressed)]
+    before, troubles = pressed.before, [*pressed.failed, *switches.unseen_by(switch, pressed)]
     if pressed.made:
         return before or mine, f"{what} is set: {' and '.join(pressed.made)}", troubles
     return before, f"{what} was set already, {before}" if before else "", troubles
 
 
-def _as_json(switch: Switch, touch: Touch | None) -> dict[str, object]:
+def _as_json(switch: Switch, touch: Signature | None) -> dict[str, object]:
     state = {"run": switch.run, "switch": switch.kind, "path": switch.path, "set": touch is not None}
     return state | {"places": list(switch.places)} | (touch.fields() if touch else {})

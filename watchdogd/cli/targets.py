@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from watchdogd.cli.past import config_of
 from watchdogd.errors import WatchdogError
 from watchdogd.home import inbox
-from watchdogd.system.document import document
-from watchdogd.system.nearest import nearest
-from watchdogd.system.plainfile import PICTURE, read_plain
+from watchdogd.system.smallfile import STATUS_LIMIT, parse_json, read_plain
+from watchdogd.system.text import nearest
 
 if TYPE_CHECKING:
     from watchdogd.home.layout import Home
@@ -29,7 +28,7 @@ def silenced(home: Home) -> set[str] | None:
     cannot be read."""
     now = datetime.now().astimezone()
     try:
-        listed = document(read_plain(home.status, limit=PICTURE))["silences"]
+        listed = parse_json(read_plain(home.status, limit=STATUS_LIMIT))["silences"]
         found = {str(each["target"]) for each in listed if datetime.fromisoformat(each["until"]) > now}
     except FileNotFoundError:
         found = set()  # no round was judged yet
@@ -47,7 +46,7 @@ def _names(home: Home) -> set[str]:
     config = config_of(home)
     names = {config.daemon.name, "watchdogd", *config.runs, *config.disks, *config.checks}
     try:
-        picture = document(read_plain(home.status, limit=PICTURE))
+        picture = parse_json(read_plain(home.status, limit=STATUS_LIMIT))
         for key in ("checks", "incidents", "silences"):
             for entry in picture[key]:
                 names |= {str(entry[word]) for word in ("check", "target", "run") if entry.get(word)}

@@ -18,7 +18,7 @@ from watchdogd.engine.recheck import Rechecks
 from watchdogd.engine.setup import Setup
 from watchdogd.engine.status import observation_json
 from watchdogd.errors import ConfigError, UsageError
-from watchdogd.home import lease, stopmark, tickmark
+from watchdogd.home import lease, markers
 from watchdogd.home.layout import Home
 from watchdogd.notify.heartbeat import heartbeat_of
 
@@ -94,9 +94,9 @@ def _watch(home: Home, setup: Setup, broken: str) -> str:
 
 def _needless(home: Home) -> str:
     """Why a tick from cron has nothing to do, or empty."""
-    stopped = stopmark.words(home)
+    stopped = markers.stop_words(home)
     if stopped:
-        mark = stopmark.path_of(home)
+        mark = markers.stop_path(home)
         return f"it was {stopped}; 'watchdogd start' starts it again, rm {mark} lets ticks go on"
     holder = lease.alive(home)
     return f"{holder} watches for {home.path} already" if holder else ""
@@ -104,9 +104,9 @@ def _needless(home: Home) -> str:
 
 def _mark(home: Home) -> float:
     """Leave the mark by which `status` knows that ticks come; returns the seconds from one to the next."""
-    step = tickmark.every(tickmark.read(home))
+    step = markers.tick_interval(markers.last_ticks(home))
     with contextlib.suppress(OSError):  # a home that cannot be written is told by the round
-        tickmark.put(home, time.time())
+        markers.mark_tick(home, time.time())
     return step
 
 
@@ -173,7 +173,7 @@ def _may_go_on(tenure: Leadership) -> bool:
 
 def _rehearse(home: Home, setup: Setup, *, as_json: bool) -> int:
     """What a tick would see and say now, printed; what is new and bad is looked at again, as by a tick."""
-    rechecks = Rechecks.of_tick(setup.config.daemon.interval, time.time(), tickmark.UNKNOWN, math.inf)
+    rechecks = Rechecks.of_tick(setup.config.daemon.interval, time.time(), markers.UNKNOWN_INTERVAL, math.inf)
 
     def again() -> bool:
         pause = rechecks.pause(time.time())

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from watchdogd.cli.output import print_json, print_line
 from watchdogd.cli.targets import known_target, silenced
-from watchdogd.home.handin import hand_in
+from watchdogd.home.inbox_submit import submit
 from watchdogd.home.layout import Home
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
     target = known_target(home, args.target)
     silent = silenced(home)
     was_silent = silent is None or target in silent
-    hand_in(str(home.inbox), "unsilence", target, target=target)
+    submit(str(home.inbox), "unsilence", target, target=target)
     if args.json:
         print_json({"target": target, "until": None, "was_silent": was_silent})
     elif was_silent:

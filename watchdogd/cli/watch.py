@@ -21,7 +21,7 @@ from watchdogd.home import lease
 from watchdogd.home.layout import Home
 from watchdogd.logs.firstlook import first_look
 from watchdogd.readers import logpattern
-from watchdogd.system.account import user
+from watchdogd.system.account import user_name
 
 if TYPE_CHECKING:
     import argparse
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("watch: JOB is empty: give the id or name of a live job, as squeue shows it")
     home = Home.existing(args.home)
     config = load(home)
-    me = user(os.geteuid())
+    me = user_name(os.geteuid())
     job = adoption.choose(queue.everybodys(), args.job, me)
     users = slurm_users(config, home.watcher)
     known = adoption.watched_as(config, job, users)

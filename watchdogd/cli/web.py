@@ -11,7 +11,7 @@ from watchdogd.cli.duration import seconds
 from watchdogd.cli.output import print_line
 from watchdogd.errors import HomeError
 from watchdogd.home.layout import Home
-from watchdogd.system.plainfile import read_plain
+from watchdogd.system.smallfile import read_plain
 
 if TYPE_CHECKING:
     import argparse

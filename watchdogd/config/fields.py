@@ -17,9 +17,9 @@ from pydantic import (
 )
 
 from watchdogd.config.secret import Secret
-from watchdogd.system.address import web_host
-from watchdogd.system.place import NO_HOME, file_name
-from watchdogd.system.zone import named
+from watchdogd.system.pathname import NO_HOME, file_name
+from watchdogd.system.text import web_host
+from watchdogd.system.times import zone_named
 from watchdogd.units import Duration
 
 NAME_LIMIT = 100
@@ -122,7 +122,7 @@ def _expand(value: object) -> object:
 
 def _zone(value: object) -> object:
     if isinstance(value, str):
-        named(value)
+        zone_named(value)
     return value
 
 

@@ -19,8 +19,8 @@ from watchdogd.config.words import wrong
 from watchdogd.errors import ConfigError, UnknownKeyError
 from watchdogd.home.trust import distrust, team_of
 from watchdogd.system import command
-from watchdogd.system.nearest import close_to, nearest
-from watchdogd.system.plainfile import read_plain
+from watchdogd.system.smallfile import read_plain
+from watchdogd.system.text import close_to, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote, urlsplit
 from watchdogd.errors import ConfigError, Problem
 from watchdogd.home import trust
 from watchdogd.system import command
-from watchdogd.system.plainfile import read_plain
+from watchdogd.system.smallfile import read_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -14,9 +14,8 @@ from watchdogd.config.secret import Secret
 from watchdogd.config.targets import DiskSection, RunSection
 from watchdogd.errors import WatchdogError
 from watchdogd.home.layout import DEFAULT_URL
-from watchdogd.system.cron import Cron
-from watchdogd.system.nearest import nearest
-from watchdogd.system.walltime import parse_walltime
+from watchdogd.system.text import nearest
+from watchdogd.system.times import CronTimes, parse_walltime
 from watchdogd.units import Duration
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ def _history_url(value: object) -> object:
 
 def _cron(value: object) -> object:
     if isinstance(value, str):
-        Cron(value)
+        CronTimes(value)
     return value
 
 

@@ -7,8 +7,8 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.config.fields import name_fault
-from watchdogd.system.nearest import close_to, nearest
-from watchdogd.system.place import file_name
+from watchdogd.system.pathname import file_name
+from watchdogd.system.text import close_to, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -12,8 +12,8 @@ import os
 from watchdogd.errors import WatchdogError
 from watchdogd.home import touchfile
 from watchdogd.home.switches import Switch, SwitchError, owner_of, runs
-from watchdogd.system.account import user
-from watchdogd.system.place import file_name
+from watchdogd.system.account import user_name
+from watchdogd.system.pathname import file_name
 
 _MANIFEST_LIMIT = 65536
 
@@ -44,7 +44,7 @@ def _told(home: str, run: str) -> dict[str, object]:
         told = json.loads(touchfile.head(_manifest(home, run), _MANIFEST_LIMIT))
     except PermissionError:
         whose = f"only {owner_of(home)}, or the group of [daemon] group, may"
-        raise SwitchError(f"{user(os.getuid())} may not use the switches of {home}: {whose}") from None
+        raise SwitchError(f"{user_name(os.getuid())} may not use the switches of {home}: {whose}") from None
     except (OSError, ValueError, RecursionError):
         return {}
     return told if isinstance(told, dict) else {}
@@ -73,7 +73,7 @@ def _configured(home: str, run: str, *, needed: bool) -> dict[str, object]:
     cannot be read and is not `needed`."""
     from watchdogd.config.reading import load
     from watchdogd.home.layout import Home, switch_path
-    from watchdogd.system.nearest import nearest
+    from watchdogd.system.text import nearest
 
     place = Home.existing(home)
     try:

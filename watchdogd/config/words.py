@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.system.nearest import close_to
+from watchdogd.system.text import close_to
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -15,7 +15,7 @@ from watchdogd.doctor.diagnosis import Diagnosis, ask, broken, fine, warning
 from watchdogd.errors import SlurmError, UnitError
 from watchdogd.system import command
 from watchdogd.system.account import group_name
-from watchdogd.system.walltime import format_walltime, parse_walltime
+from watchdogd.system.times import format_walltime, parse_walltime
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

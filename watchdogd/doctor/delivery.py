@@ -19,7 +19,7 @@ from watchdogd.config.secret import exposed
 from watchdogd.doctor.diagnosis import Diagnosis, broken, fine, warning
 from watchdogd.errors import ConfigError, WatchdogError
 from watchdogd.notify import channels
-from watchdogd.system.address import web_host
+from watchdogd.system.text import web_host
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -11,7 +11,7 @@ from watchdogd.batch import scontrol
 from watchdogd.batch.runs import run_of
 from watchdogd.chain import link
 from watchdogd.system import command
-from watchdogd.system.account import user
+from watchdogd.system.account import user_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -88,7 +88,7 @@ class Installation:
         slurm = bool(shutil.which("squeue")) and wish.mode != "local"
         answer = ask("scontrol", "show", "config") if slurm else None
         site = scontrol.settings(answer.output) if answer and answer.ok else {}
-        return cls(home, setup, user(os.geteuid()), wish, slurm, site)
+        return cls(home, setup, user_name(os.geteuid()), wish, slurm, site)
 
     @property
     def config(self) -> Config:

@@ -13,12 +13,11 @@ from watchdogd.doctor.diagnosis import Diagnosis, ask, broken, fine, warning
 from watchdogd.errors import HistoryError, NoHistoryError
 from watchdogd.history.store import Store
 from watchdogd.home import trust
-from watchdogd.home.misfit import misfits
+from watchdogd.home.layout import misplaced
 from watchdogd.readers.quota import statvfs
 from watchdogd.readers.quota.limit import BYTES
-from watchdogd.system.draft import create
-from watchdogd.system.mounts import Mount
-from watchdogd.system.mounttable import mount_at
+from watchdogd.system.mounts import Mount, mount_at
+from watchdogd.system.smallfile import create_file
 from watchdogd.units import format_duration, format_size
 
 if TYPE_CHECKING:
@@ -55,13 +54,13 @@ def look(scene: Installation) -> Iterator[Diagnosis]:
     for folder in filter(Path.is_dir, (home.path, home.plugins, *home.path.glob("cron.*"))):
         if reason := trust.heirs(folder, trust.team_of(home.path)):
             yield warning(TOPIC, reason.what, reason.fix)
-    for misfit in misfits(home):
+    for misfit in misplaced(home):
         yield broken(TOPIC, misfit.what, misfit.fix)
     mount = mount_at(str(home.path))
     yield judge_mount(str(home.path), mount, chain=scene.slurm and "SLURM_JOB_ID" not in os.environ)
     trial = home.path / f".doctor-{os.getpid()}"
     try:
-        create(str(trial), "doctor\n", home.file_mode, home.group)
+        create_file(str(trial), "doctor\n", home.file_mode, home.group)
         skew = trial.stat().st_mtime - time.time()
         yield judge_lock(_lock(trial), mount)
     except OSError as error:

@@ -74,7 +74,7 @@ def look(scene: Installation) -> Iterator[Diagnosis]:
     if home.group is None:
         if wished:
             text = f"{home.path} is not shared with group {wished} yet"
-            yield warning(TOPIC, text, f"a start by {account.user(home.path.stat().st_uid)} shares it")
+            yield warning(TOPIC, text, f"a start by {account.user_name(home.path.stat().st_uid)} shares it")
         return
     if texts := personal(home):
         text = f"'{texts[0]}' in config.toml is another place for each member"
@@ -99,7 +99,7 @@ def members(group: int, owner: int) -> tuple[Member, ...]:
     """The members beside the owner of home, `MOST` of them at most; one without a name where the group lists
     nobody else, who stands for whoever may be in it."""
     found = []
-    for name in sorted(account.members(group)):
+    for name in sorted(account.group_members(group)):
         try:
             entry = pwd.getpwnam(name)
         except KeyError:
@@ -190,11 +190,11 @@ def _chmod(place: PathRights, group: int, right: int) -> str:
         command = f"chmod o+x {path}"
     else:
         command = f"chgrp {shlex.quote(account.group_name(group))} {path} && chmod g+{letters} {path}"
-    return command if place.uid == os.geteuid() else f"have {account.user(place.uid)} run: {command}"
+    return command if place.uid == os.geteuid() else f"have {account.user_name(place.uid)} run: {command}"
 
 
 def _shown(place: PathRights) -> str:
-    return f"{stat.filemode(place.mode)[1:]}, {account.user(place.uid)}:{account.group_name(place.gid)}"
+    return f"{stat.filemode(place.mode)[1:]}, {account.user_name(place.uid)}:{account.group_name(place.gid)}"
 
 
 def _names(names: Sequence[str]) -> str:

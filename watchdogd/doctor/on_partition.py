@@ -20,8 +20,7 @@ from watchdogd.chain import link
 from watchdogd.chain.links import queued
 from watchdogd.doctor.diagnosis import Diagnosis, ask, broken, fine, from_json
 from watchdogd.errors import SlurmError, SlurmSilentError, WatchdogError
-from watchdogd.system.document import document
-from watchdogd.system.plainfile import read_plain
+from watchdogd.system.smallfile import parse_json, read_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -165,7 +164,7 @@ def _read(said: Path, wrong: Path, job_id: str) -> tuple[Diagnosis, ...]:
     until = time.monotonic() + _SEEN_LATE
     while True:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            return tuple(from_json(each) for each in document(read_plain(said))["findings"])
+            return tuple(from_json(each) for each in parse_json(read_plain(said))["findings"])
         if time.monotonic() > until:
             break
         time.sleep(_LOOK)

@@ -15,7 +15,7 @@ from watchdogd.engine import dropins
 from watchdogd.engine.catalog import skipped
 from watchdogd.home.layout import absolute
 from watchdogd.logs import obstacle
-from watchdogd.system.mounttable import mount_at
+from watchdogd.system.mounts import mount_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,8 +19,8 @@ from watchdogd.actions.crew import LATE, Crew
 from watchdogd.actions.decision import Rules, decide, forget
 from watchdogd.actions.deed import BEGUN, DONE, EVIDENCE, FAILED, LOST, Deed
 from watchdogd.actions.doing import do
-from watchdogd.home.handin import hand_in
 from watchdogd.home.inbox import TEXT_LIMIT
+from watchdogd.home.inbox_submit import submit
 from watchdogd.home.touchfile import one_line
 from watchdogd.incidents.models import SELF, EventKind, IncidentEvent
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from watchdogd.actions.errand import Errand
     from watchdogd.engine.scene import Scene
-    from watchdogd.home.inbox import Paper
+    from watchdogd.home.inbox import Submission
     from watchdogd.home.layout import Home
 
 KEPT = f"{SELF}/actions"
@@ -60,7 +60,7 @@ class Acting:
         self,
         scene: Scene,
         events: Iterable[IncidentEvent],
-        papers: Sequence[Paper],
+        papers: Sequence[Submission],
         now: float,
         *,
         ordering: bool = True,
@@ -108,7 +108,7 @@ class Acting:
             deed, text = report.deed, report.outcome.text
             state = DONE if report.outcome.ok else FAILED
             with contextlib.suppress(OSError):  # then the other one tells that it is not known
-                hand_in(
+                submit(
                     str(self._home.inbox), "deed", str(deed.incident), run=deed.run,
                     incident=deed.incident, action=deed.action.label, state=state, outcome=text,
                 )  # fmt: skip
@@ -119,7 +119,7 @@ class Acting:
         for deed, outcome in self._crew.reports():
             yield self._end(deed.key, DONE if outcome.ok else FAILED, outcome.text, now), outcome.details
 
-    def _handed_in(self, papers: Iterable[Paper]) -> Iterator[tuple[Deed, str]]:
+    def _handed_in(self, papers: Iterable[Submission]) -> Iterator[tuple[Deed, str]]:
         """From a daemon that was ours once."""
         for paper in papers:
             for deed in self._deeds if paper.kind == "deed" else ():

@@ -19,7 +19,7 @@ from watchdogd.notify.heartbeat import heartbeat_of
 from watchdogd.notify.locks import Locks
 from watchdogd.notify.notified import REMEMBERED
 from watchdogd.notify.outbox import Outbox
-from watchdogd.system.patient import Patient
+from watchdogd.system.bounded import BoundedIO
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ class Assembly:
 
     home: Home
     engine: Engine
-    patient: Patient
+    patient: BoundedIO
     storage: Storage
     past: Past
     locks: Locks
@@ -49,7 +49,7 @@ def assembled(home: Home, setup: Setup, *, looking: bool = False) -> Iterator[As
     """
     if looking:
         setup = replace(setup, checks=tuple(submitting_nothing(check) for check in setup.checks))
-    patient = Patient(str(home.path))
+    patient = BoundedIO(str(home.path))
     storage = Storage(setup.config.history.url, home, patient, owner=not looking)
     workers = Workers()
     past = storage.past()

@@ -11,9 +11,9 @@ from watchdogd.config.reading import emptied
 from watchdogd.engine import dropins, goodconfig, handout
 from watchdogd.engine.setup import Setup
 from watchdogd.errors import ConfigError, WatchdogError
-from watchdogd.home import misfit
-from watchdogd.system.patient import Patient
-from watchdogd.system.plainfile import read_plain
+from watchdogd.home import layout
+from watchdogd.system.bounded import BoundedIO
+from watchdogd.system.smallfile import read_plain
 
 if TYPE_CHECKING:
     from watchdogd.home.layout import Home
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 class Changes:
     """Notices changes by the files' times and sizes. What is wrong is written into `troubles`, by subject."""
 
-    def __init__(self, home: Home, patient: Patient, troubles: dict[str, str]) -> None:
+    def __init__(self, home: Home, patient: BoundedIO, troubles: dict[str, str]) -> None:
         self._home = home
         self._patient = patient
         self._troubles = troubles
@@ -39,7 +39,7 @@ class Changes:
         self._laid_out = False
         self._there = False
         self._dropins_seen: tuple[tuple[str, dropins.Stamp], ...] = ()
-        self._dropins_patient = Patient(f"what lies in the drop-in folders of {home.path}")
+        self._dropins_patient = BoundedIO(f"what lies in the drop-in folders of {home.path}")
 
     def config(self, setup: Setup) -> Setup:
         """`setup` itself where nothing changed, else that of the new configuration.
@@ -130,10 +130,10 @@ class Changes:
     def _look(self) -> Seen:
         """The signature of what is configured, and what lies in a wrong place."""
         seen = _signature(self._home)
-        if restored := misfit.restore(self._home):
+        if restored := layout.restore_folders(self._home):
             log.warning("made anew in %s, where they were missing: %s", self._home.path, ", ".join(restored))
             self._laid_out = False
-        return seen, misfit.misfits(self._home)
+        return seen, layout.misplaced(self._home)
 
     def _lay_out(self, setup: Setup) -> None:
         handout.lay_out(self._home, setup.config, setup.checks)

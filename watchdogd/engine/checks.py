@@ -18,7 +18,7 @@ from watchdogd.errors import ConfigError
 from watchdogd.home.layout import absolute
 from watchdogd.incidents.models import AlertPolicy
 from watchdogd.plugin import REQUIRED, Parameter, Run
-from watchdogd.system.nearest import nearest
+from watchdogd.system.text import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

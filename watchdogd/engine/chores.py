@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from watchdogd.actions import evidence
 from watchdogd.engine.cleanup import clean_up
 from watchdogd.errors import WatchdogError
+from watchdogd.system.bounded import BoundedIO
 from watchdogd.system.clock import fresh
-from watchdogd.system.patient import Patient
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,7 @@ def do_chores(parts: Assembly, now: float) -> None:
 
 def _sweep(home: Home, config: Config, now: float) -> None:
     """Take away what is old."""
-    broom = Patient(str(home.path), PATIENCE)  # of its own: it may be slow where thousands go
+    broom = BoundedIO(str(home.path), PATIENCE)  # of its own: it may be slow where thousands go
     sweep = partial(clean_up, home, config.daemon.keep_logs, now)
     _one("the removal of old files", partial(broom.attempt, sweep))
     sweep = partial(evidence.sweep, home, config.history.keep, now)

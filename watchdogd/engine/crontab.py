@@ -18,7 +18,7 @@ from watchdogd.engine.script import DEADLINE as SLURM_DEADLINE
 from watchdogd.errors import ConfigError
 from watchdogd.plugin import Status
 from watchdogd.system import account
-from watchdogd.system.place import file_name
+from watchdogd.system.pathname import file_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -79,8 +79,8 @@ def members(home: Home) -> frozenset[str]:
     """Whose daemons may have submitted jobs of a home that a group shares; empty: one's own alone."""
     if home.group is None:
         return frozenset()
-    return account.members(home.group) | {
-        account.user(uid) for uid in (os.geteuid(), home.path.stat().st_uid)
+    return account.group_members(home.group) | {
+        account.user_name(uid) for uid in (os.geteuid(), home.path.stat().st_uid)
     }
 
 

@@ -15,10 +15,10 @@ from watchdogd.engine.chores import do_chores
 from watchdogd.engine.publisher import Publisher
 from watchdogd.engine.schedule import Schedule
 from watchdogd.errors import ConfigError, HistoryError
-from watchdogd.home import stopmark
+from watchdogd.home import markers
 from watchdogd.notify.heartbeat import heartbeat_of
-from watchdogd.system.patient import StuckError
-from watchdogd.system.plainfile import PICTURE, read_plain
+from watchdogd.system.bounded import StuckError
+from watchdogd.system.smallfile import STATUS_LIMIT, read_plain
 from watchdogd.units import format_duration
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def tell_gaps(parts: Assembly, step: float, now: float) -> None:
     if text := unwatched.unrecorded(recorded, seen, step):
         parts.engine.tell(text)
         recorded = seen
-    pause = stopmark.last_pause(parts.home)
+    pause = markers.last_pause(parts.home)
     for gap, told in unwatched.gaps(recorded, now, step, pause):
         parts.engine.tell_gap(gap, told=told)
 
@@ -51,7 +51,7 @@ def _last_seen(parts: Assembly, now: float) -> float | None:
     """When the last round was by status.json, which is written also where the history cannot be; None where
     nothing says that the history lacks it."""
     try:
-        picture = json.loads(read_plain(parts.home.status, limit=PICTURE))
+        picture = json.loads(read_plain(parts.home.status, limit=STATUS_LIMIT))
         if picture.get("recorded", True) and not parts.storage.troubles:
             return None
         return min(datetime.fromisoformat(picture["last_round"]).timestamp(), now)

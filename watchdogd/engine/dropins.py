@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from watchdogd.errors import Problem, UnitError
 from watchdogd.home.trust import FINE, Trusted, distrust, team_of
-from watchdogd.system.plainfile import head
+from watchdogd.system.smallfile import read_head
 from watchdogd.units import parse_duration
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def _kind(path: Path, found: os.stat_result) -> tuple[Kind | None, str]:
 
 
 def _text(path: Path) -> bytes:
-    return head(path, _TEXT_LIMIT, follow=True)[0]
+    return read_head(path, _TEXT_LIMIT, follow=True)[0]
 
 
 def _shown(name: str) -> str:

@@ -9,7 +9,7 @@ from watchdogd.config.keys import NAME, Table, channel_types, tables
 from watchdogd.config.sections import CheckSection
 from watchdogd.engine.catalog import built_in
 from watchdogd.errors import ConfigError
-from watchdogd.system.nearest import nearest
+from watchdogd.system.text import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

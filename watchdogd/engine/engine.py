@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from watchdogd.engine.storage import Storage
     from watchdogd.engine.workers import Workers
     from watchdogd.history.record import Gap, Past
-    from watchdogd.home.inbox import Paper
+    from watchdogd.home.inbox import Submission
     from watchdogd.home.layout import Home
     from watchdogd.notify.notification import Notification
-    from watchdogd.system.patient import Patient
+    from watchdogd.system.bounded import BoundedIO
 
     Send = Callable[[Sequence[Notification]], None]
 
@@ -75,7 +75,7 @@ class Engine:
         past: Past,
         *,
         workers: Workers,
-        patient: Patient,
+        patient: BoundedIO,
         storage: Storage,
         dry: bool = False,
         clock: Callable[[], float] = time.time,
@@ -162,7 +162,7 @@ class Engine:
     def _judge(
         self,
         observations: tuple[Observation, ...],
-        papers: Sequence[Paper],
+        papers: Sequence[Submission],
         memories: Mapping[str, str],
         started: Mapping[str, float],
         judged_at: float,
@@ -389,7 +389,7 @@ def _by_check(observations: Iterable[Observation]) -> dict[str, list[Observation
     return found
 
 
-def touch_event(paper: Paper, speaker: Check | None, now: float) -> IncidentEvent:
+def touch_event(paper: Submission, speaker: Check | None, now: float) -> IncidentEvent:
     """A pressed switch or a mark, told on the run's channels, which are those of its `speaker`."""
     return IncidentEvent(
         EventKind.NOTICE, now, speaker.name if speaker else SELF, paper.run, paper.run, paper.line

@@ -15,7 +15,7 @@ from watchdogd.plugin import Result, Status, check, critical, unknown
 from watchdogd.readers import nagios
 from watchdogd.system import command, umask
 from watchdogd.system.command import Failure
-from watchdogd.system.plainfile import head
+from watchdogd.system.smallfile import read_head
 from watchdogd.units import format_duration
 
 OUTPUT_LIMIT = 1_000_000
@@ -78,6 +78,6 @@ def _fix(number: int | None, path: str) -> str:
     if number != errno.ENOENT:
         return ""
     with contextlib.suppress(OSError):
-        if head(path, _FIRST_LINE, follow=True)[0].partition(b"\n")[0].endswith(b"\r"):
+        if read_head(path, _FIRST_LINE, follow=True)[0].partition(b"\n")[0].endswith(b"\r"):
             return f"it has DOS line ends: sed -i 's/\\r$//' {shlex.quote(path)}"
     return "is the interpreter that its first line names installed?"

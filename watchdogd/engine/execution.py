@@ -21,7 +21,7 @@ from watchdogd.errors import WatchdogError
 from watchdogd.home.touchfile import finished
 from watchdogd.incidents.models import Observation
 from watchdogd.plugin import History, Result, Status, unknown
-from watchdogd.system.place import file_name
+from watchdogd.system.pathname import file_name
 from watchdogd.units import iso
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from watchdogd.home.layout import Home
     from watchdogd.incidents.models import AlertPolicy, AlertState
     from watchdogd.plugin import Progress, Run, Sign
-    from watchdogd.system.patient import Patient
+    from watchdogd.system.bounded import BoundedIO
 
     Said = tuple[Progress | None, tuple[Sign, ...]]
     """What a check said last of a run's progress, and the signs that it saw."""
@@ -66,7 +66,7 @@ class Execution:
         past: Past,
         *,
         workers: Workers,
-        patient: Patient,
+        patient: BoundedIO,
         storage: Storage,
         troubles: dict[str, str],
         clock: Callable[[], float],

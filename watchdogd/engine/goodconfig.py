@@ -6,7 +6,7 @@ import tomllib
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.home.trust import distrust, team_of
-from watchdogd.system.plainfile import NoPlainFileError, read_plain
+from watchdogd.system.smallfile import NoPlainFileError, read_plain
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,12 +17,11 @@ from watchdogd.engine.catalog import Source
 from watchdogd.engine.looks import backend_of, needs_look
 from watchdogd.incidents.models import SELF
 from watchdogd.plugin import Result, Status, ok, unknown
-from watchdogd.system import wildcard
+from watchdogd.system import pathname
+from watchdogd.system.bounded import BoundedIO, StuckError
 from watchdogd.system.clock import fresh
-from watchdogd.system.mounts import mount_of, read_mounts
-from watchdogd.system.mounttable import mount_table
-from watchdogd.system.patient import Patient, StuckError
-from watchdogd.system.unanswered import unanswered
+from watchdogd.system.mounts import mount_of, mount_table, read_mounts
+from watchdogd.system.smallfile import unanswered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -241,13 +240,13 @@ def _folders(check: Check) -> list[str]:
 
 def _folder(path: str) -> str:
     """The path itself where it may be a folder, else what lies above its first wildcard."""
-    return wildcard.folder(path) if wildcard.is_wild(path) else path
+    return pathname.wildcard_folder(path) if pathname.is_wild(path) else path
 
 
 def _points(folders: Iterable[str], before: Land) -> tuple[dict[str, str], Land]:
     """Where the file system of each folder is mounted; links are resolved where that can be done in time."""
     folders = sorted(folders)
-    patient = Patient("a file system that a check looks at", deadline=3.0)
+    patient = BoundedIO("a file system that a check looks at", deadline=3.0)
     try:
         resolved: Sequence[str] = patient.attempt(partial(_resolved, folders))
     except (StuckError, OSError):

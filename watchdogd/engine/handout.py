@@ -8,8 +8,8 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.system.place import file_name
-from watchdogd.system.plainfile import NoPlainFileError, head
+from watchdogd.system.pathname import file_name
+from watchdogd.system.smallfile import NoPlainFileError, read_head
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,7 +40,7 @@ def lay_out(home: Home, config: Config, checks: tuple[Check, ...]) -> None:
 def _text(path: Path, size: int) -> str | None:
     """The beginning of a file, and one byte beyond; None where none can be read."""
     try:
-        return head(path, size + 1)[0].decode("utf-8", "replace")
+        return read_head(path, size + 1)[0].decode("utf-8", "replace")
     except (FileNotFoundError, NoPlainFileError):
         return None
 

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 from watchdogd.errors import WatchdogError
 from watchdogd.home import inbox
-from watchdogd.home.misfit import no_folder
-from watchdogd.system.plainfile import read_plain
+from watchdogd.home.layout import no_folder
+from watchdogd.system.smallfile import read_plain
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from watchdogd.home.inbox import Paper
+    from watchdogd.home.inbox import Submission
     from watchdogd.home.layout import Home
-    from watchdogd.system.patient import Patient
+    from watchdogd.system.bounded import BoundedIO
 
 _TAKEN = ".taken.json"
 
@@ -29,14 +29,14 @@ _TAKEN = ".taken.json"
 class Intake:
     """The inbox as the rounds see it. `trouble` is what is wrong with it, or empty."""
 
-    def __init__(self, home: Home, patient: Patient) -> None:
+    def __init__(self, home: Home, patient: BoundedIO) -> None:
         self._home = home
         self._patient = patient
-        self._taken: dict[Path, Paper] = {}
+        self._taken: dict[Path, Submission] = {}
         self._left: set[Path] = set()
         self.trouble = ""
 
-    def take(self) -> list[Paper]:
+    def take(self) -> list[Submission]:
         """The papers that no earlier round has taken."""
         try:
             papers, complaints = self._patient.attempt(partial(inbox.take, self._home))

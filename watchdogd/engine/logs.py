@@ -13,8 +13,8 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.errors import StalledError
-from watchdogd.system import shortage
-from watchdogd.system.plainfile import open_plain
+from watchdogd.system import startup
+from watchdogd.system.smallfile import open_plain
 
 if TYPE_CHECKING:
     from watchdogd.home.layout import Home
@@ -96,7 +96,7 @@ def begin(home: Home) -> None:
     try:
         listener.start()
     except RuntimeError:
-        raise StalledError(f"no log can be kept: {shortage.THREAD}") from None
+        raise StalledError(f"no log can be kept: {startup.NO_THREAD}") from None
     _written.append((sender, listener))
     atexit.register(end)
 

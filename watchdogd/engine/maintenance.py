@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from watchdogd.system.cron import Cron
-from watchdogd.system.zone import LOCAL, named, spoken
+from watchdogd.system.times import LOCAL_ZONE, CronTimes, short_time, zone_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -38,7 +37,7 @@ class Windows:
             if (begin := times.last(now)) is not None
         ]
         end = max(ends, default=now)
-        return f"maintenance until {spoken(end, now)}" if end > now else ""
+        return f"maintenance until {short_time(end, now)}" if end > now else ""
 
     def ahead(self, now: float, count: int) -> Iterator[tuple[Maintenance, tuple[Window, ...]]]:
         """Each entry with its next windows; one that lasts is the first of them."""
@@ -49,5 +48,5 @@ class Windows:
             yield entry, tuple(Window(begin, begin + entry.length) for begin in begins)
 
 
-def _times(entry: Maintenance) -> Cron:
-    return Cron(entry.cron, named(entry.timezone) if entry.timezone else LOCAL)
+def _times(entry: Maintenance) -> CronTimes:
+    return CronTimes(entry.cron, zone_named(entry.timezone) if entry.timezone else LOCAL_ZONE)

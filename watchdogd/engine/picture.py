@@ -7,14 +7,13 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.system.document import document
-from watchdogd.system.plainfile import PICTURE, read_plain
+from watchdogd.system.smallfile import STATUS_LIMIT, parse_json, read_plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from watchdogd.home.layout import Home
-    from watchdogd.system.patient import Patient
+    from watchdogd.system.bounded import BoundedIO
 
 ROOM = 16_384
 """Bytes to whose multiples status.json is filled up, so that it can be overwritten where home is full."""
@@ -27,7 +26,7 @@ class Picture:
     stays in the picture until they are due.
     """
 
-    def __init__(self, home: Home, patient: Patient) -> None:
+    def __init__(self, home: Home, patient: BoundedIO) -> None:
         self._home = home
         self._patient = patient
         self._inherited: list[dict[str, Any]] | None = None
@@ -62,7 +61,7 @@ class Picture:
 def left_behind(home: Home) -> list[dict[str, Any]]:
     """The results in the status.json that is there; none where it cannot be read."""
     try:
-        found = document(read_plain(home.status, limit=PICTURE))["checks"]
+        found = parse_json(read_plain(home.status, limit=STATUS_LIMIT))["checks"]
         return [seen for seen in found if isinstance(seen["check"], str)]
     except (OSError, ValueError, KeyError, TypeError):
         return []

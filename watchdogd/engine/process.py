@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import psutil
 
 from watchdogd.engine.wire import Wire
-from watchdogd.system import command, shortage, umask
+from watchdogd.system import command, startup, umask
 
 if TYPE_CHECKING:
     from watchdogd.engine.call import Call
@@ -109,7 +109,7 @@ def kill_all(tools: list[psutil.Process]) -> tuple[int, ...]:
 
 def no_start(error: OSError) -> str:
     """Why there is no process for a check, and the mend."""
-    why = shortage.of_process(error)
+    why = startup.shortage_of(error)
     if not why:
         gone = f"{sys.executable} is gone: was Python replaced? watchdogd restart"
         why = gone if error.errno == errno.ENOENT else error.strerror or str(error)

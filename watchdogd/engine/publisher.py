@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING
 from watchdogd.errors import WatchdogError
 from watchdogd.home.layout import absolute
 from watchdogd.system import command, umask
+from watchdogd.system.bounded import BoundedIO
 from watchdogd.system.clock import fresh
-from watchdogd.system.document import document
-from watchdogd.system.draft import replace
-from watchdogd.system.patient import Patient
-from watchdogd.system.plainfile import PICTURE, read_plain
+from watchdogd.system.smallfile import STATUS_LIMIT, parse_json, read_plain, replace_file
 from watchdogd.web.metrics import metrics_text
 
 if TYPE_CHECKING:
@@ -32,7 +30,7 @@ class Publisher:
 
     def __init__(self, home: Home) -> None:
         self._home = home
-        self._places: dict[str, Patient] = {}
+        self._places: dict[str, BoundedIO] = {}
 
     def publish(self, setup: Setup, now: float) -> str:
         """Write what is due; returns what failed, in one line, or nothing."""
@@ -43,9 +41,9 @@ class Publisher:
         for place in self._places.values():
             place.close()
 
-    def _at(self, path: str) -> Patient:
+    def _at(self, path: str) -> BoundedIO:
         if path not in self._places:
-            self._places[path] = Patient(path)
+            self._places[path] = BoundedIO(path)
         return self._places[path]
 
     def _report(self, setup: Setup, now: float) -> str:
@@ -69,8 +67,10 @@ class Publisher:
             return ""
         path = absolute(self._home, section.textfile)
         try:
-            text = metrics_text({**document(read_plain(self._home.status, limit=PICTURE)), "alive": True})
-            self._at(path).attempt(partial(replace, path, text, READABLE))
+            text = metrics_text(
+                {**parse_json(read_plain(self._home.status, limit=STATUS_LIMIT)), "alive": True}
+            )
+            self._at(path).attempt(partial(replace_file, path, text, READABLE))
         except (WatchdogError, OSError, ValueError) as error:
             return f"{path} cannot be written: {error}"
         return ""

@@ -11,7 +11,7 @@ from watchdogd.errors import WatchdogError
 from watchdogd.home.layout import absolute
 from watchdogd.notify.statuslog import append
 from watchdogd.plugin import Status
-from watchdogd.system.patient import Patient
+from watchdogd.system.bounded import BoundedIO
 from watchdogd.system.text import one_line
 from watchdogd.units import iso
 
@@ -31,7 +31,7 @@ class Pulse:
 
     def __init__(self, home: Home) -> None:
         self._home = home
-        self._places: dict[str, Patient] = {}
+        self._places: dict[str, BoundedIO] = {}
 
     def beat(self, scene: Scene, now: float) -> str:
         """A line to each run that has a pulse; returns what failed, in one line, or nothing."""
@@ -49,7 +49,7 @@ class Pulse:
 
     def _append(self, path: str, text: str) -> str:
         if path not in self._places:
-            self._places[path] = Patient(path)
+            self._places[path] = BoundedIO(path)
         try:
             self._places[path].attempt(partial(append, path, text, self._home))
         except OSError as error:

@@ -17,7 +17,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.base import BaseTrigger
 
 from watchdogd.errors import StalledError
-from watchdogd.system import shortage
+from watchdogd.system import startup
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +47,7 @@ class _Thread(BasePoolExecutor):  # type: ignore[misc]  # APScheduler has no typ
         try:
             pool.submit(int)
         except RuntimeError:
-            raise StalledError(f"no round can be begun: {shortage.THREAD}") from None
+            raise StalledError(f"no round can be begun: {startup.NO_THREAD}") from None
         super().__init__(pool)
 
 
@@ -127,7 +127,7 @@ class Schedule:
         try:
             self._scheduler.start()
         except RuntimeError:
-            raise StalledError(f"no round can be begun: {shortage.THREAD}") from None
+            raise StalledError(f"no round can be begun: {startup.NO_THREAD}") from None
 
     def _beat(self) -> bool:
         """Look whether to end, at the clock, and after the rounds; False: it is time to end."""

@@ -16,12 +16,12 @@ from watchdogd.engine import fate
 from watchdogd.engine.executable import environment
 from watchdogd.engine.fate import Word
 from watchdogd.errors import SlurmError, SlurmOddError, SlurmSilentError
-from watchdogd.home import stopmark
+from watchdogd.home import markers
 from watchdogd.home.layout import Home
 from watchdogd.home.trust import distrust, team_of
 from watchdogd.plugin import Result, Status, check, unknown
 from watchdogd.system import umask
-from watchdogd.system.plainfile import head, open_plain
+from watchdogd.system.smallfile import open_plain, read_head
 
 DEADLINE = 150.0
 """Seconds for one execution: two looks at the queue, and an sbatch that hangs."""
@@ -186,7 +186,7 @@ def _follow(wish: Wish, known: Followed, job_id: str, seen: Snapshot, now: float
         known.seen, known.name = now, jobs[0].name
         return fate.alive(jobs, job_id, wish.every, now)
     known.seen = min(known.seen, now)  # the clock may have been set back
-    if stopmark.ended_job(Home(Path(wish.home)), job_id):
+    if markers.ended_with_watchdog(Home(Path(wish.home)), job_id):
         known.end = End(Status.OK, f"job {job_id} was ended with the watchdog")
         known.job = known.submitted = None  # what was cut short is due at once
         return None
@@ -242,7 +242,7 @@ def _options(wish: Wish) -> list[str]:
     reason = distrust(Path(wish.path), team_of(wish.home))
     if reason:
         raise SlurmError(f"is refused: {reason}")
-    text, _ = head(wish.path, _SCRIPT_LIMIT, follow=True)
+    text, _ = read_head(wish.path, _SCRIPT_LIMIT, follow=True)
     named = sbatchlines.named(text.decode("utf-8", "replace"))
     ours = {
         "partition": wish.partition,

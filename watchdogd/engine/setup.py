@@ -24,7 +24,7 @@ from watchdogd.errors import UnknownKeyError
 from watchdogd.incidents.models import DELIVERY, SELF, AlertPolicy
 from watchdogd.notify.channels import standing
 from watchdogd.notify.message import Route, Rules
-from watchdogd.system.patient import Patient, StuckError
+from watchdogd.system.bounded import BoundedIO, StuckError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -79,7 +79,7 @@ class Setup:
         Not the `whole`: without the checks that do not fit. ConfigError.
         """
         configured = cls._of(config, home, whole)
-        patient = Patient(str(home.path))
+        patient = BoundedIO(str(home.path))
         try:
             return configured.with_dropins(patient.attempt(partial(dropins.look, home)), home)
         except (StuckError, OSError) as error:

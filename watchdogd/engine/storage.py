@@ -10,7 +10,7 @@ from watchdogd.errors import HistoryError
 from watchdogd.history.record import Past
 from watchdogd.history.store import Store
 from watchdogd.incidents.models import AlertState
-from watchdogd.system.patient import Patient, StuckError
+from watchdogd.system.bounded import BoundedIO, StuckError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -38,7 +38,7 @@ class Storage:
         self,
         url: str,
         home: Home,
-        patient: Patient,
+        patient: BoundedIO,
         *,
         owner: bool = True,
         clock: Callable[[], float] = time.time,
@@ -48,7 +48,7 @@ class Storage:
         self._home = home
         self._patient = patient
         self._owner = owner
-        self._chores = Patient(str(home.path), deadline=CHORES)
+        self._chores = BoundedIO(str(home.path), deadline=CHORES)
         self._store: Store | None = None
         self._unread = ""
         self._awaited = 0
@@ -131,7 +131,7 @@ class Storage:
             self._ask(Store.close)
         self._chores.close()
 
-    def _ask(self, function: Callable[[Store], Value], patient: Patient | None = None) -> Value:
+    def _ask(self, function: Callable[[Store], Value], patient: BoundedIO | None = None) -> Value:
         try:
             return (patient or self._patient).attempt(lambda: function(self._opened()))
         except StuckError as error:

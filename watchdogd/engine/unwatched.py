@@ -8,7 +8,7 @@ from watchdogd.history.record import Gap
 from watchdogd.units import format_duration, iso
 
 if TYPE_CHECKING:
-    from watchdogd.home.stopmark import Pause
+    from watchdogd.home.markers import Pause
 
 STEPS, LEAST = 3, 60.0
 """Steps from one round to the next, and seconds at least, without a round that make a gap."""

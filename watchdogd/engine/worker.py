@@ -22,8 +22,8 @@ from watchdogd.engine.call import FAILED, RECALL, Call, Reply, Returned
 from watchdogd.engine.loading import load
 from watchdogd.plugin import Plugin, Result
 from watchdogd.system import command, umask
+from watchdogd.system.smallfile import unanswered
 from watchdogd.system.text import one_line
-from watchdogd.system.unanswered import unanswered
 
 if TYPE_CHECKING:
     from watchdogd.engine.catalog import Source

@@ -11,7 +11,7 @@ from watchdogd.readers import sample
 from watchdogd.readers.gpu import probe
 from watchdogd.readers.gpu.probe import Node
 from watchdogd.system import command
-from watchdogd.system.draft import host
+from watchdogd.system.smallfile import host_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -47,7 +47,7 @@ def _here(deadline: float) -> Look:
     if not answer.output:
         return Look(trouble=f"this machine's GPUs cannot be asked for: {answer.complaint()}")
     node = probe.read(answer.output)
-    return Look((node if node.name else Node(host(), node.readout, node.trouble, node.events),))
+    return Look((node if node.name else Node(host_name(), node.readout, node.trouble, node.events),))
 
 
 def _each(deadline: float) -> float:

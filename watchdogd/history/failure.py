@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy.exc import DBAPIError, NoSuchModuleError, SQLAlchemyError
 
-from watchdogd.home.misfit import no_file
+from watchdogd.home.layout import no_file
 
 if TYPE_CHECKING:
     from pathlib import Path

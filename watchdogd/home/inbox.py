@@ -1,9 +1,4 @@
-"""Taking in what colleagues and jobs handed in (`handin` is the other side): papers in inbox/.
-
-A paper's author is the owner of its file, its date the file's time by the file server's clock: neither can be
-forged by what the paper says, nor (`authorship`) by who moves another one's file there. Beats, samples and
-stacks are left: checks read those.
-"""
+"""Reading home's inbox: what colleagues and jobs submitted, and what it asks for."""
 
 from __future__ import annotations
 
@@ -11,14 +6,13 @@ import contextlib
 import errno
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from watchdogd.home import authorship
-from watchdogd.home.orders import Order
+from watchdogd.home import inbox_submit
 from watchdogd.home.touchfile import one_line
-from watchdogd.system import plainfile
-from watchdogd.system.account import user
-from watchdogd.system.document import document
+from watchdogd.system import smallfile
+from watchdogd.system.account import user_name
+from watchdogd.system.smallfile import parse_json
 from watchdogd.units import LONGEST, format_duration, iso
 
 if TYPE_CHECKING:
@@ -26,6 +20,23 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from watchdogd.home.layout import Home
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a person asks for, given at `at`: to `ack` an `incident`, to `silence` or `unsilence` a `target`.
+
+    A silence lasts `until` (seconds since the epoch) and replaces an earlier one of the same target.
+    """
+
+    verb: Literal["ack", "silence", "unsilence"]
+    by: str
+    at: float
+    incident: int | None = None
+    target: str = ""
+    until: float = 0.0
+    reason: str = ""
+
 
 KINDS = frozenset({"touch", "ack", "silence", "unsilence", "finish", "finished", "deed"})
 """The kinds that are taken in; `finished` is the Guard's own mark, `deed` a relieved daemon's."""
@@ -38,7 +49,7 @@ _ASIDE = ".aside"
 
 
 @dataclass(frozen=True, slots=True)
-class Paper:
+class Submission:
     """One thing that was handed in: by whom, when (seconds since the epoch), what kind, and what it says."""
 
     path: Path
@@ -53,17 +64,17 @@ class Paper:
         return _text(self.said, "run")
 
     @property
-    def orders(self) -> tuple[Order, ...]:
+    def orders(self) -> tuple[Request, ...]:
         """What it asks of the incidents: one Order, or none."""
         reason, target = _text(self.said, "reason"), _text(self.said, "target")
         match self.kind:
             case "ack":
-                return (Order("ack", self.by, self.at, incident=self.said["id"], reason=reason),)
+                return (Request("ack", self.by, self.at, incident=self.said["id"], reason=reason),)
             case "silence":
                 until = self.at + self.said["seconds"]
-                return (Order("silence", self.by, self.at, target=target, until=until, reason=reason),)
+                return (Request("silence", self.by, self.at, target=target, until=until, reason=reason),)
             case "unsilence":
-                return (Order("unsilence", self.by, self.at, target=target),)
+                return (Request("unsilence", self.by, self.at, target=target),)
         return ()
 
     @property
@@ -75,7 +86,7 @@ class Paper:
     def outcome(self) -> str:
         """What came of that, as its author tells it."""
         text = _text(self.said, "outcome")
-        return text if self.by == user(os.geteuid()) else f"{text} (as {self.by} reports)"
+        return text if self.by == user_name(os.geteuid()) else f"{text} (as {self.by} reports)"
 
     @property
     def line(self) -> str:
@@ -100,7 +111,7 @@ class Paper:
         return f"{self.run} {'expected again' if action == 'cleared' else 'marked finished'}"
 
 
-def take(home: Home) -> tuple[list[Paper], list[str]]:
+def take(home: Home) -> tuple[list[Submission], list[str]]:
     """The papers in the order of their time, a thousand at once at most, and a line for each that is none.
 
     Those are set aside into `inbox/.aside`. Nothing else is removed: see `remove`. OSError where the inbox
@@ -109,7 +120,7 @@ def take(home: Home) -> tuple[list[Paper], list[str]]:
     shared = home.group is not None
     if shared:
         _check_place(home)
-    papers: list[Paper] = []
+    papers: list[Submission] = []
     complaints: list[str] = []
     kinds = {name: kind_of(name) for name in sorted(os.listdir(home.inbox))}
     looked_at = KINDS | READ_BY_CHECKS if shared else KINDS
@@ -127,9 +138,9 @@ def take(home: Home) -> tuple[list[Paper], list[str]]:
     return sorted(papers, key=lambda paper: paper.at), complaints
 
 
-def waiting(home: Home, kinds: Collection[str]) -> list[Paper]:
+def waiting(home: Home, kinds: Collection[str]) -> list[Submission]:
     """The papers of these kinds that nobody took in yet, oldest first; what cannot be read is left out."""
-    found: list[Paper] = []
+    found: list[Submission] = []
     shared = home.group is not None
     with contextlib.suppress(OSError):
         for name in sorted(name for name in os.listdir(home.inbox) if kind_of(name) in kinds)[:_AT_ONCE]:
@@ -138,7 +149,7 @@ def waiting(home: Home, kinds: Collection[str]) -> list[Paper]:
     return sorted(found, key=lambda paper: paper.at)
 
 
-def remove(paper: Paper) -> None:
+def remove(paper: Submission) -> None:
     """Take it off the inbox: it is recorded. OSError where that fails; gone already is fine."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(paper.path)
@@ -157,27 +168,27 @@ def _check_place(home: Home) -> None:
     if found.st_uid not in (0, os.geteuid(), os.stat(home.path).st_uid):
         mend = f"mv {home.inbox} {home.inbox}.aside"
         raise PermissionError(
-            errno.EPERM, f"it belongs to {user(found.st_uid)}, who does not own home: {mend}"
+            errno.EPERM, f"it belongs to {user_name(found.st_uid)}, who does not own home: {mend}"
         )
 
 
 def _check_author(found: os.stat_result, *, shared: bool) -> None:
-    if why := authorship.flaw(found, shared=shared):
+    if why := inbox_submit.forgery(found, shared=shared):
         raise ValueError(why)
 
 
-def _read(path: Path, kind: str, *, shared: bool) -> Paper:
+def _read(path: Path, kind: str, *, shared: bool) -> Submission:
     """ValueError says what is wrong with it."""
-    text, found = plainfile.head(path, _SIZE_LIMIT + 1)
+    text, found = smallfile.read_head(path, _SIZE_LIMIT + 1)
     _check_author(found, shared=shared)
     if len(text) > _SIZE_LIMIT:
         raise ValueError(f"it is larger than {_SIZE_LIMIT} bytes")
     try:
-        said = document(text)
+        said = parse_json(text)
     except (ValueError, RecursionError):
         raise ValueError("it is not JSON") from None
     _check(kind, said)
-    return Paper(path, kind, user(found.st_uid), found.st_mtime, said)
+    return Submission(path, kind, user_name(found.st_uid), found.st_mtime, said)
 
 
 def _check(kind: str, said: Any) -> None:

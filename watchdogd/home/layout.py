@@ -1,12 +1,9 @@
-"""Home: the folder of one watchdogd. Where things lie in it, with which rights, and how a file is replaced.
-
-Light on purpose: the emergency verbs import this, and every file opened at import is a round trip on a
-network file system.
-"""
+"""Home: the folder of one watchdogd, its files and rights, and what lies in a wrong place."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import grp
 import os
 import secrets
@@ -14,13 +11,13 @@ import stat
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from watchdogd.errors import HomeError
+from watchdogd.errors import HomeError, Problem
 from watchdogd.system import umask
-from watchdogd.system.account import user
-from watchdogd.system.draft import create, replace
-from watchdogd.system.place import file_name, group_of, home_folder
-from watchdogd.system.plainfile import open_plain, read_plain
+from watchdogd.system.account import user_name
+from watchdogd.system.pathname import file_name, group_of, home_folder
+from watchdogd.system.smallfile import create_file, open_plain, read_plain, replace_file
 
 FOLDERS = (
     "cron.hourly",
@@ -154,7 +151,7 @@ class Home:
 
     def write(self, path: Path, text: str) -> None:
         """Replace a file of this home atomically, with this home's rights."""
-        replace(str(path), text, self.file_mode, self.group)
+        replace_file(str(path), text, self.file_mode, self.group)
 
     def make_folder(self, path: Path) -> None:
         """A folder in this home, with its rights; whatever is there already stays as it is. OSError.
@@ -174,7 +171,7 @@ class Home:
         """A file in this home, with its rights; whatever is there already stays as it is. OSError."""
         if not os.path.lexists(path):
             with contextlib.suppress(FileExistsError):  # somebody else was faster
-                create(str(path), text, self.file_mode, self.group)
+                create_file(str(path), text, self.file_mode, self.group)
 
     def overwrite(self, path: Path, text: str) -> bool:
         """Write over a file in place, where the disk has no room for another; False where it is too short."""
@@ -235,8 +232,8 @@ def _closed(path: Path) -> str:
     first = next((each for each in (*reversed(path.parents), path) if not os.access(each, os.X_OK)), path)
     owner = "its owner"
     with contextlib.suppress(OSError):
-        owner = user(first.stat().st_uid)
-    me = user(os.geteuid())
+        owner = user_name(first.stat().st_uid)
+    me = user_name(os.geteuid())
     if first == path:
         return f"{path} is {owner}'s alone: a group shares one that 'watchdogd init --group GROUP' made"
     return (
@@ -252,3 +249,76 @@ def absolute(home: Home, text: str) -> str:
 def switch_path(home: Home, run: str, configured: str | None, kind: str) -> str:
     """Where a run's switch lies: as configured, else in home's switches/."""
     return absolute(home, configured or f"switches/{file_name(run)}.{kind}")
+
+
+if TYPE_CHECKING:
+    pass
+
+_NEEDED_FOLDERS = ("switches", "evidence", "inbox", "logs")
+"""The folders that are made anew where they are missing: a daemon needs them."""
+_MUST_BE_FOLDERS = frozenset(
+    {
+        "switches",
+        "evidence",
+        "logs",
+        "cron.hourly",
+        "cron.daily",
+        "cron.weekly",
+        "plugins",
+        ".lease",
+        ".outbox",
+    }
+)
+_MUST_BE_FILES = frozenset({"status.json", ".config.good.toml", ".id"})
+
+
+def misplaced(home: Home) -> tuple[Problem, ...]:
+    """Each, with the fix. OSError where home cannot be listed.
+
+    Links are left to whoever follows them, since that may hang.
+    """
+    with os.scandir(home.path) as entries:
+        return tuple(sorted(filter(None, map(_misplaced, entries))))
+
+
+def restore_folders(home: Home) -> tuple[str, ...]:
+    """Make the folders anew that a daemon needs and are missing; returns their names. OSError.
+
+    Not where config.toml is missing: home was moved away or unmounted.
+    """
+    missing = [name for name in _NEEDED_FOLDERS if not os.path.lexists(home.path / name)]
+    if not missing or not home.config.exists():
+        return ()
+    for name in missing:
+        home.make_folder(home.path / name)
+    return tuple(missing)
+
+
+def no_folder(path: os.PathLike[str] | str) -> NotADirectoryError:
+    """What is raised of something in the place of a folder: it says the mend."""
+    return NotADirectoryError(errno.ENOTDIR, _no_folder(os.fspath(path)))
+
+
+def no_file(path: str) -> Problem:
+    """What is no file though it should be one, with the fix."""
+    what = "a folder" if os.path.isdir(path) else "no plain file"
+    return Problem(f"{path} is {what}, and a file belongs there", _move_aside(path))
+
+
+def _misplaced(entry: os.DirEntry[str]) -> Problem | None:
+    if entry.is_symlink():
+        return None
+    if entry.name in _MUST_BE_FOLDERS and not entry.is_dir():
+        return _no_folder(entry.path)
+    return no_file(entry.path) if entry.name in _MUST_BE_FILES and not entry.is_file() else None
+
+
+def _no_folder(path: str) -> Problem:
+    return Problem(f"{path} is no folder, and a folder belongs there", _move_aside(path))
+
+
+def _move_aside(path: str) -> str:
+    """The fix."""
+    import shlex  # light verbs import this module
+
+    return f"mv {shlex.quote(path)} {shlex.quote(f'{path}.aside')}"

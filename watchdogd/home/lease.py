@@ -20,11 +20,10 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from watchdogd.home.holder import NOBODY, RECORD_SIZE, Holder, lives, myself, read, write
-from watchdogd.home.misfit import no_folder
-from watchdogd.system import plainfile
-from watchdogd.system.draft import create, host
-from watchdogd.system.plainfile import NoPlainFileError
+from watchdogd.home.layout import no_folder
+from watchdogd.home.lease_record import NOBODY, RECORD_SIZE, Holder, lives, myself, read_record, record_text
+from watchdogd.system import smallfile
+from watchdogd.system.smallfile import NoPlainFileError, create_file, host_name
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +49,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class LeaseState:
     """The lease as somebody sees it: its serial (0: there is none), its holder, when it was renewed.
 
     `holder` is None where the file says nothing that can be read. `renewed_at` is seconds by the file
@@ -62,7 +61,7 @@ class Sight:
     renewed_at: float = 0.0
 
 
-def is_free(sight: Sight, *, lives: bool | None, age: float | None, unchanged: float) -> bool:
+def is_free(sight: LeaseState, *, lives: bool | None, age: float | None, unchanged: float) -> bool:
     """Whether the next one may take the lease.
 
     `lives`: the holder's process is there; None where that cannot be seen from here. `age`: seconds since
@@ -80,11 +79,11 @@ class Lease:
 
     def __init__(self, home: Home, job_id: str = "") -> None:
         self._home = home
-        self._folder = folder_of(home)
+        self._folder = lease_folder(home)
         self._me = myself(job_id)
         self._serial = 0
         self._renewed = float("-inf")
-        self._seen: Sight | None = None
+        self._seen: LeaseState | None = None
         self._seen_since = 0.0
 
     @property
@@ -100,12 +99,12 @@ class Lease:
         if self.held():
             return None
         self._home.make_folder(self._folder)
-        sight = look(self._folder)
+        sight = current(self._folder)
         if not by_force and not self._free(sight):
             return sight.holder or NOBODY
         if self._claim(sight.serial):
             return None
-        return look(self._folder).holder or NOBODY
+        return current(self._folder).holder or NOBODY
 
     def wait(self, patience: float, *, ask: bool = False) -> Holder | None:
         """`acquire`, again and again for `patience` seconds; a dead holder is replaced meanwhile.
@@ -151,7 +150,7 @@ class Lease:
             return False
         now = time.monotonic()
         if now - self._renewed >= RENEW:
-            holder = look(self._folder).holder
+            holder = current(self._folder).holder
             if holder is not None and holder.id != self._me.id:  # removed, and taken under the same serial
                 self._serial = 0
                 return False
@@ -163,7 +162,7 @@ class Lease:
         """Give it up, if it is still ours: the next contender need not wait."""
         with contextlib.suppress(FileNotFoundError):  # home is gone, and the lease with it
             if self.held():
-                _overwrite(self._path(self._serial), write(self._me, released=True))
+                _overwrite(self._path(self._serial), record_text(self._me, released=True))
         self._serial = 0
 
     def _retake(self) -> bool:
@@ -174,7 +173,7 @@ class Lease:
             log.warning("the lease in %s was removed under this daemon: it was taken anew", self._folder)
         return taken
 
-    def _free(self, sight: Sight) -> bool:
+    def _free(self, sight: LeaseState) -> bool:
         now = time.monotonic()
         if sight != self._seen:
             self._seen, self._seen_since = sight, now
@@ -185,13 +184,13 @@ class Lease:
         """Make the next serial ours; False where somebody was faster."""
         claim = self._path(last + 1)
         try:
-            create(str(claim), write(self._me), self._home.file_mode, self._home.group)
+            create_file(str(claim), record_text(self._me), self._home.file_mode, self._home.group)
         except FileExistsError:
             return False
         except OSError as error:
             if error.errno not in _FULL or not _highest(self._folder):
                 raise
-            if not _take_name(self._path(last), claim, write(self._me)):
+            if not _take_name(self._path(last), claim, record_text(self._me)):
                 return False
         if _highest(self._folder) != last + 1:  # we were asleep since our look: others went on without us
             with contextlib.suppress(FileNotFoundError):
@@ -209,7 +208,7 @@ class Lease:
             try:
                 os.utime(request)
             except FileNotFoundError:
-                create(str(request), f"{self._me}\n", self._home.file_mode, self._home.group)
+                create_file(str(request), f"{self._me}\n", self._home.file_mode, self._home.group)
 
     def _tidy(self) -> None:
         """Remove what is settled: earlier serials, the request that led here, old drafts of the killed."""
@@ -228,26 +227,26 @@ class Lease:
         return self._folder / f"{serial:010d}"
 
 
-def folder_of(home: Home) -> Path:
+def lease_folder(home: Home) -> Path:
     """Where the lease of a home lies."""
     return home.path / ".lease"
 
 
-def look(folder: Path) -> Sight:
+def current(folder: Path) -> LeaseState:
     """The lease as it is now; OSError where the folder cannot be read, but for one that is not there."""
     for _ in range(10):
         serial = _highest(folder)
         if not serial:
-            return Sight()
+            return LeaseState()
         path = folder / f"{serial:010d}"
         try:
-            text, found = plainfile.head(path, RECORD_SIZE)  # opening it asks the server for its time
-            return Sight(serial, read(text), found.st_mtime)
+            text, found = smallfile.read_head(path, RECORD_SIZE)  # opening it asks the server for its time
+            return LeaseState(serial, read_record(text), found.st_mtime)
         except FileNotFoundError:  # a next holder has tidied up since
             continue
         except NoPlainFileError:  # none of ours
-            return Sight(serial, None, path.lstat().st_mtime)
-    return Sight(serial)
+            return LeaseState(serial, None, path.lstat().st_mtime)
+    return LeaseState(serial)
 
 
 def alive(home: Home) -> Holder | None:
@@ -255,8 +254,8 @@ def alive(home: Home) -> Holder | None:
 
     Who cannot be read is nobody: should somebody hold it all the same, a contender will find out.
     """
-    folder = folder_of(home)
-    sight = look(folder)
+    folder = lease_folder(home)
+    sight = current(folder)
     age = _server_age(folder, sight)
     free = is_free(sight, lives=lives(sight.holder), age=age, unchanged=WATCH)
     return None if free else sight.holder
@@ -277,13 +276,13 @@ def _serial(name: str) -> int:
     return int(name) if plain and name == f"{int(name):010d}" else 0
 
 
-def _server_age(folder: Path, sight: Sight) -> float | None:
+def _server_age(folder: Path, sight: LeaseState) -> float | None:
     return server_age(folder, sight.renewed_at) if sight.serial else None
 
 
 def server_age(folder: Path, since: float) -> float | None:
     """Seconds since a file's time by the file system's clock: the time of a file that is made right now."""
-    probe = folder / f".clock.{host()}.{os.getpid()}"
+    probe = folder / f".clock.{host_name()}.{os.getpid()}"
     try:
         descriptor = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
@@ -308,7 +307,7 @@ def _take_name(old: Path, claim: Path, text: str) -> bool:
 
 
 def _overwrite(path: Path, text: str) -> None:
-    descriptor = plainfile.open_plain(path, os.O_WRONLY)
+    descriptor = smallfile.open_plain(path, os.O_WRONLY)
     try:
         os.pwrite(descriptor, text.encode(), 0)
         os.fsync(descriptor)

@@ -5,6 +5,8 @@ polls whatever it knows of the configuration. A press sets them all, so it is se
 the daemon started first, and whatever was edited since. Light: pressing costs a fraction of a second on the
 slowest file system, so plain strings and no import that opens many files. Where a run's switches are,
 `config/switch_places` knows.
+
+Which Guards of a run do not see a press: the heartbeat of each names the switches that it polls. Light.
 """
 
 from __future__ import annotations
@@ -19,11 +21,11 @@ from collections import namedtuple
 
 from watchdogd.errors import WatchdogError
 from watchdogd.home import touchfile
-from watchdogd.home.handin import hand_in
-from watchdogd.home.touchfile import Touch
-from watchdogd.system.account import user
-from watchdogd.system.draft import create, host
-from watchdogd.system.place import run_name
+from watchdogd.home.inbox_submit import submit
+from watchdogd.home.touchfile import Signature
+from watchdogd.system.account import user_name
+from watchdogd.system.pathname import file_name, run_name
+from watchdogd.system.smallfile import create_file, host_name
 
 
 class SwitchError(WatchdogError):
@@ -71,12 +73,12 @@ def runs(home: str) -> list[str]:
     return sorted(run_name(name[:-5]) for name in names if name.endswith(".json") and name[0] != ".")
 
 
-def mine(reason: str = "") -> Touch:
+def my_signature(reason: str = "") -> Signature:
     """A touch by the user whose process this is, here and now; of a long reason its beginning."""
-    return Touch(user(os.geteuid()), host(), time.time(), touchfile.short(reason))
+    return Signature(user_name(os.geteuid()), host_name(), time.time(), touchfile.short(reason))
 
 
-def read(switch: Switch) -> Touch | None:
+def read(switch: Switch) -> Signature | None:
     """Who set it first, or None where it is not set."""
     found, troubles = _look(switch)
     if troubles and not found:
@@ -84,7 +86,7 @@ def read(switch: Switch) -> Touch | None:
     return min(found.values(), key=lambda touch: touch.time, default=None)
 
 
-def _look(switch: Switch) -> tuple[dict[str, Touch], dict[str, str]]:
+def _look(switch: Switch) -> tuple[dict[str, Signature], dict[str, str]]:
     """The places where it is set, and what is wrong with those that cannot be one."""
     found, troubles = {}, {}
     for path in switch.places:
@@ -98,7 +100,7 @@ def _look(switch: Switch) -> tuple[dict[str, Touch], dict[str, str]]:
     return found, troubles
 
 
-def _read(switch: Switch, path: str) -> Touch | None:
+def _read(switch: Switch, path: str) -> Signature | None:
     try:
         if stat.S_ISDIR(os.stat(path).st_mode):
             raise SwitchError(f"{path} is a folder: correct {switch.kind}_switch in config.toml")
@@ -108,10 +110,10 @@ def _read(switch: Switch, path: str) -> Touch | None:
     except OSError as error:
         if os.path.islink(path):  # in a circle: it leads nowhere, as one to a missing file
             return None
-        raise SwitchError(_trouble(switch, path, error, "read")) from None
+        raise SwitchError(_cannot(switch, path, error, "read")) from None
 
 
-def press(switch: Switch, touch: Touch) -> Pressed:
+def press(switch: Switch, touch: Signature) -> Pressed:
     """Set it in all of its places, and hand that in. What was set before stays as it is."""
     before, made, failed = [], [], []
     for path in switch.places:
@@ -129,7 +131,7 @@ def press(switch: Switch, touch: Touch) -> Pressed:
     return Pressed(min(before, key=lambda touch: touch.time, default=None), made, failed)
 
 
-def _press(switch: Switch, path: str, touch: Touch) -> Touch | None:
+def _press(switch: Switch, path: str, touch: Signature) -> Signature | None:
     """None: it is set now; a Touch: it was set before, and nothing has changed. SwitchError: it cannot be."""
     line = {"run": switch.run, "switch": switch.kind, **touch.fields()}
     if path == switch.places[-1] != switch.path:
@@ -137,14 +139,14 @@ def _press(switch: Switch, path: str, touch: Touch) -> Touch | None:
     mode = _mode(switch, path)
     for _ in range(3):  # it may be cleared just between our two looks
         try:
-            create(path, json.dumps(line) + "\n", mode, _group_id(switch.group))
+            create_file(path, json.dumps(line) + "\n", mode, _group_id(switch.group))
         except FileExistsError:
             before = _read(switch, path)
             if before:
                 return before
         except OSError as error:
-            if error.errno not in _FULL or not _touch(path, mode, _group_id(switch.group)):
-                raise SwitchError(_trouble(switch, path, error, "set")) from None
+            if error.errno not in _FULL or not _create_empty(path, mode, _group_id(switch.group)):
+                raise SwitchError(_cannot(switch, path, error, "set")) from None
             return None
         else:
             return None
@@ -161,7 +163,7 @@ def _mode(switch: Switch, path: str) -> int:
     return 0o600 if os.path.dirname(path) == os.path.dirname(switch.places[-1]) else 0o644
 
 
-def _touch(path: str, mode: int, group: int | None) -> bool:
+def _create_empty(path: str, mode: int, group: int | None) -> bool:
     """An empty switch, where the disk has no room for who and why: it stops the training all the same."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
@@ -178,7 +180,7 @@ def _touch(path: str, mode: int, group: int | None) -> bool:
     return True
 
 
-def clear(switch: Switch, touch: Touch) -> Touch | None:
+def clear(switch: Switch, touch: Signature) -> Signature | None:
     """Remove it from all of its places, and hand that in. Returns who had set it, or None where it was not
     set. SwitchError where it is still set somewhere."""
     found, troubles = _look(switch)
@@ -192,7 +194,7 @@ def clear(switch: Switch, touch: Touch) -> Touch | None:
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
-            failed.append(_trouble(switch, path, error, "clear"))
+            failed.append(_cannot(switch, path, error, "clear"))
     if gone:
         _record(switch, "cleared", touch)
     if failed:
@@ -203,13 +205,13 @@ def clear(switch: Switch, touch: Touch) -> Touch | None:
 def _former(switch: Switch) -> list[str]:
     """Where its press was set too, before the configuration was edited: only what is a touch of this switch,
     since anybody who may press it may name other files."""
-    told = touchfile.said(switch.places[-1]).get("places")
+    told = touchfile.fields_of(switch.places[-1]).get("places")
     named = [path for path in told if isinstance(path, str)] if isinstance(told, list) else []
     return [path for path in named if path not in switch.places and _is_touch_of(switch, path)]
 
 
 def _is_touch_of(switch: Switch, path: str) -> bool:
-    told = touchfile.said(path) if os.path.isabs(path) else {}
+    told = touchfile.fields_of(path) if os.path.isabs(path) else {}
     return (told.get("run"), told.get("switch")) == (switch.run, switch.kind)
 
 
@@ -224,14 +226,14 @@ def is_obeyed(switch: Switch) -> bool:
     return True
 
 
-def _record(switch: Switch, action: str, touch: Touch) -> None:
+def _record(switch: Switch, action: str, touch: Signature) -> None:
     """For history and the run's channels. The switch counts without it, where the inbox is full or away."""
     with contextlib.suppress(OSError):
         fields = {"run": switch.run, "switch": switch.kind, "action": action, **touch.fields()}
-        hand_in(switch.inbox, "touch", switch.run, **fields)
+        submit(switch.inbox, "touch", switch.run, **fields)
 
 
-def _trouble(switch: Switch, path: str, error: OSError, verb: str) -> str:
+def _cannot(switch: Switch, path: str, error: OSError, verb: str) -> str:
     """One line: what could not be done, why, and the way out."""
     folder = os.path.dirname(path)
     what = f"the {switch.name} of {switch.run} cannot be {verb}"
@@ -244,7 +246,7 @@ def _trouble(switch: Switch, path: str, error: OSError, verb: str) -> str:
             return f"{what}: {folder} is read-only here: try another node, or end the job with scancel"
         case errno.EACCES | errno.EPERM:
             owner = owner_of(folder if verb == "set" else path)
-            return f"{what}: {user(os.getuid())} may not change {folder}: ask {owner}"
+            return f"{what}: {user_name(os.getuid())} may not change {folder}: ask {owner}"
         case _:
             return f"{what}: {path}: {error.strerror or error}"
 
@@ -252,7 +254,7 @@ def _trouble(switch: Switch, path: str, error: OSError, verb: str) -> str:
 def owner_of(path: str) -> str:
     """The name of the user whose file or folder it is, for people."""
     try:
-        return user(os.stat(path).st_uid)
+        return user_name(os.stat(path).st_uid)
     except OSError:
         return "its owner"
 
@@ -266,3 +268,59 @@ def _group_id(name: str | None) -> int | None:
         return grp.getgrnam(name).gr_gid
     except (KeyError, TypeError):
         return None
+
+
+_GUARD_FRESH = 600.0
+"""Seconds for which a Guard that was heard counts as living: its loop may take long steps."""
+
+
+def unseen_by(switch: Switch, pressed: Pressed) -> list[str]:
+    """A line for each Guard that polls none of the places where the switch is set now."""
+    if not (pressed.made or pressed.before):
+        return []
+    places = [path for path in switch.places if os.path.lexists(path)]
+    return [
+        _unseen_line(switch, *beat) for beat in _beats(switch) if not _sees(switch.inbox, beat[1], places)
+    ]
+
+
+def _beats(switch: Switch) -> list[tuple[str, list[str]]]:
+    """The Guards that live, as far as is known, and what each polls, where it says so."""
+    prefix, found = f"{file_name(switch.run)}.beat.", []
+    try:
+        names = sorted(name for name in os.listdir(switch.inbox) if name.startswith(prefix))
+    except OSError:
+        return []
+    for name in names:
+        path = os.path.join(switch.inbox, name)
+        try:
+            fresh = time.time() - os.lstat(path).st_mtime < _GUARD_FRESH
+        except OSError:
+            continue  # it goes away just now
+        beat = touchfile.fields_of(path) if fresh else {}
+        polls = beat.get("polls")
+        if beat.get("run") == switch.run and isinstance(polls, list):
+            who = f"process {beat.get('pid')} on {beat.get('host')}"
+            found.append((who, [each for each in polls if isinstance(each, str)]))
+    return found
+
+
+def _sees(inbox: str, polls: list[str], places: list[str]) -> bool:
+    """Whether one of `polls` is one of `places`; those of home hang on its inbox."""
+    named = [os.path.normpath(os.path.join(inbox, path)) for path in polls]
+    if not {*places}.isdisjoint(named):
+        return True
+    return not {*map(_real_path, places)}.isdisjoint(map(_real_path, named))
+
+
+def _real_path(path: str) -> str:
+    """Its folder may be reached by several names; the file itself may be a link."""
+    return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+
+
+def _unseen_line(switch: Switch, who: str, polls: list[str]) -> str:
+    what = "sees no switch just now"
+    if polls:
+        what = f"polls {', '.join(polls)}: touch its {switch.name} there too"
+    text = f"the Guard of {who} does not see the {switch.name} of {switch.run}: it {what}"
+    return touchfile.one_line(text, 1000)

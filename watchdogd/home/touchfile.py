@@ -14,8 +14,8 @@ import os
 import time
 from collections import namedtuple
 
-from watchdogd.system import plainfile
-from watchdogd.system.account import user
+from watchdogd.system import smallfile
+from watchdogd.system.account import user_name
 
 TYPE_CHECKING = False  # without the import of typing: see watchdogd/cli/__init__.py
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _TEXT_LIMIT = 300  # characters, of twelve bytes each at most in JSON: what is w
 # A named tuple of collections: importing typing or dataclasses would cost a third of pressing a switch.
 
 
-class Touch(namedtuple("Touch", "by host time reason claimed", defaults=("",))):
+class Signature(namedtuple("Signature", "by host time reason claimed", defaults=("",))):
     """Who did it, on which node, when (seconds since the epoch), and why; empty where it is not known.
 
     `claimed`: who the file says did it, where that is not its owner.
@@ -58,19 +58,19 @@ class Touch(namedtuple("Touch", "by host time reason claimed", defaults=("",))):
         return told | ({"claimed": self.claimed} if self.claimed else {})
 
 
-def read(path: str) -> Touch:
+def read(path: str) -> Signature:
     """Who put the file there. OSError where there is none, or it cannot be looked at."""
     found = os.lstat(path)  # of a link, who laid it: where it leads somebody else wrote
-    told = said(path)
-    by, claimed = user(found.st_uid), _text(told.get("by"))
+    told = fields_of(path)
+    by, claimed = user_name(found.st_uid), _text(told.get("by"))
     when = min(found.st_mtime, found.st_ctime)  # what its owner set to a later day counts from its real one
     first = _time(told.get("at"))  # it may have been touched again since
     when = first if first is not None and 0 < first < when else when
     host, reason = _text(told.get("host")), _text(told.get("reason"))
-    return Touch(by, host, when, reason, "" if claimed == by else claimed)
+    return Signature(by, host, when, reason, "" if claimed == by else claimed)
 
 
-def said(path: str) -> dict[str, object]:
+def fields_of(path: str) -> dict[str, object]:
     """The JSON object in the file's first line, or its text as the reason."""
     try:
         line = head(path, _READ_LIMIT).strip().partition("\n")[0]
@@ -86,8 +86,8 @@ def said(path: str) -> dict[str, object]:
 def head(path: str, limit: int) -> str:
     """The first bytes of a plain file, empty for anything else; never through a link. OSError."""
     try:
-        return plainfile.head(path, limit)[0].decode("utf-8", "replace")
-    except plainfile.NoPlainFileError:
+        return smallfile.read_head(path, limit)[0].decode("utf-8", "replace")
+    except smallfile.NoPlainFileError:
         return ""
 
 

@@ -6,6 +6,9 @@ file, and folders of the home's group are fine.
 Who shares a home trusts its owner, who may change all of it anyway: so home may lie below the owner's own
 folder. Who only looks or presses a switch also trusts the other members with the folders above home; who
 runs what home names (plugins, drop-ins, commands of config.toml) with rights of their own does not.
+
+POSIX ACLs (acl(5)), as the kernel keeps them in an extended attribute: whom they let read or write beside
+the owner, the group and everybody. The mode's group bits are but the mask of such a file.
 """
 
 from __future__ import annotations
@@ -15,13 +18,53 @@ import os
 import pwd
 import shlex
 import stat
+import struct
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from watchdogd.errors import Problem
-from watchdogd.system import acl
-from watchdogd.system.account import group_name, is_member, user
+from watchdogd.system.account import group_name, is_member, user_name
+
+ACL_ACCESS, ACL_DEFAULT = "system.posix_acl_access", "system.posix_acl_default"
+"""Of a file or folder itself, and of what will be made in a folder."""
+READ, WRITE = 4, 2
+_VERSION = struct.Struct("<I")
+_ENTRY = struct.Struct("<HHI")
+_USER, _OWNING_GROUP, _GROUP, _MASK = 0x02, 0x04, 0x08, 0x10
+
+
+@dataclass(frozen=True, slots=True)
+class Acl:
+    """The ids of users and groups that have a right by name, and whether the owning group has it."""
+
+    users: tuple[int, ...] = ()
+    groups: tuple[int, ...] = ()
+    owning_group: bool = False
+
+
+def acl_of(place: str, right: int, name: str = ACL_ACCESS) -> Acl | None:
+    """Who has a right by the ACL; None where there is none, or the file system knows no ACLs."""
+    try:
+        return parse_acl(os.getxattr(place, name), right)
+    except (OSError, ValueError):
+        return None
+
+
+def parse_acl(attribute: bytes, right: int) -> Acl:
+    """The same of the attribute's bytes. ValueError where they are none of this kind."""
+    size = len(attribute) - _VERSION.size
+    if size < 0 or size % _ENTRY.size or _VERSION.unpack_from(attribute) != (2,):
+        raise ValueError("no ACL that is known")
+    entries = list(_ENTRY.iter_unpack(attribute[_VERSION.size :]))
+    mask = next((rights for tag, rights, _ in entries if tag == _MASK), READ | WRITE)
+    having = [(tag, number) for tag, rights, number in entries if rights & mask & right]
+    return Acl(
+        tuple(number for tag, number in having if tag == _USER),
+        tuple(number for tag, number in having if tag == _GROUP),
+        any(tag == _OWNING_GROUP for tag, _ in having),
+    )
+
 
 FRESH = 1.0
 """Seconds for which what was found of a folder holds for the files in it."""
@@ -125,7 +168,7 @@ def exposed(path: Path, group: int | None = None) -> Problem:
         return Problem(f"{real} can be read by everybody", mend)
     if not found.st_mode & stat.S_IRGRP:
         return FINE
-    listed = acl.who(str(real), acl.READ)
+    listed = acl_of(str(real), READ)
     if name := _stranger(listed, found, Trusted(group)):
         return Problem(f"{real} can be read by {name} by its ACL", f"setfacl -b {shlex.quote(str(real))}")
     others = found.st_gid not in (0, group) and (listed is None or listed.owning_group)
@@ -137,13 +180,13 @@ def exposed(path: Path, group: int | None = None) -> Problem:
 def _reason(place: str, found: os.stat_result, trusted: Trusted, *, itself: bool) -> Problem:
     sticky = bool(found.st_mode & stat.S_ISVTX) and not itself
     if not _is_known(found, trusted):
-        owner = f"uid {found.st_uid} ({user(found.st_uid)})"
+        owner = f"uid {found.st_uid} ({user_name(found.st_uid)})"
         return Problem(f"{place} belongs to {owner}", "only your own, root's or your group's files are used")
     if found.st_mode & stat.S_IWOTH and not sticky:
         return Problem(f"{place} can be written by everybody", f"chmod o-w {shlex.quote(place)}")
     if not found.st_mode & stat.S_IWGRP or sticky:
         return FINE
-    listed = acl.who(place, acl.WRITE)
+    listed = acl_of(place, WRITE)
     if name := _stranger(listed, found, trusted):
         return Problem(f"{place} can be written by {name} by its ACL", f"setfacl -b {shlex.quote(place)}")
     others = found.st_gid not in (0, trusted.group) and (listed is None or listed.owning_group)
@@ -156,7 +199,7 @@ def _reason(place: str, found: os.stat_result, trusted: Trusted, *, itself: bool
 
 def heirs(folder: Path, trusted: Trusted = NOBODY) -> Problem:
     """Who may write what will be made in this folder, by its default ACL, with the fix; or empty."""
-    listed = acl.who(str(folder), acl.WRITE, acl.DEFAULT)
+    listed = acl_of(str(folder), WRITE, ACL_DEFAULT)
     name = _stranger(listed, folder.stat(), trusted) if listed else ""
     if not name:
         return FINE
@@ -164,14 +207,14 @@ def heirs(folder: Path, trusted: Trusted = NOBODY) -> Problem:
     return Problem(f"files made in {folder} can be written by {name} by its default ACL", mend)
 
 
-def _stranger(listed: acl.Acl | None, found: os.stat_result, trusted: Trusted) -> str:
+def _stranger(listed: Acl | None, found: os.stat_result, trusted: Trusted) -> str:
     """Somebody who is named in an ACL and not trusted, or empty."""
     if listed is None:
         return ""
     for uid in listed.users:
         member = trusted.members and trusted.group is not None and is_member(uid, trusted.group)
         if uid not in (0, os.geteuid(), found.st_uid) and uid not in trusted.users and not member:
-            return f"user {user(uid)}"
+            return f"user {user_name(uid)}"
     own = (os.geteuid(), found.st_uid)
     for gid in listed.groups:
         if gid not in (0, trusted.group) and not any(_private(gid, uid) for uid in own):

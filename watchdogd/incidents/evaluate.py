@@ -14,7 +14,7 @@ from watchdogd.plugin import Result, Status
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from watchdogd.home.orders import Order
+    from watchdogd.home.inbox import Request
     from watchdogd.incidents.models import AlertPolicy, CheckState, Incident
 
 
@@ -27,7 +27,7 @@ def evaluate(
     policies: Mapping[str, AlertPolicy],
     now: float,
     *,
-    orders: Sequence[Order] = (),
+    orders: Sequence[Request] = (),
     silent: Callable[[str, str, float], str] | None = None,
 ) -> tuple[AlertState, tuple[IncidentEvent, ...]]:
     """The book after a round, and what happened, in the order in which it should be told.
@@ -79,7 +79,7 @@ class _Evaluation:
                 silent = bool(self._hush.reason(seen.target, seen.run, seen.check))
                 self.events.append(notice(seen, self._now, quiet=silent))
 
-    def acknowledge(self, orders: Iterable[Order]) -> None:
+    def acknowledge(self, orders: Iterable[Request]) -> None:
         """Acks of open incidents; the first one counts."""
         for order in (order for order in orders if order.verb == "ack"):
             for key, standing in self.standings.items():

@@ -14,7 +14,7 @@ from watchdogd.system.clock import JUMP
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from watchdogd.home.orders import Order
+    from watchdogd.home.inbox import Request
     from watchdogd.incidents.models import AlertPolicy, CheckState, Incident
 
 
@@ -92,7 +92,9 @@ def _pending(standing: CheckState, policy: AlertPolicy, now: float) -> bool:
     return now - standing.since <= policy.confirm * policy.every + policy.patience
 
 
-def silences_after(silences: tuple[Silence, ...], orders: Iterable[Order], now: float) -> tuple[Silence, ...]:
+def silences_after(
+    silences: tuple[Silence, ...], orders: Iterable[Request], now: float
+) -> tuple[Silence, ...]:
     """The silences that last, after people's orders; a new one replaces an older one of its target.
 
     None was asked for in the future: the clock was set back since, and it lasts as long as was asked for.

@@ -9,7 +9,7 @@ import stat as modes
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from watchdogd.system import wildcard
+from watchdogd.system import pathname
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -60,7 +60,7 @@ def _instead(path: str, written: Collection[str]) -> Obstacle | None:
 
 def _folder(pattern: str) -> Obstacle | None:
     """What is wrong with the folder that the log should lie in: glob takes one it may not read for empty."""
-    folder = wildcard.folder(pattern)
+    folder = pathname.wildcard_folder(pattern)
     try:
         os.stat(folder)
         if glob.has_magic(pattern):

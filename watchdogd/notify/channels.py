@@ -20,7 +20,7 @@ from watchdogd.notify.pager import SCHEMAS, schemas
 from watchdogd.notify.quiet import QuietHours
 from watchdogd.notify.retry import Policy
 from watchdogd.notify.sender import Misconfigured, RelayOnly
-from watchdogd.system.zone import LOCAL, named
+from watchdogd.system.times import LOCAL_ZONE, zone_named
 
 if TYPE_CHECKING:
     from watchdogd.config.channels import Channel, QuietHoursSection
@@ -60,7 +60,7 @@ def policy(config: Config) -> Policy:
 
 
 def _quiet(hours: QuietHoursSection) -> QuietHours:
-    zone = named(hours.timezone) if hours.timezone else LOCAL
+    zone = zone_named(hours.timezone) if hours.timezone else LOCAL_ZONE
     return QuietHours(hours.begin, hours.end, zone, frozenset(hours.excepted))
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 from watchdogd.errors import ConfigError, DeliveryError
-from watchdogd.system import shortage
+from watchdogd.system import startup
 from watchdogd.system.text import plain, shortened
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Heartbeat:
         try:
             thread.start()
         except RuntimeError:  # the next round tries again
-            self.trouble, self._said = f"heartbeat: {shortage.THREAD}", None
+            self.trouble, self._said = f"heartbeat: {startup.NO_THREAD}", None
         else:
             self._thread = thread
 

@@ -20,13 +20,11 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from watchdogd.errors import DeliveryError, WatchdogError
-from watchdogd.home import holder
-from watchdogd.home.holder import NOBODY, Holder, lives, myself
+from watchdogd.home import lease_record
 from watchdogd.home.lease import server_age
+from watchdogd.home.lease_record import NOBODY, Holder, lives, myself
 from watchdogd.notify.plan import Delivered
-from watchdogd.system.document import document
-from watchdogd.system.draft import create
-from watchdogd.system.plainfile import NoPlainFileError, head, open_plain
+from watchdogd.system.smallfile import NoPlainFileError, create_file, open_plain, parse_json, read_head
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -125,7 +123,7 @@ class Locks:
         text = _line({"holder": asdict(self.me)}) + _line(_said(key, channel, at)) + _line({"released": True})
         self.home.make_folder(self.folder)
         path = self.folder / f"{_digest(channel)}.test-{self.me.id}"
-        create(str(path), text, self.home.file_mode, self.home.group)
+        create_file(str(path), text, self.home.file_mode, self.home.group)
 
     def _names(self) -> list[str]:
         try:
@@ -142,7 +140,7 @@ class Locks:
     def _read(self, path: Path) -> Journal | None:
         """None where it is gone, or none of ours."""
         try:
-            data, found = head(path, _LIMIT)
+            data, found = read_head(path, _LIMIT)
         except (FileNotFoundError, NoPlainFileError):
             return None
         lines = [line for text in data.split(b"\n") if text.strip() and (line := _parsed(text)) is not None]
@@ -242,7 +240,7 @@ class HomeLock:
             begun += "".join(_line(asdict(each)) for journal in before for each in journal.delivered)
         locks.home.make_folder(locks.folder)
         try:
-            create(str(path), begun.ljust(_SIZE - 1) + "\n", locks.home.file_mode, locks.home.group)
+            create_file(str(path), begun.ljust(_SIZE - 1) + "\n", locks.home.file_mode, locks.home.group)
         except FileExistsError:
             raise LockedError("another process is sending on it") from None
         try:
@@ -298,7 +296,7 @@ def _said(key: str, channel: str, at: float, receipt: str = "", *, partly: bool 
 def _parsed(line: bytes) -> dict[str, Any] | None:
     """None for a line that is just being written, or that somebody else wrote."""
     try:
-        said = document(line)
+        said = parse_json(line)
     except ValueError:
         return None
     return said if isinstance(said, dict) else None
@@ -306,7 +304,7 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
 
 def _holder(said: Any) -> Holder:
     try:
-        return holder.of(said)
+        return lease_record.holder_from(said)
     except (ValueError, KeyError, TypeError):
         return NOBODY
 

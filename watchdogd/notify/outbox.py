@@ -19,7 +19,7 @@ from watchdogd.notify.plan import Plan, arrival, orphans
 from watchdogd.notify.retry import Health
 from watchdogd.notify.rows import Rows
 from watchdogd.notify.worker import Worker
-from watchdogd.system import shortage
+from watchdogd.system import startup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -112,7 +112,7 @@ class Outbox:
         self._rows.save(now=True)
         living = {name for name, thread in self._threads.items() if thread.is_alive()}
         silent = [name for name in self.workers if name not in living and not self._begin(name)]
-        return f"no thread for channel {', '.join(silent)}: {shortage.THREAD}" if silent else ""
+        return f"no thread for channel {', '.join(silent)}: {startup.NO_THREAD}" if silent else ""
 
     def succeed(self, before: Outbox) -> None:
         """Take over the rows of an outbox of an earlier configuration, which was stopped.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from watchdogd.errors import DeliveryError
 from watchdogd.system import umask
-from watchdogd.system.draft import create
+from watchdogd.system.smallfile import create_file
 from watchdogd.system.text import one_line
 from watchdogd.units import iso
 
@@ -56,7 +56,7 @@ def append(path: str, line: str, home: Home) -> None:
         home.make_file(Path(path))
     elif not os.path.lexists(path):
         with contextlib.suppress(FileExistsError):  # another one's daemon was faster
-            create(path, "", 0o660 & ~umask.sane())
+            create_file(path, "", 0o660 & ~umask.sane())
     data = f"{line}\n".encode("utf-8", "replace")
     descriptor = os.open(path, FLAGS, 0o660)
     try:

@@ -21,10 +21,9 @@ from urllib3.exceptions import HTTPError
 from watchdogd.config.secret import masked, telling
 from watchdogd.errors import ConfigError, DeliveryError
 from watchdogd.notify.sender import TIMEOUT
-from watchdogd.system.address import web_host
-from watchdogd.system.document import document
 from watchdogd.system.number import count
-from watchdogd.system.text import one_line
+from watchdogd.system.smallfile import parse_json
+from watchdogd.system.text import one_line, web_host
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,7 +51,7 @@ class Answer:
     def json(self) -> Mapping[str, Any]:
         """The text as a JSON object; an empty one where it is none."""
         try:
-            found = document(self.text)
+            found = parse_json(self.text)
         except ValueError:
             return {}
         return found if isinstance(found, dict) else {}

@@ -24,10 +24,10 @@ from watchdogd.preflight import gpu_trial
 from watchdogd.preflight.gpu_trial import Trial
 from watchdogd.preflight.verdicts import Facts, NodeDisk, Room
 from watchdogd.readers.quota.limit import BYTES
-from watchdogd.system import account, command, wildcard
-from watchdogd.system.mounttable import mount_at
+from watchdogd.system import account, command, pathname
+from watchdogd.system.mounts import mount_at
 from watchdogd.system.number import digits
-from watchdogd.system.place import file_name
+from watchdogd.system.pathname import file_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from watchdogd.home.layout import Home
     from watchdogd.plugin import Run
     from watchdogd.readers.gpu.probe import Node
-    from watchdogd.system.patient import Patient
+    from watchdogd.system.bounded import BoundedIO
 
 NODE_SCRIPT = r"""
 echo "@@ node ${SLURMD_NODENAME:-$(uname -n | cut -d. -f1)}"
@@ -60,7 +60,7 @@ def this_job() -> Job:
     raw_id, nodes = os.environ.get("SLURM_JOB_ID"), os.environ.get("SLURM_JOB_NODELIST")
     if not raw_id or not nodes:
         raise UsageError("preflight belongs into a job script: SLURM_JOB_ID is not set here")
-    user = account.user(os.getuid())
+    user = account.user_name(os.getuid())
     return Job(raw_id, raw_id, os.environ.get("SLURM_JOB_NAME", ""), user, "RUNNING", nodes=nodes)
 
 
@@ -151,7 +151,7 @@ def _gpus(run: Run, job: Job | None, heard: fanout.Heard, until: float) -> tuple
     return seen.nodes, seen.trouble or seen.closed
 
 
-def switches_of(home: Home, name: str, patient: Patient) -> SwitchState:
+def switches_of(home: Home, name: str, patient: BoundedIO) -> SwitchState:
     """The switches of a run, and the mark that it is finished. Never raises."""
     try:
         return patient.attempt(partial(_switches, home, name))
@@ -183,7 +183,7 @@ def _room(pattern: str) -> Room:
 
 def _folder(pattern: str) -> str:
     """The deepest folder of a pattern that is there, or would have to be."""
-    plain = wildcard.plain(pattern).rpartition("/")[0] or "/"
+    plain = pathname.before_wildcard(pattern).rpartition("/")[0] or "/"
     while not os.path.isdir(plain) and plain != "/":
         plain = os.path.dirname(plain)
     return plain

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from watchdogd.batch import fanout, hostlist
 from watchdogd.errors import UnreadableError
 from watchdogd.probe import files
-from watchdogd.system.account import user
+from watchdogd.system.account import user_name
 from watchdogd.units import format_duration
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def ask(
     names = hostlist.expand(job.nodes)
     found = _samples(run, job, question, now)
     fresh = bool(names) and all(_good(found.get(name), question) for name in names)
-    if fresh or run.backend == "pbs" or (job.user and job.user != user(os.geteuid())):
+    if fresh or run.backend == "pbs" or (job.user and job.user != user_name(os.geteuid())):
         return _left(run, job, names, found)
     if not names:
         return Answers(trouble=f"Slurm does not say on which nodes job {job.id} runs")

@@ -7,11 +7,11 @@ import os
 from typing import TYPE_CHECKING
 
 from watchdogd.errors import UnreadableError
-from watchdogd.home import authorship
+from watchdogd.home import inbox_submit
 from watchdogd.readers import usage
-from watchdogd.system.account import user as owner
-from watchdogd.system.place import file_name, group_of
-from watchdogd.system.plainfile import head, read_plain
+from watchdogd.system.account import user_name as owner
+from watchdogd.system.pathname import file_name, group_of
+from watchdogd.system.smallfile import read_head, read_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ def path(inbox: str, run: str, node: str) -> str:
 
 def mode(inbox: str) -> int:
     """The rights of a sample: the group may read it where it shares the inbox. OSError."""
-    return authorship.PRIVATE if group_of(inbox) is None else authorship.SHARED
+    return inbox_submit.PRIVATE_MODE if group_of(inbox) is None else inbox_submit.SHARED_MODE
 
 
 def left(inbox: str, run: str, user: str, kind: str = "sample") -> Iterator[tuple[float, str]]:
@@ -55,8 +55,8 @@ def sweep(inbox: str, run: str, job: str, now: float) -> None:
 
 
 def _owned(sample: str, user: str, *, shared: bool) -> tuple[float, str]:
-    text, found = head(sample, _SIZE_LIMIT)
-    if owner(found.st_uid) != user or authorship.flaw(found, shared=shared):
+    text, found = read_head(sample, _SIZE_LIMIT)
+    if owner(found.st_uid) != user or inbox_submit.forgery(found, shared=shared):
         raise PermissionError(f"{sample} is not a file of {user}")
     return found.st_mtime, text.decode("utf-8", "replace")
 

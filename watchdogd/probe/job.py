@@ -21,7 +21,7 @@ import psutil
 from watchdogd.probe import family, files
 from watchdogd.system import command
 from watchdogd.system.number import count
-from watchdogd.system.ourselves import python
+from watchdogd.system.startup import own_python
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -133,7 +133,7 @@ def _argv(place: Place, words: Sequence[str]) -> list[str]:
 
 
 def _here(words: Sequence[str]) -> list[str]:
-    return python("from watchdogd.cli import main; sys.exit(main())", "probe", *words)
+    return own_python("from watchdogd.cli import main; sys.exit(main())", "probe", *words)
 
 
 def _signalled(seconds: float) -> bool:

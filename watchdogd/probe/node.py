@@ -30,7 +30,7 @@ from watchdogd.readers.gpu.probe import Node
 from watchdogd.readers.sample import Sample
 from watchdogd.readers.usage import Memory, Process
 from watchdogd.system import command
-from watchdogd.system.draft import host, replace
+from watchdogd.system.smallfile import host_name, replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -65,7 +65,7 @@ def serve(task: Task) -> None:
     for number in _ENDS:
         signal.signal(number, _end)
     os.nice(19)
-    name = os.environ.get("SLURMD_NODENAME") or host()
+    name = os.environ.get("SLURMD_NODENAME") or host_name()
     path = files.path(task.inbox, task.run, name)
     desk = Desk(task.inbox, task.run, task.job, name)
     try:
@@ -94,7 +94,7 @@ def _look_again_and_again(task: Task, name: str, path: str, desk: Desk) -> None:
 
 def tell(job: str, *paths: str) -> None:
     """Print one node's memory, and these disks of it, once, as `slurm.fanout` takes it."""
-    name = os.environ.get("SLURMD_NODENAME") or host()
+    name = os.environ.get("SLURMD_NODENAME") or host_name()
     print(f"@@ node {name}")
     told = usage.as_json(*_of_job(job, disks(paths)))
     print(json.dumps({"run": "", "job": job, "node": name, **told}), flush=True)
@@ -144,7 +144,7 @@ def _leave(path: str, text: str) -> str:
     """Replace the sample; why that failed, or empty. A signal waits until the file is whole."""
     signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)
     try:
-        replace(path, text, files.mode(os.path.dirname(path)))
+        replace_file(path, text, files.mode(os.path.dirname(path)))
     except OSError as error:
         return error.strerror or str(error)
     finally:

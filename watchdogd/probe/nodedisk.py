@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from watchdogd.readers import usage
 from watchdogd.readers.usage import Disk
 from watchdogd.system import command
-from watchdogd.system.mounttable import mount_at
+from watchdogd.system.mounts import mount_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,9 +13,9 @@ from watchdogd.probe.nodedisk import disks
 from watchdogd.probe.pool import tightest
 from watchdogd.readers import usage
 from watchdogd.readers.usage import Cpu, Memory, Process, Usage
-from watchdogd.system.draft import host
 from watchdogd.system.number import count
-from watchdogd.system.ourselves import python
+from watchdogd.system.smallfile import host_name
+from watchdogd.system.startup import own_python
 from watchdogd.training import Pool
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def look(run: Run, jobs: Sequence[Job], *, deadline: float, now: float, paths: S
     """
     if run.backend == "process":
         held, cpu = here(pid for job in jobs if (pid := count(job.id)) is not None)
-        return Answers({host(): Usage(run.name, "", host(), held, disks(paths), cpu)})
+        return Answers({host_name(): Usage(run.name, "", host_name(), held, disks(paths), cpu)})
     job = jobs[0]
     question = Question(_argv(job.raw_id, paths), _heard, _sample, partial(_enough, frozenset(paths)))
     return answers.ask(run, job, question, deadline=deadline, now=now)
@@ -86,4 +86,4 @@ def _held(process: psutil.Process) -> tuple[Process, float] | None:
 
 
 def _argv(job: str, paths: Sequence[str]) -> list[str]:
-    return python("from watchdogd.probe.node import tell; tell(*sys.argv[1:])", job, *paths)
+    return own_python("from watchdogd.probe.node import tell; tell(*sys.argv[1:])", job, *paths)

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from watchdogd.probe import files
 from watchdogd.stacks.stacktaking import py_spy
 from watchdogd.system import command
-from watchdogd.system.draft import replace
-from watchdogd.system.ourselves import python
-from watchdogd.system.place import file_name
+from watchdogd.system.pathname import file_name
+from watchdogd.system.smallfile import replace_file
+from watchdogd.system.startup import own_python
 
 LOOK = 5.0
 """Seconds between two looks for a request, one stat(2) each."""
@@ -50,7 +50,7 @@ class Desk:
         text = self._taken(tool)
         answer = {"kind": "stacks", "run": self.run, "job": self.job, "node": self.node, "text": text}
         with contextlib.suppress(OSError):  # the asker tells that nobody answered
-            replace(self._path(), json.dumps(answer) + "\n", files.mode(self.inbox))
+            replace_file(self._path(), json.dumps(answer) + "\n", files.mode(self.inbox))
 
     def clear(self) -> None:
         """Remove an answer that nobody fetched."""
@@ -73,5 +73,5 @@ class Desk:
         words = [*whose, "--py-spy", tool]
         words += ["--samples", str(_SAMPLES), "--every", str(_APART), "--deadline", str(_DEADLINE - 3)]
         env = command.environment({"SLURMD_NODENAME": self.node})
-        argv = python("from watchdogd.stacks.stackprobe import main; main()", *words)
+        argv = own_python("from watchdogd.stacks.stackprobe import main; main()", *words)
         return command.ask(argv, deadline=_DEADLINE, env=env).output

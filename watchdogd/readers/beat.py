@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from watchdogd.errors import UnreadableError
 from watchdogd.home.touchfile import one_line
-from watchdogd.system.document import document
 from watchdogd.system.number import real, whole
+from watchdogd.system.smallfile import parse_json
 
 _TEXT_LIMIT = 500
 
@@ -39,7 +39,7 @@ class Beat:
 def read(text: str, written: float) -> Beat:
     """One beat. UnreadableError where it is none."""
     try:
-        said = document(text)
+        said = parse_json(text)
         return Beat(
             written,
             str(said["run"]),

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from watchdogd.readers.stack import Dump, Frame, Thread
-from watchdogd.system.document import document
 from watchdogd.system.number import needed, real, whole
+from watchdogd.system.smallfile import parse_json
 
 _THREAD = re.compile(
     r"(?P<current>Current thread|Thread) (?P<id>0x[0-9a-fA-F]+)(?: \[(?P<name>[^\]]*)\])?"
@@ -57,7 +57,7 @@ def handed(text: str) -> Handed | None:
     """A Guard's file; None where it is none, or not whole."""
     head, _, rest = text.partition("\n")
     try:
-        who: dict[str, Any] = document(head)
+        who: dict[str, Any] = parse_json(head)
         rank = who.get("rank")
         threads = read(rest)
         return Handed(

@@ -10,7 +10,7 @@ import stat as modes
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from watchdogd.system.unanswered import must_answer
+from watchdogd.system.smallfile import must_answer
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -19,8 +19,8 @@ from typing import Any
 from watchdogd.errors import UnreadableError
 from watchdogd.readers.gpu.gpu import Gpu, Readout
 from watchdogd.readers.gpu.probe import Node
-from watchdogd.system.document import document
 from watchdogd.system.number import needed, real
+from watchdogd.system.smallfile import parse_json
 
 _NAMES = {field.name: field.type for field in fields(Gpu)}
 _TUPLES = frozenset({"throttled", "doubts"})
@@ -57,7 +57,7 @@ def dump(sample: Sample) -> str:
 def read(text: str) -> Sample | None:
     """The sample, or None where the file speaks of no GPUs. UnreadableError where it is no sample."""
     try:
-        said = document(text)
+        said = parse_json(text)
         gpus = said.get("gpus")
         if gpus is None:
             return None

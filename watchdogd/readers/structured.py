@@ -18,7 +18,7 @@ from typing import Any
 from watchdogd.readers.lines import Line, read_lines
 from watchdogd.readers.tfevents import read_events
 from watchdogd.system import number
-from watchdogd.system.document import document
+from watchdogd.system.smallfile import parse_json
 
 HEADER = 8192
 """Bytes of a table in which its header ends."""
@@ -66,7 +66,7 @@ def _is_document(path: str) -> bool:
     if len(data) > DOCUMENT_AT_MOST:
         return False
     try:
-        return isinstance(document(data), dict | list)
+        return isinstance(parse_json(data), dict | list)
     except ValueError:
         return False
 
@@ -126,7 +126,7 @@ def _metric(name: str, line: Line, *, timed: bool) -> Line:
 def _records(data: bytes) -> list[Line]:
     """The newest records of a document: of a state's history, of a list; or all of it as one."""
     try:
-        told = document(data)
+        told = parse_json(data)
     except ValueError:
         return []  # it is being written
     history = told.get("log_history") if isinstance(told, dict) else told

@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.errors import UnreadableError
-from watchdogd.system.document import document
 from watchdogd.system.number import count, needed, real, whole
+from watchdogd.system.smallfile import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -93,7 +93,7 @@ def as_json(memory: Memory | None, disks: Mapping[str, Disk], cpu: Cpu | None = 
 def read(text: str) -> Usage:
     """The sample. UnreadableError where it is none."""
     try:
-        told = document(text)
+        told = parse_json(text)
         memory = None if told.get("memory") is None else _memory(told["memory"])
         disks = {str(path): _disk(disk) for path, disk in told.get("disks", {}).items()}
         cpu = None if told.get("cpu") is None else _cpu(told["cpu"])

@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any
 from watchdogd.readers import pyspy
 from watchdogd.readers.stack import Dump, Frame, Thread
 from watchdogd.system import command
-from watchdogd.system.document import document
 from watchdogd.system.number import digits, needed, whole
+from watchdogd.system.smallfile import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -165,7 +165,7 @@ def parcels(text: str) -> list[Parcel]:
             ValueError, LookupError, TypeError, AttributeError, RecursionError, binascii.Error, zlib.error
         ):
             data = "".join(pieces[number] for number in range(1, counts[pid] + 1))
-            found.append(_parcel(document(_unpacked(data))))
+            found.append(_parcel(parse_json(_unpacked(data))))
     return found
 
 

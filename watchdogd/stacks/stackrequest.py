@@ -18,10 +18,8 @@ from watchdogd.stacks import stackprobe
 from watchdogd.stacks.stackprobe import Parcel
 from watchdogd.stacks.stacks import Process
 from watchdogd.system import account
-from watchdogd.system.document import document
-from watchdogd.system.draft import replace
-from watchdogd.system.place import file_name, group_of
-from watchdogd.system.plainfile import NoPlainFileError, head
+from watchdogd.system.pathname import file_name, group_of
+from watchdogd.system.smallfile import NoPlainFileError, parse_json, read_head, replace_file
 
 _QUIET = 7.0
 """Seconds without a new file after which all Guards are taken as heard: each looks every five."""
@@ -85,7 +83,7 @@ def _touch(request: str) -> float:
     """Replace the request, which every Guard sees; its time by the file server's clock."""
     shared = group_of(os.path.dirname(request)) is not None
     try:
-        replace(request, f"{account.user(os.getuid())}\n", 0o660 if shared else 0o600)
+        replace_file(request, f"{account.user_name(os.getuid())}\n", 0o660 if shared else 0o600)
     except PermissionError:  # another one's, who was killed: it is asked again
         os.utime(request, follow_symlinks=False)
     return os.lstat(request).st_mtime
@@ -120,7 +118,7 @@ def _read(path: Path, since: float) -> faulthandler.Handed | _Taken | None:
     if path.lstat().st_mtime < since:
         return None
     try:
-        text = head(path, _FILE_LIMIT)[0].decode("utf-8", "replace")
+        text = read_head(path, _FILE_LIMIT)[0].decode("utf-8", "replace")
     except NoPlainFileError:
         return None
     return faulthandler.handed(text) if path.suffix == ".txt" else _taken(text)
@@ -129,7 +127,7 @@ def _read(path: Path, since: float) -> faulthandler.Handed | _Taken | None:
 def _taken(text: str) -> _Taken | None:
     """What a probe took; None where it is none, or not whole."""
     try:
-        told = document(text)
+        told = parse_json(text)
         return _Taken(str(told["run"]), str(told["node"]), tuple(stackprobe.parcels(str(told["text"]))))
     except (ValueError, KeyError, TypeError, RecursionError):
         return None

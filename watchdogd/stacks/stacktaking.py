@@ -14,7 +14,7 @@ from watchdogd.errors import Problem
 from watchdogd.stacks import stackprobe, stackrequest, stacks
 from watchdogd.stacks.stacks import Process
 from watchdogd.system import command
-from watchdogd.system.ourselves import python
+from watchdogd.system.startup import own_python
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -138,4 +138,4 @@ def _probe(wish: Wish, tool: str, *whose: str) -> list[str]:
     deadline = max(wish.deadline - _STARTING, 1.0)
     words = [*whose, "--py-spy", tool, "--samples", str(wish.samples), "--every", str(wish.every)]
     words += ["--deadline", str(deadline), *(["--native"] if wish.native else [])]
-    return python("from watchdogd.stacks.stackprobe import main; main()", *words)
+    return own_python("from watchdogd.stacks.stackprobe import main; main()", *words)

@@ -7,7 +7,7 @@ import pwd
 _DIGITS = 10
 
 
-def user(uid: int) -> str:
+def user_name(uid: int) -> str:
     """A user's name, or the number that has none."""
     try:
         return pwd.getpwuid(uid).pw_name
@@ -15,7 +15,7 @@ def user(uid: int) -> str:
         return str(uid)
 
 
-def number(name: str) -> int | None:
+def user_id(name: str) -> int | None:
     """A user's id, also where its number stands for the name; None of nobody."""
     try:
         return pwd.getpwnam(name).pw_uid
@@ -33,7 +33,7 @@ def group_name(gid: int) -> str:
         return str(gid)
 
 
-def members(gid: int) -> frozenset[str]:
+def group_members(gid: int) -> frozenset[str]:
     """The users that a Unix group lists. Not those who have it as their first group alone: only a walk
     through all users of a site would find them (`is_member` knows)."""
     import grp
@@ -50,7 +50,7 @@ def is_member(uid: int, gid: int) -> bool:
         entry = pwd.getpwuid(uid)
     except KeyError:
         return False
-    return entry.pw_gid == gid or entry.pw_name in members(gid)
+    return entry.pw_gid == gid or entry.pw_name in group_members(gid)
 
 
 def members_of(name: str, uid: int) -> frozenset[str]:
@@ -63,4 +63,4 @@ def members_of(name: str, uid: int) -> frozenset[str]:
     except KeyError:
         return frozenset()
     listed = {*entry.gr_mem} or {each.pw_name for each in pwd.getpwall() if each.pw_gid == entry.gr_gid}
-    return frozenset(listed | ({user(uid)} if is_member(uid, entry.gr_gid) else set()))
+    return frozenset(listed | ({user_name(uid)} if is_member(uid, entry.gr_gid) else set()))

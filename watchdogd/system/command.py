@@ -16,7 +16,7 @@ from enum import Enum
 from threading import Event
 from typing import IO, TYPE_CHECKING
 
-from watchdogd.system import shortage
+from watchdogd.system import startup
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -198,7 +198,7 @@ def ask(
     try:
         child = _start(words, env if env is not None else environment(), cwd, umask, fed=bool(stdin))
     except OSError as error:
-        why = shortage.of_process(error) or getattr(error, "strerror", "") or str(error)
+        why = startup.shortage_of(error) or getattr(error, "strerror", "") or str(error)
         why = f"{cwd}: {why}" if cwd and getattr(error, "filename", None) == cwd else why
         seconds, number = time.monotonic() - begin, getattr(error, "errno", None)
         return Answer(

@@ -1,9 +1,10 @@
-"""Text from outside made harmless: log lines and summaries are data, never commands to whoever shows them."""
+"""Foreign text made harmless and short, the nearest known name, and the host of a web address."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from urllib.parse import urlsplit
 
 VERBATIM = "    "
 """The indentation of lines in a message's body that are shown as they are."""
@@ -76,3 +77,40 @@ def paragraphs(body: str) -> list[tuple[bool, str]]:
         else:
             found[-1] = (marked, f"{found[-1][1]}\n{text}")
     return found
+
+
+_NEAR = 0.66
+"""How like a name must be (difflib): one letter of three may differ."""
+
+
+def close_to(word: str, known: list[str]) -> str:
+    """`; did you mean 'x'?`, or nothing; `nag1` means `cron.hourly/nag1`."""
+    from difflib import get_close_matches
+
+    whole = [name for name in known if name.endswith(f"/{word}")][:1]
+    close = whole or _begun(word, known) or get_close_matches(word, known, n=1, cutoff=_NEAR)
+    return f"; did you mean '{close[0]}'?" if close else ""
+
+
+def _begun(word: str, known: list[str]) -> list[str]:
+    """The one name of which the word is the beginning."""
+    found = [name for name in known if len(word) > 1 and name.startswith(word)]
+    return found if len(found) == 1 else []
+
+
+def nearest(word: str, known: list[str]) -> str:
+    """`; did you mean 'x'?`, or what there is where that is little, or nothing."""
+    close = close_to(word, known)
+    if close:
+        return close
+    return f"; there are {', '.join(known)}" if 0 < len(known) <= 12 else ""
+
+
+def web_host(url: str) -> str:
+    """The host of an http or https address; empty where it is none, or its port is none."""
+    try:
+        parts = urlsplit(url)
+        is_one = parts.scheme in ("http", "https") and parts.port != 0
+        return (parts.hostname or "") if is_one else ""
+    except ValueError:  # brackets that do not close, a port that is no number
+        return ""

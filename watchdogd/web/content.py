@@ -16,7 +16,7 @@ from watchdogd.history.record import STALLED
 from watchdogd.incidents.models import SELF
 from watchdogd.plugin import Plugin, Status
 from watchdogd.runstate import plugin_of
-from watchdogd.system.plainfile import head
+from watchdogd.system.smallfile import read_head
 from watchdogd.web.charts import DrawnChart, charts_of, declared_charts
 from watchdogd.web.columns import ROUND, cells_of, columns_of
 from watchdogd.web.timeline import Link, Span, links, timeline, totals
@@ -242,7 +242,7 @@ def _evidence(home: Home, identity: int) -> Iterable[Evidence]:
         return
     for path in files[:EVIDENCE_FILES]:
         try:
-            text, _ = head(path, EVIDENCE_BYTES)
+            text, _ = read_head(path, EVIDENCE_BYTES)
         except OSError:
             continue
         yield Evidence(path.name, text.decode("utf-8", "replace"))

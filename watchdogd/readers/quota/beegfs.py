@@ -11,8 +11,8 @@ from watchdogd.readers.quota.firstline import first_line
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit, Owner
 from watchdogd.readers.quota.output import Output, output
 from watchdogd.readers.quota.size import amount, limit
-from watchdogd.system.document import document
 from watchdogd.system.number import count
+from watchdogd.system.smallfile import parse_json
 
 _HEADER = re.compile(r"user/group\s+\|\||name,id,size,hard,files,hard")
 _POOL = re.compile(r"storage pool (.{1,99}?) \(ID: *(\d+)\)", re.IGNORECASE)
@@ -68,7 +68,7 @@ def read_usage(text: str | Output) -> list[Limit]:
 def _of_object(line: str) -> list[Limit]:
     """`{"name": "carol", "type": "user", "pool": "storage_pool_default", "space": "1GiB/2GiB", ...}`."""
     try:
-        row = document(line)
+        row = parse_json(line)
         pool = str(row.get("pool") or "")
         inside = "" if "default" in pool.lower() or not pool else f" in pool {pool}"
         whose = Owner(str(row["type"]), str(row["name"]), inside)

@@ -7,8 +7,7 @@ import os
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING
 
-from watchdogd.system.document import document
-from watchdogd.system.draft import host
+from watchdogd.system.smallfile import host_name, parse_json
 
 if TYPE_CHECKING:
     from typing import Any
@@ -37,7 +36,7 @@ class Holder:
 
 def myself(job_id: str = "") -> Holder:
     """This process as a holder."""
-    return Holder(os.urandom(8).hex(), host(), _node(), os.getpid(), _born(os.getpid()), job_id)
+    return Holder(os.urandom(8).hex(), host_name(), _node(), os.getpid(), _born(os.getpid()), job_id)
 
 
 def lives(holder: Holder | None) -> bool | None:
@@ -51,20 +50,20 @@ NOBODY = Holder("", "another node", "", 0, "")
 """Somebody of whom no more is known."""
 
 
-def write(holder: Holder, *, released: bool = False) -> str:
+def record_text(holder: Holder, *, released: bool = False) -> str:
     """A record; always of one size, so that it can be overwritten where nothing is free any more."""
     return json.dumps({**asdict(holder), "released": released}).ljust(RECORD_SIZE - 1) + "\n"
 
 
-def read(text: bytes) -> Holder | None:
+def read_record(text: bytes) -> Holder | None:
     """The record of a lease file, or None where it is none (yet)."""
     try:
-        return of(document(text))
+        return holder_from(parse_json(text))
     except (ValueError, KeyError, TypeError):
         return None
 
 
-def of(said: dict[str, Any]) -> Holder:
+def holder_from(said: dict[str, Any]) -> Holder:
     """Who is told of so. ValueError, KeyError or TypeError where it makes no sense."""
     told = {each.name: said[each.name] for each in fields(Holder)}
     texts = [told[name] for name in ("id", "host", "node", "born", "job_id")]

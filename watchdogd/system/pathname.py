@@ -1,8 +1,9 @@
-"""Places by name alone, for the emergency verbs: plain strings, and no import that opens files."""
+"""Paths as plain text: home, files named after a run, and what precedes a wildcard. Light."""
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 
 from watchdogd.errors import HomeError
@@ -41,3 +42,21 @@ def run_name(quoted: str) -> str:
     from urllib.parse import unquote
 
     return unquote(quoted, errors="surrogateescape")
+
+
+_WILD = re.compile(r"[*?\[]")
+
+
+def is_wild(pattern: str) -> bool:
+    """Whether it has any."""
+    return _WILD.search(pattern) is not None
+
+
+def before_wildcard(pattern: str) -> str:
+    """What stands before the first wildcard; all of it where there is none."""
+    return _WILD.split(pattern, maxsplit=1)[0]
+
+
+def wildcard_folder(pattern: str) -> str:
+    """The folder in which the first wildcard is looked up, or a plain path lies; `.` of a bare name."""
+    return os.path.dirname(before_wildcard(pattern)) or "."

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from watchdogd.errors import WatchdogError
-from watchdogd.system import shortage
+from watchdogd.system import startup
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,7 @@ class _Task:
         self.done.acquire()
 
 
-class Patient:
+class BoundedIO:
     """Runs functions one after another on one thread. While one hangs, every further one is refused at once.
 
     `place` is named in what it says; `deadline` in seconds. A thread that died, or could not be started, for
@@ -89,7 +89,7 @@ class Patient:
             try:
                 thread.start()
             except RuntimeError:
-                raise UnaskedError(f"{self._place} cannot be asked: {shortage.THREAD}") from None
+                raise UnaskedError(f"{self._place} cannot be asked: {startup.NO_THREAD}") from None
             self._thread = thread
 
     def _serve(self) -> None:

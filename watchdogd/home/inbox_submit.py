@@ -1,0 +1,47 @@
+"""Submitting to home's inbox: one small file, whose owner and time are the author and the date. Light."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+
+from watchdogd.system.pathname import file_name, group_of
+from watchdogd.system.smallfile import host_name, replace_file
+
+SHARED_MODE, PRIVATE_MODE = 0o640, 0o600
+"""Rights of what is handed in where a group shares the inbox, and where nobody does."""
+_WRITE_SPAN = 300.0
+"""Seconds from the last word of a file until it has its place, on a file system that is busy."""
+
+
+def forgery(found: os.stat_result, *, shared: bool) -> str:
+    """Why this file is not taken for its owner's word, or empty; `shared`: a group shares the inbox.
+
+    Whoever renames or links a file, or dates it back, changes its ctime, which nobody can set.
+    """
+    if not stat.S_ISREG(found.st_mode):
+        return "it is no plain file"
+    if found.st_nlink != 1:
+        return "it has more than one name: its owner may not have put it there"
+    if not shared:
+        return ""
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return "others than its owner may write it: hand it in with 'chmod go-w'"
+    if abs(found.st_ctime - found.st_mtime) > _WRITE_SPAN:
+        return "its time does not fit: it was moved here, changed or dated after it was written"
+    return ""
+
+
+def submit(inbox: str, kind: str, about: str, **fields: object) -> None:
+    """Write `inbox/ABOUT.KIND.HOST.PID-TIME.json`. OSError where that cannot be done.
+
+    `about` is what it speaks of (a run, a target, an incident's number); `fields` are JSON values.
+    """
+    name = f"{file_name(about)[:120]}.{kind}.{file_name(host_name())}.{os.getpid()}-{time.time_ns()}.json"
+    text = json.dumps({"kind": kind, **fields}) + "\n"
+    mode = PRIVATE_MODE if group_of(inbox) is None else SHARED_MODE
+    replace_file(
+        os.path.join(inbox, name), text, mode
+    )  # of a name that nobody else has; never with two names

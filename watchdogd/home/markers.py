@@ -1,0 +1,163 @@
+"""Markers in home: that the watchdog was stopped on purpose, and when ticks began."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from statistics import median
+from typing import TYPE_CHECKING
+
+from watchdogd.home import switches, touchfile
+from watchdogd.system.number import needed, real
+from watchdogd.system.smallfile import parse_json, read_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from watchdogd.home.layout import Home
+
+
+_JOBS_KEPT = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A time for which it was stopped, in seconds since the epoch; `words`: by whom and why."""
+
+    begin: float
+    end: float
+    words: str
+
+
+def stop_path(home: Home) -> Path:
+    """Where it lies."""
+    return home.path / "stopped"
+
+
+def is_stopped(home: Home) -> bool:
+    """Whether it is there. OSError where home cannot be asked."""
+    return stop_path(home).exists()
+
+
+def mark_stopped(home: Home, reason: str = "", *, jobs_go_on: bool = False) -> None:
+    """Set it, with who, when and where; `jobs_go_on`: what drop-ins have in the queue stays. OSError."""
+    said = switches.my_signature(reason).fields() | {"jobs_go_on": jobs_go_on}
+    home.write(stop_path(home), json.dumps(said) + "\n")
+
+
+def lift_stop(home: Home) -> None:
+    """Put it aside: the watchdog is wanted again. OSError."""
+    with contextlib.suppress(FileNotFoundError):
+        os.utime(stop_path(home))  # its time is now the pause's end
+        stop_path(home).replace(_lifted(home))
+
+
+def stop_words(home: Home) -> str:
+    """`stopped by alice on login1 at ...`, or empty where it is not set."""
+    try:
+        return f"stopped {touchfile.read(str(stop_path(home)))}"
+    except FileNotFoundError:
+        return ""
+
+
+def jobs_go_on(home: Home) -> bool:
+    """Whether it was stopped for a restart, which drop-ins' jobs outlive."""
+    return bool(touchfile.fields_of(str(stop_path(home))).get("jobs_go_on"))
+
+
+def last_pause(home: Home) -> Pause | None:
+    """The pause that was ended last, if any."""
+    try:
+        end = _lifted(home).stat().st_mtime
+        said = touchfile.fields_of(str(_lifted(home)))
+        begin = datetime.fromisoformat(str(said["at"])).timestamp()
+        touch = touchfile.read(str(_lifted(home)))._replace(time=begin)  # the file's own time is the end
+        return Pause(begin, end, f"stopped {touch}")
+    except (OSError, KeyError, ValueError, OverflowError):
+        return None
+
+
+def note_ended_jobs(home: Home, job_ids: Iterable[str]) -> None:
+    """Remember that these jobs of drop-ins were ended together with the watchdog. OSError."""
+    known = list(dict.fromkeys([*_ended_jobs(home), *job_ids]))
+    home.write(_jobs(home), json.dumps(known[-_JOBS_KEPT:]) + "\n")
+
+
+def ended_with_watchdog(home: Home, job_id: str) -> bool:
+    """Whether a drop-in's job was ended together with the watchdog."""
+    return job_id in _ended_jobs(home)
+
+
+def _lifted(home: Home) -> Path:
+    return home.path / ".stopped"
+
+
+def _jobs(home: Home) -> Path:
+    return home.path / ".stopped-jobs"
+
+
+def _ended_jobs(home: Home) -> list[str]:
+    try:
+        said = parse_json(read_plain(_jobs(home)))
+        return [str(each) for each in said]
+    except (OSError, ValueError, TypeError, RecursionError):
+        return []
+
+
+UNKNOWN_INTERVAL = 900.0
+"""Seconds from one tick to the next where only one was seen."""
+_TICKS_KEPT = 7
+_TICKS_SIZE = 256
+_LATE = 60.0
+CLOCK_AHEAD = 3600.0
+"""Seconds by which another node's clock may be ahead of ours: no tick began later than that."""
+_YEAR_5000 = 1e11
+
+
+def tick_interval(begins: tuple[float, ...]) -> float:
+    """Seconds from one tick to the next, from when the last ones began (seconds since the epoch).
+
+    The median: one that is run by hand in between, or a night without any, changes nothing.
+    """
+    steps = [later - earlier for earlier, later in pairwise(begins) if later > earlier]
+    return median(steps) if steps else UNKNOWN_INTERVAL
+
+
+def tick_overdue_at(begins: tuple[float, ...]) -> float:
+    """When the next tick is overdue: half a step, and a minute for its round, after it should have begun."""
+    return begins[-1] + 1.5 * tick_interval(begins) + _LATE if begins else 0.0
+
+
+def mark_tick(home: Home, now: float) -> None:
+    """A tick began. OSError, but for a full home: there the last mark is written over."""
+    begins = [*(each for each in last_ticks(home) if each < now), round(now, 1)]
+    text = (json.dumps(begins[-_TICKS_KEPT:]) + "\n").ljust(_TICKS_SIZE)
+    try:
+        home.write(_ticks_path(home), text)
+    except OSError:
+        with contextlib.suppress(FileNotFoundError):
+            home.overwrite(_ticks_path(home), text)
+
+
+def last_ticks(home: Home) -> tuple[float, ...]:
+    """When the last ticks began, oldest first; nothing where there were none, or a daemon came since."""
+    try:
+        told = [needed(real(each)) for each in parse_json(read_plain(_ticks_path(home)))]
+    except (OSError, ValueError, TypeError):
+        return ()
+    return tuple(each for each in told if 0 < each < _YEAR_5000)
+
+
+def remove_ticks(home: Home) -> None:
+    """A daemon watches, or it was stopped: nobody waits for a tick. OSError."""
+    with contextlib.suppress(FileNotFoundError):
+        _ticks_path(home).unlink()
+
+
+def _ticks_path(home: Home) -> Path:
+    return home.path / ".ticks"

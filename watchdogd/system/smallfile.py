@@ -1,0 +1,187 @@
+"""Small files: replaced whole or not at all, and read without waiting for what lies in their place."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import stat
+
+from watchdogd.system import pathname
+
+TYPE_CHECKING = False  # without the import of typing: see watchdogd/cli/__init__.py
+if TYPE_CHECKING:
+    from typing import Any
+
+    StrPath = str | os.PathLike[str]
+
+_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def host_name() -> str:
+    """This node's name, without its domain."""
+    return os.uname().nodename.partition(".")[0]
+
+
+def create_file(path: str, text: str, mode: int, group: int | None = None) -> None:
+    """Make `path` with `text`, whole from the first moment, in this mode whatever the umask.
+
+    FileExistsError where anything is there, a symbolic link included: nothing is clobbered or followed.
+    By link(2), which is atomic on network file systems too; O_EXCL where a file system has no links.
+    Other OSErrors as the file system gives them; no draft stays behind.
+    """
+    draft = write_draft(path, text, mode, group)
+    try:
+        if not link(draft, path):
+            _write(path, text, mode, group)
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(draft)
+
+
+def replace_file(path: str, text: str, mode: int, group: int | None = None) -> None:
+    """Put `text` in the place of whatever is at `path`: readers see the old or the new, never half.
+
+    A symbolic link there is replaced, never followed. OSError; no draft stays behind.
+    """
+    draft = write_draft(path, text, mode, group)
+    try:
+        os.replace(draft, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(draft)
+        error.filename = path  # people know no drafts
+        del error.filename2
+        raise
+
+
+def write_draft(path: str, text: str, mode: int, group: int | None = None) -> str:
+    """A hidden file beside `path` that holds `text`; returns its path, to link, rename or unlink."""
+    folder, name = os.path.split(path)
+    draft = os.path.join(folder, f".{name[:180]}.{host_name()}.{os.getpid()}.{os.urandom(4).hex()}")
+    try:
+        _write(draft, text, mode, group)
+    except OSError as error:
+        error.filename = path  # writing names none, and people know no drafts
+        raise
+    return draft
+
+
+def link(draft: str, path: str) -> bool:
+    """Give the draft its name; False where the file system has no links.
+
+    FileExistsError where the name is taken. On NFS a link may be reported as failed, or as taken, though it
+    was made (the answer was lost and the call repeated): the count of links tells (open(2), O_EXCL).
+    """
+    try:
+        os.link(draft, path)
+    except OSError as error:
+        if os.stat(draft).st_nlink == 2:
+            return True
+        if error.errno in _NO_LINKS:
+            return False
+        raise
+    return True
+
+
+def _write(path: str, text: str, mode: int, group: int | None) -> None:
+    """A new file on disk; it is removed again where writing fails."""
+    descriptor = os.open(path, _CREATE_FLAGS, 0o600)
+    try:
+        if group is not None:
+            with contextlib.suppress(OSError):  # a setgid folder has given the group already
+                os.fchown(descriptor, -1, group)
+        with contextlib.suppress(OSError):  # some file systems have no modes
+            os.fchmod(descriptor, mode)
+        _write_all(descriptor, text.encode("utf-8", "surrogateescape"))
+        os.fsync(descriptor)  # a full quota shows here at the latest
+    except BaseException:  # whatever it was, it is raised again: no half-written file stays behind
+        os.close(descriptor)
+        os.unlink(path)
+        raise
+    os.close(descriptor)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+FILE_LIMIT = 1 << 20
+"""Bytes that a configuration, a secret or a file of home has at most."""
+STATUS_LIMIT = 1 << 28
+"""Bytes that status.json has at most."""
+_OPEN_FLAGS = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+class NoPlainFileError(OSError):
+    """Something else lies there, or more than such a file ever has."""
+
+
+def open_plain(path: StrPath, flags: int = os.O_RDONLY, *, follow: bool = False) -> int:
+    """A descriptor of a plain file, opened without waiting for anybody; a link is followed only where asked.
+
+    OSError where it cannot be opened so; NoPlainFileError where it is something else.
+    """
+    try:
+        descriptor = os.open(path, flags | _OPEN_FLAGS | (0 if follow else os.O_NOFOLLOW), 0o600)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):  # a link, a pipe or socket, a folder
+            raise _no_plain_file(path) from None
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise _no_plain_file(path)
+    return descriptor
+
+
+def read_head(path: StrPath, size: int, *, follow: bool = False) -> tuple[bytes, os.stat_result]:
+    """The first `size` bytes of a plain file, and what the system knows of it. OSError."""
+    with open(open_plain(path, follow=follow), "rb") as file:
+        return file.read(size), os.fstat(file.fileno())
+
+
+def read_plain(
+    path: StrPath, errors: str = "strict", limit: int = FILE_LIMIT, *, follow: bool = False
+) -> str:
+    """The text of a plain file, without the mark that editors of Windows begin it with.
+
+    OSError where it cannot be read; NoPlainFileError where it is something else, or has more than `limit`
+    bytes; UnicodeDecodeError, unless `errors` says otherwise.
+    """
+    text, _ = read_head(path, limit + 1, follow=follow)
+    if len(text) > limit:
+        raise NoPlainFileError(errno.EFBIG, f"it has more than {limit} bytes", str(path))
+    return text.decode("utf-8-sig", errors)
+
+
+def _no_plain_file(path: StrPath) -> NoPlainFileError:
+    return NoPlainFileError(errno.EINVAL, "it is no plain file", str(path))
+
+
+_NO_ANSWER = frozenset({errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EIO})
+"""An export that is gone, a FUSE whose server died, a server that is not reached, a disk that fails."""
+
+
+def unanswered(error: BaseException) -> bool:
+    """Whether an error tells of the file system: what lies there is not known then."""
+    return isinstance(error, OSError) and error.errno in _NO_ANSWER
+
+
+def must_answer(pattern: str) -> None:
+    """OSError where the folder of a pattern does not answer: glob takes that for an empty folder."""
+    try:
+        os.stat(pathname.wildcard_folder(pattern))
+    except OSError as error:
+        if unanswered(error):
+            raise
+
+
+def parse_json(text: str | bytes) -> Any:
+    """What the text means. ValueError where it is no JSON, holds endless digits, or is nested without end."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested without end") from None

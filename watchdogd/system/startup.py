@@ -1,0 +1,61 @@
+"""What a process of watchdogd starts with: standard streams, a time zone, its own command line."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import time
+
+_STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
+"""By descriptor: Python's name for it (None where it was closed at the start), and how it is opened."""
+
+_DAY_SECONDS = 86400
+
+
+def open_standard_streams() -> None:
+    """Have /dev/null stand for those that are closed: else the next file that is opened, the history, gets
+    that number, and what a library or a command prints goes into it."""
+    for number, (name, mode) in enumerate(_STREAMS):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # it gets the lowest number that is free
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - it stays open
+
+
+def correct_time_zone() -> None:
+    """Let a TZ that is a day or more from UTC (`ABC24`), which is none for Python, count as UTC."""
+    if not os.environ.get("TZ"):
+        return
+    months = (time.time() + month * 30 * _DAY_SECONDS for month in range(13))  # one of them has summer time
+    if any(abs(time.localtime(at).tm_gmtoff) >= _DAY_SECONDS for at in months):
+        os.environ["TZ"] = "UTC0"
+        time.tzset()
+
+
+def own_python(start: str, *words: str) -> list[str]:
+    """This interpreter, running `start` with this watchdogd from where it lies: no PATH need lead to either.
+
+    `start` is Python, such as `from watchdogd.cli import main; main()`; `words` are its sys.argv[1:].
+    """
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+    return [sys.executable, "-c", f"import sys; sys.path.insert(0, {root!r}); {start}", *words]
+
+
+_MEMORY = "no memory is left for it, on this machine or under this user's limits"
+_PROCESSES = "this user has too many processes here"
+NO_THREAD = f"{_PROCESSES}, or {_MEMORY} (see 'ulimit -a')"
+"""Why no thread could be started: Python says no more than that."""
+_WORDS = {
+    errno.EAGAIN: _PROCESSES,
+    errno.EMFILE: "the watchdog has too many files open: restart it",
+    errno.ENFILE: "this machine has too many files open",
+    errno.ENOMEM: _MEMORY,
+}
+
+
+def shortage_of(error: OSError) -> str:
+    """Return what was short when a process could not be started; empty where it was something else."""
+    return _WORDS.get(error.errno or 0, "")

@@ -1,0 +1,191 @@
+"""Times as people and Slurm write them: crontab times, time zones and walltimes."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from watchdogd.errors import UnitError
+from watchdogd.system.number import digits
+from watchdogd.units import parse_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cronsim import CronSim
+
+
+_NICKNAMES = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+_CRON_FIELDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class CronTimes:
+    """The times of an expression in a zone, in seconds since the epoch. ValueError where it is none."""
+
+    expression: str
+    zone: tzinfo = UTC
+
+    def __post_init__(self) -> None:
+        """Find out whether it is one, and ever comes."""
+        from cronsim import CronSimError
+
+        try:
+            _first_time(self, 0)
+        except StopIteration:
+            raise ValueError(f"'{self.expression[:60]}' never comes: there is no such day") from None
+        except (CronSimError, ValueError) as error:
+            why = str(error)[:1].lower() + str(error)[1:80]
+            fault = f"'{self.expression[:60]}' is no crontab time ({why})"
+            raise ValueError(f"{fault}: write it as 0 2 * * 0, for Sundays at 2") from None
+
+    def after(self, now: float) -> Iterator[float]:
+        """The next times, without end: 50 years ahead where there are none before."""
+        found = (
+            at.timestamp() for at in _cron_times(self, datetime.fromtimestamp(math.floor(now), self.zone))
+        )
+        return (at for at in found if at > now)
+
+    def last(self, now: float) -> float | None:
+        """The newest time that is not ahead; None where there was none for 50 years."""
+        return _last_time(self, math.floor(now))
+
+
+def _cron_times(cron: CronTimes, start: datetime, *, reverse: bool = False) -> CronSim:
+    from cronsim import CronSim
+
+    text = _NICKNAMES.get(cron.expression.strip().lower(), cron.expression)
+    if text.startswith("@"):
+        raise ValueError(f"there are {', '.join(_NICKNAMES)}")
+    if len(text.split()) != _CRON_FIELDS:  # a sixth one would be seconds
+        raise ValueError("five fields: minute, hour, day, month, day of the week")
+    return CronSim(text, start, reverse=reverse)
+
+
+def _first_time(cron: CronTimes, at: int) -> datetime:
+    return next(_cron_times(cron, datetime.fromtimestamp(at, UTC)))
+
+
+@lru_cache(maxsize=64)
+def _last_time(cron: CronTimes, now: int) -> float | None:
+    """Backwards; from where the clock shows this time for the second time, it also passes the first one."""
+    local = datetime.fromtimestamp(now + 1, cron.zone)
+    first, second = (local.replace(fold=fold).utcoffset() for fold in (0, 1))
+    assert first is not None
+    assert second is not None
+    repeated = (first - second).total_seconds() if local.fold else 0.0
+    start = datetime.fromtimestamp(now + 1 + repeated, cron.zone)
+    found = (at.timestamp() for at in _cron_times(cron, start, reverse=True))
+    return next((at for at in found if at <= now), None)
+
+
+class _LocalZone(tzinfo):
+    """The zone of this process as the C library has it: also a POSIX rule, a file, or nonsense (then UTC).
+
+    zoneinfo knows names alone; a zone by any other description would be an error there.
+    """
+
+    def utcoffset(self, at: datetime | None) -> timedelta | None:
+        """How far its clock is ahead of UTC at a time of its own; `fold` counts."""
+        return None if at is None else at.replace(tzinfo=None).astimezone().utcoffset()
+
+    def tzname(self, at: datetime | None) -> str | None:
+        """What the zone is called then: `CET`."""
+        return None if at is None else at.replace(tzinfo=None).astimezone().tzname()
+
+    def dst(self, _at: datetime | None) -> None:
+        """Not known, and not asked for."""
+        return
+
+    def fromutc(self, at: datetime) -> datetime:
+        """The local time of a time in UTC."""
+        found = at.replace(tzinfo=UTC).astimezone()
+        return found.replace(tzinfo=self, fold=_fold(found))
+
+
+def _fold(at: datetime) -> int:
+    """1 where this is the second time that the clock shows it."""
+    return int(at.replace(tzinfo=None).astimezone().utcoffset() != at.utcoffset())
+
+
+LOCAL_ZONE: tzinfo = _LocalZone()
+"""This machine's zone, with its changes to and from summer time."""
+
+
+def zone_named(name: str) -> tzinfo:
+    """The zone called `Europe/Berlin`. ValueError, with the name that was meant, where there is none."""
+    from zoneinfo import ZoneInfo, available_timezones
+
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        from watchdogd.system.text import close_to
+
+        hint = close_to(name, sorted(available_timezones()))
+        raise ValueError(f"there is no time zone '{name}'{hint}: write it as Europe/Berlin") from None
+
+
+def short_time(at: float, now: float) -> str:
+    """A time as people say it: `16:10` of today, else with its day."""
+    then, today = (datetime.fromtimestamp(each, UTC).astimezone() for each in (at, now))
+    return then.strftime("%H:%M" if then.date() == today.date() else "%a %d %b %H:%M")
+
+
+LONGEST_WALLTIME = 86400.0
+"""A link's walltime where nobody names one and the partition allows more, in seconds."""
+SHORTEST_WALLTIME = 120.0
+"""Slurm counts in minutes, and a hand-over needs one."""
+_DURATION = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(?:(\d+):)?(\d+)(?:\.\d+)?")
+
+
+def parse_walltime(text: str) -> float:
+    """Seconds of `12h`, and of what sbatch takes: minutes, `MM:SS`, `HH:MM:SS`, `D-HH[:MM[:SS]]`."""
+    compact = text.strip()
+    if re.fullmatch(r"\d+", compact):
+        return float(digits(compact)) * 60
+    if re.fullmatch(r"\d+-\d+(:\d+){0,2}", compact):
+        days, _, rest = compact.partition("-")
+        hours, minutes, seconds = (*rest.split(":"), "0", "0")[:3]
+        return float(((digits(days) * 24 + digits(hours)) * 60 + digits(minutes)) * 60 + digits(seconds))
+    seconds_found = slurm_duration(compact) if ":" in compact else None
+    if seconds_found is not None:
+        return seconds_found
+    try:
+        return parse_duration(compact)
+    except UnitError:
+        raise UnitError(f"'{text}' is no walltime: write it as 12h, 30m, 12:00:00 or 1-00:00:00") from None
+
+
+def slurm_duration(field: str) -> float | None:
+    """Seconds of `[DAYS-][[HOURS:]MINUTES:]SECONDS`; None of UNLIMITED, NOT_SET, Partition_Limit."""
+    match = _DURATION.fullmatch(field.strip())
+    if not match:
+        return None
+    days, first, second, seconds = (digits(part or "0") for part in match.groups())
+    hours, minutes = (first, second) if match[3] is not None else (0, first)
+    return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+
+
+def format_walltime(seconds: float) -> str:
+    """`12:00:00` or `1-00:00:00`, as Slurm writes it."""
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    return f"{days}-{hour:02d}:{minute:02d}:{second:02d}" if days else f"{hour:02d}:{minute:02d}:{second:02d}"
+
+
+def walltime_margin(walltime: float) -> float:
+    """Seconds before a link's end from which its successor may start: a tenth, one minute to thirty."""
+    return min(max(walltime / 10, 60.0), 1800.0)
