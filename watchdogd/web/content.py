@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import pkgutil
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import watchdogd.plugins
 from watchdogd import runstate
 from watchdogd.batch.runs import IDLE
 from watchdogd.history.record import STALLED
 from watchdogd.incidents.models import SELF
 from watchdogd.plugin import Plugin, Status
+from watchdogd.plugins import modules
 from watchdogd.runstate import plugin_of
 from watchdogd.system.smallfile import read_head
 from watchdogd.web.charts import DrawnChart, charts_of, declared_charts
@@ -63,12 +61,8 @@ def _explained(
 @cache
 def _explaining() -> dict[str, Plugin]:
     """Our own plugins that have words for it; users' code is not run here."""
-    modules = [
-        import_module(f"watchdogd.plugins.{each.name}")
-        for each in pkgutil.iter_modules(watchdogd.plugins.__path__)
-    ]
-    plugins = [each for module in modules for each in vars(module).values() if isinstance(each, Plugin)]
-    return {plugin.name: plugin for plugin in plugins if plugin.explain}
+    found = [each for module in modules() for each in vars(module).values() if isinstance(each, Plugin)]
+    return {plugin.name: plugin for plugin in found if plugin.explain}
 
 
 SHOWN = 200
