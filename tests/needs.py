@@ -26,6 +26,7 @@ NEEDS: Mapping[str, str] = {
     "tests/engine/test_daemon.py": "slow",
     "tests/engine/test_dropins.py": "slow",
     "tests/engine/test_ending.py": "slow",
+    "tests/engine/test_inquiry.py": "slow",
     "tests/engine/test_killed_look.py": "slow",
     "tests/engine/test_phase.py": "slow",
     "tests/engine/test_stuck.py": "root",

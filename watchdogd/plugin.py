@@ -33,7 +33,7 @@ from itertools import starmap
 from typing import Any, Literal, TypeVar, overload
 
 from watchdogd.batch.models import Ending, Job, Snapshot
-from watchdogd.batch.runs import STATES, Progress, Run, Sign, Strength
+from watchdogd.batch.runs import STATES, Progress, Run, Sign, Strength, Suspect
 from watchdogd.declaration import Chart, Column, Declaration
 from watchdogd.errors import PluginError
 from watchdogd.system.codec import codec_of
@@ -62,6 +62,7 @@ __all__ = [
     "Snapshot",
     "Status",
     "Strength",
+    "Suspect",
     "check",
     "critical",
     "notice",
@@ -125,6 +126,8 @@ class Result:
     `signs`: evidence that the run works, or does not, which is no progress by itself.
     `run_state`: what the jobs of the run do, one of STATES, where the check declares that it looks at them.
     `cells`: what stands in the columns that the check declares, by title: a text, or a time (see Column).
+    `short`: the fact of `summary` in a few words (`stalled for 22m at iteration 7/90`), for a first line that
+    has more to say; `suspects`: who may be the reason.
     """
 
     status: Status
@@ -142,6 +145,8 @@ class Result:
     signs: tuple[Sign, ...] = ()
     run_state: str = ""
     cells: Mapping[str, str | float] = field(default_factory=dict)
+    short: str = ""
+    suspects: tuple[Suspect, ...] = ()
 
     def of_kind(self, kind: str) -> Result:
         """The same of that kind; what is OK is of none."""

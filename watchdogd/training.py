@@ -1174,7 +1174,8 @@ class Guard:
         if seen is None:
             return
         with _replacing(self._inbox("stacks", "txt"), self._mode()) as file:
-            file.write(json.dumps(self._who()) + "\n")
+            step = self._step if isinstance(self._step, int) else None  # reading a tensor waits for its GPU
+            file.write(json.dumps({**self._who(), "step": step}) + "\n")
             file.flush()
             faulthandler.dump_traceback(file=file, all_threads=True)
 

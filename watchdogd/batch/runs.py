@@ -70,6 +70,28 @@ class Sign:
     strength: Strength = Strength.STRONG
 
 
+WEAK, FAIR, SURE = 1, 2, 3
+"""How much an accusation says: beside others, by itself with a question mark, by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """One that may hold a run up, as one source has it.
+
+    `what` it does, in words that go on after its name (`has not entered AllReduce 1139`); `source` in a word
+    (`NCCL`); `strength` WEAK, FAIR or SURE. Who it is by what is known: `rank` in the whole run, `node` by
+    name, `gpu` as its tool counts it, `pid`.
+    """
+
+    source: str
+    what: str
+    strength: int = FAIR
+    rank: int | None = None
+    node: str = ""
+    gpu: int | None = None
+    pid: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """The run that a check speaks of: who it is and where its switches lie.

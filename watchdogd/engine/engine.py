@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from watchdogd.actions import inquiry
 from watchdogd.engine import status
 from watchdogd.engine.acting import KEPT, Acting
 from watchdogd.engine.changes import Changes
@@ -180,6 +181,8 @@ class Engine:
         checks, latest = self.setup.checks, self._execution.latest
         wanted = {check.name: check.entry.declared.evidence for check in checks if check.run}
         told = [self._with_evidence(event, wanted.get(event.check, ())) for event in (*resumed, *events)]
+        if not self._dry:
+            told = [*inquiry.told([*self._scene().stalls(told, judged_at)], told)]
         events = with_trends(told, checks, latest, self._storage.series)
         events += tuple(
             touch_event(paper, self._scene().speaker(paper.run), judged_at)

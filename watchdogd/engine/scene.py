@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from threading import Event as Ending
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.actions import trigger
 from watchdogd.actions.decision import Case
 from watchdogd.actions.deed import DONE, EVIDENCE, Action, Deed
 from watchdogd.actions.errand import Errand
+from watchdogd.actions.inquiry import Stall
 from watchdogd.batch.runs import slurm_users
 from watchdogd.engine.checks import written
 from watchdogd.home.layout import absolute
@@ -17,7 +19,6 @@ from watchdogd.incidents.models import SELF, EventKind, Incident, IncidentEvent
 from watchdogd.plugin import Status
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from watchdogd.config.targets import RunSection
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from watchdogd.engine.setup import Setup
     from watchdogd.home.layout import Home
     from watchdogd.incidents.models import AlertState, CheckState, Observation
+    from watchdogd.plugin import Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,25 @@ class Scene:
             if _free(standing, incident) and incident.check in checks:
                 yield from self._pulled(checks[incident.check], incident)
 
-    def errand(self, deed: Deed, ending: threading.Event) -> Errand:
+    def stalls(self, events: Iterable[IncidentEvent], now: float) -> Iterator[Stall]:
+        """The events that report, for the first time, that a run stalls."""
+        checks = {check.name: check for check in self.setup.checks}
+        for event in events:
+            incident, check = event.incident, checks.get(event.check)
+            if (
+                event.quiet
+                or incident is None
+                or check is None
+                or event.kind not in (EventKind.OPENED, EventKind.WORSE)
+            ):
+                continue
+            said = self._last(check, incident)
+            if said and said.trigger == "on_hang" and event.run in self.setup.config.runs:
+                errand = self.errand(Deed(incident.id, event.run, "on_hang", EVIDENCE, now), Ending())
+                wanted = self.setup.config.runs[event.run].on_hang
+                yield Stall(event, said, errand, any(_action(each).kind == "stacks" for each in wanted))
+
+    def errand(self, deed: Deed, ending: Ending) -> Errand:
         """An ordered deed with all that its doer needs to know."""
         config, incident = self.setup.config, self.incidents[deed.incident]
         check = self.speaker(deed.run)
@@ -86,14 +106,18 @@ class Scene:
         return IncidentEvent(EventKind.NOTICE, now, *where, str(deed), details, about, label=label)
 
     def _pulled(self, check: Check, incident: Incident) -> Iterator[Case]:
-        seen = self.latest.get(check.name, ())
-        last = next((each.result for each in seen if each.result.subject == incident.subject), None)
+        last = self._last(check, incident)
         if last is None or not last.trigger:
             return
         for name in self._runs(check):
             actions = tuple(map(_action, getattr(self.setup.config.runs[name], last.trigger)))
             if actions:
                 yield Case(incident.id, name, last.trigger, actions)
+
+    def _last(self, check: Check, incident: Incident) -> Result | None:
+        """What the check said last of the incident's subject."""
+        seen = self.latest.get(check.name, ())
+        return next((each.result for each in seen if each.result.subject == incident.subject), None)
 
     def _runs(self, check: Check) -> Iterable[str]:
         """The check's run, else those whose files lie on its disk."""

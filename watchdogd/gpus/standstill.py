@@ -85,7 +85,9 @@ def _hang(moment: Moment, book: Memory, patience: Patience, run: Run, now: float
     blamed = "\n".join(f"suspect: {each.name} {words(each)}" for each in moment.quiet[:32])
     details = f"{blamed}\n{waiting}\nwatchdogd stacks {run.name}".strip()
     progress = Progress(stalled=status is Status.CRITICAL, at=step or None)
-    hang = Result(status, f"{line}; {who}", subject=HUNG, details=details, progress=progress)
+    at = f"{len(moment.waiting)} GPUs wait" if len(moment.waiting) > 1 else "a GPU waits"
+    short = f"hung in a collective? {at} for {format_duration(lasted)}"
+    hang = Result(status, f"{line}; {who}", subject=HUNG, details=details, progress=progress, short=short)
     yield hang.triggers("on_hang") if status is Status.CRITICAL else hang
 
 

@@ -259,6 +259,7 @@ def _waiting(look: Look, since: float, allowed: Allowance, what: str, *, number:
         progress = replace(_progress(look, allowed), pause=signs.words[0])
         return Result(Status.OK, said, metrics, progress=progress)
     said = f"{what} since {iso(since)}, {format_duration(age)} ago ({allowed})"
+    at = f" at {wording.number(look.log.told.step)}" if look.log.told.step else ""
     summary = "; ".join([said, *signs.words, *_known(look, number=number)])
     details = wording.evidence(look.log)
     if look.state.blind:
@@ -270,7 +271,15 @@ def _waiting(look: Look, since: float, allowed: Allowance, what: str, *, number:
     if signs.status is Status.WARNING:  # nobody ends a run that seems to work
         return Result(signs.status, summary, metrics, details, progress=_progress(look, allowed))
     progress = _progress(look, allowed, stalled=look.newest is not None)  # without a log nobody knows
-    hung = Result(Status.CRITICAL, summary, metrics, details, progress=progress)
+    hung = Result(
+        Status.CRITICAL,
+        summary,
+        metrics,
+        details,
+        progress=progress,
+        short=f"stalled for {format_duration(age)}{at}",
+        suspects=wording.silent_rank(look.log),
+    )
     return hung.triggers("on_hang") if look.newest or not look.pattern else hung
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from watchdogd.plugin import Metric
+from watchdogd.batch.runs import WEAK
+from watchdogd.plugin import Metric, Suspect
 from watchdogd.readers import trainlog
+from watchdogd.system.number import count
 from watchdogd.units import iso
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from watchdogd.logs.runlog import LastStep, RunLog
 
 SLACK = 300.0
@@ -63,7 +63,20 @@ def evidence(log: RunLog) -> str:
 def first_to_stop(log: RunLog, begin: float) -> str:
     """Who fell silent before all others, in this job that works since `begin`, or empty."""
     moved = log.told.step.at if log.told.step else 0.0
-    return _first_file(log, max(begin, moved - SLACK)) or _first_rank(log, moved - SLACK)
+    first = _first_file(log, max(begin, moved - SLACK))
+    if first or not (rank := _first_rank(log, moved - SLACK)):
+        return first
+    name, of, number = rank
+    at = "" if number is None else f", at {_at(log, number)}"
+    return f"the first to stop of {of} was {f'rank {name}' if name.isdecimal() else name}{at}"
+
+
+def silent_rank(log: RunLog) -> tuple[Suspect, ...]:
+    """The same where a rank's number is known."""
+    rank = _first_rank(log, (log.told.step.at if log.told.step else 0.0) - SLACK)
+    if rank is None or (number := count(rank[0])) is None:
+        return ()
+    return (Suspect("log", f"was the first of {rank[1]} ranks to write no more", WEAK, number),)
 
 
 def _first_file(log: RunLog, since: float) -> str:
@@ -77,26 +90,26 @@ def _first_file(log: RunLog, since: float) -> str:
     return f"the first to stop of {len(places)} was {first.path} at {iso(first.grown_at)}"
 
 
-def _first_rank(log: RunLog, since: float) -> str:
-    """In a log that ranks share: by the numbers that they tell, where all do; else it is the one after whose
-    last line every other wrote two lines more."""
+def _first_rank(log: RunLog, since: float) -> tuple[str, int, float | None] | None:
+    """In a log that ranks share the name of one (`3`; `node1:3` stays), of how many, and its number: by the
+    numbers that they tell, where all do; else it is the one after whose last line every other wrote two
+    lines more."""
     ranks = {name: seen for name, seen in log.told.ranks.items() if seen.at >= since and seen.before}
     if len(ranks) < 2:
-        return ""
+        return None
     numbers = sorted((seen.number, name) for name, seen in ranks.items() if seen.number is not None)
     if len(numbers) == len(ranks):
         (least, first), (next_one, _) = numbers[:2]
-        return f"{_first(first, ranks)}, at {_at(log, least)}" if least < next_one else ""
+        return (_bare(first), len(ranks), least) if least < next_one else None
     first, seen = min(ranks.items(), key=lambda item: item[1].line)
     if all(other.before > seen.line for name, other in ranks.items() if name != first):
-        return _first(first, ranks)
-    return ""
+        return _bare(first), len(ranks), None
+    return None
 
 
-def _first(rank: str, ranks: Collection[str]) -> str:
-    """`3`, `rank3` and `Rank 3` are rank 3; `node1:3` stays."""
-    bare = rank.removeprefix("rank").removeprefix("Rank ")
-    return f"the first to stop of {len(ranks)} was {f'rank {bare}' if bare.isdecimal() else rank}"
+def _bare(rank: str) -> str:
+    """`3`, `rank3` and `Rank 3` are 3."""
+    return rank.removeprefix("rank").removeprefix("Rank ")
 
 
 def _at(log: RunLog, number: float) -> str:

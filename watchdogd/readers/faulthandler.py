@@ -23,7 +23,9 @@ _FRAME = re.compile(r'  File "(?P<path>.*)", line (?P<line>\d+|\?\?\?)(?: in (?P
 
 @dataclass(frozen=True, slots=True)
 class Handed:
-    """One Guard's file: who wrote it, when (seconds since the epoch, its node's clock), and the stacks."""
+    """One Guard's file: who wrote it, when (seconds since the epoch, its node's clock), and the stacks.
+
+    `step` is the last that the training told it; None: none, or a Guard of an earlier version."""
 
     run: str
     host: str
@@ -31,6 +33,7 @@ class Handed:
     dump: Dump
     rank: int | None = None
     job: str = ""
+    step: int | None = None
 
 
 def read(text: str) -> tuple[Thread, ...]:
@@ -67,6 +70,7 @@ def handed(text: str) -> Handed | None:
             dump=Dump(needed(whole(who["pid"])), threads=threads),
             rank=rank if isinstance(rank, int) else None,
             job=str(who.get("job") or ""),
+            step=whole(who.get("step")),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None

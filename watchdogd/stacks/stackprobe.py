@@ -92,7 +92,7 @@ def of_job(job: str, since: float = 0.0) -> list[Found]:
     node = os.environ.get("SLURMD_NODENAME", "")
     found = []
     for pid in _pids():
-        env = _environ(pid)
+        env = environ(pid)
         here = env.get("SLURM_JOB_ID") == job and env.get("SLURMD_NODENAME", node) == node
         if here and _one_cluster(env) and began(pid) >= since - _CLOCKS:
             found += _python(pid, env)
@@ -107,7 +107,7 @@ def _one_cluster(env: Mapping[str, str]) -> bool:
 
 def began(pid: int) -> float:
     """When a process was started (seconds since the epoch, this node's clock); 0.0 where it has ended."""
-    fields = _text(pid, "stat").rpartition(")")[2].split()
+    fields = of_proc(pid, "stat").rpartition(")")[2].split()
     booted = re.search(r"^btime (\d+)$", _read("/proc/stat"), re.MULTILINE)
     if len(fields) < 20 or not booted:
         return 0.0
@@ -120,16 +120,16 @@ def below(roots: Sequence[int]) -> list[Found]:
     family = set(roots)
     while more := {pid for pid, parent in parents.items() if parent in family} - family:
         family |= more
-    return [found for pid in sorted(family) for found in _python(pid, _environ(pid))]
+    return [found for pid in sorted(family) for found in _python(pid, environ(pid))]
 
 
 def state(pid: int) -> str:
     """`D (disk sleep), waits in nfs_wait_bit_killable`, with the kernel's stack where that may be read."""
-    found = re.search(r"^State:\s*(.+)$", _text(pid, "status"), re.MULTILINE)
+    found = re.search(r"^State:\s*(.+)$", of_proc(pid, "status"), re.MULTILINE)
     if not found:
         return ""
-    wait = _text(pid, "wchan").strip()
-    kernel = re.findall(r"^\[<.*?>\] (\S+?)\+", _text(pid, "stack"), re.MULTILINE)
+    wait = of_proc(pid, "wchan").strip()
+    kernel = re.findall(r"^\[<.*?>\] (\S+?)\+", of_proc(pid, "stack"), re.MULTILINE)
     told = [found[1], f"waits in {wait}" if wait not in ("", "0") else ""]
     return ", ".join(filter(None, told)) + (f" (kernel: {' < '.join(kernel[:6])})" if kernel else "")
 
@@ -146,26 +146,38 @@ def packages(parcel: Parcel) -> Iterator[str]:
         "trouble": parcel.trouble,
         "state": parcel.state,
     }
-    data = base64.b64encode(zlib.compress(json.dumps(told).encode())).decode()
-    parts = [data[begin : begin + _LETTERS] for begin in range(0, len(data), _LETTERS)]
-    for number, part in enumerate(parts, 1):
-        yield f"@@ part {found.pid} {number} {len(parts)} {part}"
+    return parts(found.pid, told)
 
 
 def parcels(text: str) -> list[Parcel]:
     """The processes in one node's text; one that is not whole is left out."""
-    parts: dict[int, dict[int, str]] = defaultdict(dict)
-    counts: dict[int, int] = {}
-    for pid, number, count, data in re.findall(r"^@@ part (\d+) (\d+) (\d+) (\S+)$", text, re.MULTILINE):
-        parts[digits(pid)][digits(number)] = data
-        counts[digits(pid)] = min(digits(count), _PARTS)
     found = []
-    for pid, pieces in parts.items():
-        with contextlib.suppress(
-            ValueError, LookupError, TypeError, AttributeError, RecursionError, binascii.Error, zlib.error
-        ):
-            data = "".join(pieces[number] for number in range(1, counts[pid] + 1))
-            found.append(_parcel(parse_json(_unpacked(data))))
+    for value in values(text).values():
+        with contextlib.suppress(ValueError, LookupError, TypeError, AttributeError):
+            found.append(_parcel(value))
+    return found
+
+
+def parts(number: int, value: object) -> Iterator[str]:
+    """A value that JSON has, in short lines."""
+    data = base64.b64encode(zlib.compress(json.dumps(value).encode())).decode()
+    pieces = [data[begin : begin + _LETTERS] for begin in range(0, len(data), _LETTERS)]
+    for place, piece in enumerate(pieces, 1):
+        yield f"@@ part {number} {place} {len(pieces)} {piece}"
+
+
+def values(text: str) -> dict[int, Any]:
+    """What `parts` packed, by number; what is not whole is left out."""
+    lines: dict[int, dict[int, str]] = defaultdict(dict)
+    counts: dict[int, int] = {}
+    for name, place, count, data in re.findall(r"^@@ part (\d+) (\d+) (\d+) (\S+)$", text, re.MULTILINE):
+        lines[digits(name)][digits(place)] = data
+        counts[digits(name)] = min(digits(count), _PARTS)
+    found = {}
+    for number, pieces in lines.items():
+        with contextlib.suppress(ValueError, LookupError, RecursionError, binascii.Error, zlib.error):
+            data = "".join(pieces[place] for place in range(1, counts[number] + 1))
+            found[number] = parse_json(_unpacked(data))
     return found
 
 
@@ -212,7 +224,7 @@ def _ask(pid: int, tool: str, options: list[str], until: float) -> tuple[pyspy.A
 
 def _python(pid: int, env: Mapping[str, str]) -> list[Found]:
     """The process, where it runs Python and is none of ours."""
-    words = _text(pid, "cmdline").split("\0")[:-1]
+    words = of_proc(pid, "cmdline").split("\0")[:-1]
     if not words or any(_OURS.search(word) for word in words[:4]):
         return []
     if not _is_python(pid):
@@ -227,24 +239,25 @@ def _is_python(pid: int) -> bool:
         program = os.path.basename(os.readlink(f"/proc/{pid}/exe"))
     except OSError:
         return False
-    return "python" in program.lower() or "libpython" in _text(pid, "maps")
+    return "python" in program.lower() or "libpython" in of_proc(pid, "maps")
 
 
 def _pids() -> list[int]:
     return sorted(int(name) for name in os.listdir("/proc") if name.isdecimal() and int(name) != os.getpid())
 
 
-def _environ(pid: int) -> dict[str, str]:
-    pairs = (entry.partition("=") for entry in _text(pid, "environ").split("\0"))
+def environ(pid: int) -> dict[str, str]:
+    """Its environment as it was started; empty where it is another user's, or has ended."""
+    pairs = (entry.partition("=") for entry in of_proc(pid, "environ").split("\0"))
     return {name: value for name, equals, value in pairs if equals}
 
 
 def _parent(pid: int) -> int:
-    fields = _text(pid, "stat").rpartition(")")[2].split()
+    fields = of_proc(pid, "stat").rpartition(")")[2].split()
     return int(fields[1]) if len(fields) > 1 else 0
 
 
-def _text(pid: int, name: str) -> str:
+def of_proc(pid: int, name: str) -> str:
     """A file of /proc; empty where the process has ended, or is another user's."""
     return _read(f"/proc/{pid}/{name}")
 

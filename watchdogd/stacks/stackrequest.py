@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,8 +46,9 @@ class Answers:
     nodes: tuple[tuple[str, tuple[Parcel, ...]], ...] = ()
 
 
-def ask(home: str, run: str, patience: float) -> Answers:
-    """Ask, and wait for what is written within `patience` seconds. Never raises for what files do."""
+def ask(home: str, run: str, patience: float, enough: Callable[[int], bool] = lambda _: False) -> Answers:
+    """Ask, and wait for what is written within `patience` seconds, or until so many files are `enough`. Never
+    raises for what files do."""
     inbox = switch_places.find(home, run, "kill").inbox
     request = os.path.join(inbox, f"{file_name(run)}.stacks-request")
     try:
@@ -54,14 +56,15 @@ def ask(home: str, run: str, patience: float) -> Answers:
     except OSError as error:
         return Answers((), f"its Guards cannot be asked: {request}: {error.strerror or error}")
     try:
-        found, refused = _gather(inbox, run, asked_at, patience)
+        found, refused = _gather(inbox, run, asked_at, patience, enough)
     finally:
         with contextlib.suppress(OSError):
             os.unlink(request)
     guards = [each for each in found if isinstance(each, faulthandler.Handed)]
     nodes = tuple((each.node, each.parcels) for each in found if isinstance(each, _Taken))
     processes = tuple(
-        Process(each.host, each.dump.pid or 0, each.rank, samples=(each.dump,)) for each in guards
+        Process(each.host, each.dump.pid or 0, each.rank, samples=(each.dump,), step=each.step)
+        for each in guards
     )
     return Answers(processes, _note(run, bool(processes), len(nodes), refused, patience), nodes)
 
@@ -90,13 +93,13 @@ def _touch(request: str) -> float:
 
 
 def _gather(
-    inbox: str, run: str, since: float, patience: float
+    inbox: str, run: str, since: float, patience: float, enough: Callable[[int], bool]
 ) -> tuple[list[faulthandler.Handed | _Taken], dict[str, str]]:
     """All files of this request, and those that cannot be read with why. What was read is removed."""
     until, last = time.monotonic() + patience, float("inf")
     found: dict[str, faulthandler.Handed | _Taken] = {}
     refused: dict[str, str] = {}
-    while time.monotonic() < min(until, last + _QUIET):
+    while time.monotonic() < min(until, last + _QUIET) and not enough(len(found)):
         for path in Path(inbox).glob(f"{file_name(run)}.stacks.*"):
             if path.name in found or path.name in refused or path.suffix not in (".txt", ".json"):
                 continue

@@ -35,7 +35,8 @@ class Process:
 
     `rank`: None where its environment names none. `helper`: it works for another process of its rank (data
     loaders) or for none (launchers). `samples` in order of time. `trouble`: why there are none; then `state`
-    is its line of /proc (`D (disk sleep), waits in nfs_wait_bit_killable`).
+    is its line of /proc (`D (disk sleep), waits in nfs_wait_bit_killable`). `step` is the last that its Guard
+    was told.
     """
 
     node: str
@@ -46,6 +47,7 @@ class Process:
     samples: tuple[Dump, ...] = ()
     trouble: str = ""
     state: str = ""
+    step: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,180 @@
+"""Who holds a run up: asked on its nodes and of its Guards when a stall is confirmed, before it is reported.
+
+It only reads. All is asked at once; what has not come within PATIENCE is left behind, and the message goes
+with what is there.
+"""
+
+from __future__ import annotations
+
+import glob
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from watchdogd.actions import accusations, suspects
+from watchdogd.batch import fanout, hostlist
+from watchdogd.config import switch_places
+from watchdogd.gpus.look import look
+from watchdogd.probe import noderanks
+from watchdogd.probe.noderanks import NodeRanks
+from watchdogd.stacks import stackrequest
+from watchdogd.system import command
+from watchdogd.system.pathname import file_name
+
+if TYPE_CHECKING:
+    from watchdogd.actions.errand import Errand
+    from watchdogd.actions.suspects import Suspicion
+    from watchdogd.incidents.models import IncidentEvent
+    from watchdogd.plugin import Job, Result, Suspect
+    from watchdogd.stacks.stacks import Process
+
+PATIENCE = 9.5
+"""Seconds from the confirmation of a stall to its message, at most."""
+_NODES, _GUARDS = 8.5, 8.0
+_STARTING = 2.0
+"""Seconds of a node's deadline that starting there and collecting may take."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """An event to be told of a run that stalls, what its check said, and all that is known of the run.
+
+    `stacks`: its `on_hang` takes stacks.
+    """
+
+    event: IncidentEvent
+    result: Result
+    errand: Errand
+    stacks: bool
+
+
+@dataclass(slots=True)
+class Seen:
+    """What was seen of one run; each part is set once, whole, by the thread that asks for it."""
+
+    nodes: tuple[NodeRanks, ...] = ()
+    silent: Mapping[str, str] = field(default_factory=dict)
+    guards: tuple[Process, ...] = ()
+    closed: str = ""
+
+    def suspects(self) -> list[Suspect]:
+        """Whom all of it accuses."""
+        expected = {each.rank: node.node for node in self.nodes for each in node.processes}
+        ranks = {rank: node for rank, node in expected.items() if rank is not None}
+        return [
+            *accusations.of_nodes(self.nodes, self.silent),
+            *accusations.of_guards(self.guards, ranks),
+        ]
+
+
+def told(stalls: Sequence[Stall], events: Iterable[IncidentEvent]) -> tuple[IncidentEvent, ...]:
+    """The events, those of `stalls` with whom the evidence names, after PATIENCE seconds at most."""
+    until = time.monotonic() + PATIENCE
+    seen = {stall.errand.deed.run: Seen() for stall in stalls}
+    asked = {stall.errand.deed.run: stall.errand for stall in stalls}
+    threads = [
+        thread
+        for run, errand in asked.items()
+        for ask in (_ask_nodes, _ask_guards)
+        if (thread := _begun(ask, errand, seen[run]))
+    ]
+    for thread in threads:
+        thread.join(max(until - time.monotonic(), 0.0))
+    named = {id(stall.event): _named(stall, seen[stall.errand.deed.run]) for stall in stalls}
+    return tuple(named.get(id(event), event) for event in events)
+
+
+def _begun(ask: Callable[[Errand, Seen], None], errand: Errand, seen: Seen) -> threading.Thread | None:
+    """On a thread that is left behind where it hangs; None where there is none to be had."""
+
+    def run() -> None:
+        try:
+            ask(errand, seen)
+        except Exception:  # the message goes without it
+            log.exception("evidence of %s", errand.deed.run)
+
+    thread = threading.Thread(target=run, name="inquiry", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:
+        return None
+    return thread
+
+
+def _named(stall: Stall, seen: Seen) -> IncidentEvent:
+    """The event with the suspect in its first line, and what is known of it below."""
+    event, result, run = stall.event, stall.result, stall.errand.deed.run
+    try:
+        found = suspects.merge([*result.suspects, *seen.suspects()])
+        lines = [*found.lines(), *accusations.notes(seen.nodes)]
+    except Exception:  # a fault of ours: the message goes without it
+        log.exception("evidence of %s", run)
+        return event
+    notes = [*event.notes, *([seen.closed] if seen.closed and not lines else [])]
+    if not stall.stacks:
+        notes.append(
+            f'stacks of its ranks: on_hang = ["stacks"] under [runs.{run}], or: watchdogd stacks {run}'
+        )
+    summary = _first(found, stall)
+    more = [event.summary] if summary != event.summary else []
+    details = "\n".join(filter(None, ["\n".join([*more, *lines]), event.details or result.details]))
+    return replace(event, summary=summary, details=details, notes=tuple(notes))
+
+
+def _first(found: Suspicion, stall: Stall) -> str:
+    """A weak suspicion alone stands below: what is in the first line is believed."""
+    words = found.words() if found.culprits and found.culprits[0].weight > (1, 1) else ""
+    return f"{stall.result.short or stall.event.summary}; {words}" if words else stall.event.summary
+
+
+# ------------------------------------------------------------------ asking
+
+
+def _ask_nodes(errand: Errand, seen: Seen) -> None:
+    """Through the launcher of Slurm, here for plain processes; else what the job's probe left in home."""
+    jobs = [job for job in errand.queue if job.working]
+    if not errand.run or not jobs:
+        return
+    if errand.run.backend == "process":
+        pids = [job.id for job in jobs if job.id]
+        answer = command.ask(noderanks.argv(["--below", *pids], _NODES - _STARTING), deadline=_NODES)
+        told = noderanks.read(answer.output)
+        seen.nodes = (told,) if told else ()
+        return
+    job = max(jobs, key=lambda job: job.started_at or 0.0)
+    if errand.run.backend == "slurm":
+        whose = ["--job", job.raw_id, "--since", f"{job.started_at or 0.0:.0f}"]
+        heard = fanout.ask(
+            job.raw_id,
+            hostlist.expand(job.nodes),
+            noderanks.argv(whose, _NODES - _STARTING),
+            deadline=_NODES,
+        )
+        if not heard.denied:
+            answers = [told for text in heard.texts.values() if (told := noderanks.read(text))]
+            seen.silent = {} if heard.trouble else heard.silent
+            seen.nodes = tuple(answers)
+            return
+    _from_home(errand, job, seen)
+
+
+def _from_home(errand: Errand, job: Job, seen: Seen) -> None:
+    if errand.run:
+        left = look(errand.run, job, deadline=_NODES, now=time.time())
+        seen.closed = left.closed
+        seen.nodes = tuple(NodeRanks(node.name, (), (), gpus=node.readout.gpus) for node in left.nodes)
+
+
+def _ask_guards(errand: Errand, seen: Seen) -> None:
+    """Where one beats; the others write when they are asked."""
+    home, run = str(errand.home.path), errand.deed.run
+    inbox = switch_places.find(home, run, "kill").inbox
+    if glob.glob(os.path.join(glob.escape(inbox), f"{file_name(run)}.beat.*")):
+        answers = stackrequest.ask(home, run, _GUARDS, lambda heard: heard == accusations.world(seen.nodes))
+        seen.guards = answers.processes

@@ -1,0 +1,81 @@
+"""Asks NCCL's RAS subsystem on its port of this node: it reads, and changes nothing."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import time
+from collections.abc import Collection, Iterator
+
+from watchdogd.errors import UnreadableError
+from watchdogd.readers import ras
+from watchdogd.readers.ras import RasReport
+
+USUAL = "localhost:28028"
+"""Where it listens, unless NCCL_RAS_ADDR says otherwise."""
+_LEG = 2
+"""Seconds for which RAS waits for a process that does not answer; its own default of 5 is too long for us."""
+_COMMANDS = f"timeout {_LEG}\nset format json\nverbose status\n"
+"""Releases before 2.28.7 refuse the format, and answer in text."""
+_FIRST = 1.0
+"""Seconds in which a process that lives takes the first command."""
+_TRIES = 4
+_LIMIT = 64 << 20
+
+
+def ask(address: str, own: Collection[str], deadline: float) -> RasReport | None:
+    """What RAS at `address` (host:port) says within `deadline` seconds; None where nobody answers so.
+
+    `own` are this node's addresses: nothing else is ever asked, whatever a job's environment names. All
+    processes of a node listen on one port: one that is stopped takes the call and says nothing, so that it
+    is tried again.
+    """
+    until = time.monotonic() + deadline
+    for family, place in list(_places(address, own)) * _TRIES:
+        try:
+            return ras.read(_talk(family, place, until))
+        except (OSError, UnreadableError):
+            continue
+    return None
+
+
+def _places(address: str, own: Collection[str]) -> Iterator[tuple[int, tuple[str, int]]]:
+    host, _, port = address.strip().rpartition(":")
+    host = host.strip("[]") or "localhost"
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICSERV)
+    except (OSError, UnicodeError):
+        return
+    for family, _, _, _, place in found:
+        name = str(place[0])
+        if ipaddress.ip_address(name.partition("%")[0]).is_loopback or name in own:
+            yield family, (name, int(place[1]))
+
+
+def _talk(family: int, place: tuple[str, int], until: float) -> str:
+    """All that is answered until the connection ends. OSError, also where that takes too long."""
+    chunks: list[bytes] = []
+    size = 0
+    with socket.socket(family, socket.SOCK_STREAM) as talk:
+        first = min(until, time.monotonic() + _FIRST)
+        talk.settimeout(_left(first))
+        talk.connect(place)
+        talk.sendall(_COMMANDS.encode())
+        while chunk := _more(talk, until if chunks else first):
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > _LIMIT:
+                raise OSError("it says more than any job has to say")
+    return b"".join(chunks).decode("utf-8", "replace")
+
+
+def _more(talk: socket.socket, until: float) -> bytes:
+    talk.settimeout(_left(until))
+    return talk.recv(65536)
+
+
+def _left(until: float) -> float:
+    left = until - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
