@@ -8,9 +8,9 @@ import shlex
 import shutil
 import socket
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from watchdogd.config.channels import SlackChannel
 from watchdogd.config.reading import load
@@ -39,13 +39,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Setup:
     """Configuration, plugins, checks, and how each check's results are judged and sent.
 
-    `files` are the file systems that checks rest on, as `land` tells. `dropped` are those of `checks` that
-    come from home's drop-in folders. `looked`: those could be looked at; `whole`: every check fits. Until
-    then `expected` are the names of checks that were known before.
+    files     the file systems that checks rest on, as `land` tells
+    gone      routes of those that are not mounted any more, whose end is still to be reported
+    dropped   those of `checks` that come from home's drop-in folders
+    looked    whether those folders could be looked at
+    whole     whether every check fits
+    expected  names of checks that were known before, until the folders are looked at and all fits
     """
 
     config: Config
@@ -53,10 +56,9 @@ class Setup:
     checks: tuple[Check, ...]
     maintenance: Windows
     rules: Rules
-    policies: Mapping[str, AlertPolicy] = field(default_factory=dict)
-    routes: Mapping[str, Route] = field(default_factory=dict)
     files: Mapping[str, Ground] = field(default_factory=dict)
     land: Land = field(default_factory=Land)
+    gone: Mapping[str, Route] = field(default_factory=dict)
     dropped: tuple[Check, ...] = ()
     scouts: crontab.Scouts = field(default_factory=crontab.Scouts)
     looked: bool = False
@@ -94,7 +96,7 @@ class Setup:
         backend = "slurm" if shutil.which("squeue") else "none"
         built = checks_module.build(config, catalog, home, backend, whole=whole)
         checks, files, land = grounds.placed(built)
-        setup = cls(
+        return cls(
             config=config,
             catalog=catalog,
             checks=checks,
@@ -118,25 +120,30 @@ class Setup:
                 command=typed(home),
             ),
         )
-        return setup._changed()
 
-    def _changed(self, **fields: Any) -> Setup:
-        """The same with other fields, and the policies and routes that follow from them."""
-        new = replace(self, **fields)
-        config, checks = new.config, new.checks
-        alerts, every = config.alerts, config.daemon.interval
-        own = AlertPolicy(1, every, alerts.repeat_every, alerts.escalate_after)
-        missed = replace(own, confirm=config.daemon.confirm)
-        ground = replace(own, confirm=max(config.daemon.confirm, 2), blinds=True)
-        followed = _grounds(checks)
-        policies = {SELF: own, DELIVERY: replace(own, escalate_after=None)}
-        policies |= dict.fromkeys((*new.files, *followed), ground) | dict.fromkeys(new.expected, missed)
-        policies |= {check.name: checks_module.policy(check, config) for check in checks}
-        routes = {SELF: Route(config.default_channels), DELIVERY: Route()}
-        routes |= {name: route for name, route in self.routes.items() if name in new.files}
-        routes |= {name: _route(name, checks, config) for name in followed}
-        routes |= {check.name: _route_of(check) for check in checks}
-        return replace(new, policies=policies, routes=routes)
+    @cached_property
+    def policies(self) -> Mapping[str, AlertPolicy]:
+        """How the results of each check are judged, by its name."""
+        alerts, daemon = self.config.alerts, self.config.daemon
+        own = AlertPolicy(1, daemon.interval, alerts.repeat_every, alerts.escalate_after)
+        missed = replace(own, confirm=daemon.confirm)
+        ground = replace(own, confirm=max(daemon.confirm, 2), blinds=True)
+        followed = (*self.files, *_grounds(self.checks))
+        return (
+            {SELF: own, DELIVERY: replace(own, escalate_after=None)}
+            | dict.fromkeys(followed, ground)
+            | dict.fromkeys(self.expected, missed)
+            | {check.name: checks_module.policy(check, self.config) for check in self.checks}
+        )
+
+    @cached_property
+    def routes(self) -> Mapping[str, Route]:
+        """Where the messages on each check go, by its name."""
+        return (
+            {SELF: Route(self.config.default_channels), DELIVERY: Route(), **self.gone}
+            | {name: _route(name, self.checks, self.config) for name in _grounds(self.checks)}
+            | {check.name: _route_of(check) for check in self.checks}
+        )
 
     def with_dropins(self, found: Iterable[DropIn], home: Home) -> Setup:
         """The same with the checks of these drop-ins instead of those before."""
@@ -144,7 +151,7 @@ class Setup:
         taken = {check.name for check in own}
         built = crontab.build(found, self.config, home, self.scouts)
         fresh = tuple(check for check in built if check.name not in taken)
-        return self._changed(checks=own + fresh, dropped=fresh, looked=True, expected=frozenset())
+        return replace(self, checks=own + fresh, dropped=fresh, looked=True, expected=frozenset())
 
     def expecting(self, known: Iterable[str]) -> Setup:
         """The same; where checks could not be found what is open of those that were `known` is not over."""
@@ -152,7 +159,7 @@ class Setup:
             return self
         missing = (name for name in known if name not in self.policies)
         names = frozenset(name for name in missing if not self.whole or crontab.is_dropin(name))
-        return self._changed(expected=self.expected | names)
+        return replace(self, expected=self.expected | names)
 
     def remounted(self, needed: Collection[str]) -> Setup:
         """The same for what is mounted now; itself where nothing changed.
@@ -164,7 +171,8 @@ class Setup:
         own = tuple(check for check in self.checks if check not in self.dropped)
         checks, files, land = grounds.placed(own, self.land)
         stay = {name: ground for name, ground in self.files.items() if name in needed}
-        return self._changed(checks=checks + self.dropped, files=stay | files, land=land)
+        gone = {name: self.routes[name] for name in stay}
+        return replace(self, checks=checks + self.dropped, files=stay | files, land=land, gone=gone)
 
     def harmless(self) -> Setup:
         """The same for a rehearsal: programs in drop-in folders are not run, no script is submitted."""
