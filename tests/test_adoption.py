@@ -7,9 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from watchdogd.adoption import Adopted, add, appended, choose, gpus_of, run_name, toml_string, watched_as
 from watchdogd.batch.models import Job
-from watchdogd.config.reading import load, parse
+from watchdogd.config.loading import load, parse
+from watchdogd.doctor.setup_wizard import (
+    AdoptedRun,
+    add,
+    appended,
+    choose,
+    gpus_of,
+    run_name,
+    toml_string,
+    watched_as,
+)
 from watchdogd.errors import ConfigError, WatchdogError
 from watchdogd.home.layout import Home
 
@@ -98,7 +107,7 @@ def test_any_name_makes_a_file_that_says_it_again(tmp_path: Path, name: str, bef
     home = Home(tmp_path)
     home.config.write_bytes(before.encode())
     home.config.chmod(0o640)
-    adopted = Adopted(run_name(name, ()), name or "x", user="otto", log=f"/l/{name}*", gpus=8)
+    adopted = AdoptedRun(run_name(name, ()), name or "x", user="otto", log=f"/l/{name}*", gpus=8)
     add(home, adopted)
     after = home.config.read_bytes().decode()
     assert after.startswith(before)
@@ -111,7 +120,7 @@ def test_any_name_makes_a_file_that_says_it_again(tmp_path: Path, name: str, bef
 
 def test_a_quoted_key_where_a_bare_one_would_say_something_else() -> None:
     for name in ("a.b", "größe", "x-1"):
-        assert list(tomllib.loads(Adopted(name, "j").table())["runs"]) == [name]
+        assert list(tomllib.loads(AdoptedRun(name, "j").table())["runs"]) == [name]
     assert tomllib.loads(f"x = {toml_string(chr(127))}") == {"x": "\x7f"}
     assert appended("", "[a]\n") == "[a]\n"
 
@@ -121,11 +130,11 @@ def test_a_file_that_cannot_take_it_stays_as_it_is(tmp_path: Path) -> None:
     inline = 'runs = { a = { log = "x" } }\n'
     home.config.write_text(inline)
     with pytest.raises(ConfigError, match=r"add it by hand: runs[.]b = "):
-        add(home, Adopted("b", "b"))
+        add(home, AdoptedRun("b", "b"))
     assert home.config.read_text() == inline
     home.config.write_text("[daemn]\n")
     with pytest.raises(ConfigError, match="did you mean 'daemon'"):
-        add(home, Adopted("b", "b"))
+        add(home, AdoptedRun("b", "b"))
 
 
 def test_a_link_to_a_file_kept_elsewhere_stays_a_link(tmp_path: Path) -> None:
@@ -134,6 +143,6 @@ def test_a_link_to_a_file_kept_elsewhere_stays_a_link(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     home.path.mkdir()
     home.config.symlink_to(elsewhere)
-    add(home, Adopted("b", "b"))
+    add(home, AdoptedRun("b", "b"))
     assert home.config.is_symlink()
     assert "[runs.b]" in elsewhere.read_text()

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.waiting import wait_until
-from watchdogd.batch import partitions, submit
+from watchdogd.batch import partitions, slurm
 from watchdogd.batch.models import Job
 from watchdogd.batch.partitions import Partition
 from watchdogd.chain import chain as chain_module
@@ -28,7 +28,7 @@ from watchdogd.chain.chain import Chain
 from watchdogd.chain.leadership import Leadership
 from watchdogd.chain.link import LinkJob, LinkOptions
 from watchdogd.chain.successors import SLOW_START, SuccessionPlan, decide
-from watchdogd.config.reading import load, parse
+from watchdogd.config.loading import load, parse
 from watchdogd.doctor import delivery
 from watchdogd.errors import HomeError, SlurmError, SlurmSilentError, UnitError, WatchdogError
 from watchdogd.home import markers
@@ -299,7 +299,7 @@ def said(errors: str, code: int | None = 1, trouble: str = "") -> Answer:
     ],
 )  # fmt: skip
 def test_a_refusal_names_the_mend(errors: str, mend: str) -> None:
-    error = submit.refusal(said(errors))
+    error = slurm.refusal(said(errors))
     assert not isinstance(error, SlurmSilentError)
     assert mend in str(error)
     assert "\n" not in str(error)
@@ -307,9 +307,9 @@ def test_a_refusal_names_the_mend(errors: str, mend: str) -> None:
 
 def test_a_refusal_of_a_drop_in_is_mended_in_its_script() -> None:
     refused = said("sbatch: error: Batch job submission failed: Invalid feature specification")
-    assert "--constraint under [slurm] options" in str(submit.refusal(refused))
+    assert "--constraint under [slurm] options" in str(slurm.refusal(refused))
     mended = "Invalid feature specification: correct its #SBATCH lines"
-    assert mended in str(submit.refusal(refused, dropin=True))
+    assert mended in str(slurm.refusal(refused, dropin=True))
 
 
 @pytest.mark.parametrize(
@@ -326,7 +326,7 @@ def test_a_refusal_of_a_drop_in_is_mended_in_its_script() -> None:
     ],
 )
 def test_no_answer_is_no_refusal(answer: Answer) -> None:
-    assert isinstance(submit.refusal(answer), SlurmSilentError)
+    assert isinstance(slurm.refusal(answer), SlurmSilentError)
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> list[tuple[str, ...]]:
@@ -344,14 +344,14 @@ def answering(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> list[tuple[str
 @pytest.mark.parametrize(("output", "job"), [("88\n", "88"), ("88;lab\n", "88"), ("note\n88\n", "88")])
 def test_the_id_of_a_submitted_job(monkeypatch: pytest.MonkeyPatch, output: str, job: str) -> None:
     asked = answering(monkeypatch, Answer(("sbatch",), 0, output, "", 0.1))
-    assert submit.sbatch(["--time=1"], "script") == job
+    assert slurm.sbatch(["--time=1"], "script") == job
     assert asked == [("sbatch", "--parsable", "--time=1")]
 
 
 def test_an_sbatch_that_says_nothing_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     answering(monkeypatch, Answer(("sbatch",), 0, "\n", "", 0.1))
     with pytest.raises(SlurmSilentError, match="printed no job id"):
-        submit.sbatch([], "script")
+        slurm.sbatch([], "script")
 
 
 def test_scancel_of_what_is_over_is_fine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -359,12 +359,12 @@ def test_scancel_of_what_is_over_is_fine(monkeypatch: pytest.MonkeyPatch) -> Non
         ("scancel",), 1, "", "scancel: error: Kill job error on job id 9: Invalid job id specified", 0.1
     )
     asked = answering(monkeypatch, gone)
-    submit.scancel(["9"])
-    submit.scancel([])
+    slurm.scancel(["9"])
+    slurm.scancel([])
     assert len(asked) == 1
     answering(monkeypatch, replace(gone, errors="scancel: error: Access/permission denied"))
     with pytest.raises(SlurmError, match="permission denied"):
-        submit.scancel(["9"])
+        slurm.scancel(["9"])
 
 
 def test_an_empty_queue_with_a_complaint_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -511,8 +511,8 @@ class Queue:
         monkeypatch.setattr(links, "own", self.queued)
         monkeypatch.setattr(links, "forgotten", lambda job_id: not self.known)
         monkeypatch.setattr(successors, "shortest", lambda walltime, now: 0.0)
-        monkeypatch.setattr(submit, "sbatch", self.sbatch)
-        monkeypatch.setattr(submit, "scancel", self.scancel)
+        monkeypatch.setattr(slurm, "sbatch", self.sbatch)
+        monkeypatch.setattr(slurm, "scancel", self.scancel)
         return self
 
 
@@ -561,10 +561,10 @@ def test_an_sbatch_that_hangs_stalls_nothing_is_told_and_the_chain_goes_on_when_
     sbatch = tmp_path / "sbatch"
     sbatch.write_text(f"#!/bin/sh\n[ -e {hangs} ] && exec sleep 1000\necho 6\n")
     sbatch.chmod(0o700)
-    really = submit.sbatch
+    really = slurm.sbatch
     Queue(running(5, since=time.time() - DAY + 600)).use(monkeypatch)  # near its end: told at once
-    monkeypatch.setattr(submit, "sbatch", really)
-    monkeypatch.setattr(submit, "SBATCH_DEADLINE", 1.0)
+    monkeypatch.setattr(slurm, "sbatch", really)
+    monkeypatch.setattr(slurm, "SBATCH_DEADLINE", 1.0)
     monkeypatch.setattr(chain_module, "_QUICK", 0.1)
     monkeypatch.setattr(tenure_module, "_FIRST_STEP", 0.1)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
@@ -933,7 +933,7 @@ def test_a_stop_while_sbatch_is_under_way_wins(home: Home, monkeypatch: pytest.M
         markers.mark_stopped(home)
         return real(options, script, env)
 
-    monkeypatch.setattr(submit, "sbatch", slow)
+    monkeypatch.setattr(slurm, "sbatch", slow)
     Chain(home, load(home), "5").step(NOW)
     assert [job.raw_id for job in queue.jobs] == ["5"]
 
@@ -1091,7 +1091,7 @@ def starting(home: Home, monkeypatch: pytest.MonkeyPatch, *jobs: Job) -> Queue:
         queue.jobs += jobs
         return real(options, script, env)
 
-    monkeypatch.setattr(submit, "sbatch", sbatch)
+    monkeypatch.setattr(slurm, "sbatch", sbatch)
     monkeypatch.setattr(links, "everybodys", lambda home, dropins=False: tuple(queue.jobs))
     return queue
 
@@ -1117,13 +1117,13 @@ def test_a_start_that_slurm_took_though_it_did_not_say_so(
 
 def test_a_stop_during_a_start_wins(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     queue = starting(home, monkeypatch)
-    real = submit.sbatch
+    real = slurm.sbatch
 
     def slow(options: tuple[str, ...], script: str, env: Mapping[str, str]) -> str:
         markers.mark_stopped(home)
         return real(options, script, env)
 
-    monkeypatch.setattr(submit, "sbatch", slow)
+    monkeypatch.setattr(slurm, "sbatch", slow)
     with pytest.raises(WatchdogError, match=r"it was stopped by .* meanwhile: link 10 was cancelled again"):
         launch.start(home, load(home), LinkOptions())
     assert queue.jobs == []
@@ -1171,7 +1171,7 @@ def test_a_drop_in_that_ends_with_the_watchdog_is_noted_by_what_sbatch_called_it
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cancelled: list[str] = []
-    monkeypatch.setattr(submit, "scancel", lambda ids: cancelled.extend(ids))
+    monkeypatch.setattr(slurm, "scancel", lambda ids: cancelled.extend(ids))
     mark = link.mark_of(home)
     comment = f"{mark} cron.daily/many.slurm"
     jobs = [
@@ -1214,7 +1214,7 @@ def test_what_is_over_and_does_not_leave_its_node_is_no_failed_stop(
     monkeypatch.setattr(links, "everybodys", lambda home, dropins=False: (leaving,))
     monkeypatch.setattr(shutdown, "_is_mine", lambda job: True)
     monkeypatch.setattr(shutdown, "_GONE", 0.1)
-    monkeypatch.setattr(submit, "scancel", lambda ids: None)
+    monkeypatch.setattr(slurm, "scancel", lambda ids: None)
     outcome = shutdown.stop(home)
     assert outcome.lines == ("ended job 5",)
     assert outcome.warnings == ("job 5 COMPLETING on node1 is over, but has not left yet",)
@@ -1226,7 +1226,7 @@ def test_what_only_a_colleague_can_end_is_named(home: Home, monkeypatch: pytest.
     theirs = replace(theirs, user="bob", comment=f"{link.mark_of(home)} cron.daily/tidy.slurm")
     monkeypatch.setattr(links, "everybodys", lambda home, dropins=False: (theirs,) if dropins else ())
     monkeypatch.setattr(shutdown, "_is_mine", lambda job: False)
-    monkeypatch.setattr(submit, "scancel", lambda ids: None)
+    monkeypatch.setattr(slurm, "scancel", lambda ids: None)
     outcome = shutdown.stop(home)
     assert outcome.lines == ("it was not running",)
     assert outcome.warnings == (

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from watchdogd.config.channels import EmailChannel, SlackChannel
-from watchdogd.config.reading import load, parse, variables
+from watchdogd.config.loading import load, parse, variables
+from watchdogd.config.models import Config
 from watchdogd.config.secret import Secret
-from watchdogd.config.sections import Config
 from watchdogd.errors import ConfigError
 from watchdogd.home.layout import Home
 from watchdogd.units import Amount

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from watchdogd.config.reading import load, parse, variables
+from watchdogd.config.loading import load, parse, variables
 from watchdogd.engine.setup import Setup
 from watchdogd.errors import ConfigError
 from watchdogd.home.layout import Home

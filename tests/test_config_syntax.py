@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from watchdogd.config.reading import parse
+from watchdogd.config.loading import parse
 from watchdogd.errors import ConfigError
 
 PATH = Path("/home/alice/watchdogd/config.toml")

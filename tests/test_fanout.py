@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from watchdogd.batch import fanout
+from watchdogd.batch import node_steps
 
 # ruff: noqa: E501 - srun's lines stand as they are printed
 
@@ -35,8 +35,8 @@ def srun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Srun:
     return make
 
 
-def ask(deadline: float = 20.0) -> fanout.Heard:
-    return fanout.ask("4711", NODES, ["probe", "it"], deadline=deadline)
+def ask(deadline: float = 20.0) -> node_steps.NodeOutputs:
+    return node_steps.run_on_nodes("4711", NODES, ["probe", "it"], deadline=deadline)
 
 
 def test_lines_of_all_nodes_come_mixed_and_are_sorted_out(srun: Srun) -> None:

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from watchdogd.batch import hostlist, qstat, sacct, sinfo, squeue
-from watchdogd.config.reading import parse
+from watchdogd.batch import qstat, sacct, sinfo, slurmtext, squeue
+from watchdogd.config.loading import parse
+from watchdogd.config.models import Config
 from watchdogd.config.secret import Secret
-from watchdogd.config.sections import Config
 from watchdogd.errors import ConfigError, WatchdogError
 from watchdogd.readers import causes, faulthandler, nagios, pyspy, usage
 from watchdogd.system.pathname import file_name, run_name
@@ -44,7 +44,7 @@ def complaint(read: Callable[[Any], object], value: object) -> str | None:
 def readers() -> list[Any]:
     """The functions of the readers that take one text."""
     found = []
-    for module in (causes, faulthandler, hostlist, pyspy, qstat, sacct, sinfo, squeue, usage):
+    for module in (causes, faulthandler, slurmtext, pyspy, qstat, sacct, sinfo, squeue, usage):
         for name, function in vars(module).items():
             if (
                 name.startswith("_")

@@ -23,10 +23,10 @@ from tests.lab.dog import Dog
 from tests.lab.processes import started
 from tests.waiting import wait_until
 from watchdogd import training
-from watchdogd.batch.runs import run_of
+from watchdogd.batch.run_models import run_of
 from watchdogd.checks.killswitch import kill_switch
 from watchdogd.cli import main
-from watchdogd.config.reading import load
+from watchdogd.config.loading import load
 from watchdogd.engine import handout
 from watchdogd.engine.setup import Setup
 from watchdogd.home.layout import Home

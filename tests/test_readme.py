@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.cli.test_overview import NOW, picture, seen, shown, stalled
 from watchdogd import cli
-from watchdogd.config.reading import parse
+from watchdogd.config.loading import parse
 from watchdogd.units import iso
 
 README = (Path(__file__).resolve().parents[1] / "README.md").read_text()

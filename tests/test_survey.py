@@ -11,8 +11,8 @@ import pytest
 from watchdogd.batch.partitions import Partition, read_sinfo
 from watchdogd.cli import init, main
 from watchdogd.cli.init import render
-from watchdogd.config.reading import parse
-from watchdogd.survey import Survey, survey
+from watchdogd.config.loading import parse
+from watchdogd.doctor.setup_wizard import Survey, survey
 
 SINFO = """\
 debug|30:00|2|(null)|NO

@@ -33,7 +33,7 @@ from itertools import starmap
 from typing import Any, Literal, TypeVar, overload
 
 from watchdogd.batch.models import Ending, Job, Snapshot
-from watchdogd.batch.runs import STATES, Progress, Run, Sign, Strength, Suspect
+from watchdogd.batch.run_models import STATES, Progress, Run, Sign, Strength, Suspect
 from watchdogd.declaration import Chart, Column, Declaration
 from watchdogd.errors import PluginError
 from watchdogd.system.codec import codec_of

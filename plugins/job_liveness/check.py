@@ -23,7 +23,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 
-from watchdogd.batch.runs import state_of
+from watchdogd.batch.run_models import state_of
 from watchdogd.checks import belonging, presence, remains
 from watchdogd.checks.absence import HIDING, absence
 from watchdogd.checks.behind import QUEUE, nothing_behind, queue

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from watchdogd.batch import hostlist, sinfo, slurmtext
-from watchdogd.batch.sinfo import Node
+from watchdogd.batch import sinfo, slurmtext
+from watchdogd.batch.sinfo import SlurmNode
 from watchdogd.checks import blame, spoken
 from watchdogd.checks.blame import Suspect
 from watchdogd.errors import UnreadableError
@@ -80,7 +80,7 @@ def node_health(
     yield state
 
 
-def spares(nodes: Sequence[Node], partition: str, wanted: AmountField | None) -> Result:
+def spares(nodes: Sequence[SlurmNode], partition: str, wanted: AmountField | None) -> Result:
     """How many nodes are idle, and which administrators could give back."""
     known = sorted({node.partition for node in nodes})
     if partition and partition not in known:
@@ -99,14 +99,14 @@ def spares(nodes: Sequence[Node], partition: str, wanted: AmountField | None) ->
     return result(line, details=details, idle=Metric(len(idle), warn=limit), out_of_service=len(out))
 
 
-def of_jobs(nodes: Sequence[Node], run: Run | None, snapshot: Snapshot) -> Iterator[Result]:
+def of_jobs(nodes: Sequence[SlurmNode], run: Run | None, snapshot: Snapshot) -> Iterator[Result]:
     """What is wrong with nodes on which jobs of the run, or else of all watched users, run now."""
     jobs = (snapshot.jobs or ()) if run is None else snapshot.of(run.job_name)
     users = {
         name: job
         for job in jobs
         if job.working and not job.own and (not snapshot.users or job.user in snapshot.users)
-        for name in hostlist.expand(job.nodes)
+        for name in slurmtext.expand_hostlist(job.nodes)
     }
     for name, node in {node.name: node for node in nodes if node.name in users}.items():
         job = users[name]
@@ -119,7 +119,9 @@ def of_jobs(nodes: Sequence[Node], run: Run | None, snapshot: Snapshot) -> Itera
             yield Result(Status.WARNING, line, subject=name, details=details)
 
 
-def to_exclude(nodes: Sequence[Node], run: Run | None, snapshot: Snapshot, state: Known) -> Iterator[Result]:
+def to_exclude(
+    nodes: Sequence[SlurmNode], run: Run | None, snapshot: Snapshot, state: Known
+) -> Iterator[Result]:
     """Nodes on which more than one job of the run failed; without a run, of any one name."""
     broken = {node.name for node in nodes if node.down or node.drained or node.silent}
     books = state.endings
@@ -144,7 +146,7 @@ def _exclusion(name: str, found: Sequence[Suspect], subject: str) -> Result:
     return warning(line, subject=subject, details=f"{details}\n{option}")
 
 
-def _words(node: Node) -> str:
+def _words(node: SlurmNode) -> str:
     """`node5: drained since 2026-11-28T03:00:00+01:00 by root: bad DIMM`."""
     state = f"{node.state}, does not answer" if node.silent else node.state
     since = f" since {iso(node.since)}" if node.since is not None else ""
@@ -154,7 +156,7 @@ def _words(node: Node) -> str:
     return f"{node.name}: {state}{since}{by}{why}{mild}"
 
 
-def _give_back(nodes: Sequence[Node]) -> list[str]:
+def _give_back(nodes: Sequence[SlurmNode]) -> list[str]:
     """The command for an administrator, for nodes that are drained for a process that was slow to die."""
     names = [node.name for node in nodes if node.kill_failed]
     if not names:

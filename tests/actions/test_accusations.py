@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from watchdogd.actions import accusations
-from watchdogd.batch.runs import FAIR, SURE, Suspect
+from watchdogd.batch.run_models import FAIR, SURE, Suspect
 from watchdogd.probe.noderanks import NodeRanks, RankProcess
 from watchdogd.readers.gpu.gpu import Gpu
 from watchdogd.readers.ras import ABSENT, AHEAD, BEHIND, INSTEAD, Accused, Member

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from watchdogd.actions.suspects import merge
-from watchdogd.batch.runs import FAIR, SURE, WEAK, Suspect
+from watchdogd.batch.run_models import FAIR, SURE, WEAK, Suspect
 
 BEHIND = "is behind: it has not entered AllReduce 1139"
 NCCL = Suspect("NCCL", BEHIND, SURE, 137, "n017", 1, 4711)

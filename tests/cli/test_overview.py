@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from watchdogd.batch.runs import state_of
+from watchdogd.batch.run_models import state_of
 from watchdogd.checks import cells
 from watchdogd.cli.output import terminal
 from watchdogd.cli.overview import overview

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import Cluster
-from watchdogd.batch.sbatchlines import named
+from watchdogd.batch.slurm import script_options
 from watchdogd.engine.dropins import Kind, look
 from watchdogd.home.layout import Home
 from watchdogd.plugin import Status
@@ -62,8 +62,8 @@ def test_each_is_a_drop_in_with_a_header(tmp_path: Path) -> None:
         "gpu-diagnostic.slurm": Kind.SLURM,
         "offload-checkpoints.slurm": Kind.SLURM,
     }
-    assert "partition" in named((DROPINS / "gpu-diagnostic.slurm").read_text())
-    assert "job-name" in named((DROPINS / "offload-checkpoints.slurm").read_text())
+    assert "partition" in script_options((DROPINS / "gpu-diagnostic.slurm").read_text())
+    assert "job-name" in script_options((DROPINS / "offload-checkpoints.slurm").read_text())
 
 
 # ---------------------------------------------------------------------------- old-logs

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from watchdogd.config.reading import parse
+from watchdogd.config.loading import parse
 from watchdogd.engine.catalog import Entry, discover
 from watchdogd.engine.checks import Check, build
 from watchdogd.errors import ConfigError

@@ -19,7 +19,7 @@ from rich.console import Console
 from tests.waiting import wait_until
 from watchdogd.cli.overview import overview
 from watchdogd.cli.past import recorded as store_of
-from watchdogd.config.reading import parse
+from watchdogd.config.loading import parse
 from watchdogd.engine.assembly import assembled
 from watchdogd.engine.catalog import Entry, built_in, discover
 from watchdogd.engine.checks import build
@@ -185,7 +185,11 @@ def test_it_has_a_column_a_chart_and_an_action_without_a_line_in_the_core(
 def test_the_core_knows_no_check_by_its_name() -> None:
     root = Path(__file__).parents[2] / "watchdogd"
     own = {entry.name for entry in built_in()}
-    keys = {"config/targets.py", "training.py", "engine/handout.py"}  # node_disks is a key of a run, too
+    keys = {
+        "config/target_models.py",
+        "training.py",
+        "engine/handout.py",
+    }  # node_disks is a key of a run, too
     known = [
         f"{path.relative_to(root)}:{node.lineno} {node.value}"
         for path in root.rglob("*.py")

@@ -17,8 +17,8 @@ from tests.docs.pages import FOLDER, steps
 from tests.faults import mounts
 from tests.lab.dog import Dog
 from tests.waiting import wait_until
-from watchdogd.config.reading import parse
-from watchdogd.config.sections import Config
+from watchdogd.config.loading import parse
+from watchdogd.config.models import Config
 from watchdogd.engine.cleanup import clean_up
 from watchdogd.engine.crontab import Scouts, build
 from watchdogd.engine.dropins import DropIn, Kind, look, stamps

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from watchdogd.config.recipients import Recipients
+from watchdogd.config.fields import Recipients
 from watchdogd.engine.catalog import Entry, Source
 from watchdogd.engine.checks import Check
 from watchdogd.engine.due import due, next_due

@@ -8,7 +8,7 @@ import pytest
 
 from watchdogd.cli import main
 from watchdogd.config.keys import NAME, SEVERAL, keys_at, tables
-from watchdogd.config.reading import parse
+from watchdogd.config.loading import parse
 from watchdogd.engine import checks
 from watchdogd.engine.catalog import Entry, Source, built_in
 from watchdogd.engine.elsewhere import explained, hint, place

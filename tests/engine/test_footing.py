@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from watchdogd.batch.models import Snapshot
-from watchdogd.config.sections import Config
+from watchdogd.config.models import Config
 from watchdogd.engine.call import Reply
 from watchdogd.engine.checks import Check
 from watchdogd.engine.footing import Footing

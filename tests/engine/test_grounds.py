@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from watchdogd.batch.models import Snapshot
-from watchdogd.config.sections import Config
+from watchdogd.config.models import Config
 from watchdogd.engine.catalog import discover
 from watchdogd.engine.checks import Check, build
 from watchdogd.engine.grounds import Ground, Probes, placed, queue_result, touch

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.lab import zones
-from watchdogd.config.sections import Maintenance
+from watchdogd.config.models import Maintenance
 from watchdogd.engine.maintenance import Window, Windows
 
 SUNDAY = datetime(2027, 3, 7, tzinfo=UTC).timestamp()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from watchdogd.cli import tick
-from watchdogd.config.recipients import Recipients
+from watchdogd.config.fields import Recipients
 from watchdogd.engine.catalog import Entry, Source
 from watchdogd.engine.checks import Check
 from watchdogd.engine.recheck import Rechecks, unconfirmed

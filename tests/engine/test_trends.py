@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.notify.values import NOON, event, incident
-from watchdogd.config.sections import Config
+from watchdogd.config.models import Config
 from watchdogd.engine.catalog import discover
 from watchdogd.engine.checks import Check, build
 from watchdogd.engine.trends import AT_ONCE, with_trends

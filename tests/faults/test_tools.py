@@ -20,7 +20,7 @@ import pytest
 from tests.faults.rig import Rig
 from tests.servers.web import WebServer
 from tests.waiting import wait_until
-from watchdogd.batch import snapshot, squeue, submit
+from watchdogd.batch import slurm, slurm_snapshot, squeue
 from watchdogd.checks import quotas
 from watchdogd.errors import SlurmOddError, SlurmSilentError
 from watchdogd.system.mounts import Mount
@@ -362,18 +362,18 @@ def test_what_hangs_is_left_at_its_deadline(site: Site, monkeypatch: pytest.Monk
     monkeypatch.setenv("PATH", f"{site.tools}:{site.place / 'bin'}")
     for fault, words in SBATCH.items():
         with pytest.raises(SlurmOddError, match=words):
-            submit.sbatch((fault,), "")
-    monkeypatch.setattr(submit, "SBATCH_DEADLINE", 0.5)
+            slurm.sbatch((fault,), "")
+    monkeypatch.setattr(slurm, "SBATCH_DEADLINE", 0.5)
     monkeypatch.setattr(quotas, "DEADLINE", 0.5)
     with pytest.raises(SlurmSilentError, match=r"sbatch did not answer within 0\.5 s"):
-        submit.sbatch(("hangs",), "")
+        slurm.sbatch(("hangs",), "")
     site.break_("quota", "hangs")
     site.break_("sacct", "hangs")
     place = quotas.Place(str(site.place / "lfs" / "hangs"), Mount("/", "/dev/sda1", "ext4"), 0.0)
     for source, tool in (("posix", "quota"), ("lustre", "lfs")):
         said = quotas.ask_quotas(source, place)
         assert (said.limits, said.trouble) == ((), f"{tool} did not answer within 0.5 s")
-    seen = snapshot.look({"bloom"}, {site.user}, {"300": 1.0, "99": 1.0}, 10.0, 2.0)
+    seen = slurm_snapshot.look({"bloom"}, {site.user}, {"300": 1.0, "99": 1.0}, 10.0, 2.0)
     assert seen.jobs
     assert re.search(SACCT["hangs"], seen.endings_trouble)
     wait_until(lambda: not sleepers(), 60, "no tool is left", every=0.1)

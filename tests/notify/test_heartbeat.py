@@ -8,8 +8,8 @@ import pytest
 
 from tests.servers.web import Answer, Fault, WebServer
 from tests.waiting import wait_until
-from watchdogd.config.reading import parse
-from watchdogd.config.sections import Config
+from watchdogd.config.loading import parse
+from watchdogd.config.models import Config
 from watchdogd.errors import ConfigError
 from watchdogd.notify.heartbeat import Heartbeat, heartbeat_of
 

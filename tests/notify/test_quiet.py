@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.notify.test_outbox import POLICY, Desk
 from tests.notify.values import Script, event, incident, letter
-from watchdogd.config.reading import parse
+from watchdogd.config.loading import parse
 from watchdogd.errors import ConfigError, DeliveryError
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import EventKind

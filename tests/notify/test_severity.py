@@ -10,7 +10,7 @@ import pytest
 
 from tests.notify.test_outbox import Desk
 from tests.notify.values import NOON, Script, event, incident
-from watchdogd.config.reading import parse
+from watchdogd.config.loading import parse
 from watchdogd.engine.setup import Setup
 from watchdogd.errors import ConfigError
 from watchdogd.home.layout import Home

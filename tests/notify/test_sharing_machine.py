@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.notify.values import NOON, Ledger, Script, letter
-from watchdogd.config.sections import Config
+from watchdogd.config.models import Config
 from watchdogd.engine import assembly
 from watchdogd.errors import DeliveryError
 from watchdogd.home.layout import Home

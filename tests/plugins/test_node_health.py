@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from watchdogd.batch.models import Ending, Job, Snapshot
-from watchdogd.batch.sinfo import Node
+from watchdogd.batch.sinfo import SlurmNode
 from watchdogd.checks import blame
 from watchdogd.plugin import Plugin, Result, Run, Status
 from watchdogd.plugins.node_health.check import Known, node_health, of_jobs, spares, to_exclude
@@ -16,11 +16,11 @@ from watchdogd.units import Amount, parse_amount
 
 HEALTH: Plugin = node_health
 GPUS = (
-    Node("cn01", "gpu", "allocated"),
-    Node("cn02", "gpu", "draining", "", 1795825721.0, "slurm", "Kill task failed"),
-    Node("cn03", "gpu", "idle"),
-    Node("cn04", "gpu", "drained", "", None, "root", "bad DIMM"),
-    Node("cn05", "small", "idle"),
+    SlurmNode("cn01", "gpu", "allocated"),
+    SlurmNode("cn02", "gpu", "draining", "", 1795825721.0, "slurm", "Kill task failed"),
+    SlurmNode("cn03", "gpu", "idle"),
+    SlurmNode("cn04", "gpu", "drained", "", None, "root", "bad DIMM"),
+    SlurmNode("cn05", "small", "idle"),
 )
 JOB = Job("88_1", "89", "tr11", "bob", "RUNNING", nodes="cn[01-02]")
 SEEN = Snapshot(0.0, (JOB,), users=frozenset({"bob"}))
@@ -51,7 +51,7 @@ def test_drained_nodes_are_named_and_the_healthy_among_them_can_be_had_back() ->
 
 
 def test_a_node_in_two_partitions_counts_once() -> None:
-    twice = (*GPUS, Node("cn03", "all", "idle"))
+    twice = (*GPUS, SlurmNode("cn03", "all", "idle"))
     assert spares(twice, "", None).summary.startswith("2 of 5 nodes are idle")
 
 
@@ -80,7 +80,7 @@ def test_a_node_of_the_run_that_drains(run: Run | None) -> None:
     ],
 )
 def test_how_bad_a_state_of_the_runs_node_is(state: str, flags: str, status: Status) -> None:
-    assert [each.status for each in of_jobs([Node("cn01", "gpu", state, flags)], RUN, SEEN)] == [status]
+    assert [each.status for each in of_jobs([SlurmNode("cn01", "gpu", state, flags)], RUN, SEEN)] == [status]
 
 
 @pytest.mark.parametrize(

@@ -11,21 +11,19 @@ from pathlib import Path
 
 from tests.readers.gpu_samples import sample
 from watchdogd.batch import (
-    allocation,
-    hostlist,
     partitions,
+    pending_reasons,
     qstat,
-    reasons,
     sacct,
-    sbatchlines,
     scontrol,
     sinfo,
+    slurm,
     slurmtext,
     squeue,
 )
 from watchdogd.chain.successors import begins_of
 from watchdogd.checks import tracker
-from watchdogd.config.reading import parse
+from watchdogd.config.loading import parse
 from watchdogd.home import lease_record
 from watchdogd.preflight import inspection
 from watchdogd.readers import (
@@ -193,11 +191,11 @@ READERS: dict[str, tuple[Callable[[str], object], str]] = {
     "scontrol privacy": (scontrol.hides_jobs, SCONTROL),
     "scontrol words": (scontrol.words, SCONTROL),
     "scontrol reservations": (begins_of, SCONTROL),
-    "scontrol gpus": (allocation.gpus, SCONTROL),
+    "scontrol gpus": (scontrol.allocated_gpus, SCONTROL),
     "sinfo partitions": (partitions.read_sinfo, "gpu*|1-00:00:00|12|gpu:a100:4|OVERSUBSCRIBE\n"),
-    "hostlist": (hostlist.expand, "n[1-20,007],login[1-2][3-4]"),
-    "reason": (reasons.judge, "Nodes required for job are DOWN, DRAINED or reserved"),
-    "sbatch lines": (sbatchlines.named, "#!/bin/sh\n#SBATCH --job-name=tr4 --time=1\n"),
+    "hostlist": (slurmtext.expand_hostlist, "n[1-20,007],login[1-2][3-4]"),
+    "reason": (pending_reasons.judge, "Nodes required for job are DOWN, DRAINED or reserved"),
+    "sbatch lines": (slurm.script_options, "#!/bin/sh\n#SBATCH --job-name=tr4 --time=1\n"),
     "walltime": (parse_walltime, "1-02:03:04"),
     "qstat": (qstat.read, QSTAT),
     "qstat ended": (lambda text: qstat.endings(qstat.records(text)), PBS),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from watchdogd.batch import allocation
+from watchdogd.batch import scontrol
 
 JOB = """JobId=4711 JobName=tr11
    UserId=alice(2001) GroupId=alice(2001) MCS_label=N/A
@@ -34,4 +34,4 @@ JOB = """JobId=4711 JobName=tr11
     ],
 )
 def test_gpus_of_each_node(lines: str, gpus: dict[str, int]) -> None:
-    assert allocation.gpus(JOB.format(lines=lines)) == gpus
+    assert scontrol.allocated_gpus(JOB.format(lines=lines)) == gpus

@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from watchdogd.batch.hostlist import LIMIT, expand
+from watchdogd.batch.slurmtext import HOST_LIMIT, expand_hostlist
 
 
 @pytest.mark.parametrize(
@@ -23,11 +23,11 @@ from watchdogd.batch.hostlist import LIMIT, expand
     ],
 )
 def test_names(text: str, names: list[str]) -> None:
-    assert list(expand(text)) == names
+    assert list(expand_hostlist(text)) == names
 
 
 def test_a_senseless_range_is_bounded() -> None:
-    assert len(expand("n[1-999999999]")) == LIMIT
+    assert len(expand_hostlist("n[1-999999999]")) == HOST_LIMIT
 
 
 @pytest.mark.parametrize(
@@ -62,9 +62,9 @@ def test_a_senseless_range_is_bounded() -> None:
 def test_what_stands_for_millions_is_never_built(text: str) -> None:
     tracemalloc.start()
     try:
-        names = expand(text)
+        names = expand_hostlist(text)
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert len(names) <= LIMIT
+    assert len(names) <= HOST_LIMIT
     assert most < 30_000_000

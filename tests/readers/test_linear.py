@@ -21,21 +21,21 @@ FOREIGN = (
     "checks",
     "batch",
     "chain",
-    "home/holder.py",
-    "survey.py",
+    "home/lease_record.py",
+    "doctor/setup_wizard.py",
     "units.py",
     "stacks/stackprobe.py",
     "system/mounts.py",
     "system/number.py",
 )
 """What reads foreign text: packages and modules."""
-MATCHED = {"readers.gpu.kernel._AMD_REPORTS": "match", "batch.reasons._LIKE": "fullmatch"}
+MATCHED = {"readers.gpu.kernel._AMD_REPORTS": "match", "batch.pending_reasons._LIKE": "fullmatch"}
 """Patterns in tables that are not searched for."""
 BOUNDED = {
     "readers.measures._NAME": 24,  # `loss_name` and `loss_spot` look at 24 letters before a loss
     "readers.measures._NOT_TRAINING": 24,
     "readers.measures._RECORD": 24,
-    "batch.reasons._LIKE": 200,
+    "batch.pending_reasons._LIKE": 200,
     "readers.gpu.nvidiaq._PART_RULES": 300,  # names of cells: rules._LONGEST
 }
 """Letters of the longest text that these patterns are ever tried on."""

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from watchdogd.batch import qstat, reasons
-from watchdogd.batch.reasons import Wait
+from watchdogd.batch import pending_reasons, qstat
+from watchdogd.batch.pending_reasons import Wait
 from watchdogd.errors import UnreadableError
 
 PBS = """Job Id: 4711.batch
@@ -148,7 +148,7 @@ def test_ends(fields: str, how: str) -> None:
 )
 def test_why_it_waits(fields: str, wait: Wait) -> None:
     (job,) = qstat.read(f"Job Id: 9.batch\n    job_state = {fields}\n")
-    assert reasons.judge(job.reason, job.state).wait is wait
+    assert pending_reasons.judge(job.reason, job.state).wait is wait
 
 
 def test_letters_alone_and_nothing() -> None:

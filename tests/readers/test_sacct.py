@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from watchdogd.batch import sacct, scontrol, snapshot
+from watchdogd.batch import sacct, scontrol, slurm_snapshot
 from watchdogd.batch.slurmtext import FIELD
 from watchdogd.errors import UnreadableError
 from watchdogd.system.account import user_name
@@ -308,14 +308,14 @@ esac
     for tool in ("sacct", "squeue", "scontrol"):
         (tmp_path / tool).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    seen = snapshot.look([DEFAULTS["JobName"]], [], {}, 30.0, now)
+    seen = slurm_snapshot.look([DEFAULTS["JobName"]], [], {}, 30.0, now)
     assert [end.how for end in seen.ended(DEFAULTS["JobName"])] == [
         "FAILED with exit code 77 (step 0: OUT_OF_MEMORY)",
         "COMPLETED",
     ]
     assert len((tmp_path / "asked").read_text().splitlines()) == 2
-    later = snapshot.look([DEFAULTS["JobName"]], [], {}, 30.0, now + 3600.0)
+    later = slurm_snapshot.look([DEFAULTS["JobName"]], [], {}, 30.0, now + 3600.0)
     assert [end.step for end in later.ended(DEFAULTS["JobName"])] == ["", ""]
     assert len((tmp_path / "asked").read_text().splitlines()) == 3
-    missed = snapshot.look([DEFAULTS["JobName"]], [], {"615": now - 100.0}, 30.0, now + 1500.0)
+    missed = slurm_snapshot.look([DEFAULTS["JobName"]], [], {"615": now - 100.0}, 30.0, now + 1500.0)
     assert [bool(end.step) for end in missed.ended(DEFAULTS["JobName"])] == [True, False]

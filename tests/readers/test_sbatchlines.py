@@ -2,7 +2,7 @@
 
 import pytest
 
-from watchdogd.batch.sbatchlines import named
+from watchdogd.batch.slurm import script_options
 
 
 @pytest.mark.parametrize(
@@ -23,4 +23,4 @@ from watchdogd.batch.sbatchlines import named
     ],
 )
 def test_what_the_lines_name(lines: list[str], expected: set[str]) -> None:
-    assert named("\n".join(["#!/bin/bash", *lines, "srun train"])) == expected
+    assert script_options("\n".join(["#!/bin/bash", *lines, "srun train"])) == expected

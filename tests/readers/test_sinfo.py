@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from watchdogd.batch import sinfo
-from watchdogd.batch.sinfo import Node
+from watchdogd.batch.sinfo import SlurmNode
 from watchdogd.errors import UnreadableError
 
 
@@ -17,8 +17,8 @@ def test_a_node_that_is_well_and_one_that_is_drained() -> None:
     text = line("cn01", "gpu", "idle", "Unknown", "Unknown", "none")
     text += line("cn02", "gpu", "draining", "1795825721", "slurm", "Kill task failed | twice")
     well, bad = sinfo.read(text)
-    assert well == Node("cn01", "gpu", "idle")
-    assert bad == Node("cn02", "gpu", "draining", "", 1795825721.0, "slurm", "Kill task failed | twice")
+    assert well == SlurmNode("cn01", "gpu", "idle")
+    assert bad == SlurmNode("cn02", "gpu", "draining", "", 1795825721.0, "slurm", "Kill task failed | twice")
     assert (bad.drained, bad.kill_failed, bad.spare, bad.down) == (True, True, False, False)
 
 

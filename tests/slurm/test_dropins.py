@@ -17,8 +17,8 @@ import pytest
 
 from tests.cluster import Cluster
 from tests.waiting import wait_until
-from watchdogd.batch import submit
-from watchdogd.config.reading import parse
+from watchdogd.batch import slurm as submit
+from watchdogd.config.loading import parse
 from watchdogd.engine import crontab, dropins
 from watchdogd.engine import script as module
 from watchdogd.engine.dropins import Kind

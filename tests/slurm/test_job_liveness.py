@@ -11,7 +11,7 @@ import pytest
 
 from tests.cluster import Cluster
 from tests.waiting import wait_until
-from watchdogd.batch import snapshot
+from watchdogd.batch import slurm_snapshot
 from watchdogd.plugin import Plugin, Result, Run, Status
 from watchdogd.plugins.job_liveness.check import job_liveness
 
@@ -36,7 +36,7 @@ class Watch:
     def look(self) -> Result:
         """The result about the run itself."""
         now = time.time()
-        seen = snapshot.look([NAME], self.run.users, self.known, 20.0, now)
+        seen = slurm_snapshot.look([NAME], self.run.users, self.known, 20.0, now)
         self.known = seen.known
         memory = json.loads(json.dumps(self.memory))
         parameters = {name: each.default for name, each in LIVENESS.parameters.items()} | self.wanted

@@ -14,7 +14,7 @@ import pytest
 
 from tests.cluster import Cluster
 from tests.waiting import wait_until
-from watchdogd.batch import snapshot, squeue
+from watchdogd.batch import slurm_snapshot, squeue
 from watchdogd.batch.models import Ending, Job, Snapshot
 from watchdogd.batch.slurmtext import FIELD
 
@@ -35,7 +35,7 @@ def _this_cluster(slurm: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
 def look(
     *wanted: str, users: tuple[str, ...] = ("alice", "bob"), known: Mapping[str, float] | None = None
 ) -> Snapshot:
-    return snapshot.look(wanted, users, known or {}, 20.0, time.time())
+    return slurm_snapshot.look(wanted, users, known or {}, 20.0, time.time())
 
 
 def submit(slurm: Cluster, script: str, *options: str, name: str = "tr11", user: str = "alice") -> str:
@@ -268,7 +268,7 @@ class TestDoubt:
         submit(slurm, FOREVER, "--hold")
         before = look("tr11")
         slurm.stop_controller()
-        seen = snapshot.look(["tr11"], ["alice"], before.known, 20.0, time.time())
+        seen = slurm_snapshot.look(["tr11"], ["alice"], before.known, 20.0, time.time())
         assert seen.jobs is None
         assert seen.trouble.startswith("squeue: ")
         assert seen.known == before.known
@@ -276,7 +276,7 @@ class TestDoubt:
     def test_controller_hangs(self, slurm: Cluster) -> None:
         slurm.freeze_controller()
         began = time.monotonic()
-        seen = snapshot.look(["tr11"], ["alice"], {}, 2.0, time.time())
+        seen = slurm_snapshot.look(["tr11"], ["alice"], {}, 2.0, time.time())
         assert time.monotonic() - began < 10
         assert seen.jobs is None
         assert seen.trouble == "squeue did not answer within 2 s"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from watchdogd.actions.suspects import CAUSE
-from watchdogd.batch.runs import FAIR, SURE, WEAK, Suspect
+from watchdogd.batch.run_models import FAIR, SURE, WEAK, Suspect
 from watchdogd.gpus import together
 from watchdogd.gpus.together import Named
 from watchdogd.probe.noderanks import NodeRanks, RankProcess

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from watchdogd.actions import accusations, suspects
-from watchdogd.batch import fanout, hostlist
+from watchdogd.batch import node_steps, slurmtext
 from watchdogd.config import switch_places
 from watchdogd.gpus.look import look
 from watchdogd.probe import noderanks
@@ -150,9 +150,9 @@ def _ask_nodes(errand: Errand, seen: Seen) -> None:
     job = max(jobs, key=lambda job: job.started_at or 0.0)
     if errand.run.backend == "slurm":
         whose = ["--job", job.raw_id, "--since", f"{job.started_at or 0.0:.0f}"]
-        heard = fanout.ask(
+        heard = node_steps.run_on_nodes(
             job.raw_id,
-            hostlist.expand(job.nodes),
+            slurmtext.expand_hostlist(job.nodes),
             noderanks.argv(whose, _NODES - _STARTING),
             deadline=_NODES,
         )

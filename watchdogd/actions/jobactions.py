@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from watchdogd.actions.errand import Errand, Outcome
-from watchdogd.batch import livejob, sbatchlines, submit
+from watchdogd.batch import livejob, slurm
 from watchdogd.config import switch_places
 from watchdogd.errors import SlurmSilentError, WatchdogError
 from watchdogd.home import switches
@@ -83,14 +83,14 @@ def resubmit(errand: Errand) -> Outcome:
     if run.users and myself not in run.users:
         who = ", ".join(sorted(run.users))
         raise WatchdogError(f"a job of {myself} would not count for {run.name}; {who}: sbatch {script}")
-    job_id = submit.sbatch((*_options(script, run), str(script)), "")
+    job_id = slurm.sbatch((*_options(script, run), str(script)), "")
     return Outcome(f"{script.name} is submitted as job {job_id}")
 
 
 def _options(script: Path, run: Run) -> list[str]:
     """The run's name, so that the job is the run's; started where the script lies, unless it says where."""
     text, _ = read_head(script, _SCRIPT_LIMIT, follow=True)
-    named = sbatchlines.named(text.decode("utf-8", "replace"))
+    named = slurm.script_options(text.decode("utf-8", "replace"))
     return [f"--job-name={run.job_name}"] + ([] if "chdir" in named else [f"--chdir={script.parent}"])
 
 

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from watchdogd.batch.runs import SURE, WEAK, Suspect
+from watchdogd.batch.run_models import SURE, WEAK, Suspect
 from watchdogd.stacks import ranges
 
 CAUSE = "process"

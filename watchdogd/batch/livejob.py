@@ -6,11 +6,11 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from watchdogd.batch import allocation, hostlist, pbs, processes, qstat, snapshot
+from watchdogd.batch import pbs, processes, qstat, scontrol, slurm_snapshot, slurmtext
 from watchdogd.batch.models import PAUSED_STATES, WORKING_STATES, Snapshot
-from watchdogd.batch.queue import DEADLINE
-from watchdogd.batch.runs import run_of, slurm_users
-from watchdogd.config.reading import load
+from watchdogd.batch.run_models import run_of, slurm_users
+from watchdogd.batch.slurm import QUERY_DEADLINE
+from watchdogd.config.loading import load
 from watchdogd.errors import SlurmError, SlurmSilentError, WatchdogError
 from watchdogd.system import command
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from watchdogd.batch.models import Job
-    from watchdogd.batch.runs import Run
+    from watchdogd.batch.run_models import Run
     from watchdogd.home.layout import Home
 
 _REACHABLE = WORKING_STATES | PAUSED_STATES
@@ -43,7 +43,7 @@ class LiveJob:
     @property
     def hosts(self) -> tuple[str, ...]:
         """The names of its nodes, in Slurm's order."""
-        return hostlist.expand(self.job.nodes)
+        return slurmtext.expand_hostlist(self.job.nodes)
 
 
 def find(home: Home, name: str) -> LiveJob:
@@ -94,10 +94,10 @@ def gpus(live: LiveJob) -> Mapping[str, int]:
         return dict.fromkeys(live.hosts, configured)
     slurm, raw_id = live.run.backend == "slurm", live.job.raw_id
     argv = ("scontrol", "--details", "show", "job", raw_id) if slurm else ("qstat", "-f", raw_id)
-    answer = command.ask(argv, deadline=DEADLINE)
+    answer = command.ask(argv, deadline=QUERY_DEADLINE)
     if not answer.ok:
         raise SlurmError(f"{argv[0]} does not show job {raw_id}: {answer.complaint()}")
-    allocated = allocation.gpus(answer.output) if slurm else qstat.gpus(answer.output, raw_id)
+    allocated = scontrol.allocated_gpus(answer.output) if slurm else qstat.gpus(answer.output, raw_id)
     return {host: allocated.get(host) or configured for host in live.hosts}
 
 
@@ -105,10 +105,10 @@ def _look(run: Run, users: frozenset[str], uid: int | None = None) -> Snapshot:
     """What lives; nothing is wanted by name, so that accounting is left alone."""
     now = time.time()
     if run.backend == "process":
-        return processes.look([run], DEADLINE, now, uid)
+        return processes.look([run], QUERY_DEADLINE, now, uid)
     if run.backend == "pbs":
-        return pbs.look((), users, {}, DEADLINE, now)
-    return snapshot.look((), users, {}, DEADLINE, now)
+        return pbs.look((), users, {}, QUERY_DEADLINE, now)
+    return slurm_snapshot.look((), users, {}, QUERY_DEADLINE, now)
 
 
 def _waiting(seen: Snapshot, name: str, users: frozenset[str], backend: str) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from watchdogd.batch.queue import DEADLINE
-from watchdogd.batch.submit import refusal
+from watchdogd.batch.slurm import QUERY_DEADLINE, refusal
 from watchdogd.errors import SlurmError
 from watchdogd.system import command
 from watchdogd.system.number import digits
@@ -70,7 +69,7 @@ class Site:
 
 def ask_partitions() -> Site:
     """One sinfo. SlurmError or SlurmSilentError."""
-    answer = command.ask(("sinfo", "--noheader", "--all", f"--format={FORMAT}"), deadline=DEADLINE)
+    answer = command.ask(("sinfo", "--noheader", "--all", f"--format={FORMAT}"), deadline=QUERY_DEADLINE)
     if not answer.ok:
         raise refusal(answer)
     return Site(read_sinfo(answer.output))

@@ -25,7 +25,7 @@ from watchdogd.system.number import count
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from watchdogd.batch.runs import Run
+    from watchdogd.batch.run_models import Run
 
 UNKNOWN = "UNKNOWN"
 """`state` of a Job that stands for a run whose process cannot be looked for; `reason` says why."""

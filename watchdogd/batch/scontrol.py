@@ -1,10 +1,11 @@
-"""`scontrol show job` and `scontrol show config`: what squeue's columns do not hold."""
+"""Readers of `scontrol show job` and `scontrol show config`: what squeue's columns do not hold."""
 
 from __future__ import annotations
 
 import re
 
-from watchdogd.system.number import digits
+from watchdogd.batch import slurmtext
+from watchdogd.system.number import count, digits
 
 _JOB = r"^JobId=(\d+) .*\n(?:(?!JobId=).*\n)*?"
 """A job's lines up to one of them, none of the next job."""
@@ -64,3 +65,29 @@ def words(text: str) -> dict[str, str]:
     """The `Key=value` words of the first line of `scontrol --oneliner show`."""
     pairs = (word.partition("=") for word in text.strip().partition("\n")[0].split())
     return {key: value for key, sign, value in pairs if sign}
+
+
+_NODES = re.compile(r"^[ \t]*+Nodes=(\S+) CPU_IDs=\S* Mem=\S* GRES(?:_IDX)?=(.*)$", re.MULTILINE)
+_GPU = re.compile(r"(?:^|,)gpu(?::[^:,()]+)*?(?::(\d+))?\((?:IDX:)?([^()]*+)\)")
+
+
+def allocated_gpus(text: str) -> dict[str, int]:
+    """Node → GPUs of `Nodes=node[1-2] CPU_IDs=0-3 Mem=0 GRES=gpu:a100:4(IDX:0-3)`; 0 where it has none.
+
+    Older ones (before 20.11) write `GRES_IDX=gpu:a100(IDX:0-3)`. Empty without such lines: the job waits, or
+    `--details` was left out.
+    """
+    return {
+        node: sum(_gpu_count(*found) for found in _GPU.findall(gres))
+        for nodes, gres in _NODES.findall(text)
+        for node in slurmtext.expand_hostlist(nodes)
+    }
+
+
+def _gpu_count(number: str, indices: str) -> int:
+    """The number as it stands, else that of the indices `0-1,3`."""
+    if number:
+        return digits(number)
+    spans = [span.partition("-") for span in indices.split(",")]
+    numbers = ((count(first), count(last or first)) for first, _, last in spans)
+    return sum(last - first + 1 for first, last in numbers if first is not None and last is not None)

@@ -20,7 +20,7 @@ _USABLE = frozenset({"", "~", "#"})
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class SlurmNode:
     """One node in one partition. `since` is seconds since the epoch; `by` and `reason` may be empty."""
 
     name: str
@@ -62,7 +62,7 @@ def form(mark: str) -> str:
     return FORMAT.replace(slurmtext.FIELD, slurmtext.FIELD + mark)
 
 
-def read(text: str, mark: str = "") -> tuple[Node, ...]:
+def read(text: str, mark: str = "") -> tuple[SlurmNode, ...]:
     """The nodes, without lines that are none; UnreadableError where none is. `mark`: what `form` had.
 
     A reason may have been given with line breaks: a line without fields goes on with the one before.
@@ -77,11 +77,11 @@ def read(text: str, mark: str = "") -> tuple[Node, ...]:
     return tuple(slurmtext.kept(lambda row: _node(row, between), rows))
 
 
-def _node(line: str, between: str) -> Node:
+def _node(line: str, between: str) -> SlurmNode:
     fields = line.split(between, _FIELDS - 1)
     match = _STATE.fullmatch(fields[2].strip().lower()) if len(fields) == _FIELDS else None
     if match is None:
         raise UnreadableError(f"sinfo printed what is no node: '{line[:120]}'")
     name, partition, _, since, by, reason = (field.strip() for field in fields)
     told = "" if reason.lower() == "none" else slurmtext.text(reason)
-    return Node(name, partition, match[1], match[2], slurmtext.time(since), slurmtext.text(by), told)
+    return SlurmNode(name, partition, match[1], match[2], slurmtext.time(since), slurmtext.text(by), told)

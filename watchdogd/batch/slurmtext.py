@@ -1,7 +1,8 @@
-"""The pieces that all of Slurm's text outputs are made of: times, durations, states, placeholders."""
+"""The pieces that all of Slurm's text outputs are made of: times, states, placeholders, node lists."""
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import re
@@ -11,7 +12,8 @@ from watchdogd.errors import UnreadableError
 from watchdogd.system.number import count, digits, moment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
+
 
 Value = TypeVar("Value")
 FIELD = "\x1f"
@@ -98,3 +100,69 @@ def _span(part: str) -> int:
         return 1  # `...` of a shortened list: at least one more
     first, last = digits(match[1]), digits(match[2] or match[1])
     return max(last - first, 0) // max(digits(match[3] or "1"), 1) + 1
+
+
+HOST_LIMIT = 20_000
+"""Names that are told of one list; no cluster has jobs of more nodes."""
+_LONGEST_LIST = 4 * 1024 * 1024
+"""Letters of a list that are read; of 20,000 names none is longer than 200."""
+_TOKEN = re.compile(r"\[([^\[\]]*+)\]|([^,\[\]]++)|(,)")
+_BRACKETS = 8
+"""Brackets in one name that are read; Slurm itself knows two dimensions."""
+_NAME_LENGTH = 1024
+"""Letters of a name of which there are many; none that a machine has is longer than 255."""
+
+
+def expand_hostlist(text: str) -> tuple[str, ...]:
+    """The names, in their order, each once. Padding is kept (`nid[098-100]`), several brackets multiply.
+
+    LIMIT at most: what stands for more is expanded no further than that.
+    """
+    found: dict[str, None] = {}
+    for pieces in _parts(text[:_LONGEST_LIST]):
+        found.update(dict.fromkeys(_expanded_names(pieces, HOST_LIMIT - len(found))))
+        if len(found) >= HOST_LIMIT:
+            break
+    return tuple(found)
+
+
+NamePiece = tuple[str, str]
+"""What stands between brackets, or a word."""
+
+
+def _parts(text: str) -> Iterator[list[NamePiece]]:
+    """The pieces of each name between commas."""
+    pieces: list[NamePiece] = []
+    for inside, word, comma in _TOKEN.findall(text):
+        if comma:
+            yield pieces
+            pieces = []
+        else:
+            pieces.append((inside, word.strip()))
+    yield pieces
+
+
+def _expanded_names(pieces: list[NamePiece], most: int) -> Iterator[str]:
+    """Up to `most` of the names that one part stands for, without building more of them than that."""
+    if sum(bool(inside) for inside, _ in pieces) > _BRACKETS:
+        return iter(())
+    choices = [
+        list(itertools.islice(_expanded_numbers(inside), most)) if inside else [word]
+        for inside, word in pieces
+    ]
+    many = any(len(choice) > 1 for choice in choices)
+    if many and sum(max(map(len, choice), default=0) for choice in choices) > _NAME_LENGTH:
+        return iter(())
+    names = ("".join(combination) for combination in itertools.product(*choices))
+    return itertools.islice(filter(None, names), most)
+
+
+def _expanded_numbers(inside: str) -> Iterator[str]:
+    """`1-3,07` as 1, 2, 3, 07."""
+    for span in inside.split(","):
+        first, dash, last = (each.strip() for each in span.partition("-"))
+        begin, end = count(first), count(last)
+        if dash and begin is not None and end is not None:
+            yield from (str(number).zfill(len(first)) for number in range(begin, end + 1))
+        else:
+            yield span.strip()

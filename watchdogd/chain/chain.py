@@ -7,7 +7,7 @@ import logging
 import os
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.batch import submit
+from watchdogd.batch import slurm
 from watchdogd.chain import link, links, shutdown, successors
 from watchdogd.chain.successors import SuccessionPlan, decide
 from watchdogd.errors import SlurmError, SlurmSilentError, WatchdogError
@@ -18,7 +18,7 @@ from watchdogd.units import format_duration, iso
 
 if TYPE_CHECKING:
     from watchdogd.batch.models import Job
-    from watchdogd.config.sections import Config
+    from watchdogd.config.models import Config
     from watchdogd.home.layout import Home
 
 ENVIRONMENT = "WATCHDOGD_LINK"
@@ -170,7 +170,7 @@ class Chain:
     def _act(self, plan: SuccessionPlan, now: float) -> None:
         if plan.cancel:
             log.info("links too many: cancelling %s", ", ".join(plan.cancel))
-            submit.scancel(plan.cancel)
+            slurm.scancel(plan.cancel)
         if plan.submit is not None and not self.stopped():
             with contextlib.suppress(OSError):
                 link.prepare_log(self._home)
@@ -179,13 +179,13 @@ class Chain:
             self._heir = self._unseen = job_id
             log.info("successor submitted: job %s", job_id)
             if self.stopped():  # it was set meanwhile: `stop` wins every race
-                submit.scancel([job_id])
+                slurm.scancel([job_id])
                 self._unseen = ""
 
     def _submit(self, form: link.LinkJob, options: tuple[str, ...]) -> str:
         self._submitting = True
         try:
-            return submit.sbatch(form.sbatch_options(*options), form.script(), form.environment())
+            return slurm.sbatch(form.sbatch_options(*options), form.script(), form.environment())
         finally:
             self._submitting = False
 

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from watchdogd.batch import partitions, submit
+from watchdogd.batch import partitions, slurm
 from watchdogd.chain import link, links, successors
 from watchdogd.chain.links import ChainResult
 from watchdogd.config.secret import exposed
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from watchdogd.batch.models import Job
     from watchdogd.batch.partitions import Partition
     from watchdogd.chain.link import LinkJob, LinkOptions
-    from watchdogd.config.sections import Config
+    from watchdogd.config.models import Config
     from watchdogd.home.layout import Home
 
 
@@ -237,15 +237,15 @@ def _submit(home: Home, config: Config, wish: LinkOptions, warnings: tuple[str, 
     job_id = _submitted(home, form)
     rival = _earlier(home, job_id)
     if rival:
-        submit.scancel([job_id])
+        slurm.scancel([job_id])
         return _found(rival)
     if markers.is_stopped(home):
-        submit.scancel([job_id])
+        slurm.scancel([job_id])
         raise WatchdogError(f"it was {markers.stop_words(home)} meanwhile: link {job_id} was cancelled again")
     job = _settled(home, job_id)
     never = links.stuck(job) if job else ""
     if never:
-        submit.scancel([job_id])
+        slurm.scancel([job_id])
         raise SlurmError(f"Slurm took the link, but {never}; it was cancelled again")
     limited = links.limited(job) if job else ""
     if job is None and _vanished(home):
@@ -262,7 +262,7 @@ def _submit(home: Home, config: Config, wish: LinkOptions, warnings: tuple[str, 
 def _submitted(home: Home, form: LinkJob) -> str:
     """Submit the link; an sbatch that failed may have been taken all the same."""
     try:
-        return submit.sbatch(form.sbatch_options(), form.script(), form.environment())
+        return slurm.sbatch(form.sbatch_options(), form.script(), form.environment())
     except SlurmSilentError:
         with contextlib.suppress(SlurmSilentError):
             for taken in links.going_on(home):

@@ -17,7 +17,7 @@ from watchdogd.system import startup
 from watchdogd.units import format_duration
 
 if TYPE_CHECKING:
-    from watchdogd.config.sections import Config
+    from watchdogd.config.models import Config
     from watchdogd.home.layout import Home
     from watchdogd.home.lease_record import Holder
 

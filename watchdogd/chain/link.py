@@ -23,7 +23,7 @@ from watchdogd.system.times import format_walltime
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from watchdogd.config.sections import Config
+    from watchdogd.config.models import Config
     from watchdogd.home.layout import Home
 
 SCRIPT = Template("""\
@@ -125,7 +125,7 @@ class LinkJob:
 
 def link_job(home: Home, config: Config, wish: LinkOptions, walltime: float, shortest: float) -> LinkJob:
     """A link as configured and wished."""
-    from watchdogd.config.reading import variables  # late: `status` looks at links without any configuration
+    from watchdogd.config.loading import variables  # late: `status` looks at links without any configuration
 
     return LinkJob(
         home=home,

@@ -9,8 +9,8 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from watchdogd.batch import reasons, scontrol, slurmtext, squeue
-from watchdogd.batch.queue import DEADLINE
+from watchdogd.batch import pending_reasons, scontrol, slurmtext, squeue
+from watchdogd.batch.slurm import QUERY_DEADLINE
 from watchdogd.chain import link
 from watchdogd.errors import NoClusterError, SlurmSilentError, UnreadableError
 from watchdogd.system import command
@@ -44,7 +44,7 @@ def own(mark: str, users: Iterable[str] | None = None) -> tuple[Job, ...]:
     """Likewise, with the jobs of drop-ins, whose comment goes on after the mark."""
     whose = (user_name(os.geteuid()),) if users is None else users
     env, secret = command.environment(squeue.ENVIRONMENT), slurmtext.mark()
-    answer = command.ask(squeue.argv(whose, mark=secret), deadline=DEADLINE, env=env)
+    answer = command.ask(squeue.argv(whose, mark=secret), deadline=QUERY_DEADLINE, env=env)
     if not answer.ok or (not answer.output.strip() and answer.errors.strip()):
         kind = NoClusterError if _NOT_SET_UP.search(answer.errors) else SlurmSilentError
         raise kind(f"squeue did not answer: {answer.complaint()}")
@@ -97,7 +97,7 @@ def going_on(home: Home) -> tuple[Job, ...]:
 
 def forgotten(job_id: str) -> bool:
     """Whether the controller, asked for this one job, says that it does not know it."""
-    answer = command.ask(("scontrol", "show", "job", job_id), deadline=DEADLINE)
+    answer = command.ask(("scontrol", "show", "job", job_id), deadline=QUERY_DEADLINE)
     return not answer.ok and not answer.silent and scontrol.unknown_job(answer.errors + answer.output)
 
 
@@ -111,8 +111,8 @@ def stuck(job: Job) -> str:
     """The same by its number alone."""
     if not job.waiting:
         return ""
-    reason = reasons.judge(job.reason, job.state)
-    if reason.wait is reasons.Wait.PASSES:
+    reason = pending_reasons.judge(job.reason, job.state)
+    if reason.wait is pending_reasons.Wait.PASSES:
         return ""
     return f"{job.raw_id} will not start ({job.reason}): {reason.why}: {reason.mend_for(job.raw_id)}"
 

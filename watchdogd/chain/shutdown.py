@@ -8,7 +8,7 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-from watchdogd.batch import submit
+from watchdogd.batch import slurm
 from watchdogd.chain import link, links
 from watchdogd.chain.links import ChainResult
 from watchdogd.errors import HomeError, SlurmSilentError, WatchdogError
@@ -74,8 +74,8 @@ def cancel(home: Home, jobs: Sequence[Job]) -> None:
     if dropped:
         with contextlib.suppress(OSError):  # a full home: it is told as cancelled then
             markers.note_ended_jobs(home, dropped)
-    submit.scancel([job.handle for job in jobs if job.waiting])
-    submit.scancel([job.handle for job in jobs if not job.waiting and not job.leaving])
+    slurm.scancel([job.handle for job in jobs if job.waiting])
+    slurm.scancel([job.handle for job in jobs if not job.waiting and not job.leaving])
 
 
 def _end_jobs(home: Home, ended: dict[str, str], *, dropins: bool) -> list[Job]:

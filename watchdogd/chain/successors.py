@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from watchdogd.batch import slurmtext
-from watchdogd.batch.queue import DEADLINE
+from watchdogd.batch.slurm import QUERY_DEADLINE
 from watchdogd.system import command
 from watchdogd.system.number import count
 from watchdogd.system.times import walltime_margin
@@ -99,7 +99,7 @@ def shortest(walltime: float, start: float) -> float:
     if walltime <= LEAST:
         return 0.0
     argv = ("scontrol", "--oneliner", "show", "reservation")
-    answer = command.ask(argv, deadline=DEADLINE, env=command.environment(slurmtext.ENVIRONMENT))
+    answer = command.ask(argv, deadline=QUERY_DEADLINE, env=command.environment(slurmtext.ENVIRONMENT))
     begins = [begin for begin in begins_of(answer.output) if begin > start] if answer.ok else []
     left = min(begins, default=float("inf")) - start
     return 0.0 if left >= walltime or left < LEAST else max(left * _MAINTENANCE_SHARE, LEAST)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from watchdogd.batch.reasons import Wait
+from watchdogd.batch.pending_reasons import Wait
 from watchdogd.checks.scene import jobs_are, reason_of, stuck
 from watchdogd.plugin import Result, Status, ok, warning
 from watchdogd.units import format_duration

@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from watchdogd.batch import hostlist
+from watchdogd.batch import slurmtext
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -51,7 +51,7 @@ def enter(book: Book, endings: Sequence[Ending], broken: Collection[str], now: f
     known = {key: entry for key, entry in book.items() if now - entry.at < _KEPT_FOR}
     for ending in endings:
         key = f"{ending.raw_id}@{ending.ended_at or 0.0:.0f}"
-        nodes = hostlist.expand(ending.nodes)
+        nodes = slurmtext.expand_hostlist(ending.nodes)
         if key in known or not nodes or ending.ended_at is None or now - ending.ended_at >= _KEPT_FOR:
             continue
         if ending.state in _FAILED:

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from watchdogd.batch.models import PAUSED_STATES
-from watchdogd.batch.reasons import Wait
+from watchdogd.batch.pending_reasons import Wait
 from watchdogd.checks.scene import by, clearing, jobs_are, on, reason_of, stuck
 from watchdogd.plugin import STOPPED, SWITCH_LEFT, Result, critical, ok, unknown, warning
 from watchdogd.units import iso

@@ -6,9 +6,9 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from watchdogd.batch import reasons
+from watchdogd.batch import pending_reasons
 from watchdogd.batch.models import ENDING_STATES, PAUSED_STATES, STARTING_STATES
-from watchdogd.batch.reasons import Wait
+from watchdogd.batch.pending_reasons import Wait
 from watchdogd.checks import orders
 from watchdogd.units import format_duration, iso
 
@@ -123,9 +123,9 @@ class Scene:
         return line.format(id=number, name=shlex.quote(self.run.job_name))
 
 
-def reason_of(job: Job) -> reasons.Reason:
+def reason_of(job: Job) -> pending_reasons.PendingReason:
     """Why a waiting job waits, judged."""
-    return reasons.judge(job.reason, job.state)
+    return pending_reasons.judge(job.reason, job.state)
 
 
 def handle(job: Job) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from watchdogd.cli.history import print_csv
 from watchdogd.cli.output import print_line
 from watchdogd.cli.past import store_of
-from watchdogd.config.reading import load
+from watchdogd.config.loading import load
 from watchdogd.errors import HistoryError, HomeError
 from watchdogd.history.store import Store
 from watchdogd.home import lease

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import BaseModel
 
-from watchdogd.adoption import toml_key
 from watchdogd.cli.output import print_json, print_line
 from watchdogd.config.secret import veiled
+from watchdogd.doctor.setup_wizard import toml_key
 from watchdogd.engine.setup import Setup
 from watchdogd.home.layout import Home
 from watchdogd.units import Amount, Parsed, format_duration, iso, parse_duration

@@ -8,15 +8,14 @@ import socket
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.adoption import toml_string
 from watchdogd.cli.output import one_line, print_json, print_line, warn
 from watchdogd.doctor import members
 from watchdogd.doctor.diagnosis import FINE
+from watchdogd.doctor.setup_wizard import Survey, survey, toml_string
 from watchdogd.engine.setup import typed
 from watchdogd.errors import HomeError, UsageError
 from watchdogd.home.layout import Home
 from watchdogd.home.trust import distrust, team_of
-from watchdogd.survey import Survey, survey
 from watchdogd.system.account import group_name, user_name
 from watchdogd.system.smallfile import create_file
 from watchdogd.system.text import close_to

@@ -9,7 +9,7 @@ from contextlib import redirect_stdout, suppress
 from typing import TYPE_CHECKING
 
 from watchdogd.cli.output import one_line, print_json, print_line
-from watchdogd.config.reading import load
+from watchdogd.config.loading import load
 from watchdogd.errors import UsageError, WatchdogError
 from watchdogd.home.layout import Home
 from watchdogd.notify import channels
@@ -21,7 +21,7 @@ from watchdogd.system.text import nearest
 if TYPE_CHECKING:
     import argparse
 
-    from watchdogd.config.sections import Config
+    from watchdogd.config.models import Config
 
 NOT_DELIVERED = 2
 

@@ -6,9 +6,9 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from watchdogd.batch.runs import run_of, slurm_users
+from watchdogd.batch.run_models import run_of, slurm_users
 from watchdogd.cli.output import one_line
-from watchdogd.config.reading import load
+from watchdogd.config.loading import load
 from watchdogd.home import switches
 from watchdogd.home.layout import Home
 from watchdogd.units import format_duration
@@ -90,11 +90,11 @@ class Follower:
             from watchdogd.batch import processes
 
             return processes.look([run], _DEADLINE, time.time(), self._home.watcher)
-        from watchdogd.batch import snapshot
+        from watchdogd.batch import slurm_snapshot
 
         config = load(self._home, pressing=True)
         users = run.users or slurm_users(config, self._home.watcher)  # the daemon's, not the caller's
-        return snapshot.look({run.job_name}, users, self._known, _DEADLINE, time.time(), ())
+        return slurm_snapshot.look({run.job_name}, users, self._known, _DEADLINE, time.time(), ())
 
 
 def living(snapshot: Snapshot, name: str) -> str:

@@ -16,7 +16,7 @@ from watchdogd.home.layout import DEFAULT_URL, Home
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from watchdogd.config.sections import Config
+    from watchdogd.config.models import Config
 
 
 def config_of(home: Home, *, pressing: bool = True) -> Config:
@@ -24,7 +24,7 @@ def config_of(home: Home, *, pressing: bool = True) -> Config:
 
     Not `pressing`: what it names will be run.
     """
-    from watchdogd.config.reading import load  # half of what a look at the history would cost
+    from watchdogd.config.loading import load  # half of what a look at the history would cost
 
     try:
         return load(home, pressing=pressing)

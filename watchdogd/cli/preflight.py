@@ -10,12 +10,12 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING
 
-from watchdogd.batch.runs import run_of
+from watchdogd.batch.run_models import run_of
 from watchdogd.cli.duration import seconds
 from watchdogd.cli.output import explained, print_json, print_line, warn
-from watchdogd.config.reading import load
-from watchdogd.config.sections import Config
-from watchdogd.config.targets import RunSection
+from watchdogd.config.loading import load
+from watchdogd.config.models import Config
+from watchdogd.config.target_models import RunSection
 from watchdogd.errors import UsageError, WatchdogError
 from watchdogd.home.layout import Home, absolute
 from watchdogd.plugin import Status

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
-    from watchdogd.config.sections import Config
+    from watchdogd.config.models import Config
     from watchdogd.notify.notification import Notification
     from watchdogd.notify.sender import Sender
 

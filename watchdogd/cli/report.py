@@ -10,7 +10,7 @@ from watchdogd.cli import status
 from watchdogd.cli.duration import seconds
 from watchdogd.cli.output import print_line
 from watchdogd.cli.past import store_of
-from watchdogd.config.reading import load
+from watchdogd.config.loading import load
 from watchdogd.errors import HomeError
 from watchdogd.home.layout import Home
 from watchdogd.system import umask

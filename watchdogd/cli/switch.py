@@ -96,7 +96,7 @@ def _names(args: argparse.Namespace, home: str) -> list[str]:
 
 def _every(home: str) -> list[str]:
     """The runs of config.toml; where that is broken just now, those that the daemon laid out before."""
-    from watchdogd.config.reading import load
+    from watchdogd.config.loading import load
     from watchdogd.errors import ConfigError
     from watchdogd.home.layout import Home
 

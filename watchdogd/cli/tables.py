@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
+from watchdogd.batch.run_models import run_state
 from watchdogd.cli.output import one_line
-from watchdogd.runstate import of_checks
 from watchdogd.units import format_size
 from watchdogd.web.columns import ROUND, cells_of, compact, dated, time_of
 
@@ -104,7 +104,7 @@ def _shown(table: Table, rows: Iterable[Mapping[str, str]], columns: Mapping[str
 
 def _state(found: Results) -> Text:
     """The run's state; green only where it runs and no check doubts that it goes well as a whole."""
-    state = of_checks(found.seen)
+    state = run_state(found.seen)
     whole = (seen["status"] for seen in found.seen if not seen["subject"])
     doubted = state == "running" and any(status != "OK" for status in whole)
     return Text(state, style="yellow" if doubted else _STATE_STYLES.get(state, ""))

@@ -9,12 +9,12 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from watchdogd import adoption
-from watchdogd.adoption import Adopted
-from watchdogd.batch import queue
-from watchdogd.batch.runs import slurm_users
+from watchdogd.batch import slurm
+from watchdogd.batch.run_models import slurm_users
 from watchdogd.cli.output import one_line, print_json, print_line
-from watchdogd.config.reading import load
+from watchdogd.config.loading import load
+from watchdogd.doctor import setup_wizard
+from watchdogd.doctor.setup_wizard import AdoptedRun
 from watchdogd.engine.setup import typed
 from watchdogd.errors import UsageError
 from watchdogd.home import lease
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import argparse
 
     from watchdogd.batch.models import Job
-    from watchdogd.config.sections import Config
+    from watchdogd.config.models import Config
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,14 +44,14 @@ def run(args: argparse.Namespace) -> int:
     home = Home.existing(args.home)
     config = load(home)
     me = user_name(os.geteuid())
-    job = adoption.choose(queue.everybodys(), args.job, me)
+    job = setup_wizard.choose(slurm.all_jobs(), args.job, me)
     users = slurm_users(config, home.watcher)
-    known = adoption.watched_as(config, job, users)
+    known = setup_wizard.watched_as(config, job, users)
     if known:
         _say(args, known, f"job {job.id} '{job.name}' is watched already, as run '{known}'")
         return 0
     adopted = _adopted(job, _name(args.name, job, config))
-    adoption.add(home, adopted)
+    setup_wizard.add(home, adopted)
     for warning in _warnings(job, adopted, me):
         print(f"watchdogd: warning: {one_line(warning)}", file=sys.stderr)
     _say(args, adopted.name, f"added to {home.config}:", adopted)
@@ -78,20 +78,20 @@ def _name(wished: str | None, job: Job, config: Config) -> str:
     taken = {*config.runs, *config.disks, *config.checks}
     if wished in taken:
         raise UsageError(f"watch: the name '{wished}' is taken in config.toml: give another --name")
-    return wished or adoption.run_name(job.name, taken)
+    return wished or setup_wizard.run_name(job.name, taken)
 
 
-def _adopted(job: Job, name: str) -> Adopted:
-    return Adopted(
+def _adopted(job: Job, name: str) -> AdoptedRun:
+    return AdoptedRun(
         name=name,
         job_name=job.name,
         user=job.user,
-        log=logpattern.glob_of(queue.log_pattern(job), job),
-        gpus=adoption.gpus_of(queue.gpus(job)),
+        log=logpattern.glob_of(slurm.log_pattern(job), job),
+        gpus=setup_wizard.gpus_of(slurm.gpus_per_node(job)),
     )
 
 
-def _warnings(job: Job, adopted: Adopted, me: str) -> list[str]:
+def _warnings(job: Job, adopted: AdoptedRun, me: str) -> list[str]:
     """What the user has to look after."""
     found = []
     if not adopted.log:
@@ -110,7 +110,7 @@ def _warnings(job: Job, adopted: Adopted, me: str) -> list[str]:
     return found
 
 
-def _say(args: argparse.Namespace, name: str, line: str, adopted: Adopted | None = None) -> None:
+def _say(args: argparse.Namespace, name: str, line: str, adopted: AdoptedRun | None = None) -> None:
     if args.json:
         print_json({"run": name, "added": adopted is not None, "message": line.rstrip(":")})
         return

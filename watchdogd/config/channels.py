@@ -16,10 +16,10 @@ from watchdogd.config.fields import (
     SecretField,
     Section,
     SendingRate,
+    SeveritiesField,
     WebSecretField,
     ZoneName,
 )
-from watchdogd.config.recipients import SeveritiesField
 from watchdogd.config.secret import veiled
 
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from watchdogd.config.fields import Section
-from watchdogd.config.sections import Config
+from watchdogd.config.models import Config
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

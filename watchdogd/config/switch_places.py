@@ -71,7 +71,7 @@ def _is_older(home: str, run: str) -> bool:
 def _configured(home: str, run: str, *, needed: bool) -> dict[str, object]:
     """The same from config.toml, for a run that the daemon has not laid out as it is now; empty where that
     cannot be read and is not `needed`."""
-    from watchdogd.config.reading import load
+    from watchdogd.config.loading import load
     from watchdogd.home.layout import Home, switch_path
     from watchdogd.system.text import nearest
 

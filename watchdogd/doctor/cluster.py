@@ -6,9 +6,9 @@ import os
 import shutil
 from typing import TYPE_CHECKING
 
-from watchdogd.batch import hostlist, partitions, queue, scontrol
-from watchdogd.batch.runs import slurm_users
-from watchdogd.batch.submit import SBATCH_DEADLINE, refusal
+from watchdogd.batch import partitions, scontrol, slurm, slurmtext
+from watchdogd.batch.run_models import slurm_users
+from watchdogd.batch.slurm import SBATCH_DEADLINE, refusal
 from watchdogd.chain import link
 from watchdogd.chain.launch import unknown_users
 from watchdogd.doctor.diagnosis import Diagnosis, ask, broken, fine, warning
@@ -52,7 +52,7 @@ def look(scene: Installation) -> Iterator[Diagnosis]:
     yield from judge_users(scene.me, users, scene.site)
     yield from judge_sharing(users, scene.config.slurm.users or scene.config.slurm.group, _sharing(scene))
     runs = [run for run in scene.runs() if run.backend == "slurm"]
-    yield from judge_runs(runs, users, queue.everybodys() if runs else ())
+    yield from judge_runs(runs, users, slurm.all_jobs() if runs else ())
     yield from (warning("users", text, "correct [slurm] users") for text in unknown_users(scene.config))
     yield _overlap()
 
@@ -187,8 +187,8 @@ def _submitting(each: Partition, shown: Mapping[str, str]) -> Iterator[Diagnosis
     allowed = shown.get("AllocNodes", "ALL")
     if allowed == "ALL":
         return
-    nodes = set(hostlist.expand(shown.get("Nodes", "")))
-    if not nodes or nodes - set(hostlist.expand(allowed)):
+    nodes = set(slurmtext.expand_hostlist(shown.get("Nodes", "")))
+    if not nodes or nodes - set(slurmtext.expand_hostlist(allowed)):
         text = f"{each.name} takes jobs from {allowed} alone: a link on a node can submit no successor"
         yield broken(
             PARTITION, text, "run it outside of Slurm (start --local, cron), or name another partition"

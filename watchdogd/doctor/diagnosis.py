@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.batch import scontrol
-from watchdogd.batch.runs import run_of
+from watchdogd.batch.run_models import run_of
 from watchdogd.chain import link
 from watchdogd.system import command
 from watchdogd.system.account import user_name
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from watchdogd.chain.link import LinkOptions
-    from watchdogd.config.sections import Config
+    from watchdogd.config.models import Config
     from watchdogd.engine.setup import Setup
     from watchdogd.home.layout import Home
     from watchdogd.plugin import Run

@@ -13,7 +13,7 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from watchdogd.config.reading import personal
+from watchdogd.config.loading import personal
 from watchdogd.doctor.diagnosis import Diagnosis, fine, warning
 from watchdogd.system import account
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from string import Template
 from typing import TYPE_CHECKING
 
-from watchdogd.batch import scontrol, submit
+from watchdogd.batch import scontrol, slurm
 from watchdogd.chain import link
 from watchdogd.chain.links import queued
 from watchdogd.doctor.diagnosis import Diagnosis, ask, broken, fine, from_json
@@ -116,7 +116,7 @@ def run(scene: Installation, patience: float) -> PartitionReport:
     unseen = ("--output=/dev/null", "--error=/dev/null")
     script = job_script(scene.home.path, sys.executable, said, wrong, form.sbatch_options(*unseen))
     own = ("--job-name=watchdogd-doctor", f"--comment={mark}", *unseen)
-    job_id = submit.sbatch(form.sbatch_options(*own), script, form.environment())
+    job_id = slurm.sbatch(form.sbatch_options(*own), script, form.environment())
     try:
         node = _wait(mark, job_id, patience)
         code, host = _exit_code(job_id)
@@ -126,7 +126,7 @@ def run(scene: Installation, patience: float) -> PartitionReport:
         return PartitionReport(found, f"job {job_id} on {node}", whole=not lacks)
     finally:
         with contextlib.suppress(SlurmError):
-            submit.scancel([job_id])
+            slurm.scancel([job_id])
         for path in (said, wrong):
             path.unlink(missing_ok=True)
 

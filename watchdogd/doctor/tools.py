@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from watchdogd.doctor.diagnosis import Diagnosis, ask, broken, fine, warning
+from watchdogd.doctor.setup_wizard import GPU_TOOLS
 from watchdogd.home import lease
 from watchdogd.stacks.stacktaking import MISSING
-from watchdogd.survey import GPU_TOOLS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,7 +20,7 @@ from watchdogd.system.mounts import mount_at
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from watchdogd.config.targets import DiskSection, RunSection
+    from watchdogd.config.target_models import DiskSection, RunSection
     from watchdogd.doctor.diagnosis import Installation
     from watchdogd.plugin import Run
 

@@ -7,7 +7,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from watchdogd.config.reading import emptied
+from watchdogd.config.loading import empty_config
 from watchdogd.engine import dropins, goodconfig, handout
 from watchdogd.engine.setup import Setup
 from watchdogd.errors import ConfigError, WatchdogError
@@ -87,7 +87,7 @@ class Changes:
             found = self._patient.attempt(partial(Setup.load, self._home))
             was, now = setup.config, found.config
             if now.watches_nothing and not now.daemon.empty and not was.watches_nothing:
-                raise emptied(self._home, read_plain(self._home.config))
+                raise empty_config(self._home, read_plain(self._home.config))
             setup = found
             self._troubles["config"] = ""
         except ConfigError as error:

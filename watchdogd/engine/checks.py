@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from watchdogd.batch.runs import run_of
+from watchdogd.batch.run_models import run_of
 from watchdogd.config.channels import StatuslogChannel
-from watchdogd.config.recipients import Recipients
-from watchdogd.config.sections import CheckSection
-from watchdogd.config.words import wrong
+from watchdogd.config.fields import Recipients
+from watchdogd.config.models import CheckSection
+from watchdogd.config.validation import validation_error
 from watchdogd.errors import ConfigError
 from watchdogd.home.layout import absolute
 from watchdogd.incidents.models import AlertPolicy
@@ -23,8 +23,8 @@ from watchdogd.system.text import nearest
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from watchdogd.config.sections import Config
-    from watchdogd.config.targets import DiskSection, RunSection
+    from watchdogd.config.models import Config
+    from watchdogd.config.target_models import DiskSection, RunSection
     from watchdogd.engine.catalog import Entry
     from watchdogd.home.layout import Home
 
@@ -204,7 +204,7 @@ class _Builder:
             errors = error.errors(include_url=False)
             key = errors[0]["loc"][0]
             here = [each for each in errors if each["loc"][0] == key]
-            raise ConfigError(f"{self.home.config}: {where}.{key}: {wrong(here)}") from None
+            raise ConfigError(f"{self.home.config}: {where}.{key}: {validation_error(here)}") from None
 
     def made(
         self,
@@ -277,7 +277,7 @@ class _Builder:
         try:
             checked = _adapter(parameter.type).validate_python(value)
         except ValidationError as error:
-            sentence = wrong(error.errors(include_url=False))
+            sentence = validation_error(error.errors(include_url=False))
             raise ConfigError(f"{self.home.config}: {where}: {sentence}") from None
         if parameter.name in _PATHS and checked and isinstance(checked, str):
             return absolute(self.home, checked)

@@ -15,7 +15,7 @@ from watchdogd.system.clock import fresh
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from watchdogd.config.sections import Config
+    from watchdogd.config.models import Config
     from watchdogd.engine.assembly import Assembly
     from watchdogd.home.layout import Home
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.batch.models import OWN_MARK
-from watchdogd.config.recipients import Recipients
-from watchdogd.config.sections import CheckSection
+from watchdogd.config.fields import Recipients
+from watchdogd.config.models import CheckSection
 from watchdogd.engine import checks as checks_module
 from watchdogd.engine.catalog import Entry, Source, scout
 from watchdogd.engine.checks import Check
@@ -23,7 +23,7 @@ from watchdogd.system.pathname import file_name
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from watchdogd.config.sections import Config
+    from watchdogd.config.models import Config
     from watchdogd.home.layout import Home
 
 MARGIN = 10.0

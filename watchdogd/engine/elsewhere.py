@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from watchdogd.config.keys import NAME, Table, channel_types, tables
-from watchdogd.config.sections import CheckSection
+from watchdogd.config.models import CheckSection
 from watchdogd.engine.catalog import built_in
 from watchdogd.errors import ConfigError
 from watchdogd.system.text import nearest

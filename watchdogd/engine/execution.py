@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from watchdogd import runstate
+from watchdogd.batch import run_models
 from watchdogd.engine import picture
 from watchdogd.engine.call import FAILED, NOTHING, Call
 from watchdogd.engine.crontab import is_dropin
@@ -164,7 +164,7 @@ class Execution:
         """The run as it is now."""
         finished = marks.get(file_name(run.name), "") if marks else ""
         said = [each for check, each in self._said_of(run.name).items() if check in self._known]
-        progress = runstate.together(each for each, _ in said)
+        progress = run_models.merged_progress(each for each, _ in said)
         signs = tuple(sign for _, signs in said for sign in signs)
         if not (finished or progress or signs):
             return run
@@ -320,7 +320,7 @@ def _by_check(told: Iterable[tuple[str, Progress | None, tuple[Sign, ...]]]) -> 
     found: dict[str, Said] = {}
     for check, progress, signs in told:
         before, others = found.get(check, (None, ()))
-        found[check] = runstate.together((before, progress)), (*others, *signs)
+        found[check] = run_models.merged_progress((before, progress)), (*others, *signs)
     return found
 
 

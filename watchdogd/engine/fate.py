@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from watchdogd.batch import reasons
+from watchdogd.batch import pending_reasons
 from watchdogd.plugin import Status
 from watchdogd.units import format_duration, iso
 
@@ -46,8 +46,8 @@ def newest(items: Iterable[Job | Ending], comment: str) -> Job | Ending | None:
 def alive(jobs: Sequence[Job], job_id: str, every: float, now: float) -> Word:
     """What is to be said of a job that waits or runs: all is well, or it never starts."""
     for job in jobs:
-        reason = reasons.judge(job.reason, job.state)
-        if job.waiting and reason.wait is not reasons.Wait.PASSES:
+        reason = pending_reasons.judge(job.reason, job.state)
+        if job.waiting and reason.wait is not pending_reasons.Wait.PASSES:
             never = f"job {job.handle} will not start ({job.reason}): {reason.why}"
             return Word(Status.WARNING, f"{never}: {reason.mend_for(job.handle)}")
     running = [job for job in jobs if not job.waiting]

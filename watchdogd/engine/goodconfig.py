@@ -11,7 +11,7 @@ from watchdogd.system.smallfile import NoPlainFileError, read_plain
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from watchdogd.config.sections import Config
+    from watchdogd.config.models import Config
     from watchdogd.home.layout import Home
 
 
@@ -21,7 +21,7 @@ def keep(home: Home) -> None:
     text = read_plain(home.config, follow=True)
     kept = home.good_config
     if _text(kept) != text:
-        from watchdogd.config.reading import load
+        from watchdogd.config.loading import load
 
         load(home)
         home.write(kept, text)
@@ -29,7 +29,7 @@ def keep(home: Home) -> None:
 
 def last(home: Home) -> Config | None:
     """The configuration that was kept, or None: also where others could have written it."""
-    from watchdogd.config.reading import parse
+    from watchdogd.config.loading import parse
 
     path = home.good_config
     try:

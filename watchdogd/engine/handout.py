@@ -14,7 +14,7 @@ from watchdogd.system.smallfile import NoPlainFileError, read_head
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from watchdogd.config.sections import Config
+    from watchdogd.config.models import Config
     from watchdogd.engine.checks import Check
     from watchdogd.home.layout import Home
     from watchdogd.plugin import Run

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.batch.models import Snapshot
-from watchdogd.batch.runs import slurm_users
+from watchdogd.batch.run_models import slurm_users
 from watchdogd.checks.past import Past, known
 from watchdogd.engine.call import NOTHING, Call
 from watchdogd.engine.catalog import Source
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
     from watchdogd.batch.models import Ending, Job
-    from watchdogd.config.sections import Config
+    from watchdogd.config.models import Config
     from watchdogd.engine.call import Reply
     from watchdogd.engine.checks import Check
 
 SOURCES = {
-    "slurm": Source("watchdogd.batch.snapshot", "look"),
+    "slurm": Source("watchdogd.batch.slurm_snapshot", "look"),
     "pbs": Source("watchdogd.batch.pbs", "look"),
     "process": Source("watchdogd.batch.processes", "look"),
 }

@@ -11,7 +11,7 @@ from watchdogd.system.times import LOCAL_ZONE, CronTimes, short_time, zone_named
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from watchdogd.config.sections import Maintenance
+    from watchdogd.config.models import Maintenance
 
 
 @dataclass(frozen=True, slots=True)

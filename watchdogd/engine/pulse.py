@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from watchdogd import runstate
+from watchdogd.batch import run_models
 from watchdogd.engine.status import observation_json
 from watchdogd.errors import WatchdogError
 from watchdogd.home.layout import absolute
@@ -86,4 +86,4 @@ def _said(scene: Scene, run: str) -> tuple[str, list[Result]]:
     """The run's state, and what its checks said last, in their order."""
     own = (check.name for check in scene.setup.checks if check.run_name == run)
     seen = [each for name in own for each in scene.latest.get(name, ())]
-    return runstate.of_checks(map(observation_json, seen)), [each.result for each in seen]
+    return run_models.run_state(map(observation_json, seen)), [each.result for each in seen]

@@ -11,7 +11,7 @@ from watchdogd.actions.decision import Case
 from watchdogd.actions.deed import DONE, EVIDENCE, Action, Deed
 from watchdogd.actions.errand import Errand
 from watchdogd.actions.inquiry import Stall
-from watchdogd.batch.runs import slurm_users
+from watchdogd.batch.run_models import slurm_users
 from watchdogd.engine.checks import written
 from watchdogd.home.layout import absolute
 from watchdogd.incidents.confirmation import agrees
@@ -21,7 +21,7 @@ from watchdogd.plugin import Status
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from watchdogd.config.targets import RunSection
+    from watchdogd.config.target_models import RunSection
     from watchdogd.engine.checks import Check
     from watchdogd.engine.looks import Looks
     from watchdogd.engine.setup import Setup

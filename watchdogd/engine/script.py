@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from watchdogd.batch import sbatchlines, snapshot, submit
+from watchdogd.batch import slurm, slurm_snapshot
 from watchdogd.batch.models import Ending, Snapshot
 from watchdogd.engine import fate
 from watchdogd.engine.executable import environment
@@ -148,9 +148,9 @@ def _last(known: Followed) -> Word:
 def _look(wish: Wish, known: Followed, now: float) -> Snapshot:
     """The queue; asked twice where it is empty, since a busy controller can time out with that (facts)."""
     before = {} if known.last is None else {known.last: known.seen}
-    seen = snapshot.look((), wish.users, before, LOOK, now)
+    seen = slurm_snapshot.look((), wish.users, before, LOOK, now)
     empty = seen.jobs == () and not seen.endings
-    return snapshot.look((), wish.users, before, LOOK, now) if empty else seen
+    return slurm_snapshot.look((), wish.users, before, LOOK, now) if empty else seen
 
 
 def _silent(known: Followed, trouble: str, now: float) -> Word:
@@ -211,7 +211,7 @@ def _endings(wish: Wish, known: Followed, job_id: str, seen: Snapshot, now: floa
     if found:
         return found
     name = known.name or ","  # one with a comma makes the look ask accounting for all names
-    again = snapshot.look((name,), wish.users, {}, LOOK, now)
+    again = slurm_snapshot.look((name,), wish.users, {}, LOOK, now)
     return [each for each in again.endings or () if each.over and fate.belongs(each, job_id)]
 
 
@@ -220,7 +220,7 @@ def _submit(wish: Wish, known: Followed, now: float) -> Word:
     if wish.dry:
         return fate.worse(_last(known), Word(Status.OK, "a job would be submitted"))
     try:
-        job_id = submit.sbatch((*_options(wish), wish.path), "", environment(wish.home), umask.sane())
+        job_id = slurm.sbatch((*_options(wish), wish.path), "", environment(wish.home), umask.sane())
     except SlurmOddError as error:
         return Word(Status.UNKNOWN, f"whether a job was submitted is not known yet: {error}")
     except SlurmSilentError as error:
@@ -243,7 +243,7 @@ def _options(wish: Wish) -> list[str]:
     if reason:
         raise SlurmError(f"is refused: {reason}")
     text, _ = read_head(wish.path, _SCRIPT_LIMIT, follow=True)
-    named = sbatchlines.named(text.decode("utf-8", "replace"))
+    named = slurm.script_options(text.decode("utf-8", "replace"))
     ours = {
         "partition": wish.partition,
         "account": wish.account,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from watchdogd.config.channels import SlackChannel
-from watchdogd.config.reading import load
+from watchdogd.config.loading import load
 from watchdogd.engine import checks as checks_module
 from watchdogd.engine import crontab, dropins, grounds
 from watchdogd.engine.catalog import discover
@@ -29,7 +29,7 @@ from watchdogd.system.bounded import BoundedIO, StuckError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from watchdogd.config.sections import Config
+    from watchdogd.config.models import Config
     from watchdogd.engine.catalog import Entry
     from watchdogd.engine.checks import Check
     from watchdogd.engine.dropins import DropIn

@@ -7,7 +7,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from watchdogd.batch import hostlist
+from watchdogd.batch import slurmtext
 from watchdogd.logs.runlog import Peer
 from watchdogd.readers import peers
 from watchdogd.system.command import ask
@@ -57,7 +57,7 @@ def _node(peer: str, nodes: str, told: Mapping[str, str]) -> str:
     Asked in this order: the log itself (`told`: NCCL names its addresses), the name service for the address,
     the name service for all nodes of the job.
     """
-    names = hostlist.expand(nodes)
+    names = slurmtext.expand_hostlist(nodes)
     if not peers.is_address(peer):
         return peers.node(peer, names)
     if peer in told and (known := peers.node(told[peer], names)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from watchdogd.batch.runs import WEAK
+from watchdogd.batch.run_models import WEAK
 from watchdogd.plugin import Metric, Suspect
 from watchdogd.readers import trainlog
 from watchdogd.system.number import count

@@ -24,7 +24,7 @@ from watchdogd.system.times import LOCAL_ZONE, zone_named
 
 if TYPE_CHECKING:
     from watchdogd.config.channels import Channel, QuietHoursSection
-    from watchdogd.config.sections import Config
+    from watchdogd.config.models import Config
     from watchdogd.home.layout import Home
     from watchdogd.notify.sender import Sender
 

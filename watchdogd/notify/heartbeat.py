@@ -18,7 +18,7 @@ from watchdogd.system import startup
 from watchdogd.system.text import plain, shortened
 
 if TYPE_CHECKING:
-    from watchdogd.config.sections import Config
+    from watchdogd.config.models import Config
     from watchdogd.notify.web import Web
 
 log = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from watchdogd.notify.outbox import Outbox
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from watchdogd.config.sections import Config
+    from watchdogd.config.models import Config
     from watchdogd.notify.locks import Locks
     from watchdogd.notify.notification import Notification
     from watchdogd.notify.outbox import Trouble

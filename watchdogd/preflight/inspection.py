@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from watchdogd.batch import fanout, hostlist
+from watchdogd.batch import node_steps, slurmtext
 from watchdogd.batch.models import Job
 from watchdogd.checks import checkpoint
 from watchdogd.checks.quotas import Place, ask_quotas, automatic
@@ -83,7 +83,7 @@ def facts(
 ) -> Facts:
     """Everything that is judged. Never raises for what a node, a disk or a tool does."""
     job = this_job() if run.backend == "slurm" else None
-    hosts = hostlist.expand(job.nodes) if job else (socket.gethostname(),)
+    hosts = slurmtext.expand_hostlist(job.nodes) if job else (socket.gethostname(),)
     until = time.monotonic() + deadline
     heard = _heard(job, hosts, node_disks, deadline)
     gpu_nodes, no_gpus = _gpus(run, job, heard, until) if gpus and not heard.trouble else ((), "")
@@ -106,11 +106,11 @@ def facts(
 def tried(run: Run, python: str, *, reduce: bool, deadline: float) -> Trial:
     """A small allocation on each GPU, and an all-reduce across the nodes where `reduce`. Never raises."""
     job = this_job() if run.backend == "slurm" else None
-    hosts = hostlist.expand(job.nodes) if job else ("localhost",)
+    hosts = slurmtext.expand_hostlist(job.nodes) if job else ("localhost",)
     own = job.raw_id if job else str(os.getpid())
     argv = gpu_trial.argv(python, hosts, own, reduce=reduce, deadline=max(deadline - 10, 5.0))
     if job:
-        heard = fanout.ask(job.raw_id, hosts, argv, deadline=deadline)
+        heard = node_steps.run_on_nodes(job.raw_id, hosts, argv, deadline=deadline)
         nodes = {node: gpu_trial.read(text) for node, text in heard.texts.items()}
         return Trial(nodes, heard.silent, reduce, heard.trouble)
     answer = command.ask(argv, deadline=deadline)
@@ -134,16 +134,20 @@ def read_disks(node: str, text: str) -> Iterator[NodeDisk]:
             yield NodeDisk(node, refused, trouble=said.rpartition(": ")[2] or "a file cannot be made")
 
 
-def _heard(job: Job | None, hosts: Sequence[str], disks: Sequence[str], deadline: float) -> fanout.Heard:
+def _heard(
+    job: Job | None, hosts: Sequence[str], disks: Sequence[str], deadline: float
+) -> node_steps.NodeOutputs:
     """Each node's own word, which also shows that steps start there."""
     argv = ("sh", "-c", NODE_SCRIPT, "watchdogd-preflight", *disks)
     if job:
-        return fanout.ask(job.raw_id, hosts, argv, deadline=deadline)
+        return node_steps.run_on_nodes(job.raw_id, hosts, argv, deadline=deadline)
     answer = command.ask(argv, deadline=deadline)
-    return fanout.Heard({hosts[0]: answer.output}, trouble="" if answer.ok else answer.complaint())
+    return node_steps.NodeOutputs({hosts[0]: answer.output}, trouble="" if answer.ok else answer.complaint())
 
 
-def _gpus(run: Run, job: Job | None, heard: fanout.Heard, until: float) -> tuple[tuple[Node, ...], str]:
+def _gpus(
+    run: Run, job: Job | None, heard: node_steps.NodeOutputs, until: float
+) -> tuple[tuple[Node, ...], str]:
     """The GPUs of all nodes that answered, or why there are none to be seen."""
     here = job or Job("", "", run.name, "", "RUNNING")
     left = max(until - time.monotonic(), 5.0)

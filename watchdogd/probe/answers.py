@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from watchdogd.batch import fanout, hostlist
+from watchdogd.batch import node_steps, slurmtext
 from watchdogd.errors import UnreadableError
 from watchdogd.probe import files
 from watchdogd.system.account import user_name
@@ -67,7 +67,7 @@ def ask(
     run: Run, job: Job, question: Question[Told], *, deadline: float, now: float, skip: Collection[str] = ()
 ) -> Answers[Told]:
     """Ask all nodes of `job` at once, but those in `skip`, for `deadline` seconds at most. Never raises."""
-    names = hostlist.expand(job.nodes)
+    names = slurmtext.expand_hostlist(job.nodes)
     found = _samples(run, job, question, now)
     fresh = bool(names) and all(_good(found.get(name), question) for name in names)
     if fresh or run.backend == "pbs" or (job.user and job.user != user_name(os.geteuid())):
@@ -77,7 +77,7 @@ def ask(
     wanted = [name for name in names if name not in skip]
     if not wanted:
         return Answers()
-    heard = fanout.ask(job.raw_id, wanted, question.argv, deadline=deadline)
+    heard = node_steps.run_on_nodes(job.raw_id, wanted, question.argv, deadline=deadline)
     if heard.denied:
         return _left(run, job, names, found)
     if heard.trouble:
@@ -85,7 +85,7 @@ def ask(
     return _heard(heard, wanted, question)
 
 
-def _heard(heard: fanout.Heard, names: Sequence[str], question: Question[Told]) -> Answers[Told]:
+def _heard(heard: node_steps.NodeOutputs, names: Sequence[str], question: Question[Told]) -> Answers[Told]:
     """In the order of `names`, not of the answers."""
     told, silent = {}, dict(heard.silent)
     for name in names:

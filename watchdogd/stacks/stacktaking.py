@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from watchdogd.batch import fanout
+from watchdogd.batch import node_steps
 from watchdogd.errors import Problem
 from watchdogd.stacks import stackprobe, stackrequest, stacks
 from watchdogd.stacks.stacks import Process
@@ -116,7 +116,9 @@ def _by_py_spy(live: LiveJob, wish: Wish, tool: str) -> tuple[list[Process], lis
     if live.run.backend != "slurm":
         return [], [f"nothing can be started in job {live.job.id} of {live.run.backend.upper()}"]
     whose = ("--job", live.job.raw_id, "--since", f"{live.job.started_at or 0.0:.0f}")
-    heard = fanout.ask(live.job.raw_id, live.hosts, _probe(wish, tool, *whose), deadline=wish.deadline)
+    heard = node_steps.run_on_nodes(
+        live.job.raw_id, live.hosts, _probe(wish, tool, *whose), deadline=wish.deadline
+    )
     if heard.trouble:
         owner = f": job {live.job.id} is {live.job.user}'s" if heard.denied else f": {heard.trouble}"
         return [], [f"Slurm starts nothing in this job{owner}"]

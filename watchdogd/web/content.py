@@ -7,13 +7,12 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from watchdogd import runstate
-from watchdogd.batch.runs import IDLE
+from watchdogd.batch import run_models
+from watchdogd.batch.run_models import IDLE, plugin_of
 from watchdogd.history.record import STALLED
 from watchdogd.incidents.models import SELF
 from watchdogd.plugin import Plugin, Status
 from watchdogd.plugins import modules
-from watchdogd.runstate import plugin_of
 from watchdogd.system.smallfile import read_head
 from watchdogd.web.charts import DrawnChart, charts_of, declared_charts
 from watchdogd.web.columns import ROUND, cells_of, columns_of
@@ -89,7 +88,7 @@ class RunRow:
     def state(self) -> str:
         """What it does now, as `status` has it; nobody knows while nobody watches."""
         last = self.spans[-1].state if self.spans else "unwatched"
-        return last if last == "unwatched" else runstate.of_checks(self.results) or last
+        return last if last == "unwatched" else run_models.run_state(self.results) or last
 
     @property
     def told(self) -> tuple[Mapping[str, Any], ...]:

@@ -12,7 +12,7 @@ from collections import defaultdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from watchdogd import runstate
+from watchdogd.batch import run_models
 from watchdogd.errors import ConfigError
 from watchdogd.plugin import Status
 from watchdogd.system.text import one_line
@@ -91,7 +91,7 @@ def _states(checks: Iterable[Mapping[str, Any]]) -> Iterator[Family]:
             runs[one_line(str(result["run"]))].append(result)
     family = _gauge("watchdogd_run_state", "What a run does.", ("run", "state"))
     for run, results in runs.items():
-        if state := runstate.of_checks(results):
+        if state := run_models.run_state(results):
             family.add_metric([run, "unknown" if state == "?" else state], 1.0)
     yield family
 

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from watchdogd.batch.runs import state_of
+from watchdogd.batch.run_models import state_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -1,34 +1,43 @@
-"""Taking a live Slurm job under watch: which job is meant, and the table that config.toml gets for it."""
+"""What this machine has, and taking a live Slurm job under watch: the job and its table in config.toml."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import shutil
+import socket
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, count
 from typing import TYPE_CHECKING
 
-from watchdogd.config.reading import parse
+from watchdogd.batch.partitions import FORMAT, Partition, read_sinfo
+from watchdogd.config.loading import parse
 from watchdogd.engine.setup import Setup
 from watchdogd.errors import ConfigError, HomeError, WatchdogError
+from watchdogd.system import command
+from watchdogd.system.account import user_name
+from watchdogd.system.bounded import BoundedIO, StuckError
 from watchdogd.system.smallfile import replace_file
 from watchdogd.system.text import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from watchdogd.batch.models import Job
-    from watchdogd.config.sections import Config
+    from watchdogd.config.models import Config
     from watchdogd.home.layout import Home
+
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Adopted:
+class AdoptedRun:
     """A run to be: its name and what stands in its table. `user` is whose jobs it is, whoever watches;
     `log` is empty where none is kept, `gpus` is 0 where the job has none, or nobody knows."""
 
@@ -93,21 +102,21 @@ def watched_as(config: Config, job: Job, users: Collection[str]) -> str:
     return ""
 
 
-def add(home: Home, adopted: Adopted) -> None:
+def add(home: Home, adopted: AdoptedRun) -> None:
     """Append the run's table to config.toml: comments, order and rights stay; what was there stays valid.
 
     ConfigError where the file is broken already, or would be; HomeError where it cannot be written.
     """
     path = home.config.resolve()
     for _ in range(_TRIES):
-        before = _read(home)
+        before = _config_text(home)
         after = appended(before, adopted.table())
         try:
             Setup.of(parse(after, home.config), home)
         except ConfigError as error:
             raise ConfigError(f"{error}; add it by hand: {_on_one_line(adopted)}") from None
-        if _read(home) == before:  # nobody wrote meanwhile
-            return _replace(str(path), after)
+        if _config_text(home) == before:  # nobody wrote meanwhile
+            return _replace_config(str(path), after)
     raise HomeError(f"{path} is being edited all the time: try again")
 
 
@@ -128,7 +137,7 @@ def toml_string(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _on_one_line(adopted: Adopted) -> str:
+def _on_one_line(adopted: AdoptedRun) -> str:
     keys = tomllib.loads(adopted.table())["runs"][adopted.name]
     inside = ", ".join(
         f"{key} = {toml_string(value) if isinstance(value, str) else value}" for key, value in keys.items()
@@ -136,7 +145,7 @@ def _on_one_line(adopted: Adopted) -> str:
     return f"runs.{toml_key(adopted.name)} = {{ {inside} }}"
 
 
-def _read(home: Home) -> str:
+def _config_text(home: Home) -> str:
     try:
         return home.config.read_bytes().decode("utf-8")
     except OSError as error:
@@ -145,7 +154,7 @@ def _read(home: Home) -> str:
         raise ConfigError(f"{home.config} is no UTF-8: save the file as UTF-8") from None
 
 
-def _replace(path: str, text: str) -> None:
+def _replace_config(path: str, text: str) -> None:
     """In one step, with the rights that the file has."""
     try:
         found = os.stat(path)
@@ -157,3 +166,91 @@ def _replace(path: str, text: str) -> None:
 def gpus_of(counts: Sequence[int]) -> int:
     """GPUs per node of a job whose nodes have so many; 0 where they differ: one number cannot say it."""
     return counts[0] if counts and len(set(counts)) == 1 else 0
+
+
+QUOTA_TOOLS = ("lfs", "mmlsquota", "beegfs-ctl", "quota")
+GPU_TOOLS = ("rocm-smi", "amd-smi", "nvidia-smi")
+PLACES = ("SCRATCH", "WORK", "PROJECT")
+"""Variables by which sites name their large file systems."""
+_SURVEY_DEADLINE = 10.0
+_PATIENCE = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Findings; empty where there is nothing. `slurm_trouble`: why a Slurm that is there does not answer;
+    `places`: what SCRATCH and the like name, by the variable's name in small letters."""
+
+    partitions: tuple[Partition, ...] = ()
+    slurm: bool = False
+    slurm_trouble: str = ""
+    quota_tools: tuple[str, ...] = ()
+    gpu_tools: tuple[str, ...] = ()
+    mail_relay: bool = False
+    accounts: tuple[str, ...] = field(default=())
+    places: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def cpu_partition(self) -> Partition | None:
+        """Where a chain of links costs least: no GPUs, no whole nodes, the default one first."""
+        cheap = [partition for partition in self.partitions if not partition.gpus]
+        return min(cheap, key=lambda each: (each.exclusive, not each.default, each.nodes), default=None)
+
+
+def survey() -> Survey:
+    """Look around; takes at most some seconds, and never fails."""
+    slurm = shutil.which("squeue") is not None
+    partitions, trouble = _partitions() if slurm else ((), "")
+    return Survey(
+        partitions=partitions,
+        slurm=slurm,
+        slurm_trouble=trouble,
+        quota_tools=tuple(tool for tool in QUOTA_TOOLS if shutil.which(tool)),
+        gpu_tools=tuple(tool for tool in GPU_TOOLS if shutil.which(tool)),
+        mail_relay=_listens("localhost", 25),
+        accounts=_accounts() if slurm else (),
+        places=_places(),
+    )
+
+
+def _partitions() -> tuple[tuple[Partition, ...], str]:
+    answer = command.ask(["sinfo", "--noheader", f"--format={FORMAT}"], deadline=_SURVEY_DEADLINE)
+    return (read_sinfo(answer.output), "") if answer.ok else ((), answer.complaint())
+
+
+def _accounts() -> tuple[str, ...]:
+    answer = command.ask(
+        [
+            "sacctmgr",
+            "--noheader",
+            "--parsable2",
+            "show",
+            "assoc",
+            "where",
+            "user=" + user_name(os.geteuid()),
+            "format=account",
+        ],
+        deadline=_SURVEY_DEADLINE,
+    )
+    return tuple(dict.fromkeys(answer.output.split())) if answer.ok else ()
+
+
+def _places() -> dict[str, str]:
+    """Folders that the variables name, and that answer."""
+    patient = BoundedIO("a file system", deadline=_PATIENCE)
+    found = {}
+    for name in PLACES:
+        path = os.environ.get(name, "")
+        with contextlib.suppress(StuckError):
+            if path.startswith("/") and patient.attempt(partial(os.path.isdir, path)):
+                found[name.lower()] = path
+    patient.close()
+    return found
+
+
+def _listens(host: str, port: int) -> bool:
+    try:
+        with socket.create_connection((host, port), timeout=1.0):
+            return True
+    except OSError:
+        return False

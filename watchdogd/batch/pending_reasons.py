@@ -20,7 +20,7 @@ class Wait(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class PendingReason:
     """A reason judged: `why` in words, `mend` the command that helps (`{id}` stands for the job)."""
 
     wait: Wait
@@ -39,64 +39,73 @@ _LIMIT = "scancel {id}, and ask for less, or ask the administrators for more"
 _MORE = "scancel {id}, and ask for more, or for another QOS"
 
 _KNOWN = {
-    "JobHeldUser": Reason(Wait.HELD, "held by its user", _RELEASE),
-    "job requeued in held state": Reason(Wait.HELD, "requeued and held", _RELEASE),
-    "JobHeldAdmin": Reason(Wait.NEVER, "held by an administrator", _ADMIN),
-    "launch failed requeued held": Reason(Wait.NEVER, "its launch failed and Slurm holds it", _RELEASE),
-    "DependencyNeverSatisfied": Reason(
+    "JobHeldUser": PendingReason(Wait.HELD, "held by its user", _RELEASE),
+    "job requeued in held state": PendingReason(Wait.HELD, "requeued and held", _RELEASE),
+    "JobHeldAdmin": PendingReason(Wait.NEVER, "held by an administrator", _ADMIN),
+    "launch failed requeued held": PendingReason(
+        Wait.NEVER, "its launch failed and Slurm holds it", _RELEASE
+    ),
+    "DependencyNeverSatisfied": PendingReason(
         Wait.NEVER, "a job it depends on ended otherwise than it asks", "scancel {id}, and submit it anew"
     ),
-    "BadConstraints": Reason(Wait.NEVER, "no node has what it asks for", _AGAIN),
-    "PartitionTimeLimit": Reason(
+    "BadConstraints": PendingReason(Wait.NEVER, "no node has what it asks for", _AGAIN),
+    "PartitionTimeLimit": PendingReason(
         Wait.NEVER,
         "it asks for more time than its partition gives",
         "scontrol update JobId={id} TimeLimit=<the partition's limit>",
     ),
-    "MaxMemPerLimit": Reason(Wait.NEVER, "it asks for more memory than its partition gives", _AGAIN),
-    "PartitionNodeLimit": Reason(Wait.NEVER, "it asks for more nodes than its partition gives", _AGAIN),
-    "InvalidAccount": Reason(Wait.NEVER, "its account is not valid", _AGAIN),
-    "InvalidQOS": Reason(Wait.NEVER, "its QOS is not valid", _AGAIN),
-    "AccountNotAllowed": Reason(Wait.NEVER, "its account may not use this partition", _AGAIN),
-    "QOSNotAllowed": Reason(Wait.NEVER, "its QOS may not use this partition", _AGAIN),
-    "ReservationDeleted": Reason(Wait.NEVER, "its reservation is gone", _AGAIN),
-    "ReservationInvalid": Reason(Wait.NEVER, "its reservation is not valid", _AGAIN),
-    "BurstBufferOperation": Reason(
+    "MaxMemPerLimit": PendingReason(Wait.NEVER, "it asks for more memory than its partition gives", _AGAIN),
+    "PartitionNodeLimit": PendingReason(
+        Wait.NEVER, "it asks for more nodes than its partition gives", _AGAIN
+    ),
+    "InvalidAccount": PendingReason(Wait.NEVER, "its account is not valid", _AGAIN),
+    "InvalidQOS": PendingReason(Wait.NEVER, "its QOS is not valid", _AGAIN),
+    "AccountNotAllowed": PendingReason(Wait.NEVER, "its account may not use this partition", _AGAIN),
+    "QOSNotAllowed": PendingReason(Wait.NEVER, "its QOS may not use this partition", _AGAIN),
+    "ReservationDeleted": PendingReason(Wait.NEVER, "its reservation is gone", _AGAIN),
+    "ReservationInvalid": PendingReason(Wait.NEVER, "its reservation is not valid", _AGAIN),
+    "BurstBufferOperation": PendingReason(
         Wait.NEVER, "its burst buffer failed and Slurm holds it", "scancel {id}, and submit it anew"
     ),
-    "QOSUsageThreshold": Reason(Wait.NEVER, "its account has used more than its QOS allows", _LIMIT),
-    "JobHoldMaxRequeue": Reason(Wait.NEVER, "requeued too often, so Slurm holds it", _RELEASE),
-    "MaxRequeue": Reason(Wait.NEVER, "requeued too often, so Slurm holds it", _RELEASE),
-    "DeadLine": Reason(Wait.NEVER, "its deadline cannot be met", _AGAIN),
-    "AssociationResourceLimit": Reason(Wait.NEVER, "its association's limit", _LIMIT),
+    "QOSUsageThreshold": PendingReason(Wait.NEVER, "its account has used more than its QOS allows", _LIMIT),
+    "JobHoldMaxRequeue": PendingReason(Wait.NEVER, "requeued too often, so Slurm holds it", _RELEASE),
+    "MaxRequeue": PendingReason(Wait.NEVER, "requeued too often, so Slurm holds it", _RELEASE),
+    "DeadLine": PendingReason(Wait.NEVER, "its deadline cannot be met", _AGAIN),
+    "AssociationResourceLimit": PendingReason(Wait.NEVER, "its association's limit", _LIMIT),
 }
 _OF_STATES = {
-    "SPECIAL_EXIT": Reason(Wait.NEVER, "it left with the special exit state, so Slurm holds it", _RELEASE),
+    "SPECIAL_EXIT": PendingReason(
+        Wait.NEVER, "it left with the special exit state, so Slurm holds it", _RELEASE
+    ),
     "RESV_DEL_HOLD": _KNOWN["ReservationDeleted"],
 }
 _LIKE = (
-    (re.compile(r".*requeued[ _]held"), Reason(Wait.NEVER, "its start failed and Slurm holds it", _RELEASE)),
-    (re.compile(r"QOSMin\w+"), Reason(Wait.NEVER, "it asks for less than its QOS demands", _MORE)),
+    (
+        re.compile(r".*requeued[ _]held"),
+        PendingReason(Wait.NEVER, "its start failed and Slurm holds it", _RELEASE),
+    ),
+    (re.compile(r"QOSMin\w+"), PendingReason(Wait.NEVER, "it asks for less than its QOS demands", _MORE)),
     (
         re.compile(r"(QOS|Assoc)(Max\w*Per(Job|Node)\w*|MaxWall\w*|Max\w*MinutesPerJob\w*)"),
-        Reason(Wait.NEVER, "it asks for more than its limit lets one job have", _LIMIT),
+        PendingReason(Wait.NEVER, "it asks for more than its limit lets one job have", _LIMIT),
     ),
     (
         re.compile(r"(QOS|Assoc)(Grp|Max)(?!\w*Run)\w*(Minutes|Wall)\w*"),
-        Reason(Wait.NEVER, "the budget that its limit counts is used up", _LIMIT),
+        PendingReason(Wait.NEVER, "the budget that its limit counts is used up", _LIMIT),
     ),
 )
 """Reasons of one kind by their words: the first that fits counts. Group minutes and group wall time are
 budgets: used up, they come back only as the usage decays."""
 _NOT_PERMITTED = re.compile(r"Job's[ _](account|QOS)[ _]not[ _]permitted[ _]")
 """`Job's account not permitted to use this partition (gpu allows a,b not c)`: slurmctld's own sentence."""
-_PBS_HELD = Reason(Wait.HELD, "held by its user", "qrls {id}")
-_PBS_KEPT = Reason(
+_PBS_HELD = PendingReason(Wait.HELD, "held by its user", "qrls {id}")
+_PBS_KEPT = PendingReason(
     Wait.NEVER, "held by the system or an operator", "ask the cluster's administrators to 'qrls -h so {id}'"
 )
-_PBS_NEVER = Reason(Wait.NEVER, "no node has what it asks for", "qdel {id}, and submit it anew")
+_PBS_NEVER = PendingReason(Wait.NEVER, "no node has what it asks for", "qdel {id}, and submit it anew")
 
 
-def judge(reason: str, state: str = "PENDING") -> Reason:
+def judge(reason: str, state: str = "PENDING") -> PendingReason:
     """What a waiting job's reason means; words nobody knows are taken to pass."""
     bare = reason.strip().strip("()")
     bare = bare.replace("_", " ") if bare.replace("_", " ") in _KNOWN else bare  # scontrol writes no spaces
@@ -105,7 +114,7 @@ def judge(reason: str, state: str = "PENDING") -> Reason:
     if bare in _KNOWN:
         return _KNOWN[bare]
     if state == "REQUEUE_HOLD":
-        return Reason(Wait.HELD, "requeued and held", _RELEASE)
+        return PendingReason(Wait.HELD, "requeued and held", _RELEASE)
     if refused := _NOT_PERMITTED.match(bare):
         return _KNOWN["AccountNotAllowed" if refused[1] == "account" else "QOSNotAllowed"]
     if bare.startswith("Hold_Types "):
@@ -113,4 +122,4 @@ def judge(reason: str, state: str = "PENDING") -> Reason:
     if bare.lower().startswith("can never run"):
         return _PBS_NEVER
     like = (judged for pattern, judged in _LIKE if pattern.fullmatch(bare[:200]))
-    return next(like, Reason(Wait.PASSES))
+    return next(like, PendingReason(Wait.PASSES))

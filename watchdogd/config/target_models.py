@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from watchdogd.config.fields import OneLine, PathText, Pattern, Positive, Section
-from watchdogd.config.recipients import RecipientsField
+from watchdogd.config.fields import OneLine, PathText, Pattern, Positive, RecipientsField, Section
 from watchdogd.units import Amount, AmountField, Duration, Rate, Share
 
 

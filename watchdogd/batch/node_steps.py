@@ -32,7 +32,7 @@ _STARTING = 1.5
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class NodeOutputs:
     """What came back: whole texts by node; nodes that said nothing, each with why.
 
     `denied`: Slurm starts no step for us in this job. `trouble`: why nothing could be asked at all.
@@ -44,7 +44,7 @@ class Heard:
     trouble: str = ""
 
 
-def ask(job: str, nodes: Collection[str], argv: Sequence[str], *, deadline: float) -> Heard:
+def run_on_nodes(job: str, nodes: Collection[str], argv: Sequence[str], *, deadline: float) -> NodeOutputs:
     """Run `argv` once on each of `nodes` of the job with this raw id, all at once, for `deadline` seconds.
 
     `argv` prints `@@ node NAME` ($SLURMD_NODENAME) first. It has to end by itself: what hangs in a node's
@@ -69,16 +69,16 @@ def ask(job: str, nodes: Collection[str], argv: Sequence[str], *, deadline: floa
         if not refused or until - time.monotonic() < _STARTING:
             why = answer.why or _reason(answer.errors) or "it said nothing"
             silent |= {node: why for node in left if node not in texts and node not in silent}
-    return Heard(texts, silent)
+    return NodeOutputs(texts, silent)
 
 
-def _nothing(answer: command.Answer, nodes: Sequence[str], silent: Mapping[str, str]) -> Heard:
+def _nothing(answer: command.Answer, nodes: Sequence[str], silent: Mapping[str, str]) -> NodeOutputs:
     """Not one node could be asked."""
     if _DENIED.search(answer.errors):
-        return Heard(denied=True, trouble=_reason(answer.errors))
+        return NodeOutputs(denied=True, trouble=_reason(answer.errors))
     if answer.silent and answer.failure is not Failure.UNSTARTED:
-        return Heard(silent={**silent, **dict.fromkeys(nodes, answer.why)})
-    return Heard(silent=silent, trouble=_reason(answer.errors) or answer.complaint())
+        return NodeOutputs(silent={**silent, **dict.fromkeys(nodes, answer.why)})
+    return NodeOutputs(silent=silent, trouble=_reason(answer.errors) or answer.complaint())
 
 
 def _srun(job: str, nodes: Sequence[str], argv: Sequence[str], sharing: str) -> tuple[str, ...]:

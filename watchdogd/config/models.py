@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from watchdogd.config.channels import Channel
-from watchdogd.config.fields import Name, OneLine, PathText, Positive, Section, WebSecretField, ZoneName
-from watchdogd.config.recipients import RecipientsField
+from watchdogd.config.fields import (
+    Name,
+    OneLine,
+    PathText,
+    Positive,
+    RecipientsField,
+    Section,
+    WebSecretField,
+    ZoneName,
+)
 from watchdogd.config.secret import Secret
-from watchdogd.config.targets import DiskSection, RunSection
+from watchdogd.config.target_models import DiskSection, RunSection
 from watchdogd.errors import WatchdogError
 from watchdogd.home.layout import DEFAULT_URL
 from watchdogd.system.text import nearest

@@ -1,20 +1,21 @@
-"""A run as the batch system is asked for it and plugins see it, made of its configuration."""
+"""A run as the batch system is asked for it and plugins see it, and its state in one word."""
 
 from __future__ import annotations
 
 import enum
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 from watchdogd.home.layout import absolute, switch_path
 from watchdogd.system.account import members_of, user_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from watchdogd.config.sections import Config
-    from watchdogd.config.targets import RunSection
+    from watchdogd.config.models import Config
+    from watchdogd.config.target_models import RunSection
     from watchdogd.home.layout import Home
 
 
@@ -165,3 +166,32 @@ def state_of(numbers: Mapping[str, float], *, stalled: bool, wrong: bool) -> str
     if numbers.get("elsewhere", 0.0):
         return "?"
     return "gone" if wrong else "none"
+
+
+def merged_progress(told: Iterable[Progress | None]) -> Progress | None:
+    """What is said of a run's progress, in one: of those that saw it get on the one that saw it last."""
+    known = [each for each in told if each]
+    return max(known, key=lambda each: (not each.stalled, each.at or 0.0), default=None)
+
+
+def run_state(results: Iterable[Mapping[str, Any]]) -> str:
+    """The state by what a run's checks said last, each as status.json has it; empty: nothing was said of its
+    jobs yet. That it is stalled counts for nothing where a step came after that was said.
+    """
+    seen = list(results)
+    state = next((each["run_state"] for each in seen if each.get("run_state")), "")
+    if state != "running":
+        return str(state)
+    told = [(each["at"], each["progress"]) for each in seen if each.get("progress")]
+    step = max((_timestamp(progress["at"]) for _, progress in told if progress["at"]), default=0.0)
+    hangs = any(progress["stalled"] and _timestamp(at) >= step for at, progress in told)
+    return "hung" if hangs else "running"
+
+
+def _timestamp(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+def plugin_of(result: Mapping[str, Any]) -> str:
+    """The plugin that said it, where its run or disk brings it."""
+    return str(result["check"]).rpartition("/")[2]

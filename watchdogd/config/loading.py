@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from watchdogd.config import sense, syntax
+from watchdogd.config import validation
 from watchdogd.config.keys import channel_types, keys_at
-from watchdogd.config.sections import Config
-from watchdogd.config.words import wrong
+from watchdogd.config.models import Config
+from watchdogd.config.validation import validation_error
 from watchdogd.errors import ConfigError, UnknownKeyError
 from watchdogd.home.trust import distrust, team_of
 from watchdogd.system import command
@@ -39,18 +39,18 @@ def load(home: Home, *, pressing: bool = False) -> Config:
     try:
         text = read_plain(path, follow=True)
     except FileNotFoundError as error:
-        mend = _back(home) if _watched_something(home) else "make one with 'watchdogd init'"
+        mend = _restore(home) if _watched_something(home) else "make one with 'watchdogd init'"
         raise ConfigError(f"{path} cannot be read: {error.strerror}; {mend}") from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: byte {error.start} is no UTF-8: save the file as UTF-8") from None
     config = parse(text, path)
-    fault = sense.unknown_group(config)
+    fault = validation.unknown_group(config)
     if fault:
         raise ConfigError(f"{path}: {fault}")
     if config.watches_nothing and not config.daemon.empty and _watched_something(home):
-        raise emptied(home, text)
+        raise empty_config(home, text)
     trusted = team_of(home.path, pressing=pressing)
     if config.daemon.group:
         trusted = replace(trusted, group=grp.getgrnam(config.daemon.group).gr_gid)
@@ -60,15 +60,15 @@ def load(home: Home, *, pressing: bool = False) -> Config:
     return config
 
 
-def emptied(home: Home, text: str) -> ConfigError:
+def empty_config(home: Home, text: str) -> ConfigError:
     """What is said of a config.toml that names nothing to watch any more: so a full disk leaves it."""
     lacks = "names no run, disk or check any more" if text.strip() else "is empty"
     return ConfigError(
-        f"{home.config} {lacks}: {_back(home)}, or write empty = true under [daemon] if it is meant"
+        f"{home.config} {lacks}: {_restore(home)}, or write empty = true under [daemon] if it is meant"
     )
 
 
-def _back(home: Home) -> str:
+def _restore(home: Home) -> str:
     return f"put it back (cp {shlex.quote(str(home.good_config))} {shlex.quote(str(home.config))})"
 
 
@@ -89,14 +89,14 @@ def parse(text: str, path: Path) -> Config:
     try:
         tables = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path}: {syntax.sentence(text, error)}") from None
+        raise ConfigError(f"{path}: {validation.syntax_error(text, error)}") from None
     if any(number >= _ENDLESS for number in _numbers(tables)):
         raise ConfigError(f"{path}: a number is longer than any that could be meant: write it shorter")
     try:
         config = Config.model_validate(tables, context={"home": str(path.parent)})
     except ValidationError as error:
-        raise _refusal(error, tables, path) from None
-    fault = sense.fault(config)
+        raise _config_error(error, tables, path) from None
+    fault = validation.inconsistency(config)
     if fault:
         raise ConfigError(f"{path}: {fault}")
     command.withhold(secret.variable for _, secret in config.secrets() if secret.variable)
@@ -140,7 +140,7 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(each)
 
 
-def _refusal(error: ValidationError, tables: Mapping[str, Any], path: Path) -> ConfigError:
+def _config_error(error: ValidationError, tables: Mapping[str, Any], path: Path) -> ConfigError:
     """The first thing that pydantic found, as one line."""
     found = error.errors(include_url=False)
     # A table where a word could stand as well: what is wrong in the table, not that it is no word.
@@ -156,10 +156,10 @@ def _refusal(error: ValidationError, tables: Mapping[str, Any], path: Path) -> C
         return UnknownKeyError(f"{path}: {key}: unknown key", nearest(name, known), above, name, known)
     if first["type"].startswith("union_tag"):
         types = ", ".join(channel_types())
-        return ConfigError(f"{path}: {key}: type must be one of {types}{_near(first['input'])}")
+        return ConfigError(f"{path}: {key}: type must be one of {types}{_nearest_type(first['input'])}")
     here = [each for each in errors if _written_keys(each, tables) == where]
     more = len({tuple(_written_keys(each, tables)) for each in errors}) - 1
-    return ConfigError(f"{path}: {key}: {wrong(here)}" + (f" (and {more} more)" if more else ""))
+    return ConfigError(f"{path}: {key}: {validation_error(here)}" + (f" (and {more} more)" if more else ""))
 
 
 def _shown(where: list[str]) -> str:
@@ -167,7 +167,7 @@ def _shown(where: list[str]) -> str:
     return ".".join(part if part.isprintable() and part else json.dumps(part) for part in where)
 
 
-def _near(channel: object) -> str:
+def _nearest_type(channel: object) -> str:
     """The type of channel that was meant."""
     kind = channel.get("type") if isinstance(channel, dict) else None
     return close_to(kind, list(channel_types())) if isinstance(kind, str) else ""

@@ -1,27 +1,28 @@
-"""Telling Slurm: sbatch and scancel with deadlines. What it refuses comes back with the mend.
-
-SlurmError: it said no, and why. SlurmSilentError: it did not answer; a job may have been taken all the same,
-so look at squeue before trying again.
-"""
+"""Slurm's commands with deadlines: sbatch, scancel, questions about one job; refusals come with the fix."""
 
 from __future__ import annotations
 
 import re
+import shlex
+import shutil
 from typing import TYPE_CHECKING
 
-from watchdogd.errors import SlurmError, SlurmOddError, SlurmSilentError
+from watchdogd.batch import scontrol, slurmtext, squeue
+from watchdogd.errors import SlurmError, SlurmOddError, SlurmSilentError, UnreadableError, WatchdogError
 from watchdogd.system import command, umask
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from watchdogd.batch.models import Job
     from watchdogd.system.command import Answer
+
 
 SBATCH_DEADLINE = 45.0
 SCANCEL_DEADLINE = 20.0
 """Seconds. Slurm's own MessageTimeout is 10 s, and sbatch tries again by itself where it makes sense."""
 
-_SILENT = re.compile(
+_NO_ANSWER = re.compile(
     r"Unable to contact slurm controller|Socket timed out|Connection refused|Connection timed out"
     r"|Communication connection failure|Zero Bytes were transmitted|in standby mode|Resource temporarily"
     r"|Rate limit exceeded|Message (?:send|receive) failure|is shutting down|Unable to connect to database"
@@ -98,8 +99,8 @@ def scancel(job_ids: Sequence[str]) -> None:
 
 def refusal(answer: Answer, *, dropin: bool = False) -> SlurmError:
     """The error that a command's answer means, with the fix; a drop-in's is in its script."""
-    tool, said = answer.argv[0], _said(answer)
-    if answer.silent or _SILENT.search(answer.errors):
+    tool, said = answer.argv[0], _refusal_text(answer)
+    if answer.silent or _NO_ANSWER.search(answer.errors):
         return SlurmSilentError(f"{tool} got no answer from Slurm: {said}")
     known = [(words, _OF_THE_SCRIPT if dropin else fix) for words, fix in _IN_CONFIG]
     known += _ELSEWHERE
@@ -107,7 +108,7 @@ def refusal(answer: Answer, *, dropin: bool = False) -> SlurmError:
     return SlurmError(f"{tool} was refused: {said}", fix=fix)
 
 
-def _said(answer: Answer) -> str:
+def _refusal_text(answer: Answer) -> str:
     """What tells: what follows `Batch job submission failed`, else all that it calls an error, which may be
     one sentence over several lines."""
     if answer.trouble:
@@ -116,3 +117,81 @@ def _said(answer: Answer) -> str:
     telling = [line for line in lines if "error" in line.lower()] or lines[:1]
     last = [line for line in telling if _FAILED in line][-1:] or telling
     return " ".join(_PREFIX.sub("", line) for line in last).rstrip(".") or answer.complaint()
+
+
+QUERY_DEADLINE = 20.0
+"""Seconds for one question to Slurm."""
+_PATH_MAX = 4096
+"""Characters of a path: PATH_MAX."""
+
+
+def all_jobs() -> tuple[Job, ...]:
+    """All jobs that live. WatchdogError without Slurm, SlurmSilentError without an answer."""
+    if not shutil.which("squeue"):
+        raise WatchdogError(
+            "there is no squeue here, and only Slurm's jobs can be adopted: write [runs.NAME] with pid_file "
+            'or command (or backend = "pbs") into config.toml'
+        )
+    env, mark = command.environment(squeue.ENVIRONMENT), slurmtext.mark()
+    answer = command.ask(squeue.argv(mark=mark), deadline=QUERY_DEADLINE, env=env)
+    if not answer.ok or (not answer.output.strip() and answer.errors.strip()):
+        raise SlurmSilentError(f"squeue did not answer: {answer.complaint()}")
+    try:
+        return squeue.read(answer.output, mark)
+    except UnreadableError as error:
+        raise SlurmSilentError(str(error)) from None
+
+
+def log_pattern(job: Job) -> str:
+    """Where its output goes, as sbatch was told (squeue keeps the pattern; scontrol replaces half of it)."""
+    asked = ("squeue", "--noheader", f"--jobs={job.raw_id}", f"--Format=STDOUT:{_PATH_MAX}")
+    answer = command.ask(asked, deadline=QUERY_DEADLINE)
+    told = answer.output.rstrip("\n").split("\n")[0].rstrip() if answer.ok else ""
+    if told.startswith("/"):
+        return told
+    shown = command.ask(("scontrol", "show", "job", job.raw_id), deadline=QUERY_DEADLINE)
+    return scontrol.stdout(shown.output) if shown.ok else ""
+
+
+def gpus_per_node(job: Job) -> tuple[int, ...]:
+    """GPUs of each of its nodes; empty where it waits, or nobody says."""
+    answer = command.ask(("scontrol", "--details", "show", "job", job.raw_id), deadline=QUERY_DEADLINE)
+    return tuple(scontrol.allocated_gpus(answer.output).values()) if answer.ok else ()
+
+
+_SHORT_OPTIONS = {"p": "partition", "A": "account", "o": "output", "D": "chdir", "J": "job-name"}
+_ABBREVIATIONS = {"partition": 3, "account": 4, "output": 2, "chdir": 2, "job-name": 3}
+"""The long options asked after, and the letters that an abbreviation of each has at least (getopt_long)."""
+
+
+def script_options(script: str) -> frozenset[str]:
+    """Of partition, account, output, chdir and job-name those that the script sets.
+
+    sbatch stops at the first line that is neither empty nor a comment.
+    """
+    return frozenset(option for word in _directive_words(script) for option in _option(word))
+
+
+def _directive_words(script: str) -> Iterator[str]:
+    for line in script.splitlines():
+        if line.strip() and not line.startswith("#"):
+            return
+        if line.startswith("#SBATCH"):
+            yield from _split(line.removeprefix("#SBATCH"))
+
+
+def _split(text: str) -> list[str]:
+    try:
+        return shlex.split(text, comments=True)
+    except ValueError:  # a quote that is not closed
+        return text.split()
+
+
+def _option(word: str) -> Iterator[str]:
+    if word.startswith("--"):
+        given = word[2:].partition("=")[0]
+        for option, least in _ABBREVIATIONS.items():
+            if len(given) >= least and option.startswith(given):
+                yield option
+    elif word.startswith("-") and word[1:2] in _SHORT_OPTIONS:
+        yield _SHORT_OPTIONS[word[1]]
