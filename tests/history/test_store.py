@@ -63,6 +63,17 @@ def test_the_next_daemon_finds_what_the_last_one_knew(store: Store, home: Home) 
     assert past.waiting == (notification(id=1),)
 
 
+@pytest.mark.parametrize("kept", ["null", "[]", "7", '"a"', "{{{", "", '{"offset":12', "[NaN"])
+def test_what_a_check_remembers_and_nobody_can_read_costs_that_check_alone(store: Store, kept: str) -> None:
+    known = {"run-17/log_staleness": kept, "run-4/log_staleness": '{"offset":7}'}
+    store.record(Record(NOW, book=book(standing()), memories=known))
+    past = store.past()
+    assert past.memories == {"run-4/log_staleness": '{"offset":7}'}
+    assert past.last_round == NOW
+    assert store.troubles == ("what run-17/log_staleness remembers cannot be read: it begins anew",)
+    assert store.memories(list(known)) == past.memories
+
+
 def test_the_book_is_kept_exactly_as_it_changes(store: Store, home: Home) -> None:
     gone = standing(check="old/check", subject="")
     store.record(Record(NOW, book=book(standing(), gone)))

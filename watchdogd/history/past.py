@@ -25,28 +25,30 @@ def past(connection: Connection) -> tuple[Past, tuple[str, ...]]:
     known = _pairs(connection, facts.c.name, facts.c.value)
     book, troubles = _book(connection, known)
     round_at = known.get("last_round")
+    kept = _pairs(connection, memories.c.check, memories.c.value)
+    sound = {check: text for check, text in kept.items() if _is_object(text)}
+    lost = [f"what {check} remembers cannot be read: it begins anew" for check in kept if check not in sound]
     return Past(
         book=book,
-        memories={
-            check: _sound(kept)
-            for check, kept in _pairs(connection, memories.c.check, memories.c.value).items()
-        },
+        memories=sound,
         started=_pairs(connection, starts.c.check, starts.c.at),
         last_round=float(round_at) if round_at else None,
         waiting=tuple(notifications_of(connection, state="waiting")),
-    ), troubles
+    ), (*troubles, *lost)
 
 
 def memories_of(connection: Connection, checks: Collection[str]) -> dict[str, str]:
-    """What these checks remember, as JSON text, by check."""
+    """What these checks remember, as JSON text, by check; what cannot be read is left out."""
     asked = select(memories.c.check, memories.c.value).where(memories.c.check.in_(checks))
-    return {row[0]: row[1] for row in connection.execute(asked)}
+    return {row[0]: row[1] for row in connection.execute(asked) if _is_object(row[1])}
 
 
-def _sound(text: str) -> str:
-    """A memory as it is kept. ValueError where it is no JSON."""
-    json.loads(text)
-    return text
+def _is_object(text: str) -> bool:
+    """Whether a memory is what one is kept as: an object in JSON."""
+    try:
+        return isinstance(json.loads(text), dict)
+    except (TypeError, ValueError):
+        return False
 
 
 def _pairs(connection: Connection, key: ColumnElement[Any], value: ColumnElement[Any]) -> dict[str, Any]:
