@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks import measure, ours, peers
 from benchmarks.table import Line
-from watchdogd.notify import channels
+from watchdogd.notify import senders
 from watchdogd.notify.outbox import Outbox
 
 STORM, TURNS = 1000, 5
@@ -112,7 +112,7 @@ def _delivering(folder: Path, there: Hook, config: str) -> Iterator[tuple[ours.R
     with ours.without_slurm(), ours.rounds(home) as turned:
         chosen = turned.engine.setup.config
         settle = turned.engine._storage.settle
-        outbox = Outbox(channels.build(chosen, home), channels.policy(chosen), settle, [])
+        outbox = Outbox(senders.build(chosen, home), senders.policy(chosen), settle, [])
         outbox.start()
         yield turned, outbox
         outbox.stop(10)

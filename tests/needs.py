@@ -35,6 +35,7 @@ NEEDS: Mapping[str, str] = {
     "tests/history/test_faults.py": "slow",
     "tests/history/test_power.py": "slow",
     "tests/history/test_retention.py": "slow",
+    "tests/notify/test_foreign_channel.py": "slow",
     "tests/notify/test_kill9.py": "slow",
     "tests/notify/test_outbox_machine.py": "slow",
     "tests/notify/test_sharing_machine.py": "slow",

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchdogd.config.channels import EmailChannel, SlackChannel
 from watchdogd.config.loading import load, parse, variables
 from watchdogd.config.models import Config
 from watchdogd.config.secret import Secret
 from watchdogd.errors import ConfigError
 from watchdogd.home.layout import Home
+from watchdogd.notify.channels.email import EmailChannel
+from watchdogd.notify.channels.slack import SlackChannel
 from watchdogd.units import Amount
 
 if TYPE_CHECKING:
@@ -72,7 +73,10 @@ def test_units_lists_and_secrets_are_read() -> None:
         ("[daemon]\nconfim = 2", "daemon.confim: unknown key; did you mean 'confirm'?"),
         ("[deamon]\n", "deamon: unknown key; did you mean 'daemon'?"),
         ('[runs.x]\nstale_after = "3 apples"', "runs.x.stale_after: '3 apples' is no duration"),
-        ('[channels.a]\ntype = "slak"', "channels.a: type must be one of slack, email"),
+        (
+            '[channels.a]\ntype = "slak"',
+            "channels.a: type must be one of alertmanager, apprise, con",
+        ),
         ('[channels.a]\ntype = "slack"\nwebhok_url = "env:A"', "did you mean 'webhook_url'?"),
         ("[disks.d]\n", "disks.d.path: is missing"),
         ("[disks.d]\npath = 3", "disks.d.path: "),

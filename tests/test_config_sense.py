@@ -46,7 +46,7 @@ def complaint(text: str) -> str:
         ('[channels.w]\ntype = "webhook"\nurl = "https://a/b\\nX: y"', "channels.w.url: is no web address"),
         (
             '[channels.s]\ntype = "slak"',
-            "apprise, webhook, alertmanager, console, statuslog; did you mean 'slack'",
+            "email, slack, statuslog, webhook; did you mean 'slack'",
         ),
         (
             MAIL + 'smtp = "smtp://a:25"\nfrom = "a\\r\\nBcc: x@y"\nto = "b"',

@@ -17,11 +17,11 @@ from watchdogd.doctor.delivery import judge_exported
 from watchdogd.errors import ConfigError, DeliveryError, HistoryError
 from watchdogd.history.database import Database
 from watchdogd.home.layout import Home
-from watchdogd.notify.apprise import Apprise
+from watchdogd.notify.channels.apprise import Apprise
+from watchdogd.notify.channels.email import Account, Mail
+from watchdogd.notify.channels.slack import Bot
+from watchdogd.notify.channels.webhook import JsonWebhook
 from watchdogd.notify.heartbeat import Heartbeat
-from watchdogd.notify.mail import Account, Mail
-from watchdogd.notify.slack import Bot
-from watchdogd.notify.webhook import JsonWebhook
 from watchdogd.system import command
 
 CANARY = "canary-7f3a91"
@@ -78,7 +78,7 @@ def test_a_password_that_the_server_repeats_is_masked(
         word = said if isinstance(said, bytes) else said.encode()
         raise smtplib.SMTPAuthenticationError(535, b"5.7.8 authentication failed: " + word)
 
-    monkeypatch.setattr("watchdogd.notify.mail._connected", refuse)
+    monkeypatch.setattr("watchdogd.notify.channels.email._connected", refuse)
     account = Account(("smtp://localhost",), "w@x.test", ("a@x.test",), "w", CANARY)
     with pytest.raises(DeliveryError, match=r"535 5.7.8 authentication failed: \*\*\*\*=*$"):
         Mail(account).send(letter(), ())

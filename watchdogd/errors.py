@@ -11,7 +11,8 @@ WatchdogError                exit 1
 ├── SlurmError               Slurm refused; SlurmSilentError where it did not answer, SlurmOddError
 │                            where its answer made no sense, NoClusterError where none is set up
 ├── StalledError             exit 70: the daemon could go on, but does nothing any more
-└── DeliveryError            a channel failed; `permanent` says whether trying again is of any use
+└── DeliveryError            a channel failed; `permanent` says whether trying again is of any use;
+                             PartlyDeliveredError where some recipients have it
 """
 
 from __future__ import annotations
@@ -136,7 +137,22 @@ class DeliveryError(WatchdogError):
     the server asked us to wait, or None.
     """
 
-    def __init__(self, text: str, *, permanent: bool = False, retry_after: float | None = None) -> None:
-        super().__init__(text)
+    def __init__(
+        self, text: str, *, permanent: bool = False, retry_after: float | None = None, fix: str = ""
+    ) -> None:
+        super().__init__(text, fix=fix)
         self.permanent = permanent
         self.retry_after = retry_after
+
+
+class PartlyDeliveredError(DeliveryError):
+    """Some have it. `receipt` says who, so that another try goes to the rest alone.
+
+    `permanent`: the rest will never take it, so that nothing is left to try.
+    """
+
+    def __init__(
+        self, text: str, *, receipt: str, permanent: bool = False, retry_after: float | None = None
+    ) -> None:
+        super().__init__(text, permanent=permanent, retry_after=retry_after)
+        self.receipt = receipt

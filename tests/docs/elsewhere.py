@@ -33,6 +33,11 @@ ELSEWHERE = {
     "pip install .": _INSTALLED,
     "pip install '.[prometheus]'": _INSTALLED,
     "pip install 'watchdogd[postgres]'": _INSTALLED,
+    "pip install ./watchdogd-gotify": Elsewhere(
+        "tests/notify/test_foreign_channel.py::test_every_verb_knows_the_channel_of_another_package",
+        '"pip", "install"',
+        "is installed there beside the environment, not into it",
+    ),
     "$EDITOR ~/.watchdogd/config.toml": Elsewhere(
         "tests/docs/test_commands.py::test_the_readme_can_be_followed",
         "reader.write(",

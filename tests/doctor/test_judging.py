@@ -180,16 +180,62 @@ def test_runs_that_read_one_log_are_named(home: Home) -> None:
     assert found[0].text == f"moe and pike read the same log, {home.path}/l/o-*.txt: one can hide a hang"
 
 
-def test_servers_are_greeted_and_get_nothing(mailbox: Mailbox, endpoint: WebServer) -> None:
-    assert delivery.greet_smtp(mailbox.url) == ""
+CHANNELS = """
+[channels.mail]
+type = "email"
+smtp = "{mail}"
+from = "w@x.test"
+to = "a@x.test"
+[channels.hook]
+type = "webhook"
+url = "{web}/hook/s3cret"
+[channels.slack]
+type = "slack"
+webhook_url = "{web}/hook/s3cret"
+[channels.am]
+type = "alertmanager"
+url = "{web}/s3cret"
+[channels.status]
+type = "statuslog"
+path = "status.log"
+"""
+
+
+def test_servers_are_greeted_and_get_nothing(home: Home, mailbox: Mailbox, endpoint: WebServer) -> None:
+    def found() -> list[tuple[str, str, str]]:
+        scene = Installation.of(home, Setup.load(home))
+        return [
+            (each.state, each.text, each.mend) for each in delivery.look(scene) if each.topic == "channels"
+        ]
+
+    home.config.write_text(CHANNELS.format(mail=mailbox.url, web=endpoint.url))
+    address = mailbox.url.removeprefix("smtp://")
+    assert found() == [
+        (FINE, f"mail: {address} greets us ('notify --test mail' sends one)", ""),
+        (FINE, "hook: 127.0.0.1 answers ('notify --test hook' sends one)", ""),
+        (FINE, "slack: 127.0.0.1 answers ('notify --test slack' sends one)", ""),
+        (FINE, "am: 127.0.0.1 answers ('notify --test am' sends one)", ""),
+        (FINE, "status: statuslog, on this machine", ""),
+    ]
     assert mailbox.messages == []
-    assert delivery.greet_http(f"{endpoint.url}/hook/s3cret") == ""
     assert all("s3cret" not in request.path for request in endpoint.requests)
     with socket.create_server(("127.0.0.1", 0)) as server:
         closed = server.getsockname()[1]
-    assert delivery.greet_smtp(f"smtp://127.0.0.1:{closed}") == "cannot be reached: Connection refused"
-    trouble = delivery.greet_http(f"http://127.0.0.1:{closed}/s3cret")
-    assert trouble == "cannot be reached: Connection refused"
+    home.config.write_text(
+        CHANNELS.format(mail=f"smtp://127.0.0.1:{closed}", web=f"http://127.0.0.1:{closed}")
+    )
+    relay = "or deliver from a machine that has a way out: watchdogd relay"
+    mail, hook, *_ = found()
+    assert mail == (
+        BROKEN,
+        f"mail: 127.0.0.1:{closed} cannot be reached: Connection refused",
+        f"correct smtp; {relay}",
+    )
+    assert hook == (
+        BROKEN,
+        "hook: 127.0.0.1 cannot be reached: Connection refused",
+        f"set https_proxy, where there is a proxy; {relay}",
+    )
 
 
 @pytest.fixture

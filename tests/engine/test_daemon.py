@@ -105,12 +105,12 @@ def test_an_edit_of_config_toml_sends_nothing_twice_that_is_on_its_way(daemon: D
         answered.wait(600)
 
     slow, fresh = Script(before=wait), Script()
-    with patch("watchdogd.notify.channels.build", return_value={"out": slow}):
+    with patch("watchdogd.notify.senders.build", return_value={"out": slow}):
         daemon._exchange(daemon._engine.setup)
     wait_until(lambda: daemon.round() and slow.tried, 60, "a message is on its way")
     config = daemon._parts.home.config
     config.write_text(config.read_text() + '[heartbeat]\nurl = "http://127.0.0.1:9/ping"\n')
-    with patch("watchdogd.notify.channels.build", return_value={"out": fresh}):
+    with patch("watchdogd.notify.senders.build", return_value={"out": fresh}):
         daemon.round()
     assert daemon._heartbeat._url == "http://127.0.0.1:9/ping"
     answered.set()

@@ -16,7 +16,7 @@ from tests.notify.values import NOON, letter, message
 from tests.ports import port_of, reserve_port
 from tests.servers.web import WebServer
 from tests.waiting import wait_until
-from watchdogd.notify.alertmanager import Alertmanager, alerts
+from watchdogd.notify.channels.alertmanager import Alertmanager, alerts
 from watchdogd.notify.notification import Item
 from watchdogd.units import iso
 

@@ -7,9 +7,8 @@ import pytest
 
 from tests.notify.values import letter
 from tests.servers.web import Answer, WebServer
-from watchdogd.errors import ConfigError, DeliveryError
-from watchdogd.notify.apprise import Apprise
-from watchdogd.notify.sender import PartlyDeliveredError
+from watchdogd.errors import ConfigError, DeliveryError, PartlyDeliveredError
+from watchdogd.notify.channels.apprise import Apprise
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # apprise's own
 

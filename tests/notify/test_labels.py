@@ -18,9 +18,9 @@ from watchdogd.history.rows import kind_of
 from watchdogd.home.inbox import Submission
 from watchdogd.incidents.models import EventKind, IncidentEvent, Observation
 from watchdogd.incidents.reminders import notice
-from watchdogd.notify.apprise import _TYPES
+from watchdogd.notify.channels.apprise import _TYPES
+from watchdogd.notify.channels.slack import _SIGNS
 from watchdogd.notify.message import ORDER, Rules, compose, test_message
-from watchdogd.notify.slack import _SIGNS
 from watchdogd.plugin import Result
 from watchdogd.plugin import notice as said_by_a_plugin
 

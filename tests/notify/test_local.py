@@ -10,8 +10,8 @@ import pytest
 from tests.notify.values import NOON, letter, message
 from watchdogd.errors import DeliveryError
 from watchdogd.home.layout import Home
-from watchdogd.notify.console import Console
-from watchdogd.notify.statuslog import Statuslog
+from watchdogd.notify.channels.console import Console
+from watchdogd.notify.channels.statuslog import Statuslog
 from watchdogd.units import iso
 
 

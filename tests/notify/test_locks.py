@@ -10,14 +10,13 @@ from pathlib import Path
 import pytest
 
 from tests.notify.values import NOON, Ledger, Script, letter
-from watchdogd.errors import DeliveryError, HomeError
+from watchdogd.errors import DeliveryError, HomeError, PartlyDeliveredError
 from watchdogd.home.layout import Home
 from watchdogd.notify.locks import STALE, Journal, LockedError, Locks
 from watchdogd.notify.notification import Notification
 from watchdogd.notify.outbox import Outbox
 from watchdogd.notify.plan import Delivered
 from watchdogd.notify.retry import Policy
-from watchdogd.notify.sender import PartlyDeliveredError
 
 KEY = "incident-17-opened@slack"
 DIED = f"""

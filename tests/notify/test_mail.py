@@ -10,10 +10,9 @@ import pytest
 from tests.notify.drip import dripping
 from tests.notify.values import NOON, letter, message
 from tests.servers.smtp import Drop, Hang, Mailbox, Refuse, Security, refuse_recipient
-from watchdogd.errors import ConfigError, DeliveryError
-from watchdogd.notify.mail import Account, Mail, compose
+from watchdogd.errors import ConfigError, DeliveryError, PartlyDeliveredError
+from watchdogd.notify.channels.email import Account, Mail, compose
 from watchdogd.notify.notification import Notification
-from watchdogd.notify.sender import PartlyDeliveredError
 
 TO = ("alice@example.org", "bob@example.org")
 
@@ -244,7 +243,7 @@ def test_smtps_with_a_certificate_that_is_not_trusted_is_refused(mailbox: Mailbo
 
 def test_a_password_never_travels_readable(mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch) -> None:
     mailbox.require(Security(login=("watch", "pass-word")))
-    monkeypatch.setattr("watchdogd.notify.mail.LOOPBACK", ())
+    monkeypatch.setattr("watchdogd.notify.channels.email.LOOPBACK", ())
     error = _refused(Mail(_account(mailbox, user="watch", password="pass-word")))
     assert error.permanent
     assert "use smtps://" in str(error)

@@ -8,9 +8,9 @@ import pytest
 from tests.notify.values import NOON, event, incident
 from watchdogd.history.forms import packed, unpacked
 from watchdogd.incidents.models import EventKind, IncidentEvent
+from watchdogd.notify.channels.slack import blocks
 from watchdogd.notify.message import BODY_LIMIT, Route, Rules, compose, test_message
 from watchdogd.notify.notification import Message
-from watchdogd.notify.slack import blocks
 from watchdogd.plugin import STOPPED, Status
 
 CHECK = "run-17/log_staleness"

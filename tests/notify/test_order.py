@@ -12,11 +12,11 @@ from tests.notify.values import NOON, Script, letter
 from tests.servers.slack import SERVER_ERROR, SlackServer
 from tests.servers.smtp import Mailbox, refuse_recipient
 from tests.servers.web import Answer
-from watchdogd.notify.mail import Account, Mail, compose
+from watchdogd.errors import PartlyDeliveredError
+from watchdogd.notify.channels.email import Account, Mail, compose
+from watchdogd.notify.channels.slack import Webhook, blocks
 from watchdogd.notify.notification import Item, Message, Notification
 from watchdogd.notify.plan import joined, superseded
-from watchdogd.notify.sender import PartlyDeliveredError
-from watchdogd.notify.slack import Webhook, blocks
 
 CHECK = "run-17/log_staleness"
 

@@ -12,13 +12,12 @@ from tests.notify.conftest import Keep
 from tests.notify.values import NOON, Ledger, Script, letter
 from tests.servers.web import WebServer
 from tests.waiting import wait_until
-from watchdogd.errors import DeliveryError
+from watchdogd.errors import DeliveryError, PartlyDeliveredError
+from watchdogd.notify.channels.webhook import JsonWebhook
 from watchdogd.notify.notification import Item, Notification
 from watchdogd.notify.outbox import Outbox
 from watchdogd.notify.plan import Delivered
 from watchdogd.notify.retry import Policy
-from watchdogd.notify.sender import PartlyDeliveredError
-from watchdogd.notify.webhook import JsonWebhook
 from watchdogd.notify.worker import HANGS
 
 PASSING = DeliveryError("slack answered 500")

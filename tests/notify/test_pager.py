@@ -12,11 +12,9 @@ import requests
 
 from tests.notify.values import letter
 from tests.servers.web import Answer, Request, WebServer
-from watchdogd.errors import DeliveryError
-from watchdogd.notify.apprise import Apprise
+from watchdogd.errors import DeliveryError, PartlyDeliveredError
+from watchdogd.notify.channels.apprise import SCHEMAS, Apprise, is_pager, schemas
 from watchdogd.notify.notification import Item
-from watchdogd.notify.pager import SCHEMAS, is_pager, schemas
-from watchdogd.notify.sender import PartlyDeliveredError
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # apprise's own
 

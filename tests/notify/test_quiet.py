@@ -14,7 +14,7 @@ from watchdogd.config.loading import parse
 from watchdogd.errors import ConfigError, DeliveryError
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import EventKind
-from watchdogd.notify import channels
+from watchdogd.notify import senders
 from watchdogd.notify.locks import Locks
 from watchdogd.notify.message import Rules, compose
 from watchdogd.notify.notification import Item, Notification
@@ -205,11 +205,11 @@ quiet_hours = { from = "22:00", to = "7:00", except = ["CRITICAL"], timezone = "
 
 
 def test_the_configuration_says_so(tmp_path: Path) -> None:
-    policy = channels.policy(parse(CONFIG, tmp_path / "config.toml"))
+    policy = senders.policy(parse(CONFIG, tmp_path / "config.toml"))
     night = policy.quiet["slack"]
     assert replace(night, zone=BERLIN) == NIGHT
     assert str(night.zone) == "Europe/Berlin"  # tests that forget all zones make another one of that name
-    assert channels.policy(parse(CONFIG.replace("quiet_hours", "# "), tmp_path / "config.toml")).quiet == {}
+    assert senders.policy(parse(CONFIG.replace("quiet_hours", "# "), tmp_path / "config.toml")).quiet == {}
 
 
 @pytest.mark.parametrize(

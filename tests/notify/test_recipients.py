@@ -7,9 +7,8 @@ import pytest
 
 from tests.notify.test_outbox import PASSING, Desk
 from tests.notify.values import Script, letter
-from watchdogd.errors import DeliveryError
+from watchdogd.errors import DeliveryError, PartlyDeliveredError
 from watchdogd.notify.notification import Item, Message, Notification
-from watchdogd.notify.sender import PartlyDeliveredError
 
 PEOPLE = ("alice", "bob")
 

@@ -16,7 +16,7 @@ from watchdogd.errors import ConfigError
 from watchdogd.home.layout import Home
 from watchdogd.incidents import evaluate
 from watchdogd.incidents.models import AlertPolicy, AlertState, EventKind, Observation
-from watchdogd.notify import channels
+from watchdogd.notify import senders
 from watchdogd.notify.message import Route, Rules, compose
 from watchdogd.plugin import Result, Status
 
@@ -135,9 +135,9 @@ def test_the_configuration_says_so(tmp_path: Path) -> None:
 
 def test_reports_on_channels_go_to_those_who_take_warnings(tmp_path: Path) -> None:
     config = parse(CONFIG.replace('channels = ["slack"]', 'channels = ["pager", "slack"]'), tmp_path / "x")
-    assert channels.policy(config).tell == ("slack",)
+    assert senders.policy(config).tell == ("slack",)
     alone = parse(CONFIG.replace('channels = ["slack"]', 'channels = ["pager"]'), tmp_path / "x")
-    assert channels.policy(alone).tell == ("pager",)
+    assert senders.policy(alone).tell == ("pager",)
 
 
 @pytest.mark.parametrize(

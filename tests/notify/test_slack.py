@@ -14,9 +14,9 @@ from tests.servers import slack as slack_server
 from tests.servers.slack import SlackServer
 from tests.servers.web import Answer, Fault, WebServer
 from watchdogd.errors import ConfigError, DeliveryError
+from watchdogd.notify.channel import Sender
+from watchdogd.notify.channels.slack import BLOCK_LIMIT, BLOCKS, TEXT_LIMIT, Bot, Webhook, blocks
 from watchdogd.notify.notification import Item, Notification
-from watchdogd.notify.sender import Sender
-from watchdogd.notify.slack import BLOCK_LIMIT, BLOCKS, TEXT_LIMIT, Bot, Webhook, blocks
 
 
 def _refused(sender: Sender, notification: Notification | None = None) -> DeliveryError:

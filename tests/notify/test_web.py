@@ -10,8 +10,8 @@ from tests.notify.drip import dripping
 from tests.notify.values import NOON, letter
 from tests.servers.web import Answer, Fault, WebServer
 from watchdogd.errors import DeliveryError
+from watchdogd.notify.channels.webhook import JsonWebhook
 from watchdogd.notify.web import ANSWER_LIMIT, Web
-from watchdogd.notify.webhook import JsonWebhook
 from watchdogd.units import iso
 
 

@@ -19,7 +19,7 @@ from watchdogd.chain.links import ChainResult
 from watchdogd.config.secret import exposed
 from watchdogd.errors import ConfigError, HomeError, SlurmError, SlurmSilentError, WatchdogError
 from watchdogd.home import lease, markers
-from watchdogd.notify import channels
+from watchdogd.notify import senders
 from watchdogd.system import umask
 from watchdogd.system.number import count
 from watchdogd.system.smallfile import open_plain
@@ -166,7 +166,7 @@ def check_secrets(config: Config, home: Home) -> None:
         except ConfigError as error:
             raise WatchdogError(f"{key}: {error}") from None
     try:
-        channels.build(config, home)
+        senders.build(config, home)
     except ConfigError as error:
         raise WatchdogError(str(error)) from None
 

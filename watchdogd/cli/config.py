@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from pydantic import BaseModel
 
 from watchdogd.cli.output import print_json, print_line
+from watchdogd.config.channels import channel_models, example, is_built_in
 from watchdogd.config.secret import veiled
 from watchdogd.doctor.setup_wizard import toml_key
 from watchdogd.engine.setup import Setup
@@ -41,6 +42,9 @@ def run(args: argparse.Namespace) -> int:
     """Print it; ConfigError (exit 78) where it is broken."""
     if args.example:  # needs no home
         print(files("watchdogd").joinpath("config.example.toml").read_text("utf-8"), end="")
+        for kind, model in channel_models():
+            if not is_built_in(kind):
+                print(f"\n# ---- a channel of another package\n\n{example(model)}", end="")
         return 0
     home = Home.existing(args.home)
     setup = Setup.load(home)

@@ -12,10 +12,10 @@ from watchdogd.cli.output import one_line, print_json, print_line
 from watchdogd.config.loading import load
 from watchdogd.errors import UsageError, WatchdogError
 from watchdogd.home.layout import Home
-from watchdogd.notify import channels
 from watchdogd.notify.locks import Locks
 from watchdogd.notify.message import test_message
 from watchdogd.notify.notification import addressed
+from watchdogd.notify.senders import sender_of
 from watchdogd.system.text import nearest
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _send(name: str, config: Config, home: Home) -> str:
     message = test_message(config.daemon.name, socket.gethostname(), now)
     notification = addressed(message, name, now, f"test-{now}")
     try:
-        sender = channels.sender_of(name, config.channels[name], home)
+        sender = sender_of(config, name, home)
         sender.send(notification, ())
         sender.close()
     except WatchdogError as error:

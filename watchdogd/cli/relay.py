@@ -13,9 +13,9 @@ from watchdogd.cli.output import one_line, print_line
 from watchdogd.cli.past import config_of, recorded
 from watchdogd.errors import ConfigError, HistoryError, NoHistoryError, UsageError, WatchdogError
 from watchdogd.home.layout import Home
-from watchdogd.notify import channels
 from watchdogd.notify.locks import Locks
 from watchdogd.notify.relay import Relay
+from watchdogd.notify.senders import sender_of
 from watchdogd.system.text import nearest
 
 if TYPE_CHECKING:
@@ -23,14 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from watchdogd.config.models import Config
+    from watchdogd.notify.channel import Sender
     from watchdogd.notify.notification import Notification
-    from watchdogd.notify.sender import Sender
 
 log = logging.getLogger(__name__)
 
 NOT_DELIVERED = 2
-_LOCAL = frozenset({"console", "statuslog"})
-"""Types of channels that need no way out: the daemon itself writes them."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -100,11 +98,11 @@ def _senders(names: list[str], config: Config, home: Home) -> dict[str, Sender]:
     for name in names:
         if name not in config.channels:
             raise WatchdogError(f"there is no channel '{name}'{nearest(name, [*config.channels])}")
-    chosen = names or [name for name, channel in config.channels.items() if channel.type not in _LOCAL]
+    chosen = names or [name for name, channel in config.channels.items() if not channel.local]
     senders, complaints = {}, []
     for name in chosen:
         try:
-            senders[name] = channels.sender_of(name, config.channels[name], home)
+            senders[name] = sender_of(config, name, home)
         except ConfigError as error:
             complaints.append(str(error))
     if complaints and not senders:

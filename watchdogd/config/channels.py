@@ -1,26 +1,40 @@
-"""[channels.NAME]: one model for each type of channel."""
+"""[channels.NAME]: the keys that every channel has; a type's own are looked up when a table has that type.
+
+A type is one class, with its keys, its sender and its connectivity test (`watchdogd.notify.channel`). Which
+there are is known by name alone: that layer is above this one.
+"""
 
 from __future__ import annotations
 
+import importlib
+import importlib.metadata
+import pkgutil
 import re
 from datetime import time
-from typing import Annotated, Literal
-from urllib.parse import urlsplit
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
-
-from watchdogd.config.fields import (
-    OneLine,
-    OneLines,
-    PathText,
-    SecretField,
-    Section,
-    SendingRate,
-    SeveritiesField,
-    WebSecretField,
-    ZoneName,
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    SerializeAsAny,
+    ValidationInfo,
+    model_validator,
 )
-from watchdogd.config.secret import veiled
+
+from watchdogd.config.fields import Section, SendingRate, SeveritiesField, ZoneName
+from watchdogd.config.secret import Secret
+from watchdogd.system.text import close_to, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from importlib.metadata import EntryPoint
+
+BUILT_IN = "watchdogd.notify.channels"
+"""The package in which each file is a type of channel of the file's name."""
+GROUP = "watchdogd.channels"
+"""The group of entry points by which other packages bring types: its name is the type's."""
 
 
 def _clock(value: object) -> object:
@@ -36,7 +50,7 @@ Clock = Annotated[time, BeforeValidator(_clock), PlainSerializer(lambda value: f
 
 
 class QuietHoursSection(Section):
-    """quiet_hours of a channel: what comes between these times of day waits, and is told as one message.
+    """Table quiet_hours of a channel: what comes between these times waits, and is sent as one message.
 
     `except`: the severities that do not wait. `timezone` is the zone of the times; left out: this machine's.
     """
@@ -54,115 +68,134 @@ class QuietHoursSection(Section):
 
 
 class ChannelSection(Section):
-    """What every channel has: its sending rate (messages a second; None: as fast as it goes).
+    """Keys of every channel, and what the rest of watchdogd asks of one.
 
-    `relay`: the daemon cannot reach it from where it runs, and leaves it to `watchdogd relay`. `only`: the
-    severities that come here; None: all. `quiet_hours`: when the rest waits.
+    `rate`: messages a second; None: as fast as it goes. `relay`: the daemon cannot reach it from where it
+    runs, and leaves it to `watchdogd relay`. `only`: the severities that come here; None: all. `quiet_hours`:
+    when the rest waits.
     """
 
+    example: ClassVar[str] = """
+rate = "1/s"                            # messages a second, or 30/m; "none" switches it off
+only = ["CRITICAL", "WARNING"]          # what comes here: also UNKNOWN, INFO, ACTION; left out: all
+quiet_hours = { from = "22:00", to = "07:00", except = ["CRITICAL"] }   # the rest waits, and comes as one
+relay = true                            # out of the daemon's reach: left to 'watchdogd relay' elsewhere
+"""
+    """Its table in config.example.toml, in which each key of its own is explained."""
+    local: ClassVar[bool] = False
+    """Whether it goes nowhere beyond this machine's files, so that it needs no way out."""
+
+    type: str
     rate: SendingRate = 1.0
     relay: bool = False
     only: SeveritiesField | None = None
     quiet_hours: QuietHoursSection | None = None
 
-
-class SlackChannel(ChannelSection):
-    """type = "slack": an incoming webhook, or bot_token and channel (then one thread an incident)."""
-
-    type: Literal["slack"]
-    webhook_url: WebSecretField | None = None
-    bot_token: SecretField | None = None
-    channel: OneLine | None = None
-    api: OneLine = "https://slack.com/api"
-
-    @model_validator(mode="after")
-    def _one_way(self) -> SlackChannel:
-        if (self.webhook_url is None) == (self.bot_token is None):
-            raise ValueError("give webhook_url, or bot_token and channel")
-        if self.bot_token is not None and not self.channel:
-            raise ValueError('bot_token needs channel = "#name"')
-        return self
-
-
-class EmailChannel(ChannelSection):
-    """type = "email": one server, or several tried in order."""
-
-    type: Literal["email"]
-    smtp: OneLines
-    sender: OneLine = Field(alias="from")
-    to: OneLines
-    user: str | None = None
-    password: SecretField | None = None
-
-    @model_validator(mode="after")
-    def _servers(self) -> EmailChannel:
-        for server in self.smtp:
-            if "@" in server:
-                raise ValueError(
-                    f"smtp '{veiled(server)}' has a login in it: write user and password below it"
-                )
-            if not _is_mail_server(server):
-                raise ValueError(
-                    f"smtp '{veiled(server)}' is no server: write smtp://host:25 or smtps://host:465"
-                )
-        return self
-
-
-class AppriseChannel(ChannelSection):
-    """type = "apprise": any service that apprise knows."""
-
-    type: Literal["apprise"]
-    url: SecretField
-
-
-class WebhookChannel(ChannelSection):
-    """type = "webhook": a JSON body by POST."""
-
-    type: Literal["webhook"]
-    url: WebSecretField
-
-
-class AlertmanagerChannel(ChannelSection):
-    """type = "alertmanager": the base URL of a Prometheus Alertmanager."""
-
-    type: Literal["alertmanager"]
-    url: WebSecretField
-
-
-class ConsoleChannel(ChannelSection):
-    """type = "console": the daemon's own standard output."""
-
-    type: Literal["console"]
-    rate: SendingRate = None
-
-
-class StatuslogChannel(ChannelSection):
-    """type = "statuslog": one line a message, appended to a file."""
-
-    type: Literal["statuslog"]
-    path: PathText
-    rate: SendingRate = None
-
-
-def _is_mail_server(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        return (
-            re.fullmatch(r"smtps?://[^/\s]+", url) is not None
-            and parts.hostname is not None
-            and parts.port != 0
-        )
-    except ValueError:  # a port that is none
+    @property
+    def threaded(self) -> bool:
+        """Whether it has threads, in which quiet messages wake nobody."""
         return False
 
+    @property
+    def standing(self) -> bool:
+        """Whether what was sent there stands until its end is sent, as with a pager."""
+        return False
 
-Channel = Annotated[
-    SlackChannel
-    | EmailChannel
-    | AppriseChannel
-    | WebhookChannel
-    | AlertmanagerChannel
-    | ConsoleChannel
-    | StatuslogChannel,
-    Field(discriminator="type"),
-]
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The files to which it writes."""
+        return ()
+
+    def secrets(self) -> Iterator[tuple[str, Secret]]:
+        """Yield its secrets, each with its key."""
+        for name, field in type(self).model_fields.items():
+            if isinstance(value := getattr(self, name), Secret):
+                yield field.alias or name, value
+
+
+def channel_types() -> tuple[str, ...]:
+    """Return all that may stand after `type =`: the built-in types, then those of other packages."""
+    return tuple(dict.fromkeys((*_built_in(), *_foreign())))
+
+
+def is_built_in(name: str) -> bool:
+    """Return whether a type is watchdogd's own."""
+    return name in _built_in()
+
+
+def channel_models() -> Iterator[tuple[str, type[ChannelSection]]]:
+    """Yield each type with its keys; without those of other packages that cannot be loaded."""
+    for name in channel_types():
+        try:
+            yield name, channel_model(name)
+        except ValueError:
+            continue
+
+
+def example(model: type[ChannelSection]) -> str:
+    """Return a type's table for config.example.toml: as a comment, unless it needs nothing outside."""
+    return "".join(
+        f"# {line}\n" if line and not model.local else f"{line}\n"
+        for line in model.example.strip().split("\n")
+    )
+
+
+@lru_cache
+def channel_model(name: str) -> type[ChannelSection]:
+    """Return the keys of one type. ValueError, in one line, where there is none or it cannot be loaded.
+
+    Of other packages the one that is named is imported, and only where no built-in type has that name.
+    """
+    if is_built_in(name):
+        module = importlib.import_module(f"{BUILT_IN}.{name}")
+        [own] = (found for found in vars(module).values() if _is_model(found, module.__name__))
+        return own  # type: ignore[no-any-return]  # what _is_model says
+    point = _foreign().get(name)
+    if point is None:
+        types = channel_types()
+        raise ValueError(f"type must be one of {', '.join(types)}{close_to(name, list(types))}")
+    package = point.dist.name if point.dist else point.module
+    try:
+        found = point.load()
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it does, one line says so
+        why = one_line(f"{type(error).__name__}: {error}", 200)
+        raise ValueError(f"type '{name}' of the package {package} cannot be loaded: {why}") from None
+    if not _is_model(found):
+        raise ValueError(f"type '{name}' of the package {package}: {point.value} is no class of a channel")
+    return found  # type: ignore[no-any-return]  # what _is_model says
+
+
+def _is_model(found: object, module: str = "") -> bool:
+    """Whether it is a class of a channel; of that `module` where one is named."""
+    return (
+        isinstance(found, type)
+        and issubclass(found, ChannelSection)
+        and hasattr(found, "make_sender")
+        and module in ("", found.__module__)
+    )
+
+
+@lru_cache(maxsize=1)
+def _built_in() -> tuple[str, ...]:
+    package = importlib.import_module(BUILT_IN)
+    return tuple(each.name for each in pkgutil.iter_modules(package.__path__))
+
+
+@lru_cache(maxsize=1)
+def _foreign() -> Mapping[str, EntryPoint]:
+    """The entry points by name; looked for only where a type is not built in."""
+    found: dict[str, EntryPoint] = {}
+    for point in importlib.metadata.entry_points(group=GROUP):
+        found.setdefault(point.name, point)
+    return found
+
+
+def _typed(value: object, info: ValidationInfo) -> object:
+    """Return the table as its type has it."""
+    if not isinstance(value, dict):
+        return value
+    kind = value.get("type")
+    return channel_model(kind if isinstance(kind, str) else "").model_validate(value, context=info.context)
+
+
+Channel = Annotated[SerializeAsAny[ChannelSection], BeforeValidator(_typed)]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, get_args, get_origin
 
+from watchdogd.config.channels import ChannelSection, channel_models
 from watchdogd.config.fields import Section
 from watchdogd.config.models import Config
 
@@ -57,25 +58,22 @@ def tables() -> tuple[Table, ...]:
     return tuple(_walk((), Config))
 
 
-@lru_cache(maxsize=1)
-def channel_types() -> tuple[str, ...]:
-    """What may stand after `type =` in [channels.NAME]."""
-    return tuple(_type(section) for _, section in _sections(Config.model_fields["channels"].annotation))
-
-
 def keys_at(where: Sequence[str], written: Any) -> list[str]:
     """The keys that may stand in the table at the path `where`, which is `written` so."""
     for step in where:
         written = written[int(step) if isinstance(written, list) else step]
-    given = _given(str(written.get("type"))) if isinstance(written, dict) else ""
+    given = _given(written.get("type")) if isinstance(written, dict) else ""
     found = [each for each in tables() if each.at(where) and each.given in ("", given)]
     return list(dict.fromkeys(key for each in found for key in each.keys))
 
 
-def _walk(path: tuple[str, ...], section: type[Section]) -> Iterator[Table]:
+def _walk(path: tuple[str, ...], section: type[Section], given: str = "") -> Iterator[Table]:
+    if section is ChannelSection:
+        for kind, model in channel_models():
+            yield from _walk(path, model, _given(kind))
+        return
     keys = tuple(field.alias or name for name, field in section.model_fields.items())
-    kind = _type(section)
-    yield Table(path, keys, _given(kind) if kind else "", whole=not path)
+    yield Table(path, keys, given, whole=not path)
     for key, field in zip(keys, section.model_fields.values(), strict=True):
         for steps, inner in _sections(field.annotation):
             yield from _walk((*path, key, *steps), inner)
@@ -92,13 +90,7 @@ def _sections(annotation: Any) -> Iterator[tuple[tuple[str, ...], type[Section]]
             yield (*step, *steps), section
 
 
-def _type(section: type[Section]) -> str:
-    """The type of a channel; empty for other tables."""
-    field = section.model_fields.get("type")
-    return str(get_args(field.annotation)[0]) if field else ""
-
-
-def _given(kind: str) -> str:
+def _given(kind: object) -> str:
     return f'type = "{kind}"'
 
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from watchdogd.config import validation
-from watchdogd.config.keys import channel_types, keys_at
+from watchdogd.config.keys import keys_at
 from watchdogd.config.models import Config
 from watchdogd.config.validation import validation_error
 from watchdogd.errors import ConfigError, UnknownKeyError
 from watchdogd.home.trust import distrust, team_of
 from watchdogd.system import command
 from watchdogd.system.smallfile import read_plain
-from watchdogd.system.text import close_to, nearest
+from watchdogd.system.text import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -154,9 +154,6 @@ def _config_error(error: ValidationError, tables: Mapping[str, Any], path: Path)
         above, name = where[:-1], where[-1]
         known = keys_at(above, tables)
         return UnknownKeyError(f"{path}: {key}: unknown key", nearest(name, known), above, name, known)
-    if first["type"].startswith("union_tag"):
-        types = ", ".join(channel_types())
-        return ConfigError(f"{path}: {key}: type must be one of {types}{_nearest_type(first['input'])}")
     here = [each for each in errors if _written_keys(each, tables) == where]
     more = len({tuple(_written_keys(each, tables)) for each in errors}) - 1
     return ConfigError(f"{path}: {key}: {validation_error(here)}" + (f" (and {more} more)" if more else ""))
@@ -165,12 +162,6 @@ def _config_error(error: ValidationError, tables: Mapping[str, Any], path: Path)
 def _shown(where: list[str]) -> str:
     """Keys as one would write them; what cannot be shown is escaped."""
     return ".".join(part if part.isprintable() and part else json.dumps(part) for part in where)
-
-
-def _nearest_type(channel: object) -> str:
-    """The type of channel that was meant."""
-    kind = channel.get("type") if isinstance(channel, dict) else None
-    return close_to(kind, list(channel_types())) if isinstance(kind, str) else ""
 
 
 def _written_keys(error: Mapping[str, Any], tables: Any) -> list[str]:

@@ -205,8 +205,7 @@ class Config(Section):
     def secrets(self, *, relayed: bool = True) -> Iterator[tuple[str, Secret]]:
         """Every secret with the key it stands under; without `relayed` those alone that the daemon needs."""
         for name, channel in self.channels.items():
-            for key, value in channel:
-                if isinstance(value, Secret) and (relayed or not channel.relay):
-                    yield f"channels.{name}.{key}", value
+            for key, value in channel.secrets() if relayed or not channel.relay else ():
+                yield f"channels.{name}.{key}", value
         if self.heartbeat:
             yield "heartbeat.url", self.heartbeat.url

@@ -9,7 +9,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.checks import quotas
-from watchdogd.config.channels import ConsoleChannel, StatuslogChannel
 from watchdogd.doctor.diagnosis import Diagnosis, broken, fine, warning
 from watchdogd.engine import dropins
 from watchdogd.engine.catalog import skipped
@@ -141,8 +140,7 @@ def look_at_config(scene: Installation) -> Iterator[Diagnosis]:
         yield warning(CONFIG, "no run is watched", "watchdogd watch JOB, or add [runs.NAME]")
     if not config.disks:
         yield warning(CONFIG, "no disk is watched", 'add [disks.scratch] with path = "..."')
-    local = ConsoleChannel | StatuslogChannel
-    if all(isinstance(config.channels.get(name), local) for name in config.default_channels):
+    if all(config.channels[name].local for name in config.default_channels):
         where = ", ".join(config.default_channels) or "no channel at all"
         yield warning(
             CONFIG, f"nobody is told: messages go to {where}", "add [channels.slack] or [channels.mail]"

@@ -14,7 +14,7 @@ from watchdogd.engine.storage import Storage
 from watchdogd.engine.workers import Workers
 from watchdogd.errors import ConfigError, HistoryError, WatchdogError
 from watchdogd.history.record import Past
-from watchdogd.notify import channels
+from watchdogd.notify import senders
 from watchdogd.notify.heartbeat import heartbeat_of
 from watchdogd.notify.locks import Locks
 from watchdogd.notify.notified import REMEMBERED
@@ -70,7 +70,7 @@ def missing(parts: Assembly) -> str:
     """Which secret of the channels or the heartbeat is missing, or empty."""
     config = parts.engine.setup.config
     try:
-        channels.build(config, parts.home)
+        senders.build(config, parts.home)
         heartbeat_of(config)
     except ConfigError as error:
         return str(error)
@@ -81,14 +81,14 @@ def outbox_of(parts: Assembly, may_act: Callable[[], bool], *, go_on: bool = Fal
     """The outbox of the present configuration, not started yet. ConfigError where a secret is missing, unless
     it shall `go_on` with the other channels."""
     config = parts.engine.setup.config
-    senders = channels.build(config, parts.home, go_on=go_on)
+    made = senders.build(config, parts.home, go_on=go_on)
     try:
         ended = parts.storage.ended(REMEMBERED)
     except HistoryError:
         ended = []  # later messages then open threads of their own
-    policy = replace(channels.policy(config), command=parts.engine.setup.rules.command)
+    policy = replace(senders.policy(config), command=parts.engine.setup.rules.command)
     return Outbox(
-        senders,
+        made,
         policy,
         parts.storage.settle,
         ended,

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from watchdogd.batch.run_models import run_of
-from watchdogd.config.channels import StatuslogChannel
 from watchdogd.config.fields import Recipients
 from watchdogd.config.models import CheckSection
 from watchdogd.config.validation import validation_error
@@ -99,7 +98,7 @@ def policy(check: Check, config: Config) -> AlertPolicy:
 def written(config: Config, home: Home) -> tuple[str, ...]:
     """What watchdogd itself writes where logs may lie: the pulses of all runs, and status logs."""
     pulses = [run.pulse for run in config.runs.values() if run.pulse]
-    logs = [each.path for each in config.channels.values() if isinstance(each, StatuslogChannel)]
+    logs = [path for each in config.channels.values() for path in each.written]
     return tuple(dict.fromkeys(absolute(home, path) for path in (*pulses, *logs)))
 
 

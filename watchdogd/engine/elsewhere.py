@@ -5,7 +5,8 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from watchdogd.config.keys import NAME, Table, channel_types, tables
+from watchdogd.config.channels import channel_types
+from watchdogd.config.keys import NAME, Table, tables
 from watchdogd.config.models import CheckSection
 from watchdogd.engine.catalog import built_in
 from watchdogd.errors import ConfigError

@@ -9,7 +9,7 @@ from watchdogd.batch import run_models
 from watchdogd.engine.status import observation_json
 from watchdogd.errors import WatchdogError
 from watchdogd.home.layout import absolute
-from watchdogd.notify.statuslog import append
+from watchdogd.notify.channels.statuslog import append
 from watchdogd.plugin import Status
 from watchdogd.system.bounded import BoundedIO
 from watchdogd.system.text import one_line

@@ -12,7 +12,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from watchdogd.config.channels import SlackChannel
 from watchdogd.config.loading import load
 from watchdogd.engine import checks as checks_module
 from watchdogd.engine import crontab, dropins, grounds
@@ -22,8 +21,8 @@ from watchdogd.engine.grounds import Land
 from watchdogd.engine.maintenance import Windows
 from watchdogd.errors import UnknownKeyError
 from watchdogd.incidents.models import DELIVERY, SELF, AlertPolicy
-from watchdogd.notify.channels import standing
 from watchdogd.notify.message import Route, Rules
+from watchdogd.notify.senders import standing
 from watchdogd.system.bounded import BoundedIO, StuckError
 
 if TYPE_CHECKING:
@@ -108,11 +107,7 @@ class Setup:
                 channels=config.default_channels,
                 escalate_to=config.alerts.escalate_to,
                 digest_above=config.alerts.digest_above,
-                threaded=frozenset(
-                    name
-                    for name, channel in config.channels.items()
-                    if isinstance(channel, SlackChannel) and channel.bot_token
-                ),
+                threaded=frozenset(name for name, each in config.channels.items() if each.threaded),
                 standing=standing(config),
                 only={name: frozenset(each.only) for name, each in config.channels.items() if each.only},
                 name=config.daemon.name,

@@ -129,7 +129,7 @@ def heartbeat_of(config: Config, *, go_on: bool = False) -> Heartbeat:
 
 def _web(url: str, timeout: float | None) -> Web:
     """The way out; imported late, since requests costs a lot to open on a network file system."""
-    from watchdogd.notify.sender import TIMEOUT
+    from watchdogd.notify.channel import TIMEOUT
     from watchdogd.notify.web import Web
 
     return Web(url, "url of the heartbeat", TIMEOUT if timeout is None else timeout)

@@ -24,12 +24,12 @@ from watchdogd.system import startup
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from watchdogd.notify.channel import Sender
     from watchdogd.notify.locks import ChannelLock, Locks
     from watchdogd.notify.notification import Notification
     from watchdogd.notify.plan import Delivered
     from watchdogd.notify.retry import Policy
     from watchdogd.notify.rows import Store
-    from watchdogd.notify.sender import Sender
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from watchdogd.errors import HistoryError
-from watchdogd.notify import channels
+from watchdogd.notify import senders as made
 from watchdogd.notify.notified import REMEMBERED
 from watchdogd.notify.outbox import Outbox
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from watchdogd.config.models import Config
+    from watchdogd.notify.channel import Sender
     from watchdogd.notify.locks import Locks
     from watchdogd.notify.notification import Notification
     from watchdogd.notify.outbox import Trouble
-    from watchdogd.notify.sender import Sender
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class Relay:
         self._told = told
         self._clock = clock
         self._locks = locks
-        policy = replace(channels.policy(config), fallback=(), tell=None, expire=math.inf, merges=False)
+        policy = replace(made.policy(config), fallback=(), tell=None, expire=math.inf, merges=False)
         waiting, past = self._waiting(), store.notifications(since=clock() - REMEMBERED)
         taken = {row.key for row in waiting}
         delivered = {each.key: each for each in self._locks.delivered()}

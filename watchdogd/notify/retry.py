@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from watchdogd.notify.sender import PartlyDeliveredError
+from watchdogd.errors import PartlyDeliveredError
 
 if TYPE_CHECKING:
     from watchdogd.errors import DeliveryError

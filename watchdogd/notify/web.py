@@ -20,7 +20,7 @@ from urllib3.exceptions import HTTPError
 
 from watchdogd.config.secret import masked, telling
 from watchdogd.errors import ConfigError, DeliveryError
-from watchdogd.notify.sender import TIMEOUT
+from watchdogd.notify.channel import CONNECT_TIMEOUT, TIMEOUT
 from watchdogd.system.number import count
 from watchdogd.system.smallfile import parse_json
 from watchdogd.system.text import one_line, web_host
@@ -145,6 +145,41 @@ class Web:
         """Close the connection."""
         self._session.close()
         self._deadline.close()
+
+
+def greet(url: str) -> str:
+    """Ask for the head of the server's root, by the environment's proxy; any answer will do: `HOST answers`.
+
+    The path is left out: with some services it is the secret, and asking for it might send something.
+    DeliveryError where there is no answer; ConfigError where the URL is none.
+    """
+    host = web_host(url)
+    if not host:
+        raise ConfigError("its URL is no address", fix="write it as https://host/path")
+    parts = urlsplit(url)
+    root = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/"
+    try:
+        requests.head(root, timeout=CONNECT_TIMEOUT, allow_redirects=False).close()
+    except requests.exceptions.ProxyError:
+        why = "cannot be reached: the proxy of the environment does not connect"
+    except requests.exceptions.SSLError:
+        why = "has a certificate that is not trusted here, or speaks no TLS"
+    except requests.Timeout:
+        why = f"does not answer within {CONNECT_TIMEOUT:g} s"
+    except requests.RequestException:
+        why = f"cannot be reached{_why(host, parts.port or (443 if parts.scheme == 'https' else 80))}"
+    else:
+        return f"{host} answers"
+    raise DeliveryError(f"{host} {why}", fix="set https_proxy, where there is a proxy")
+
+
+def _why(host: str, port: int) -> str:
+    """The system's own words: requests' carry the whole URL."""
+    try:
+        socket.create_connection((host, port), timeout=CONNECT_TIMEOUT).close()
+    except OSError as error:
+        return f": {error.strerror or 'no answer'}"
+    return ": it closed the connection"
 
 
 def _root(error: BaseException) -> str:

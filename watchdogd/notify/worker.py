@@ -12,20 +12,19 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from watchdogd.errors import DeliveryError, HistoryError, WatchdogError
+from watchdogd.errors import DeliveryError, HistoryError, PartlyDeliveredError, WatchdogError
 from watchdogd.notify.locks import LockedError
 from watchdogd.notify.plan import Plan, after_try, plan
-from watchdogd.notify.sender import PartlyDeliveredError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from watchdogd.notify.channel import Sender
     from watchdogd.notify.locks import ChannelLock
     from watchdogd.notify.notification import Notification
     from watchdogd.notify.plan import Channel, Delivered, Send
     from watchdogd.notify.retry import Policy
     from watchdogd.notify.rows import Rows
-    from watchdogd.notify.sender import Sender
 
 log = logging.getLogger(__name__)
 

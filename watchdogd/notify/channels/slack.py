@@ -7,16 +7,18 @@ chat.update, rate limits (docs.slack.dev).
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from watchdogd.errors import DeliveryError
-from watchdogd.notify.web import Web
+from pydantic import model_validator
+
+from watchdogd.notify.channel import Channel, DeliveryError, OneLine, SecretField, WebSecretField
 from watchdogd.system.text import paragraphs, plain, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from watchdogd.notify.notification import Message, Notification
+    from watchdogd.home.layout import Home
+    from watchdogd.notify.channel import Message, Notification, Sender
     from watchdogd.notify.web import Answer
 
 TEXT_LIMIT = 40_000
@@ -46,12 +48,55 @@ _GONE = frozenset({"thread_not_found", "message_not_found", "cannot_reply_to_mes
 """The Web API's errors where somebody deleted the message that a thread hangs on."""
 
 
-class Webhook:
-    """`type = "slack"` with webhook_url."""
+class SlackChannel(Channel):
+    """Keys of type slack: webhook_url, or bot_token and channel (then one thread an incident)."""
 
-    threaded = False
+    example: ClassVar[str] = """
+[channels.slack]
+type = "slack"
+webhook_url = "env:SLACK_WEBHOOK_URL"   # an incoming webhook
+# bot_token = "file:~/.slack-token"     # or a bot: one thread an incident
+# channel = "#training"
+"""
+
+    webhook_url: WebSecretField | None = None
+    bot_token: SecretField | None = None
+    channel: OneLine | None = None
+    api: OneLine = "https://slack.com/api"
+
+    @model_validator(mode="after")
+    def _one_way(self) -> SlackChannel:
+        if (self.webhook_url is None) == (self.bot_token is None):
+            raise ValueError("give webhook_url, or bot_token and channel")
+        if self.bot_token is not None and not self.channel:
+            raise ValueError('bot_token needs channel = "#name"')
+        return self
+
+    @property
+    def threaded(self) -> bool:
+        """Whether it is a bot."""
+        return self.bot_token is not None
+
+    def make_sender(self, _home: Home) -> Sender:
+        """Return a webhook's sender, or a bot's."""
+        if self.webhook_url is not None:
+            return Webhook(self.webhook_url.reveal())
+        token = self.bot_token.reveal() if self.bot_token else ""
+        return Bot(token, self.channel or "", self.api)
+
+    def try_connection(self, _home: Home) -> str:
+        """Greet the server."""
+        from watchdogd.notify.web import greet
+
+        return greet(self.webhook_url.reveal() if self.webhook_url else self.api)
+
+
+class Webhook:
+    """Sender by an incoming webhook."""
 
     def __init__(self, url: str) -> None:
+        from watchdogd.notify.web import Web
+
         self._url = url
         self._web = Web(url, "webhook_url of Slack")
 
@@ -74,15 +119,15 @@ class Webhook:
 
 
 class Bot:
-    """`type = "slack"` with bot_token and channel: the receipt of a message is `CHANNEL-ID TS`.
+    """Sender by a bot: the receipt of a message is `CHANNEL-ID TS`.
 
     What follows in an incident's life is said in its thread and, unless quiet, in the channel too; the
     thread's first message is updated to show how it stands.
     """
 
-    threaded = True
-
     def __init__(self, token: str, channel: str, api: str) -> None:
+        from watchdogd.notify.web import Web
+
         self._channel = channel
         self._api = api.rstrip("/")
         self._web = Web(self._api, "api of Slack", token=token)

@@ -14,23 +14,46 @@ The body (version 1; times in ISO 8601 with offset; `incident`, `since` and `sub
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from watchdogd.notify.web import Web
+from watchdogd.notify.channel import Channel, WebSecretField
 from watchdogd.units import iso
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from watchdogd.notify.notification import Item, Notification
+    from watchdogd.home.layout import Home
+    from watchdogd.notify.channel import Item, Notification, Sender
+
+
+class WebhookChannel(Channel):
+    """Keys of type webhook."""
+
+    example: ClassVar[str] = """
+[channels.hook]
+type = "webhook"                        # a JSON body by POST
+url  = "env:HOOK_URL"
+"""
+
+    url: WebSecretField
+
+    def make_sender(self, _home: Home) -> Sender:
+        """Return its sender."""
+        return JsonWebhook(self.url.reveal())
+
+    def try_connection(self, _home: Home) -> str:
+        """Greet the server."""
+        from watchdogd.notify.web import greet
+
+        return greet(self.url.reveal())
 
 
 class JsonWebhook:
-    """`type = "webhook"`."""
-
-    threaded = False
+    """Sender of JSON bodies."""
 
     def __init__(self, url: str) -> None:
+        from watchdogd.notify.web import Web
+
         self._url = url
         self._web = Web(url, "url of the webhook")
 

@@ -6,9 +6,10 @@ import contextlib
 import errno
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from watchdogd.errors import DeliveryError
+from watchdogd.home.layout import absolute
+from watchdogd.notify.channel import Channel, DeliveryError, PathText, SendingRate
 from watchdogd.system import umask
 from watchdogd.system.smallfile import create_file
 from watchdogd.system.text import one_line
@@ -18,17 +19,42 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from watchdogd.home.layout import Home
-    from watchdogd.notify.notification import Notification
+    from watchdogd.notify.channel import Notification, Sender
 
 
 FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
 """Not blocking: a pipe without a reader would wait for one for ever."""
 
 
-class Statuslog:
-    """`type = "statuslog"`: `TIME [STATUS] TARGET: summary`."""
+class StatuslogChannel(Channel):
+    """Keys of type statuslog."""
 
-    threaded = False
+    example: ClassVar[str] = """
+[channels.status]
+type = "statuslog"            # one line a message, appended to a file
+path = "logs/alerts.log"
+"""
+    local: ClassVar[bool] = True
+
+    path: PathText
+    rate: SendingRate = None
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The file."""
+        return (self.path,)
+
+    def make_sender(self, home: Home) -> Sender:
+        """Return its sender."""
+        return Statuslog(absolute(home, self.path), home)
+
+    def try_connection(self, _home: Home) -> str:
+        """Return what it is: the file is made with the first message."""
+        return "statuslog, on this machine"
+
+
+class Statuslog:
+    """Sender of lines `TIME [STATUS] TARGET: summary`."""
 
     def __init__(self, path: str, home: Home) -> None:
         self._path = path

@@ -7,6 +7,7 @@ import email.utils
 import functools
 import hashlib
 import html
+import re
 import smtplib
 import socket
 import ssl
@@ -14,23 +15,117 @@ import threading
 from dataclasses import dataclass
 from email.message import EmailMessage
 from email.policy import SMTP
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import urlsplit
 
-from watchdogd.config.secret import masked
-from watchdogd.errors import ConfigError, DeliveryError
-from watchdogd.notify.sender import TIMEOUT, PartlyDeliveredError
+from pydantic import Field, model_validator
+
+from watchdogd.config.secret import masked, veiled
+from watchdogd.notify.channel import (
+    CONNECT_TIMEOUT,
+    TIMEOUT,
+    Channel,
+    ConfigError,
+    DeliveryError,
+    OneLine,
+    OneLines,
+    PartlyDeliveredError,
+    SecretField,
+)
 from watchdogd.system.text import one_line, paragraphs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from watchdogd.notify.notification import Message, Notification
+    from watchdogd.home.layout import Home
+    from watchdogd.notify.channel import Message, Notification, Sender
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 """Servers to which nothing travels over a network."""
 
 Refused = dict[str, tuple[int, bytes]]
+
+
+class EmailChannel(Channel):
+    """Keys of type email: one server, or several tried in order."""
+
+    example: ClassVar[str] = """
+[channels.mail]
+type = "email"
+smtp = "smtp://localhost:25"            # STARTTLS where offered; smtps:// for TLS; a list is tried in order
+from = "watchdog@example.org"
+to   = ["team@example.org"]
+user = "watchdog"                       # where the server wants a login
+password = "file:~/.smtp-password"
+"""
+
+    smtp: OneLines
+    sender: OneLine = Field(alias="from")
+    to: OneLines
+    user: str | None = None
+    password: SecretField | None = None
+
+    @model_validator(mode="after")
+    def _servers(self) -> EmailChannel:
+        for server in self.smtp:
+            if "@" in server:
+                raise ValueError(
+                    f"smtp '{veiled(server)}' has a login in it: write user and password below it"
+                )
+            if not _is_mail_server(server):
+                raise ValueError(
+                    f"smtp '{veiled(server)}' is no server: write smtp://host:25 or smtps://host:465"
+                )
+        return self
+
+    def make_sender(self, _home: Home) -> Sender:
+        """Return its sender."""
+        password = self.password.reveal() if self.password else ""
+        return Mail(Account(self.smtp, self.sender, self.to, self.user or "", password))
+
+    def try_connection(self, _home: Home) -> str:
+        """Greet the servers, in order; one that answers is enough."""
+        troubles = []
+        for server in self.smtp:
+            host = urlsplit(server).netloc
+            if not (trouble := greet(server)):
+                return f"{host} greets us"
+            troubles.append(f"{host} {trouble}")
+        raise DeliveryError("; ".join(troubles), fix="correct smtp")
+
+
+def _is_mail_server(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return (
+            re.fullmatch(r"smtps?://[^/\s]+", url) is not None
+            and parts.hostname is not None
+            and parts.port != 0
+        )
+    except ValueError:  # a port that is none
+        return False
+
+
+def greet(server: str) -> str:
+    """Connect, EHLO, and leave. Returns why it failed, or empty."""
+    parts = urlsplit(server)
+    secure = parts.scheme == "smtps"
+    late = f"does not answer within {CONNECT_TIMEOUT:g} s"
+    try:
+        kind = smtplib.SMTP_SSL if secure else smtplib.SMTP
+        with kind(
+            parts.hostname or "", parts.port or (465 if secure else 25), timeout=CONNECT_TIMEOUT
+        ) as smtp:
+            code, said = smtp.ehlo()
+        return "" if code == 250 else f"answered {code} {said.decode('utf-8', 'replace')[:80]}"
+    except ssl.SSLError:
+        return "has a certificate that is not trusted here, or speaks no TLS"
+    except TimeoutError:
+        return late
+    except smtplib.SMTPServerDisconnected as error:  # so smtplib calls a greeting that does not come, too
+        return late if "timed out" in str(error) else "closed the connection"
+    except OSError as error:  # smtplib's other errors are too
+        return f"cannot be reached: {error.strerror or error}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +140,7 @@ class Account:
 
 
 class Mail:
-    """`type = "email"`. The receipt is who has it: addresses with a space between."""
-
-    threaded = False
+    """Sender by SMTP. The receipt is who has it: addresses with a space between."""
 
     def __init__(self, account: Account, timeout: float = TIMEOUT) -> None:
         for address in (account.sender, *account.to):

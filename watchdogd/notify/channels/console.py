@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from watchdogd.errors import DeliveryError
+from watchdogd.notify.channel import Channel, DeliveryError, SendingRate
 from watchdogd.system.text import plain
 from watchdogd.units import iso
 
@@ -13,13 +13,32 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import TextIO
 
-    from watchdogd.notify.notification import Notification
+    from watchdogd.home.layout import Home
+    from watchdogd.notify.channel import Notification, Sender
+
+
+class ConsoleChannel(Channel):
+    """Keys of type console: the daemon's own standard output."""
+
+    example: ClassVar[str] = """
+[channels.console]
+type = "console"              # standard output of the daemon
+"""
+    local: ClassVar[bool] = True
+
+    rate: SendingRate = None
+
+    def make_sender(self, _home: Home) -> Sender:
+        """Return its sender."""
+        return Console()
+
+    def try_connection(self, _home: Home) -> str:
+        """Return what it is: nothing can be asked."""
+        return "console, on this machine"
 
 
 class Console:
-    """`type = "console"`. Messages are plain already; a terminal that lacks a character shows `?`."""
-
-    threaded = False
+    """Sender to standard output. Messages are plain already; a terminal that lacks a character shows `?`."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from watchdogd.notify.web import Web
+from watchdogd.notify.channel import Channel, WebSecretField
 from watchdogd.units import iso
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from watchdogd.notify.notification import Item, Message, Notification
+    from watchdogd.home.layout import Home
+    from watchdogd.notify.channel import Item, Message, Notification, Sender
 
 SEVERITIES = ("critical", "warning", "unknown")
 
@@ -18,12 +19,39 @@ STANDS = 30 * 86_400.0
 """Seconds that an alert stands unless it is told as resolved; by itself it would end after minutes."""
 
 
-class Alertmanager:
-    """`type = "alertmanager"`: its base URL. What it groups, silences and sends further is its own affair."""
+class AlertmanagerChannel(Channel):
+    """Keys of type alertmanager: the base URL of a Prometheus Alertmanager."""
 
-    threaded = False
+    example: ClassVar[str] = """
+[channels.prometheus]
+type = "alertmanager"                   # base URL of an Alertmanager
+url  = "env:ALERTMANAGER_URL"
+"""
+
+    url: WebSecretField
+
+    @property
+    def standing(self) -> bool:
+        """True: an alert stands there until its end is sent."""
+        return True
+
+    def make_sender(self, _home: Home) -> Sender:
+        """Return its sender."""
+        return Alertmanager(self.url.reveal())
+
+    def try_connection(self, _home: Home) -> str:
+        """Greet the server."""
+        from watchdogd.notify.web import greet
+
+        return greet(self.url.reveal())
+
+
+class Alertmanager:
+    """Sender to one Alertmanager. What it groups, silences and sends further is its own affair."""
 
     def __init__(self, url: str) -> None:
+        from watchdogd.notify.web import Web
+
         self._url = f"{url.rstrip('/')}/api/v2/alerts"
         self._web = Web(url, "url of the Alertmanager")
 

@@ -1,0 +1,214 @@
+"""Any service that apprise knows (extra: watchdogd[apprise]): SMS, Teams, Telegram, PagerDuty, ntfy …"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import parse_qsl, quote, urlencode
+
+from watchdogd.notify.channel import (
+    Channel,
+    ConfigError,
+    DeliveryError,
+    PartlyDeliveredError,
+    SecretField,
+)
+from watchdogd.notify.notification import incident_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from watchdogd.home.layout import Home
+    from watchdogd.notify.channel import Item, Message, Notification, Sender
+
+_TYPES = {"CRITICAL": "failure", "RESOLVED": "success", "OK": "info", "INFO": "info", "ACTION": "info"}
+
+
+SCHEMAS = frozenset(
+    {
+        *("firehydrant", "goalert", "goalerts", "ilert", "incidentio", "jira", "opsgenie", "opsimate"),
+        *("opsimates", "pagerduty", "pagertree", "signl4", "splunk", "squadcast", "victorops"),
+    }
+)
+"""How the URLs of such services begin: what `is_pager` finds in the apprise that we are tested with."""
+
+_KEYS = ("dedup", "entity_id", "alias")
+"""What services call the key by which they know an incident again; each has one of these."""
+
+_SAME = frozenset({*_KEYS, "external_id", "thirdparty", "tid", "action"})
+"""All names that stand for the key or for what is to be done."""
+
+
+def schemas(url: str) -> frozenset[str]:
+    """How the URLs begin that stand in `url`, with spaces or commas between."""
+    return frozenset(
+        part.partition("://")[0].lower() for part in url.replace(",", " ").split() if "://" in part
+    )
+
+
+def is_pager(service: Any) -> bool:
+    """Whether it takes a key, and maps kinds of messages to opening and closing."""
+    known = service.template_args
+    return any(key in known for key in _KEYS) and "map" in known.get("action", {}).get("values", ())
+
+
+class AppriseChannel(Channel):
+    """Keys of type apprise: any service that apprise knows."""
+
+    example: ClassVar[str] = """
+[channels.pager]
+type = "apprise"                        # pip install 'watchdogd[apprise]'
+url  = "env:PAGER_URL"
+"""
+
+    url: SecretField
+
+    @property
+    def standing(self) -> bool:
+        """Whether one of its services is a pager."""
+        with suppress(ConfigError):  # its secret is missing, which is said elsewhere
+            return bool(schemas(self.url.reveal()) & SCHEMAS)
+        return False
+
+    def make_sender(self, home: Home) -> Sender:
+        """Return its sender."""
+        return Apprise(self.url.reveal(), f"watchdogd-{home.id}-")
+
+    def try_connection(self, home: Home) -> str:
+        """Ask apprise whether it takes the URL: its services are without number."""
+        self.make_sender(home).close()
+        return "apprise takes its address"
+
+
+class Apprise:
+    """Sender to one URL, or several with spaces or commas between. The receipt is which have what.
+
+    Pagers are told of each incident by its own key, which begins with `prefix`; what is quiet goes to pagers
+    alone. ConfigError where apprise is not installed, or does not know the URL.
+    """
+
+    def __init__(self, url: str, prefix: str = "watchdogd-") -> None:
+        try:
+            import apprise
+        except ImportError:
+            raise ConfigError("apprise is not installed: pip install 'watchdogd[apprise]'") from None
+        # Its own log repeats addresses that it does not understand, and with them what is secret.
+        logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)
+        found = apprise.Apprise()
+        if not found.add(url) or not len(found):
+            raise ConfigError("url is none that apprise knows: see 'apprise --details'")
+        self._services: dict[str, _Plain | Pager] = {
+            str(at): Pager(service, prefix) if is_pager(service) else _Plain(service)
+            for at, service in enumerate(found)
+        }
+
+    def send(self, notification: Notification, _roots: Sequence[Notification], /) -> str:
+        """Hand each service what it does not have yet."""
+        have = set(notification.receipt.split())
+        lack = {name: part for name, part in self._parts(notification.message) if name not in have}
+        failed = {name: part.to for name, part in lack.items() if not part.tell()}
+        receipt = " ".join(sorted(have | (lack.keys() - failed.keys())))
+        if not failed:
+            return receipt
+        names = ", ".join(sorted({service.name for service in failed.values()}))
+        if receipt:
+            raise PartlyDeliveredError(f"apprise could not reach {names}", receipt=receipt)
+        raise DeliveryError(f"apprise could not reach {names}")
+
+    def _parts(self, message: Message) -> Iterator[tuple[str, _Part]]:
+        """What each service is to be told, by a name within the receipt."""
+        incidents = [item for item in message.items if item.incident is not None]
+        for at, service in self._services.items():
+            if isinstance(service, Pager) and incidents:
+                for item in incidents:
+                    yield f"{at}:{item.incident}", _Part(service, message, item)
+            elif not message.quiet:
+                yield at, _Part(service, message)
+
+    def close(self) -> None:
+        """apprise keeps nothing open."""
+
+
+class _Plain:
+    """A service that shows messages, and knows of no incident."""
+
+    def __init__(self, service: Any) -> None:
+        import apprise
+
+        self.name = str(service.service_name)
+        self._service = apprise.Apprise()  # only a collection turns plain text into what its service shows
+        self._service.add(service)
+
+    def tell(self, _thread: str, _item: Item | None, kind: str, title: str, body: str) -> bool:
+        """Whether the service took it."""
+        return bool(self._service.notify(body, title, kind, body_format="text"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one service is told: all of a message, or of the one incident `item`."""
+
+    to: _Plain | Pager
+    message: Message
+    item: Item | None = None
+
+    def tell(self) -> bool:
+        """Whether it was taken."""
+        message, item = self.message, self.item
+        if item is None:
+            return self._tell(message.thread, message.status, message.headline)
+        title = message.headline
+        if len([each for each in message.items if each.incident is not None]) > 1:
+            title = f"[{item.status}] {message.target}: {item.summary}"
+        return self._tell(incident_thread(item.incident or 0), item.status, title)
+
+    def _tell(self, thread: str, status: str, title: str) -> bool:
+        kind = _TYPES.get(status, "warning")
+        return self.to.tell(thread, self.item, kind, title, self.message.body)
+
+
+class Pager:
+    """One such service. `prefix` tells our incidents from those of other watchdogs that page by it."""
+
+    def __init__(self, service: Any, prefix: str) -> None:
+        self._service = service
+        self._prefix = prefix
+        self.name = str(service.service_name)
+
+    def tell(self, thread: str, item: Item | None, kind: str, title: str, body: str) -> bool:
+        """Whether the service took it: `item` opens, updates or closes the incident of that `thread`."""
+        key = f"{self._prefix}{thread}"
+        if item is not None and item.ended and "alias" in self._service.template_args:
+            return self._close(key, body)
+        return bool(self._keyed(key, item).notify(body, title, kind, body_format="text"))
+
+    def _keyed(self, key: str, item: Item | None) -> Any:
+        """The service with the key in its URL, as one would write it by hand."""
+        import apprise
+
+        address, _, query = self._service.url(privacy=False).partition("?")
+        known = self._service.template_args
+        fields = [(name, value) for name, value in parse_qsl(query) if name not in _SAME]
+        action = "new" if item is None and "new" in known["action"]["values"] else "map"
+        fields += [(next(name for name in _KEYS if name in known), key), ("action", action)]
+        alone = apprise.Apprise()  # only a collection turns plain text into what its service shows
+        alone.add(f"{address}?{urlencode(fields)}")
+        return alone
+
+    def _close(self, key: str, note: str) -> bool:
+        """Opsgenie and Jira: apprise closes only what the same process opened, and says nothing where it
+        knows of nothing to close; the services know an alert by its alias."""
+        import requests
+
+        service = self._service
+        module = vars(sys.modules[type(service).__module__])
+        lookup = next(value for name, value in module.items() if name.endswith("_API_LOOKUP"))
+        address = lookup[service.region_name]
+        payload = {"source": service.app_desc, "note": note}
+        taken, _ = service._fetch(
+            requests.post, f"{address}/{quote(key, safe='')}/close", payload, {"identifierType": "alias"}
+        )
+        return bool(taken)
