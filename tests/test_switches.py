@@ -20,7 +20,7 @@ import pytest
 from tests.lab.processes import started
 from watchdogd.batch.models import Job, Snapshot
 from watchdogd.cli import main
-from watchdogd.cli.obeyed import living
+from watchdogd.cli.switch_wait import living_jobs
 from watchdogd.config import switch_places
 from watchdogd.home import switches
 from watchdogd.home.layout import Home
@@ -477,10 +477,12 @@ def test_living_says_what_is_left_and_what_is_not_known() -> None:
         Job("9", "9", "other", "alice", "RUNNING"),
         Job("8", "8", "train", "alice", "RUNNING", comment="watchdogd:abc"),
     )
-    assert living(Snapshot(0, jobs=jobs), "train") == "3 pending, 1 running"
-    assert living(Snapshot(0, jobs=()), "train") == ""
-    assert living(Snapshot(0, trouble="squeue hung"), "train") == "the queue does not answer (squeue hung)"
-    assert "does not show the jobs of alice" in living(
+    assert living_jobs(Snapshot(0, jobs=jobs), "train") == "3 pending, 1 running"
+    assert living_jobs(Snapshot(0, jobs=()), "train") == ""
+    assert (
+        living_jobs(Snapshot(0, trouble="squeue hung"), "train") == "the queue does not answer (squeue hung)"
+    )
+    assert "does not show the jobs of alice" in living_jobs(
         Snapshot(0, jobs=(), hidden=frozenset({"alice"})), "train"
     )
 

@@ -13,8 +13,7 @@ from rich.text import Text
 from watchdogd.batch.run_models import state_of
 from watchdogd.checks import cells
 from watchdogd.cli.output import terminal
-from watchdogd.cli.overview import overview
-from watchdogd.cli.tables import bar, results_of, run_table
+from watchdogd.cli.status_tables import bar, overview, results_of, run_table
 from watchdogd.engine.catalog import Entry, built_in
 from watchdogd.engine.status import declared_json
 from watchdogd.plugin import Metric

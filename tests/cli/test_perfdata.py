@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from watchdogd.cli.perfdata import nagios
+from watchdogd.cli.check import nagios
 from watchdogd.incidents.models import Observation
 from watchdogd.plugin import Metric, Result, Status
 

@@ -6,7 +6,7 @@ from math import nan
 
 import pytest
 
-from watchdogd.cli.plot import HEIGHT, chart, columns_of, label
+from watchdogd.cli.history import HEIGHT, chart, columns_of, label_of
 
 
 def test_a_line_that_rises_fills_more_and_more() -> None:
@@ -48,4 +48,4 @@ def test_nothing_and_always_the_same() -> None:
     ],
 )
 def test_labels(value: float, unit: str, text: str) -> None:
-    assert label(value, unit) == text
+    assert label_of(value, unit) == text

@@ -17,8 +17,8 @@ import pytest
 from rich.console import Console
 
 from tests.waiting import wait_until
-from watchdogd.cli.overview import overview
-from watchdogd.cli.past import recorded as store_of
+from watchdogd.cli.lookup import existing_store as store_of
+from watchdogd.cli.status_tables import overview
 from watchdogd.config.loading import parse
 from watchdogd.engine.assembly import assembled
 from watchdogd.engine.catalog import Entry, built_in, discover

@@ -20,28 +20,30 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
+from watchdogd import cli
+
 LIMIT = 300.0
-VERBS = {
-    "ack": "ack",
-    "check": "check",
-    "config": "config",
-    "export": "archive",
-    "finish": "finish",
-    "history": "history",
-    "incidents": "incidents",
-    "kill-switch": "switch",
-    "notify": "notify",
-    "outbox": "outbox",
-    "plugins": "plugins",
-    "save-switch": "switch",
-    "silence": "silence",
-    "status": "status",
-    "tick": "tick",
-    "unsilence": "unsilence",
-}
-"""Those that come back soon and leave nobody behind who would hold their streams open, with their modules."""
+VERBS = (
+    "ack",
+    "check",
+    "config",
+    "export",
+    "finish",
+    "history",
+    "incidents",
+    "kill-switch",
+    "notify",
+    "outbox",
+    "plugins",
+    "save-switch",
+    "silence",
+    "status",
+    "tick",
+    "unsilence",
+)
+"""Those that come back soon and leave nobody behind who would hold their streams open."""
 PRELOADED = (
-    *(f"watchdogd.cli.{name}" for name in VERBS.values()),
+    *{f"watchdogd.cli.{cli.VERBS[verb][0]}" for verb in VERBS},
     "alembic.command",
     "psycopg",
     "rich.table",
@@ -49,7 +51,7 @@ PRELOADED = (
     "tests.history.values",
     "tests.lab.forked",
     "tests.notify.sender_process",
-    "watchdogd.cli.past",
+    "watchdogd.cli.lookup",
     "watchdogd.engine.assembly",
     "watchdogd.engine.picture",
     "watchdogd.history.store",

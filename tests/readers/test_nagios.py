@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchdogd.cli.perfdata import nagios as written
+from watchdogd.cli.check import nagios as written
 from watchdogd.incidents.models import Observation
 from watchdogd.plugin import Metric, Result, Status
 from watchdogd.readers.nagios import LABEL_LIMIT, METRICS_LIMIT, Range, metrics, read, read_range

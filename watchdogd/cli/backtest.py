@@ -8,9 +8,8 @@ from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from watchdogd.cli.duration import seconds
-from watchdogd.cli.output import one_line, print_json, print_line
-from watchdogd.cli.past import store_of
+from watchdogd.cli.lookup import store_of
+from watchdogd.cli.output import one_line, print_json, print_line, seconds
 from watchdogd.errors import UsageError
 from watchdogd.home.layout import Home
 from watchdogd.units import format_duration, iso

@@ -7,8 +7,7 @@ import socket
 import sys
 from typing import TYPE_CHECKING
 
-from watchdogd.cli.duration import seconds
-from watchdogd.cli.output import one_line, print_json, terminal
+from watchdogd.cli.output import one_line, print_json, seconds, terminal
 from watchdogd.config.secret import withhold
 from watchdogd.doctor import on_partition
 from watchdogd.doctor.diagnosis import BROKEN, FINE, WARNING, Installation, exit_code

@@ -13,8 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from watchdogd.batch import livejob
-from watchdogd.cli.duration import seconds
-from watchdogd.cli.output import one_line, print_json, terminal
+from watchdogd.cli.output import one_line, print_json, seconds, terminal
 from watchdogd.errors import WatchdogError
 from watchdogd.gpus import together
 from watchdogd.gpus.look import Look, look

@@ -12,7 +12,7 @@ import sys
 import time
 from argparse import REMAINDER
 
-from watchdogd.cli.duration import seconds
+from watchdogd.cli.output import seconds
 from watchdogd.errors import UsageError
 from watchdogd.system.number import count
 from watchdogd.system.umask import Lent, users

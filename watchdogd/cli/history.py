@@ -1,27 +1,31 @@
-"""`watchdogd history [TARGET]`: state changes, incidents and metrics of the past."""
+"""`watchdogd history [TARGET]`: state changes, incidents and metrics of the past, in words or drawn."""
 
 from __future__ import annotations
 
 import csv
+import itertools
+import math
 import sys
 import time
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.cli.duration import seconds
-from watchdogd.cli.output import columns, one_line, print_json, print_line
-from watchdogd.cli.past import store_of
-from watchdogd.cli.targets import known_target
+from watchdogd.cli.lookup import known_target, store_of
+from watchdogd.cli.output import columns, one_line, print_json, print_line, seconds
 from watchdogd.errors import UsageError
 from watchdogd.home.layout import Home
-from watchdogd.units import finite, iso
+from watchdogd.units import finite, format_duration, format_size, iso
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from typing import TextIO
 
     from watchdogd.history.record import Measure, Reading
     from watchdogd.history.store import Store
+
+    Points = Sequence[tuple[float, float]]
+
 
 COLUMNS = ("time", "run", "check", "subject", "status", "metric", "value", "unit", "summary")
 
@@ -95,7 +99,6 @@ def _cell(text: str) -> str:
 
 def _plot(store: Store, target: str, metric: str | None, since: float) -> None:
     """A chart for each metric that moved, or for the one that is named."""
-    from watchdogd.cli.plot import chart
 
     series: dict[tuple[str, str, str, str], list[tuple[float, float]]] = {}
     for each in store.readings(target, since):
@@ -156,3 +159,85 @@ def _print_story(store: Store, target: str | None, since: float) -> None:
         print_line(f"{iso(at)} {line}")
     if not lines:
         print_line("nothing is recorded of that time")
+
+
+HEIGHT = 8
+"""Lines that a chart is high, without its title and its times."""
+_BLOCKS = " ▁▂▃▄▅▆▇█"
+_LABEL = 9
+"""Signs for the numbers at the left."""
+
+
+def chart(title: str, unit: str, points: Points, since: float, until: float, width: int) -> list[str]:
+    """Lines no wider than `width`. `points` are (seconds since the epoch, value), oldest first; what is no
+    number is left out, and a time without any is blank."""
+    columns = columns_of(points, since, until, max(width - _LABEL - 2, 8))
+    known = [value for value in columns if value is not None]
+    if not known:
+        return [f"{title}: nothing was measured"]
+    low, high = _bounds(min(known), max(known))
+    lines = [f"{title}: {label_of(known[-1], unit)} at last"]
+    for row in range(HEIGHT - 1, -1, -1):
+        mark = label_of(high, unit) if row == HEIGHT - 1 else label_of(low, unit) if row == 0 else ""
+        drawn = "".join(_sign(value, row, low, high) for value in columns)
+        lines.append(f"{mark:>{_LABEL}} ┤{drawn}".rstrip())
+    return [*lines, _times(since, until, len(columns))]
+
+
+def columns_of(points: Points, since: float, until: float, count: int) -> list[float | None]:
+    """The mean of each of `count` equal spans; where two readings lie further apart than a span, the column
+    between them has the earlier one's, up to three times the usual distance."""
+    span = max(until - since, 1.0) / count
+    sums = [(0.0, 0)] * count
+    good = [(at, value) for at, value in points if math.isfinite(value) and since <= at <= until]
+    for at, value in good:
+        index = min(int((at - since) / span), count - 1)
+        sums[index] = (sums[index][0] + value, sums[index][1] + 1)
+    means: list[float | None] = [total / number if number else None for total, number in sums]
+    gaps = sorted(after - before for (before, _), (after, _) in itertools.pairwise(good))
+    reach = math.ceil(3 * gaps[len(gaps) // 2] / span) if gaps else 0
+    return _fill_gaps(means, reach)
+
+
+def _fill_gaps(means: list[float | None], reach: int) -> list[float | None]:
+    """Short holes between two values take the earlier one; the end stays as it is."""
+    filled, last = list(means), None
+    for index, value in enumerate(means):
+        if value is None:
+            continue
+        if last is not None and index - last <= reach:
+            filled[last + 1 : index] = [means[last]] * (index - last - 1)
+        last = index
+    return filled
+
+
+def label_of(value: float, unit: str) -> str:
+    """A number with its unit, short."""
+    if unit == "B":
+        return format_size(value)
+    if unit == "s":
+        return format_duration(value) if value >= 10 else f"{value:.3g} s"
+    shown = f"{value:.4g}" if abs(value) < 1e6 else f"{value:.3g}"
+    return f"{shown} {unit}".rstrip()
+
+
+def _bounds(low: float, high: float) -> tuple[float, float]:
+    """From the lowest to the highest; a line in the middle where nothing changed."""
+    if high > low:
+        return low, high
+    margin = abs(low) or 1.0
+    return low - margin, high + margin
+
+
+def _sign(value: float | None, row: int, low: float, high: float) -> str:
+    if value is None:
+        return " "
+    filled = (value - low) / (high - low) * (HEIGHT * 8 - 1) + 1
+    return _BLOCKS[min(max(round(filled) - row * 8, 0), 8)]
+
+
+def _times(since: float, until: float, width: int) -> str:
+    """The line below: when it begins and ends."""
+    form = "%H:%M" if until - since <= 86400 else "%d %b %H:%M"
+    begin, end = (datetime.fromtimestamp(at).astimezone().strftime(form) for at in (since, until))
+    return " " * (_LABEL + 1) + "└" + begin + end.rjust(width - len(begin))

@@ -1,16 +1,20 @@
-"""`watchdogd incidents`: what is open, or what was."""
+"""`watchdogd incidents`: what is open, or what was; `ack ID`: somebody looks after one."""
 
 from __future__ import annotations
 
+import os
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from watchdogd.cli.duration import seconds
-from watchdogd.cli.output import one_line, print_json, print_line
-from watchdogd.cli.past import store_of
-from watchdogd.cli.targets import known_target
+from watchdogd.cli.lookup import known_target, store_of
+from watchdogd.cli.output import clean, complain, one_line, print_json, print_line, seconds
 from watchdogd.engine.status import incident_json
+from watchdogd.errors import WatchdogError
+from watchdogd.home.inbox_submit import submit
 from watchdogd.home.layout import Home
+from watchdogd.system.account import user_name
+from watchdogd.system.smallfile import STATUS_LIMIT, parse_json, read_plain
+from watchdogd.system.text import close_to
 from watchdogd.units import format_duration
 
 if TYPE_CHECKING:
@@ -20,7 +24,12 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the verb takes."""
+    """Declare what `incidents` and `ack` take."""
+    if parser.get_default("verb") == "ack":
+        parser.add_argument("id", metavar="ID", type=int, nargs="+", help="as 'watchdogd incidents' shows it")
+        parser.add_argument("--reason", default="", metavar="TEXT", help="for the team and the log")
+        parser.add_argument("--json", action="store_true", help="print what was acknowledged as JSON")
+        return
     parser.add_argument("target", nargs="?", metavar="TARGET", help="a run, a disk or a check")
     parser.add_argument("--all", action="store_true", help="resolved ones too")
     parser.add_argument("--since", default="30d", metavar="TIME", help="with --all: how far back (30d)")
@@ -28,7 +37,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print them, the newest last; 1 where nobody ever bore the target's name."""
+    """Print them, the newest last, or acknowledge some; 1 where nothing ever bore such a name or number."""
+    return _acknowledge(args) if args.verb == "ack" else _list(args)
+
+
+def _list(args: argparse.Namespace) -> int:
     now = time.time()
     since = now - seconds(args, "--since") if args.all else None
     home = Home.existing(args.home)
@@ -65,3 +78,49 @@ def _state(incident: Incident, now: float) -> str:
     at = incident.acknowledged_at
     ago = "" if at is None else f" {format_duration(max(0.0, now - at))} ago"
     return f"open for {lasted}, acknowledged by {incident.acknowledged_by}{ago}"
+
+
+def _acknowledge(args: argparse.Namespace) -> int:
+    """Hand the acknowledgements in; the daemon takes them in its next round. 1 where one is not open."""
+    home = Home.existing(args.home)
+    known, chosen, code = open_incidents(home), [], 0
+    for number in dict.fromkeys(args.id):
+        try:
+            chosen.append(_chosen(number, known))
+        except WatchdogError as error:  # one that has ended meanwhile keeps no other from being taken on
+            code = complain(error)
+    for incident in chosen:
+        submit(str(home.inbox), "ack", str(incident["id"]), id=incident["id"], reason=args.reason)
+    if args.json:
+        taken = {"state": "acknowledged", "acknowledged_by": user_name(os.geteuid())}
+        print_json([incident | taken for incident in chosen])
+        return code
+    for incident in chosen:
+        print_line(f"incident {incident['id']} is acknowledged{_about(incident)}")
+    return code
+
+
+def open_incidents(home: Home) -> dict[int, dict[str, Any]] | None:
+    """The incidents of the daemon's last round by number, or None where it left no (readable) word."""
+    try:
+        listed = parse_json(read_plain(home.status, limit=STATUS_LIMIT))["incidents"]
+        return {int(incident["id"]): incident for incident in listed}
+    except FileNotFoundError:
+        return {}  # no round was judged yet
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _chosen(number: int, known: dict[int, dict[str, Any]] | None) -> dict[str, Any]:
+    if known is None:
+        return {"id": number}
+    if number not in known:
+        some = ", ".join(map(str, sorted(known)[:12]))
+        hint = close_to(str(number), [*map(str, known)]) or (f"; open: {some}" if some else "; none is open")
+        raise WatchdogError(f"there is no open incident {number}{hint}")
+    return known[number]
+
+
+def _about(incident: dict[str, Any]) -> str:
+    words = [str(incident.get(key) or "") for key in ("check", "summary")]
+    return clean(": ".join(["", *(word for word in words if word)]))

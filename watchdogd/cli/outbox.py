@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from watchdogd.cli.lookup import store_of
 from watchdogd.cli.output import one_line, print_json, print_line
-from watchdogd.cli.past import store_of
 from watchdogd.home.layout import Home
 from watchdogd.notify.locks import Locks
 from watchdogd.units import format_duration, iso

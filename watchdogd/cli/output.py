@@ -1,4 +1,4 @@
-"""What verbs print: JSON, or plain lines from which the terminal escapes of outside text were removed."""
+"""Output of all verbs: JSON, or plain lines without the terminal escapes of outside text; options of time."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from watchdogd.errors import UnknownKeyError
 
 TYPE_CHECKING = False  # as type checkers know it: emergency verbs import this, and need no typing
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterable
     from typing import IO
 
@@ -143,3 +144,14 @@ class _Trimmed:
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._file, name)
+
+
+def seconds(args: argparse.Namespace, option: str) -> float:
+    """The value of an option such as `--since`. UsageError, naming it, where it is no duration."""
+    from watchdogd.errors import UnitError, UsageError
+    from watchdogd.units import parse_duration
+
+    try:
+        return parse_duration(getattr(args, option.removeprefix("--").replace("-", "_")))
+    except UnitError as error:
+        raise UsageError(f"{args.verb}: {option}: {error}") from None

@@ -11,8 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from watchdogd.batch.run_models import run_of
-from watchdogd.cli.duration import seconds
-from watchdogd.cli.output import explained, print_json, print_line, warn
+from watchdogd.cli.output import explained, print_json, print_line, seconds, warn
 from watchdogd.config.loading import load
 from watchdogd.config.models import Config
 from watchdogd.config.target_models import RunSection

@@ -6,7 +6,7 @@ import os
 import sys
 from argparse import SUPPRESS
 
-from watchdogd.cli.duration import seconds
+from watchdogd.cli.output import seconds
 from watchdogd.errors import UsageError
 
 TYPE_CHECKING = False  # without the import of typing: see watchdogd/cli/__init__.py

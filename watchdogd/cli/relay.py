@@ -8,9 +8,8 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from watchdogd.cli.duration import seconds
-from watchdogd.cli.output import one_line, print_line
-from watchdogd.cli.past import config_of, recorded
+from watchdogd.cli.lookup import config_of, existing_store
+from watchdogd.cli.output import one_line, print_line, seconds
 from watchdogd.errors import ConfigError, HistoryError, NoHistoryError, UsageError, WatchdogError
 from watchdogd.home.layout import Home
 from watchdogd.notify.locks import Locks
@@ -78,7 +77,7 @@ def _once(senders: Mapping[str, Sender], config: Config, home: Home, every: floa
 def _relay(
     senders: Mapping[str, Sender], config: Config, home: Home, every: float, patience: float | None
 ) -> int:
-    with recorded(home) as store:
+    with existing_store(home) as store:
         relay = Relay(senders, config, store, Locks(home, anyway=False, keeps=True), _told)
         relay.run(every=every, patience=patience)
     for trouble in relay.troubles:

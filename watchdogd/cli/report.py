@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from watchdogd.cli import status
-from watchdogd.cli.duration import seconds
-from watchdogd.cli.output import print_line
-from watchdogd.cli.past import store_of
+from watchdogd.cli.lookup import store_of
+from watchdogd.cli.output import print_line, seconds
 from watchdogd.config.loading import load
 from watchdogd.errors import HomeError
 from watchdogd.home.layout import Home

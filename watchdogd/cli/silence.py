@@ -1,13 +1,12 @@
-"""silence TARGET --for DURATION: no messages about it for a while."""
+"""`watchdogd silence TARGET --for DURATION`: no messages about it; `unsilence TARGET` ends that."""
 
 from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING
 
-from watchdogd.cli.duration import seconds
-from watchdogd.cli.output import print_json, print_line
-from watchdogd.cli.targets import known_target
+from watchdogd.cli.lookup import known_target, silenced_targets
+from watchdogd.cli.output import print_json, print_line, seconds
 from watchdogd.errors import UsageError
 from watchdogd.home.inbox_submit import submit
 from watchdogd.home.layout import Home
@@ -18,7 +17,11 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the verb takes."""
+    """Declare what `silence` and `unsilence` take."""
+    if parser.get_default("verb") == "unsilence":
+        parser.add_argument("target", metavar="TARGET", help="as it was silenced")
+        parser.add_argument("--json", action="store_true", help="print what was done as JSON")
+        return
     parser.add_argument("target", metavar="TARGET", help="a run, a disk, a check (run-17/log_staleness)")
     parser.add_argument("--for", required=True, metavar="DURATION", help="30m, 2h, 1d")
     parser.add_argument("--reason", default="", metavar="TEXT", help="for the team and the log")
@@ -26,7 +29,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Hand the silence in; the daemon takes it in its next round."""
+    """Hand it in; the daemon takes it in its next round."""
+    return _unsilence(args) if args.verb == "unsilence" else _silence(args)
+
+
+def _silence(args: argparse.Namespace) -> int:
     length = seconds(args, "--for")
     if length <= 0:
         raise UsageError("silence: --for needs a duration above zero; 'watchdogd unsilence' ends a silence")
@@ -38,4 +45,21 @@ def run(args: argparse.Namespace) -> int:
         print_json({"target": target, "until": until, "reason": args.reason})
     else:
         print_line(f"{target} is silent for {format_duration(length)}, until {until}")
+    return 0
+
+
+def _unsilence(args: argparse.Namespace) -> int:
+    """Hand the end of a silence in, and say where nothing is known to be silent."""
+    home = Home.existing(args.home)
+    target = known_target(home, args.target)
+    silent = silenced_targets(home)
+    was_silent = silent is None or target in silent
+    submit(str(home.inbox), "unsilence", target, target=target)
+    if args.json:
+        print_json({"target": target, "until": None, "was_silent": was_silent})
+    elif was_silent:
+        print_line(f"{target} is no longer silent; what is still wrong is told in the next round")
+    else:
+        others = f"; silent: {', '.join(sorted(silent or ()))}" if silent else ""
+        print_line(f"{target} was not silent{others}")
     return 0

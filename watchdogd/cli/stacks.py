@@ -6,8 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.batch import livejob
-from watchdogd.cli.duration import seconds
-from watchdogd.cli.output import one_line, print_json, print_line
+from watchdogd.cli.output import one_line, print_json, print_line, seconds
 from watchdogd.errors import UsageError
 from watchdogd.home.layout import Home
 from watchdogd.stacks import stacktaking, stackwords

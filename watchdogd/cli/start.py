@@ -1,4 +1,4 @@
-"""start, restart, ensure: the watchdog on Slurm, or as a background process."""
+"""start, restart, ensure: the watchdog on Slurm, or as a background process; stop: its end."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from watchdogd.chain import launch, link, links, shutdown
 from watchdogd.cli.output import print_json, print_line, warn
+from watchdogd.config.secret import withhold
 from watchdogd.engine.setup import Setup
 from watchdogd.errors import UnitError, UsageError
 from watchdogd.home.layout import Home
@@ -20,7 +21,11 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the verbs take; what is left out stays as configured, or as it was at the last start."""
+    """Declare what the verbs take; what is left out stays as configured, or as it was at the last start."""
+    if parser.get_default("verb") == "stop":
+        parser.add_argument("--reason", default="", metavar="TEXT", help="for the team")
+        parser.add_argument("--json", action="store_true", help="print what came of it as JSON")
+        return
     parser.add_argument("--partition", metavar="P", help="a CPU partition is enough")
     parser.add_argument("--account", metavar="A")
     parser.add_argument("--time", metavar="T", help="walltime of one link: 12h, 30m, 1-00:00:00")
@@ -32,8 +37,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Start, start anew, or start where it is not alive. 0; 1 refused; 78 a broken configuration."""
+    """Start, start anew, start where it is not alive, or stop. 0; 1 refused; 78 a broken configuration."""
     home = Home.existing(args.home)
+    if args.verb == "stop":
+        return _stop(home, args.reason, as_json=args.json)
     config = Setup.load(home).config
     wish = _wish(args, home)
     if args.verb == "restart":
@@ -70,3 +77,13 @@ def _say(outcome: ChainResult, *, quiet: bool) -> None:
     if not quiet:
         for line in outcome.lines:
             print_line(line)
+
+
+def _stop(home: Home, reason: str, *, as_json: bool) -> int:
+    """Stop it, and wait until it is gone. WatchdogError where something of it is left."""
+    withhold(home)
+    outcome = shutdown.stop(home, reason)
+    _say(outcome, quiet=as_json)
+    if as_json:
+        print_json({"stopped": outcome.changed, "message": "; ".join(outcome.lines)})
+    return 0

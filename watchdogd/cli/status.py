@@ -2,17 +2,18 @@
 
 Slurm is asked only where no daemon is seen: between two ticks of tick mode, and before the first link
 starts, nothing but the queue shows that it goes on.
+
+What `status` knows as the one line of a Nagios plugin, for other monitors.
 """
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.cli.duration import seconds
-from watchdogd.cli.output import print_json, print_line, terminal
-from watchdogd.cli.verdict import verdict
+from watchdogd.cli.output import one_line, print_json, print_line, seconds, terminal
 from watchdogd.errors import HomeError, SlurmSilentError, UsageError, WatchdogError
 from watchdogd.home import lease
 from watchdogd.home.layout import Home, no_file
@@ -23,6 +24,27 @@ if TYPE_CHECKING:
     import argparse
 
     from watchdogd.batch.models import Job
+
+
+_COUNTED = ("CRITICAL", "WARNING", "UNKNOWN")
+
+
+def nagios_line(picture: dict[str, Any], code: int) -> str:
+    """`watchdogd CRITICAL - 2 open, first ... | critical=1 warning=1 unknown=0 last_round=12s`."""
+    incidents = picture["incidents"]
+    counts = Counter(incident["status"] for incident in incidents)
+    word = ("OK", "WARNING", "CRITICAL", "UNKNOWN")[code]
+    said = [f"alive: {picture['holder']}" if picture["alive"] else "not alive: watchdogd start"]
+    said += picture["troubles"] if picture.get("unread") else []
+    if incidents:
+        said.append(f"{len(incidents)} open, first {incidents[0]['check']}: {incidents[0]['summary']}")
+    numbers = [f"{status.lower()}={counts[status]}" for status in _COUNTED]
+    if picture["last_round"]:
+        age = time.time() - datetime.fromisoformat(picture["last_round"]).timestamp()
+        numbers.append(f"last_round={max(0.0, age):.0f}s")
+    # What stands behind a bar is numbers to whoever reads it.
+    return f"watchdogd {word} - {one_line('; '.join(said)).replace('|', '/')} | {' '.join(numbers)}"
+
 
 NOT_ALIVE = 3
 QUEUE_EVERY = 30.0
@@ -55,7 +77,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _told(args: argparse.Namespace, home: Home, picture: dict[str, Any]) -> int:
     code = max(_worst(picture["incidents"]), picture.get("unread", 0)) if picture["alive"] else NOT_ALIVE
-    line, shown = verdict(picture, code), _shown(home, picture) if not (args.json or args.nagios) else None
+    line, shown = (
+        nagios_line(picture, code),
+        _shown(home, picture) if not (args.json or args.nagios) else None,
+    )
     if args.json:
         print_json(picture)
     elif args.nagios:
@@ -105,11 +130,11 @@ def _from_history(home: Home, why: str) -> dict[str, Any]:
 
 def _recorded(home: Home) -> dict[str, Any]:
     """What the history says of it."""
-    from watchdogd.cli.past import recorded
+    from watchdogd.cli.lookup import existing_store
     from watchdogd.engine.status import incident_json, open_incidents
 
     try:
-        with recorded(home) as store:
+        with existing_store(home) as store:
             past = store.past()
     except WatchdogError as error:
         return {"troubles": [str(error)]}
@@ -195,7 +220,7 @@ def _watch(home: Home, every: float) -> int:
 
     from rich.live import Live
 
-    from watchdogd.cli.overview import overview
+    from watchdogd.cli.status_tables import overview
 
     console = terminal()
     drawn_over = console.is_terminal and not console.is_dumb_terminal
@@ -214,6 +239,6 @@ def _watch(home: Home, every: float) -> int:
 
 
 def _shown(home: Home, picture: dict[str, Any]) -> Any:
-    from watchdogd.cli.overview import overview
+    from watchdogd.cli.status_tables import overview
 
     return overview(str(home.path), picture, time.time())

@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     code = max([_act(args, found), *map(complain, unknown)])
     if patience is None or code or args.show or args.clear:
         return code
-    from watchdogd.cli.obeyed import wait
+    from watchdogd.cli.switch_wait import wait
 
     return wait(home, found, patience)
 

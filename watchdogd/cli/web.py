@@ -7,8 +7,7 @@ import secrets
 from typing import TYPE_CHECKING
 
 from watchdogd.cli import report, status
-from watchdogd.cli.duration import seconds
-from watchdogd.cli.output import print_line
+from watchdogd.cli.output import print_line, seconds
 from watchdogd.errors import HomeError
 from watchdogd.home.layout import Home
 from watchdogd.system.smallfile import read_plain

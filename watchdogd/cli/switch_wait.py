@@ -66,7 +66,7 @@ class Follower:
             self._asked = time.monotonic()
             run = run_of(self.switch.run, config.runs[self.switch.run], config, self._home, "slurm")
             snapshot = self._look(run)
-            self._left = living(snapshot, run.job_name) or self._uncounted(snapshot) or self._doubt()
+            self._left = living_jobs(snapshot, run.job_name) or self._uncounted(snapshot) or self._doubt()
             self._known = snapshot.known
             self._looks += 1
         return self._left
@@ -97,7 +97,7 @@ class Follower:
         return slurm_snapshot.look({run.job_name}, users, self._known, _DEADLINE, time.time(), ())
 
 
-def living(snapshot: Snapshot, name: str) -> str:
+def living_jobs(snapshot: Snapshot, name: str) -> str:
     """The jobs of that name in words, or why they are not known; empty where there are none."""
     if snapshot.jobs is None:
         return f"the queue does not answer ({snapshot.trouble})"

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from watchdogd.cli.history import print_csv
+from watchdogd.cli.lookup import store_of
 from watchdogd.cli.output import print_line
-from watchdogd.cli.past import store_of
 from watchdogd.config.loading import load
 from watchdogd.errors import HistoryError, HomeError
 from watchdogd.history.store import Store

@@ -1,0 +1,110 @@
+"""History, configuration and known names as verbs read them: nothing is made, a daemon may be at work."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack, closing, contextmanager
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from watchdogd.engine import goodconfig
+from watchdogd.errors import ConfigError, NoHistoryError, WatchdogError
+from watchdogd.history.store import Store
+from watchdogd.home import inbox
+from watchdogd.home.layout import DEFAULT_URL, Home
+from watchdogd.system.smallfile import STATUS_LIMIT, parse_json, read_plain
+from watchdogd.system.text import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from watchdogd.config.models import Config
+    from watchdogd.home.layout import Home
+
+
+def config_of(home: Home, *, pressing: bool = True) -> Config:
+    """The configuration; where an edit broke it, the last good one, as the daemon goes on. ConfigError.
+
+    Not `pressing`: what it names will be run.
+    """
+    from watchdogd.config.loading import load  # half of what a look at the history would cost
+
+    try:
+        return load(home, pressing=pressing)
+    except ConfigError:
+        last = goodconfig.last(home)
+        if last is None:
+            raise
+        return last
+
+
+@contextmanager
+def store_of(home: Home) -> Iterator[Store]:
+    """The store of a home; before the first round an empty one, which is said on stderr. HistoryError."""
+    with ExitStack() as stack:
+        try:
+            store = stack.enter_context(existing_store(home))
+        except NoHistoryError:
+            print("watchdogd: nothing is recorded yet; 'watchdogd start' begins it", file=sys.stderr)
+            nowhere = Home(Path(stack.enter_context(TemporaryDirectory(prefix="watchdogd-"))))
+            store = stack.enter_context(closing(Store.open("sqlite:///history.db", nowhere)))
+        yield store
+
+
+@contextmanager
+def existing_store(home: Home) -> Iterator[Store]:
+    """The store of a home that has one. NoHistoryError where nothing was recorded yet; HistoryError."""
+    with closing(Store.open(_history_url(home), home, owner=False)) as store:
+        yield store
+
+
+def _history_url(home: Home) -> str:
+    """`[history] url`. ConfigError."""
+    tables = goodconfig.tables(home)
+    if tables is None:
+        return config_of(home).history.url
+    url: str = tables.get("history", {}).get("url", DEFAULT_URL)
+    return url
+
+
+def known_target(home: Home, target: str) -> str:
+    """The target, where a run, disk, check, drop-in or the daemon bears its name. WatchdogError else."""
+    names = _known_names(home)
+    if target in names or target.startswith("cron."):
+        return target
+    raise WatchdogError(f"there is no run, disk or check '{target}'{nearest(target, sorted(names))}")
+
+
+def silenced_targets(home: Home) -> set[str] | None:
+    """The targets that are silent by the daemon's last word and what was handed in since; None where its word
+    cannot be read."""
+    now = datetime.now().astimezone()
+    try:
+        listed = parse_json(read_plain(home.status, limit=STATUS_LIMIT))["silences"]
+        found = {str(each["target"]) for each in listed if datetime.fromisoformat(each["until"]) > now}
+    except FileNotFoundError:
+        found = set()  # no round was judged yet
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    for paper in inbox.waiting(home, {"silence", "unsilence"}):
+        for order in paper.orders:
+            found.discard(order.target)
+            if order.verb == "silence" and order.until > now.timestamp():
+                found.add(order.target)
+    return found
+
+
+def _known_names(home: Home) -> set[str]:
+    config = config_of(home)
+    names = {config.daemon.name, "watchdogd", *config.runs, *config.disks, *config.checks}
+    try:
+        picture = parse_json(read_plain(home.status, limit=STATUS_LIMIT))
+        for key in ("checks", "incidents", "silences"):
+            for entry in picture[key]:
+                names |= {str(entry[word]) for word in ("check", "target", "run") if entry.get(word)}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        pass  # the daemon has not written one yet: the configuration alone speaks
+    plugins = {name.rpartition("/")[2] for name in names}
+    return names | plugins
