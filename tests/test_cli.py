@@ -1,4 +1,4 @@
-"""The command line as a whole: verbs found late, every fault one line, exit codes of the contract."""
+"""The command line as a whole: verbs found late, every fault one line, exit codes."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ NCCL, GPU, GUARD, NODE = "NCCL", "GPU", "Guard", "node"
 
 
 def of_nodes(nodes: Sequence[NodeRanks], silent: Collection[str]) -> Iterator[Suspect]:
-    """What the nodes say, and what it says that some say nothing."""
+    """Return what the nodes say, and what it says that some say nothing."""
     yield from _of_nccl(nodes)
     yield from _of_gpus(nodes)
     yield from _of_states(nodes)
@@ -29,7 +29,7 @@ def of_nodes(nodes: Sequence[NodeRanks], silent: Collection[str]) -> Iterator[Su
 
 
 def notes(nodes: Sequence[NodeRanks]) -> Iterator[str]:
-    """What NCCL says where it accuses nobody."""
+    """Return what NCCL says where it accuses nobody."""
     heard = [each for each in nodes if each.ras]
     if any(each.moving for each in heard):
         yield "NCCL: its operation counts still grow"
@@ -38,8 +38,10 @@ def notes(nodes: Sequence[NodeRanks]) -> Iterator[str]:
 
 
 def of_guards(processes: Sequence[Process], expected: Mapping[int, str]) -> Iterator[Suspect]:
-    """By the step of each rank, by where its stack stands, and who wrote nothing of those who are `expected`
-    (rank → node)."""
+    """Compare the ranks' steps, where their stacks stand, and who wrote nothing.
+
+    `expected`: rank → node.
+    """
     ranked = [each for each in processes if each.rank is not None]
     steps = {each.rank: each.step for each in ranked if each.step is not None}
     top = max(steps.values(), default=0)
@@ -66,7 +68,7 @@ def _of_stacks(ranked: Sequence[Process]) -> Iterator[Suspect]:
 
 
 def world(nodes: Sequence[NodeRanks]) -> int | None:
-    """How many ranks the run has, as its processes were told."""
+    """Return how many ranks the run has, as its processes were told."""
     sizes = {count(each.env.get("WORLD_SIZE", "")) for node in nodes for each in node.processes} - {None}
     return sizes.pop() if len(sizes) == 1 else None
 
@@ -82,7 +84,7 @@ def _of_nccl(nodes: Sequence[NodeRanks]) -> Iterator[Suspect]:
 
 
 def _accusation(each: Accused, node: str, process: RankProcess | None, size: int | None) -> Suspect:
-    """A rank of a communicator that spans the run is the run's; else its process tells its rank."""
+    """Accuse a rank: one of the run where the communicator spans it, else one that its process tells."""
     whole = each.size is not None and each.size == size
     rank = process.rank if process and process.rank is not None else each.member.rank if whole else None
     what, strength = _what(each)
@@ -129,7 +131,10 @@ def _of_gpus(nodes: Sequence[NodeRanks]) -> Iterator[Suspect]:
 
 
 def _of_states(nodes: Sequence[NodeRanks]) -> Iterator[Suspect]:
-    """Stopped, ended, or in the kernel: the last where it is not most of them, which all may write."""
+    """Accuse processes that are stopped, ended, or in the kernel: the last where most are not.
+
+    All of them may write, and stand in the kernel for it.
+    """
     every = [(node.node, each) for node in nodes for each in node.processes]
     asleep = [each for _, each in every if each.state.startswith("D")]
     for node, each in every:

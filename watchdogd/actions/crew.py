@@ -1,4 +1,4 @@
-"""Those who carry deeds out, beside the rounds: threads of their own, none of which is ever waited for.
+"""Executors of deeds, beside the rounds: threads of their own, none of which is ever waited for.
 
 One that is free takes the next deed, so that deeds are done also where no further thread can be started.
 Threads end with the process: what hangs in a file system or a kernel is left behind, and told as late.
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class Report(NamedTuple):
-    """What came of a deed."""
+    """Report of what came of a deed."""
 
     deed: Deed
     outcome: Outcome
@@ -50,12 +50,12 @@ class Crew:
 
     @property
     def room(self) -> int:
-        """How many more may be begun now."""
+        """Return how many more may be begun now."""
         return max(ROOM - len(self._since), 0)
 
     @property
     def busy(self) -> bool:
-        """Whether an outcome is to come, or there to be taken in."""
+        """Return whether an outcome is to come, or there to be taken in."""
         return bool(self._since)
 
     def begin(self, errand: Errand) -> None:
@@ -71,11 +71,11 @@ class Crew:
         self._errands.put(errand)
 
     def has(self, deed: Deed) -> bool:
-        """Whether it is under way here."""
+        """Return whether it is under way here."""
         return deed.key in self._since
 
     def wait(self, patience: float) -> bool:
-        """Whether there is something to be taken in within `patience` seconds."""
+        """Return whether there is something to be taken in within `patience` seconds."""
         if not self._since:
             return False
         with contextlib.suppress(queue.Empty):
@@ -83,7 +83,7 @@ class Crew:
         return bool(self._came)
 
     def reports(self) -> list[Report]:
-        """What came since the last call, and what is given up."""
+        """Return what came since the last call, and what is given up."""
         with contextlib.suppress(queue.Empty):
             while True:
                 self._came.append(self._reports.get_nowait())

@@ -1,4 +1,4 @@
-"""What is to be done now: pure, from the open incidents, the rules and what was done to the next deeds.
+"""Decision on what is to be done now: pure, from open incidents, rules and deeds to the next deeds.
 
 Of each incident one thing is done at a time, in the order in which it is configured: stacks before the
 requeue that ends what they show. Each is decided anew in the round in which it begins, so that an incident
@@ -38,7 +38,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What holds for all: `max_per_day` of each action for each run within any 24 hours.
+    """Rules that hold for all: `max_per_day` of each action for each run within any 24 hours.
 
     `certain`: it is known what was done before; where not, only what is harmless is done.
     """
@@ -49,7 +49,7 @@ class Rules:
 
 
 def decide(cases: Iterable[Case], past: Sequence[Deed], rules: Rules, now: float, room: int) -> list[Deed]:
-    """The deeds to begin, `room` at most, and those that are skipped, with the reason.
+    """Choose the deeds to begin, `room` at most, and those that are skipped, with the reason.
 
     `past` are all deeds that are remembered.
     """
@@ -73,7 +73,7 @@ def decide(cases: Iterable[Case], past: Sequence[Deed], rules: Rules, now: float
 
 
 def forget(past: Iterable[Deed], open_incidents: frozenset[int], now: float) -> tuple[Deed, ...]:
-    """Those that still matter: of the last day, of incidents that are open, or under way."""
+    """Return those that still matter: of the last day, of incidents that are open, or under way."""
     return tuple(
         deed for deed in past if not deed.ended or deed.incident in open_incidents or abs(now - deed.at) < DAY
     )
@@ -89,7 +89,7 @@ def _turn(case: Case, action: Action, known: dict[tuple[int, str, str], Deed]) -
 
 
 def _ordered(case: Case, action: Action, past: Sequence[Deed], rules: Rules, now: float) -> Deed | None:
-    """The deed, begun or skipped; None where it has to wait."""
+    """Return the deed, begun or skipped; None where it has to wait."""
     deed = Deed(case.incident, case.run, case.trigger, action, now)
     if action == EVIDENCE:
         other = _gathered(deed, past)
@@ -108,7 +108,7 @@ def _ordered(case: Case, action: Action, past: Sequence[Deed], rules: Rules, now
 
 
 def _counts(deed: Deed) -> bool:
-    """Whether it was done, or may have been."""
+    """Return whether it was done, or may have been."""
     return deed.state in (BEGUN, DONE, FAILED, LOST)
 
 

@@ -1,4 +1,4 @@
-"""What watchdogd does by itself, as values: an action as configured, a deed from order to outcome."""
+"""Deeds as values: an action as configured, and what was done from its order to its outcome."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Action:
 
     @property
     def label(self) -> str:
-        """As people say it; what limits count by."""
+        """Return its name as people say it; what limits count by."""
         return " ".join((self.kind, *self.words))
 
     @property
     def harmless(self) -> bool:
-        """Whether doing it twice is better than not at all."""
+        """Return whether doing it twice is better than not at all."""
         return self.kind in HARMLESS
 
 
@@ -58,12 +58,12 @@ class Deed:
 
     @property
     def key(self) -> tuple[int, str, str]:
-        """What makes it one deed: it is done once."""
+        """Return what makes it one deed: it is done once."""
         return self.incident, self.run, self.action.label
 
     @property
     def ended(self) -> bool:
-        """Whether an outcome is known."""
+        """Return whether an outcome is known."""
         return self.state != BEGUN
 
     def as_json(self) -> dict[str, Any]:
@@ -72,7 +72,7 @@ class Deed:
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> Deed:
-        """What `as_json` gave. KeyError, TypeError or ValueError where it is something else."""
+        """Read what `as_json` gave. KeyError, TypeError or ValueError where it is something else."""
         action = Action(str(kept["action"]["kind"]), tuple(map(str, kept["action"]["words"])))
         return cls(**{**kept, "action": action})
 

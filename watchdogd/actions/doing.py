@@ -66,7 +66,7 @@ def _switch(kind: str) -> Callable[[Errand], Outcome]:
 
 
 def _exec(errand: Errand) -> Outcome:
-    """The configured words, without a shell; the incident as JSON on its standard input."""
+    """Run the configured words, without a shell; the incident as JSON on their standard input."""
     answer = command.ask(
         errand.deed.action.words,
         deadline=EXEC_DEADLINE,
@@ -84,7 +84,7 @@ def _exec(errand: Errand) -> Outcome:
 
 
 def _failure(answer: command.Answer) -> str:
-    """How a program ended, and what it said last, where all that it said is kept."""
+    """Return how a program ended, and what it said last, where all that it said is kept."""
     if answer.silent:
         return answer.complaint()
     code = answer.exit_code or 0

@@ -37,7 +37,7 @@ class Errand:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of it, in one line, with further lines of evidence; `ok` is False where it failed."""
+    """Outcome in one line, with further lines of evidence; `ok` is False where it failed."""
 
     text: str
     details: str = ""
@@ -45,7 +45,7 @@ class Outcome:
 
 
 def incident_as_json(errand: Errand) -> dict[str, Any]:
-    """The incident as the contract has it, with its details, what asked for the action, and the evidence."""
+    """Describe the incident as JSON: with its details, the trigger, and where the evidence is."""
     incident = errand.incident
     return {
         "id": incident.id,

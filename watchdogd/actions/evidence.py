@@ -66,7 +66,7 @@ def put(errand: Errand, name: str, text: str) -> Path:
 
 
 def folder(home: Home, incident: int) -> Path:
-    """Where an incident's evidence lies."""
+    """Return where an incident's evidence lies."""
     return home.evidence / str(incident)
 
 
@@ -85,7 +85,7 @@ def _aged(entry: os.DirEntry[str]) -> tuple[float, str]:
 
 
 def _remove(place: str) -> bool:
-    """A folder of ours with its files; never what a link leads to, nor anything that we did not write."""
+    """Remove a folder of ours with its files; never what a link leads to, nor what we did not write."""
     try:
         for name in os.listdir(place):
             os.unlink(os.path.join(place, name))
@@ -103,7 +103,7 @@ def _make(place: Path, home: Home) -> None:
 
 
 def _queue(errand: Errand) -> Iterator[str]:
-    """The run's jobs as the round saw them."""
+    """Return the run's jobs as the round saw them."""
     yield f"# {errand.run.name if errand.run else ''} at {iso(time.time())}"
     yield from (_job(job) for job in errand.queue)
     if not errand.queue:
@@ -118,7 +118,7 @@ def _job(job: Job) -> str:
 
 
 def _logs(errand: Errand) -> Iterator[str]:
-    """The end of each of the newest log files."""
+    """Return the end of each of the newest log files."""
     for file in logtail.find(errand.log, errand.written)[:LOGS]:
         yield f"# {file.path}, {format_size(file.size)}, written to {iso(file.mtime)}"
         try:

@@ -56,7 +56,7 @@ class Stall:
 
 @dataclass(slots=True)
 class Seen:
-    """What was seen of one run; each part is set once, whole, by the thread that asks for it."""
+    """Evidence of one run; each part is set once, whole, by the thread that asks for it."""
 
     nodes: tuple[NodeRanks, ...] = ()
     silent: Mapping[str, str] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class Seen:
 
 
 def told(stalls: Sequence[Stall], events: Iterable[IncidentEvent]) -> tuple[IncidentEvent, ...]:
-    """The events, those of `stalls` with whom the evidence names, after PATIENCE seconds at most."""
+    """Return the events, those of `stalls` with whom the evidence names, after PATIENCE seconds at most."""
     until = time.monotonic() + PATIENCE
     seen = {stall.errand.deed.run: Seen() for stall in stalls}
     asked = {stall.errand.deed.run: stall.errand for stall in stalls}
@@ -108,7 +108,7 @@ def _begun(ask: Callable[[Errand, Seen], None], errand: Errand, seen: Seen) -> t
 
 
 def _named(stall: Stall, seen: Seen) -> IncidentEvent:
-    """The event with the suspect in its first line, and what is known of it below."""
+    """Put the suspect into the first line of the event, and what is known of it below."""
     event, result, run = stall.event, stall.result, stall.errand.deed.run
     try:
         found = suspects.merge([*result.suspects, *seen.suspects()])
@@ -128,7 +128,7 @@ def _named(stall: Stall, seen: Seen) -> IncidentEvent:
 
 
 def _first(found: Suspicion, stall: Stall) -> str:
-    """A weak suspicion alone stands below: what is in the first line is believed."""
+    """Name the suspect in the first line; a weak suspicion alone stands below: the first line is believed."""
     words = found.words() if found.culprits and found.culprits[0].weight > (1, 1) else ""
     return f"{stall.result.short or stall.event.summary}; {words}" if words else stall.event.summary
 
@@ -172,7 +172,7 @@ def _from_home(errand: Errand, job: Job, seen: Seen) -> None:
 
 
 def _ask_guards(errand: Errand, seen: Seen) -> None:
-    """Where one beats; the others write when they are asked."""
+    """Ask the Guards, where one beats: the others write when they are asked."""
     home, run = str(errand.home.path), errand.deed.run
     inbox = switch_places.find(home, run, "kill").inbox
     if glob.glob(os.path.join(glob.escape(inbox), f"{file_name(run)}.beat.*")):

@@ -1,4 +1,4 @@
-"""What can be done to a run's job: cancel it, requeue it, submit its script again.
+"""Actions on a run's job: cancel it, requeue it, submit its script again.
 
 Only one's own jobs, only one that was there when the incident opened, and none where several run and nobody
 knows which is meant: a wrong stop costs more than a late one.
@@ -44,7 +44,7 @@ _SCRIPT_LIMIT = 4_000_000
 
 
 def run_of(errand: Errand) -> Run:
-    """The run of an errand that needs one. WatchdogError where it has none."""
+    """Return the run of an errand that needs one. WatchdogError where it has none."""
     if errand.run is None:
         raise WatchdogError("it belongs to no run")
     return errand.run
@@ -88,14 +88,17 @@ def resubmit(errand: Errand) -> Outcome:
 
 
 def _options(script: Path, run: Run) -> list[str]:
-    """The run's name, so that the job is the run's; started where the script lies, unless it says where."""
+    """Name the job after the run, so that it is the run's; start it where the script lies.
+
+    Unless the script itself says where.
+    """
     text, _ = read_head(script, _SCRIPT_LIMIT, follow=True)
     named = slurm.script_options(text.decode("utf-8", "replace"))
     return [f"--job-name={run.job_name}"] + ([] if "chdir" in named else [f"--chdir={script.parent}"])
 
 
 def _stopped(errand: Errand, run: Run) -> str:
-    """Why the run shall not start again, or empty."""
+    """Return why the run shall not start again, or empty."""
     touch = switches.read(switch_places.find(str(errand.home.path), run.name, "kill"))
     if touch:
         return f"its kill switch is set {touch}"
@@ -119,7 +122,7 @@ def _tell_batch_system(what: str, errand: Errand, run: Run) -> Outcome:
 
 
 def _meant(live: LiveJob, words: tuple[str, ...], errand: Errand) -> Job:
-    """The job that the incident speaks of. WatchdogError where that is not sure."""
+    """Return the job that the incident speaks of. WatchdogError where that is not sure."""
     if len(live.jobs) > 1:
         lines = ", ".join(shlex.join((*words, job.handle)) for job in live.jobs)
         raise WatchdogError(f"{len(live.jobs)} jobs of it run, and which one is meant is not known: {lines}")
@@ -130,10 +133,10 @@ def _meant(live: LiveJob, words: tuple[str, ...], errand: Errand) -> Job:
 
 
 def spare(errand: Errand, run: Run) -> None:
-    """WatchdogError where the kill switch would stop no job that the incident speaks of, but those that come
-    after: it stays set.
+    """Raise WatchdogError where the kill switch would stop no job of the incident, but those after it.
 
-    A full disk, and a run that is gone, speak of no job. Where the queue does not answer it is pressed.
+    It stays set. A full disk, and a run that is gone, speak of no job. Where the queue does not answer it is
+    pressed.
     """
     if errand.deed.trigger not in _OF_A_JOB:
         return

@@ -18,7 +18,7 @@ HARMLESS = frozenset({signal.SIGCONT, signal.SIGWINCH})
 
 
 def recipients(pid: int, number: int) -> list[int]:
-    """The process itself where it takes the signal or is not harmed by it, else the nearest below that do.
+    """Choose the process itself where it survives the signal, else the nearest below that take it.
 
     Where none does, all of them, the program itself first, whose exit code says of what it ended: they end
     together, and none is orphaned. So nobody gets it where one of them ignores it and would go on alone.
@@ -33,7 +33,7 @@ def recipients(pid: int, number: int) -> list[int]:
 
 
 def takes(pid: int, number: int) -> bool:
-    """Whether a process has a handler for a signal, or blocks it to wait for it (proc(5): SigCgt, SigBlk).
+    """Return whether a process handles a signal, or blocks it to wait for it (proc(5): SigCgt, SigBlk).
 
     True where that cannot be read: then nobody else is to get it in its place.
     """
@@ -41,7 +41,7 @@ def takes(pid: int, number: int) -> bool:
 
 
 def _set(pid: int, masks: str, number: int) -> bool | None:
-    """Whether a signal is in one of a process's masks, None where they cannot be read."""
+    """Return whether a signal is in one of a process's masks, None where they cannot be read."""
     try:
         with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
             found = re.findall(rf"^Sig{masks}:\s*(\w+)", file.read(), re.MULTILINE)
@@ -66,7 +66,7 @@ def _descendants(pid: int, below: Mapping[int, list[int]]) -> Iterator[int]:
 
 
 def _below() -> dict[int, list[int]]:
-    """The children of each process of this machine, by the parent that each names (proc(5))."""
+    """Return the children of each process of this machine, by the parent that each names (proc(5))."""
     found: dict[int, list[int]] = {}
     for name in filter(str.isdecimal, os.listdir("/proc")):
         try:

@@ -31,7 +31,7 @@ class Culprit:
 
     @property
     def weight(self) -> tuple[int, int]:
-        """The strongest that is said, and how many sources say something."""
+        """Return the strongest that is said, and how many sources say something."""
         return self.said[0].strength, len({each.source for each in self.said})
 
     def __str__(self) -> str:
@@ -59,14 +59,14 @@ class Suspicion:
 
     @property
     def sure(self) -> bool:
-        """Whether the evidence is strong: one source is sure, or two agree, and none says otherwise."""
+        """Return whether the evidence is strong: one source is sure, or two agree, and none objects."""
         if not self.culprits or any(each.weight[0] > WEAK for each in self.others):
             return False
         strength, sources = self.culprits[0].weight
         return strength >= SURE or sources > 1
 
     def words(self) -> str:
-        """For a first line: who it is, what it does, and who says otherwise; empty: nobody is suspected."""
+        """Word it for a first line: who it is, what it does, and who says otherwise; empty: nobody."""
         if not self.culprits:
             return ""
         parts = [_sentence(self.culprits)]
@@ -74,13 +74,13 @@ class Suspicion:
         return "; ".join(parts)
 
     def lines(self) -> Iterator[str]:
-        """All that is said, one accusation a line."""
+        """Return all that is said, one accusation a line."""
         for each in (*self.culprits, *self.others):
             for said in each.said:
                 yield f"{said.source}: {each} {said.what}"
 
     def _contradiction(self) -> list[tuple[Culprit, Suspect]]:
-        """The first that each source says of somebody else."""
+        """Return the first whom each source accuses, where it is somebody else."""
         found: dict[str, tuple[Culprit, Suspect]] = {}
         for each in self.others:
             for said in each.said:
@@ -117,12 +117,12 @@ def _keys(suspect: Suspect) -> Iterator[Hashable]:
 
 
 def _short(node: str) -> str:
-    """A name without its domain; an address stays."""
+    """Shorten a name to what stands before its domain; an address stays."""
     return node if node[:1].isdigit() or ":" in node else node.partition(".")[0]
 
 
 def _joined(suspects: Sequence[Suspect]) -> list[list[Suspect]]:
-    """Those who share a rank, a process or a GPU are one, also by way of a third; two ranks are two."""
+    """Join those who share a rank, a process or a GPU, also by way of a third; two ranks are two."""
     groups: dict[Hashable, list[Suspect]] = {}
     for suspect in sorted(suspects, key=lambda each: each.rank is None):
         group = [suspect]

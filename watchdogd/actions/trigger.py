@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def uses(disk: str, places: Iterable[str]) -> bool:
-    """Whether one of a run's files (log, checkpoints, switches; wildcards allowed) lies under a disk's path.
+    """Return whether one of a run's files (wildcards allowed) lies under a disk's path.
 
     By the paths as they are written: links are not followed, since the file system may hang.
     """
@@ -21,6 +21,6 @@ def uses(disk: str, places: Iterable[str]) -> bool:
 
 
 def _plain(place: str) -> str:
-    """The part of a path before its first wildcard."""
+    """Return the part of a path before its first wildcard."""
     plain = pathname.before_wildcard(place)
     return os.path.normpath(plain) + "/" if plain == place else plain

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 OWN_MARK = "watchdogd:"
-"""Jobs that watchdogd itself submits bear `--comment=watchdogd:HOME-ID` (contract §8)."""
+"""Jobs that watchdogd itself submits bear `--comment=watchdogd:HOME-ID`."""
 WAITING_STATES = frozenset(
     {
         "EXPEDITING",

@@ -44,7 +44,7 @@ exec $python -P -m watchdogd $verb --home $home
 """)
 """What a link runs. sbatch's options come before it, so the configuration's `options` win over its lines."""
 SHORTEST_TICK = 300.0
-"""Seconds from one tick to the next in tick mode, at least (contract §8)."""
+"""Seconds from one tick to the next in tick mode, at least."""
 LOG_LIMIT = 1_000_000
 """Bytes after which the links' log is rotated when a link starts."""
 _RECORD_SIZE = 512

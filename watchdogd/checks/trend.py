@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 NEEDED = 5
-"""Readings that differ, before anything is said (contract §8)."""
+"""Readings that differ, before anything is said."""
 REACH = 24
 """How many times the observed span a forecast may look ahead: an hour of readings carries one day."""
 _LAG = 3600.0

@@ -71,7 +71,7 @@ _NO_MEMORY = "no memory is left, on this machine or under this user's limits (se
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one verb; returns the exit code (contract §4). Raises nothing."""
+    """Run one verb; returns the exit code. Raises nothing."""
     words = list(sys.argv[1:] if argv is None else argv)
     startup.open_standard_streams()
     startup.correct_time_zone()

@@ -72,7 +72,7 @@ def _entry(dropin: DropIn) -> Entry:
 
 
 def entry_json(entry: Entry) -> dict[str, Any]:
-    """A plugin as the contract has it."""
+    """Describe a plugin as `plugins --json` prints it."""
     return {
         "name": entry.name,
         "origin": entry.origin,

@@ -167,8 +167,10 @@ def _stale(picture: dict[str, Any], least: float = 0.0) -> bool:
 
 
 def _by_the_queue(home: Home, picture: dict[str, Any]) -> dict[str, Any]:
-    """What the queue says where no daemon is seen. In tick mode alive means that a link is queued
-    (contract §8); where Slurm does not answer, that the last tick is not long ago."""
+    """Ask the queue where no daemon is seen.
+
+    In tick mode alive means that a link is queued, or, where Slurm is silent, that a tick was not long ago.
+    """
     from watchdogd.chain import link, links
     from watchdogd.config.secret import withhold
 

@@ -1,4 +1,4 @@
-"""All tables of config.toml but channels, runs and disks; defaults are the contract's."""
+"""All tables of config.toml but channels, runs and disks."""
 
 from __future__ import annotations
 

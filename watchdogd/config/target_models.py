@@ -1,4 +1,4 @@
-"""What is watched: the tables [runs.NAME] and [disks.NAME]; defaults are the contract's."""
+"""What is watched: the tables [runs.NAME] and [disks.NAME]."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What watchdogd does by itself, as the rounds see it: ordered and recorded in one, told in a later one.
+"""Actions that watchdogd takes by itself: ordered and recorded in one round, reported in a later one.
 
-A round never waits for an action. What is begun is stored with the round that decided it, before it is
-done; where it cannot be stored, only what is harmless is done. So nothing that ends a job is done twice,
-whatever ends the daemon: what a crash leaves open is told as that.
+A round never waits for an action. What is begun is stored with the round that decided it, before it is done;
+where it cannot be stored, only what is harmless is done. So nothing that ends a job is done twice, whatever
+ends the daemon: what a crash leaves open is told as that.
 """
 
 from __future__ import annotations
@@ -39,8 +39,11 @@ log = logging.getLogger(__name__)
 
 
 class Acting:
-    """Remembers the deeds; `kept` is what was, as JSON text. `dry`: nothing is done, what would be is told;
-    `certain`: see Rules."""
+    """Memory of the deeds, and what orders and reports them.
+
+    `kept` is what was remembered, as JSON text. `dry`: nothing is done, what would be is reported; `certain`:
+    see Rules.
+    """
 
     def __init__(self, home: Home, kept: str, *, dry: bool, certain: bool) -> None:
         self._home = home
@@ -53,7 +56,7 @@ class Acting:
 
     @property
     def busy(self) -> bool:
-        """Whether something is under way, or waits to be told."""
+        """Return whether something is under way, or waits to be told."""
         return self._crew.busy
 
     def step(
@@ -65,7 +68,7 @@ class Acting:
         *,
         ordering: bool = True,
     ) -> tuple[tuple[IncidentEvent, ...], dict[str, str]]:
-        """The round's events with what is to be told of deeds, and what is to be kept with the round.
+        """Return the round's events with what is to be reported of deeds, and what is to be kept with it.
 
         `ordering`: new deeds may be ordered; `begin` then has to follow.
         """
@@ -95,7 +98,7 @@ class Acting:
         self._fresh = []
 
     def wait(self, patience: float) -> bool:
-        """Whether outcomes come within `patience` seconds; `step` then takes them in."""
+        """Return whether outcomes come within `patience` seconds; `step` then takes them in."""
         return patience > 0 and self._crew.wait(patience)
 
     def end(self) -> None:
@@ -162,7 +165,7 @@ class Acting:
         return [(deed, "") for deed in fresh if deed.ended]
 
     def _with_deeds(self, event: IncidentEvent, told: Iterable[tuple[Deed, str]]) -> IncidentEvent:
-        """What was done about it; and where the evidence lies, which is known before it is written.
+        """Say what was done about an incident, and where its evidence lies, known before it is written.
 
         Of deeds that are `told` only now, with no notice of their own then, the details too.
         """
@@ -185,7 +188,7 @@ class Acting:
 
 
 def _speaks(event: IncidentEvent) -> bool:
-    """Whether it reaches those who would get a notice about the same incident."""
+    """Return whether it reaches those who would get a notice about the same incident."""
     return not event.quiet and event.kind not in (EventKind.NOTICE, EventKind.ESCALATION)
 
 

@@ -42,7 +42,7 @@ class Assembly:
 
 @contextmanager
 def assembled(home: Home, setup: Setup, *, looking: bool = False) -> Iterator[Assembly]:
-    """An engine with its workers and its history, taken apart at the end.
+    """Assemble an engine with its workers and its history; they are taken apart at the end.
 
     `looking`: as if no check had run before, so that all are due; what they remembered is there, nothing is
     made in home, and no drop-in is submitted to Slurm.
@@ -78,8 +78,10 @@ def missing(parts: Assembly) -> str:
 
 
 def outbox_of(parts: Assembly, may_act: Callable[[], bool], *, go_on: bool = False) -> Outbox:
-    """The outbox of the present configuration, not started yet. ConfigError where a secret is missing, unless
-    it shall `go_on` with the other channels."""
+    """Return the outbox of the present configuration, not started yet.
+
+    ConfigError where a secret is missing, unless it shall `go_on` with the other channels.
+    """
     config = parts.engine.setup.config
     made = senders.build(config, parts.home, go_on=go_on)
     try:

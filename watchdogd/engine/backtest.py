@@ -64,11 +64,11 @@ class _Thing:
             self.measured_at = reading.at
 
     def told_of(self, now: float) -> bool:
-        """Whether its check still speaks of it: one that measured falls silent when it is gone."""
+        """Return whether its check still speaks of it: one that measured falls silent when it is gone."""
         return not self.numbers or self.turned_at > self.measured_at or now - self.measured_at <= HOLDS
 
     def result(self, subject: str, judge: Judge | None, slack: float) -> Result:
-        """What it says; its numbers are those of its last result, `slack` seconds apart at most."""
+        """Judge anew; the numbers are those of its last result, `slack` seconds apart at most."""
         known = self.status is not Status.UNKNOWN and self.measured_at >= self.turned_at
         numbers = {
             metric: value for metric, (at, value) in self.numbers.items() if at >= self.measured_at - slack
@@ -80,7 +80,7 @@ class _Thing:
 
 
 def backtest(setup: Setup, readings: Sequence[Reading]) -> Iterator[Alert]:
-    """The alerts, oldest first; `readings` of checks that are not configured now are left out."""
+    """Replay the alerts, oldest first; `readings` of checks that are not configured now are left out."""
     checks = {check.name: check for check in setup.checks}
     judges = {name: judge for name, check in checks.items() if (judge := judge_of(check))}
     book = AlertState()
@@ -103,12 +103,15 @@ def backtest(setup: Setup, readings: Sequence[Reading]) -> Iterator[Alert]:
 
 
 def _slack(age: float) -> float:
-    """How far apart numbers of one result may lie: their times are means of five minutes, then of hours."""
+    """Return how far apart numbers of one result may lie.
+
+    Their times are means of five minutes, then of hours.
+    """
     return 1.0 if age < retention.RAW else retention.FIVE if age < retention.FIVES else retention.HOUR
 
 
 def judge_of(check: Check) -> Judge | None:
-    """How the present parameters judge a check's numbers; None where they cannot, or the code is foreign."""
+    """Return how the present parameters judge a check's numbers; None where they cannot, or foreign code."""
     if check.entry.foreign:
         return None
     plugin = getattr(load(check.entry.source.module), check.entry.source.attribute)
@@ -120,7 +123,7 @@ def judge_of(check: Check) -> Judge | None:
 
 @dataclass(slots=True)
 class _Round:
-    """What was recorded in the time of one round, and the checks that spoke in it, in order."""
+    """Record of the time of one round, and the checks that spoke in it, in order."""
 
     readings: list[Reading] = field(default_factory=list)
     speaking: dict[str, None] = field(default_factory=dict)
@@ -129,7 +132,7 @@ class _Round:
 def _rounds(
     readings: Iterable[Reading], checks: Mapping[str, Check], interval: float
 ) -> Iterator[tuple[float, _Round]]:
-    """The readings by rounds. A turn without a number is repeated as often as its confirmation takes."""
+    """Group the readings by rounds; a turn without a number comes as often as its confirmation takes."""
     rounds: dict[int, _Round] = defaultdict(_Round)
     for reading in readings:
         check = checks.get(reading.check)

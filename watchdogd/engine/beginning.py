@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
 
 def setup_of(home: Home, *, go_on: bool) -> tuple[Setup, str]:
-    """The configuration and what is wrong with it. ConfigError where it is broken and there is no other.
+    """Return the configuration and what is wrong with it.
 
-    `go_on`: with the last good one, to tell it, without the checks that fit no more (a plugin was removed).
+    ConfigError where it is broken and there is no other. `go_on`: with the last good one, to report it,
+    without the checks that fit no more (a plugin was removed).
     """
     try:
         return Setup.load(home), ""

@@ -1,4 +1,4 @@
-"""What travels between the daemon and its workers: Calls out, one message for many; a Reply back for each.
+"""Messages between the daemon and its workers: Calls out, many in one; a Reply back for each.
 
 `RECALL` asks for the calls that have not begun; they come back as Returned.
 """
@@ -48,7 +48,7 @@ class Returned:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came of a Call: `value` (a plugin's results, a function's return value), or `trouble` in one line.
+    """Outcome of a Call: `value` (a plugin's results, a function's return value), or `trouble` in one line.
 
     `memory` is the plugin's memory, as JSON text, where it changed. `late`: it did not answer in time.
     `unanswered`: what it looked at did not. `left`: ids of processes that the call started and that could not

@@ -44,14 +44,14 @@ _SCOUTS_GET = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a plugin's code lies: a module's name or a file's path, and the function in it."""
+    """Place of a plugin's code: a module's name or a file's path, and the function in it."""
 
     module: str
     attribute: str
 
     @property
     def is_file(self) -> bool:
-        """A file outside any package."""
+        """Return whether it is a file outside any package."""
         return "/" in self.module
 
 
@@ -84,7 +84,7 @@ class Entry:
 
 
 def discover(home: Home) -> dict[str, Entry]:
-    """All plugins by name; unusable ones bear `skipped`. Never raises for what a plugin does."""
+    """Return all plugins by name; unusable ones bear `skipped`. Never raises for what a plugin does."""
     found = {entry.name: entry for entry in built_in()}
     for entry in [*_of_home(home), *_of_packages()]:
         taken = found.get(entry.name)
@@ -97,7 +97,7 @@ def discover(home: Home) -> dict[str, Entry]:
 
 
 def entries_of(module: Any, source: str, origin: str) -> list[Entry]:
-    """The plugins that a module defines itself, not those that it imports."""
+    """List the plugins that a module defines itself, not those that it imports."""
     return [
         Entry(
             name=plugin.name,
@@ -162,7 +162,7 @@ def scout(module: str, origin: str) -> list[Entry]:
 
 
 def skipped(entries: Iterable[Entry]) -> list[Entry]:
-    """Those that cannot be used."""
+    """Return those that cannot be used."""
     return [entry for entry in entries if entry.skipped]
 
 

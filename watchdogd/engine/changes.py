@@ -1,4 +1,4 @@
-"""What people change under a running daemon: config.toml, home's plugins, the drop-in folders."""
+"""Changes that people make under a running daemon: config.toml, home's plugins, the drop-in folders."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Changes:
         self._dropins_patient = BoundedIO(f"what lies in the drop-in folders of {home.path}")
 
     def config(self, setup: Setup) -> Setup:
-        """`setup` itself where nothing changed, else that of the new configuration.
+        """Return `setup` itself where nothing changed, else that of the new configuration.
 
         A broken edit keeps the last good one. RUN.json and the good copy are laid out on the way; where home
         does not take them, that is tried again, and the new configuration counts all the same.
@@ -62,7 +62,7 @@ class Changes:
         return setup
 
     def _settled(self) -> Seen:
-        """What is seen once nobody writes any more: editors empty or rename the file, and write it then."""
+        """Return what is seen once nobody writes any more: editors empty or rename the file first."""
         seen = self._looked()
         for _ in range(TRIES):
             if not self._there or (seen is not None and seen[0] == self._config_seen):
@@ -75,14 +75,14 @@ class Changes:
         return seen or self._patient.attempt(self._look)
 
     def _looked(self) -> Seen | None:
-        """The same at once; None where there is no config.toml."""
+        """Look at it once; None where there is no config.toml."""
         try:
             return self._patient.attempt(self._look)
         except FileNotFoundError:
             return None
 
     def _loaded(self, setup: Setup) -> Setup:
-        """The new configuration; `setup` where an edit broke it, or left nothing to watch."""
+        """Load the new configuration; `setup` where an edit broke it, or left nothing to watch."""
         try:
             found = self._patient.attempt(partial(Setup.load, self._home))
             was, now = setup.config, found.config
@@ -128,7 +128,7 @@ class Changes:
         self._dropins_patient.close()
 
     def _look(self) -> Seen:
-        """The signature of what is configured, and what lies in a wrong place."""
+        """Return the signature of what is configured, and what lies in a wrong place."""
         seen = _signature(self._home)
         if restored := layout.restore_folders(self._home):
             log.warning("made anew in %s, where they were missing: %s", self._home.path, ", ".join(restored))
@@ -143,6 +143,6 @@ class Changes:
 
 
 def _signature(home: Home) -> tuple[int, ...]:
-    """What changes when config.toml or a plugin of home's own is edited, or its rights are."""
+    """Return what changes when config.toml or a plugin of home's own is edited, or its rights are."""
     paths = [home.config, *sorted(home.plugins.glob("*.py"))]
     return tuple(number for path in paths for number in (path.stat().st_ctime_ns, path.stat().st_size))

@@ -49,15 +49,18 @@ class Check:
 
     @property
     def run_name(self) -> str:
-        """The run's name, or empty."""
+        """Return the run's name, or empty."""
         return self.run.name if self.run else ""
 
 
 def build(
     config: Config, catalog: Mapping[str, Entry], home: Home, default_backend: str, *, whole: bool = True
 ) -> tuple[Check, ...]:
-    """All checks that are switched on. ConfigError names the key of what does not fit its plugin; where not
-    the `whole` is wanted, that is left out."""
+    """Build all checks that are switched on.
+
+    ConfigError names the key of what does not fit its plugin; where not the `whole` is wanted, that is left
+    out.
+    """
     checks: tuple[Check, ...] = ()
     for section in _Builder(config, catalog, home, default_backend).sections():
         try:
@@ -74,7 +77,7 @@ def build(
 def with_defaults(
     name: str, entry: Entry, section: CheckSection, target: str, config: Config, home: Home
 ) -> Check:
-    """A check whose plugin gets the defaults of its parameters. ConfigError where one has none."""
+    """Build a check with its plugin's default parameters. ConfigError where one has none."""
     for parameter in entry.parameters.values():
         if parameter.default is REQUIRED:
             raise ConfigError(f"{entry.name}: parameter '{parameter.name}' has no default: give it one")
@@ -83,7 +86,7 @@ def with_defaults(
 
 
 def policy(check: Check, config: Config) -> AlertPolicy:
-    """How the check's results are judged."""
+    """Return how the check's results are judged."""
     alerts = config.alerts
     return AlertPolicy(
         confirm=check.confirm,
@@ -96,7 +99,7 @@ def policy(check: Check, config: Config) -> AlertPolicy:
 
 
 def written(config: Config, home: Home) -> tuple[str, ...]:
-    """What watchdogd itself writes where logs may lie: the pulses of all runs, and status logs."""
+    """List what watchdogd itself writes where logs may lie: the runs' pulses, and status logs."""
     pulses = [run.pulse for run in config.runs.values() if run.pulse]
     logs = [path for each in config.channels.values() for path in each.written]
     return tuple(dict.fromkeys(absolute(home, path) for path in (*pulses, *logs)))
@@ -110,7 +113,7 @@ class _Builder:
     default_backend: str
 
     def sections(self) -> Iterator[Iterator[Check]]:
-        """The checks of each section of config.toml."""
+        """Build the checks of each section of config.toml."""
         ours = written(self.config, self.home)
         for name, run_section in self.config.runs.items():
             yield self._of_run(name, run_section, ours)
@@ -137,7 +140,7 @@ class _Builder:
                 yield from self._check(entry, section, f"disks.{name}", name, None, saved)
 
     def _watching(self, kind: str) -> list[Entry]:
-        """The plugins that each run, or each disk, brings; first those that the others follow."""
+        """List the plugins that each run, or each disk, brings; first those that the others follow."""
         found = [each for each in self.catalog.values() if each.declared.watches == kind and not each.skipped]
         return sorted(found, key=lambda entry: (not entry.declared.jobs, bool(entry.follows), entry.name))
 
@@ -174,8 +177,10 @@ class _Builder:
         run: Run | None,
         known: Mapping[str, Any],
     ) -> Iterator[Check]:
-        """A check that a run or a disk, the `target`, brings: the section's keys are its parameters, tuned by
-        `checks`. `known` are parameters that other sections tell.
+        """Build a check that a run or a disk, the `target`, brings.
+
+        The section's keys are its parameters, tuned by `checks`. `known` are parameters that other sections
+        give.
         """
         where = f"{where}.checks.{entry.name}"
         given = {key: value for key, value in known.items() if key in entry.parameters} | {
@@ -284,8 +289,10 @@ class _Builder:
 
 
 def _crossed(values: Mapping[str, Any]) -> str:
-    """Why a pair such as `vram_warn` and `vram_crit` is the wrong way round; empty where none is. What is
-    free is the worse the less there is; all else that built-in checks judge, the more."""
+    """Say why a pair such as `vram_warn` and `vram_crit` is the wrong way round; empty where none is.
+
+    What is free is the worse the less there is; all else that built-in checks judge, the more.
+    """
     for key, warn in values.items():
         other = key.replace("warn", "crit")
         crit = values.get(other)
@@ -307,8 +314,11 @@ def _adapter(annotation: Any) -> TypeAdapter[Any]:
 
 
 def _wished(entry: Entry, section: RunSection | DiskSection, run: Run | None = None) -> bool:
-    """Whether a section brings a check: the key that it needs is set. Where jobs cannot be asked for, the log
-    alone tells of a run; only where there is none it is said that nobody can."""
+    """Return whether a section brings a check: the key that it needs is set.
+
+    Where jobs cannot be asked for, the log alone shows how a run is; only where there is none it is said that
+    nobody can.
+    """
     needs = entry.declared.needs
     if needs:
         return getattr(section, needs, None) not in (None, (), "")
@@ -318,7 +328,7 @@ def _wished(entry: Entry, section: RunSection | DiskSection, run: Run | None = N
 
 
 def _plain(value: Any) -> Any:
-    """A configured value as plugins get it: tables become dicts."""
+    """Convert a configured value to what plugins get: tables become dicts."""
     if isinstance(value, BaseModel):
         return value.model_dump(exclude_none=True)
     return [_plain(item) for item in value] if isinstance(value, tuple) else value

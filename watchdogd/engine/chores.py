@@ -1,4 +1,4 @@
-"""Each hour old numbers are thinned; each day a backup is made, and what is old is taken away."""
+"""Chores of each hour and day: old numbers are thinned, a backup is made, what is old is removed."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _one(chore: str, do: Callable[[], object]) -> None:
 
 
 def _due(parts: Assembly, mark: str, every: float, now: float) -> bool:
-    """Whether it is time again; then the mark is set anew, so that a fault is not met again and again."""
+    """Return whether it is time again, and set the mark anew: a fault is not met again and again."""
     try:
         return parts.patient.attempt(partial(_taken, parts.home, mark, every, now))
     except (WatchdogError, OSError) as error:

@@ -1,4 +1,4 @@
-"""What the daemon takes away from home, so that it never eats the inodes it guards: files of its own alone.
+"""Removal of the daemon's own old files, so that it never eats the inodes it guards.
 
 Outputs of drop-in jobs and rotated logs in logs/, drafts that a crash left, heartbeats of processes that are
 long gone, samples and stacks that nobody renews or fetches.
@@ -47,7 +47,7 @@ def clean_up(home: Home, keep_logs: float, now: float) -> int:
 
 
 def is_draft(name: str) -> bool:
-    """Whether it is the name of a file that was still being written: of home, draft or the Guard."""
+    """Return whether it is the name of a file that was still being written: of home, draft or the Guard."""
     return bool(_DRAFT.fullmatch(name))
 
 
@@ -63,7 +63,7 @@ def _remove(folder: Path, before: float, wanted: Callable[[str], bool]) -> int:
 
 
 def _is_old(entry: os.DirEntry[str], before: float) -> bool:
-    """A plain file of an age; never what a link leads to."""
+    """Return whether this is a plain file of an age; never what a link leads to."""
     try:
         found = entry.stat(follow_symlinks=False)
     except OSError:

@@ -35,12 +35,12 @@ _SCRIPT = Source("watchdogd.engine.script", "script")
 
 @dataclass(slots=True)
 class Scouts:
-    """What the Python drop-ins hold, asked once for each edit of theirs."""
+    """Plugins that the Python drop-ins hold, asked once for each edit of theirs."""
 
     _known: dict[tuple[str, Stamp], tuple[Entry, ...]] = field(default_factory=dict)
 
     def of(self, dropin: DropIn) -> tuple[Entry, ...]:
-        """The plugins in its file; one that bears `skipped` where it cannot be loaded."""
+        """List the plugins in its file; one that bears `skipped` where it cannot be loaded."""
         key = (dropin.path, dropin.stamp)
         if key not in self._known:
             self._known = {kept: found for kept, found in self._known.items() if kept[0] != dropin.path}
@@ -49,19 +49,21 @@ class Scouts:
 
 
 def build(dropins: Iterable[DropIn], config: Config, home: Home, scouts: Scouts) -> tuple[Check, ...]:
-    """The checks of all drop-ins; what is skipped has none, what is refused or broken says so. Never raises
-    for what a drop-in is."""
+    """Build the checks of all drop-ins; what is skipped has none, what is refused or broken says so.
+
+    Never raises for what a drop-in is.
+    """
     builder = _Builder(config, home, scouts)
     return tuple(check for dropin in dropins for check in builder.of(dropin))
 
 
 def is_dropin(check: str) -> bool:
-    """Whether this is the name of a drop-in's check."""
+    """Return whether this is the name of a drop-in's check."""
     return check.startswith("cron.")
 
 
 def harmless(check: Check) -> Check:
-    """The check as a rehearsal runs it: no program of a drop-in is started, nothing is submitted."""
+    """Change a check for a rehearsal: no program of a drop-in is started, nothing is submitted."""
     if check.entry.source == _EXECUTABLE:
         entry = replace(check.entry, source=_STATED)
         return replace(check, entry=entry, parameters={"status": int(Status.OK), "summary": "would be run"})
@@ -69,7 +71,7 @@ def harmless(check: Check) -> Check:
 
 
 def submitting_nothing(check: Check) -> Check:
-    """The check as it only looks: a Slurm script is followed, but not submitted."""
+    """Change a check so that it only looks: a Slurm script is followed, but not submitted."""
     if check.entry.source == _SCRIPT:
         return replace(check, parameters={**check.parameters, "dry": True})
     return check

@@ -48,8 +48,10 @@ def tell_gaps(parts: Assembly, step: float, now: float) -> None:
 
 
 def _last_seen(parts: Assembly, now: float) -> float | None:
-    """When the last round was by status.json, which is written also where the history cannot be; None where
-    nothing says that the history lacks it."""
+    """Return when the last round was by status.json, which is written also where the history cannot be.
+
+    None where nothing says that the history lacks it.
+    """
     try:
         picture = json.loads(read_plain(parts.home.status, limit=STATUS_LIMIT))
         if picture.get("recorded", True) and not parts.storage.troubles:
@@ -60,13 +62,13 @@ def _last_seen(parts: Assembly, now: float) -> float | None:
 
 
 class Absence:
-    """For how long home is gone."""
+    """Time for which home has been gone."""
 
     def __init__(self) -> None:
         self._since: float | None = None
 
     def bearable(self, now: float) -> bool:
-        """Whether it is so short that home may come back; `now`: seconds of a monotonic clock."""
+        """Return whether it is so short that home may come back; `now`: seconds of a monotonic clock."""
         if self._since is None:
             self._since = now
         return now - self._since < GONE
@@ -76,23 +78,23 @@ class Linked(Protocol):
     """The chain of which this process is a link, as far as the daemon shows it."""
 
     def as_json(self) -> dict[str, object]:
-        """As `status --json` shows it."""
+        """Describe it as `status --json` shows it."""
 
 
 class Leadership(Protocol):
-    """By what right this daemon acts: its lease, and its chain, if it is a link of one."""
+    """Right by which this daemon acts: its lease, and its chain, if it is a link of one."""
 
     lease: Lease
 
     @property
     def chain(self) -> Linked | None:
-        """None: a plain process."""
+        """Return the chain; None: a plain process."""
 
     def watch(self) -> bool:
         """Renew it; False: it is time to end. OSError where home cannot be asked."""
 
     def troubles(self) -> list[str]:
-        """What is wrong with the chain, a line each."""
+        """List what is wrong with the chain, a line each."""
 
 
 class Daemon:
@@ -117,7 +119,7 @@ class Daemon:
         self._schedule.add("publishing", self._publish, after=15.0, every=60.0)
 
     def run(self) -> None:
-        """Rounds until the end; then what can be delivered is delivered."""
+        """Do rounds until the end; then deliver what can be delivered."""
         self._outbox.start()
         self._outbox.add(self._parts.past.waiting)
         self._schedule.run()
@@ -126,7 +128,7 @@ class Daemon:
         self._publisher.close()
 
     def may_act(self) -> bool:
-        """Whether the lease is still ours. Where home does not answer, its last holder goes on."""
+        """Return whether the lease is still ours. Where home does not answer, its last holder goes on."""
         try:
             return self._parts.patient.attempt(self._lease.held)
         except (StuckError, OSError):
@@ -164,7 +166,7 @@ class Daemon:
         return engine.pause()
 
     def _see_troubles(self) -> None:
-        """The troubles that the engine does not see by itself; the next round judges them."""
+        """Note the troubles that the engine does not see by itself; the next round judges them."""
         self._engine.troubles["engine"] = "; ".join(filter(None, (self._broke, self._outbox.start())))
         self._engine.troubles["channels"] = self._behind
         self._engine.troubles["chain"] = "; ".join(self._tenure.troubles())

@@ -37,7 +37,7 @@ Stamp = tuple[int, ...]
 
 
 class Kind(enum.Enum):
-    """What a drop-in is, and so how it is run."""
+    """Kind of a drop-in, and so how it is run."""
 
     SLURM = "Slurm script"
     EXECUTABLE = "executable"
@@ -64,12 +64,12 @@ class DropIn:
 
     @property
     def runs(self) -> bool:
-        """Whether it is used."""
+        """Return whether it is used."""
         return self.kind is not None and not self.refused
 
 
 def look(home: Home) -> tuple[DropIn, ...]:
-    """All that lies in the drop-in folders, by name. OSError where home cannot be looked at."""
+    """Return all that lies in the drop-in folders, by name. OSError where home cannot be looked at."""
     found: list[DropIn] = []
     trusted = team_of(home.path)
     for folder in _folders(home):
@@ -78,7 +78,7 @@ def look(home: Home) -> tuple[DropIn, ...]:
 
 
 def stamps(home: Home) -> tuple[tuple[str, Stamp], ...]:
-    """What `look` depends on, cheaply: equal stamps mean that nothing was dropped in, edited or taken out."""
+    """Return what `look` depends on, cheaply: equal stamps mean that nothing was dropped in or edited."""
     found = []
     for folder in _folders(home):
         found.append((folder.name, _stamp(folder.stat())))
@@ -131,7 +131,7 @@ def _cadence(folder: str) -> float:
 
 
 def _classified(path: Path, name: str, every: float, trusted: Trusted) -> DropIn:
-    """A file, with what it is; by name and mode alone, but for `*.py`."""
+    """Classify a file by name and mode alone, but for `*.py`."""
     reason = _set_aside(path.name)
     if reason:
         return DropIn(name, str(path), every, skipped=reason, aside=True)
@@ -149,7 +149,7 @@ def _classified(path: Path, name: str, every: float, trusted: Trusted) -> DropIn
 
 
 def _set_aside(name: str) -> str:
-    """Why a name is none of a drop-in on purpose, or empty."""
+    """Return why a name is none of a drop-in on purpose, or empty."""
     if name.startswith("."):
         return "hidden: its name begins with a dot"
     for ending in ("~", ".bak", ".disabled"):
@@ -159,7 +159,7 @@ def _set_aside(name: str) -> str:
 
 
 def _kind(path: Path, found: os.stat_result) -> tuple[Kind | None, str]:
-    """What it is, or why it is nothing that can be run. OSError where it cannot be read."""
+    """Return what it is, or why it is nothing that can be run. OSError where it cannot be read."""
     if stat.S_ISDIR(found.st_mode):
         return None, "a folder"
     if not stat.S_ISREG(found.st_mode):

@@ -1,4 +1,4 @@
-"""What is due now, and when the next thing will be: pure; on the wall clock, since it outlives restarts."""
+"""Checks that are due, and when the next is: pure; on the wall clock, since it outlives restarts."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def due(
     now: float,
     hasty: Mapping[str, float] | None = None,
 ) -> tuple[Check, ...]:
-    """The checks to start now: never started, or one cadence ago; each once, however long overdue.
+    """List the checks to start now: never started, or one cadence ago; each once, however long overdue.
 
     `started` are the times of the last starts, by name. One that seems to have started in the future (the
-    clock was set back) is due. `outstanding` are still running, and are not started again on top. `hasty`
-    are those that are looked at sooner than their cadence says, with theirs in seconds: what they found
-    wants to be confirmed.
+    clock was set back) is due. `outstanding` are still running, and are not started again on top. `hasty` are
+    those that are looked at sooner than their cadence says, with theirs in seconds: what they found wants to
+    be confirmed.
     """
     sooner = hasty or {}
     return tuple(
@@ -37,7 +37,7 @@ def due(
 
 
 def next_due(checks: Iterable[Check], started: Mapping[str, float], now: float) -> float:
-    """When the next check is due by its cadence; an hour ahead where there is none."""
+    """Return when the next check is due by its cadence; an hour ahead where there is none."""
     return min((_next(check, started, now, check.every) for check in checks), default=now + 3600.0)
 
 

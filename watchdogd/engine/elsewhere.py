@@ -1,4 +1,4 @@
-"""Where a key of config.toml belongs that stands in a wrong table: by the models and plugins' parameters."""
+"""Tables to which a misplaced key of config.toml belongs, by the models and plugins' parameters."""
 
 from __future__ import annotations
 
@@ -26,21 +26,25 @@ _SURE = 0.8
 
 
 def explained(error: UnknownKeyError) -> ConfigError:
-    """The same with what was meant, or where the key belongs."""
+    """Add to an error what was meant, or where the key belongs."""
     return ConfigError(f"{error.found}{hint(error.where, error.key, error.known)}")
 
 
 def hint(where: Sequence[str], key: str, known: list[str], plugins: Iterable[Entry] = ()) -> str:
-    """What was meant by a key that the table at the path `where` does not know: one of the `known`, or where
-    it belongs; `plugins` are all that there are, of the user's too."""
+    """Say what was meant by a key that the table at the path `where` does not know.
+
+    That is one of the `known`, or where it belongs; `plugins` are all that there are, of the user's too.
+    """
     if slip := get_close_matches(key, known, n=1, cutoff=_SURE):
         return f"; did you mean '{slip[0]}'?"
     return place(where, key, plugins) or nearest(key, known)
 
 
 def place(where: Sequence[str], key: str, plugins: Iterable[Entry] = ()) -> str:
-    """`; its place is [runs.run-17.checks.log_staleness] grace`, or nothing; of several
-    the nearest, and what is watched: thresholds stand there."""
+    """Return `; its place is [runs.run-17.checks.log_staleness] grace`, or nothing.
+
+    Of several the nearest, and what is watched: thresholds stand there.
+    """
     entries = {entry.name: entry for entry in (*built_in(), *plugins)}
     found = [each for each in (*tables(), *_of_plugins(entries.values())) if key in each.keys]
     nearness = max((each.shared(where) for each in found), default=0)
@@ -54,12 +58,12 @@ def place(where: Sequence[str], key: str, plugins: Iterable[Entry] = ()) -> str:
 
 
 def _condition(given: list[str]) -> str:
-    """What else the table must say for this key; nothing where all channels have it."""
+    """Say what else the table must have for this key; nothing where all channels have it."""
     return f" ({' or '.join(given)})" if all(given) and len(given) < len(channel_types()) else ""
 
 
 def home_of(entry: Entry) -> str:
-    """The table in which a plugin's parameters stand."""
+    """Return the table in which a plugin's parameters stand."""
     if kind := _KINDS.get(entry.declared.watches):
         return f"[{kind}.{NAME}.checks.{entry.name}]"
     run = ' and run = "..."' if "run" in entry.wants else ""
@@ -67,7 +71,7 @@ def home_of(entry: Entry) -> str:
 
 
 def _of_plugins(entries: Iterable[Entry]) -> Iterator[Table]:
-    """The tables of the plugins' parameters, without those that the run's or disk's own keys set."""
+    """List the tables of the plugins' parameters, without those that the run's or disk's own keys set."""
     shared = tuple(key for key in CheckSection.model_fields if key not in ("plugin", "run"))
     brought: dict[str, list[str]] = {kind: [] for kind in _KINDS.values()}
     for entry in entries:

@@ -54,7 +54,7 @@ KILLED = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one round saw and decided."""
+    """Results and decisions of one round."""
 
     at: float
     observations: tuple[Observation, ...]
@@ -63,7 +63,7 @@ class Round:
 
 
 class Engine:
-    """What a daemon knows between rounds. Everything that it decides is decided by pure functions.
+    """Knowledge that a daemon keeps between rounds; all that it decides is decided by pure functions.
 
     `dry`: it judges, but takes in, records and publishes nothing. `troubles`: see SelfCheck. `link` and
     `gaps` are shown by `status`.
@@ -151,7 +151,7 @@ class Engine:
         return Round(judged_at, observations, record.events, record.notifications)
 
     def _resume(self, now: float, send: Send) -> tuple[IncidentEvent, ...]:
-        """What was known before may be read only now: what waits since then goes out, and all goes on."""
+        """Take up what was known before where it can be read only now; what waits since then goes out."""
         past = self._storage.recovered()
         if past is None:
             return ()
@@ -169,7 +169,7 @@ class Engine:
         judged_at: float,
         resumed: tuple[IncidentEvent, ...],
     ) -> Record:
-        """What the observations and papers come to: judged, acted upon, put into words."""
+        """Judge the observations and papers, act upon them, and put it into words."""
         self.book, events = evaluate.evaluate(
             self.book,
             observations,
@@ -236,7 +236,7 @@ class Engine:
         return Scene(self.home, self.setup, self.book, self._execution.latest, self._execution.looks)
 
     def rehearse(self, again: Callable[[], bool] = lambda: True) -> Round:
-        """A round of everything, and of which nothing stays.
+        """Do a round of everything, of which nothing stays.
 
         What is new and bad is looked at until it is confirmed, or `again`, which may wait, says no.
         """
@@ -262,20 +262,20 @@ class Engine:
         return tuple(seen for seen in self._execution.gather(None)[0] if seen.check in known)
 
     def remembered(self, check: str) -> dict[str, Any]:
-        """What a check remembers now, by its name."""
+        """Return what a check remembers now, by its name."""
         return self._execution.remembered(check)
 
     def unconfirmed(self) -> frozenset[str]:
-        """The checks that said something new and bad, and were not asked again yet, by name."""
+        """List the checks that said something new and bad, and were not asked again yet, by name."""
         return unconfirmed(self.book, self._execution.policies, self.setup.checks, self._clock())
 
     @property
     def waits(self) -> bool:
-        """Whether checks have not answered yet."""
+        """Return whether checks have not answered yet."""
         return self._execution.busy
 
     def pause(self) -> float:
-        """Seconds until the next round, an interval at most: reminders want one each, too."""
+        """Return seconds until the next round, an interval at most: reminders want one each, too."""
         pause = self._execution.pause(self.setup, self._clock())
         return min(pause, ACTING) if self._acting.busy else pause
 
@@ -294,7 +294,7 @@ class Engine:
 
     @property
     def trouble(self) -> str:
-        """All that is wrong with the daemon, in one line; empty where nothing is."""
+        """Return all that is wrong with the daemon, in one line; empty where nothing is."""
         return "; ".join(self._itself.standing)
 
     def close(self) -> None:
@@ -305,7 +305,7 @@ class Engine:
     # ------------------------------------------------------------------ judging
 
     def _with_evidence(self, event: IncidentEvent, plugins: Iterable[str]) -> IncidentEvent:
-        """What these checks of the run said last goes into the message."""
+        """Add to the message what these checks of the run said last."""
         if event.kind not in (EventKind.OPENED, EventKind.WORSE):
             return event
         latest = self._execution.latest
@@ -340,7 +340,7 @@ class Engine:
             self._unwritten = f"home cannot be written: {error}"
 
     def _declared(self) -> dict[str, Any]:
-        """What the checks declare, made anew only where they are others."""
+        """Return what the checks declare, made anew only where they are others."""
         if self._shown[0] is not self.setup.checks:
             self._shown = self.setup.checks, status.declared_json(self.setup.checks)
         return self._shown[1]
@@ -381,7 +381,7 @@ class Engine:
 
 
 def _sources(setup: Setup) -> dict[str, Source]:
-    """What each drop-in runs, by check."""
+    """Return what each drop-in runs, by check."""
     return {check.name: check.entry.source for check in setup.dropped}
 
 
@@ -393,7 +393,7 @@ def _by_check(observations: Iterable[Observation]) -> dict[str, list[Observation
 
 
 def touch_event(paper: Submission, speaker: Check | None, now: float) -> IncidentEvent:
-    """A pressed switch or a mark, told on the run's channels, which are those of its `speaker`."""
+    """Report a pressed switch or a mark on the run's channels, which are those of its `speaker`."""
     return IncidentEvent(
         EventKind.NOTICE, now, speaker.name if speaker else SELF, paper.run, paper.run, paper.line
     )

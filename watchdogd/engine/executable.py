@@ -1,4 +1,4 @@
-"""What a worker does for a drop-in that is a program of its own, and for one that cannot be run."""
+"""Work of a worker for a drop-in that is a program of its own, and for one that cannot be run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _folders = Folders()
 
 @cache
 def environment(home: str) -> dict[str, str]:
-    """What drop-ins get: WATCHDOGD_HOME, and nothing that would make them take themselves for a link.
+    """Return drop-ins' environment: WATCHDOGD_HOME, and nothing of a link's own.
 
     Secrets are gone already: no worker has them. Made once, since a worker's own never changes.
     """
@@ -38,7 +38,7 @@ def environment(home: str) -> dict[str, str]:
 
 @check
 def executable(path: str, home: str, deadline: float) -> Result:
-    """A program that speaks the Nagios plugin API, run in home for at most `deadline` seconds."""
+    """Run a program that speaks the Nagios plugin API, in home, for at most `deadline` seconds."""
     reason = _folders.distrust(path, team_of(home))
     if reason:
         return critical(f"is refused: {reason}")
@@ -57,7 +57,7 @@ def executable(path: str, home: str, deadline: float) -> Result:
 
 @check
 def stated(status: int, summary: str) -> Result:
-    """What the daemon knows of a drop-in without running it: that it is refused, or cannot be loaded."""
+    """State what is known of a drop-in without running it: it is refused, or cannot be loaded."""
     return Result(Status(status), summary)
 
 
@@ -72,7 +72,7 @@ def _ask(path: str, home: str, deadline: float) -> command.Answer:
 
 
 def _fix(number: int | None, path: str) -> str:
-    """What to do about a program that could not be started, by the system's number of the error."""
+    """Say what to do about a program that could not be started, by the system's number of the error."""
     if number == errno.ENOEXEC:
         return "begin it with a line such as #!/bin/bash"
     if number != errno.ENOENT:

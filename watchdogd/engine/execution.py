@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 
 
 class Execution:
-    """When each check was started last, what it remembers, and what it said last (`latest`).
+    """Last start of each check, what it remembers, and what it said last (`latest`).
 
     `looks` are the newest looks at the queue, `uid` is for whom (see Looks).
 
@@ -114,7 +114,7 @@ class Execution:
         return started
 
     def pause(self, setup: Setup, now: float) -> float:
-        """Seconds until something is due, or may have come, an interval at most."""
+        """Return seconds until something is due, or may have come, an interval at most."""
         pause = min(next_due(setup.checks, self._started, now) - now, setup.config.daemon.interval)
         return max(0.0, min(pause, LINGER) if self._workers.busy else pause)
 
@@ -127,7 +127,10 @@ class Execution:
         self._submit(ready, marks)
 
     def _waits(self, check: Check) -> bool:
-        """Whether a look that it needs is out, or a check that it comes after (and that waits for none)."""
+        """Return whether a look that it needs, or a check that it comes after, is out.
+
+        Of checks only those that wait for none themselves.
+        """
         before = (self._out.get(f"{check.run_name}/{name}") for name in check.entry.after)
         return self.looks.waits(check) or any(each and not each.entry.after for each in before)
 
@@ -161,7 +164,7 @@ class Execution:
         )
 
     def _run(self, run: Run, marks: Mapping[str, str]) -> Run:
-        """The run as it is now."""
+        """Return the run as it is now."""
         finished = marks.get(file_name(run.name), "") if marks else ""
         said = [each for check, each in self._said_of(run.name).items() if check in self._known]
         progress = run_models.merged_progress(each for each, _ in said)
@@ -171,7 +174,7 @@ class Execution:
         return replace(run, finished=finished, progress=progress, signs=signs)
 
     def _said_of(self, run: str) -> dict[str, Said]:
-        """What each of its checks said last of whether it gets on: here, or before this process began."""
+        """Return what each of its checks said last of its progress: here, or before this process began."""
         if run not in self._said:
             self._said[run] = self._said_before(run)
         return self._said[run]
@@ -186,7 +189,7 @@ class Execution:
             return {}  # nothing is known then; a home that cannot be read is reported elsewhere
 
     def _pasts(self, checks: Sequence[Check]) -> Mapping[str, PastOfCheck]:
-        """What was measured for those that want to know: one question for all that look as far back."""
+        """Read what was measured, for those that want it: one question for all that look as far back."""
         names: dict[float, list[str]] = {}
         for check in checks:
             if "history" in check.entry.wants and check.entry.remembers:
@@ -210,16 +213,16 @@ class Execution:
 
     @property
     def busy(self) -> bool:
-        """Whether something that was started has not answered yet."""
+        """Return whether something that was started has not answered yet."""
         return self._workers.busy
 
     @property
     def policies(self) -> Mapping[str, AlertPolicy]:
-        """How each check is judged in this round."""
+        """Return how each check is judged in this round."""
         return self._footing.policies()
 
     def remembered(self, check: str) -> dict[str, Any]:
-        """What a check remembers now."""
+        """Return what a check remembers now."""
         kept: dict[str, Any] = json.loads(self._memories.get(check, NOTHING))
         return kept
 
@@ -268,8 +271,10 @@ class Execution:
         return tuple(Observation(check.name, check.run_name, check.target, result, now) for result in results)
 
     def _again(self, check: Check, now: float, *, ended: bool) -> str:
-        """For how many looks in a row, and since when, a check did not come to its end, and what it reads;
-        empty where it did, or for the first two."""
+        """Say for how many looks in a row, and since when, a check did not end, and what it reads.
+
+        Empty where it did, or for the first two.
+        """
         if ended:
             self._unended.pop(check.name, None)
             return ""
@@ -295,7 +300,7 @@ class Execution:
     # ------------------------------------------------------------------ starting anew
 
     def recall(self, past: Past) -> None:
-        """What was known before, read only now: what was started or remembered since counts."""
+        """Take up what was known before, read only now: what was started or remembered since counts."""
         self._memories = {**past.memories, **self._memories}
         self._started = {**past.started, **self._started}
 
@@ -310,13 +315,13 @@ class Execution:
         self._started |= self._forgotten
 
     def forgotten(self) -> tuple[dict[str, float], dict[str, str]]:
-        """The starts and memories of what was forgotten since the last call, to be recorded."""
+        """Return the starts and memories of what was forgotten since the last call, to be recorded."""
         starts, self._forgotten = self._forgotten, {}
         return starts, {name: self._memories[name] for name in starts if name in self._memories}
 
 
 def _by_check(told: Iterable[tuple[str, Progress | None, tuple[Sign, ...]]]) -> dict[str, Said]:
-    """The results of each check in one."""
+    """Join the results of each check."""
     found: dict[str, Said] = {}
     for check, progress, signs in told:
         before, others = found.get(check, (None, ()))
@@ -325,14 +330,14 @@ def _by_check(told: Iterable[tuple[str, Progress | None, tuple[Sign, ...]]]) -> 
 
 
 def _hung(result: Result, hang: str) -> Result:
-    """What a check found bad while a tool of its own was left behind, with what that tool does."""
+    """Add to what a check found bad what a tool of its own, which it left behind, does."""
     if result.status is Status.OK:
         return result
     return replace(result, summary=f"{result.summary}; what it started {hang}")
 
 
 def _hanging(stuck: Sequence[Stuck]) -> str:
-    """What hangs in the kernel, since when and where: the oldest five."""
+    """Say what hangs in the kernel, since when and where: the oldest five."""
     if not stuck:
         return ""
     oldest = sorted(stuck, key=lambda each: each.since)[:5]
@@ -351,15 +356,15 @@ def _hasty(setup: Setup, book: AlertState) -> dict[str, float]:
 
 
 def _failed(memory: str) -> int:
-    """How many looks in a row did not end, as a memory says it."""
+    """Return how many looks in a row did not end, as a memory says it."""
     return int(json.loads(memory).get(FAILED, 0)) if FAILED in memory else 0
 
 
 def _is_path(value: object) -> bool:
-    """Whether a parameter names a file or folder that the check reads."""
+    """Return whether a parameter names a file or folder that the check reads."""
     return isinstance(value, str) and "/" in value
 
 
 def _failed_again(memory: str) -> str:
-    """The memory with one more look that did not end."""
+    """Return the memory with one more look that did not end."""
     return json.dumps({**json.loads(memory), FAILED: _failed(memory) + 1}, separators=(",", ":"))

@@ -1,4 +1,4 @@
-"""What a drop-in's job has come to, in words: pure. Values come from a Snapshot, words go into a Result."""
+"""Outcome of a drop-in's job, in words: pure. Values come from a Snapshot, words go into a Result."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ class Word:
 
 
 def belongs(item: Job | Ending, job_id: str) -> bool:
-    """Whether it is this job, a task of this array, or a component of this het job."""
+    """Return whether it is this job, a task of this array, or a component of this het job."""
     return item.id == job_id or item.raw_id == job_id or item.id.startswith((f"{job_id}_", f"{job_id}+"))
 
 
 def base(item: Job | Ending) -> str:
-    """The id under which sbatch submitted it: the array's or het job's."""
+    """Return the id under which sbatch submitted it: the array's or het job's."""
     return item.id.partition("_")[0].partition("+")[0]
 
 
 def newest(items: Iterable[Job | Ending], comment: str) -> Job | Ending | None:
-    """Of the jobs that bear the comment the one that was submitted last."""
+    """Return the job that was submitted last of those that bear the comment."""
     marked = [item for item in items if item.comment == comment]
     return max(marked, key=lambda item: item.submitted_at or 0.0, default=None)
 
 
 def alive(jobs: Sequence[Job], job_id: str, every: float, now: float) -> Word:
-    """What is to be said of a job that waits or runs: all is well, or it never starts."""
+    """Say of a job that waits or runs that all is well, or that it never starts."""
     for job in jobs:
         reason = pending_reasons.judge(job.reason, job.state)
         if job.waiting and reason.wait is not pending_reasons.Wait.PASSES:
@@ -63,12 +63,12 @@ def alive(jobs: Sequence[Job], job_id: str, every: float, now: float) -> Word:
 
 
 def told(ending: Ending) -> bool:
-    """Whether all is known of an end that there is to know: its exit code, and who cancelled it."""
+    """Return whether all is known of an end that there is to know: its exit code, and who cancelled it."""
     return bool(ending.cancelled_by) if ending.state == "CANCELLED" else ending.exit_code is not None
 
 
 def over(endings: Sequence[Ending], job_id: str) -> Word:
-    """How a job has ended; `endings` are those of all its tasks."""
+    """Return how a job has ended; `endings` are those of all its tasks."""
     failed = [ending for ending in endings if not ending.well]
     last = max(ending.ended_at or 0.0 for ending in endings)
     if not failed:
@@ -84,7 +84,7 @@ def over(endings: Sequence[Ending], job_id: str) -> Word:
 
 
 def worse(end: Word, present: Word) -> Word:
-    """A bad end stays told while the next job waits or runs: only its own good end makes that good."""
+    """Return the worse of the two: a bad end stays reported until the next job's own good end."""
     if end.status is Status.OK:
         return present
     status = max(end.status, present.status, key=lambda each: each.severity)

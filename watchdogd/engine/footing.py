@@ -1,4 +1,4 @@
-"""Whether what the checks rest on holds, found out in the course of a round, as results of its own."""
+"""Results on whether what the checks rest on holds, found out in the course of a round."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Footing:
         self._doubts: list[Observation] = []
 
     def begin(self, setup: Setup, book: AlertState, now: float) -> None:
-        """A round begins: ask what was silent before."""
+        """Begin a round: ask what was silent before."""
         self._setup = setup
         self._unsettled = frozenset(
             standing.check
@@ -50,14 +50,14 @@ class Footing:
         self._ask(setup, now)
 
     def queue(self, snapshot: Snapshot) -> Observation:
-        """What a look at a batch system says of it."""
+        """Observe what a look at a batch system says of it."""
         name = queue_name(snapshot.backend)
         checks = self._setup.checks if self._setup else ()
         resting = [check.name for check in checks if name in check.follows]
         return self._said(name, queue_result(snapshot, resting))
 
     def take(self, reply: Reply) -> Observation | None:
-        """What a file system said, or None where the reply is none of ours."""
+        """Observe what a file system said; None where the reply is none of ours."""
         ground = self._setup.files.get(reply.key) if self._setup else None
         if ground is None or self._setup is None:
             return None
@@ -68,7 +68,7 @@ class Footing:
         return self._said(ground.name, result)
 
     def heard(self, check: Check, seen: tuple[Observation, ...]) -> tuple[Observation, ...]:
-        """What a check said, where it may be judged at once.
+        """Return what a check said, where it may be judged at once.
 
         Where it had no answer, its file systems are asked first, and those on which what it started hangs;
         `settled` tells what came of it.
@@ -89,14 +89,17 @@ class Footing:
         return ()
 
     def settled(self) -> dict[str, tuple[Observation, ...]]:
-        """What had no answer, by check, once it is known whether its file system has one; asks again."""
+        """Return what had no answer, by check, once it is known whether its file system does; ask again."""
         if self._setup is not None:
             self._ask(self._setup, self._clock())
         return self._withheld.release(self._probes.silent, self._probes.answered, self._clock())
 
     def policies(self) -> Mapping[str, AlertPolicy]:
-        """How each check is judged: while what it started hangs on a file system it follows that one too,
-        though nothing in its configuration says that it looks there (a drop-in)."""
+        """Return how each check is judged.
+
+        While what it started hangs on a file system it follows that one too, though nothing in its
+        configuration says that it looks there (a drop-in).
+        """
         if self._setup is None:
             return {}
         known = self._setup.policies
@@ -108,7 +111,7 @@ class Footing:
         return {**known, **more} if more else known
 
     def _hanging(self) -> dict[str, tuple[str, ...]]:
-        """By check, the file systems of ours on which processes of it hang in the kernel."""
+        """Return, by check, the file systems of ours on which processes of it hang in the kernel."""
         files = self._setup.files if self._setup else {}
         found: dict[str, tuple[str, ...]] = {}
         for stuck in self._workers.stuck:
@@ -118,12 +121,12 @@ class Footing:
         return found
 
     def doubts(self) -> list[Observation]:
-        """What is being found out since the last call."""
+        """Return what is being found out since the last call."""
         doubts, self._doubts = self._doubts, []
         return doubts
 
     def stuck(self) -> tuple[list[Observation], list[Stuck]]:
-        """What hangs in the kernel cannot be asked again: what it came to holds on, once an interval.
+        """Repeat, once an interval, what was found of what hangs in the kernel and cannot be asked again.
 
         Also what hangs there and is not told otherwise: neither by its own check nor by what that rests on.
         """
@@ -141,7 +144,7 @@ class Footing:
         return again, [each for each in rest if not self._probes.explains(each.key, files)]
 
     def _tells(self, key: str, setup: Setup) -> bool:
-        """Whether the check that asked for what hangs tells it: it is judged, and what it says is bad."""
+        """Return whether the check that asked for what hangs reports it: it is judged, and bad."""
         check = _speaker(key)
         bad = any(seen.result.status is not Status.OK for seen in self._latest.get(check, ()))
         return bad and check in setup.policies
@@ -165,6 +168,6 @@ class Footing:
 
 
 def _speaker(key: str) -> str:
-    """The check that tells of what the Call of this key found."""
+    """Return the check that reports what the Call of this key found."""
     backend = looked_at(key)
     return queue_name(backend) if backend else key

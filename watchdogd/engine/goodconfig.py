@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
 
 def keep(home: Home) -> None:
-    """Keep config.toml as it stands, where it is not kept already. OSError; ConfigError where it is not good
-    any more: it was edited since it was read."""
+    """Keep config.toml as it stands, where it is not kept already.
+
+    OSError; ConfigError where it is not good any more: it was edited since it was read.
+    """
     text = read_plain(home.config, follow=True)
     kept = home.good_config
     if _text(kept) != text:
@@ -28,7 +30,7 @@ def keep(home: Home) -> None:
 
 
 def last(home: Home) -> Config | None:
-    """The configuration that was kept, or None: also where others could have written it."""
+    """Return the configuration that was kept, or None: also where others could have written it."""
     from watchdogd.config.loading import parse
 
     path = home.good_config

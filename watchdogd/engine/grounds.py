@@ -1,4 +1,4 @@
-"""What several checks rest on: the batch system and the file systems. Where one is silent, that is one cause.
+"""Things on which several checks rest: batch system, file systems. A silent one is one cause.
 
 Each ground is a check of the daemon's own, `watchdogd/slurm` or `watchdogd/files:/scratch`, and the checks
 that rest on it follow it: what they cannot find out then is noted inside its message.
@@ -47,12 +47,15 @@ class Ground:
 
 
 def queue_name(backend: str) -> str:
-    """The check that says whether a batch system answers."""
+    """Return the name of the check that says whether a batch system answers."""
     return f"{SELF}/{backend}"
 
 
 def queue_result(snapshot: Snapshot, checks: Sequence[str] = ()) -> Result:
-    """Whether the batch system said what runs, on which `checks` rest. UNKNOWN: what it hides may be well."""
+    """Judge whether the batch system said what runs, on which `checks` rest.
+
+    UNKNOWN: what it hides may be well.
+    """
     if snapshot.jobs is not None:
         return ok("the batch system says what runs")
     who = "Slurm does not" if snapshot.backend == "slurm" else f"nobody ({snapshot.backend}) can"
@@ -67,21 +70,21 @@ def _unwatched(checks: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Land:
-    """What is mounted (a mark that changes with it), and where links among the checks' folders lead."""
+    """Mark of what is mounted, which changes with it, and where links among the checks' folders lead."""
 
     mounted: int = 0
     resolved: Mapping[str, str] = field(default_factory=dict)
 
 
 def mounted() -> int:
-    """A mark of what is mounted now."""
+    """Return a mark of what is mounted now."""
     return hash(mount_table.text())
 
 
 def placed(
     checks: Iterable[Check], before: Land | None = None
 ) -> tuple[tuple[Check, ...], dict[str, Ground], Land]:
-    """The checks, each following what it rests on, the file systems among that, by name, and the land.
+    """Return the checks, each following what it rests on, those file systems by name, and the land.
 
     `before` tells where links lead that cannot be followed now.
     """
@@ -106,7 +109,7 @@ def placed(
 
 
 def _bare(check: Check) -> Check:
-    """A check that follows no file system."""
+    """Return a check that follows no file system."""
     return replace(check, follows=tuple(name for name in check.follows if not name.startswith(_FILES)))
 
 
@@ -137,7 +140,7 @@ class Probes:
         self._silent: dict[str, bool] = {}
 
     def note(self, check: str, *, late: bool) -> None:
-        """Whether a check came back in time."""
+        """Return whether a check came back in time."""
         if late:
             self._late.add(check)
         else:
@@ -152,7 +155,7 @@ class Probes:
         now: float,
         wanted: Callable[[str], float | None] = lambda _: None,
     ) -> list[Call]:
-        """What is to be asked now: file systems with late checks, and `unsettled` ones, each `every`.
+        """Return what is to be asked now: file systems with late or `unsettled` checks, each `every` seconds.
 
         At once where something waits for an answer to a question asked since then: `wanted` says when.
         """
@@ -177,27 +180,30 @@ class Probes:
         return not fresh(self._asked_at.get(ground.name, float("-inf")), now, every * 0.9)
 
     def _asked_before(self, ground: str, since: float | None) -> bool:
-        """Whether the last question is older than what waits for an answer."""
+        """Return whether the last question is older than what waits for an answer."""
         return since is not None and self._asked_at.get(ground, float("-inf")) < since
 
     def doubt(self, ground: Ground, every: float, now: float) -> Result | None:
-        """While it is asked: a late check is a first bad result, so that those that follow wait. None where
-        it answered when it was asked of the same in the last rounds: what is missing there stays so."""
+        """Doubt a file system while it is asked: so those that follow a late check wait.
+
+        A late check is a first bad result. None where it answered when it was asked of the same in the last
+        rounds: what is missing there stays so.
+        """
         lately = fresh(self._answered.get(ground.name, float("-inf")), now, 2.5 * every)
         if lately or self._silent.get(ground.name) or self._late.isdisjoint(ground.checks):
             return None
         return unknown(f"whether the file system at {ground.point} answers is being found out")
 
     def silent(self, ground: str) -> bool:
-        """Whether it did not answer when it was asked last."""
+        """Return whether it did not answer when it was asked last."""
         return self._silent.get(ground, False)
 
     def answered(self, ground: str, since: float) -> bool:
-        """Whether it answered what it was asked at that time or later."""
+        """Return whether it answered what it was asked at that time or later."""
         return self._answered.get(ground, float("-inf")) >= since
 
     def result(self, ground: Ground, *, answered: bool, host: str, trouble: str = "") -> Result:
-        """What a probe came to; `trouble` is what was said instead of an answer."""
+        """Return what a probe came to; `trouble` is what was said instead of an answer."""
         answered = answered and not trouble
         self._silent[ground.name] = not answered
         if answered:
@@ -211,7 +217,7 @@ class Probes:
         )
 
     def explains(self, key: str, grounds: Mapping[str, Ground]) -> bool:
-        """Whether a process that hangs does so on a file system of which that is, or will be, told."""
+        """Return whether a process that hangs does so on a file system of which that is, or will be, told."""
         return any(
             key == ground.name or (key in ground.checks and self._silent.get(ground.name, True))
             for ground in grounds.values()
@@ -219,7 +225,7 @@ class Probes:
 
 
 def ground_of(place: str) -> str:
-    """The name of the file system on which a resolved path lies, or empty; asks the mount table alone."""
+    """Name the file system on which a resolved path lies, or empty; ask the mount table alone."""
     mount = mount_of(place, read_mounts(mount_table.text())) if place.startswith("/") else None
     return _files_name(mount.point) if mount else ""
 
@@ -229,7 +235,7 @@ def _files_name(point: str) -> str:
 
 
 def _folders(check: Check) -> list[str]:
-    """The folders that a check looks into, wildcards left out."""
+    """List the folders that a check looks into, wildcards left out."""
     values = (check.parameters.get(key) for key in _PATHS)
     paths = [path for value in values for path in (value if isinstance(value, list | tuple) else (value,))]
     if check.run is not None and check.entry.declared.jobs:
@@ -239,12 +245,12 @@ def _folders(check: Check) -> list[str]:
 
 
 def _folder(path: str) -> str:
-    """The path itself where it may be a folder, else what lies above its first wildcard."""
+    """Return the path itself where it may be a folder, else what lies above its first wildcard."""
     return pathname.wildcard_folder(path) if pathname.is_wild(path) else path
 
 
 def _points(folders: Iterable[str], before: Land) -> tuple[dict[str, str], Land]:
-    """Where the file system of each folder is mounted; links are resolved where that can be done in time."""
+    """Return where the file system of each folder is mounted; links are resolved where time allows."""
     folders = sorted(folders)
     patient = BoundedIO("a file system that a check looks at", deadline=3.0)
     try:

@@ -1,4 +1,4 @@
-"""What the daemon lays out for training loops, and finds there: switches/RUN.json and RUN.finished."""
+"""Files that the daemon lays out for training loops, and finds there: switches/RUN.json, RUN.finished."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def lay_out(home: Home, config: Config, checks: tuple[Check, ...]) -> None:
 
 
 def _text(path: Path, size: int) -> str | None:
-    """The beginning of a file, and one byte beyond; None where none can be read."""
+    """Read the beginning of a file, and one byte beyond; None where none can be read."""
     try:
         return read_head(path, size + 1)[0].decode("utf-8", "replace")
     except (FileNotFoundError, NoPlainFileError):
@@ -46,7 +46,7 @@ def _text(path: Path, size: int) -> str | None:
 
 
 def _places(home: Home, config: Config, run: Run) -> dict[str, Any]:
-    """What a Guard, `guard` and `probe` need to know of a run."""
+    """Return what a Guard, `guard` and `probe` need to know of a run."""
     section = config.runs[run.name]
     return {
         "run": run.name,

@@ -37,7 +37,7 @@ class Intake:
         self.trouble = ""
 
     def take(self) -> list[Submission]:
-        """The papers that no earlier round has taken."""
+        """Return the papers that no earlier round has taken."""
         try:
             papers, complaints = self._patient.attempt(partial(inbox.take, self._home))
         except (WatchdogError, OSError) as error:
@@ -53,7 +53,7 @@ class Intake:
         return fresh
 
     def settle(self) -> None:
-        """All that was taken is stored: remove it. WatchdogError or OSError where home does not let us."""
+        """Remove what was taken: it is stored. WatchdogError or OSError where home does not let us."""
         for path, paper in list(self._taken.items()):
             try:
                 self._patient.attempt(partial(inbox.remove, paper))
@@ -69,7 +69,7 @@ class Intake:
 
 
 def stored(home: Home) -> frozenset[str]:
-    """The names of the papers that a daemon took, and could not remove."""
+    """Return the names of the papers that a daemon took, and could not remove."""
     try:
         names = json.loads(read_plain(home.path / _TAKEN))
         return frozenset(name for name in names if isinstance(name, str))

@@ -1,4 +1,4 @@
-"""What could not be stored yet: kept in memory, in order, and stored as soon as the history is back."""
+"""Records that could not be stored yet: kept in memory, in order, until the history is back."""
 
 from __future__ import annotations
 

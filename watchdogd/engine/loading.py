@@ -28,7 +28,7 @@ class _Source(SourceFileLoader):
 
 
 def load(module: str) -> ModuleType:
-    """A module by its dotted name, or by a file's path (then under a name of its own)."""
+    """Load a module by its dotted name, or by a file's path (then under a name of its own)."""
     if "/" not in module:
         return importlib.import_module(module)
     name = "watchdogd_plugin_" + hashlib.sha256(module.encode()).hexdigest()[:12]
@@ -45,7 +45,7 @@ def load(module: str) -> ModuleType:
 
 
 def _distrust_cache(folder: str) -> None:
-    """What a plugin imports from beside it may come from there. PluginError where everybody can write it."""
+    """Raise PluginError where everybody can write the folder from which a plugin imports."""
     try:
         mode = os.stat(folder).st_mode
     except OSError:

@@ -39,9 +39,9 @@ class _Forgetful(logging.handlers.QueueHandler):
 
 
 class _Rotating(logging.handlers.RotatingFileHandler):
-    """Keeps quiet where the disk is full: what matters is told as an alert. Files have home's rights.
+    """Handler that keeps quiet where the disk is full: what matters is reported as an alert.
 
-    A file that was moved or removed is begun anew.
+    Files have home's rights, and one that was moved or removed is begun anew.
     """
 
     rights = 0o600
@@ -110,11 +110,11 @@ def end() -> None:
 
 
 def _died(end: threading.ExceptHookArgs) -> None:
-    """A thread of which nobody asks how it ended."""
+    """Log a thread of which nobody asks how it ended."""
     name = end.thread.name if end.thread else "?"
     log.error("thread %s ended: %s: %s", name, end.exc_type.__name__, end.exc_value)
 
 
 def _unheard(fault: sys.UnraisableHookArgs) -> None:
-    """What went wrong where nobody could be told, as in the end of an object."""
+    """Log what went wrong where nobody could be told, as in the end of an object."""
     log.error("%s %r: %s", fault.err_msg or "exception ignored in", fault.object, repr(fault.exc_value))

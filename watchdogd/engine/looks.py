@@ -64,7 +64,7 @@ class Looks:
         finished: Collection[str] = (),
         outstanding: Collection[str] = (),
     ) -> list[Call]:
-        """The looks that `due` checks need and that are not fresh enough; asks nothing twice.
+        """Return the looks that `due` checks need and that are not fresh enough; nothing is asked twice.
 
         Runs in `finished` are expected no more, so that nobody is asked how they ended. `outstanding` are
         keys of calls that are not over: one that hangs in the kernel is not begun again on top.
@@ -78,7 +78,7 @@ class Looks:
         return [self._call(backend, expected, config, now) for backend in sorted(stale)]
 
     def waits(self, check: Check) -> bool:
-        """Whether the check has to wait for a look that was asked for."""
+        """Return whether the check has to wait for a look that was asked for."""
         return bool(self._asked) and needs_look(check) and backend_of(check) in self._asked
 
     def take(self, reply: Reply, now: float) -> Snapshot | None:
@@ -103,7 +103,7 @@ class Looks:
         return snapshot
 
     def snapshot(self, check: Check) -> Snapshot | None:
-        """What the check is given: its run's jobs, or all where it has no run; None without a look."""
+        """Return what the check is given: its run's jobs, or all where it has no run; None without a look."""
         backend = backend_of(check)
         whole = self._latest.get(backend)
         if whole is None or check.run is None:
@@ -174,7 +174,7 @@ class Looks:
         return dict(latest.known if latest else self._before.get(backend, {}))
 
     def _remembered(self, backend: str, checks: Iterable[Check], now: float) -> dict[str, float]:
-        """When each job was seen living that some run of this backend remembers, by its raw id."""
+        """Return when each job was seen living that some run of this backend remembers, by its raw id."""
         found: dict[str, float] = {}
         for check in checks:
             if check.run and check.run.backend == backend and check.entry.declared.jobs:
@@ -184,17 +184,17 @@ class Looks:
 
 
 def looked_at(key: str) -> str:
-    """The batch system that the Call of this key looks at; empty where it is no look."""
+    """Name the batch system that the Call of this key looks at; empty where it is no look."""
     return key.removeprefix(_KEY) if key.startswith(_KEY) else ""
 
 
 def needs_look(check: Check) -> bool:
-    """Whether the check's plugin names `snapshot`, and there is a queue to look at."""
+    """Return whether the check's plugin names `snapshot`, and there is a queue to look at."""
     return "snapshot" in check.entry.wants and backend_of(check) in SOURCES
 
 
 def backend_of(check: Check) -> str:
-    """The batch system that a check looks at; Slurm where it belongs to no run."""
+    """Name the batch system that a check looks at; Slurm where it belongs to no run."""
     return check.run.backend if check.run else "slurm"
 
 

@@ -40,7 +40,7 @@ class Windows:
         return f"maintenance until {short_time(end, now)}" if end > now else ""
 
     def ahead(self, now: float, count: int) -> Iterator[tuple[Maintenance, tuple[Window, ...]]]:
-        """Each entry with its next windows; one that lasts is the first of them."""
+        """Return each entry with its next windows; one that lasts is the first of them."""
         for times, entry in self._entries:
             last = times.last(now)
             lasting = [last] if last is not None and last + entry.length > now else []

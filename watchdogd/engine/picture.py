@@ -32,8 +32,10 @@ class Picture:
         self._inherited: list[dict[str, Any]] | None = None
 
     def publish(self, picture: dict[str, Any], known: Sequence[str]) -> None:
-        """`known`: all checks by name, in order. OSError or StuckError where home does not
-        take it, also where it could be overwritten."""
+        """Write status.json; `known` are all checks by name, in order.
+
+        OSError or StuckError where home does not take it, also where it could be overwritten.
+        """
         self._patient.attempt(partial(self._write, picture, known))
 
     def _write(self, picture: dict[str, Any], known: Sequence[str]) -> None:
@@ -50,7 +52,7 @@ class Picture:
             raise OSError(error.errno, why, str(home.path)) from None
 
     def _with_inherited(self, said: list[dict[str, Any]], known: Sequence[str]) -> list[dict[str, Any]]:
-        """What was said, and what checks that have not spoken here said before; in the order of `known`."""
+        """Join what was said with what checks that did not speak here said before, ordered as `known`."""
         if self._inherited is None:
             self._inherited = left_behind(self._home)
         heard, order = {seen["check"] for seen in said}, {name: place for place, name in enumerate(known)}
@@ -59,7 +61,7 @@ class Picture:
 
 
 def left_behind(home: Home) -> list[dict[str, Any]]:
-    """The results in the status.json that is there; none where it cannot be read."""
+    """Read the results in the status.json that is there; none where it cannot be read."""
     try:
         found = parse_json(read_plain(home.status, limit=STATUS_LIMIT))["checks"]
         return [seen for seen in found if isinstance(seen["check"], str)]

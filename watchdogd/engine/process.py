@@ -46,27 +46,27 @@ class Worker:
 
     @property
     def until(self) -> float:
-        """When the call that it works on has to be answered (monotonic); before that it has to be ready."""
+        """Return when the call that it works on has to be answered, or it has to be ready (monotonic)."""
         return self.since + (STARTING if self.fresh else self.calls[0].timeout)
 
     def slow(self, now: float) -> bool:
-        """Whether the call that it works on holds up others."""
+        """Return whether the call that it works on holds up others."""
         return bool(self.calls) and now - self.since > IMPATIENCE
 
     @property
     def holds_up(self) -> bool:
-        """Whether calls wait behind the one that it works on, and can be called back."""
+        """Return whether calls wait behind the one that it works on, and can be called back."""
         return len(self.calls) > 1 and not self.fresh and not self.recalled
 
     def tools(self) -> list[psutil.Process]:
-        """What it has started, in sessions of their own too: nobody would wait for it any more."""
+        """List what it has started, in sessions of their own too: nobody would wait for it any more."""
         try:
             return psutil.Process(self.process.pid).children(recursive=True)
         except psutil.Error:
             return []
 
     def death(self) -> str:
-        """How it died: before it was ready, or in its call."""
+        """Return how it died: before it was ready, or in its call."""
         code = self.process.returncode
         why = f"its process ended with exit code {code}"
         if code is not None and code < 0:
@@ -77,7 +77,7 @@ class Worker:
 
 
 def start(*, alone: bool, lane: str) -> Worker:
-    """A further process. OSError where there can be none."""
+    """Start a further process. OSError where there can be none."""
     ours, theirs = socket.socketpair()
     arguments = [str(theirs.fileno()), f"{umask.own():04o}", *(["alone"] if alone else [])]
     users = umask.users()
@@ -108,7 +108,7 @@ def kill_all(tools: list[psutil.Process]) -> tuple[int, ...]:
 
 
 def no_start(error: OSError) -> str:
-    """Why there is no process for a check, and the mend."""
+    """Return why there is no process for a check, and the mend."""
     why = startup.shortage_of(error)
     if not why:
         gone = f"{sys.executable} is gone: was Python replaced? watchdogd restart"

@@ -1,4 +1,4 @@
-"""What is put where others look, beside the rounds: the page, and numbers for Prometheus's node_exporter."""
+"""Files that are put where others look, beside the rounds: the page, and numbers for Prometheus."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Publisher:
 
 
 def _written(path: str) -> float:
-    """When the file was; before all time where there is none."""
+    """Return when the file was; before all time where there is none."""
     try:
         return os.stat(path).st_mtime
     except FileNotFoundError:

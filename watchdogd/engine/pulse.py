@@ -34,7 +34,7 @@ class Pulse:
         self._places: dict[str, BoundedIO] = {}
 
     def beat(self, scene: Scene, now: float) -> str:
-        """A line to each run that has a pulse; returns what failed, in one line, or nothing."""
+        """Write a line to each run that has a pulse; returns what failed, in one line, or nothing."""
         wanted = {run: section.pulse for run, section in scene.setup.config.runs.items() if section.pulse}
         failed = (
             self._append(absolute(self._home, path), line(run, *_said(scene, run), now))
@@ -83,7 +83,7 @@ def _joined(summaries: Iterable[str]) -> str:
 
 
 def _said(scene: Scene, run: str) -> tuple[str, list[Result]]:
-    """The run's state, and what its checks said last, in their order."""
+    """Return the run's state, and what its checks said last, in their order."""
     own = (check.name for check in scene.setup.checks if check.run_name == run)
     seen = [each for name in own for each in scene.latest.get(name, ())]
     return run_models.run_state(map(observation_json, seen)), [each.result for each in seen]

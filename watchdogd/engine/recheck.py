@@ -28,28 +28,32 @@ LEAST = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Rechecks:
-    """When there is a further look: every so many seconds, none after `until` (seconds since the epoch)."""
+    """Times of further looks: every so many seconds, none after `until` (seconds since the epoch)."""
 
     every: float
     until: float
 
     @classmethod
     def of_tick(cls, interval: float, begin: float, step: float, left: float) -> Rechecks:
-        """Those of a tick that began at `begin`, is followed by the next one after `step` seconds, and whose
-        link, if it is one, ends in `left` seconds."""
+        """Return the further looks of a tick that began at `begin` and is followed after `step` seconds.
+
+        Its link, if it is one, ends in `left` seconds.
+        """
         every = max(min(interval, LONGEST), LEAST)
         return cls(every, begin + min(SHARE * step, left - RESERVE))
 
     def pause(self, now: float) -> float:
-        """Seconds until the next look; 0 where there is no time for one."""
+        """Return seconds until the next look; 0 where there is no time for one."""
         return self.every if now + self.every <= self.until else 0.0
 
 
 def unconfirmed(
     book: AlertState, policies: Mapping[str, AlertPolicy], checks: Iterable[Check], now: float
 ) -> frozenset[str]:
-    """The checks that have to be looked at again, by name: they said something new and bad, or what they rest
-    on did."""
+    """List the checks that have to be looked at again, by name: what they said is new and bad.
+
+    Or what they rest on said so.
+    """
     doubtful = {
         standing.check
         for standing in book.standings.values()

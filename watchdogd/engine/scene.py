@@ -1,4 +1,4 @@
-"""What a round knows when it decides what watchdogd does by itself: which incidents ask for which actions."""
+"""Facts by which a round decides what watchdogd does by itself: which incident asks for what."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Scene:
 
     @property
     def incidents(self) -> dict[int, Incident]:
-        """What is open, by id."""
+        """Return what is open, by id."""
         found = (standing.incident for standing in self.book.standings.values())
         return {incident.id: incident for incident in found if incident}
 
     def cases(self, *, evidence: bool) -> Iterator[Case]:
-        """What is configured of all that was told and nobody took, and `evidence` of all that was told."""
+        """List the triggers of all that was reported and nobody took, and `evidence` of all reported."""
         checks = {check.name: check for check in self.setup.checks}
         for standing in self.book.standings.values():
             incident = standing.incident
@@ -59,7 +59,7 @@ class Scene:
                 yield from self._pulled(checks[incident.check], incident)
 
     def stalls(self, events: Iterable[IncidentEvent], now: float) -> Iterator[Stall]:
-        """The events that report, for the first time, that a run stalls."""
+        """List the events that report, for the first time, that a run stalls."""
         checks = {check.name: check for check in self.setup.checks}
         for event in events:
             incident, check = event.incident, checks.get(event.check)
@@ -77,7 +77,7 @@ class Scene:
                 yield Stall(event, said, errand, any(_action(each).kind == "stacks" for each in wanted))
 
     def errand(self, deed: Deed, ending: Ending) -> Errand:
-        """An ordered deed with all that its doer needs to know."""
+        """Return an ordered deed with all that its doer needs to know."""
         config, incident = self.setup.config, self.incidents[deed.incident]
         check = self.speaker(deed.run)
         section = config.runs.get(deed.run)
@@ -98,7 +98,7 @@ class Scene:
         )
 
     def notice(self, deed: Deed, details: str, now: float) -> IncidentEvent:
-        """What was done, told on the run's channels, in the thread of its incident while that is open."""
+        """Report what was done on the run's channels, in the thread of its incident while that is open."""
         check = self.speaker(deed.run)
         where = (check.name if check else SELF, deed.run, deed.run)
         label = "ACTION" if deed.state == DONE else "WARNING"
@@ -115,12 +115,12 @@ class Scene:
                 yield Case(incident.id, name, last.trigger, actions)
 
     def _last(self, check: Check, incident: Incident) -> Result | None:
-        """What the check said last of the incident's subject."""
+        """Return what the check said last of the incident's subject."""
         seen = self.latest.get(check.name, ())
         return next((each.result for each in seen if each.result.subject == incident.subject), None)
 
     def _runs(self, check: Check) -> Iterable[str]:
-        """The check's run, else those whose files lie on its disk."""
+        """Return the check's run, else those whose files lie on its disk."""
         runs = self.setup.config.runs
         if check.run:
             return (check.run.name,) if check.run.name in runs else ()
@@ -132,19 +132,19 @@ class Scene:
         return [absolute(self.home, place) for place in named if place]
 
     def speaker(self, run: str) -> Check | None:
-        """A check of the run, through which its job is seen and its channels known: of its jobs first."""
+        """Return a check of the run, which shows its job and names its channels: of its jobs first."""
         own = [check for check in self.setup.checks if run and check.run_name == run]
         return next((check for check in own if check.entry.declared.jobs), own[0] if own else None)
 
 
 def _free(standing: CheckState, incident: Incident) -> bool:
-    """Whether it still is wrong, and nobody took it, silenced it, or found its cause elsewhere."""
+    """Return whether it still is wrong, and nobody took it, silenced it, or found its cause elsewhere."""
     held = incident.acknowledged_by or incident.silent or incident.explained_by is not None
     return not held and standing.settled is not Status.OK and agrees(standing)
 
 
 def _action(configured: Any) -> Action:
-    """An entry of config.toml."""
+    """Return an entry of config.toml."""
     if isinstance(configured, str):
         return Action(configured)
     if configured.exec is not None:

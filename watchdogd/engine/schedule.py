@@ -66,11 +66,11 @@ class _Every(BaseTrigger):  # type: ignore[misc]
 
 
 class Schedule:
-    """Runs `round_`, on a thread, each time after the seconds that it returned; soon again where it raised.
+    """Schedule by which `round_` runs on a thread, each time after the seconds that it returned.
 
-    A round never overlaps another. A clock that is set back brings each job forward. `watch` is asked every
-    second, and ends it all by False. Where memory or threads run short, whatever starts rounds may die or
-    hang at any place: the calling thread sees that none goes well any more.
+    Soon again where it raised; a round never overlaps another. A clock that is set back brings each job
+    forward. `watch` is asked every second, and ends it all by False. Where memory or threads run short,
+    whatever starts rounds may die or hang at any place: the calling thread sees that none goes well any more.
     """
 
     def __init__(self, round_: Callable[[], float], watch: Callable[[], bool]) -> None:
@@ -159,14 +159,14 @@ class Schedule:
         self._bell.put(None)
 
     def _rung(self, seconds: float) -> bool:
-        """Whether it is told to end, within so many seconds."""
+        """Return whether it is told to end, within so many seconds."""
         with contextlib.suppress(queue.Empty):
             self._bell.get(timeout=seconds)
         return self._ended
 
     @property
     def ended(self) -> bool:
-        """Whether it was told to end."""
+        """Return whether it was told to end."""
         return self._ended
 
     def _on_signal(self, number: int, _frame: Any) -> None:

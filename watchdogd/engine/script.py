@@ -38,9 +38,12 @@ _SCRIPT_LIMIT, _TAIL_LIMIT = 4_000_000, 20_000
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """How a script is submitted. `output` is where its output goes when it names no file, without the job's
-    id and ending; `every` in seconds; `users` are those whose daemons share this home; `edited` is when the
-    script was (nanoseconds); `dry`: nothing is submitted."""
+    """Wish for how a script is submitted.
+
+    `output` is where its output goes when it names no file, without the job's id and ending; `every` in
+    seconds; `users` are those whose daemons share this home; `edited` is when the script was (nanoseconds);
+    `dry`: nothing is submitted.
+    """
 
     path: str
     comment: str
@@ -56,7 +59,7 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """What the last job came to, and the last lines of its output where that was bad."""
+    """End of the last job, and the last lines of its output where that was bad."""
 
     status: Status
     text: str
@@ -65,7 +68,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """What Slurm did not take: how often running, when it is tried again, and when the script was edited."""
+    """Refusal by Slurm: how often running, when it is tried again, and when the script was edited."""
 
     tries: int
     retry: float
@@ -74,9 +77,10 @@ class Refused:
 
 @dataclass(slots=True)
 class Followed:
-    """What is known of a script's jobs: the one that is followed, its name, when it was last in the queue,
-    the last one and when that was `submitted`, how one ended, what was refused, and since when Slurm is
-    `silent`.
+    """Followed jobs of a script.
+
+    The one that is followed, its name, when it was last in the queue, the last one and when that was
+    `submitted`, how one ended, what was refused, and since when Slurm is `silent`.
     """
 
     job: str | None = None
@@ -132,7 +136,7 @@ def _step(wish: Wish, known: Followed, now: float) -> Word:
 
 
 def _due(wish: Wish, known: Followed, now: float) -> bool:
-    """Whether the next one is to be submitted, as far as the time goes."""
+    """Return whether the next one is to be submitted, as far as the time goes."""
     last, refused = known.submitted, known.refused
     if refused and refused.edited == wish.edited and now < refused.retry <= now + _RETRY_MOST:
         return False
@@ -140,13 +144,13 @@ def _due(wish: Wish, known: Followed, now: float) -> bool:
 
 
 def _last(known: Followed) -> Word:
-    """What the last one came to."""
+    """Say what the last one came to."""
     end = known.end or End(Status.OK, "no job of it has ended yet")
     return Word(end.status, end.text)
 
 
 def _look(wish: Wish, known: Followed, now: float) -> Snapshot:
-    """The queue; asked twice where it is empty, since a busy controller can time out with that (facts)."""
+    """Look at the queue; twice where it is empty, since a busy controller can time out with that."""
     before = {} if known.last is None else {known.last: known.seen}
     seen = slurm_snapshot.look((), wish.users, before, LOOK, now)
     empty = seen.jobs == () and not seen.endings
@@ -180,7 +184,7 @@ def _remember(known: Followed, job_id: str, name: str, submitted: float, now: fl
 
 
 def _follow(wish: Wish, known: Followed, job_id: str, seen: Snapshot, now: float) -> Word | None:
-    """What is to be said of the followed job; None once it is over and its end is noted."""
+    """Say what the followed job does; None once it is over and its end is noted."""
     jobs = [job for job in seen.jobs or () if fate.belongs(job, job_id)]
     if jobs:
         known.seen, known.name = now, jobs[0].name
@@ -206,7 +210,7 @@ def _follow(wish: Wish, known: Followed, job_id: str, seen: Snapshot, now: float
 
 
 def _endings(wish: Wish, known: Followed, job_id: str, seen: Snapshot, now: float) -> list[Ending]:
-    """How the followed job's tasks ended; accounting is asked by name where the first look does not know."""
+    """Return how the followed job's tasks ended; accounting is asked where the first look does not know."""
     found = [each for each in seen.endings or () if each.over and fate.belongs(each, job_id)]
     if found:
         return found
@@ -237,8 +241,10 @@ def _submit(wish: Wish, known: Followed, now: float) -> Word:
 
 
 def _options(wish: Wish) -> list[str]:
-    """sbatch's options. On its command line they win over the script's own lines, so what the script names
-    is left out. SlurmError where the script may not be used, OSError where it cannot be read."""
+    """Return sbatch's options, without what the script names: on the command line they would win.
+
+    SlurmError where the script may not be used, OSError where it cannot be read.
+    """
     reason = distrust(Path(wish.path), team_of(wish.home))
     if reason:
         raise SlurmError(f"is refused: {reason}")
@@ -255,7 +261,7 @@ def _options(wish: Wish) -> list[str]:
 
 
 def _tail(wish: Wish, endings: list[Ending]) -> str:
-    """The last lines of the first failed task's output, where it is in our own file."""
+    """Return the last lines of the first failed task's output, where it is in our own file."""
     failed = next(each for each in endings if not each.well)
     try:
         with open(open_plain(f"{wish.output}-{failed.raw_id}.out"), "rb") as file:

@@ -51,7 +51,7 @@ class SelfCheck:
 
     @property
     def standing(self) -> list[str]:
-        """All that is wrong."""
+        """Return all that is wrong."""
         return [text for text in self.troubles.values() if text]
 
     def tell(self, text: str) -> None:
@@ -59,7 +59,7 @@ class SelfCheck:
         self._notices.append(notice(text, label="WARNING"))
 
     def observe(self, setup: Setup, link: Mapping[str, Any] | None, now: float) -> tuple[Observation, ...]:
-        """What is to be judged now; the job id of the chain's `link` is recorded, for the page."""
+        """Return what is to be judged now; the job id of the chain's `link` is recorded, for the page."""
         notices, self._notices = self._notices, []
         results = [*self._of_troubles(link), self._of_plugins(setup.unusable), *notices]
         return tuple(

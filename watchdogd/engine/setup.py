@@ -75,7 +75,7 @@ class Setup:
 
     @classmethod
     def of(cls, config: Config, home: Home, *, whole: bool = True) -> Setup:
-        """What follows from a configuration that was read, with what lies in the drop-in folders.
+        """Build what follows from a configuration that was read and from the drop-in folders.
 
         Not the `whole`: without the checks that do not fit. ConfigError.
         """
@@ -118,7 +118,7 @@ class Setup:
 
     @cached_property
     def policies(self) -> Mapping[str, AlertPolicy]:
-        """How the results of each check are judged, by its name."""
+        """Return how the results of each check are judged, by its name."""
         alerts, daemon = self.config.alerts, self.config.daemon
         own = AlertPolicy(1, daemon.interval, alerts.repeat_every, alerts.escalate_after)
         missed = replace(own, confirm=daemon.confirm)
@@ -133,7 +133,7 @@ class Setup:
 
     @cached_property
     def routes(self) -> Mapping[str, Route]:
-        """Where the messages on each check go, by its name."""
+        """Return where the messages on each check go, by its name."""
         return (
             {SELF: Route(self.config.default_channels), DELIVERY: Route(), **self.gone}
             | {name: _route(name, self.checks, self.config) for name in _grounds(self.checks)}
@@ -141,7 +141,7 @@ class Setup:
         )
 
     def with_dropins(self, found: Iterable[DropIn], home: Home) -> Setup:
-        """The same with the checks of these drop-ins instead of those before."""
+        """Return the same with the checks of these drop-ins instead of those before."""
         own = tuple(check for check in self.checks if check not in self.dropped)
         taken = {check.name for check in own}
         built = crontab.build(found, self.config, home, self.scouts)
@@ -149,7 +149,7 @@ class Setup:
         return replace(self, checks=own + fresh, dropped=fresh, looked=True, expected=frozenset())
 
     def expecting(self, known: Iterable[str]) -> Setup:
-        """The same; where checks could not be found what is open of those that were `known` is not over."""
+        """Return the same where checks could not be found: what is open of those `known` is not over."""
         if self.looked and self.whole:
             return self
         missing = (name for name in known if name not in self.policies)
@@ -157,7 +157,7 @@ class Setup:
         return replace(self, expected=self.expected | names)
 
     def remounted(self, needed: Collection[str]) -> Setup:
-        """The same for what is mounted now; itself where nothing changed.
+        """Return the same for what is mounted now; itself where nothing changed.
 
         File systems of those names stay, so that what was told of one that is gone is told to be over.
         """
@@ -170,12 +170,12 @@ class Setup:
         return replace(self, checks=checks + self.dropped, files=stay | files, land=land, gone=gone)
 
     def harmless(self) -> Setup:
-        """The same for a rehearsal: programs in drop-in folders are not run, no script is submitted."""
+        """Return the same for a rehearsal: no drop-in is run, no script is submitted."""
         return replace(self, checks=tuple(crontab.harmless(check) for check in self.checks))
 
     @property
     def unusable(self) -> str:
-        """The plugins of home and of packages that cannot be used, and why, in one line; or empty."""
+        """Return the plugins of home and of packages that cannot be used, and why, in one line; or empty."""
         return "; ".join(
             f"plugin '{entry.name}' is not used: {entry.skipped}"
             for entry in self.catalog.values()
@@ -184,7 +184,7 @@ class Setup:
 
 
 def _grounds(checks: Iterable[Check]) -> list[str]:
-    """The checks of the daemon's own that others rest on."""
+    """List the checks of the daemon's own that others rest on."""
     followed = dict.fromkeys(name for check in checks for name in check.follows)
     return [name for name in followed if name.startswith(f"{SELF}/")]
 
@@ -200,6 +200,6 @@ def _route(ground: str, checks: Iterable[Check], config: Config) -> Route:
 
 
 def typed(home: Home) -> str:
-    """How the verbs are called for this home: by name alone where it is everybody's default."""
+    """Return how the verbs are called for this home: by name alone where it is everybody's default."""
     default = Path(os.path.expanduser("~/.watchdogd"))  # Path's own raises where a user has no folder
     return "watchdogd" if home.path == default else f"watchdogd --home {shlex.quote(str(home.path))}"

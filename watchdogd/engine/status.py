@@ -1,4 +1,4 @@
-"""What `watchdogd status` shows, as plain JSON values: written into home every round, read by the verbs."""
+"""Status as plain JSON values: written into home every round, read by the verbs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def incident_json(incident: Incident) -> dict[str, Any]:
-    """An incident as the contract has it."""
+    """Describe an incident as it is printed and published."""
     return {
         "id": incident.id,
         "run": incident.run or None,
@@ -39,7 +39,7 @@ def incident_json(incident: Incident) -> dict[str, Any]:
 
 
 def observation_json(observation: Observation, stamp: Callable[[float], str] = iso) -> dict[str, Any]:
-    """A result as `check --json` prints it; `stamp` words its time, in whole seconds."""
+    """Describe a result as `check --json` prints it; `stamp` words its time, in whole seconds."""
     result = observation.result
     return {
         "check": observation.check,
@@ -72,8 +72,10 @@ def _cells_json(cells: Mapping[str, str | float], stamp: Callable[[float], str])
 
 
 def declared_json(checks: Iterable[Check]) -> dict[str, Any]:
-    """By plugin what it declares for those who read status.json: its checks, columns and charts; whether it
-    watches a run or a disk by itself."""
+    """Describe, by plugin, the checks, columns and charts of those who declare some.
+
+    And whether it watches a run or a disk by itself: all for those who read status.json.
+    """
     found: dict[str, Any] = {}
     for check in checks:
         declared = check.entry.declared
@@ -111,7 +113,7 @@ def _sign_json(sign: Sign, stamp: Callable[[float], str]) -> dict[str, Any]:
 
 
 def signs_of(seen: Mapping[str, Any]) -> tuple[Sign, ...]:
-    """What `observation_json` made of a result's signs, as values again."""
+    """Read signs back from what `observation_json` made of them."""
     return tuple(
         Sign(
             str(told["kind"]),
@@ -125,7 +127,7 @@ def signs_of(seen: Mapping[str, Any]) -> tuple[Sign, ...]:
 
 
 def progress_of(seen: Mapping[str, Any]) -> Progress | None:
-    """What `observation_json` made of a result's progress, as the value again."""
+    """Read progress back from what `observation_json` made of it."""
     told = seen.get("progress")
     if not told:
         return None
@@ -134,7 +136,7 @@ def progress_of(seen: Mapping[str, Any]) -> Progress | None:
 
 
 def open_incidents(book: AlertState) -> list[Incident]:
-    """All incidents that are open, worst and oldest first."""
+    """Return all incidents that are open, worst and oldest first."""
     found = [standing.incident for standing in book.standings.values() if standing.incident]
     live = [incident for incident in found if incident.resolved_at is None]
     return sorted(live, key=lambda incident: (-incident.status.severity, incident.opened_at))
@@ -152,7 +154,7 @@ def snapshot(
     policies: Mapping[str, AlertPolicy],
     declared: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The whole picture. `every` is the usual time between two rounds; a much older one is of the dead.
+    """Describe everything. `every` is the usual time between rounds; a much older one is of the dead.
 
     `declared` is what `declared_json` made of the checks.
 

@@ -28,10 +28,10 @@ CHORES = 120.0
 
 
 class Storage:
-    """Opens the store at the first use, and again after a failure to open. Every call has a deadline.
+    """Store that is opened at the first use, and again after a failure. Every call has a deadline.
 
-    All methods raise HistoryError where the history cannot be used just now. `owner=False` only looks:
-    it makes, migrates and mends nothing.
+    All methods raise HistoryError where the history cannot be used just now. `owner=False` only looks: it
+    makes, migrates and mends nothing.
     """
 
     def __init__(
@@ -55,17 +55,17 @@ class Storage:
 
     @property
     def troubles(self) -> tuple[str, ...]:
-        """What was found broken and had to be mended, one line each; it only grows, at its end."""
+        """Return what was found broken and had to be mended, one line each; it only grows, at its end."""
         mended = self._store.troubles if self._store else ()
         return (self._unread, *mended) if self._unread else mended
 
     @property
     def unread(self) -> bool:
-        """Whether `past` could not be read, so that nobody knows what was done before."""
+        """Return whether `past` could not be read, so that nobody knows what was done before."""
         return bool(self._unread)
 
     def past(self) -> Past:
-        """What is known from before; where that cannot be read, a fresh start whose ids collide with none."""
+        """Read what is known from before; where that fails, a fresh start whose ids collide with none."""
         try:
             return self._ask(Store.past)
         except HistoryError as error:
@@ -74,7 +74,7 @@ class Storage:
             return Past(book=AlertState(next_id=int(self._clock())))
 
     def recovered(self) -> Past | None:
-        """What is known from before, once, where it could not be read at first and can be now.
+        """Read what is known from before, once, where it could not be read at first and can be now.
 
         Given up where the history answers again and again, but cannot tell that.
         """
@@ -101,15 +101,15 @@ class Storage:
         self._ask(lambda store: store.settle(outcomes))
 
     def series(self, check: str, since: float) -> PastOfCheck:
-        """What was measured for a check."""
+        """Read what was measured for a check."""
         return self._ask(lambda store: store.series(check, since))
 
     def series_of(self, checks: Collection[str], since: float) -> Mapping[str, PastOfCheck]:
-        """What was measured for many checks."""
+        """Read what was measured for many checks."""
         return self._ask(lambda store: store.series_of(checks, since))
 
     def ended(self, seconds: float) -> list[Notification]:
-        """What became of the notifications of the last `seconds`: later ones follow them."""
+        """Read what became of the notifications of the last `seconds`: later ones follow them."""
         found = self._ask(lambda store: store.notifications(since=self._clock() - seconds))
         return [each for each in found if each.state != "waiting"]
 
@@ -138,7 +138,7 @@ class Storage:
             raise HistoryError(str(error)) from None
 
     def _opened(self) -> Store:
-        """The store, opened or not: it keeps what it has to tell also where opening fails."""
+        """Return the store, opened or not: it keeps what it has to report also where opening fails."""
         if self._store is None:
             self._store = Store.at(self._url, self._home, owner=self._owner)
         return self._store

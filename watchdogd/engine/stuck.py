@@ -13,9 +13,11 @@ _PATH_LIMIT = 4096
 
 @dataclass(frozen=True, slots=True)
 class Stuck:
-    """A process that was killed and is still there. `key` is what it was to do; `since` when it was left
-    behind (seconds since the epoch); `born` tells it from another of its id; `place` is the path that it
-    waits for, where that can be seen."""
+    """Process that was killed and is still there.
+
+    `key` is what it was to do; `since` when it was left behind (seconds since the epoch); `born` tells it
+    from another of its id; `place` is the path that it waits for, where that can be seen.
+    """
 
     key: str
     pid: int
@@ -25,18 +27,18 @@ class Stuck:
 
     @classmethod
     def of(cls, key: str, pid: int, since: float) -> Stuck | None:
-        """The process as it is now; None where it is gone."""
+        """Return the process as it is now; None where it is gone."""
         born = _born(pid)
         return None if born is None else cls(key, pid, since, born, place_of(pid))
 
     @property
     def lives(self) -> bool:
-        """Whether it is still there."""
+        """Return whether it is still there."""
         return _born(self.pid) == self.born
 
 
 def _born(pid: int) -> float | None:
-    """When a process began; None where it is gone, or waits for nothing but being taken in."""
+    """Return when a process began; None where it is gone, or waits for nothing but being taken in."""
     try:
         process = psutil.Process(pid)
         return None if process.status() == psutil.STATUS_ZOMBIE else process.create_time()
@@ -45,7 +47,7 @@ def _born(pid: int) -> float | None:
 
 
 def place_of(pid: int) -> str:
-    """The path in the system call that a process is in, or empty. Touches no path itself.
+    """Return the path in the system call that a process is in, or empty. Touches no path itself.
 
     /proc/PID/syscall holds the call's number and arguments (proc(5)): a pointer to a path, or a descriptor.
     """
@@ -60,7 +62,7 @@ def place_of(pid: int) -> str:
 
 
 def _text_at(memory: int, address: int) -> str:
-    """An absolute path at an address of the process, or empty."""
+    """Read an absolute path at an address of the process, or empty."""
     if not 0 < address < 2**63:
         return ""
     with contextlib.suppress(OSError):

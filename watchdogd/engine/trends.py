@@ -1,4 +1,4 @@
-"""How what runs out went down: the course of the number that an incident is about, for its message."""
+"""Trend of the number that an incident is about, for its message."""
 
 from __future__ import annotations
 
@@ -29,8 +29,11 @@ def with_trends(
     latest: Mapping[str, Iterable[Observation]],
     series: Series,
 ) -> tuple[IncidentEvent, ...]:
-    """The events, in a storm only the first ones, with the course of the last day among their notes: of the
-    metric that their check declares, in its unit by the check's `latest` results."""
+    """Return the events, with the course of the last day among their notes.
+
+    It is of the metric that their check declares, in its unit by the check's `latest` results; in a storm
+    only the first events have it.
+    """
     known = {check.name: trend for check in checks if (trend := check.entry.declared.trend)}
     found, left = [], AT_ONCE
     for event in events:
@@ -46,7 +49,7 @@ def _with_trend(
     latest: Mapping[str, Iterable[Observation]],
     series: Series,
 ) -> IncidentEvent:
-    """The event with its course, where there is one and it can be read."""
+    """Return the event with its course, where there is one and it can be read."""
     if event.incident is None or event.quiet or event.kind not in _SHOWN:
         return event
     metric = metrics[event.check]

@@ -16,8 +16,10 @@ NOBODY = "no daemon ran"
 
 
 def unrecorded(recorded: float | None, seen: float | None, step: float) -> str:
-    """What is to be told where rounds went on after the last one that is `recorded`, up to the last one that
-    was `seen`: its daemon could not write the history, or that was restored. Empty where they did not."""
+    """Say that rounds went on after the last one that is `recorded`, up to the last that was `seen`.
+
+    Its daemon could not write the history, or that was restored. Empty where they did not.
+    """
     if recorded is None or seen is None or seen - recorded < max(STEPS * step, LEAST):
         return ""
     lasted, begin, end = format_duration(seen - recorded), iso(recorded), iso(seen)
@@ -25,7 +27,7 @@ def unrecorded(recorded: float | None, seen: float | None, step: float) -> str:
 
 
 def gaps(last: float | None, now: float, step: float, pause: Pause | None) -> list[tuple[Gap, bool]]:
-    """The gaps between the last round (None: there was none) and now, each with whether it is told.
+    """List the gaps between the last round (None: there was none) and now, each with whether it is told.
 
     `step`: seconds from one round to the next. A `pause` that somebody wanted is recorded and not told; the
     time before and after it is, where it is long.

@@ -14,7 +14,7 @@ _CHUNK = 262_144
 
 
 class Wire:
-    """Sends and receives whole values; what the socket does not take at once waits here.
+    """Socket that sends and receives whole values; what it does not take at once waits here.
 
     The other end is a `multiprocessing.connection.Connection`.
     """
@@ -26,12 +26,12 @@ class Wire:
         self._in = bytearray()
 
     def fileno(self) -> int:
-        """For a selector."""
+        """Return the socket's descriptor, for a selector."""
         return self._socket.fileno()
 
     @property
     def waiting(self) -> bool:
-        """Whether something is still to be sent."""
+        """Return whether something is still to be sent."""
         return bool(self._out)
 
     def send(self, value: Any) -> None:
@@ -48,7 +48,7 @@ class Wire:
                 del self._out[:sent]
 
     def receive(self) -> list[Any]:
-        """The values that have come whole. EOFError, OSError where the other end is closed."""
+        """Return the values that have come whole. EOFError, OSError where the other end is closed."""
         chunk = self._socket.recv(_CHUNK)
         if not chunk:
             raise EOFError

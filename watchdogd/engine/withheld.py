@@ -1,7 +1,7 @@
-"""What checks say that had no answer, kept until it is known whether a whole file system is silent.
+"""Results that had no answer, kept until it is known whether a whole file system is silent.
 
-Then it is one cause, told once, and what the checks say is that they cannot find out. Otherwise it is told
-as they say it. Whichever of them notices first, and however slow the machine is, what comes is the same.
+Then it is one cause, told once, and what the checks say is that they cannot find out. Otherwise it is told as
+they say it. Whichever of them notices first, and however slow the machine is, what comes is the same.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LONGEST = 120.0
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """What a check said last, on which file systems it rests, and when it began to say so."""
+    """Last results of a check, on which file systems it rests, and when it began to say so."""
 
     grounds: tuple[str, ...]
     seen: tuple[Observation, ...]
@@ -31,14 +31,14 @@ class _Kept:
 
 
 class Withheld:
-    """By check, the newest."""
+    """Results that are kept back, by check, the newest."""
 
     def __init__(self) -> None:
         self._kept: dict[str, _Kept] = {}
 
     @property
     def checks(self) -> frozenset[str]:
-        """Those of which something is kept."""
+        """Return those of which something is kept."""
         return frozenset(self._kept)
 
     def keep(self, check: str, grounds: tuple[str, ...], seen: tuple[Observation, ...], now: float) -> None:
@@ -47,7 +47,7 @@ class Withheld:
         self._kept[check] = _Kept(grounds, seen, before.since if before else now)
 
     def drop(self, check: str) -> None:
-        """It had an answer after all."""
+        """Forget what is kept of a check: it had an answer after all."""
         self._kept.pop(check, None)
 
     def open(self, ground: str) -> float | None:
@@ -57,7 +57,7 @@ class Withheld:
     def release(
         self, silent: Callable[[str], bool], answered: Callable[[str, float], bool], now: float
     ) -> dict[str, tuple[Observation, ...]]:
-        """What may be judged now, by check.
+        """Return what may be judged now, by check.
 
         `silent` says whether a file system is known to be, `answered` whether it was asked at a time or
         later, and did answer.
@@ -79,6 +79,6 @@ def _over(kept: _Kept, now: float) -> bool:
 
 
 def _blind(seen: Observation) -> Observation:
-    """The same as something that cannot be found out."""
+    """Return the same as something that cannot be found out."""
     result = seen.result
     return replace(seen, result=replace(result, status=Status.UNKNOWN)) if result.unanswered else seen

@@ -56,7 +56,7 @@ class Desk:
         self._sending = threading.Lock()
 
     def take(self) -> Call:
-        """The next call; waits for one."""
+        """Return the next call; waits for one."""
         with self._came:
             while not self._calls:
                 self._came.wait()
@@ -91,7 +91,7 @@ class Desk:
 
 
 def _bound(*, alone: bool) -> None:
-    """Where memory runs out, this process ends and not the daemon; foreign code cannot take all there is."""
+    """Have this process end, and not the daemon, where memory runs out; foreign code cannot take all."""
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
         score.write("1000")
     if alone:
@@ -124,7 +124,7 @@ def answer(call: Call) -> Reply:
 
 
 def _run(call: Call) -> tuple[Any, str | None]:
-    """What came of it, and the plugin's memory where it changed."""
+    """Run it; returns what came of it, and the plugin's memory where it changed."""
     function = _functions.get(call.source)
     if function is None:
         function = _functions[call.source] = getattr(load(call.source.module), call.source.attribute)
@@ -138,7 +138,7 @@ def _run(call: Call) -> tuple[Any, str | None]:
 
 
 def _changed(before: str, memory: dict[str, Any] | None) -> str | None:
-    """The memory to keep, as JSON text, or None where it is as it was, or the plugin asked for none.
+    """Return the memory to keep, as JSON text; None where it is as it was, or none was asked for.
 
     ValueError, TypeError where it cannot be kept.
     """
@@ -153,7 +153,7 @@ def _changed(before: str, memory: dict[str, Any] | None) -> str | None:
 
 
 def bounded(result: Result) -> Result:
-    """A result whose texts are of a size that can be kept and sent; all but details are one line."""
+    """Return a result whose texts are of a size that can be kept and sent; all but details are one line."""
     texts = (result.summary, result.subject, result.kind)
     summary, subject, kind = map(_line, texts)
     cells = {title: _cell(cell) for title, cell in result.cells.items()}
@@ -164,7 +164,7 @@ def bounded(result: Result) -> Result:
 
 
 def _cell(cell: str | float) -> str | float:
-    """A cell's text in one short line; a time that is none is told as such."""
+    """Return a cell's text in one short line; a time that is none is shown as such."""
     if isinstance(cell, str):
         return one_line(cell, CELL_LIMIT)
     return float(cell) if 0 <= cell < YEAR_9999 else "?"
@@ -175,7 +175,7 @@ def _line(text: str) -> str:
 
 
 def _mute() -> None:
-    """Standard input and output lead nowhere: what a plugin prints is nobody's message."""
+    """Lead standard input and output nowhere: what a plugin prints is nobody's message."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nowhere, descriptor)

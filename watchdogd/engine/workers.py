@@ -52,18 +52,18 @@ class Workers:
 
     @property
     def outstanding(self) -> frozenset[str]:
-        """The keys of calls that are not answered, and of those that a stuck process still holds."""
+        """Return the keys of calls that are not answered, and of those that a stuck process still holds."""
         held = {call.key for worker in self._workers for call in worker.calls}
         return frozenset(held | {call.key for call in self._waiting} | {stuck.key for stuck in self.stuck})
 
     @property
     def busy(self) -> bool:
-        """Whether an answer may still come."""
+        """Return whether an answer may still come."""
         return bool(self._waiting) or any(worker.calls for worker in self._workers)
 
     @property
     def stuck(self) -> Sequence[Stuck]:
-        """What could not be killed and still lives."""
+        """Return what could not be killed and still lives."""
         self._undead = [process for process in self._undead if process.poll() is None]
         self._stuck = [stuck for stuck in self._stuck if stuck.lives]
         return self._stuck
@@ -74,7 +74,7 @@ class Workers:
         self._waiting.extend(calls)
 
     def collect(self, patience: float) -> list[Reply]:
-        """Replies that came within `patience` seconds; returns at the first ones, or when nothing is left."""
+        """Return the replies that come first within `patience` seconds; none when nothing is left."""
         end = time.monotonic() + patience
         while not self._replies and self.busy:
             self._dispatch()
@@ -122,8 +122,10 @@ class Workers:
             self._replies += [Reply(call.key, trouble=no_start(error)) for call in calls]
 
     def _ready(self, lane: str) -> Worker | None:
-        """The shared worker that takes calls now: an idle, a further or a quick one; None where there
-        is none, or a further one cannot be started."""
+        """Return the shared worker that takes calls now: an idle, a further or a quick one.
+
+        None where there is none, or a further one cannot be started.
+        """
         shared = self._shared(lane)
         idle = [worker for worker in shared if not worker.calls]
         if idle:
@@ -164,7 +166,7 @@ class Workers:
         return worker
 
     def _soonest(self) -> float:
-        """Seconds until something has to be done even if nobody answers."""
+        """Return seconds until something has to be done even if nobody answers."""
         now = time.monotonic()
         ends = [worker.until - now for worker in self._workers if worker.calls]
         ends += [worker.since + IMPATIENCE - now for worker in self._workers if worker.holds_up]
@@ -201,7 +203,7 @@ class Workers:
             self._drop(worker)
 
     def _take_back(self, worker: Worker, returned: Returned) -> None:
-        """What it has not begun goes to another."""
+        """Give what it has not begun to another."""
         self._waiting.extendleft(call for call in reversed(worker.calls) if call.key in returned.keys)
         worker.calls = deque(call for call in worker.calls if call.key not in returned.keys)
         worker.recalled = False
@@ -216,7 +218,7 @@ class Workers:
                 self._attend(worker)
 
     def _superfluous(self, worker: Worker) -> bool:
-        """Whether it is kept no longer."""
+        """Return whether it is kept no longer."""
         shared, waiting = self._shared(worker.lane), any(not call.alone for call in self._waiting)
         return not waiting and len(shared) > self._warm and worker is not shared[0]
 
@@ -227,8 +229,10 @@ class Workers:
             self._drop(worker)
 
     def _died(self, worker: Worker, trouble: str = "") -> None:
-        """The call that it worked on killed it, or it can be heard no more, which is `trouble`; the others
-        behind it go to another worker."""
+        """Handle a worker that a call killed, or that can be heard no more, which is `trouble`.
+
+        The others behind that call go to another worker.
+        """
         if worker.calls:
             call = worker.calls.popleft()
             with contextlib.suppress(subprocess.TimeoutExpired):

@@ -217,7 +217,7 @@ class Home:
         return 0o3770 if folder == self.inbox else 0o2770
 
     def make(self, group: int | None = None) -> None:
-        """Make the folders that are missing, with the contract's rights; touches nothing that is there."""
+        """Make the folders that are missing, with the rights of home; touch nothing that is there."""
         for folder in (self.path, *(self.path / name for name in FOLDERS)):
             if not folder.is_dir():
                 folder.mkdir(parents=True)
