@@ -29,7 +29,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """How the page draws a metric: a line a subject, under `title`, in `unit`, in the `group` of such charts.
+    """A chart of the page for a metric: a line a subject, under `title`, in `unit`, in its `group`.
 
     `rate`: so much divided by the metric is drawn (60 makes of seconds a step steps a minute); 0: it itself.
     `limit` is a metric that bounds it, `full_in` one of the seconds until it gets there: each subject then
@@ -47,7 +47,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """All of it; see `watchdogd.plugin.check` for the meaning of each."""
+    """All that a check declares; see `watchdogd.plugin.check` for the meaning of each."""
 
     watches: Literal["", "run", "disk"] = ""
     needs: str = ""
@@ -60,7 +60,7 @@ class Declaration:
 
     @property
     def fault(self) -> str:
-        """What is wrong with it, in a line that says what to write; or empty."""
+        """The first wrong thing in it, in a line that says what to write; or empty."""
         for name in ("evidence", "triggers"):
             if isinstance(getattr(self, name), str):
                 return f"{name} is one word: write {name}=('{getattr(self, name)}',)"
@@ -75,7 +75,7 @@ class Declaration:
 
 
 def _misshapen(value: object, wanted: type[Column | Chart]) -> str:
-    """What is wrong with one column or chart, or empty: others would meet it in status.json."""
+    """Return what is wrong with one column or chart, or empty: others would meet it in status.json."""
     if not isinstance(value, wanted):
         return f"{value!r} is no {wanted.__name__}: write {wanted.__name__}({value!r})"
     for field in fields(value):

@@ -23,7 +23,7 @@ EX_CONFIG = 78
 
 
 class Problem(str):
-    """One line on what is wrong, `what: fix`, with both of them apart; empty where nothing is wrong.
+    """A line on what is wrong, `what: fix`, with both of them apart; empty where nothing is wrong.
 
     `fix` is a command to type, or what to change; empty where nothing is known to do.
     """
@@ -32,13 +32,13 @@ class Problem(str):
     fix: str
 
     def __new__(cls, what: str = "", fix: str = "") -> Problem:
-        """The line made of its two halves."""
+        """Return the line made of its two halves."""
         line = super().__new__(cls, f"{what}: {fix}" if fix else what)
         line.what, line.fix = what, fix
         return line
 
     def about(self, thing: str) -> Problem:
-        """The same, with what it is about before it."""
+        """Return the same, with what it is about before it."""
         return Problem(f"{thing}{self.what}", self.fix)
 
 

@@ -85,7 +85,7 @@ SWITCH_SET = frozenset({STOPPED, SWITCH_LEFT})
 
 
 class Status(enum.IntEnum):
-    """What a result says; the numbers are the exit codes of the Nagios plugin API."""
+    """Status of a result; the numbers are the exit codes of the Nagios plugin API."""
 
     OK = 0
     WARNING = 1
@@ -100,7 +100,7 @@ class Status(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One number with its unit (`s`, `B`, `%`, `c` or none) and the thresholds it was held against."""
+    """A number with its unit (`s`, `B`, `%`, `c` or none) and the thresholds it was held against."""
 
     value: float
     unit: str = ""
@@ -110,7 +110,7 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one execution says of one subject.
+    """Result of one execution for one subject.
 
     `summary` is one line: what, where, since when, why. `details` are further lines of evidence.
     `notice`: told once, never an incident, with `label` as its word in brackets: INFO for what people or jobs
@@ -149,15 +149,15 @@ class Result:
     suspects: tuple[Suspect, ...] = ()
 
     def of_kind(self, kind: str) -> Result:
-        """The same of that kind; what is OK is of none."""
+        """Return the same result with that kind; what is OK has none."""
         return self if self.status is Status.OK else replace(self, kind=kind)
 
     def showing(self, cells: Mapping[str, str | float] | None = None, **more: str | float) -> Result:
-        """The same, with these texts or times in the columns of those titles."""
+        """Return the same result, with these texts or times in the columns of those titles."""
         return replace(self, cells={**self.cells, **(cells or {}), **more})
 
     def triggers(self, key: str) -> Result:
-        """The same, asking for what is configured under this key of the run (`on_hang`)."""
+        """Return the same result, asking for what is configured under this key of the run (`on_hang`)."""
         return replace(self, trigger=key)
 
 
@@ -171,12 +171,12 @@ def _result(
 
 
 def ok(summary: str, *, subject: str = "", details: str = "", **metrics: Metric | float) -> Result:
-    """All is well."""
+    """Return a result that all is well."""
     return _result(Status.OK, summary, subject, details, metrics)
 
 
 def warning(summary: str, *, subject: str = "", details: str = "", **metrics: Metric | float) -> Result:
-    """Somebody should look at it by day."""
+    """Return a result that something needs attention soon."""
     return _result(Status.WARNING, summary, subject, details, metrics)
 
 
@@ -186,7 +186,7 @@ def critical(summary: str, *, subject: str = "", details: str = "", **metrics: M
 
 
 def unknown(summary: str, *, subject: str = "", details: str = "", **metrics: Metric | float) -> Result:
-    """It could not be found out; never a statement about the thing itself."""
+    """Return a result that it could not be found out; never a statement about the thing itself."""
     return _result(Status.UNKNOWN, summary, subject, details, metrics)
 
 
@@ -197,18 +197,18 @@ def notice(summary: str, *, details: str = "", label: str = "INFO") -> Result:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What earlier rounds measured for this check: series of (time, value), oldest first."""
+    """Measurements of earlier rounds for this check: series of (time, value), oldest first."""
 
     points: Mapping[tuple[str, str], Sequence[tuple[float, float]]] = field(default_factory=dict)
 
     def series(self, metric: str, subject: str = "") -> Sequence[tuple[float, float]]:
-        """One metric of one subject."""
+        """Return one metric of one subject."""
         return self.points.get((subject, metric), ())
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One thing that the configuration may set: its type, its default (`REQUIRED` where it has none)."""
+    """A parameter that the configuration may set: its type, its default (`REQUIRED` where it has none)."""
 
     name: str
     type: Any
@@ -224,26 +224,28 @@ Explain = Callable[[Any, float], Iterable[str]]
 
 
 def remembered(cls: type[T], memory: Mapping[str, Any]) -> T | None:
-    """The state of this class that a check's memory keeps; None where it keeps none."""
+    """Return the state of this class that a check's memory keeps; None where it keeps none."""
     return codec_of(cls).load(memory.get(STATE))
 
 
 def memory_of(state: Any) -> dict[str, Any]:
-    """The memory of a check that remembers this."""
+    """Return the memory of a check that remembers this."""
     return {STATE: codec_of(type(state)).dump(state)}
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """How the `state` of a check is kept in its memory; `needed`: it begins as its class, else as None;
-    `ours`: our own tests hold it to the types of its fields."""
+    """Storage of a check's `state` in its memory. `needed`: it begins as its class, else as None.
+
+    `ours`: our own tests hold it to the types of its fields.
+    """
 
     cls: type[Any]
     needed: bool
     ours: bool = False
 
     def load(self, memory: Mapping[str, Any]) -> Any:
-        """The state in a memory."""
+        """Return the state in a memory."""
         found = remembered(self.cls, memory)
         return self.cls() if found is None and self.needed else found
 
@@ -303,14 +305,14 @@ class Plugin:
         return self._checked(results)
 
     def _checked(self, results: list[Result]) -> list[Result]:
-        """The results. PluginError where one has what its declaration does not name."""
+        """Return the results. PluginError where one has what its declaration does not name."""
         for result in results:
             if wrong := self._undeclared(result):
                 raise PluginError(f"plugin {self.name} {wrong}")
         return results
 
     def _undeclared(self, result: Result) -> str:
-        """What a result has that was not declared, with what to write, or empty."""
+        """Return what a result has that was not declared, with what to write, or empty."""
         key, state = result.trigger, result.run_state
         if key and key not in self.declared.triggers:
             return f"asks for {key}: declare it, @check(triggers=('{key}',))"
@@ -321,7 +323,7 @@ class Plugin:
         return next(filter(None, starmap(self._misfilled, result.cells.items())), "")
 
     def _misfilled(self, title: str, cell: str | float) -> str:
-        """What is wrong with a cell, with what to write, or empty."""
+        """Return what is wrong with a cell, with what to write, or empty."""
         column = next((column for column in self.declared.columns if column.title == title), None)
         if column is None:
             return f"fills the column '{title}': declare it, @check(columns=(Column('{title}'),))"
@@ -332,11 +334,11 @@ class Plugin:
 
     @property
     def remembers_something(self) -> bool:
-        """Whether it has a memory."""
+        """True where it has a memory."""
         return self.kept is not None or "memory" in self.wants
 
     def explained(self, memory: Mapping[str, Any], now: float) -> list[str]:
-        """What its verdict rests on, by what it remembers; nothing where it has no words for that."""
+        """Return what its verdict rests on, by what it remembers; nothing where it has no words for that."""
         if self.explain is None:
             return []
         return list(self.explain(self.kept.load(memory) if self.kept else memory, now))
@@ -443,8 +445,10 @@ def _types(name: str, target: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _kept(name: str, types: Mapping[str, Any]) -> Kept | None:
-    """How the check's state is kept; None where it names none: `state` of another type is a parameter as any.
-    PluginError where it cannot be kept."""
+    """Return how the check's state is kept; None where it names none. PluginError where it cannot be kept.
+
+    `state` of another type is a parameter like any other.
+    """
     hint = types.get(STATE)
     classes: list[Any] = [each for each in (typing.get_args(hint) or (hint,)) if is_dataclass(each)]
     if not classes:
@@ -466,7 +470,10 @@ def _parameters(
     given: Collection[str],
     documentation: str,
 ) -> dict[str, Parameter]:
-    """The configurable parameters of a function; PluginError where one has no type or no name of its own."""
+    """Return the configurable parameters of a function.
+
+    PluginError where one has no type or no name of its own.
+    """
     found = {}
     for parameter in inspect.signature(target).parameters.values():
         if parameter.name in given:

@@ -41,7 +41,7 @@ def parse_duration(text: object) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """The two largest units: 5400 becomes `1h30m`, 0.4 becomes `0s`; what parse_duration reads."""
+    """Return the two largest units: 5400 becomes `1h30m`, 0.4 becomes `0s`; parse_duration reads it."""
     left = round(seconds)
     parts = []
     for unit, length in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
@@ -102,16 +102,16 @@ class Amount:
     share: float | None = None
 
     def of(self, total: float) -> float:
-        """What it comes to where the whole is `total`."""
+        """Return its value where the whole is `total`."""
         return float(self.absolute) if self.absolute is not None else (self.share or 0.0) * total
 
     def __str__(self) -> str:
-        """As a person would write it."""
+        """Return it as a person would write it."""
         return f"{self.absolute}" if self.absolute is not None else f"{(self.share or 0) * 100:g}%"
 
 
 def parse_amount(text: object) -> Amount:
-    """An Amount of `10TB`, `500000` or `10%`."""
+    """Return an Amount of `10TB`, `500000` or `10%`."""
     if isinstance(text, Amount):
         return text
     if str(text).strip().endswith("%"):
@@ -133,7 +133,7 @@ def parse_rate(text: object) -> float:
 
 
 def iso(time: float) -> str:
-    """A time (seconds since the epoch) as ISO 8601 with the local offset; the nearest date that there is."""
+    """Return a time (seconds since the epoch) as ISO 8601 with the local offset; the nearest that exists."""
     return (
         datetime.fromtimestamp(max(_FIRST, min(time, _LAST)), UTC).astimezone().isoformat(timespec="seconds")
     )
@@ -146,7 +146,7 @@ class Parsed:
     parse: Callable[[object], Any]
 
     def __get_pydantic_core_schema__(self, _source: object, _handler: object) -> Any:
-        """The schema that pydantic asks for; imported late, since workers need no pydantic."""
+        """Return the schema for pydantic; imported late, since workers need no pydantic."""
         from pydantic_core import core_schema
 
         return core_schema.no_info_plain_validator_function(self.parse)
@@ -161,5 +161,5 @@ Rate = Annotated[float, Parsed(parse_rate)]
 
 
 def finite(value: float | None) -> float | None:
-    """A number as JSON can say it, which has no NaN and no infinity: None for those. All else as it is."""
+    """Return a number as JSON can say it: None for NaN and infinity. All else as it is."""
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -47,7 +47,10 @@ class LiveJob:
 
 
 def find(home: Home, name: str) -> LiveJob:
-    """WatchdogError where there is no such run or no living job of it, SlurmSilentError without an answer."""
+    """Return the run with its living jobs.
+
+    WatchdogError where there is no such run or no living job of it, SlurmSilentError without an answer.
+    """
     config = load(home, pressing=True)
     section = config.run(name)
     run = run_of(name, section, config, home, "slurm")
@@ -57,8 +60,11 @@ def find(home: Home, name: str) -> LiveJob:
 def locate(
     run: Run, users: frozenset[str], gpus_per_node: int | None = None, uid: int | None = None
 ) -> LiveJob:
-    """The same for a run that is at hand; where it names none, `users` are those whose jobs count, and `uid`
-    (None: one's own) is whose processes."""
+    """Return a run that is at hand with its living jobs.
+
+    Where it names no users, `users` are those whose jobs count, and `uid` (None: one's own) is whose
+    processes.
+    """
     users = run.users or users
     seen = _look(run, users, uid)
     if seen.jobs is None:
@@ -72,7 +78,7 @@ def locate(
 
 
 def queued(run: Run, users: frozenset[str]) -> tuple[Job, ...]:
-    """The run's jobs that live, waiting or running; SlurmSilentError where nobody can tell.
+    """Return the run's jobs that live, waiting or running; SlurmSilentError where nobody can tell.
 
     An empty queue is asked for twice: a busy controller can time out with that.
     """
@@ -88,7 +94,7 @@ def queued(run: Run, users: frozenset[str]) -> tuple[Job, ...]:
 
 
 def gpus(live: LiveJob) -> Mapping[str, int]:
-    """GPUs of each host: as they were allocated, else as the run's configuration says. SlurmError."""
+    """Return the GPUs of each host: as they were allocated, else as the run is configured. SlurmError."""
     configured = live.gpus_configured or 0
     if live.run.backend == "process":
         return dict.fromkeys(live.hosts, configured)
@@ -102,7 +108,7 @@ def gpus(live: LiveJob) -> Mapping[str, int]:
 
 
 def _look(run: Run, users: frozenset[str], uid: int | None = None) -> Snapshot:
-    """What lives; nothing is wanted by name, so that accounting is left alone."""
+    """Return what lives; nothing is wanted by name, so that accounting is left alone."""
     now = time.time()
     if run.backend == "process":
         return processes.look([run], QUERY_DEADLINE, now, uid)
@@ -112,7 +118,7 @@ def _look(run: Run, users: frozenset[str], uid: int | None = None) -> Snapshot:
 
 
 def _waiting(seen: Snapshot, name: str, users: frozenset[str], backend: str) -> str:
-    """What there is in its place."""
+    """Return what there is in its place, in words."""
     if backend == "process":
         return "no process matches its pid_file or command"
     waiting = sum(job.tasks for job in seen.jobs or () if job.name == name and job.waiting and not job.own)

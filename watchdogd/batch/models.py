@@ -1,4 +1,4 @@
-"""What a batch system says of jobs, as values: one Job a line of the queue, one Ending a line of accounting.
+"""Values that a batch system reports: one Job a line of the queue, one Ending a line of accounting.
 
 A Snapshot is one look at both. All times are seconds since the epoch; None means that the system did not say.
 """
@@ -57,7 +57,7 @@ ENDED_STATES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One line of the queue: a job, one task of an array, the waiting rest of an array, or one het component.
+    """A line of the queue: a job, a task of an array, the waiting rest of an array, or a het component.
 
     `id` is what people see (`88_3`, `88_[4-9%1]`, `123+0`), `raw_id` the number that `srun --jobid` and the
     records go by; scancel and scontrol want `handle`. `state` is Slurm's long word without flags (RUNNING,
@@ -114,7 +114,7 @@ class Job:
 
     @property
     def handle(self) -> str:
-        """What scancel and scontrol take for this job alone (a het job as a whole); quote it for a shell.
+        """The id that scancel and scontrol take for this job alone (a het job as a whole), to be quoted.
 
         Measured on 22.05: scancel of an array task's raw id does nothing, with exit 0, and that of the last
         task, whose raw id is the array's, cancels the whole array.
@@ -138,7 +138,7 @@ _NO_OUTPUT = 53
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """One job as accounting remembers it; `ended_at` is None while it lives.
+    """A job as accounting remembers it; `ended_at` is None while it lives.
 
     `state` is the bare word (CANCELLED, without `by 1000`), `cancelled_by` the user of a CANCELLED one,
     `exit_code` and `signal` the two halves of Slurm's `3:0`. `step` is how one of its steps has ended, where
@@ -163,8 +163,10 @@ class Ending:
 
     @property
     def over(self) -> bool:
-        """True for the end of a job, also in a word that nobody knows (a newer Slurm's); a REQUEUED record is
-        the end of one attempt only."""
+        """True for the end of a job, also in an unknown word (a newer Slurm's).
+
+        A REQUEUED record is the end of one attempt only.
+        """
         return self.ended_at is not None and self.state not in WAITING_STATES | PLACED_STATES
 
     @property
@@ -174,8 +176,9 @@ class Ending:
 
     @property
     def how(self) -> str:
-        """The end in words: `FAILED with exit code 3`, `CANCELLED by bob`, `FAILED by signal 9`, and what of
-        its steps tells more: `FAILED with exit code 77 (step 0: OUT_OF_MEMORY)`.
+        """The end in words: `FAILED with exit code 3`, `CANCELLED by bob`, `FAILED by signal 9`.
+
+        With a step's end that says more: `FAILED with exit code 77 (step 0: OUT_OF_MEMORY)`.
         """
         return f"{self._own_end} ({self.step})" if self.step else self._own_end
 
@@ -205,7 +208,7 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One look at the batch system, shared by all checks of a round.
+    """State of the batch system at one time, shared by all checks of a round.
 
     `jobs` is what lives now, or None where the system did not answer (`trouble` says why): then nothing
     may be called gone. `endings` is what controller and accounting say of jobs that are over, newest last
@@ -237,7 +240,7 @@ class Snapshot:
     known: Mapping[str, float] = field(default_factory=dict)
 
     def of(self, name: str) -> tuple[Job, ...]:
-        """The living jobs of a run by its job name; never watchdogd's own."""
+        """Return the living jobs of a run by its job name; never watchdogd's own."""
         return tuple(
             job
             for job in self.jobs or ()
@@ -245,7 +248,7 @@ class Snapshot:
         )
 
     def ended(self, name: str) -> tuple[Ending, ...]:
-        """What accounting remembers of a run's jobs, oldest first; never watchdogd's own."""
+        """Return what accounting remembers of a run's jobs, oldest first; never watchdogd's own."""
         return tuple(
             end
             for end in self.endings or ()

@@ -1,4 +1,4 @@
-"""One small process on every node of a job, through Slurm's own launcher, under one deadline for all.
+"""Processes on every node of a job, through Slurm's own launcher, under one deadline for all.
 
 `srun --jobid --overlap` shares what the job has and takes nothing from it: with `--gres=none` a step would
 not see the GPUs where ConstrainDevices holds. That is for a Slurm before 20.11 alone, which knows no
@@ -33,7 +33,7 @@ _STARTING = 1.5
 
 @dataclass(frozen=True, slots=True)
 class NodeOutputs:
-    """What came back: whole texts by node; nodes that said nothing, each with why.
+    """Outputs of the nodes: whole texts by node; nodes without one, each with the reason.
 
     `denied`: Slurm starts no step for us in this job. `trouble`: why nothing could be asked at all.
     """
@@ -73,7 +73,7 @@ def run_on_nodes(job: str, nodes: Collection[str], argv: Sequence[str], *, deadl
 
 
 def _nothing(answer: command.Answer, nodes: Sequence[str], silent: Mapping[str, str]) -> NodeOutputs:
-    """Not one node could be asked."""
+    """Return the result where not one node could be asked."""
     if _DENIED.search(answer.errors):
         return NodeOutputs(denied=True, trouble=_reason(answer.errors))
     if answer.silent and answer.failure is not Failure.UNSTARTED:
@@ -103,7 +103,7 @@ def _srun(job: str, nodes: Sequence[str], argv: Sequence[str], sharing: str) -> 
 
 
 def _texts(output: str) -> dict[str, str]:
-    """By node, from lines that are mixed and labelled with their task's number."""
+    """Return the texts by node, from lines that are mixed and labelled with their task's number."""
     tasks: dict[str, list[str]] = defaultdict(list)
     for line in output.splitlines():
         if match := _LABELLED.match(line):
@@ -113,6 +113,6 @@ def _texts(output: str) -> dict[str, str]:
 
 
 def _reason(errors: str) -> str:
-    """The first line of srun's that says why."""
+    """Return the first line of srun's that says why."""
     lines = [line.strip() for line in errors.splitlines() if line.strip() and not _NOISE.match(line)]
     return lines[0] if lines else ""

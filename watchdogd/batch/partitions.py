@@ -18,8 +18,10 @@ FORMAT = "%P|%l|%D|%G|%h"
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A Slurm partition: its name, its longest walltime as Slurm writes it, whether its nodes have GPUs, and
-    whether a job gets (and is billed for) whole nodes."""
+    """A Slurm partition: its name, its longest walltime, and whether its nodes have GPUs.
+
+    `max_time` is as Slurm writes it; `exclusive`: a job gets (and is billed for) whole nodes.
+    """
 
     name: str
     max_time: str
@@ -29,7 +31,7 @@ class Partition:
     exclusive: bool = False
 
     def __str__(self) -> str:
-        """`small (2 nodes, up to 1-00:00:00)`"""
+        """Return `small (2 nodes, up to 1-00:00:00)`."""
         gpus = ", GPUs" if self.gpus else ""
         whole = ", whole nodes only" if self.exclusive else ""
         nodes = "1 node" if self.nodes == 1 else f"{self.nodes} nodes"
@@ -37,7 +39,7 @@ class Partition:
 
 
 def read_sinfo(text: str) -> tuple[Partition, ...]:
-    """The partitions in `sinfo -h` with FORMAT: a `*` marks the default one; lines of one add up."""
+    """Return the partitions in `sinfo -h` with FORMAT: a `*` marks the default one; lines of one add up."""
     found: dict[str, Partition] = {}
     for line in text.splitlines():
         match = re.fullmatch(r"([^|*]+)(\*?)\|([^|]*)\|(\d+)\|(.*)\|([^|]*)", line.strip())
@@ -57,7 +59,7 @@ class Site:
     partitions: tuple[Partition, ...]
 
     def chosen(self, names: str) -> list[Partition]:
-        """Those of `small` or `small,medium`; empty: the site's default one. SlurmError: none such."""
+        """Return those of `small` or `small,medium`; empty: the site's default one. SlurmError: none such."""
         if not names:
             return [partition for partition in self.partitions if partition.default]
         known = {partition.name: partition for partition in self.partitions}
@@ -68,7 +70,7 @@ class Site:
 
 
 def ask_partitions() -> Site:
-    """One sinfo. SlurmError or SlurmSilentError."""
+    """Return the partitions that sinfo lists. SlurmError or SlurmSilentError."""
     answer = command.ask(("sinfo", "--noheader", "--all", f"--format={FORMAT}"), deadline=QUERY_DEADLINE)
     if not answer.ok:
         raise refusal(answer)
@@ -76,7 +78,7 @@ def ask_partitions() -> Site:
 
 
 def allowed_walltime(chosen: list[Partition], wished: float | None, usual: float = LONGEST_WALLTIME) -> float:
-    """Seconds that a link may run: as wished, else the smaller of `usual` and what the partition allows.
+    """Return the seconds that a link may run: as wished, else `usual` or less where a partition allows less.
 
     SlurmError where the wish cannot be had: sbatch would take the job, and it would wait for ever.
     """
@@ -96,7 +98,7 @@ def allowed_walltime(chosen: list[Partition], wished: float | None, usual: float
 
 
 def gpu_warning(chosen: list[Partition], site: Site) -> str:
-    """A line where the chain would keep a GPU node's cores, or empty."""
+    """Return a line where the chain would keep a GPU node's cores, or empty."""
     if not any(partition.gpus for partition in chosen):
         return ""
     cheaper = [partition.name for partition in site.partitions if not partition.gpus]

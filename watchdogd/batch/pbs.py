@@ -1,4 +1,4 @@
-"""One look at PBS a round, for all runs: one qstat, and one more about jobs that have left it."""
+"""PBS asked once a round, for all runs: one qstat, and one more about jobs that have left it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def look(
     now: float,
     sought: Collection[str] | None = None,
 ) -> Snapshot:
-    """What lives of `users`, and how what lived before (`known`, by its id) has ended.
+    """Return what lives of `users`, and how what lived before (`known`, by its id) has ended.
 
     `wanted` are the names of the runs that are expected to live; all of it takes at most `deadline` seconds.
     qstat lists everybody's jobs; whether it may is asked where a name is missing that is not in `sought`.
@@ -78,7 +78,7 @@ def look(
 
 
 def _private(until: float) -> bool:
-    """Whether the server shows nobody's jobs but our own to us (query_other_jobs)."""
+    """Return whether the server shows nobody's jobs but our own to us (query_other_jobs)."""
     if os.geteuid() == 0:
         return False
     left = round(max(until - time.monotonic(), 0.1), 1)
@@ -91,13 +91,13 @@ def _myself() -> str:
 
 
 def _history(ids: Iterable[str], until: float) -> tuple[Ending, ...]:
-    """The ends of jobs that have left the queue. UnreadableError where PBS keeps no history of them."""
+    """Return the ends of jobs that have left the queue. UnreadableError where PBS keeps no history."""
     chosen = sorted(ids)[:_ASKED_AFTER]
     return qstat.endings(_asked(chosen, until)) if chosen else ()
 
 
 def _asked(ids: Collection[str], until: float) -> dict[str, dict[str, str]]:
-    """What qstat says, in JSON where it knows it. UnreadableError where it does not answer, or says no.
+    """Return what qstat says, in JSON where it knows it. UnreadableError where it does not answer or refuses.
 
     Of several ids it knows some and not others: then it says no, and tells of those it knows.
     """

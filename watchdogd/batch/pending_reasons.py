@@ -1,4 +1,4 @@
-"""Why a job waits, in Slurm's and PBS's words: which of them pass by themselves, and the mend for the others.
+"""Reasons for which a job waits, in Slurm's and PBS's words: those that pass by themselves, and fixes.
 
 Words: slurm.h's job_state_reason and what squeue prints for it (22.05 to 24.11); PBS's holds as `qstat` here
 tells them (`Hold_Types u`), and the comments of its scheduler.
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 
 class Wait(enum.Enum):
-    """How a wait ends: by itself, once its user lets it go, or never."""
+    """Ways in which a wait ends: by itself, once its user lets it go, or never."""
 
     PASSES = "passes"
     HELD = "held"
@@ -21,15 +21,15 @@ class Wait(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class PendingReason:
-    """A reason judged: `why` in words, `mend` the command that helps (`{id}` stands for the job)."""
+    """A judged reason: `why` in words, `fix` the command that helps (`{id}` stands for the job)."""
 
     wait: Wait
     why: str = ""
-    mend: str = ""
+    fix: str = ""
 
-    def mend_for(self, job_id: str) -> str:
-        """The mend with the job's id in it."""
-        return self.mend.format(id=job_id)
+    def fix_for(self, job_id: str) -> str:
+        """Return the fix with the job's id in it."""
+        return self.fix.format(id=job_id)
 
 
 _RELEASE = "scontrol release {id}"
@@ -106,7 +106,7 @@ _PBS_NEVER = PendingReason(Wait.NEVER, "no node has what it asks for", "qdel {id
 
 
 def judge(reason: str, state: str = "PENDING") -> PendingReason:
-    """What a waiting job's reason means; words nobody knows are taken to pass."""
+    """Return the meaning of a waiting job's reason; unknown words are taken to pass."""
     bare = reason.strip().strip("()")
     bare = bare.replace("_", " ") if bare.replace("_", " ") in _KNOWN else bare  # scontrol writes no spaces
     if state in _OF_STATES:

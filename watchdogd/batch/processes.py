@@ -36,7 +36,7 @@ _CLOCK_SLACK = 300.0
 
 
 def look(runs: Iterable[Run], deadline: float, now: float, uid: int | None = None) -> Snapshot:
-    """The living processes of `runs`, each named as its run, within `deadline` seconds. Never raises.
+    """Return the living processes of `runs`, each named as its run, within `deadline` seconds. Never raises.
 
     `uid` is whose processes count where a run names nobody; None: one's own.
     """
@@ -61,7 +61,7 @@ def look(runs: Iterable[Run], deadline: float, now: float, uid: int | None = Non
 
 
 def _of(run: Run, lineage: list[psutil.Process], until: float, mine: int) -> tuple[list[Job], list[Job]]:
-    """The run's processes and, where there is none, those that would be if they were not somebody else's."""
+    """Return the run's processes and, where there is none, those of others that match."""
     try:
         if run.pid_file:
             return list(_by_pid_file(run, lineage)), []
@@ -74,7 +74,7 @@ def _of(run: Run, lineage: list[psutil.Process], until: float, mine: int) -> tup
 
 
 def _lineage() -> list[psutil.Process]:
-    """This process and those above it, as far as they are shown."""
+    """Return this process and those above it, as far as they are shown."""
     found = [psutil.Process()]
     try:
         while above := found[-1].parent():
@@ -85,7 +85,7 @@ def _lineage() -> list[psutil.Process]:
 
 
 def _veiled() -> bool:
-    """Whether this machine shows nobody the processes of others (proc(5), hidepid); root sees all."""
+    """Return whether this machine hides the processes of others (proc(5), hidepid); root sees all."""
     try:
         with open("/proc/1/cmdline", "rb"):
             return False
@@ -94,7 +94,7 @@ def _veiled() -> bool:
 
 
 def _is_hidden(pid: int) -> bool:
-    """Whether there is such a process, somebody else's, that we are not shown."""
+    """Return whether there is such a process, somebody else's, that we are not shown."""
     try:
         os.kill(pid, 0)
     except PermissionError:
@@ -134,7 +134,7 @@ def _by_pid_file(run: Run, lineage: list[psutil.Process]) -> Iterator[Job]:
 
 
 def _by_command(run: Run, lineage: list[psutil.Process], until: float, uid: int | None) -> Iterator[Job]:
-    """Those that match, without what they started: forked data loaders bear the same command line."""
+    """Yield those that match, without what they started: data loaders bear the same command line."""
     pattern, family = re.compile(run.command), _family(lineage)
     parents, matching = {}, []
     for process in psutil.process_iter([*_INFO, "ppid", "uids"]):
@@ -161,7 +161,7 @@ def _above(pid: int, parents: Mapping[int, int]) -> Iterator[int]:
 
 
 def _job(run: Run, info: dict[str, Any]) -> Iterator[Job]:
-    """The process as a Job, or nothing where it is dead."""
+    """Yield the process as a Job, or nothing where it is dead."""
     if info["status"] in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
         return
     suspended = info["status"] in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
@@ -183,7 +183,7 @@ def _unknown(run: Run, reason: str) -> Job:
 
 
 def _family(lineage: list[psutil.Process]) -> frozenset[int]:
-    """This process and all above it, and what watchdogd's own among these have started."""
+    """Return this process and all above it, and what watchdogd's own among these have started."""
     found = {process.pid for process in lineage}
     for process in lineage:
         try:
@@ -195,13 +195,13 @@ def _family(lineage: list[psutil.Process]) -> frozenset[int]:
 
 
 def _is_watchdogd(process: psutil.Process) -> bool:
-    """A worker, or the daemon above it, by its command line."""
+    """Return whether it is a worker, or the daemon above it, by its command line."""
     words = process.cmdline()[:4]
     return any(os.path.basename(word) == "watchdogd" or word.startswith("watchdogd.") for word in words)
 
 
 def _start_ticks(pid: int) -> str:
-    """When a process started in ticks since boot, proc(5): unlike a date, no clock step changes it."""
+    """Return when a process started in ticks since boot, proc(5): unlike a date, no clock step changes it."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[19]
     except (OSError, IndexError):

@@ -57,20 +57,20 @@ _DELETED = "91"
 
 
 def argv(*, form: Iterable[str] = JSON, ids: Iterable[str] = ()) -> tuple[str, ...]:
-    """All jobs and subjobs with all of their fields, or those with `ids`, ended ones too (job history)."""
+    """Return the qstat of all jobs and subjobs with all fields, or of those with `ids`, ended ones too."""
     chosen = tuple(ids)
     return ("qstat", *(ENDED if chosen else ()), "-t", "-f", *form, *chosen)
 
 
 def records(text: str) -> dict[str, dict[str, str]]:
-    """Either form. UnreadableError where it is neither."""
+    """Return each job's fields; UnreadableError where the text is no answer of qstat's."""
     if text.lstrip().startswith("{"):
         return _of_json(text)
     return _of_text(text)
 
 
 def jobs(found: Records) -> tuple[Job, ...]:
-    """What lives, in the order of qstat. An array whose subjobs are listed too is left out.
+    """Return the living jobs, in the order of qstat. An array whose subjobs are listed too is left out.
 
     A job whose state makes no sense is passed over; UnreadableError where no other lives.
     """
@@ -80,7 +80,7 @@ def jobs(found: Records) -> tuple[Job, ...]:
 
 
 def endings(found: Records) -> tuple[Ending, ...]:
-    """What is over, oldest first; never an array as a whole."""
+    """Return what is over, oldest first; never an array as a whole."""
     ends = [_ending(job_id, fields) for job_id, fields in found.items() if _over(fields)]
     return tuple(
         sorted((end for end in ends if not _MANY.search(end.id)), key=lambda end: end.ended_at or 0.0)
@@ -88,7 +88,7 @@ def endings(found: Records) -> tuple[Ending, ...]:
 
 
 def read(text: str) -> tuple[Job, ...]:
-    """The living jobs in the order of qstat."""
+    """Return the living jobs in the order of qstat."""
     return jobs(records(text))
 
 
@@ -141,7 +141,7 @@ def _of_json(text: str) -> dict[str, dict[str, str]]:
 
 
 def _parsed(text: str) -> Any:
-    """As it is, else with what PBS writes wrongly mended."""
+    """Return the JSON as it is, else with what PBS writes wrongly corrected."""
     try:
         return json.loads(text, strict=False)
     except ValueError:
@@ -167,7 +167,7 @@ def _over(fields: Mapping[str, str]) -> bool:
 
 
 def _array(job_id: str) -> str:
-    """The array's id of a subjob's; other ids as they are."""
+    """Return the array's id of a subjob's; other ids as they are."""
     return re.sub(r"\[\d+\]", "[]", job_id)
 
 
@@ -205,7 +205,7 @@ def _job(job_id: str, fields: Mapping[str, str]) -> Job:
 
 
 def _reason(letter: str, fields: Mapping[str, str]) -> str:
-    """Why it waits: the holds of one that is held (by Slurm's words, see `reasons`), else PBS's comment.
+    """Return why it waits: the holds of one that is held (in Slurm's words), else PBS's comment.
 
     A system hold is also what PBS puts on a job while those that it depends on are not over.
     """
@@ -243,7 +243,7 @@ def _ending(job_id: str, fields: Mapping[str, str]) -> Ending:
 
 
 def _end_state(fields: Mapping[str, str], started: float | None, status: int | None) -> str:
-    """Its end in Slurm's words. PBS does not tell who deleted a job."""
+    """Return its end in Slurm's words. PBS does not say who deleted a job."""
     deleted = fields.get("substate", "").strip() == _DELETED
     if status == 0:
         return "COMPLETED"
@@ -271,7 +271,7 @@ def _started(fields: Mapping[str, str]) -> float | None:
 
 
 def _ended(fields: Mapping[str, str]) -> float | None:
-    """When it left its nodes (PBS), was complete (TORQUE), or last changed."""
+    """Return when it left its nodes (PBS), was complete (TORQUE), or last changed."""
     known = (_time(fields.get(name, "")) for name in ("obittime", "comp_time", "mtime"))
     return next((at for at in known if at), None) or slurmtext.time(fields.get("history_timestamp", ""))
 

@@ -28,7 +28,7 @@ IDLE = ("starting", "suspended", "ending")
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Whether the run gets on, as a check found: what `status`, the page and other checks call it by.
+    """Progress of a run, as a check found it: for `status`, the page and other checks.
 
     `stalled`: it does not, though it should. `at` is when it last did, `within` the seconds in which its next
     step is due by its own rhythm; None: not known. `pause` is why it may stand still just now (`quiet phase
@@ -41,14 +41,14 @@ class Progress:
     pause: str = ""
 
     def recent(self, now: float) -> bool:
-        """Whether its last step is no longer ago than its rhythm has it."""
+        """Return whether its last step is no longer ago than its rhythm has it."""
         if self.stalled or self.at is None or self.within is None:
             return False
         return now - self.at < self.within
 
 
 class Strength(enum.IntEnum):
-    """How much a sign says: that the run works, that it may, or that it does not."""
+    """Weight of a sign: that the run works, that it may, or that it does not."""
 
     AGAINST = -1
     WEAK = 1
@@ -57,8 +57,10 @@ class Strength(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """Evidence from outside a run's log of whether it works: what holds its alarm back for a while where the
-    log alone would call it stalled, or stands beside it in the message.
+    """Evidence from outside a run's log of whether it works.
+
+    It holds the run's alarm back for a while where the log alone would call it stalled, or stands beside it
+    in the message.
 
     `what` in words that go on after "but" (`its checkpoints grew by 12 GB within 60s`), `kind` in one
     (`checkpoints`, `gpus`, `cpu`); `at` when it was seen last, `since` when it began to be so.
@@ -121,12 +123,12 @@ class Run:
 
     @property
     def phase(self) -> str:
-        """Why it may stand still just now (`quiet phase 'saving'`), or empty."""
+        """Reason why it may stand still just now (`quiet phase 'saving'`), or empty."""
         return self.progress.pause if self.progress else ""
 
 
 def run_of(name: str, section: RunSection, config: Config, home: Home, default_backend: str) -> Run:
-    """A run as its plugins see it."""
+    """Return a run as its plugins see it."""
     process = bool(section.pid_file or section.command)
     backend = section.backend or ("process" if process else default_backend)
     users = () if backend == "process" else config.slurm.users
@@ -145,7 +147,10 @@ def run_of(name: str, section: RunSection, config: Config, home: Home, default_b
 
 
 def slurm_users(config: Config, uid: int | None = None) -> frozenset[str]:
-    """Whose jobs count: `[slurm] users`, the members of `[slurm] group`, else `uid`'s (None: one's own)."""
+    """Return whose jobs count: `[slurm] users`, the members of `[slurm] group`, else `uid`'s.
+
+    None stands for one's own.
+    """
     if config.slurm.users:
         return frozenset(config.slurm.users)
     if config.slurm.group:
@@ -154,8 +159,9 @@ def slurm_users(config: Config, uid: int | None = None) -> frozenset[str]:
 
 
 def state_of(numbers: Mapping[str, float], *, stalled: bool, wrong: bool) -> str:
-    """The word for so many jobs (`running`, `waiting`, `elsewhere`, those of IDLE), that get on or are
-    `stalled`; `wrong`: something is amiss where there is none.
+    """Return the word for so many jobs (`running`, `waiting`, `elsewhere`, those of IDLE).
+
+    `stalled`: they do not get on; `wrong`: something is amiss where there is none.
     """
     if placed := numbers.get("running", 0.0):
         if sum(numbers.get(why, 0.0) for why in IDLE) >= placed:
@@ -169,14 +175,15 @@ def state_of(numbers: Mapping[str, float], *, stalled: bool, wrong: bool) -> str
 
 
 def merged_progress(told: Iterable[Progress | None]) -> Progress | None:
-    """What is said of a run's progress, in one: of those that saw it get on the one that saw it last."""
+    """Return one Progress of several: of those that saw the run get on, the latest."""
     known = [each for each in told if each]
     return max(known, key=lambda each: (not each.stalled, each.at or 0.0), default=None)
 
 
 def run_state(results: Iterable[Mapping[str, Any]]) -> str:
-    """The state by what a run's checks said last, each as status.json has it; empty: nothing was said of its
-    jobs yet. That it is stalled counts for nothing where a step came after that was said.
+    """Return the state by what a run's checks said last, each as status.json has it.
+
+    Empty: nothing was said of its jobs yet. That it is stalled does not count where a step came after that.
     """
     seen = list(results)
     state = next((each["run_state"] for each in seen if each.get("run_state")), "")
@@ -193,5 +200,5 @@ def _timestamp(text: str) -> float:
 
 
 def plugin_of(result: Mapping[str, Any]) -> str:
-    """The plugin that said it, where its run or disk brings it."""
+    """Return the plugin of a result, where its run or disk brings it."""
     return str(result["check"]).rpartition("/")[2]

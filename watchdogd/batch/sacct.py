@@ -59,7 +59,7 @@ def argv(
     without: Collection[str] = (),
     mark: str = "",
 ) -> tuple[str, ...]:
-    """The one sacct of a round: jobs of `users` with one of `names` that lived in the last `since_minutes`.
+    """Return the one sacct of a round: jobs of `users` with one of `names` of the last `since_minutes`.
 
     sacct refuses as a whole where it does not know one of the users (22.05: tried). A name with a comma, a
     quote or a backslash cannot be asked for: then all names are. `without` are fields that this
@@ -84,7 +84,7 @@ def argv(
 def steps_argv(
     jobs: Iterable[str], *, since_minutes: int, without: Collection[str] = (), mark: str = ""
 ) -> tuple[str, ...]:
-    """The sacct that tells the steps of these jobs, by their raw ids."""
+    """Return the sacct that lists the steps of these jobs, by their raw ids."""
     return (
         *("sacct", "--duplicates", "--noheader", "--parsable2", f"--delimiter={FIELD}{mark}"),
         f"--jobs={','.join(sorted(jobs))}",
@@ -94,18 +94,18 @@ def steps_argv(
 
 
 def folded(name: str) -> str:
-    """A job's name with all quotes alike: accounting keeps `"` as a backtick (22.05: tried)."""
+    """Return a job's name with all quotes alike: accounting keeps `"` as a backtick (22.05: tried)."""
     return re.sub("['\"]", "`", name)
 
 
 def refused(complaint: str) -> str:
-    """The field that this sacct does not know, as it complains, and that can be done without; else empty."""
+    """Return the field that this sacct complains about and that can be done without; else empty."""
     match = _REFUSED.search(complaint)
     return match[1] if match and match[1] in _FIELDS and match[1] not in _NEEDED else ""
 
 
 def read(text: str, without: Collection[str] = (), mark: str = "") -> tuple[Ending, ...]:
-    """One Ending a job, oldest end first, living ones last.
+    """Return one Ending a job, oldest end first, living ones last.
 
     Records that make no sense are passed over; UnreadableError with the offending line where none does.
     """
@@ -115,7 +115,7 @@ def read(text: str, without: Collection[str] = (), mark: str = "") -> tuple[Endi
 def read_all(
     text: str, without: Collection[str] = (), mark: str = ""
 ) -> tuple[tuple[Ending, ...], tuple[Ending, ...]]:
-    """The Endings of `read`, and those of earlier attempts of the same ids (requeues), both oldest first."""
+    """Return the Endings of `read`, and those of earlier attempts (requeues), both oldest first."""
     latest: dict[str, Ending] = {}
     earlier: list[Ending] = []
     for ending in _records(text, without, mark):
@@ -131,13 +131,14 @@ def read_all(
 
 
 def read_steps(text: str, without: Collection[str] = (), mark: str = "") -> tuple[Ending, ...]:
-    """The steps alone (`615.0`, `615.batch`), in their order, as Endings. Errors as of `read`."""
+    """Return the steps alone (`615.0`, `615.batch`), in their order, as Endings. Errors as of `read`."""
     return tuple(each for each in _records(text, without, mark) if "." in each.raw_id)
 
 
 def with_step(end: Ending, steps: Iterable[Ending]) -> Ending:
-    """The end with the most telling one of its own steps, where that says more than the job: its script may
-    go on after it, and give a code of its own.
+    """Return the end with the most telling one of its own steps, where that says more than the job.
+
+    Its script may go on after the step, and give a code of its own.
     """
     own = [
         step
@@ -152,8 +153,9 @@ def with_step(end: Ending, steps: Iterable[Ending]) -> Ending:
 
 
 def _telling(end: Ending, step: Ending) -> bool:
-    """Whether the step's end is the cause rather than a consequence of the job's. One whose task died by a
-    signal is CANCELLED, with the signal (22.05: tried).
+    """Return whether the step's end is the cause rather than a consequence of the job's.
+
+    One whose task died by a signal is CANCELLED, with the signal (22.05: tried).
     """
     if step.state in _CAUSES:
         return step.state != end.state
@@ -162,7 +164,7 @@ def _telling(end: Ending, step: Ending) -> bool:
 
 
 def _within(end: Ending, step: Ending) -> bool:
-    """Whether it was this attempt's: ids are reused, and requeues have steps of the same numbers."""
+    """Return whether it was this attempt's: ids are reused, and requeues have steps of the same numbers."""
     begin, over = end.started_at or 0.0, end.ended_at or float("inf")
     return begin - _SLACK <= (step.ended_at or 0.0) <= over + _SLACK
 
@@ -185,12 +187,12 @@ def _order(ending: Ending) -> tuple[bool, float]:
 
 
 def _age(ending: Ending) -> float:
-    """What tells the records of one id apart: each requeue is submitted anew."""
+    """Return what tells the records of one id apart: each requeue is submitted anew."""
     return ending.submitted_at or 0
 
 
 def _start(between: str) -> re.Pattern[str]:
-    """Where a record begins; `between` is what separates fields."""
+    """Return the pattern of a record's beginning; `between` is what separates fields."""
     word = rf"[^{FIELD}\n]*{between}"
     return re.compile(rf"^(?=\d+{word}\d+{word} *[A-Z_]+{word}\d+:\d+{between})", re.MULTILINE)
 

@@ -18,51 +18,51 @@ _PRIVATE = re.compile(r"^PrivateData\s*=\s*(\S+)", re.MULTILINE)
 
 
 def exit_codes(text: str) -> dict[str, tuple[int, int]]:
-    """Raw id → (exit code, signal) of `scontrol show job ID`; an array's id shows all its tasks."""
+    """Return raw id → (exit code, signal) of `scontrol show job ID`; an array's id shows all its tasks."""
     return {raw_id: (digits(code), digits(number)) for raw_id, code, number in _EXIT.findall(text)}
 
 
 def states(text: str) -> dict[str, str]:
-    """Raw id → state of `scontrol show job ID`, for which as much holds."""
+    """Return raw id → state of `scontrol show job ID`."""
     return dict(_STATE.findall(text))
 
 
 def users(text: str) -> dict[str, str]:
-    """Raw id → the user whose job it is, likewise."""
+    """Return raw id → the user whose job it is."""
     return dict(_USER.findall(text))
 
 
 def unknown_job(complaint: str) -> bool:
-    """True where the controller answered that it knows no such job."""
+    """Return whether the controller answered that it knows no such job."""
     return "Invalid job id specified" in complaint
 
 
 def hides_jobs(text: str) -> bool:
-    """True where `scontrol show config` says that users do not see each other's jobs (PrivateData=jobs)."""
+    """Return whether users do not see each other's jobs (PrivateData=jobs), by `scontrol show config`."""
     match = _PRIVATE.search(text)
     return match is not None and "jobs" in match[1].split(",")
 
 
 def stdout(text: str) -> str:
-    """Where the output of the first job in `scontrol show job` goes, or empty."""
+    """Return where the output of the first job in `scontrol show job` goes, or empty."""
     match = _STDOUT.search(text)
     return match[1].strip() if match else ""
 
 
 def host(text: str) -> str:
-    """The node of the first job's script in `scontrol show job`, or empty: it was on none yet."""
+    """Return the node of the first job's script in `scontrol show job`, or empty: it was on none yet."""
     match = _HOST.search(text)
     return match[1] if match else ""
 
 
 def settings(text: str) -> dict[str, str]:
-    """The keys of `scontrol show config`, each on a line of its own: `SelectType = select/cons_tres`."""
+    """Return the keys of `scontrol show config`, each on its own line: `SelectType = select/cons_tres`."""
     pairs = (line.partition(" = ") for line in text.splitlines())
     return {key.strip(): value.strip() for key, sign, value in pairs if sign}
 
 
 def words(text: str) -> dict[str, str]:
-    """The `Key=value` words of the first line of `scontrol --oneliner show`."""
+    """Return the `Key=value` words of the first line of `scontrol --oneliner show`."""
     pairs = (word.partition("=") for word in text.strip().partition("\n")[0].split())
     return {key: value for key, sign, value in pairs if sign}
 
@@ -72,7 +72,7 @@ _GPU = re.compile(r"(?:^|,)gpu(?::[^:,()]+)*?(?::(\d+))?\((?:IDX:)?([^()]*+)\)")
 
 
 def allocated_gpus(text: str) -> dict[str, int]:
-    """Node → GPUs of `Nodes=node[1-2] CPU_IDs=0-3 Mem=0 GRES=gpu:a100:4(IDX:0-3)`; 0 where it has none.
+    """Return node → GPUs of `Nodes=node[1-2] CPU_IDs=0-3 Mem=0 GRES=gpu:a100:4(IDX:0-3)`.
 
     Older ones (before 20.11) write `GRES_IDX=gpu:a100(IDX:0-3)`. Empty without such lines: the job waits, or
     `--details` was left out.
@@ -85,7 +85,7 @@ def allocated_gpus(text: str) -> dict[str, int]:
 
 
 def _gpu_count(number: str, indices: str) -> int:
-    """The number as it stands, else that of the indices `0-1,3`."""
+    """Return the number as it stands, else that of the indices `0-1,3`."""
     if number:
         return digits(number)
     spans = [span.partition("-") for span in indices.split(",")]

@@ -1,4 +1,4 @@
-"""Nodes as one sinfo tells them: a line a node and partition, FORMAT's fields.
+"""Reader of sinfo's list of nodes: a line a node and partition, FORMAT's fields.
 
 States are sinfo's long words (%T) with a flag behind them: `*` does not answer, `~` powered off, `#`
 starting, `$` in a maintenance reservation, `@` `^` to be rebooted, `-` planned for a job (sinfo(1)).
@@ -21,7 +21,7 @@ _USABLE = frozenset({"", "~", "#"})
 
 @dataclass(frozen=True, slots=True)
 class SlurmNode:
-    """One node in one partition. `since` is seconds since the epoch; `by` and `reason` may be empty."""
+    """A node in one partition. `since` is seconds since the epoch; `by` and `reason` may be empty."""
 
     name: str
     partition: str
@@ -33,22 +33,22 @@ class SlurmNode:
 
     @property
     def spare(self) -> bool:
-        """A job can start on it now, or once it is powered on."""
+        """True where a job can start on it now, or once it is powered on."""
         return self.state == "idle" and self.flags in _USABLE
 
     @property
     def drained(self) -> bool:
-        """It takes no new job: drained, or draining while its jobs end."""
+        """True where it takes no new job: drained, or draining while its jobs end."""
         return self.state.startswith("drain")
 
     @property
     def down(self) -> bool:
-        """Slurm has given it up."""
+        """True where Slurm has given it up."""
         return self.state in ("down", "fail", "failing", "inval")
 
     @property
     def silent(self) -> bool:
-        """It does not answer the controller."""
+        """True where it does not answer the controller."""
         return "*" in self.flags
 
     @property
@@ -58,12 +58,12 @@ class SlurmNode:
 
 
 def form(mark: str) -> str:
-    """FORMAT, with fields that a reason cannot imitate; `mark`: of `slurmtext.mark`."""
+    """Return FORMAT with fields that a reason cannot imitate; `mark`: of `slurmtext.mark`."""
     return FORMAT.replace(slurmtext.FIELD, slurmtext.FIELD + mark)
 
 
 def read(text: str, mark: str = "") -> tuple[SlurmNode, ...]:
-    """The nodes, without lines that are none; UnreadableError where none is. `mark`: what `form` had.
+    """Return the nodes, without unreadable lines; UnreadableError where all are. `mark`: as of `form`.
 
     A reason may have been given with line breaks: a line without fields goes on with the one before.
     """

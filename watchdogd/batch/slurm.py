@@ -98,7 +98,7 @@ def scancel(job_ids: Sequence[str]) -> None:
 
 
 def refusal(answer: Answer, *, dropin: bool = False) -> SlurmError:
-    """The error that a command's answer means, with the fix; a drop-in's is in its script."""
+    """Return the error that a command's answer means, with the fix; a drop-in's is in its script."""
     tool, said = answer.argv[0], _refusal_text(answer)
     if answer.silent or _NO_ANSWER.search(answer.errors):
         return SlurmSilentError(f"{tool} got no answer from Slurm: {said}")
@@ -109,8 +109,10 @@ def refusal(answer: Answer, *, dropin: bool = False) -> SlurmError:
 
 
 def _refusal_text(answer: Answer) -> str:
-    """What tells: what follows `Batch job submission failed`, else all that it calls an error, which may be
-    one sentence over several lines."""
+    """Return what follows `Batch job submission failed`, else all that it calls an error.
+
+    That may be one sentence over several lines.
+    """
     if answer.trouble:
         return answer.trouble
     lines = [line.strip() for line in answer.errors.splitlines() if line.strip()]
@@ -126,7 +128,7 @@ _PATH_MAX = 4096
 
 
 def all_jobs() -> tuple[Job, ...]:
-    """All jobs that live. WatchdogError without Slurm, SlurmSilentError without an answer."""
+    """Return all jobs that live. WatchdogError without Slurm, SlurmSilentError without an answer."""
     if not shutil.which("squeue"):
         raise WatchdogError(
             "there is no squeue here, and only Slurm's jobs can be adopted: write [runs.NAME] with pid_file "
@@ -143,7 +145,10 @@ def all_jobs() -> tuple[Job, ...]:
 
 
 def log_pattern(job: Job) -> str:
-    """Where its output goes, as sbatch was told (squeue keeps the pattern; scontrol replaces half of it)."""
+    """Return where its output goes, as sbatch was told.
+
+    squeue keeps the pattern; scontrol replaces half of it.
+    """
     asked = ("squeue", "--noheader", f"--jobs={job.raw_id}", f"--Format=STDOUT:{_PATH_MAX}")
     answer = command.ask(asked, deadline=QUERY_DEADLINE)
     told = answer.output.rstrip("\n").split("\n")[0].rstrip() if answer.ok else ""
@@ -154,7 +159,7 @@ def log_pattern(job: Job) -> str:
 
 
 def gpus_per_node(job: Job) -> tuple[int, ...]:
-    """GPUs of each of its nodes; empty where it waits, or nobody says."""
+    """Return the GPUs of each of its nodes; empty where it waits, or nobody says."""
     answer = command.ask(("scontrol", "--details", "show", "job", job.raw_id), deadline=QUERY_DEADLINE)
     return tuple(scontrol.allocated_gpus(answer.output).values()) if answer.ok else ()
 
@@ -165,7 +170,7 @@ _ABBREVIATIONS = {"partition": 3, "account": 4, "output": 2, "chdir": 2, "job-na
 
 
 def script_options(script: str) -> frozenset[str]:
-    """Of partition, account, output, chdir and job-name those that the script sets.
+    """Return those of partition, account, output, chdir and job-name that the script sets.
 
     sbatch stops at the first line that is neither empty nor a comment.
     """

@@ -1,4 +1,4 @@
-"""One look at Slurm a round, for all runs: one squeue, and one sacct where something has to be explained.
+"""Slurm asked once a round, for all runs: one squeue, and one sacct where something is to be explained.
 
 squeue also lists what ended within the controller's MinJobAge, so that the end of a job is known even where
 accounting lags, is away, or never heard of it (a job that was cancelled before it could start). Where
@@ -48,7 +48,7 @@ def look(
     now: float,
     sought: Collection[str] | None = None,
 ) -> Snapshot:
-    """What lives, and how what is over has ended.
+    """Return what lives, and how what is over has ended.
 
     `wanted` are the job names of the runs that are expected to live, `users` whose jobs count (none: the
     daemon's own), `known` the `known` of the last Snapshot; all of it takes at most `deadline` seconds.
@@ -61,7 +61,7 @@ def look(
 
 
 class _Look:
-    """The state of one look: what was asked for, and how much time is left."""
+    """State of one snapshot: what was asked for, and how much time is left."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class _Look:
         return command.ask(argv, deadline=left, env=command.environment(slurmtext.ENVIRONMENT))
 
     def _queue(self) -> tuple[tuple[Job, ...] | None, str]:
-        """squeue's jobs, or None and one line of why there are none to be had."""
+        """Return squeue's jobs, or None and one line of why there are none to be had."""
         if not self.people:
             return None, f"the name service knows none of the users {', '.join(sorted(self.users))}"
         mark = slurmtext.mark()
@@ -140,11 +140,11 @@ class _Look:
         return tuple(job for job in jobs if self._asked_for(job.user)), ""
 
     def _asked_for(self, name: str) -> bool:
-        """Whether a record's user is one of those whose jobs were asked for, be it under another name."""
+        """Return whether a record's user is one of those asked for, be it under another name."""
         return name in self.people or account.user_id(name) in map(account.user_id, self.people)
 
     def _vanished(self, living: tuple[Job, ...]) -> dict[str, float]:
-        """What lived before and is not listed as living now; what nobody can explain is forgotten in time."""
+        """Return what lived before and is not listed as living; what stays unknown is forgotten in time."""
         here = {job.raw_id for job in living}
         return {
             raw_id: seen
@@ -153,7 +153,7 @@ class _Look:
         }
 
     def _requeued(self, submitted: Mapping[str, float]) -> bool:
-        """Whether something was seen living before its submission: each requeue is submitted anew."""
+        """Return whether something was seen living before its submission: each requeue is submitted anew."""
         return any(at + _ROUNDED > self.known.get(raw_id, _NEVER) for raw_id, at in submitted.items())
 
     def _endings(
@@ -163,7 +163,7 @@ class _Look:
         vanished: Mapping[str, float],
         absent: frozenset[str],
     ) -> tuple[tuple[Ending, ...], tuple[Ending, ...], str]:
-        """All known ends, oldest first, those of requeued jobs' attempts, and accounting's trouble."""
+        """Return all known ends, oldest first, those of requeued jobs' attempts, and accounting's trouble."""
         last_look = max(self.known.values(), default=0.0)
         fresh = {
             job.raw_id
@@ -190,7 +190,7 @@ class _Look:
         return tuple(sorted(known.values(), key=_order)), attempts, trouble
 
     def _accounting(self, since: float) -> tuple[tuple[Ending, ...], tuple[Ending, ...], str]:
-        """sacct's endings and those of earlier attempts, or none and one line of why."""
+        """Return sacct's endings and those of earlier attempts, or none and one line of why."""
         minutes = int((self.now - since) / 60) + 10
         without, mark = self.unknown_fields, slurmtext.mark()
         answer = self._ask(sacct.argv(self.people, self.wanted, since_minutes=minutes, mark=mark))
@@ -212,7 +212,7 @@ class _Look:
         return not end.user or self._asked_for(end.user)
 
     def _named(self, endings: Iterable[Ending]) -> tuple[Ending, ...]:
-        """With the names of the runs' jobs as squeue tells them, and of those who cancelled."""
+        """Return endings with the job names that squeue has, and with the names of those who cancelled."""
         names = {sacct.folded(name): name for name in self.wanted}
         return tuple(
             dataclasses.replace(
@@ -253,8 +253,9 @@ class _Look:
                 known[ending.raw_id] = dataclasses.replace(ending, exit_code=found[0], signal=found[1])
 
     def _doubt(self, gone: Collection[str], *, empty: bool) -> str:
-        """Why a queue is not believed in which jobs are suddenly missing, or all; empty where the controller
-        confirms it.
+        """Return why a queue is not believed in which jobs are suddenly missing, or all.
+
+        Empty where the controller confirms it.
 
         A busy controller's squeue can time out with exit 0 and no output, one of several clusters be silent.
         """
@@ -273,8 +274,10 @@ class _Look:
         return ""
 
     def _elsewhere(self, absent: frozenset[str]) -> tuple[tuple[Job, ...], frozenset[str]]:
-        """What lives under the names of which nothing of our users does, and the names that were looked for:
-        all that are absent, where one of them was not looked for lately."""
+        """Return others' jobs under names of which nothing of our users lives, and the names looked for.
+
+        Those are all that are absent, where one of them was not looked for lately.
+        """
         if absent <= self.sought:
             return (), frozenset()
         mark = slurmtext.mark()
@@ -292,12 +295,12 @@ class _Look:
         return others if others and self._private else frozenset()
 
     def _veiled(self, seen: tuple[Job, ...]) -> bool:
-        """Whether jobs of others could be there and not be shown to us."""
+        """Return whether jobs of others could be there and not be shown to us."""
         return all(job.user == _myself() for job in seen) and self._private
 
     @cached_property
     def _private(self) -> bool:
-        """Whether the site shows nobody's jobs but our own to us."""
+        """True where the site shows nobody's jobs but our own to us."""
         if os.geteuid() == 0:
             return False
         answer = self._ask(("scontrol", "show", "config"))
@@ -305,12 +308,12 @@ class _Look:
 
 
 def _complaint(tool: str, answer: command.Answer) -> str:
-    """Why it failed, with the tool's name once."""
+    """Return why it failed, with the tool's name once."""
     return f"{tool}: {answer.complaint(tool)}" if answer.said else answer.complaint()
 
 
 def _ending(job: Job) -> Ending:
-    """The end of a job that the controller still lists; it does not tell the exit code."""
+    """Return the end of a job that the controller still lists, without its exit code."""
     exit_code, signal = (0, 0) if job.state == "COMPLETED" else (None, None)
     return Ending(
         id=job.id,
@@ -334,7 +337,7 @@ def _order(ending: Ending) -> tuple[bool, float, str]:
 
 
 def _in_name_service(name: str) -> bool:
-    """Whether the name service knows the user: sacct refuses everything where it does not know one."""
+    """Return whether the name service knows the user: sacct refuses everything where it does not."""
     try:
         pwd.getpwnam(name)
     except KeyError:
@@ -343,7 +346,7 @@ def _in_name_service(name: str) -> bool:
 
 
 def _name(uid: str) -> str:
-    """The name of a numeric user id, or what there is."""
+    """Return the name of a numeric user id, or what there is."""
     return uid if count(uid) is None else user_name(int(uid))
 
 

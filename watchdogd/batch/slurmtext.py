@@ -30,17 +30,17 @@ log = logging.getLogger(__name__)
 
 
 def mark() -> str:
-    """Makes separators of one question that nobody could know when they named a job: 32 bits in hex."""
+    """Return a mark for the separators of one question, which no job name can foresee: 32 bits in hex."""
     return os.urandom(4).hex()
 
 
 def marked(said: str, mark: str) -> str:
-    """The mark where the answer has it: else there are no records in it, or the tool is none of Slurm's."""
+    """Return the mark where the answer has it: else it has no records, or the tool is none of Slurm's."""
     return mark if mark and mark in said else ""
 
 
 def kept(read: Callable[[str], Value], records: Iterable[str]) -> list[Value]:
-    """What is read of each record; one that makes no sense costs itself alone, and stands in the log.
+    """Return what is read of each record; one that makes no sense is passed over and logged.
 
     UnreadableError where none makes any.
     """
@@ -58,36 +58,36 @@ def kept(read: Callable[[str], Value], records: Iterable[str]) -> list[Value]:
 
 
 def must_end(tool: str, said: str) -> None:
-    """UnreadableError where the last line breaks off: a name that is half there is another name."""
+    """Raise UnreadableError where the last line breaks off: half a name is another name."""
     if said and not said.endswith("\n"):
         line = said[said.rfind("\n") + 1 :]
         raise UnreadableError(f"{tool} printed a line that breaks off: {shown(line)}")
 
 
 def shown(record: str) -> str:
-    """A record, or what should be one, as a message shows it: the beginning, with separators for people."""
+    """Return a record for a message: its beginning, with separators for people."""
     return repr(record.replace(RECORD, "").replace(FIELD, "|")[:200])
 
 
 def text(field: str) -> str:
-    """The field, or empty where Slurm writes one of its words for nothing."""
+    """Return the field, or empty where Slurm writes one of its words for nothing."""
     return "" if field.strip() in _NOTHING else field
 
 
 def time(field: str) -> float | None:
-    """Seconds since the epoch of `1795825721`, or of `2026-11-28T10:00:00` in local time; else None."""
+    """Return seconds since the epoch of `1795825721` or (local time) `2026-11-28T10:00:00`; else None."""
     if (seconds := count(field)) is not None:
         return float(seconds) or None
     return moment(field)
 
 
 def state(field: str) -> str:
-    """The bare word of `RUNNING`, `CANCELLED by 1000`, `CANCELLED+`, `PENDING,REQUEUED`."""
+    """Return the bare word of `RUNNING`, `CANCELLED by 1000`, `CANCELLED+`, `PENDING,REQUEUED`."""
     return re.split(r"[ +,|*]", field.strip(), maxsplit=1)[0].upper()
 
 
 def tasks(job_id: str) -> int:
-    """How many array tasks `88_[1,4-9:2%1]` stands for; 1 of every other id."""
+    """Return how many array tasks `88_[1,4-9:2%1]` stands for; 1 of every other id."""
     inside = re.search(r"_\[([^\]%]*)", job_id)
     if not inside:
         return 1
@@ -114,7 +114,9 @@ _NAME_LENGTH = 1024
 
 
 def expand_hostlist(text: str) -> tuple[str, ...]:
-    """The names, in their order, each once. Padding is kept (`nid[098-100]`), several brackets multiply.
+    """Return the names in their order, each once.
+
+    Padding is kept (`nid[098-100]`), several brackets multiply.
 
     LIMIT at most: what stands for more is expanded no further than that.
     """
@@ -131,7 +133,7 @@ NamePiece = tuple[str, str]
 
 
 def _parts(text: str) -> Iterator[list[NamePiece]]:
-    """The pieces of each name between commas."""
+    """Yield the pieces of each name between commas."""
     pieces: list[NamePiece] = []
     for inside, word, comma in _TOKEN.findall(text):
         if comma:
@@ -143,7 +145,7 @@ def _parts(text: str) -> Iterator[list[NamePiece]]:
 
 
 def _expanded_names(pieces: list[NamePiece], most: int) -> Iterator[str]:
-    """Up to `most` of the names that one part stands for, without building more of them than that."""
+    """Yield up to `most` of the names that one part stands for, without building more of them."""
     if sum(bool(inside) for inside, _ in pieces) > _BRACKETS:
         return iter(())
     choices = [
@@ -158,7 +160,7 @@ def _expanded_names(pieces: list[NamePiece], most: int) -> Iterator[str]:
 
 
 def _expanded_numbers(inside: str) -> Iterator[str]:
-    """`1-3,07` as 1, 2, 3, 07."""
+    """Yield `1-3,07` as 1, 2, 3, 07."""
     for span in inside.split(","):
         first, dash, last = (each.strip() for each in span.partition("-"))
         begin, end = count(first), count(last)

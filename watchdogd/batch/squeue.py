@@ -35,7 +35,7 @@ _STATE = re.compile(r"[A-Z_]+")
 def argv(
     users: Iterable[str] = (), *, ended: bool = False, names: Iterable[str] = (), mark: str = ""
 ) -> tuple[str, ...]:
-    """The one squeue of a round: all jobs of `users`, of every partition; no users: everybody's.
+    """Return the one squeue of a round: all jobs of `users`, of every partition; no users: everybody's.
 
     `ended`: also those that ended within the controller's MinJobAge, in the same question. `names`: only
     those of these names, as far as squeue can be told (a comma in a name cannot): others may be among them.
@@ -53,8 +53,10 @@ def argv(
 
 
 def read(text: str, mark: str = "") -> tuple[Job, ...]:
-    """The jobs in the order of squeue, without records that make no sense; UnreadableError with the offending
-    line where none does. `mark`: what `argv` had."""
+    """Return the jobs in the order of squeue, without records that make no sense. `mark`: as of `argv`.
+
+    UnreadableError, with the offending line, where none makes sense.
+    """
     slurmtext.must_end("squeue", text)
     mark = slurmtext.marked(text, mark)
     before, *records = text.split(RECORD + mark) if mark else _START.split(text)

@@ -1,4 +1,4 @@
-"""The chain from inside a link: its successor is always there, exactly once, and known by its mark."""
+"""Chain of links, from inside a link: its successor is always there, exactly once, known by its mark."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Chain:
 
     @classmethod
     def of_this_job(cls, home: Home, config: Config) -> Chain | None:
-        """The chain, where this process is a link of it."""
+        """Return the chain, where this process is a link of it."""
         mode, job_id = os.environ.get(ENVIRONMENT, ""), os.environ.get("SLURM_JOB_ID", "")
         if not mode or not job_id:
             return None
@@ -66,7 +66,7 @@ class Chain:
         return self._successor.raw_id if self._successor else ""
 
     def is_followed(self, job_id: str) -> bool:
-        """Whether the successor that waits is that of another link, by its dependency."""
+        """Return whether the successor that waits is that of another link, by its dependency."""
         return bool(job_id) and job_id != self.job_id and f":{job_id}" in self._dependency
 
     @property
@@ -74,7 +74,7 @@ class Chain:
         return self._successor.dependency if self._successor else ""
 
     def step(self, now: float) -> list[str]:
-        """See to it that there is one successor; returns what is wrong with that, a line each.
+        """Ensure that there is one successor; return what is wrong with that, a line each.
 
         Cheap most of the time: it asks Slurm every five minutes, or sooner where something is to be done.
         Takes some 90 seconds at most where Slurm hangs, and never raises for what Slurm does.
@@ -99,7 +99,7 @@ class Chain:
         return self.troubles(now)
 
     def due(self, now: float) -> bool:
-        """Whether `step` has something to look at; also where the clock was set back since."""
+        """Return whether `step` has something to look at; also where the clock was set back since."""
         return not now < self._next_look <= now + _CALM
 
     def hurry(self) -> None:
@@ -107,14 +107,17 @@ class Chain:
         self._next_look = 0.0
 
     def stopped(self) -> bool:
-        """Whether somebody ended the watchdog for good: then this link has to end; no, where home is away."""
+        """Return whether somebody ended the watchdog for good: then this link has to end.
+
+        No, where home cannot be read.
+        """
         try:
             return markers.is_stopped(self._home)
         except OSError:
             return False
 
     def wind_up(self) -> None:
-        """Called at the end of a link: where the watchdog was stopped, its other links go as well."""
+        """End the other links where the watchdog was stopped; for the end of a link."""
         if not self.stopped():
             return
         try:
@@ -123,12 +126,12 @@ class Chain:
             log.warning("it is stopped, but other jobs of it may be queued still: %s", error)
 
     def _others(self) -> tuple[Job, ...]:
-        """What is to end with this link."""
+        """Return what is to end with this link."""
         stay = markers.jobs_go_on(self._home)
         return links.queued(self._mark()) if stay else links.own(self._mark())
 
     def let_go(self) -> None:
-        """Called where this link is ended before its time: the successor need not wait for it.
+        """Let the successor start where this link is ended before its time.
 
         A dependency on this link is not met while Slurm has it requeued, which takes two minutes by itself
         (22.05: measured); and what waits for its end need not wait for its epilogue. Only tries.
@@ -139,7 +142,7 @@ class Chain:
             log.info("the successor is let go: %s", "done" if answer.ok else answer.complaint())
 
     def as_json(self) -> dict[str, Any]:
-        """The link for `status --json`."""
+        """Return the link for `status --json`."""
         mine = links.as_json(self._me) if self._me else {"job_id": self.job_id}
         successor = links.as_json(self._successor) if self._successor else None
         if self._unseen:  # until the next look at the queue shows it
@@ -195,7 +198,7 @@ class Chain:
         return link.link_job(self._home, self._config, wish, walltime, self._shortest(walltime, now))
 
     def _shortest(self, walltime: float, now: float) -> float:
-        """What Slurm may cut the successor to, which is to start when this link has its margin left."""
+        """Return what Slurm may cut the successor to, which starts when this link has its margin left."""
         if self._shortened:
             return successors.LEAST if walltime > successors.LEAST else 0.0
         mine = self._limit or walltime
@@ -203,7 +206,7 @@ class Chain:
         return successors.shortest(walltime, now + (left if 0 < left < mine else 0.0))
 
     def left(self, now: float) -> float:
-        """Seconds until this link ends, as far as is known; infinite before the first look at the queue."""
+        """Return seconds until this link ends; infinite before the first look at the queue."""
         return self._me.ends_at - now if self._me and self._me.ends_at else float("inf")
 
     @property
@@ -212,13 +215,13 @@ class Chain:
         return self._me.time_limit if self._me else None
 
     def _interval(self, now: float) -> float:
-        """Seconds until the next look where all is well: closer together towards the end of the link."""
+        """Return seconds until the next look where all is well: less towards the end of the link."""
         walltime = self._limit or _UNTOLD
         near = self.left(now) < 2 * walltime_margin(walltime)
         return max(min(_CALM, walltime / 20, 60.0 if near else _CALM), _QUICK)
 
     def troubles(self, now: float) -> list[str]:
-        """What is wrong as far as the last look went, a line each."""
+        """Return what is wrong as far as the last look went, a line each."""
         left = self.left(now)
         ends = f"this link ends at {iso(now + left)}, in {format_duration(left)}" if left < 1e9 else ""
         heir = self._successor
@@ -231,7 +234,7 @@ class Chain:
         return []
 
     def _unfollowed(self, now: float, left: float) -> str:
-        """Why no successor is seen, once that is a trouble; else empty."""
+        """Return why no successor is seen, once that is a trouble; else empty."""
         if self._bare_since is None or now - self._bare_since < self._patience(left):
             return ""
         asked = "sbatch is asked for one, and has not answered yet" if self._submitting else ""
@@ -239,19 +242,22 @@ class Chain:
         return f"no successor waits: {why}"
 
     def _held_up(self, heir: Job, left: float) -> str:
-        """Why the successor will not start by itself or, near the end, what it waits for; else empty."""
+        """Return why the successor will not start or, near the end, what it waits for; else empty."""
         never = links.blocked(heir)
         near = left < walltime_margin(self._limit or _UNTOLD)
         return never or (links.limited(heir) if near else "")
 
     def _patience(self, left: float) -> float:
-        """Seconds for which it is no trouble that no successor is seen: one that was just submitted shows at
-        the next look; a tick, whose link is short, would else complain of each."""
+        """Return seconds for which it is no trouble that no successor is seen.
+
+        One that was just submitted shows at the next look; a tick, whose link is short, would else complain
+        of each.
+        """
         if left > SOON:
             return TELL_AFTER
         return 0.0 if self._trouble else 2 * _QUICK
 
 
 def _later(times: int) -> float:
-    """Seconds to wait after so many tries: 15, 30, 60 ... 300."""
+    """Return seconds to wait after so many tries: 15, 30, 60 ... 300."""
     return min(_QUICK * 2.0 ** min(max(times - 1, 0), 8), _CALM)

@@ -70,7 +70,7 @@ def start_locally(home: Home) -> str:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, without what a link or a job would leave in it."""
+    """Return ours, without what a link or a job would leave in it."""
     return {key: value for key, value in os.environ.items() if key != "WATCHDOGD_LINK"}
 
 
@@ -120,7 +120,7 @@ def _begin(home: Home, config: Config, wish: LinkOptions) -> ChainResult:
 
 
 def check(home: Home, config: Config, wish: LinkOptions) -> None:
-    """The errors that `start` would give, as far as they can be had without starting anything."""
+    """Raise the errors that `start` would, as far as that is possible without starting anything."""
     check_secrets(config, home)
     if wish.mode != "local":
         _planned(home, config, wish)
@@ -135,7 +135,7 @@ def ensure(home: Home, config: Config, wish: LinkOptions) -> ChainResult:
 
 
 def whereabouts(home: Home, *, local: bool = False) -> ChainResult | None:
-    """Where it lives, in words, or None where it does not. SlurmSilentError where nobody can tell.
+    """Return where it lives, in words, or None where it does not. SlurmSilentError where nobody knows.
 
     `local`: a silent Slurm is no reason to wait: whatever it has queued, the lease lets one act.
     """
@@ -152,14 +152,14 @@ def whereabouts(home: Home, *, local: bool = False) -> ChainResult | None:
 
 
 def _found(found: Sequence[Job]) -> ChainResult:
-    """It is there; a warning where it waits for what may never come, and none of it runs."""
+    """Return the result where it is there already; a warning where it waits for what may never come."""
     waits = all(each.waiting for each in found)
     never = tuple(filter(None, map(links.held_up if waits else links.blocked, found)))
     return ChainResult((f"it runs already: {'; '.join(map(links.describe, found))}",), False, found[0], never)
 
 
 def check_secrets(config: Config, home: Home) -> None:
-    """WatchdogError where a secret is not to be had here, or is none: the link would be mute."""
+    """Raise WatchdogError where a secret is not to be had here, or is none: the link would be mute."""
     for key, secret in config.secrets(relayed=False):
         try:
             secret.reveal()
@@ -172,21 +172,21 @@ def check_secrets(config: Config, home: Home) -> None:
 
 
 def mute(config: Config) -> tuple[str, ...]:
-    """A line where nobody would hear of anything."""
+    """Return a line where nobody would hear of anything."""
     if config.default_channels:
         return ()
     return ("no channel is configured: nobody is told of anything; add one, such as [channels.mail]",)
 
 
 def idle(home: Home, config: Config) -> tuple[str, ...]:
-    """A line where there is nothing to watch: neither configured nor dropped in."""
+    """Return a line where there is nothing to watch: neither configured nor dropped in."""
     if config.runs or config.disks or config.checks or any(home.path.glob("cron.*/*")):
         return ()
     return ("nothing is watched yet: 'watchdogd watch JOB', or add [runs.NAME] or [disks.NAME]",)
 
 
 def unknown_users(config: Config) -> tuple[str, ...]:
-    """A line for each configured user whom the name service does not know."""
+    """Return a line for each configured user whom the name service does not know."""
     known = {entry.pw_name for name in config.slurm.users if (entry := _entry(name))}
     return tuple(
         f"user '{name}' of [slurm] users is not known on this machine: no job of that name counts"
@@ -204,7 +204,7 @@ class _Planned:
 
 
 def _planned(home: Home, config: Config, wish: LinkOptions) -> _Planned:
-    """The first link. SlurmError where it cannot be had."""
+    """Return the first link. SlurmError where it cannot be had."""
     if not shutil.which("sbatch"):
         raise SlurmError("there is no sbatch on this machine: start it where Slurm is, or with --local")
     if any(name in os.environ for name in _IMAGES):
@@ -220,7 +220,7 @@ def _planned(home: Home, config: Config, wish: LinkOptions) -> _Planned:
 
 
 def _walltime(chosen: list[Partition], config: Config, wish: LinkOptions) -> float:
-    """Seconds: as wished at the start, else as configured; a tick is short whatever is configured."""
+    """Return seconds: as wished at the start, else as configured; a tick is short whatever is configured."""
     if wish.time:
         return partitions.allowed_walltime(chosen, parse_walltime(wish.time))
     configured = parse_walltime(config.slurm.time) if config.slurm.time else None
@@ -271,7 +271,7 @@ def _submitted(home: Home, form: LinkJob) -> str:
 
 
 def _earlier(home: Home, job_id: str) -> tuple[Job, ...]:
-    """Links that somebody else submitted at the same moment, before ours: of several starts the first wins.
+    """Return links that somebody else submitted at the same moment, before ours: the first one wins.
 
     Each looks when its own link is in the queue, so that at most one sees none before it.
     """
@@ -283,7 +283,7 @@ def _earlier(home: Home, job_id: str) -> tuple[Job, ...]:
 
 
 def _settled(home: Home, job_id: str) -> Job | None:
-    """The new link once it runs, or the scheduler said why it waits; as it is after six seconds at most."""
+    """Return the new link once it runs, or the scheduler said why it waits; after six seconds as it is."""
     until = time.monotonic() + _SETTLE
     while True:
         try:
@@ -297,7 +297,10 @@ def _settled(home: Home, job_id: str) -> Job | None:
 
 
 def _vanished(home: Home) -> bool:
-    """Nothing of it is in the queue, and nobody holds the lease: a short tick would have left a successor."""
+    """Return whether nothing of it is in the queue, and nobody holds the lease.
+
+    A short tick would have left a successor.
+    """
     try:
         return not links.going_on(home) and lease.alive(home) is None
     except SlurmSilentError:

@@ -1,4 +1,4 @@
-"""The tenure of one daemon, be it a link or a plain process: how it comes to act, goes on, and hands over."""
+"""Leadership of one daemon, be it a link or a plain process: how it comes to act, goes on, and hands over."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Leadership:
 
     @staticmethod
     def in_chain() -> bool:
-        """Whether this process is a link of a chain."""
+        """Return whether this process is a link of a chain."""
         return bool(os.environ.get(ENVIRONMENT))
 
     def begin(self) -> None:
@@ -69,11 +69,11 @@ class Leadership:
         return not self._followed
 
     def left(self, now: float) -> float:
-        """Seconds until this process has to end because its link does, as far as is known; else infinite."""
+        """Return seconds until this process ends because its link does, as far as is known; else infinite."""
         return self.chain.left(now) if self.chain else math.inf
 
     def troubles(self) -> list[str]:
-        """What is wrong with the chain by now, a line each: the next look at it may be minutes away."""
+        """Return what is wrong with the chain by now, a line each: the next look may be minutes away."""
         hangs = time.monotonic() - self._stepped_at
         if self._under_way() and hangs > _HANGS:
             return [f"nobody looks after the chain: the last look at it hangs for {format_duration(hangs)}"]
@@ -82,7 +82,7 @@ class Leadership:
         return self.chain.troubles(time.time()) if self.chain else []
 
     def settle(self, patience: float) -> list[str]:
-        """For a link that ends after one round: until its successor is in the queue; what is wrong else."""
+        """Wait until the successor is in the queue, in a link of one round; return what is wrong."""
         until = time.monotonic() + patience
         if self.chain is not None:
             self.chain.hurry()  # where sbatch named a job, it shows at once, and waiting is billed
@@ -92,8 +92,10 @@ class Leadership:
         return self.troubles()
 
     def end(self) -> None:
-        """Give the lease up; where it was stopped, the other links go as well; where this link is ended from
-        outside, its successor is let go."""
+        """Give the lease up, and let the successor go where this link is ended from outside.
+
+        Where the watchdog was stopped, the other links go as well.
+        """
         self.lease.release()
         if self.chain is None:
             return
@@ -118,7 +120,7 @@ class Leadership:
         return self.lease.wait(HAND_OVER, ask=chain.mode == "daemon")
 
     def _look_after(self) -> None:
-        """One look at the chain where it is due, on a thread: Slurm may hang."""
+        """Look at the chain where that is due, on a thread: Slurm may hang."""
         if self.chain is None or not self.chain.due(time.time()):
             return
         if not self._under_way():

@@ -1,4 +1,4 @@
-"""One link: the Slurm job in which the daemon lives, as sbatch's options and script."""
+"""Links: the Slurm jobs in which the daemon lives, as sbatch's options and script."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _EXPORTED = (
 
 @dataclass(frozen=True, slots=True)
 class LinkOptions:
-    """How links are submitted, as `start` was asked; empty: as configured. Kept in home for the next ones."""
+    """Options of links, as `start` was asked; empty: as configured. Kept in home for the next ones."""
 
     partition: str = ""
     account: str = ""
@@ -68,8 +68,11 @@ class LinkOptions:
 
 @dataclass(frozen=True, slots=True)
 class LinkJob:
-    """All that makes a link of this home. Times in seconds; `shortest`: what it may be cut to, 0: not at all;
-    `needed` are names of variables: of secrets, and of those in the configuration's paths."""
+    """Everything that makes a link of this home. Times in seconds.
+
+    `shortest`: what it may be cut to, 0: not at all; `needed` are names of variables: of secrets, and of
+    those in the configuration's paths.
+    """
 
     home: Home
     name: str
@@ -87,7 +90,7 @@ class LinkJob:
         return mark_of(self.home)
 
     def sbatch_options(self, *more: str) -> tuple[str, ...]:
-        """The options of sbatch; `more` are the dependency or the begin of a successor."""
+        """Return the options of sbatch; `more` are the dependency or the begin of a successor."""
         log = str(log_of(self.home)).replace("%", "%%")
         shortest = (f"--time-min={format_walltime(self.shortest)}",) if self.shortest else ()
         return (
@@ -105,16 +108,16 @@ class LinkJob:
         )
 
     def exported(self) -> tuple[str, ...]:
-        """The names of variables that a link gets: never their values, which would show in `ps`."""
+        """Return the names of variables that a link gets: never their values, which would show in `ps`."""
         names = dict.fromkeys((*_EXPORTED, *self.needed))
         return tuple(name for name in names if name in os.environ) or ("NONE",)
 
     def environment(self) -> dict[str, str]:
-        """What sbatch gets, to hand on the variables that it is told by name."""
+        """Return what sbatch gets, to hand on the variables that it is given by name."""
         return command.environment({name: os.environ[name] for name in self.needed if name in os.environ})
 
     def script(self) -> str:
-        """The job script."""
+        """Return the job script."""
         return SCRIPT.substitute(
             mode=self.mode,
             verb="tick" if self.mode == "tick" else "run",
@@ -124,7 +127,7 @@ class LinkJob:
 
 
 def link_job(home: Home, config: Config, wish: LinkOptions, walltime: float, shortest: float) -> LinkJob:
-    """A link as configured and wished."""
+    """Return a link as configured and wished."""
     from watchdogd.config.loading import variables  # late: `status` looks at links without any configuration
 
     return LinkJob(
@@ -144,23 +147,25 @@ def link_job(home: Home, config: Config, wish: LinkOptions, walltime: float, sho
 
 
 def mark_of(home: Home) -> str:
-    """The comment of this home's links. OSError where home cannot be read."""
+    """Return the comment of this home's links. OSError where home cannot be read."""
     return OWN_MARK + home.id
 
 
 def tick_every(config: Config) -> float:
-    """Seconds from one tick to the next in tick mode."""
+    """Return seconds from one tick to the next in tick mode."""
     return max(SHORTEST_TICK, config.daemon.interval)
 
 
 def log_of(home: Home) -> Path:
-    """Where all links write what they print."""
+    """Return the file to which all links write what they print."""
     return home.logs / "link.log"
 
 
 def prepare_log(home: Home) -> None:
-    """Put a long log aside, the one before goes; a new one has home's rights, so that whoever of a group
-    starts the next link can write into it. OSError where that fails, HomeError where it is no file."""
+    """Put a long log aside; a new one has home's rights, so that a group can share it.
+
+    The one before goes. OSError where that fails, HomeError where it is no file.
+    """
     log = log_of(home)
     if os.path.lexists(log) and not stat.S_ISREG(log.lstat().st_mode):
         raise HomeError(no_file(str(log)))
@@ -182,7 +187,7 @@ def remember(home: Home, wish: LinkOptions, walltime: float) -> None:
 
 
 def remembered(home: Home) -> tuple[LinkOptions, float]:
-    """The wish and walltime (seconds) of the last start; the plain ones where there was none. HomeError."""
+    """Return the options and walltime (seconds) of the last start; defaults without one. HomeError."""
     path = home.path / "link.json"
     try:
         said = parse_json(read_plain(path))

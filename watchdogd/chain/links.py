@@ -33,7 +33,7 @@ _NOT_SET_UP = re.compile(r"configuration source|slurm\.conf")
 
 
 def queued(mark: str, users: Iterable[str] | None = None) -> tuple[Job, ...]:
-    """The links that wait or run, oldest first; `users`: whose, one's own where not given, all where empty.
+    """Return the links that wait or run, oldest first. `users`: whose; None: one's own; empty: everybody's.
 
     SlurmSilentError where squeue did not answer, or answered nonsense.
     """
@@ -41,7 +41,7 @@ def queued(mark: str, users: Iterable[str] | None = None) -> tuple[Job, ...]:
 
 
 def own(mark: str, users: Iterable[str] | None = None) -> tuple[Job, ...]:
-    """Likewise, with the jobs of drop-ins, whose comment goes on after the mark."""
+    """Return the same with the jobs of drop-ins, whose comment goes on after the mark."""
     whose = (user_name(os.geteuid()),) if users is None else users
     env, secret = command.environment(squeue.ENVIRONMENT), slurmtext.mark()
     answer = command.ask(squeue.argv(whose, mark=secret), deadline=QUERY_DEADLINE, env=env)
@@ -57,8 +57,9 @@ def own(mark: str, users: Iterable[str] | None = None) -> tuple[Job, ...]:
 
 
 def everybodys(home: Home, *, dropins: bool = False) -> tuple[Job, ...]:
-    """The links of this home, whoever of those who may submit them did; none where there is no Slurm, or none
-    set up and none of it was ever submitted. SlurmSilentError.
+    """Return the links of this home, whoever of those who may submit them did. SlurmSilentError.
+
+    None where there is no Slurm, or none set up and none of it was ever submitted.
 
     `dropins`: and the jobs of its drop-ins. An empty answer is asked for twice, since a busy controller can
     time out with one. The mark is no proof: everybody reads it in the queue, and can submit a job with it.
@@ -78,8 +79,10 @@ def everybodys(home: Home, *, dropins: bool = False) -> tuple[Job, ...]:
 
 
 def _is_homes(home: Home, name: str) -> bool:
-    """Whether this user's jobs can be this home's: its owner's, the caller's and root's can and, where a
-    group shares it, those of its members."""
+    """Return whether this user's jobs can be this home's: its owner's, the caller's, root's.
+
+    Where a group shares it, also those of its members.
+    """
     try:
         uid = pwd.getpwnam(name).pw_uid
     except KeyError:
@@ -90,35 +93,37 @@ def _is_homes(home: Home, name: str) -> bool:
 
 
 def going_on(home: Home) -> tuple[Job, ...]:
-    """Likewise without what is over and has not left its node yet, which an epilog or a dead node can keep
-    there for hours: it neither watches nor brings one that does."""
+    """Return the same without what is over and has not left its node yet.
+
+    An epilog or a dead node can keep it there for hours: it neither watches nor brings one that does.
+    """
     return tuple(job for job in everybodys(home) if not job.leaving)
 
 
 def forgotten(job_id: str) -> bool:
-    """Whether the controller, asked for this one job, says that it does not know it."""
+    """Return whether the controller, asked for this one job, says that it does not know it."""
     answer = command.ask(("scontrol", "show", "job", job_id), deadline=QUERY_DEADLINE)
     return not answer.ok and not answer.silent and scontrol.unknown_job(answer.errors + answer.output)
 
 
 def blocked(job: Job) -> str:
-    """Why a waiting link will never start by itself, with the fix, or empty."""
+    """Return why a waiting link will never start by itself, with the fix, or empty."""
     never = stuck(job)
     return f"link {never}" if never else ""
 
 
 def stuck(job: Job) -> str:
-    """The same by its number alone."""
+    """Return the same by its number alone."""
     if not job.waiting:
         return ""
     reason = pending_reasons.judge(job.reason, job.state)
     if reason.wait is pending_reasons.Wait.PASSES:
         return ""
-    return f"{job.raw_id} will not start ({job.reason}): {reason.why}: {reason.mend_for(job.raw_id)}"
+    return f"{job.raw_id} will not start ({job.reason}): {reason.why}: {reason.fix_for(job.raw_id)}"
 
 
 def limited(job: Job) -> str:
-    """That a link waits for a limit which other jobs use up, or for a partition or node, or empty."""
+    """Return that a link waits for a limit which other jobs use up, or for a partition or node, or empty."""
     if not job.waiting or not _LIMITS.match(job.reason):
         return ""
     return (
@@ -128,19 +133,19 @@ def limited(job: Job) -> str:
 
 
 def held_up(job: Job) -> str:
-    """Why a waiting link does not start though its turn has come, or empty."""
+    """Return why a waiting link does not start though its turn has come, or empty."""
     return blocked(job) or limited(job)
 
 
 def describe(job: Job) -> str:
-    """`job 88 RUNNING on node1`, `job 89 PENDING (Priority), expected on node2`."""
+    """Return `job 88 RUNNING on node1`, `job 89 PENDING (Priority), expected on node2`."""
     expected = f", expected on {job.expected_nodes}" if job.expected_nodes else ""
     where = f"({job.reason or 'no reason given'}){expected}" if job.waiting else f"on {job.nodes}"
     return f"job {job.raw_id} {job.state} {where}"
 
 
 def as_json(job: Job) -> dict[str, object]:
-    """A link as `status --json` shows it."""
+    """Return a link as `status --json` shows it."""
     return {
         "job_id": job.raw_id,
         "state": job.state,
@@ -157,7 +162,7 @@ def as_json(job: Job) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class ChainResult:
-    """Lines to print; `link` is the job that was submitted or found."""
+    """Result of starting or stopping: lines to print; `link` is the job submitted or found."""
 
     lines: tuple[str, ...]
     changed: bool

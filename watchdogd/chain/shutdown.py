@@ -90,7 +90,7 @@ def _end_jobs(home: Home, ended: dict[str, str], *, dropins: bool) -> list[Job]:
 
 
 def _of_others(home: Home) -> tuple[str, ...]:
-    """A line for each job of a drop-in that only somebody else can end."""
+    """Return a line for each job of a drop-in that only somebody else can end."""
     return tuple(
         f"{links.describe(each)} ({each.comment.partition(' ')[2]}) goes on: only {each.user} can end it"
         for each in links.everybodys(home, dropins=True)

@@ -24,7 +24,7 @@ SLOW_START = 180.0
 
 @dataclass(frozen=True, slots=True)
 class SuccessionPlan:
-    """What a link has to do: submit a successor with these options of sbatch (None: not), and cancel these.
+    """Plan of a link: submit a successor with these options of sbatch (None: not), and cancel these.
 
     `successor` is the link that waits already; `unseen`: the queue does not show ourselves, so it shows
     too little to act on.
@@ -39,7 +39,7 @@ class SuccessionPlan:
 def decide(
     links: Sequence[Job], me: str, now: float, *, lost: bool = False, every: float = 0.0
 ) -> SuccessionPlan:
-    """The plan of link `me`, from the living links of its home.
+    """Return the plan of link `me`, from the living links of its home.
 
     `lost`: the controller said that it does not know `me` any more. `every`: tick mode, seconds from one
     link to the next. Times are seconds since the epoch.
@@ -59,8 +59,9 @@ def decide(
 
 
 def _dependency(mine: Job | None) -> tuple[str, ...]:
-    """Eligible once `mine` is over, or has only its margin left, whichever is first: `after` alone waits its
-    minutes out when `mine` is cancelled.
+    """Return the dependency on `mine`: its end, or that it has only its margin left, whichever is first.
+
+    `after` alone waits its minutes out when `mine` is cancelled.
 
     None where the controller lost `mine`: the successor takes over as soon as it runs.
     """
@@ -94,8 +95,10 @@ _RESERVATION = re.compile(r"^ReservationName=(?>.*? StartTime=)(\S+) (?>.*? Flag
 
 
 def shortest(walltime: float, start: float) -> float:
-    """Seconds that a link may be cut to which starts at `start` or later; 0: not at all, no maintenance is
-    in its way, or it is too near for any link."""
+    """Return seconds that a link may be cut to which starts at `start` or later; 0: not at all.
+
+    0 also where no maintenance is in its way, or it is too near for any link.
+    """
     if walltime <= LEAST:
         return 0.0
     argv = ("scontrol", "--oneliner", "show", "reservation")
@@ -106,11 +109,11 @@ def shortest(walltime: float, start: float) -> float:
 
 
 def begins_of(text: str) -> list[float]:
-    """When the maintenances in `scontrol --oneliner show reservation` begin, in seconds since the epoch."""
+    """Return when the maintenances in `scontrol --oneliner show reservation` begin (since the epoch)."""
     found = [(slurmtext.time(begin), flags.split(",")) for begin, flags in _RESERVATION.findall(text)]
     return [begin for begin, flags in found if begin is not None and "MAINT" in flags]
 
 
 def is_in_the_way(job: Job) -> bool:
-    """Whether a link waits because a maintenance would begin before its end."""
+    """Return whether a link waits because a maintenance would begin before its end."""
     return job.waiting and "maintenance" in job.reason.lower()

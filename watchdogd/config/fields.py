@@ -49,7 +49,7 @@ def _secret(value: object, info: ValidationInfo) -> Secret:
 
 
 def _web_secret(value: Secret) -> Secret:
-    """A secret that is a web address; one that is only referred to is looked at when it is revealed."""
+    """Check a secret that is a web address; one that is only referred to is checked when it is revealed."""
     literal = not (value.variable or value.path)
     if literal and not (web_host(value.reference) and re.fullmatch(r"[!-~]+", value.reference)):
         raise ValueError("is no web address: write https://..., or better env:NAME or file:PATH")
@@ -57,7 +57,7 @@ def _web_secret(value: Secret) -> Secret:
 
 
 def name_fault(name: str) -> str:
-    """Why this can be no name of a run, disk, check or channel; empty where it can."""
+    """Return why this cannot be the name of a run, disk, check or channel; empty where it can."""
     if not name.strip():
         return "the name is empty"
     if not name.isprintable():
@@ -84,7 +84,7 @@ def _one_line(value: object) -> object:
 
 
 def _several(value: object) -> object:
-    """A list; a single text is a list of one."""
+    """Return a list; a single text is a list of one."""
     return (value,) if isinstance(value, str) else value
 
 
@@ -145,7 +145,7 @@ Positive = Annotated[Duration, Field(gt=0)]
 
 
 class Section(BaseModel):
-    """One table of config.toml: unknown keys are errors, values do not change."""
+    """A table of config.toml: unknown keys are errors, values do not change."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, arbitrary_types_allowed=True, populate_by_name=True
@@ -167,19 +167,19 @@ class Recipients(tuple[str, ...]):
     only: Mapping[str, frozenset[str]] = {}
 
     def beside(self, _default: Iterable[str]) -> Recipients:
-        """What a table does not name goes to `default`; a list names all."""
+        """Return these channels; what a table does not name goes to `_default`."""
         return self
 
 
 class _BySeverity(Recipients):
-    """Those of a table."""
+    """Channels of a table by severity."""
 
     table: Mapping[str, tuple[str, ...]]
     only: Mapping[str, frozenset[str]]
 
     @classmethod
     def of(cls, table: Mapping[str, tuple[str, ...]]) -> _BySeverity:
-        """The channels of all severities that the table names."""
+        """Return the channels of all severities that the table names."""
         made = cls(dict.fromkeys(name for names in table.values() for name in names))
         only: dict[str, set[str]] = defaultdict(set)
         for severity, names in table.items():
@@ -189,7 +189,7 @@ class _BySeverity(Recipients):
         return made
 
     def beside(self, default: Iterable[str]) -> Recipients:
-        """As above."""
+        """Return these channels, with `default` for the severities that the table does not name."""
         rest = {severity: tuple(default) for severity in SEVERITIES if severity not in self.table}
         return _BySeverity.of({**self.table, **rest})
 

@@ -21,7 +21,7 @@ NAME, SEVERAL = "NAME", "[]"
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table: its path, the keys in it, and what it must say for them, such as `type = "slack"`.
+    """A table: its path, its keys, and what it must say for them, such as `type = "slack"`.
 
     `whole`: its keys are tables themselves.
     """
@@ -32,11 +32,11 @@ class Table:
     whole: bool = False
 
     def at(self, where: Sequence[str]) -> bool:
-        """Whether this is the table at the path `where`, as the user wrote it."""
+        """Return whether this is the table at the path `where`, as the user wrote it."""
         return len(where) == len(self.path) and self.shared(where) == len(where)
 
     def shared(self, where: Sequence[str]) -> int:
-        """How many steps this table's path and another have in common."""
+        """Return how many steps this table's path and another have in common."""
         steps = zip(self.path, where, strict=False)
         return next((at for at, (own, other) in enumerate(steps) if not _same(own, other)), min(
             len(self.path), len(where)
@@ -54,12 +54,12 @@ class Table:
 
 @lru_cache(maxsize=1)
 def tables() -> tuple[Table, ...]:
-    """All tables of config.toml, but those of plugins' parameters."""
+    """Return all tables of config.toml, but those of plugins' parameters."""
     return tuple(_walk((), Config))
 
 
 def keys_at(where: Sequence[str], written: Any) -> list[str]:
-    """The keys that may stand in the table at the path `where`, which is `written` so."""
+    """Return the keys that may stand in the table at the path `where`, which is `written` so."""
     for step in where:
         written = written[int(step) if isinstance(written, list) else step]
     given = _given(written.get("type")) if isinstance(written, dict) else ""
@@ -80,7 +80,7 @@ def _walk(path: tuple[str, ...], section: type[Section], given: str = "") -> Ite
 
 
 def _sections(annotation: Any) -> Iterator[tuple[tuple[str, ...], type[Section]]]:
-    """The tables that a value may be or hold, with the steps to them."""
+    """Yield the tables that a value may be or hold, with the steps to them."""
     if isinstance(annotation, type) and issubclass(annotation, Section):
         yield (), annotation
         return
@@ -99,5 +99,5 @@ def _same(own: str, written: str) -> bool:
 
 
 def _quoted(step: str) -> str:
-    """A step of a path as TOML wants it."""
+    """Return a step of a path as TOML wants it."""
     return step if re.fullmatch(r"[A-Za-z0-9_-]+", step) else json.dumps(step)

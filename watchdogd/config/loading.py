@@ -33,8 +33,11 @@ _PERSONAL = re.compile(r"^(file:)?~(/|$)|\$\{?(HOME|USER|LOGNAME)\b")
 
 
 def load(home: Home, *, pressing: bool = False) -> Config:
-    """The configuration of a home. ConfigError, one line, where it is missing, broken, or others can write
-    it: whoever can, has commands run in the caller's name. `pressing`: nothing that it names will be run."""
+    """Return the configuration of a home. `pressing`: nothing that it names will be run.
+
+    ConfigError, one line, where it is missing, broken, or others can write it: whoever can, has commands run
+    in the caller's name.
+    """
     path = home.config
     try:
         text = read_plain(path, follow=True)
@@ -61,7 +64,7 @@ def load(home: Home, *, pressing: bool = False) -> Config:
 
 
 def empty_config(home: Home, text: str) -> ConfigError:
-    """What is said of a config.toml that names nothing to watch any more: so a full disk leaves it."""
+    """Return the error of a config.toml that names nothing to watch any more: a full disk leaves it so."""
     lacks = "names no run, disk or check any more" if text.strip() else "is empty"
     return ConfigError(
         f"{home.config} {lacks}: {_restore(home)}, or write empty = true under [daemon] if it is meant"
@@ -73,7 +76,7 @@ def _restore(home: Home) -> str:
 
 
 def _watched_something(home: Home) -> bool:
-    """Whether the last good configuration named a run, a disk or a check."""
+    """Return whether the last good configuration named a run, a disk or a check."""
     try:
         kept = tomllib.loads(read_plain(home.good_config))
     except (OSError, ValueError, RecursionError):
@@ -82,7 +85,7 @@ def _watched_something(home: Home) -> bool:
 
 
 def parse(text: str, path: Path) -> Config:
-    """The configuration in `text`; `path` is named in errors, and relative paths hang on its folder.
+    """Return the configuration in `text`; relative paths in it are relative to the folder of `path`.
 
     From now on no command gets the variables that it names as secrets.
     """
@@ -104,19 +107,21 @@ def parse(text: str, path: Path) -> Config:
 
 
 def variables(home: Home) -> tuple[str, ...]:
-    """The variables that config.toml's texts name as `$NAME` or `${NAME}`: whoever reads it elsewhere needs
-    them. None where it cannot be read."""
+    """Return the variables that config.toml's texts name as `$NAME` or `${NAME}`.
+
+    Whoever reads it elsewhere needs them. Empty where it cannot be read.
+    """
     found = {name for text in _written(home) for name in re.findall(r"\$\{?([A-Za-z_]\w*)", text)}
     return tuple(sorted(found))
 
 
 def personal(home: Home) -> tuple[str, ...]:
-    """The texts of config.toml that mean another place for each user: with `~`, `$HOME` or `$USER`."""
+    """Return the texts of config.toml that mean another place for each user: with `~`, `$HOME` or `$USER`."""
     return tuple(text for text in _written(home) if _PERSONAL.search(text))
 
 
 def _written(home: Home) -> tuple[str, ...]:
-    """All texts of config.toml as they stand there; none where it cannot be read."""
+    """Return all texts of config.toml as they stand there; none where it cannot be read."""
     try:
         return tuple(_texts(tomllib.loads(read_plain(home.config, follow=True))))
     except (OSError, ValueError, RecursionError):
@@ -124,7 +129,7 @@ def _written(home: Home) -> tuple[str, ...]:
 
 
 def _numbers(value: Any) -> Iterator[int]:
-    """The sizes of all whole numbers in it."""
+    """Yield the sizes of all whole numbers in it."""
     if isinstance(value, int):
         yield abs(value)
     elif isinstance(value, dict | list):
@@ -141,7 +146,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _config_error(error: ValidationError, tables: Mapping[str, Any], path: Path) -> ConfigError:
-    """The first thing that pydantic found, as one line."""
+    """Return the first thing that pydantic found, as one line."""
     found = error.errors(include_url=False)
     # A table where a word could stand as well: what is wrong in the table, not that it is no word.
     errors = [
@@ -165,7 +170,7 @@ def _shown(where: list[str]) -> str:
 
 
 def _written_keys(error: Mapping[str, Any], tables: Any) -> list[str]:
-    """The keys as the user wrote them: pydantic's location has names of union members in between."""
+    """Return the keys as the user wrote them, without the names of union members in pydantic's location."""
     found: list[str] = []
     location = error["loc"]
     unwritten = error["type"] in ("extra_forbidden", "missing")

@@ -37,7 +37,7 @@ def _walltime(value: object) -> object:
 
 
 def _history_url(value: object) -> object:
-    """What the history can be kept in. The address may hold a password: it is not repeated."""
+    """Check that the history can be kept there. The address may hold a password: it is not repeated."""
     if isinstance(value, str) and not re.match(r"(sqlite|postgresql)(\+\w+)?://", value):
         raise ValueError("is no database: write sqlite:///history.db or postgresql://user@host/database")
     return value
@@ -55,7 +55,7 @@ CronText = Annotated[OneLine, BeforeValidator(_cron)]
 
 
 class DaemonSection(Section):
-    """[daemon]"""
+    """The table [daemon]."""
 
     name: Name = "watchdogd"
     interval: Positive = 60.0
@@ -68,7 +68,7 @@ class DaemonSection(Section):
 
 
 class SlurmSection(Section):
-    """[slurm]"""
+    """The table [slurm]."""
 
     partition: OneLine | None = None
     account: OneLine | None = None
@@ -86,7 +86,7 @@ class SlurmSection(Section):
 
 
 class HistorySection(Section):
-    """[history]"""
+    """The table [history]."""
 
     url: HistoryUrl = DEFAULT_URL
     keep: Positive = 90 * 86400.0
@@ -105,7 +105,7 @@ class Maintenance(Section):
 
 
 class AlertsSection(Section):
-    """[alerts]"""
+    """The table [alerts]."""
 
     channels: tuple[str, ...] | None = None
     repeat_every: Positive = 4 * 3600.0
@@ -126,28 +126,28 @@ class AlertsSection(Section):
 
 
 class ActionsSection(Section):
-    """[actions]"""
+    """The table [actions]."""
 
     dry_run: bool = False
     max_per_day: int = Field(3, ge=0, strict=True)
 
 
 class HeartbeatSection(Section):
-    """[heartbeat]"""
+    """The table [heartbeat]."""
 
     url: WebSecretField
     every: Positive = 60.0
 
 
 class ReportSection(Section):
-    """[report]"""
+    """The table [report]."""
 
     path: PathText
     every: Positive = 3600.0
 
 
 class PrometheusSection(Section):
-    """[prometheus]"""
+    """The table [prometheus]."""
 
     textfile: PathText
 
@@ -168,7 +168,7 @@ class CheckSection(Section):
 
 
 class Config(Section):
-    """All of config.toml."""
+    """The whole of config.toml."""
 
     daemon: DaemonSection = DaemonSection()
     slurm: SlurmSection = SlurmSection()
@@ -185,25 +185,25 @@ class Config(Section):
 
     @property
     def watches_nothing(self) -> bool:
-        """Whether it names no run, disk or check."""
+        """True where it names no run, disk or check."""
         return not (self.runs or self.disks or self.checks)
 
     def run(self, name: str) -> RunSection:
-        """One run's table. WatchdogError, with the nearest name, where there is none."""
+        """Return one run's table. WatchdogError, with the nearest name, where there is none."""
         if name not in self.runs:
             raise WatchdogError(f"there is no run '{name}'{nearest(name, sorted(self.runs))}")
         return self.runs[name]
 
     @property
     def default_channels(self) -> tuple[str, ...]:
-        """Where messages go: `[alerts] channels`, else every channel that is not held back for later."""
+        """Default recipients: `[alerts] channels`, else every channel that is not held back for later."""
         if self.alerts.channels is not None:
             return self.alerts.channels
         held_back = {*self.alerts.escalate_to, *self.alerts.fallback}
         return tuple(name for name in self.channels if name not in held_back)
 
     def secrets(self, *, relayed: bool = True) -> Iterator[tuple[str, Secret]]:
-        """Every secret with the key it stands under; without `relayed` those alone that the daemon needs."""
+        """Yield every secret with its key; without `relayed` only those that the daemon needs."""
         for name, channel in self.channels.items():
             for key, value in channel.secrets() if relayed or not channel.relay else ():
                 yield f"channels.{name}.{key}", value

@@ -45,7 +45,7 @@ class Secret:
         return self.reference[5:] if self.reference.startswith("file:") else ""
 
     def reveal(self) -> str:
-        """The secret itself. ConfigError, naming the reference alone, where it is not there."""
+        """Return the secret itself. ConfigError, naming the reference alone, where it is not there."""
         if self.variable:
             value = os.environ.get(self.variable, "").strip()
             if not value:
@@ -69,17 +69,19 @@ class Secret:
         return self.reference
 
     def __str__(self) -> str:
-        """The reference where it is one, else a mask."""
+        """Return the reference where it is one, else a mask."""
         return self.reference if self.variable or self.path else MASK
 
     def __repr__(self) -> str:
-        """As str: a secret shows nowhere."""
+        """Return the reference or a mask: a secret shows nowhere."""
         return f"Secret({self})"
 
 
 def masked(text: str, words: Iterable[str]) -> str:
-    """`text`, which others wrote, without these words: a server may repeat what it was sent, also as it was
-    sent (percent-encoded, or in base64 as logins are)."""
+    """Return `text`, which others wrote, without these words.
+
+    A server may repeat what it was sent, also as it was sent (percent-encoded, or in base64 as logins are).
+    """
     found = sorted({form for word in words if word for form in _forms(word)}, key=len, reverse=True)
     return re.sub("|".join(map(re.escape, found)), MASK, text) if found else text
 
@@ -93,7 +95,7 @@ def _forms(word: str) -> tuple[str, ...]:
 
 
 def telling(url: str) -> tuple[str, ...]:
-    """What of a web address may be a secret: all of it, its path, and its longer parts, but not its host."""
+    """Return what may be secret of a web address: all of it, its path and longer parts; not its host."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -113,15 +115,17 @@ def veiled(text: str) -> str:
 
 
 def withhold(home: Home) -> None:
-    """Keep the variables that home's config.toml names as secrets from commands, broken as it may be: for
-    verbs that need nothing else of it."""
+    """Keep the variables that home's config.toml names as secrets from commands.
+
+    It may be broken: this is for verbs that need nothing else of it.
+    """
     with contextlib.suppress(OSError):
         text = read_plain(home.config, errors="replace", follow=True)
         command.withhold(re.findall(r"""["']env:([A-Za-z_]\w*)["']""", text))
 
 
 def exposed(secrets: Iterable[tuple[str, Secret]], group: int | None) -> tuple[Problem, ...]:
-    """Each secret, by its key, whose file others can read than its owner and `group`, with the fix."""
+    """Return each secret, by its key, whose file others than its owner and `group` can read, with the fix."""
     found = (
         (key, trust.exposed(Path(os.path.expanduser(secret.path)), group))
         for key, secret in secrets

@@ -19,7 +19,7 @@ _MANIFEST_LIMIT = 65536
 
 
 def find(home: str, run: str, kind: str) -> Switch:
-    """A run's switch. WatchdogError, naming the nearest run, where there is none of that name."""
+    """Return a run's switch. WatchdogError, naming the nearest run, where there is none of that name."""
     told, key = _told(home, run), f"{kind}_switch"
     known = isinstance(told.get(key), str)
     configured = {} if known and not _is_older(home, run) else _configured(home, run, needed=not known)
@@ -31,7 +31,7 @@ def find(home: str, run: str, kind: str) -> Switch:
 
 
 def anyhow(home: str, run: str, kind: str) -> Switch:
-    """As `find`; where nothing is known of the run, the place in home that every Guard of it polls."""
+    """Return what `find` returns, else the place in home that every Guard of the run polls."""
     try:
         return find(home, run, kind)
     except WatchdogError:
@@ -39,7 +39,7 @@ def anyhow(home: str, run: str, kind: str) -> Switch:
 
 
 def _told(home: str, run: str) -> dict[str, object]:
-    """What switches/RUN.json says; empty where it is not there or makes no sense."""
+    """Return what switches/RUN.json says; empty where it is missing or makes no sense."""
     try:
         told = json.loads(touchfile.head(_manifest(home, run), _MANIFEST_LIMIT))
     except PermissionError:
@@ -51,7 +51,7 @@ def _told(home: str, run: str) -> dict[str, object]:
 
 
 def _own(home: str, run: str, kind: str) -> str:
-    """The place in home, where a switch lies whatever is configured."""
+    """Return the switch's place in home, which counts whatever is configured."""
     return os.path.join(home, "switches", f"{file_name(run)}.{kind}")
 
 
@@ -60,7 +60,7 @@ def _manifest(home: str, run: str) -> str:
 
 
 def _is_older(home: str, run: str) -> bool:
-    """Whether config.toml was edited since the daemon wrote RUN.json."""
+    """Return whether config.toml was edited since the daemon wrote RUN.json."""
     try:
         config = os.stat(os.path.join(home, "config.toml"))
         return config.st_ctime_ns > os.stat(_manifest(home, run)).st_mtime_ns
@@ -69,8 +69,10 @@ def _is_older(home: str, run: str) -> bool:
 
 
 def _configured(home: str, run: str, *, needed: bool) -> dict[str, object]:
-    """The same from config.toml, for a run that the daemon has not laid out as it is now; empty where that
-    cannot be read and is not `needed`."""
+    """Return the same from config.toml, for a run that the daemon has not laid out as it is now.
+
+    Empty where that cannot be read and is not `needed`.
+    """
     from watchdogd.config.loading import load
     from watchdogd.home.layout import Home, switch_path
     from watchdogd.system.text import nearest

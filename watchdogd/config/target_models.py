@@ -1,4 +1,4 @@
-"""What is watched: the tables [runs.NAME] and [disks.NAME]."""
+"""The tables [runs.NAME] and [disks.NAME] of config.toml: what is watched."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ QuotaPattern = Annotated[Pattern, AfterValidator(_quota_pattern)]
 
 
 class RunSection(Section):
-    """[runs.NAME]: all keys are optional; what is left out is not judged."""
+    """The table [runs.NAME]: all keys are optional; what is left out is not judged."""
 
     job_name: str | None = None
     user: str | None = None
@@ -124,7 +124,7 @@ _WRONG_WAY_ROUND = (
 
 
 class DiskSection(Section):
-    """[disks.NAME]"""
+    """The table [disks.NAME]."""
 
     path: PathText
     quota: Literal["auto", "statvfs", "lustre", "gpfs", "beegfs", "posix", "cephfs", "du"] | QuotaCommand = (
@@ -161,7 +161,7 @@ class DiskSection(Section):
 
 
 def _is_above(one: Amount | None, other: Amount | None) -> bool:
-    """Whether one threshold is above another; sizes and shares cannot be compared."""
+    """Return whether one threshold is above another; sizes and shares cannot be compared."""
     if one is None or other is None:
         return False
     if one.absolute is not None and other.absolute is not None:

@@ -23,12 +23,15 @@ RESERVED = "watchdogd"
 
 
 def inconsistency(config: Config) -> str:
-    """The first thing that makes no sense, in one line with its key; empty where all does."""
+    """Return the first thing that makes no sense, in one line with its key; empty where all does."""
     return next((text for text in (*_names(config), *_channels(config), *_switches(config)) if text), "")
 
 
 def unknown_group(config: Config) -> str:
-    """A Unix group that this machine does not know; a machine is asked, so only where it will be used."""
+    """Return a line for a Unix group that this machine does not know, or empty.
+
+    The machine is asked, so call it only where the group will be used.
+    """
     for key, group in (("daemon.group", config.daemon.group), ("slurm.group", config.slurm.group)):
         if group is not None and not _exists(group):
             hint = close_to(group, [entry.gr_name for entry in grp.getgrall()])
@@ -37,7 +40,10 @@ def unknown_group(config: Config) -> str:
 
 
 def _names(config: Config) -> Iterator[str]:
-    """Runs, disks and checks share their names: messages, silences and the history go by them."""
+    """Yield a line for each wrong name.
+
+    Runs, disks and checks share their names: messages, silences and the history go by them.
+    """
     taken: dict[str, str] = {}
     tables: dict[str, Iterable[str]] = {
         "channels": config.channels,
@@ -60,7 +66,7 @@ def _names(config: Config) -> Iterator[str]:
 
 
 def _channels(config: Config) -> Iterator[str]:
-    """A line for each channel that is named and not configured."""
+    """Yield a line for each channel that is named and not configured."""
     for key, named in _channel_references(config):
         for channel in _channels_of(named):
             if channel not in config.channels:
@@ -69,14 +75,14 @@ def _channels(config: Config) -> Iterator[str]:
 
 
 def _channels_of(named: object) -> Iterable[object]:
-    """The channels of a list, or of a table by severity."""
+    """Return the channels of a list, or of a table by severity."""
     if isinstance(named, dict):
         return [channel for names in named.values() for channel in _channels_of(names)]
     return named if isinstance(named, list | tuple) else ()
 
 
 def _switches(config: Config) -> Iterator[str]:
-    """A line for each switch that lies where the other kind always counts, beside the configured place."""
+    """Yield a line for each switch that is configured where the other kind always counts."""
     for name, run in config.runs.items():
         for kind, path, other in (("kill", run.kill_switch, "save"), ("save", run.save_switch, "kill")):
             taken = ["switches", f"{file_name(name)}.{other}"]
@@ -152,13 +158,15 @@ def _error_text(errors: Sequence[Mapping[str, Any]]) -> str:
 
 
 def validation_error(errors: Sequence[Mapping[str, Any]]) -> str:
-    """What is wrong with one value, on one line whatever the value holds. `errors` are pydantic's on it: one
-    for each kind that it may be of."""
+    """Return what is wrong with one value, on one line whatever the value holds.
+
+    `errors` are pydantic's: one for each kind that the value may be of.
+    """
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in _error_text(errors))
 
 
 def _choice(error: Mapping[str, Any]) -> str:
-    """`must be one of a, b`, with the nearest where one is near."""
+    """Return `must be one of a, b`, with the nearest where one is near."""
     known = [part.strip().strip("'") for part in error["ctx"]["expected"].replace(" or ", ", ").split(",")]
     given = error["input"]
     hint = close_to(given, known) if isinstance(given, str) else ""
@@ -197,7 +205,7 @@ _SHOWN = 60
 
 
 def syntax_error(text: str, error: ValueError | RecursionError) -> str:
-    """`line 14, 'every': this stands twice in its table: keep one of them`."""
+    """Return `line 14, 'every': this stands twice in its table: keep one of them`."""
     if isinstance(error, RecursionError):
         return "lists or tables lie too deep in one another: write them flatter"
     if not isinstance(error, tomllib.TOMLDecodeError):
@@ -211,13 +219,13 @@ def syntax_error(text: str, error: ValueError | RecursionError) -> str:
 
 
 def _shown(line: str) -> str:
-    """The heading or the key that stands there: a value may be a secret."""
+    """Return the heading or the key in this line, not the value: it may be a secret."""
     heading = line.strip().startswith("[")
     key = line.strip() if heading else line.partition("=")[0].strip() if "=" in line else ""
     return f", {key[:_SHOWN]!r}" if key else ""
 
 
 def _too_long_number(text: str) -> str:
-    """Where a number stands that has more digits than any number here."""
+    """Return the line of a number with more digits than any number here."""
     long = (number for number, line in enumerate(text.split("\n"), 1) if _DIGITS.search(line))
     return f"line {next(long, 1)}: this number is longer than any that could be meant"

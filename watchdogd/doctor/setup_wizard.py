@@ -38,8 +38,11 @@ _TRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class AdoptedRun:
-    """A run to be: its name and what stands in its table. `user` is whose jobs it is, whoever watches;
-    `log` is empty where none is kept, `gpus` is 0 where the job has none, or nobody knows."""
+    """A run to be: its name and what stands in its table.
+
+    `user` is whose jobs it is, whoever watches; `log` is empty where none is kept, `gpus` is 0 where the job
+    has none, or nobody knows.
+    """
 
     name: str
     job_name: str
@@ -48,7 +51,7 @@ class AdoptedRun:
     gpus: int = 0
 
     def table(self) -> str:
-        """The table as TOML, with a line end after each line."""
+        """Return the table as TOML, with a line end after each line."""
         lines = [f"[runs.{toml_key(self.name)}]", f"job_name = {toml_string(self.job_name)}"]
         if self.user:
             lines.append(f"user = {toml_string(self.user)}")
@@ -60,7 +63,7 @@ class AdoptedRun:
 
 
 def choose(jobs: Iterable[Job], wanted: str, me: str) -> Job:
-    """The living job with this id (also an array's) or name: of several the one that runs, else the newest.
+    """Return the living job with this id (also an array's) or name: one that runs, else the newest.
 
     WatchdogError, with the nearest name, where there is none, or where several people have one of that name.
     """
@@ -86,14 +89,14 @@ def choose(jobs: Iterable[Job], wanted: str, me: str) -> Job:
 
 
 def run_name(job_name: str, taken: Collection[str]) -> str:
-    """A run's name that is easy to type: the job's, a dash for all but letters, digits, `.`, `_`."""
+    """Return a run's name that is easy to type: the job's, a dash for all but letters, digits, `.`, `_`."""
     plain = re.sub(r"-{2,}", "-", re.sub(r"[^\w.-]", "-", job_name)).strip("-.") or "run"
     names = chain([plain], (f"{plain}-{number}" for number in count(2)))
     return next(name for name in names if name not in taken)
 
 
 def watched_as(config: Config, job: Job, users: Collection[str]) -> str:
-    """The run that watches this job already, or empty. `users` are those whose jobs count by default."""
+    """Return the run that watches this job already, or empty. `users`: whose jobs count by default."""
     for name, section in config.runs.items():
         whose = {section.user} if section.user else users
         process = section.pid_file or section.command
@@ -121,19 +124,19 @@ def add(home: Home, adopted: AdoptedRun) -> None:
 
 
 def appended(text: str, table: str) -> str:
-    """`text` with a table at its end, in its own kind of line ends."""
+    """Return `text` with a table at its end, in its own kind of line ends."""
     end = "\r\n" if "\r\n" in text else "\n"
     gap = "" if not text else end if text.endswith("\n") else end * 2
     return text + gap + table.replace("\n", end)
 
 
 def toml_key(name: str) -> str:
-    """A key as TOML has it: bare where it may be, else quoted."""
+    """Return a key as TOML has it: bare where it may be, else quoted."""
     return name if _BARE.fullmatch(name) else toml_string(name)
 
 
 def toml_string(text: str) -> str:
-    """A basic string of TOML, which is JSON's but for DEL (TOML 1.0, "String")."""
+    """Return a basic string of TOML, which is JSON's but for DEL (TOML 1.0, "String")."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -155,7 +158,7 @@ def _config_text(home: Home) -> str:
 
 
 def _replace_config(path: str, text: str) -> None:
-    """In one step, with the rights that the file has."""
+    """Replace the file in one step, with the rights that it has."""
     try:
         found = os.stat(path)
         replace_file(path, text, found.st_mode & 0o777, found.st_gid)
@@ -164,7 +167,7 @@ def _replace_config(path: str, text: str) -> None:
 
 
 def gpus_of(counts: Sequence[int]) -> int:
-    """GPUs per node of a job whose nodes have so many; 0 where they differ: one number cannot say it."""
+    """Return GPUs per node of a job whose nodes have so many; 0 where they differ."""
     return counts[0] if counts and len(set(counts)) == 1 else 0
 
 
@@ -178,8 +181,10 @@ _PATIENCE = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """Findings; empty where there is nothing. `slurm_trouble`: why a Slurm that is there does not answer;
-    `places`: what SCRATCH and the like name, by the variable's name in small letters."""
+    """Findings; empty where there is nothing. `slurm_trouble`: why Slurm does not answer.
+
+    `places`: what SCRATCH and the like name, by the variable's name in small letters.
+    """
 
     partitions: tuple[Partition, ...] = ()
     slurm: bool = False
@@ -192,7 +197,7 @@ class Survey:
 
     @property
     def cpu_partition(self) -> Partition | None:
-        """Where a chain of links costs least: no GPUs, no whole nodes, the default one first."""
+        """Partition where a chain of links costs least: no GPUs, no whole nodes, the default one first."""
         cheap = [partition for partition in self.partitions if not partition.gpus]
         return min(cheap, key=lambda each: (each.exclusive, not each.default, each.nodes), default=None)
 
@@ -236,7 +241,7 @@ def _accounts() -> tuple[str, ...]:
 
 
 def _places() -> dict[str, str]:
-    """Folders that the variables name, and that answer."""
+    """Return folders that the variables name, and that answer."""
     patient = BoundedIO("a file system", deadline=_PATIENCE)
     found = {}
     for name in PLACES:

@@ -49,7 +49,7 @@ def alive(jobs: Sequence[Job], job_id: str, every: float, now: float) -> Word:
         reason = pending_reasons.judge(job.reason, job.state)
         if job.waiting and reason.wait is not pending_reasons.Wait.PASSES:
             never = f"job {job.handle} will not start ({job.reason}): {reason.why}"
-            return Word(Status.WARNING, f"{never}: {reason.mend_for(job.handle)}")
+            return Word(Status.WARNING, f"{never}: {reason.fix_for(job.handle)}")
     running = [job for job in jobs if not job.waiting]
     if running:
         first = min(running, key=lambda job: job.started_at or now)

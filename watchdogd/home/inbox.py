@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a person asks for, given at `at`: to `ack` an `incident`, to `silence` or `unsilence` a `target`.
+    """A request about incidents, made at `at`: `ack` an `incident`, `silence` or `unsilence` a `target`.
 
     A silence lasts `until` (seconds since the epoch) and replaces an earlier one of the same target.
     """
@@ -50,7 +50,7 @@ _ASIDE = ".aside"
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """One thing that was handed in: by whom, when (seconds since the epoch), what kind, and what it says."""
+    """A file of the inbox: by whom, when (seconds since the epoch), which kind, and its fields."""
 
     path: Path
     kind: str
@@ -65,7 +65,7 @@ class Submission:
 
     @property
     def orders(self) -> tuple[Request, ...]:
-        """What it asks of the incidents: one Order, or none."""
+        """Requests about incidents: one, or none."""
         reason, target = _text(self.said, "reason"), _text(self.said, "target")
         match self.kind:
             case "ack":
@@ -84,13 +84,13 @@ class Submission:
 
     @property
     def outcome(self) -> str:
-        """What came of that, as its author tells it."""
+        """The outcome of that, as its author reports it."""
         text = _text(self.said, "outcome")
         return text if self.by == user_name(os.geteuid()) else f"{text} (as {self.by} reports)"
 
     @property
     def line(self) -> str:
-        """It in one line, for history and messages."""
+        """The submission in one line, for history and messages."""
         host, reason = _text(self.said, "host"), _text(self.said, "reason")
         where = f" on {host}" if host else ""
         return f"{self._deed()} by {self.by}{where} at {iso(self.at)}" + (f": {reason}" if reason else "")
@@ -112,7 +112,7 @@ class Submission:
 
 
 def take(home: Home) -> tuple[list[Submission], list[str]]:
-    """The papers in the order of their time, a thousand at once at most, and a line for each that is none.
+    """Return the submissions, oldest first, at most a thousand, and a line for each file that is none.
 
     Those are set aside into `inbox/.aside`. Nothing else is removed: see `remove`. OSError where the inbox
     cannot be read, or is another's than home's.
@@ -139,7 +139,10 @@ def take(home: Home) -> tuple[list[Submission], list[str]]:
 
 
 def waiting(home: Home, kinds: Collection[str]) -> list[Submission]:
-    """The papers of these kinds that nobody took in yet, oldest first; what cannot be read is left out."""
+    """Return the submissions of these kinds that nobody took in yet, oldest first.
+
+    What cannot be read is left out.
+    """
     found: list[Submission] = []
     shared = home.group is not None
     with contextlib.suppress(OSError):
@@ -156,14 +159,16 @@ def remove(paper: Submission) -> None:
 
 
 def kind_of(name: str) -> str:
-    """The kind in `ABOUT.KIND.HOST.PID.json`, or empty: ABOUT may have dots of its own, HOST has none."""
+    """Return the kind in `ABOUT.KIND.HOST.PID.json`, or empty. ABOUT may have dots, HOST has none."""
     parts = name.rsplit(".", 4)
     return parts[1] if len(parts) == 5 and parts[4] == "json" and not name.startswith(".") else ""
 
 
 def _check_place(home: Home) -> None:
-    """PermissionError where a member put a folder of their own in the inbox's place: they may do there with
-    others' files what they like."""
+    """Raise PermissionError where a member put a folder of their own in the inbox's place.
+
+    They may do there with others' files what they like.
+    """
     found = os.lstat(home.inbox)
     if found.st_uid not in (0, os.geteuid(), os.stat(home.path).st_uid):
         mend = f"mv {home.inbox} {home.inbox}.aside"
@@ -215,7 +220,7 @@ def _is_duration(value: object) -> bool:
 
 
 def _text(said: Mapping[str, Any], key: str) -> str:
-    """One line of text, without control characters; empty where it is something else."""
+    """Return one line of text, without control characters; empty where it is something else."""
     value = said.get(key)
     return one_line(value, TEXT_LIMIT) if isinstance(value, str) else ""
 

@@ -17,7 +17,7 @@ _WRITE_SPAN = 300.0
 
 
 def forgery(found: os.stat_result, *, shared: bool) -> str:
-    """Why this file is not taken for its owner's word, or empty; `shared`: a group shares the inbox.
+    """Return why this file may not be its owner's, or empty; `shared`: a group shares the inbox.
 
     Whoever renames or links a file, or dates it back, changes its ctime, which nobody can set.
     """

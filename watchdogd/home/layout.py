@@ -37,7 +37,7 @@ _ID_LIMIT = 256
 
 @dataclass(frozen=True)
 class Home:
-    """One home. `path` is absolute; whether a group shares it is read from the folder's own mode."""
+    """A home. `path` is absolute; whether a group shares it is read from the folder's own mode."""
 
     path: Path
 
@@ -48,7 +48,7 @@ class Home:
 
     @classmethod
     def existing(cls, option: str | None = None) -> Home:
-        """As `find`, but HomeError where there is no home, or none that this user may enter."""
+        """Return what `find` returns; HomeError where there is no home, or this user may not enter it."""
         home = cls.find(option)
         try:
             if home.config.exists():
@@ -74,7 +74,7 @@ class Home:
 
     @property
     def inbox(self) -> Path:
-        """What colleagues and jobs hand in."""
+        """Folder of what colleagues and jobs submit."""
         return self.path / "inbox"
 
     @property
@@ -89,7 +89,7 @@ class Home:
 
     @property
     def evidence(self) -> Path:
-        """What was collected when an incident opened."""
+        """Folder of what was collected when an incident opened."""
         return self.path / "evidence"
 
     @property
@@ -99,7 +99,7 @@ class Home:
 
     @property
     def status(self) -> Path:
-        """What the daemon last knew, as `watchdogd status --json` prints it; replaced every round."""
+        """The file that `watchdogd status --json` prints; replaced every round."""
         return self.path / "status.json"
 
     @cached_property
@@ -154,7 +154,7 @@ class Home:
         replace_file(str(path), text, self.file_mode, self.group)
 
     def make_folder(self, path: Path) -> None:
-        """A folder in this home, with its rights; whatever is there already stays as it is. OSError.
+        """Make a folder in this home, with its rights; one that is there stays as it is. OSError.
 
         Never home itself: it may have been moved away, and come back.
         """
@@ -168,7 +168,7 @@ class Home:
         path.chmod(self._mode(path, self.group))
 
     def make_file(self, path: Path, text: str = "") -> None:
-        """A file in this home, with its rights; whatever is there already stays as it is. OSError."""
+        """Make a file in this home, with its rights; one that is there stays as it is. OSError."""
         if not os.path.lexists(path):
             with contextlib.suppress(FileExistsError):  # somebody else was faster
                 create_file(str(path), text, self.file_mode, self.group)
@@ -211,7 +211,10 @@ class Home:
         umask.suit(self.group)
 
     def _mode(self, folder: Path, group: int | None) -> int:
-        """A folder's rights. In the inbox of a group nobody moves or removes what another one handed in."""
+        """Return a folder's rights.
+
+        In the inbox of a group nobody moves or removes what another one submitted.
+        """
         if group is None:
             return 0o700
         return 0o3770 if folder == self.inbox else 0o2770
@@ -242,12 +245,12 @@ def _closed(path: Path) -> str:
 
 
 def absolute(home: Home, text: str) -> str:
-    """A path of the configuration: relative ones hang on home."""
+    """Return a path of the configuration as an absolute one: relative ones are relative to home."""
     return os.path.normpath(os.path.join(home.path, text))
 
 
 def switch_path(home: Home, run: str, configured: str | None, kind: str) -> str:
-    """Where a run's switch lies: as configured, else in home's switches/."""
+    """Return the path of a run's switch: as configured, else in home's switches/."""
     return absolute(home, configured or f"switches/{file_name(run)}.{kind}")
 
 
@@ -273,7 +276,7 @@ _MUST_BE_FILES = frozenset({"status.json", ".config.good.toml", ".id"})
 
 
 def misplaced(home: Home) -> tuple[Problem, ...]:
-    """Each, with the fix. OSError where home cannot be listed.
+    """Return each file or folder that lies where the other belongs, with the fix. OSError.
 
     Links are left to whoever follows them, since that may hang.
     """
@@ -295,12 +298,12 @@ def restore_folders(home: Home) -> tuple[str, ...]:
 
 
 def no_folder(path: os.PathLike[str] | str) -> NotADirectoryError:
-    """What is raised of something in the place of a folder: it says the mend."""
+    """Return the error for something in the place of a folder, with the fix."""
     return NotADirectoryError(errno.ENOTDIR, _no_folder(os.fspath(path)))
 
 
 def no_file(path: str) -> Problem:
-    """What is no file though it should be one, with the fix."""
+    """Return the problem of something in the place of a file, with the fix."""
     what = "a folder" if os.path.isdir(path) else "no plain file"
     return Problem(f"{path} is {what}, and a file belongs there", _move_aside(path))
 
@@ -318,7 +321,7 @@ def _no_folder(path: str) -> Problem:
 
 
 def _move_aside(path: str) -> str:
-    """The fix."""
+    """Return the command that moves it out of the way."""
     import shlex  # light verbs import this module
 
     return f"mv {shlex.quote(path)} {shlex.quote(f'{path}.aside')}"

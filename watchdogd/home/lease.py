@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LeaseState:
-    """The lease as somebody sees it: its serial (0: there is none), its holder, when it was renewed.
+    """State of the lease: its serial (0: there is none), its holder, and when it was renewed.
 
     `holder` is None where the file says nothing that can be read. `renewed_at` is seconds by the file
     system's clock.
@@ -62,7 +62,7 @@ class LeaseState:
 
 
 def is_free(sight: LeaseState, *, lives: bool | None, age: float | None, unchanged: float) -> bool:
-    """Whether the next one may take the lease.
+    """Return whether the next contender may take the lease.
 
     `lives`: the holder's process is there; None where that cannot be seen from here. `age`: seconds since
     it was renewed by the file system's clock, None where that is not known. `unchanged`: seconds for which
@@ -120,7 +120,7 @@ class Lease:
         return self.acquire(by_force=True) if ask and holder is not None else holder
 
     def held(self) -> bool:
-        """Whether the lease is ours at this moment; to be asked before each act.
+        """Return whether the lease is ours at this moment; ask before each act.
 
         It stays ours where its files were removed and nobody has taken it since. FileNotFoundError where all
         of home is gone, be it that the folder on which it was mounted is there.
@@ -133,7 +133,7 @@ class Lease:
         return highest in (0, self._serial)
 
     def asked(self) -> bool:
-        """Whether a successor waits for us to release it; one that has gone away counts no more."""
+        """Return whether a successor waits for us to release it; one that has gone away counts no more."""
         try:
             asked_at = (self._folder / _REQUEST).stat().st_mtime
             return asked_at > self._path(self._serial).stat().st_mtime - _ASKING
@@ -228,12 +228,15 @@ class Lease:
 
 
 def lease_folder(home: Home) -> Path:
-    """Where the lease of a home lies."""
+    """Return the folder of a home's lease."""
     return home.path / ".lease"
 
 
 def current(folder: Path) -> LeaseState:
-    """The lease as it is now; OSError where the folder cannot be read, but for one that is not there."""
+    """Return the lease as it is now.
+
+    OSError where the folder cannot be read, but not where it is missing.
+    """
     for _ in range(10):
         serial = _highest(folder)
         if not serial:
@@ -250,7 +253,7 @@ def current(folder: Path) -> LeaseState:
 
 
 def alive(home: Home) -> Holder | None:
-    """Who acts for this home just now, as far as can be told without waiting, or None. OSError.
+    """Return who acts for this home just now, as far as is known without waiting, or None. OSError.
 
     Who cannot be read is nobody: should somebody hold it all the same, a contender will find out.
     """
@@ -271,7 +274,7 @@ def _highest(folder: Path) -> int:
 
 
 def _serial(name: str) -> int:
-    """The serial that a file's name means, or 0."""
+    """Return the serial that a file's name means, or 0."""
     plain = name.isascii() and name.isdecimal() and len(name) <= _DIGITS
     return int(name) if plain and name == f"{int(name):010d}" else 0
 
@@ -296,8 +299,10 @@ def server_age(folder: Path, since: float) -> float | None:
 
 
 def _take_name(old: Path, claim: Path, text: str) -> bool:
-    """Claim on a full file system: rename the last holder's file, which only one contender can, and
-    overwrite it in place."""
+    """Claim the lease on a full file system: rename the last holder's file and overwrite it in place.
+
+    Only one contender can rename it.
+    """
     try:
         old.rename(claim)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Who holds something of home: a process, known again on its node, and as the text of one record."""
+"""Record of a lease: the process that holds something of home, known again on its node."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PIDS = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds a lease. `node` tells boot and pid namespace apart, `born` a pid that is used anew."""
+    """Holder of a lease. `node` tells boot and pid namespace apart, `born` a pid that is used anew."""
 
     id: str
     host: str
@@ -35,12 +35,12 @@ class Holder:
 
 
 def myself(job_id: str = "") -> Holder:
-    """This process as a holder."""
+    """Return this process as a holder."""
     return Holder(os.urandom(8).hex(), host_name(), _node(), os.getpid(), _born(os.getpid()), job_id)
 
 
 def lives(holder: Holder | None) -> bool | None:
-    """Whether the holder's process is there; None where that cannot be seen from this node."""
+    """Return whether the holder's process is there; None where that cannot be seen from this node."""
     if holder is None or not holder.node or holder.node != _node():
         return None
     return bool(holder.born) and _born(holder.pid) == holder.born
@@ -51,12 +51,12 @@ NOBODY = Holder("", "another node", "", 0, "")
 
 
 def record_text(holder: Holder, *, released: bool = False) -> str:
-    """A record; always of one size, so that it can be overwritten where nothing is free any more."""
+    """Return a record, always of one size, so that it can be overwritten on a full file system."""
     return json.dumps({**asdict(holder), "released": released}).ljust(RECORD_SIZE - 1) + "\n"
 
 
 def read_record(text: bytes) -> Holder | None:
-    """The record of a lease file, or None where it is none (yet)."""
+    """Return the holder in a lease file, or None where it is none (yet)."""
     try:
         return holder_from(parse_json(text))
     except (ValueError, KeyError, TypeError):
@@ -64,7 +64,7 @@ def read_record(text: bytes) -> Holder | None:
 
 
 def holder_from(said: dict[str, Any]) -> Holder:
-    """Who is told of so. ValueError, KeyError or TypeError where it makes no sense."""
+    """Return the holder with these fields. ValueError, KeyError or TypeError where they make no sense."""
     told = {each.name: said[each.name] for each in fields(Holder)}
     texts = [told[name] for name in ("id", "host", "node", "born", "job_id")]
     if not all(isinstance(text, str) and (not text or text.isprintable()) for text in texts):
@@ -75,7 +75,7 @@ def holder_from(said: dict[str, Any]) -> Holder:
 
 
 def _node(proc: str = "/proc") -> str:
-    """This boot and pid namespace: where equal, pids can be compared. Empty where they cannot be told."""
+    """Return this boot and pid namespace: where equal, pids can be compared. Empty where unknown."""
     try:
         with open(f"{proc}/sys/kernel/random/boot_id", encoding="ascii") as file:
             return f"{file.read().strip()} {os.readlink(f'{proc}/self/ns/pid')}"
@@ -84,7 +84,7 @@ def _node(proc: str = "/proc") -> str:
 
 
 def _born(pid: int) -> str:
-    """When the process started, in ticks since boot (proc(5), stat field 22); empty where none lives."""
+    """Return when the process started, in ticks since boot (proc(5)); empty where it is gone."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             after_name = file.read().rpartition(")")[2].split()

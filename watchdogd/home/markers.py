@@ -35,12 +35,12 @@ class Pause:
 
 
 def stop_path(home: Home) -> Path:
-    """Where it lies."""
+    """Return the path of the stop mark."""
     return home.path / "stopped"
 
 
 def is_stopped(home: Home) -> bool:
-    """Whether it is there. OSError where home cannot be asked."""
+    """Return whether the stop mark is set. OSError where home cannot be asked."""
     return stop_path(home).exists()
 
 
@@ -58,7 +58,7 @@ def lift_stop(home: Home) -> None:
 
 
 def stop_words(home: Home) -> str:
-    """`stopped by alice on login1 at ...`, or empty where it is not set."""
+    """Return `stopped by alice on login1 at ...`, or empty where it is not set."""
     try:
         return f"stopped {touchfile.read(str(stop_path(home)))}"
     except FileNotFoundError:
@@ -66,12 +66,12 @@ def stop_words(home: Home) -> str:
 
 
 def jobs_go_on(home: Home) -> bool:
-    """Whether it was stopped for a restart, which drop-ins' jobs outlive."""
+    """Return whether it was stopped for a restart, which drop-ins' jobs outlive."""
     return bool(touchfile.fields_of(str(stop_path(home))).get("jobs_go_on"))
 
 
 def last_pause(home: Home) -> Pause | None:
-    """The pause that was ended last, if any."""
+    """Return the pause that was ended last, if any."""
     try:
         end = _lifted(home).stat().st_mtime
         said = touchfile.fields_of(str(_lifted(home)))
@@ -89,7 +89,7 @@ def note_ended_jobs(home: Home, job_ids: Iterable[str]) -> None:
 
 
 def ended_with_watchdog(home: Home, job_id: str) -> bool:
-    """Whether a drop-in's job was ended together with the watchdog."""
+    """Return whether a drop-in's job was ended together with the watchdog."""
     return job_id in _ended_jobs(home)
 
 
@@ -120,7 +120,7 @@ _YEAR_5000 = 1e11
 
 
 def tick_interval(begins: tuple[float, ...]) -> float:
-    """Seconds from one tick to the next, from when the last ones began (seconds since the epoch).
+    """Return seconds from one tick to the next, from when the last ones began (since the epoch).
 
     The median: one that is run by hand in between, or a night without any, changes nothing.
     """
@@ -129,12 +129,12 @@ def tick_interval(begins: tuple[float, ...]) -> float:
 
 
 def tick_overdue_at(begins: tuple[float, ...]) -> float:
-    """When the next tick is overdue: half a step, and a minute for its round, after it should have begun."""
+    """Return when the next tick is overdue: half an interval and a minute after it should have begun."""
     return begins[-1] + 1.5 * tick_interval(begins) + _LATE if begins else 0.0
 
 
 def mark_tick(home: Home, now: float) -> None:
-    """A tick began. OSError, but for a full home: there the last mark is written over."""
+    """Note that a tick began. OSError; on a full file system the last mark is overwritten."""
     begins = [*(each for each in last_ticks(home) if each < now), round(now, 1)]
     text = (json.dumps(begins[-_TICKS_KEPT:]) + "\n").ljust(_TICKS_SIZE)
     try:
@@ -145,7 +145,7 @@ def mark_tick(home: Home, now: float) -> None:
 
 
 def last_ticks(home: Home) -> tuple[float, ...]:
-    """When the last ticks began, oldest first; nothing where there were none, or a daemon came since."""
+    """Return when the last ticks began, oldest first; empty where there were none, or a daemon came since."""
     try:
         told = [needed(real(each)) for each in parse_json(read_plain(_ticks_path(home)))]
     except (OSError, ValueError, TypeError):
@@ -154,7 +154,7 @@ def last_ticks(home: Home) -> tuple[float, ...]:
 
 
 def remove_ticks(home: Home) -> None:
-    """A daemon watches, or it was stopped: nobody waits for a tick. OSError."""
+    """Remove the mark where a daemon watches, or it was stopped: nobody waits for a tick. OSError."""
     with contextlib.suppress(FileNotFoundError):
         _ticks_path(home).unlink()
 

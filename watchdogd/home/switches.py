@@ -1,4 +1,4 @@
-"""The switches of a run, files that its training loop polls: kill (save and exit), save (save and go on).
+"""Switches of a run, files that its training loop polls: kill (save and exit), save (save and go on).
 
 A switch has several places: where config.toml wants it, and in home's switches/, which every Guard of the run
 polls whatever it knows of the configuration. A press sets them all, so it is seen whichever of the Guard and
@@ -36,14 +36,16 @@ class SwitchError(WatchdogError):
 
 
 class Switch(namedtuple("Switch", "run kind places inbox group")):
-    """One switch of one run: its files, the configured one first, that in home's switches/ last; where its
-    touches are handed in; its Unix group or None."""
+    """A switch of a run: its files, the configured one first, the one in home's switches/ last.
+
+    `inbox` is where its presses are submitted, `group` its Unix group or None.
+    """
 
     __slots__ = ()
 
     @property
     def name(self) -> str:
-        """As people say it."""
+        """Its name in messages."""
         return f"{self.kind} switch"
 
     @property
@@ -53,13 +55,15 @@ class Switch(namedtuple("Switch", "run kind places inbox group")):
 
     @property
     def where(self) -> str:
-        """All places, for people."""
+        """All of its files, for messages."""
         return " and ".join(self.places)
 
 
 class Pressed(namedtuple("Pressed", "before made failed")):
-    """What came of a press. `before`: the Touch that had set it already, or None. `made`: the places that are
-    set by this press; `failed`: a line for each that cannot be set."""
+    """Result of a press: `before`, the Signature that had set it already, or None; `made`, the files set now.
+
+    `failed`: a line for each that cannot be set.
+    """
 
     __slots__ = ()
 
@@ -74,12 +78,12 @@ def runs(home: str) -> list[str]:
 
 
 def my_signature(reason: str = "") -> Signature:
-    """A touch by the user whose process this is, here and now; of a long reason its beginning."""
+    """Return the signature of this process's user, here and now; a long reason is cut."""
     return Signature(user_name(os.geteuid()), host_name(), time.time(), touchfile.short(reason))
 
 
 def read(switch: Switch) -> Signature | None:
-    """Who set it first, or None where it is not set."""
+    """Return who set it first, or None where it is not set."""
     found, troubles = _look(switch)
     if troubles and not found:
         raise SwitchError(next(iter(troubles.values())))
@@ -87,7 +91,7 @@ def read(switch: Switch) -> Signature | None:
 
 
 def _look(switch: Switch) -> tuple[dict[str, Signature], dict[str, str]]:
-    """The places where it is set, and what is wrong with those that cannot be one."""
+    """Return the files that are set, and what is wrong with those that cannot be read."""
     found, troubles = {}, {}
     for path in switch.places:
         try:
@@ -132,7 +136,7 @@ def press(switch: Switch, touch: Signature) -> Pressed:
 
 
 def _press(switch: Switch, path: str, touch: Signature) -> Signature | None:
-    """None: it is set now; a Touch: it was set before, and nothing has changed. SwitchError: it cannot be."""
+    """Set one file. Return None where it is set now, else the Signature that had set it. SwitchError."""
     line = {"run": switch.run, "switch": switch.kind, **touch.fields()}
     if path == switch.places[-1] != switch.path:
         line["places"] = list(switch.places[:-1])
@@ -157,14 +161,17 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def _mode(switch: Switch, path: str) -> int:
-    """In a home of one's own as its other files; elsewhere whoever trains may read who set it and why."""
+    """Return the rights of a switch file.
+
+    In a home of one's own as its other files; elsewhere whoever trains may read who set it and why.
+    """
     if switch.group is not None:
         return 0o660
     return 0o600 if os.path.dirname(path) == os.path.dirname(switch.places[-1]) else 0o644
 
 
 def _create_empty(path: str, mode: int, group: int | None) -> bool:
-    """An empty switch, where the disk has no room for who and why: it stops the training all the same."""
+    """Create an empty switch where the disk has no room for more: it stops the training all the same."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     except OSError:
@@ -181,8 +188,10 @@ def _create_empty(path: str, mode: int, group: int | None) -> bool:
 
 
 def clear(switch: Switch, touch: Signature) -> Signature | None:
-    """Remove it from all of its places, and hand that in. Returns who had set it, or None where it was not
-    set. SwitchError where it is still set somewhere."""
+    """Remove it from all of its places, and submit that. Return who had set it, or None.
+
+    SwitchError where it is still set somewhere.
+    """
     found, troubles = _look(switch)
     failed, gone = list(troubles.values()), False
     for path in (*_former(switch), *switch.places):  # home's own last: it tells where else it is
@@ -203,8 +212,10 @@ def clear(switch: Switch, touch: Signature) -> Signature | None:
 
 
 def _former(switch: Switch) -> list[str]:
-    """Where its press was set too, before the configuration was edited: only what is a touch of this switch,
-    since anybody who may press it may name other files."""
+    """Return the files of its press in places that the configuration named before.
+
+    Only touches of this switch count, since anybody who may press it may name other files.
+    """
     told = touchfile.fields_of(switch.places[-1]).get("places")
     named = [path for path in told if isinstance(path, str)] if isinstance(told, list) else []
     return [path for path in named if path not in switch.places and _is_touch_of(switch, path)]
@@ -216,8 +227,10 @@ def _is_touch_of(switch: Switch, path: str) -> bool:
 
 
 def is_obeyed(switch: Switch) -> bool:
-    """Whether a save switch that was set everywhere was removed from one of its places: the training saved.
-    Then the others go as well."""
+    """Return whether a save switch set everywhere was removed from one of its places: the training saved.
+
+    Then the others are removed as well.
+    """
     if all(_read(switch, path) for path in switch.places):
         return False
     for path in switch.places:
@@ -234,7 +247,7 @@ def _record(switch: Switch, action: str, touch: Signature) -> None:
 
 
 def _cannot(switch: Switch, path: str, error: OSError, verb: str) -> str:
-    """One line: what could not be done, why, and the way out."""
+    """Return one line: what could not be done, why, and the way out."""
     folder = os.path.dirname(path)
     what = f"the {switch.name} of {switch.run} cannot be {verb}"
     match error.errno:
@@ -252,7 +265,7 @@ def _cannot(switch: Switch, path: str, error: OSError, verb: str) -> str:
 
 
 def owner_of(path: str) -> str:
-    """The name of the user whose file or folder it is, for people."""
+    """Return the name of the user whose file or folder it is, for people."""
     try:
         return user_name(os.stat(path).st_uid)
     except OSError:
@@ -275,7 +288,7 @@ _GUARD_FRESH = 600.0
 
 
 def unseen_by(switch: Switch, pressed: Pressed) -> list[str]:
-    """A line for each Guard that polls none of the places where the switch is set now."""
+    """Return a line for each Guard that polls none of the places where the switch is set now."""
     if not (pressed.made or pressed.before):
         return []
     places = [path for path in switch.places if os.path.lexists(path)]
@@ -285,7 +298,7 @@ def unseen_by(switch: Switch, pressed: Pressed) -> list[str]:
 
 
 def _beats(switch: Switch) -> list[tuple[str, list[str]]]:
-    """The Guards that live, as far as is known, and what each polls, where it says so."""
+    """Return the Guards that live, as far as is known, and the files that each polls."""
     prefix, found = f"{file_name(switch.run)}.beat.", []
     try:
         names = sorted(name for name in os.listdir(switch.inbox) if name.startswith(prefix))
@@ -306,7 +319,7 @@ def _beats(switch: Switch) -> list[tuple[str, list[str]]]:
 
 
 def _sees(inbox: str, polls: list[str], places: list[str]) -> bool:
-    """Whether one of `polls` is one of `places`; those of home hang on its inbox."""
+    """Return whether one of `polls` is one of `places`; relative ones are relative to home's inbox."""
     named = [os.path.normpath(os.path.join(inbox, path)) for path in polls]
     if not {*places}.isdisjoint(named):
         return True
@@ -314,7 +327,7 @@ def _sees(inbox: str, polls: list[str], places: list[str]) -> bool:
 
 
 def _real_path(path: str) -> str:
-    """Its folder may be reached by several names; the file itself may be a link."""
+    """Return the path with its folder resolved; the file itself may be a link."""
     return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
 
 

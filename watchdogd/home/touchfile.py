@@ -30,7 +30,7 @@ _TEXT_LIMIT = 300  # characters, of twelve bytes each at most in JSON: what is w
 
 
 class Signature(namedtuple("Signature", "by host time reason claimed", defaults=("",))):
-    """Who did it, on which node, when (seconds since the epoch), and why; empty where it is not known.
+    """Signature of an act: who, on which node, when (seconds since the epoch), and why; empty if unknown.
 
     `claimed`: who the file says did it, where that is not its owner.
     """
@@ -39,7 +39,7 @@ class Signature(namedtuple("Signature", "by host time reason claimed", defaults=
 
     @property
     def at(self) -> str:
-        """When, ISO 8601."""
+        """The time as ISO 8601."""
         return stamp(self.time)
 
     @property
@@ -53,13 +53,13 @@ class Signature(namedtuple("Signature", "by host time reason claimed", defaults=
         return f"by {self.who}{where} at {self.at}" + (f": {self.reason}" if self.reason else "")
 
     def fields(self) -> dict[str, str]:
-        """As it is written to files and printed as JSON."""
+        """Return it as it is written to files and printed as JSON."""
         told = {"by": self.by, "host": self.host, "at": self.at, "reason": self.reason}
         return told | ({"claimed": self.claimed} if self.claimed else {})
 
 
 def read(path: str) -> Signature:
-    """Who put the file there. OSError where there is none, or it cannot be looked at."""
+    """Return who put the file there. OSError where there is none, or it cannot be looked at."""
     found = os.lstat(path)  # of a link, who laid it: where it leads somebody else wrote
     told = fields_of(path)
     by, claimed = user_name(found.st_uid), _text(told.get("by"))
@@ -71,7 +71,7 @@ def read(path: str) -> Signature:
 
 
 def fields_of(path: str) -> dict[str, object]:
-    """The JSON object in the file's first line, or its text as the reason."""
+    """Return the JSON object in the file's first line, or its text as the reason."""
     try:
         line = head(path, _READ_LIMIT).strip().partition("\n")[0]
     except OSError:
@@ -84,7 +84,7 @@ def fields_of(path: str) -> dict[str, object]:
 
 
 def head(path: str, limit: int) -> str:
-    """The first bytes of a plain file, empty for anything else; never through a link. OSError."""
+    """Return the first bytes of a plain file, empty for anything else; never through a link. OSError."""
     try:
         return smallfile.read_head(path, limit)[0].decode("utf-8", "replace")
     except smallfile.NoPlainFileError:
@@ -92,7 +92,7 @@ def head(path: str, limit: int) -> str:
 
 
 def short(text: str) -> str:
-    """As a reason is written and read: one line without control characters, of a long one its beginning."""
+    """Return a reason as it is written and read: one line without control characters, cut where long."""
     return one_line(text, _TEXT_LIMIT)
 
 
@@ -111,7 +111,7 @@ def stamp(when: float) -> str:
 
 
 def _text(value: object) -> str:
-    """One line without control characters; empty where it is no text."""
+    """Return one line without control characters; empty where it is no text."""
     return short(value) if isinstance(value, str) else ""
 
 
@@ -127,7 +127,7 @@ def _time(value: object) -> float | None:
 
 
 def finished(home: Home) -> dict[str, str]:
-    """The runs that are marked finished, by the first part of the mark's name, each with who marked it."""
+    """Return the runs that are marked finished, by the mark's first part, each with who marked it."""
     found = {}
     for path in home.switches.glob("*.finished"):
         with contextlib.suppress(FileNotFoundError):  # it was taken away just now

@@ -44,7 +44,7 @@ class Acl:
 
 
 def acl_of(place: str, right: int, name: str = ACL_ACCESS) -> Acl | None:
-    """Who has a right by the ACL; None where there is none, or the file system knows no ACLs."""
+    """Return who has a right by the ACL; None where there is none, or the file system knows no ACLs."""
     try:
         return parse_acl(os.getxattr(place, name), right)
     except (OSError, ValueError):
@@ -52,7 +52,7 @@ def acl_of(place: str, right: int, name: str = ACL_ACCESS) -> Acl | None:
 
 
 def parse_acl(attribute: bytes, right: int) -> Acl:
-    """The same of the attribute's bytes. ValueError where they are none of this kind."""
+    """Return who has a right by the attribute's bytes. ValueError where they are no ACL."""
     size = len(attribute) - _VERSION.size
     if size < 0 or size % _ENTRY.size or _VERSION.unpack_from(attribute) != (2,):
         raise ValueError("no ACL that is known")
@@ -72,8 +72,10 @@ FRESH = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Trusted:
-    """Whose files are used beside the caller's and root's: those of a Unix group and of `users` (ids), and,
-    where `members` is set, those that belong to a member of the group."""
+    """Owners whose files are used beside the caller's and root's: a Unix group and `users` (ids).
+
+    Where `members` is set, also files that belong to a member of the group.
+    """
 
     group: int | None = None
     users: frozenset[int] = frozenset()
@@ -86,8 +88,11 @@ FINE = Problem()
 
 
 def team_of(home: str | Path, *, pressing: bool = False) -> Trusted:
-    """Whom the caller trusts with the files of this home. `pressing`: none of its code is run, as for a
-    switch, an acknowledgement, or a look at what is known; root may do that in everybody's home."""
+    """Return whom the caller trusts with the files of this home.
+
+    `pressing`: none of its code is run, as for a switch, an acknowledgement, or a look at the status; root
+    may do that in everybody's home.
+    """
     try:
         found = os.stat(home)
     except OSError:
@@ -100,7 +105,7 @@ def team_of(home: str | Path, *, pressing: bool = False) -> Trusted:
 
 
 def distrust(path: Path, trusted: Trusted = NOBODY) -> Problem:
-    """Why this file or folder shall not be used, with the fix; empty where it may."""
+    """Return why this file or folder shall not be used, with the fix; empty where it may."""
     real = os.path.realpath(path)
     return _distrust(real, trusted) or _above(os.path.dirname(real), trusted)
 
@@ -112,7 +117,7 @@ class Folders:
         self._found: dict[tuple[str, Trusted], tuple[float, str, Problem]] = {}
 
     def distrust(self, path: str, trusted: Trusted = NOBODY) -> Problem:
-        """As `distrust` says it."""
+        """Return what the function `distrust` returns."""
         folder, name = os.path.split(path)
         try:
             found = os.lstat(path)
@@ -124,7 +129,7 @@ class Folders:
         return _reason(f"{real}/{name}", found, trusted, itself=True) or reason
 
     def _folder(self, folder: str, trusted: Trusted) -> tuple[str, Problem]:
-        """Where it lies, and why it shall not be used."""
+        """Return the folder's real path, and why it shall not be used."""
         now = time.monotonic()
         at, real, reason = self._found.get((folder, trusted), (-FRESH, "", FINE))
         if now - at >= FRESH:
@@ -135,7 +140,7 @@ class Folders:
 
 
 def _above(place: str, trusted: Trusted) -> Problem:
-    """Why nothing in this folder shall be used."""
+    """Return why nothing in this folder shall be used."""
     while True:  # plain text: for each drop-in, each minute, a Path would cost more than the looks themselves
         reason, above = _distrust(place, trusted, itself=False), os.path.dirname(place)
         if reason or above == place:
@@ -156,8 +161,10 @@ def _unseen(place: str, error: OSError) -> Problem:
 
 
 def exposed(path: Path, group: int | None = None) -> Problem:
-    """Who else can read this file of a secret, with the fix; empty where nobody can, where the configured
-    group may, or where it cannot be looked at."""
+    """Return who else can read this file of a secret, with the fix.
+
+    Empty where nobody can, where the configured group may, or where it cannot be looked at.
+    """
     real = Path(os.path.realpath(path))
     try:
         found = real.stat()
@@ -198,7 +205,7 @@ def _reason(place: str, found: os.stat_result, trusted: Trusted, *, itself: bool
 
 
 def heirs(folder: Path, trusted: Trusted = NOBODY) -> Problem:
-    """Who may write what will be made in this folder, by its default ACL, with the fix; or empty."""
+    """Return who may write what will be made in this folder, by its default ACL, with the fix; or empty."""
     listed = acl_of(str(folder), WRITE, ACL_DEFAULT)
     name = _stranger(listed, folder.stat(), trusted) if listed else ""
     if not name:
@@ -223,7 +230,7 @@ def _stranger(listed: Acl | None, found: os.stat_result, trusted: Trusted) -> st
 
 
 def _is_known(found: os.stat_result, trusted: Trusted) -> bool:
-    """Whether it belongs to somebody whose files are used."""
+    """Return whether it belongs to somebody whose files are used."""
     if found.st_uid in (0, os.geteuid()) or found.st_uid in trusted.users:
         return True
     if trusted.group is None:
@@ -232,7 +239,7 @@ def _is_known(found: os.stat_result, trusted: Trusted) -> bool:
 
 
 def _private(gid: int, uid: int) -> bool:
-    """Whether it is this user's private group (Debian's default): named as the user, without others."""
+    """Return whether it is this user's private group (Debian's default): named as the user, only theirs."""
     try:
         entry, owner = grp.getgrgid(gid), pwd.getpwuid(uid)
     except KeyError:

@@ -33,7 +33,7 @@ FLAP_CALM = 4
 
 
 class Deviation(enum.Enum):
-    """In what way a result differs from the settled status."""
+    """Ways in which a result differs from the confirmed status."""
 
     SAME = enum.auto()
     GOOD = enum.auto()
@@ -43,7 +43,7 @@ class Deviation(enum.Enum):
 
 
 def deviation(settled: Status, status: Status) -> Deviation:
-    """The row that a result of `status` belongs to."""
+    """Return the deviation of a result with this status."""
     if status is settled:
         return Deviation.SAME
     if status is OK:
@@ -54,7 +54,10 @@ def deviation(settled: Status, status: Status) -> Deviation:
 
 
 def observed(standing: CheckState | None, seen: Observation, policy: AlertPolicy, now: float) -> CheckState:
-    """The standing after one more result. `now` bounds the result's time, should the clock have jumped."""
+    """Return the state of a check after one more result.
+
+    `now` bounds the result's time, should the clock have jumped.
+    """
     result = seen.result
     status = result.status
     at = min(seen.at, now)
@@ -95,7 +98,10 @@ def observed(standing: CheckState | None, seen: Observation, policy: AlertPolicy
 
 
 def _latest(incident: Incident, result: Result, fault: str, since: float) -> Incident:
-    """An open incident with the words of its newest bad result; UNKNOWN is only a doubt about a known one."""
+    """Return an open incident with the words of its newest bad result.
+
+    UNKNOWN is only a doubt about a known fault.
+    """
     if result.status is UNKNOWN and incident.status is not UNKNOWN:
         return incident if incident.doubt == result.summary else replace(incident, doubt=result.summary)
     if fault != incident.fault:
@@ -106,7 +112,7 @@ def _latest(incident: Incident, result: Result, fault: str, since: float) -> Inc
 
 
 def harden(standing: CheckState, policy: AlertPolicy, now: float) -> CheckState:
-    """The standing with its row's status settled, where the row is confirmed by now."""
+    """Return the state with its latest status confirmed, where its row is long enough by now."""
     kind = deviation(standing.settled, standing.status)
     if kind is Deviation.SAME or kind is Deviation.DOUBT or not confirmed(standing, policy, now):
         return standing
@@ -117,19 +123,22 @@ def harden(standing: CheckState, policy: AlertPolicy, now: float) -> CheckState:
 
 
 def confirmed(standing: CheckState, policy: AlertPolicy, now: float) -> bool:
-    """Whether the present row is long enough, in results or (where the check is slow) in time."""
+    """Return whether the present row is long enough, in results or (where the check is slow) in time."""
     if standing.streak >= policy.confirm or standing.before + standing.streak >= 2 * policy.confirm:
         return True
     return policy.every > policy.patience and now - standing.since >= policy.patience
 
 
 def better(before: Status, after: Status) -> bool:
-    """Whether a turn is for the better. From UNKNOWN to WARNING is not: now there is a known fault."""
+    """Return whether a change is for the better.
+
+    From UNKNOWN to WARNING is not: now there is a known fault.
+    """
     return after is OK or (before is CRITICAL and after is WARNING)
 
 
 def pending(standing: CheckState, policy: AlertPolicy, now: float) -> bool:
-    """Whether the latest result is worse than what is settled, and not confirmed yet."""
+    """Return whether the latest result is worse than what is confirmed, and not confirmed yet."""
     kind = deviation(standing.settled, standing.status)
     worse = kind is Deviation.BAD or (
         kind is Deviation.LEVEL and not better(standing.settled, standing.status)
@@ -138,33 +147,33 @@ def pending(standing: CheckState, policy: AlertPolicy, now: float) -> bool:
 
 
 def agrees(standing: CheckState) -> bool:
-    """Whether the latest result bears out what is settled, or at least does not deny it."""
+    """Return whether the latest result bears out what is confirmed, or at least does not deny it."""
     return deviation(standing.settled, standing.status) in (Deviation.SAME, Deviation.DOUBT)
 
 
 def settled_down(standing: CheckState, policy: AlertPolicy, now: float) -> bool:
-    """Whether a turn for the better may be believed: at once, or, of what flaps, when it has lasted."""
+    """Return whether a change for the better may be believed: at once, or, of what flaps, once it lasted."""
     if not flapping(standing, policy, now):
         return True
     return now - standing.since >= window(policy) / FLAP_CALM
 
 
 def flapping(standing: CheckState, policy: AlertPolicy, now: float) -> bool:
-    """Whether the subject turned bad again and again of late."""
+    """Return whether the subject turned bad again and again of late."""
     return len(_recent(standing.flips, policy, now)) >= FLAP_TURNS
 
 
 def forgettable(standing: CheckState, policy: AlertPolicy, now: float) -> bool:
-    """Whether nothing is lost with a standing whose subject is reported no longer."""
+    """Return whether nothing is lost with the state of a subject that is reported no longer."""
     well = standing.settled is OK and standing.status is OK and standing.incident is None
     return well and not _recent(standing.flips, policy, now)
 
 
 def window(policy: AlertPolicy) -> float:
-    """How far back turns count as flapping, in seconds."""
+    """Return how far back changes count as flapping, in seconds."""
     return min(FLAP_ROUNDS * policy.every, FLAP_LONGEST)
 
 
 def _recent(flips: tuple[float, ...], policy: AlertPolicy, now: float) -> tuple[float, ...]:
-    """The turns within the window."""
+    """Return the changes within the window."""
     return tuple(time for time in flips if fresh(time, now, window(policy))) if flips else ()

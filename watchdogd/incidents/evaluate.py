@@ -30,7 +30,7 @@ def evaluate(
     orders: Sequence[Request] = (),
     silent: Callable[[str, str, float], str] | None = None,
 ) -> tuple[AlertState, tuple[IncidentEvent, ...]]:
-    """The book after a round, and what happened, in the order in which it should be told.
+    """Return the state after a round, and what happened, in the order in which it is to be reported.
 
     `observations` are all results of the round, `policies` how each existing check is judged, `orders` what
     people asked for since the last round. `silent(target, check, now)` says why a maintenance window keeps
@@ -55,7 +55,7 @@ def evaluate(
 
 
 class _Evaluation:
-    """The workbench of one round."""
+    """State of one evaluation."""
 
     def __init__(
         self, book: AlertState, policies: Mapping[str, AlertPolicy], now: float, hush: Muting
@@ -73,14 +73,14 @@ class _Evaluation:
         self._followers: Mapping[int, list[Incident]] = {}
 
     def note(self, observations: Iterable[Observation]) -> None:
-        """Notices are told, and change nothing."""
+        """Report notices; they change nothing."""
         for seen in observations:
             if seen.result.notice:
                 silent = bool(self._hush.reason(seen.target, seen.run, seen.check))
                 self.events.append(notice(seen, self._now, quiet=silent))
 
     def acknowledge(self, orders: Iterable[Request]) -> None:
-        """Acks of open incidents; the first one counts."""
+        """Acknowledge open incidents; the first request counts."""
         for order in (order for order in orders if order.verb == "ack"):
             for key, standing in self.standings.items():
                 incident = standing.incident
@@ -102,7 +102,7 @@ class _Evaluation:
                 )
 
     def strike(self) -> None:
-        """Checks that no longer exist: their incidents end without a message."""
+        """End the incidents of checks that no longer exist, without a message."""
         for key in [key for key in self.standings if key[0] not in self._policies]:
             standing = self.standings.pop(key)
             if standing.incident is not None:
@@ -132,7 +132,7 @@ class _Evaluation:
         self._miss(worst, {check for check, _ in worst} - blind)
 
     def _miss(self, seen: Mapping[SubjectKey, Observation], checks: Collection[str]) -> None:
-        """Subjects that checks report no longer."""
+        """Count subjects that checks report no longer as OK."""
         for key in [key for key in self.standings if key[0] in checks and key not in seen]:
             standing = self.standings[key]
             policy = self._policies[standing.check]
@@ -145,7 +145,7 @@ class _Evaluation:
                 self.standings[key] = observed(standing, missing, policy, self._now)
 
     def pay(self, owed: Iterable[Incident]) -> None:
-        """What ended during a silence is told when that is over; not while the same thing is bad anew."""
+        """Report what ended during a silence once that is over, unless the same thing is bad anew."""
         held = []
         for incident in owed:
             standing = self.standings.get((incident.check, incident.subject))
@@ -256,7 +256,7 @@ class _Evaluation:
         self.standings[key] = replace(standing, incident=incident)
 
     def tell(self) -> None:
-        """Say of each open incident what has to be said now."""
+        """Report of each open incident what is due now."""
         for key in self._open:
             standing, before = self.standings[key], self._incident(key)
             silent = self._hush.reason(before.target, before.run, before.check)
@@ -275,9 +275,10 @@ class _Evaluation:
 
 
 def _change(incident: Incident, standing: CheckState, policy: AlertPolicy, now: float) -> EventKind | None:
-    """What the settled status makes of an open incident. UNKNOWN changes nothing about a known fault.
+    """Return how the confirmed status changes an open incident. UNKNOWN changes nothing about a known fault.
 
-    It ends or eases only where the newest result says the same: an end is never told in a bad one's words.
+    It ends or eases only where the newest result says the same: an end is never reported in a bad one's
+    words.
     """
     settled = standing.settled
     if settled is incident.status or settled is Status.UNKNOWN:
@@ -290,7 +291,7 @@ def _change(incident: Incident, standing: CheckState, policy: AlertPolicy, now: 
 
 
 def resumed(past: AlertState, book: AlertState, now: float) -> tuple[AlertState, tuple[IncidentEvent, ...]]:
-    """The book to go on with, and what became of incidents, quietly.
+    """Return the state to go on with, and what became of incidents, quietly.
 
     What is open in both was told anew: it goes on under its new number, with what people did about it, and
     the old number ends. What was open and is not any more is settled, and told, by the results that come.

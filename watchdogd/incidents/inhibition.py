@@ -36,7 +36,7 @@ class Inhibitions:
                 self._brewing[standing.check].append(standing)
 
     def leader(self, incident: Incident, follows: Iterable[str]) -> int | None:
-        """The id of the incident that explains this one: the one that did before, else the worst."""
+        """Return the id of the incident that explains this one: the one that did before, else the worst."""
         found = [
             other
             for check in follows
@@ -48,17 +48,17 @@ class Inhibitions:
         return min(order)[2] if found else None
 
     def _explains(self, check: str, cause: Status, status: Status) -> bool:
-        """Whether `check` being `cause` may stand for what is of `status`."""
+        """Return whether `check` with status `cause` may explain a `status`."""
         if cause is Status.UNKNOWN or self._policies[check].blinds:
             return status is Status.UNKNOWN
         return cause.severity >= status.severity
 
     def explain(self, incident: Incident, leader: int | None) -> None:
-        """From now on this one rests on `leader`."""
+        """Note that this incident is inhibited by `leader` from now on."""
         self._explained[incident.id] = leader
 
     def brewing(self, incident: Incident, follows: Iterable[str]) -> bool:
-        """Whether a cause is about to be confirmed."""
+        """Return whether a cause is about to be confirmed."""
         return any(
             self._explains(check, standing.status, incident.status)
             for check in follows
@@ -66,7 +66,7 @@ class Inhibitions:
         )
 
     def followers(self, incidents: Iterable[Incident]) -> dict[int, list[Incident]]:
-        """The explained incidents, by the one at the root of their causes."""
+        """Return the inhibited incidents, by the one at the root of their causes."""
         found: defaultdict[int, list[Incident]] = defaultdict(list)
         for incident in incidents:
             if incident.explained_by is not None:
@@ -79,14 +79,14 @@ class Inhibitions:
         return start
 
     def _rests_on(self, start: int | None, wanted: int) -> bool:
-        """Whether the explanations that `start` rests on come to `wanted`: checks may follow each other."""
+        """Return whether following the causes from `start` leads to `wanted`: checks may form a circle."""
         while start is not None and start != wanted:
             start = self._explained.get(start)
         return start == wanted
 
 
 def _pending(standing: CheckState, policy: AlertPolicy, now: float) -> bool:
-    """Whether the latest result is bad and will soon be confirmed or refuted."""
+    """Return whether the latest result is bad and will soon be confirmed or refuted."""
     if deviation(standing.settled, standing.status) not in (Deviation.BAD, Deviation.LEVEL):
         return False
     return now - standing.since <= policy.confirm * policy.every + policy.patience
@@ -95,7 +95,7 @@ def _pending(standing: CheckState, policy: AlertPolicy, now: float) -> bool:
 def silences_after(
     silences: tuple[Silence, ...], orders: Iterable[Request], now: float
 ) -> tuple[Silence, ...]:
-    """The silences that last, after people's orders; a new one replaces an older one of its target.
+    """Return the silences that last after people's requests; a new one replaces one of its target.
 
     None was asked for in the future: the clock was set back since, and it lasts as long as was asked for.
     """
@@ -115,7 +115,7 @@ def _of_now(silence: Silence, now: float) -> Silence:
 
 
 class Muting:
-    """Why messages have to wait in this round; each question is asked once."""
+    """Reasons why messages have to wait in this round; each is looked up once."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class Muting:
         self._answers: dict[tuple[str, str, str], str] = {}
 
     def reason(self, target: str, run: str, check: str) -> str:
-        """`silenced by bob: moving racks`, what the maintenance window says, or nothing."""
+        """Return `silenced by bob: moving racks`, what the maintenance window says, or nothing."""
         if not self._silences and self._windows is None:
             return ""
         asked = (target, run, check)

@@ -1,4 +1,4 @@
-"""The values of an incident's life: what was observed, what stands, what happened. No decisions here.
+"""Values of an incident's life: observations, states, events. No decisions here.
 
 `incidents/` decides on them, `history/` keeps them, `notify/` words them.
 """
@@ -24,7 +24,7 @@ DELIVERY = f"{SELF}/delivery"
 
 @dataclass(frozen=True, slots=True)
 class AlertPolicy:
-    """How one check's results are judged. Times in seconds.
+    """Rules by which one check's results are judged. Times in seconds.
 
     `confirm` bad (or good) results in a row open (or close) an incident; `every` is the check's cadence.
     A check that is slower than `patience` is confirmed by time too: once its newest results have said the
@@ -45,7 +45,7 @@ class AlertPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One result of one check, with whom it speaks of. `target` is the TARGET of messages."""
+    """A result of a check, with its run and target. `target` is the TARGET of messages."""
 
     check: str
     run: str
@@ -97,12 +97,12 @@ class Incident:
 
     @property
     def fault_began(self) -> float:
-        """When the fault that it reports now was first seen."""
+        """Time at which the fault that it reports now was first seen."""
         return self.began if self.turned_at is None else self.turned_at
 
     @property
     def began(self) -> float:
-        """When it was first seen bad, as far as is known: before its confirmation, so before `opened_at`."""
+        """Time at which it was first seen bad: before its confirmation, so before `opened_at`."""
         return self.opened_at if self.since is None else self.since
 
     @property
@@ -115,7 +115,7 @@ class Incident:
 
 @dataclass(frozen=True, slots=True)
 class CheckState:
-    """What is known of one check and subject: its last result, and how many said the same in a row.
+    """State of one check and subject: its last result, and how many said the same in a row.
 
     `settled` is the confirmed status. Results form rows: those that agree with it, and those that differ from
     it in one way (good, bad, more or less severe, unknown). `fault` is what the last result found: the kind
@@ -145,7 +145,7 @@ class CheckState:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Somebody's word, given at `at`, that a target's messages shall wait; times in seconds since the epoch.
+    """A person's request, made at `at`, that a target's messages wait; times in seconds since the epoch.
 
     `target` is a run, a disk, a plugin's name (`log_staleness`) or a check's full name.
     """
@@ -159,7 +159,7 @@ class Silence:
 
 @dataclass(frozen=True, slots=True)
 class AlertState:
-    """All that the judge remembers between rounds: standings by (check, subject), silences, next id.
+    """Everything that is remembered between rounds: states by (check, subject), silences, the next id.
 
     `owed` are incidents that were told, and ended during a silence: their end is told when it is over.
     """
@@ -171,7 +171,7 @@ class AlertState:
 
 
 class EventKind(enum.StrEnum):
-    """What can happen to an incident; NOTICE happens beside any."""
+    """Kinds of what can happen to an incident; NOTICE happens beside any."""
 
     OPENED = "opened"
     WORSE = "worse"
@@ -189,7 +189,7 @@ LABELS = ("INFO", "ACTION", "WARNING")
 
 @dataclass(frozen=True, slots=True)
 class IncidentEvent:
-    """Something to be told (or, `quiet`, only recorded). `incident` is as it stands after it.
+    """An event to be reported (or, `quiet`, only recorded). `incident` is as it is after it.
 
     A notice has none, but for what watchdogd did about one. `summary` goes into the first line. `notes` are
     further lines: what follows from the same cause and is not told by itself, that it cannot be found out

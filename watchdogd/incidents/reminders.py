@@ -1,4 +1,4 @@
-"""What has to be told of an open incident now, found by comparing it with what was told before. Pure."""
+"""Notifications that are due for an open incident, found by comparing it with what was reported. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def announce(
     change: EventKind | None = None,
     followers: Sequence[Incident] = (),
 ) -> tuple[Incident, list[IncidentEvent]]:
-    """The open incident of a standing after this round's telling, and the events.
+    """Return the open incident after this round's notifications, and the events.
 
     `silent` is why its target has to be silent, `held` that a cause may be about to show, `change` what
     became of it in this round (recorded where it is not told), `followers` what it explains.
@@ -59,7 +59,7 @@ def event(
     quiet: bool = False,
     notes: tuple[str, ...] = (),
 ) -> IncidentEvent:
-    """What happened to an incident, in its own words where no others are given."""
+    """Return what happened to an incident, in its own words where no others are given."""
     return IncidentEvent(
         kind=kind,
         at=now,
@@ -75,7 +75,7 @@ def event(
 
 
 def notice(seen: Observation, now: float, *, quiet: bool) -> IncidentEvent:
-    """A result that is told once and changes nothing."""
+    """Return the event of a result that is reported once and changes nothing."""
     result = seen.result
     words = (result.summary, result.details)
     label = result.label if result.label in LABELS else LABELS[0]  # a plugin of somebody's may name any
@@ -85,7 +85,10 @@ def notice(seen: Observation, now: float, *, quiet: bool) -> IncidentEvent:
 
 
 def _reanchored(incident: Incident, silent: str, now: float) -> Incident:
-    """An incident with its silence, and with no time of telling in the future: the clock may be set back."""
+    """Return an incident with its silence, and with no notification in the future.
+
+    The clock may have been set back.
+    """
     announced, told = incident.announced_at, incident.told_at
     early = (announced is not None and announced > now) or (told is not None and told > now)
     if early:
@@ -99,7 +102,7 @@ def _reanchored(incident: Incident, silent: str, now: float) -> Incident:
 def _due(
     standing: CheckState, incident: Incident, policy: AlertPolicy, now: float, *, held: bool
 ) -> EventKind | None:
-    """What has to be told of an open incident now, if anything."""
+    """Return the notification that is due for an open incident now, if any."""
     if incident.silent or not _wrong(standing):
         return None
     if incident.told is None:
@@ -113,7 +116,7 @@ def _due(
 
 
 def _wrong(standing: CheckState) -> bool:
-    """Whether it is still wrong as far as anybody knows: the latest result does not speak against it."""
+    """Return whether it is still wrong as far as is known: the latest result does not speak against it."""
     return standing.settled is not Status.OK and agrees(standing)
 
 
@@ -124,7 +127,7 @@ def _announced(incident: Incident, now: float) -> Incident:
 
 
 def _escalates(standing: CheckState, incident: Incident, policy: AlertPolicy, now: float) -> bool:
-    """Whether others have to be called: once, and only of what was told, stands, and nobody took."""
+    """Return whether others are to be called: once, for what was reported, stands, and nobody took."""
     if policy.escalate_after is None or incident.announced_at is None or incident.escalated_at is not None:
         return False
     if incident.acknowledged_by or incident.silent or not _wrong(standing):
@@ -140,7 +143,7 @@ def _event_of(
     now: float,
     followers: Sequence[Incident],
 ) -> IncidentEvent:
-    """An event to be told, with what belongs to it."""
+    """Return an event to be reported, with its notes."""
     notes = []
     if kind is EventKind.ESCALATION:
         notes.append(f"nobody acknowledged it for {_span(now - (incident.announced_at or now))}")
@@ -154,7 +157,7 @@ def _event_of(
 
 
 def _line(incident: Incident) -> str:
-    """What follows from a cause, as one line inside its message."""
+    """Return an inhibited incident as one line inside its cause's message."""
     subject = f" {incident.subject}" if incident.subject else ""
     return f"[{incident.status.name}] {incident.check}{subject}: {incident.summary}"
 
@@ -168,7 +171,7 @@ def _flapping_note(standing: CheckState, policy: AlertPolicy) -> str:
 
 
 def _span(seconds: float) -> str:
-    """A length of time as people say it: `30 s`, `40 min`, `3 h`, `1.5 h`, `2 d`."""
+    """Return a length of time as people write it: `30 s`, `40 min`, `3 h`, `1.5 h`, `2 d`."""
     for length, unit, digits in ((86400.0, "d", 1), (3600.0, "h", 1), (60.0, "min", 0)):
         if seconds >= length:
             return f"{seconds / length:.{digits}f}".removesuffix(".0") + f" {unit}"

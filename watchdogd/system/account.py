@@ -8,7 +8,7 @@ _DIGITS = 10
 
 
 def user_name(uid: int) -> str:
-    """A user's name, or the number that has none."""
+    """Return a user's name, or the number where it has none."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -16,7 +16,7 @@ def user_name(uid: int) -> str:
 
 
 def user_id(name: str) -> int | None:
-    """A user's id, also where its number stands for the name; None of nobody."""
+    """Return a user's id, also where its number stands for the name; None for nobody."""
     try:
         return pwd.getpwnam(name).pw_uid
     except (KeyError, ValueError):
@@ -24,7 +24,7 @@ def user_id(name: str) -> int | None:
 
 
 def group_name(gid: int) -> str:
-    """A Unix group's name, or the number that has none."""
+    """Return a Unix group's name, or the number where it has none."""
     import grp  # late: a library to be opened
 
     try:
@@ -34,8 +34,11 @@ def group_name(gid: int) -> str:
 
 
 def group_members(gid: int) -> frozenset[str]:
-    """The users that a Unix group lists. Not those who have it as their first group alone: only a walk
-    through all users of a site would find them (`is_member` knows)."""
+    """Return the users that a Unix group lists.
+
+    Users who have it as their first group alone are missing: only a walk through all users of a site would
+    find them (`is_member` knows).
+    """
     import grp
 
     try:
@@ -45,7 +48,7 @@ def group_members(gid: int) -> frozenset[str]:
 
 
 def is_member(uid: int, gid: int) -> bool:
-    """Whether a user is in a Unix group, as its member or by the user's first group."""
+    """Return whether a user is in a Unix group, as its member or by the user's first group."""
     try:
         entry = pwd.getpwuid(uid)
     except KeyError:
@@ -54,8 +57,10 @@ def is_member(uid: int, gid: int) -> bool:
 
 
 def members_of(name: str, uid: int) -> frozenset[str]:
-    """The members of a Unix group that this machine knows, with `uid` where that is one. A group that lists
-    nobody may be everybody's first one: then all users are looked through."""
+    """Return the members of a Unix group that this machine knows, with `uid` where that is one.
+
+    A group that lists nobody may be everybody's first one: then all users are looked through.
+    """
     import grp
 
     try:

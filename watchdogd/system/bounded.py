@@ -1,4 +1,4 @@
-"""Touching a file system that may hang: on a thread of its own, with a deadline; the caller goes on."""
+"""Bounded I/O: functions that may hang in a file system, each with a deadline, on a thread of its own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class StuckError(WatchdogError):
 
 
 class UnaskedError(StuckError):
-    """Nothing could be asked of the file system: no thread could be started for it."""
+    """No thread could be started to ask the file system."""
 
 
 @dataclass(slots=True)
@@ -55,8 +55,10 @@ class BoundedIO:
         self._thread: threading.Thread | None = None
 
     def attempt(self, function: Callable[[], Value]) -> Value:
-        """What `function` returns or raises; StuckError where it does not come back in time, UnaskedError
-        where it could not even begin."""
+        """Return what `function` returns, or raise what it raises.
+
+        StuckError where it does not come back in time, UnaskedError where it could not even begin.
+        """
         if not self._serving:
             self._start()
         elif self._late is not None and self._late.done.locked():

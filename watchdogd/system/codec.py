@@ -24,7 +24,7 @@ def _same(value: Any) -> Any:
 
 
 class _Way(NamedTuple):
-    """How the values of a type are dumped, loaded and copied, and what the type is, in words.
+    """Functions that dump, load and copy the values of a type, and the type in words.
 
     `plain`: the types of values that are taken as they stand, where they are.
     """
@@ -37,7 +37,7 @@ class _Way(NamedTuple):
 
 
 class Codec(Generic[T]):
-    """Of a dataclass: dumps, loads and copies its values. TypeError for a class whose fields cannot be kept.
+    """Dump, load and copy the values of a dataclass. TypeError for a class whose fields cannot be kept.
 
     What can: text, numbers, truth, enumerations, None, and dataclasses, named tuples, tuples, lists and
     mappings (by text or whole number) of these. `VERSION` of the class, where it has one, is to be raised
@@ -50,11 +50,11 @@ class Codec(Generic[T]):
         self.form = f"{getattr(cls, 'VERSION', 0)}-{crc32(self._way.words.encode()):08x}"
 
     def dump(self, value: T) -> list[Any]:
-        """As JSON has it."""
+        """Return the value as JSON has it."""
         return [self.form, self._way.dump(value)]
 
     def load(self, kept: object) -> T | None:
-        """What `dump` made; None for anything else: what is damaged, or a value of another version."""
+        """Return the value that `dump` wrote; None for anything damaged, or of another version."""
         if not isinstance(kept, list) or len(kept) != 2 or kept[0] != self.form:
             return None
         try:
@@ -63,12 +63,12 @@ class Codec(Generic[T]):
             return None
 
     def copy(self, value: T) -> T:
-        """The same value, of which no part that can be changed is shared."""
+        """Return an equal value of which no mutable part is shared."""
         return typing.cast(T, self._way.copy(value))
 
 
 def codec_of(cls: type[T]) -> Codec[T]:
-    """The codec of a dataclass, made once."""
+    """Return the codec of a dataclass, made once."""
     return _codec_of(cls)  # type: ignore[arg-type] # a class is hashable
 
 
@@ -146,7 +146,7 @@ def _mapping(key: type, way: _Way) -> _Way:
 
 
 def _class(cls: Any) -> _Way:
-    """Of a dataclass or a named tuple."""
+    """Return the functions for a dataclass or a named tuple."""
     hints = typing.get_type_hints(cls)
     if hasattr(cls, "_fields"):
         words = f"{cls.__name__} {cls._fields}"
@@ -164,7 +164,7 @@ def _class(cls: Any) -> _Way:
 def _record(
     name: str, build: Callable[..., Any], hints: Sequence[Any], values: Callable[[Any], Any], *, frozen: bool
 ) -> _Way:
-    """Of a fixed number of values, each of its own type, of which `build` makes one."""
+    """Return the functions for a fixed number of values, each of its own type, of which `build` makes one."""
     ways = [_way_of(hint) for hint in hints]
     dumps = [(at, way.dump) for at, way in enumerate(ways) if way.dump is not _same]
     loads = [(at, way.load) for at, way in enumerate(ways) if not way.plain]
@@ -191,7 +191,7 @@ def _record(
 
 
 def _changed(values: Sequence[Any], steps: Sequence[tuple[int, Callable[[Any], Any]]]) -> list[Any]:
-    """The values, with each step taken at its place."""
+    """Return the values, with each step taken at its index."""
     found = [*values]
     for at, step in steps:
         found[at] = step(found[at])

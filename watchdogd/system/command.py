@@ -1,4 +1,4 @@
-"""The one door to outside commands: a deadline, the C locale, bounded output, and an honest answer.
+"""Outside commands: a deadline, the C locale, bounded output, and an honest answer.
 
 An Answer tells "it said no" (`exit_code` not 0) from "it did not answer" (`silent`: hung, missing, not
 executable). A command that ignores its kill (stuck in the kernel) is left behind, never waited for.
@@ -41,7 +41,7 @@ _NEVER = Event()
 
 
 class Failure(Enum):
-    """Why a command did not answer."""
+    """Reasons for which a command did not answer."""
 
     UNSTARTED = "it could not be started"
     LATE = "it did not end in time"
@@ -51,8 +51,11 @@ class Failure(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a command said. `exit_code` is None where it did not answer; then `failure` says why, `why` in
-    words (`did not answer within 5 s`), and `errno` by the system's number where it could not be started."""
+    """Answer of a command; `exit_code` is None where it did not answer.
+
+    Then `failure` says why, `why` in words (`did not answer within 5 s`), and `errno` is the system's number
+    where it could not be started.
+    """
 
     argv: tuple[str, ...]
     exit_code: int | None
@@ -66,12 +69,12 @@ class Answer:
 
     @property
     def trouble(self) -> str:
-        """Why it did not answer, in one line that names it; empty where it did."""
+        """The reason why it did not answer, in one line that names it; empty where it did."""
         return f"{self.argv[0]} {self.why}" if self.why else ""
 
     @property
     def said(self) -> str:
-        """Its own last line, of stderr, else of stdout: what it says of a failure. Empty: nothing.
+        """The last line of stderr, else of stdout: the program's own words on a failure; may be empty.
 
         GPFS's last line only points at the one before.
         """
@@ -81,17 +84,19 @@ class Answer:
 
     @property
     def ok(self) -> bool:
-        """It answered, and said yes."""
+        """True where it answered with exit code 0."""
         return self.exit_code == 0
 
     @property
     def silent(self) -> bool:
-        """It did not answer: nothing is known."""
+        """True where it did not answer: nothing is known."""
         return self.exit_code is None
 
     def complaint(self, name: str = "") -> str:
-        """One line of why it failed: what it said, else its exit code; without the `name: ` before it with
-        which a program begins its complaints."""
+        """Return one line on why it failed: what it said, else its exit code.
+
+        `name: `, with which many programs begin their complaints, is left out.
+        """
         said = self.said.removeprefix(f"{name}: ") if name else self.said
         return self.trouble or said or f"{self.argv[0]} ended with exit code {self.exit_code}"
 
@@ -104,7 +109,7 @@ _left: dict[int, subprocess.Popen[bytes]] = {}
 
 
 def abandoned() -> tuple[int, ...]:
-    """The ids of processes of our commands that survived their kill: they wait in the kernel."""
+    """Return the ids of processes of our commands that survived their kill: they wait in the kernel."""
     if not _left:
         return ()
     found = {group: members(group) for group in _left}
@@ -116,7 +121,7 @@ def abandoned() -> tuple[int, ...]:
 
 
 def members(group: int) -> tuple[int, ...]:
-    """The processes of a process group that are alive. Reads /proc only where the kernel knows some."""
+    """Return the living processes of a process group. Reads /proc only where the kernel knows some."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
@@ -153,14 +158,14 @@ def kill_group(process: subprocess.Popen[bytes], grace: float) -> tuple[int, ...
 
 
 def withhold(variables: Iterable[str]) -> None:
-    """From now on these variables, which hold secrets, stay out of what `environment` gives."""
+    """Keep these variables, which hold secrets, out of what `environment` returns from now on."""
     _withheld.update(variables)
 
 
 def environment(
     extra: Mapping[str, str] | None = None, *, without: frozenset[str] = frozenset()
 ) -> dict[str, str]:
-    """This process's environment as tools get it: C locale, no inherited SLURM_*... but SLURM_CONF.
+    """Return this process's environment as tools get it: C locale, no inherited SLURM_* but SLURM_CONF.
 
     Inherited ones make squeue answer empty with exit 0 and srun hang (measured on Slurm 22.05).
     Withheld variables and those of `without` are left out; `extra` comes on top.
@@ -247,7 +252,7 @@ def wait(process: subprocess.Popen[bytes], seconds: float) -> None:
 
 
 def _failure(deadline: float, *, ended: bool, flooded: bool) -> tuple[Failure, str]:
-    """Why a command that was started did not answer, also in words."""
+    """Return why a command that was started did not answer, also in words."""
     if flooded:
         return Failure.FLOOD, f"printed more than {OUTPUT_LIMIT >> 20} MiB and was ended"
     if ended:
@@ -258,8 +263,10 @@ def _failure(deadline: float, *, ended: bool, flooded: bool) -> tuple[Failure, s
 def _read(
     child: subprocess.Popen[bytes], stdin: bytes, until: float, own_limit: int | None, ending: Event
 ) -> tuple[tuple[bytearray, bytearray], bool]:
-    """Both streams up to a limit each, until the process closes them, ends, or its time is over; of one
-    without a limit of its own until the common one is passed."""
+    """Read both streams up to a limit, until the process closes them or ends, or its time is over.
+
+    Without a limit of its own, until the common one is passed.
+    """
     limit = OUTPUT_LIMIT if own_limit is None else own_limit
     output, errors = bytearray(), bytearray()
     listening = {_number(child.stdout): output, _number(child.stderr): errors}
@@ -290,7 +297,7 @@ def _read(
 
 
 def _number(pipe: IO[bytes] | None) -> int:
-    """A pipe's file number; -1: there is none."""
+    """Return a pipe's file descriptor; -1 where there is none."""
     return pipe.fileno() if pipe else -1
 
 
@@ -307,7 +314,7 @@ def _feed(pipe: IO[bytes], poller: select.poll, stdin: bytes) -> bytes:
 
 
 def _ended(child: subprocess.Popen[bytes], until: float, ending: Event) -> bool:
-    """Whether the process itself ended in time; it may have closed its streams long before."""
+    """Return whether the process itself ended in time; it may have closed its streams long before."""
     while child.poll() is None:
         left = until - time.monotonic()
         wait(child, min(max(left, 0.05), 0.2))

@@ -32,12 +32,12 @@ class Course(Sequence[Point]):
             self.values.insert(end, value)
 
     def since(self, begin: float) -> Course:
-        """A copy of what is not older than `begin`."""
+        """Return a copy of what is not older than `begin`."""
         place = bisect_left(self.times, begin)
         return _course(self.times[place:], self.values[place:])
 
     def then(self, later: Course) -> Course:
-        """All of this one, and then all of one that comes after it."""
+        """Return all of this series, and then all of one that comes after it."""
         if not self.times:
             return later
         return _course(self.times + later.times, self.values + later.values)

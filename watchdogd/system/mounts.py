@@ -15,7 +15,7 @@ _OCTAL = re.compile(r"\\([0-7]{3})")
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """One mounted file system: where it hangs, its type (`lustre`, `nfs4` ...) and what is mounted.
+    """A mounted file system: its mount point, its type (`lustre`, `nfs4` ...) and its source.
 
     `options` are those of the file system itself (`rw,usrquota`).
     """
@@ -28,13 +28,13 @@ class Mount:
 
 @lru_cache(maxsize=4)  # each disk asks once a round, and seldom is anything else mounted
 def read_mounts(text: str) -> tuple[Mount, ...]:
-    """The mounts in the kernel's order (a later one at the same point covers the earlier)."""
+    """Return the mounts in the kernel's order (a later one at the same point covers the earlier)."""
     return tuple(mount for line in text.splitlines() if (mount := _mount(line)))
 
 
 @lru_cache(maxsize=4)
 def read_fstab(text: str) -> tuple[Mount, ...]:
-    """What is to be mounted at boot; entries with `noauto` or without a place of their own are left out."""
+    """Return what is mounted at boot, without entries that have `noauto` or no mount point."""
     fields = [line.split() for line in text.splitlines() if not line.lstrip().startswith("#")]
     return tuple(
         Mount(_plain(point), type_, _plain(source), options)
@@ -44,7 +44,7 @@ def read_fstab(text: str) -> tuple[Mount, ...]:
 
 
 def mount_of(path: str, mounts: tuple[Mount, ...]) -> Mount | None:
-    """The mount that an absolute, resolved path lies on: the deepest one, at one point the last."""
+    """Return the mount that an absolute, resolved path lies on: the deepest one, at one point the last."""
     best = None
     for mount in mounts:
         inside = path == mount.point or path.startswith(mount.point.rstrip("/") + "/")
@@ -84,7 +84,7 @@ class MountTable:
         self._text = ""
 
     def text(self) -> str:
-        """All of it as it is now; empty without Linux's /proc."""
+        """Return its present content; empty without Linux's /proc."""
         with self._alone:
             try:
                 if self._changed is None:
@@ -113,5 +113,8 @@ mount_table = MountTable()
 
 
 def mount_at(path: str) -> Mount | None:
-    """What a path lies on, links followed; None without Linux's /proc. Hangs where the file system does."""
+    """Return the mount that a path lies on, links followed; None without Linux's /proc.
+
+    Hangs where the file system does.
+    """
     return mount_of(os.path.realpath(path), read_mounts(mount_table.text()))

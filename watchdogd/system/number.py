@@ -22,7 +22,7 @@ _REAL = re.compile(r"[+-]?(?:[0-9]{1,400}(?:\.[0-9]{0,400})?|\.[0-9]{1,400})(?:[
 
 
 def whole(text: object) -> int | None:
-    """A whole number (`12`, `-1`, 12, 12.0) of LONGEST digits at most, or None; a truth value is none."""
+    """Return a whole number (`12`, `-1`, 12, 12.0) of LONGEST digits at most, else None; also for a bool."""
     if isinstance(text, bool):
         return None
     if isinstance(text, float):
@@ -33,14 +33,14 @@ def whole(text: object) -> int | None:
 
 
 def count(text: object) -> int | None:
-    """A whole number that is not negative and bears no sign, or None."""
+    """Return a whole number that is not negative and bears no sign, or None."""
     signed = isinstance(text, str) and text.strip()[:1] in ("+", "-")
     number = None if signed else whole(text)
     return number if number is not None and number >= 0 else None
 
 
 def real(text: object) -> float | None:
-    """A finite number (`1.5`, `2e-3`, `.5`, 7), or None: NaN, infinite, endless; a truth value is none."""
+    """Return a finite number (`1.5`, `2e-3`, `.5`, 7), else None; also for a bool."""
     if isinstance(text, str):
         number = float(text) if _REAL.fullmatch(text.strip()) else math.nan
     elif isinstance(text, int | float) and not isinstance(text, bool):
@@ -54,12 +54,12 @@ def real(text: object) -> float | None:
 
 
 def digits(text: str) -> int:
-    """The number of digits that a pattern found: LARGEST where there are more than LONGEST of them."""
+    """Return the number of digits that a pattern found: LARGEST where there are more than LONGEST."""
     return LARGEST if len(text) > LONGEST and len(text.lstrip("0")) > LONGEST else int(text[-LONGEST:])
 
 
 def needed(number: Number | None) -> Number:
-    """The number; ValueError where it is None, for readers whose values cannot do without."""
+    """Return the number; ValueError where it is None, for readers that need it."""
     if number is None:
         raise ValueError("a number is missing")
     return number

@@ -21,13 +21,13 @@ def home_folder(option: str | None) -> str:
 
 
 def group_of(folder: str) -> int | None:
-    """The Unix group that shares a folder of home, from its own mode (2770), or None. OSError."""
+    """Return the Unix group that shares a folder of home, from its own mode (2770), or None. OSError."""
     found = os.stat(folder)
     return found.st_gid if found.st_mode & stat.S_ISGID and found.st_mode & stat.S_IWGRP else None
 
 
 def file_name(name: str) -> str:
-    """A run's name as part of a file's name: percent-encoded, also a leading dot, so that none escapes."""
+    """Return a run's name as part of a file's name: percent-encoded, also a leading dot."""
     quoted = "".join(
         char
         if char in _PLAIN
@@ -38,7 +38,7 @@ def file_name(name: str) -> str:
 
 
 def run_name(quoted: str) -> str:
-    """The run's name that `file_name` made `quoted` of."""
+    """Return the run's name that `file_name` encoded."""
     from urllib.parse import unquote
 
     return unquote(quoted, errors="surrogateescape")
@@ -48,15 +48,15 @@ _WILD = re.compile(r"[*?\[]")
 
 
 def is_wild(pattern: str) -> bool:
-    """Whether it has any."""
+    """Return whether a path has wildcards."""
     return _WILD.search(pattern) is not None
 
 
 def before_wildcard(pattern: str) -> str:
-    """What stands before the first wildcard; all of it where there is none."""
+    """Return the part before the first wildcard; all of it where there is none."""
     return _WILD.split(pattern, maxsplit=1)[0]
 
 
 def wildcard_folder(pattern: str) -> str:
-    """The folder in which the first wildcard is looked up, or a plain path lies; `.` of a bare name."""
+    """Return the folder in which the first wildcard is looked up, or a plain path lies; else `.`."""
     return os.path.dirname(before_wildcard(pattern)) or "."

@@ -21,7 +21,7 @@ _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOE
 
 
 def host_name() -> str:
-    """This node's name, without its domain."""
+    """Return this node's name, without its domain."""
     return os.uname().nodename.partition(".")[0]
 
 
@@ -58,7 +58,7 @@ def replace_file(path: str, text: str, mode: int, group: int | None = None) -> N
 
 
 def write_draft(path: str, text: str, mode: int, group: int | None = None) -> str:
-    """A hidden file beside `path` that holds `text`; returns its path, to link, rename or unlink."""
+    """Write `text` to a hidden file beside `path`; return its path, to link, rename or unlink."""
     folder, name = os.path.split(path)
     draft = os.path.join(folder, f".{name[:180]}.{host_name()}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
@@ -87,7 +87,7 @@ def link(draft: str, path: str) -> bool:
 
 
 def _write(path: str, text: str, mode: int, group: int | None) -> None:
-    """A new file on disk; it is removed again where writing fails."""
+    """Write a new file to disk; it is removed again where writing fails."""
     descriptor = os.open(path, _CREATE_FLAGS, 0o600)
     try:
         if group is not None:
@@ -121,7 +121,7 @@ class NoPlainFileError(OSError):
 
 
 def open_plain(path: StrPath, flags: int = os.O_RDONLY, *, follow: bool = False) -> int:
-    """A descriptor of a plain file, opened without waiting for anybody; a link is followed only where asked.
+    """Open a plain file without waiting for anybody; follow a link only where asked. Return a descriptor.
 
     OSError where it cannot be opened so; NoPlainFileError where it is something else.
     """
@@ -138,7 +138,7 @@ def open_plain(path: StrPath, flags: int = os.O_RDONLY, *, follow: bool = False)
 
 
 def read_head(path: StrPath, size: int, *, follow: bool = False) -> tuple[bytes, os.stat_result]:
-    """The first `size` bytes of a plain file, and what the system knows of it. OSError."""
+    """Return the first `size` bytes of a plain file, and its stat result. OSError."""
     with open(open_plain(path, follow=follow), "rb") as file:
         return file.read(size), os.fstat(file.fileno())
 
@@ -146,7 +146,7 @@ def read_head(path: StrPath, size: int, *, follow: bool = False) -> tuple[bytes,
 def read_plain(
     path: StrPath, errors: str = "strict", limit: int = FILE_LIMIT, *, follow: bool = False
 ) -> str:
-    """The text of a plain file, without the mark that editors of Windows begin it with.
+    """Return the text of a plain file, without a byte order mark.
 
     OSError where it cannot be read; NoPlainFileError where it is something else, or has more than `limit`
     bytes; UnicodeDecodeError, unless `errors` says otherwise.
@@ -166,7 +166,7 @@ _NO_ANSWER = frozenset({errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT, errno.EHO
 
 
 def unanswered(error: BaseException) -> bool:
-    """Whether an error tells of the file system: what lies there is not known then."""
+    """Return whether an error comes from the file system: then what lies there is not known."""
     return isinstance(error, OSError) and error.errno in _NO_ANSWER
 
 
@@ -180,7 +180,10 @@ def must_answer(pattern: str) -> None:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """What the text means. ValueError where it is no JSON, holds endless digits, or is nested without end."""
+    """Return the value of a JSON text.
+
+    ValueError where it is no JSON, holds endless digits, or is nested without end.
+    """
     try:
         return json.loads(text)
     except RecursionError:

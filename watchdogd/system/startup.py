@@ -14,8 +14,11 @@ _DAY_SECONDS = 86400
 
 
 def open_standard_streams() -> None:
-    """Have /dev/null stand for those that are closed: else the next file that is opened, the history, gets
-    that number, and what a library or a command prints goes into it."""
+    """Open /dev/null in the place of standard streams that are closed.
+
+    Else the next file that is opened, the history, gets that number, and what a library or a command prints
+    goes into it.
+    """
     for number, (name, mode) in enumerate(_STREAMS):
         try:
             os.fstat(number)
@@ -36,7 +39,7 @@ def correct_time_zone() -> None:
 
 
 def own_python(start: str, *words: str) -> list[str]:
-    """This interpreter, running `start` with this watchdogd from where it lies: no PATH need lead to either.
+    """Return a command line that runs `start` with this interpreter and this watchdogd, whatever PATH says.
 
     `start` is Python, such as `from watchdogd.cli import main; main()`; `words` are its sys.argv[1:].
     """

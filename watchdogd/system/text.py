@@ -42,7 +42,7 @@ def one_line(text: str, limit: int = 300) -> str:
 
 
 def shortened(text: str, limit: int) -> str:
-    """The beginning of `text`, `limit` characters at most, with `…` where something is missing."""
+    """Return the beginning of `text`, at most `limit` characters, with `…` where something is missing."""
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
 
 
@@ -64,7 +64,7 @@ def verbatim(text: str) -> str:
 
 
 def paragraphs(body: str) -> list[tuple[bool, str]]:
-    """The paragraphs of a message's body in order: (whether it is verbatim, its text without the marks)."""
+    """Return the paragraphs of a message's body: (whether it is verbatim, its text without the marks)."""
     found: list[tuple[bool, str]] = []
     fresh = True
     for line in body.split("\n"):
@@ -93,7 +93,7 @@ def close_to(word: str, known: list[str]) -> str:
 
 
 def _begun(word: str, known: list[str]) -> list[str]:
-    """The one name of which the word is the beginning."""
+    """Return the one name that begins with the word, if there is just one."""
     found = [name for name in known if len(word) > 1 and name.startswith(word)]
     return found if len(found) == 1 else []
 
@@ -107,7 +107,7 @@ def nearest(word: str, known: list[str]) -> str:
 
 
 def web_host(url: str) -> str:
-    """The host of an http or https address; empty where it is none, or its port is none."""
+    """Return the host of an http or https address; empty where it is none, or its port is none."""
     try:
         parts = urlsplit(url)
         is_one = parts.scheme in ("http", "https") and parts.port != 0

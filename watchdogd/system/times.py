@@ -52,14 +52,14 @@ class CronTimes:
             raise ValueError(f"{fault}: write it as 0 2 * * 0, for Sundays at 2") from None
 
     def after(self, now: float) -> Iterator[float]:
-        """The next times, without end: 50 years ahead where there are none before."""
+        """Return an iterator of the next times, endless: 50 years ahead where there are none before."""
         found = (
             at.timestamp() for at in _cron_times(self, datetime.fromtimestamp(math.floor(now), self.zone))
         )
         return (at for at in found if at > now)
 
     def last(self, now: float) -> float | None:
-        """The newest time that is not ahead; None where there was none for 50 years."""
+        """Return the newest time that is not ahead; None where there was none for 50 years."""
         return _last_time(self, math.floor(now))
 
 
@@ -98,11 +98,11 @@ class _LocalZone(tzinfo):
     """
 
     def utcoffset(self, at: datetime | None) -> timedelta | None:
-        """How far its clock is ahead of UTC at a time of its own; `fold` counts."""
+        """Return how far the local clock is ahead of UTC at a local time; `fold` counts."""
         return None if at is None else at.replace(tzinfo=None).astimezone().utcoffset()
 
     def tzname(self, at: datetime | None) -> str | None:
-        """What the zone is called then: `CET`."""
+        """Return the zone's name at that time: `CET`."""
         return None if at is None else at.replace(tzinfo=None).astimezone().tzname()
 
     def dst(self, _at: datetime | None) -> None:
@@ -110,7 +110,7 @@ class _LocalZone(tzinfo):
         return
 
     def fromutc(self, at: datetime) -> datetime:
-        """The local time of a time in UTC."""
+        """Return the local time of a time in UTC."""
         found = at.replace(tzinfo=UTC).astimezone()
         return found.replace(tzinfo=self, fold=_fold(found))
 
@@ -125,7 +125,7 @@ LOCAL_ZONE: tzinfo = _LocalZone()
 
 
 def zone_named(name: str) -> tzinfo:
-    """The zone called `Europe/Berlin`. ValueError, with the name that was meant, where there is none."""
+    """Return the zone called `Europe/Berlin`. ValueError, with the nearest name, where there is none."""
     from zoneinfo import ZoneInfo, available_timezones
 
     try:
@@ -138,7 +138,7 @@ def zone_named(name: str) -> tzinfo:
 
 
 def short_time(at: float, now: float) -> str:
-    """A time as people say it: `16:10` of today, else with its day."""
+    """Return a time as people write it: `16:10` if it is today, else with its day."""
     then, today = (datetime.fromtimestamp(each, UTC).astimezone() for each in (at, now))
     return then.strftime("%H:%M" if then.date() == today.date() else "%a %d %b %H:%M")
 

@@ -21,7 +21,7 @@ _own = PRIVATE
 
 
 def begin(own: int = PRIVATE) -> None:
-    """From now on what this process makes is its user's alone, until `suit` says whose it may be, too."""
+    """Make what this process creates its user's alone, until `suit` says who may share it."""
     global _users, _own
     before, _own = os.umask(own), own
     _users = before if _users is None else _users
@@ -34,7 +34,7 @@ def suit(group: int | None) -> None:
 
 
 def own() -> int:
-    """What processes of ours set."""
+    """Return the umask that processes of ours set."""
     return _own
 
 
@@ -47,12 +47,12 @@ def end() -> None:
 
 
 def users() -> int | None:
-    """What the user's shell or job had, where this process has another; to be had by jobs and trainings."""
+    """Return the umask of the user's shell or job, for jobs and trainings; None where unchanged."""
     return _users
 
 
 def sane() -> int:
-    """As the user's, for files beside home and for programs in home.
+    """Return the user's umask for files beside home and for programs in home.
 
     One that lets everybody write says nothing of what is wanted: the usual one stands for it.
     """

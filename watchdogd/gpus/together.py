@@ -1,0 +1,106 @@
+"""All GPUs of a job at one moment: do they wait for one another, or do nothing?
+
+Measured on 2 H100 with NCCL: training 100 % at 699 W; stalled on data 0 % at 125 W; hung in a collective the
+waiting GPU 100 % at 124 W, the guilty one 0 % at 126 W; idle 72 W. On 2 H200: 700 W, 120 W both, 78 W. So
+utilisation alone calls a hang busy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from statistics import median
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from watchdogd.readers.gpu.gpu import Gpu
+
+QUIET, HIGH = 5.0, 90.0
+"""Per cent of utilisation: at most, of a GPU that does nothing; at least, of one that seems busy."""
+NEAR_IDLE = 0.3
+"""Share of its power cap below which a GPU that seems busy only waits: measured 0.18, training 1.0."""
+LIKE_QUIET = 1.25
+"""So much of what quiet GPUs of the job draw is drawn by one that waits: measured 0.98."""
+FALLEN = 0.5
+"""Share of what a GPU itself drew before while it worked, for the case that all of them wait."""
+LOW = 0.4
+"""Share of its power cap below which one that has fallen so far waits, though that is not near idle."""
+_HELD, _HELD_BYTES = 1.0, 1 << 30
+"""Per cent of its memory, or bytes, below which nobody holds a GPU: drivers keep some (0.3 GB on MI300X)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A GPU by its full name: `node5/gpu3`."""
+
+    name: str
+    gpu: Gpu
+
+    @property
+    def shown(self) -> str:
+        """With its power, where that is known."""
+        return self.name if self.gpu.power_w is None else f"{self.name} ({self.gpu.power_w:.0f} W)"
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """`quiet`: the job's GPUs at 0 %, `busy`: all others that tell.
+
+    `hung`: `waiting` are those of high utilisation at a power near idle, `quiet` the suspects, if any.
+    `drawn` are the watts of each that works at full utilisation, by name.
+    """
+
+    waiting: tuple[Named, ...] = ()
+    quiet: tuple[Named, ...] = ()
+    busy: tuple[Named, ...] = ()
+    hung: bool = False
+    drawn: Mapping[str, float] = field(default_factory=dict)
+
+
+def judge(
+    gpus: Sequence[Named], used: frozenset[str] = frozenset(), power: Mapping[str, float] | None = None
+) -> Moment:
+    """Sort the job's GPUs. `used`: names that worked before in this job; `power`: watts that each drew then.
+
+    GPUs that hold no memory and never worked are nobody's: they are quiet, but no suspects.
+    """
+    power = power or {}
+    telling = [each for each in gpus if each.gpu.utilisation is not None and not each.gpu.trouble]
+    quiet = tuple(each for each in telling if (each.gpu.utilisation or 0.0) <= QUIET)
+    suspects = tuple(each for each in quiet if each.name in used or _held(each.gpu))
+    quiet_w = [each.gpu.power_w for each in suspects if each.gpu.power_w is not None]
+    level = median(quiet_w) if quiet_w else None
+    others = [each for each in telling if each not in quiet]
+    high = [each for each in others if _high(each.gpu)]
+    waiting = tuple(each for each in high if _near_idle(each.gpu, level, power.get(each.name)))
+    busy = tuple(each for each in others if each not in waiting)
+    if waiting and suspects and not busy:
+        return Moment(waiting, suspects, hung=True)
+    if waiting and not suspects and not busy and power:
+        usual = median(power.values())
+        fallen = all((each.gpu.power_w or 0.0) <= FALLEN * power.get(each.name, usual) for each in waiting)
+        return Moment(waiting, hung=fallen)
+    drawn = {each.name: each.gpu.power_w for each in high if each not in waiting and each.gpu.power_w}
+    return Moment((), suspects if others else quiet, busy + waiting, drawn=drawn)
+
+
+def _high(gpu: Gpu) -> bool:
+    return (gpu.utilisation or 0.0) >= HIGH
+
+
+def _held(gpu: Gpu) -> bool:
+    """Whether somebody holds it; where its memory is not told, it counts as held."""
+    return gpu.vram is None or gpu.vram >= _HELD or (gpu.vram_used or 0) >= _HELD_BYTES
+
+
+def _near_idle(gpu: Gpu, quiet_w: float | None, usual_w: float | None) -> bool:
+    """By its cap, by what quiet GPUs draw, or by what it drew itself while it worked."""
+    now, cap = gpu.power_w, gpu.power_cap_w
+    if now is None:
+        return False
+    by_cap = cap is not None and now <= NEAR_IDLE * cap
+    by_past = usual_w is not None and (
+        now <= NEAR_IDLE * usual_w or (cap is not None and now <= min(LOW * cap, FALLEN * usual_w))
+    )
+    return by_cap or by_past or (quiet_w is not None and now <= LIKE_QUIET * quiet_w)
