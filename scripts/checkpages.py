@@ -11,7 +11,7 @@ import inspect
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.cli.plugins import entry_json
+from watchdogd.cli.setup.plugins import entry_json
 from watchdogd.engine.catalog import discover
 from watchdogd.home.layout import Home
 from watchdogd.units import format_duration

@@ -8,8 +8,8 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from watchdogd.cli import grammar
-from watchdogd.cli.grammar import Option, Place, Verb
+from watchdogd.cli.setup import completion
+from watchdogd.cli.setup.completion import Option, Positional, Verb
 
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "watchdogd.1"
 _HEAD = r"""
@@ -58,15 +58,15 @@ What to watch, and whom to tell; in home.
 
 def page() -> str:
     """The page as troff."""
-    return _HEAD.lstrip() + "\n".join(line for verb in grammar.verbs() for line in _verb(verb)) + _TAIL
+    return _HEAD.lstrip() + "\n".join(line for verb in completion.all_verbs() for line in _verb(verb)) + _TAIL
 
 
 def _verb(verb: Verb) -> Iterator[str]:
     yield f".SS {_plain(verb.usage.replace('[-h] [--home DIR] ', ''))}"
     yield _sentence(verb.help)
-    words: tuple[Place | Option, ...] = (*verb.places, *verb.options)
+    words: tuple[Positional | Option, ...] = (*verb.places, *verb.options)
     for word in words:
-        if isinstance(word, Place):
+        if isinstance(word, Positional):
             title = f".I {_plain(word.name)}"
         elif word.names[0] in ("-h", "--home"):
             continue

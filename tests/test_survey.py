@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from watchdogd.batch.partitions import Partition, read_sinfo
-from watchdogd.cli import init, main
-from watchdogd.cli.init import render
+from watchdogd.cli import main
+from watchdogd.cli.setup import init
+from watchdogd.cli.setup.init import render
 from watchdogd.config.loading import parse
 from watchdogd.doctor.setup_wizard import Survey, survey
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from watchdogd import cli
-from watchdogd.cli import completion, grammar
+from watchdogd.cli.setup import completion
 
 ROOT = Path(__file__).resolve().parents[2]
-VERBS = grammar.verbs()
+VERBS = completion.all_verbs()
 
 
 @pytest.fixture

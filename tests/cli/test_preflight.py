@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from watchdogd.cli import main, preflight
+from watchdogd.cli import main
+from watchdogd.cli.job import preflight
 from watchdogd.home.layout import Home
 from watchdogd.preflight import inspection
 

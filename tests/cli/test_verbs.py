@@ -13,7 +13,7 @@ import pytest
 from tests.lab.dog import Dog
 from tests.waiting import wait_until
 from watchdogd.cli import main
-from watchdogd.cli.plugins import type_name
+from watchdogd.cli.setup.plugins import type_name
 from watchdogd.system.account import user_name
 from watchdogd.units import AmountField, Percent
 

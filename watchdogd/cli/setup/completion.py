@@ -1,20 +1,88 @@
-"""`watchdogd completion SHELL`: a script that completes verbs, options and runs without calling us at Tab.
-
-Runs come from the files `switches/RUN.json` that the daemon leaves in home.
-"""
+"""`watchdogd completion SHELL`: a script that completes verbs, options and runs without calling us at Tab."""
 
 from __future__ import annotations
 
+import argparse
+import importlib
 import shlex
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from watchdogd.cli import grammar
+from watchdogd import cli
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Iterator, Sequence
 
-    from watchdogd.cli.grammar import Option, Verb
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option by all its names; `value` is what it takes (empty: nothing), `choices` what that may be."""
+
+    names: tuple[str, ...]
+    value: str
+    help: str
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Positional:
+    """A word of its own after the verb: `RUN`, `NAME...`."""
+
+    name: str
+    help: str
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """One verb. `usage` is its line without `usage:`."""
+
+    name: str
+    help: str
+    usage: str
+    options: tuple[Option, ...]
+    places: tuple[Positional, ...]
+
+    @property
+    def about_a_run(self) -> bool:
+        """Whether its word is the name of a run, or of something that is watched."""
+        return any(place.name in ("RUN", "TARGET", "NAME") for place in self.places)
+
+
+def all_verbs() -> tuple[Verb, ...]:
+    """All verbs, in the order of `watchdogd --help`. Imports every verb's module."""
+    return tuple(_verb(name, module, help_) for name, (module, help_) in cli.VERBS.items())
+
+
+def _verb(name: str, module: str, help_: str) -> Verb:
+    parser = cli.parser_of(importlib.import_module(f"watchdogd.cli.{module}"), name)
+    usage = " ".join(parser.format_usage().removeprefix("usage: ").split())
+    actions: Sequence[argparse.Action] = parser._actions  # argparse has no other way to list them
+    options = tuple(_option(each) for each in actions if each.option_strings)
+    places = tuple(_positional(each) for each in actions if not each.option_strings)
+    return Verb(name, help_, usage, options, places)
+
+
+def _option(action: argparse.Action) -> Option:
+    value = "" if action.nargs == 0 else _metavar(action)
+    return Option(tuple(action.option_strings), value, _help(action), _choices(action))
+
+
+def _positional(action: argparse.Action) -> Positional:
+    return Positional(_metavar(action), _help(action), _choices(action))
+
+
+def _metavar(action: argparse.Action) -> str:
+    shown = action.metavar or action.dest.upper()
+    return shown if isinstance(shown, str) else " ".join(shown)
+
+
+def _help(action: argparse.Action) -> str:
+    return "" if action.help in (None, argparse.SUPPRESS) else str(action.help).replace("%%", "%")
+
+
+def _choices(action: argparse.Action) -> tuple[str, ...]:
+    return tuple(map(str, action.choices or ()))
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +97,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the script."""
-    print(SHELLS[args.shell](grammar.verbs()), end="")
+    print(SHELLS[args.shell](all_verbs()), end="")
     return 0
 
 

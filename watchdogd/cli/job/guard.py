@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
     if not command:
         raise UsageError("guard: say what to run: watchdogd guard --run RUN -- CMD ...")
-    plan = Plan(args)
+    plan = SignalPlan(args)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {*PASSED_ON, signal.SIGCHLD})
     guard = _guard(args)
     try:
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-class Plan:
+class SignalPlan:
     """Which signal CMD gets when. UsageError where an option cannot be read. Times are seconds."""
 
     def __init__(self, args: argparse.Namespace) -> None:
@@ -101,7 +101,7 @@ class Plan:
 class Stop:
     """The signals that are still to come once CMD is to stop; a reason that goes away stops nothing back."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: SignalPlan) -> None:
         self._steps = list(plan.steps)
         self._begun: float | None = None
 
@@ -119,7 +119,7 @@ class Stop:
         return found
 
 
-def _supervise(guard: Guard, command: list[str], plan: Plan, mask: Collection[int]) -> int:
+def _supervise(guard: Guard, command: list[str], plan: SignalPlan, mask: Collection[int]) -> int:
     """Start CMD, and stay with it until it has ended."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, no exit code can be had
     pid = _start(command, mask)

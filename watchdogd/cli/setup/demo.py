@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -13,7 +14,6 @@ from rich.console import Console
 from watchdogd.cli import status
 from watchdogd.cli.output import print_line
 from watchdogd.demo.disk import BYTES, INODES
-from watchdogd.demo.ending import Ended, Ending
 from watchdogd.demo.screen import Screen
 from watchdogd.demo.stage import Stage
 from watchdogd.demo.story import STEPS, play
@@ -21,6 +21,35 @@ from watchdogd.units import format_size
 
 if TYPE_CHECKING:
     import argparse
+    from types import FrameType
+
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class LeaveEarly(Exception):  # noqa: N818 - no error: somebody wants to leave
+    """A signal asked to end."""
+
+
+class SignalCatcher:
+    """Takes SIGINT, SIGTERM and, but under nohup, SIGHUP from now on; `number` is the one that came, or 0."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        for number in SIGNALS:
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, self._take)
+
+    def _take(self, number: int, _frame: FrameType | None) -> None:
+        self.number = number
+
+    def pause(self, seconds: float) -> None:
+        """Wait. Ended where a signal came, now or before."""
+        if not self.number:
+            time.sleep(seconds)
+        if self.number:
+            raise LeaveEarly
+
 
 _WELCOME = (
     "A small training, a disk of {bytes} and {inodes} inodes, and a real daemon, in {home}. Each alert is "
@@ -35,13 +64,13 @@ def arguments(_parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """0 where every step was seen, 1 where one was not; 128 and the signal's number where one ended it."""
     del args
-    ending, begin = Ending(), time.monotonic()
+    ending, begin = SignalCatcher(), time.monotonic()
     console = Console(highlight=False, markup=False, emoji=False)
     try:
         with Stage(status.read) as stage, Screen(console, str(stage.home.path)) as screen:
             screen.say(_WELCOME.format(bytes=format_size(BYTES), inodes=INODES, home=stage.home.path))
             play(stage, screen, ending.pause)
-    except Ended:
+    except LeaveEarly:
         print_line("\nended early; no process and no file is left")
         return 128 + ending.number
     took = time.monotonic() - begin
