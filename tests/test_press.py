@@ -24,12 +24,12 @@ from tests.lab.processes import started
 from tests.waiting import wait_until
 from watchdogd import training
 from watchdogd.batch.run_models import run_of
-from watchdogd.checks.killswitch import kill_switch
 from watchdogd.cli import main
 from watchdogd.config.loading import load
 from watchdogd.engine import handout
 from watchdogd.engine.setup import Setup
 from watchdogd.home.layout import Home
+from watchdogd.plugins.job_liveness.check import kill_switch
 from watchdogd.training import Guard
 
 POLLING = 1.0

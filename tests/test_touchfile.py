@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchdogd.checks.killswitch import kill_switch
 from watchdogd.cli import main
 from watchdogd.home import markers, touchfile
 from watchdogd.home.layout import Home
 from watchdogd.home.touchfile import Signature
+from watchdogd.plugins.job_liveness.check import kill_switch
 from watchdogd.system import account
 from watchdogd.units import iso
 

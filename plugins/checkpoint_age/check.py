@@ -19,10 +19,9 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from watchdogd.checks import growth, shelf
-from watchdogd.checks.checkpoint import FILES
-from watchdogd.checks.growth import Growth
-from watchdogd.checks.shelf import SETTLED, Shelf
+from watchdogd.checks import checkpoint_inventory
+from watchdogd.checks.checkpoint_files import FILES
+from watchdogd.checks.checkpoint_inventory import SETTLED, CheckpointInventory, Growth
 from watchdogd.checks.working import Since, Working, working
 from watchdogd.plugin import (
     Duration,
@@ -56,7 +55,7 @@ class Checkpoints:
     nothing the begin and the seconds of work.
     """
 
-    shelf: Shelf = field(default_factory=Shelf)
+    shelf: CheckpointInventory = field(default_factory=CheckpointInventory)
     growth: Growth = field(default_factory=Growth)
     since: Since = field(default_factory=Since)
     worked: tuple[str, float, float] | None = None
@@ -81,8 +80,10 @@ def checkpoint_age(
     """
     works = working(run, snapshot)
     try:
-        some = shelf.look(checkpoints, state.shelf, now)
-        signs = growth.look(checkpoints, state.shelf, state.growth, now, stands=_stands(run, now))
+        some = checkpoint_inventory.update_inventory(checkpoints, state.shelf, now)
+        signs = checkpoint_inventory.growth_signs(
+            checkpoints, state.shelf, state.growth, now, stands=_stands(run, now)
+        )
     except OSError as error:
         result = unknown(f"{error.filename or checkpoints} cannot be read: {error.strerror}")
         yield replace(result, unanswered=unanswered(error))
@@ -160,7 +161,7 @@ def _lost(works: Working, known: Checkpoints, came: float, now: float) -> list[f
     return [seconds for _, seconds in known.lost]
 
 
-def _content(kept: Shelf, now: float) -> Result:
+def _content(kept: CheckpointInventory, now: float) -> Result:
     """Of the newest one: empty, much smaller than those before it, or given up half-way."""
     path, newest = max(kept.known.items(), key=lambda item: (item[1].changed, item[0]))
     quiet = now - newest.changed
@@ -174,16 +175,16 @@ def _content(kept: Shelf, now: float) -> Result:
     size = Metric(newest.size, "B")
     if not newest.size:
         return critical(f"{path} is empty", subject="content", size=size)
-    usual = shelf.usual(kept, without=path)
+    usual = checkpoint_inventory.usual_cadence(kept, without=path)
     if usual and newest.files < FILES and newest.size < SMALL * usual.size:
         has = f"{path} has {format_size(newest.size)}, those before it {format_size(usual.size)}"
         return warning(f"{has}: it may be cut", subject="content", size=size)
     return ok(f"{path} has {format_size(newest.size)}", subject="content", size=size)
 
 
-def _room(kept: Shelf, every: float | None) -> Iterator[Result]:
+def _room(kept: CheckpointInventory, every: float | None) -> Iterator[Result]:
     """For how many more there is room on their file system; disk_quota knows of quotas too."""
-    path, usual = next(iter(kept.known), ""), shelf.usual(kept, every=every)
+    path, usual = next(iter(kept.known), ""), checkpoint_inventory.usual_cadence(kept, every=every)
     if not path or not usual:
         return
     try:

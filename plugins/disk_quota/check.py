@@ -43,14 +43,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from watchdogd.checks import keeping, place, quotas, room, targets, writing
-from watchdogd.checks.du import Counted
-from watchdogd.checks.holders import Holders, ask_holders
-from watchdogd.checks.room import Verdict, Wish
-from watchdogd.checks.saving import Saving
-from watchdogd.checks.shelf import Shelf
+from watchdogd.checks import free_space
+from watchdogd.checks.checkpoint_inventory import Cadence, CheckpointInventory
+from watchdogd.checks.free_space import FreeSpaceLimits, Verdict
 from watchdogd.checks.trend import filling_rate, time_to_full
-from watchdogd.checks.writing import Writing
 from watchdogd.plugin import (
     AmountField,
     Chart,
@@ -65,6 +61,16 @@ from watchdogd.plugin import (
     ok,
     unknown,
 )
+from watchdogd.plugins.disk_quota import (
+    checkpoint_room,
+    path_state,
+    quota_sources,
+    storage_targets,
+    write_test,
+)
+from watchdogd.plugins.disk_quota.du import DuState
+from watchdogd.plugins.disk_quota.top_users import TopUsers, ask_top_users
+from watchdogd.plugins.disk_quota.write_test import WriteTestState
 from watchdogd.readers.quota import statvfs
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
 from watchdogd.system.clock import fresh
@@ -86,7 +92,7 @@ class Outlook:
     now: float
     full_within: float | None = None
     growth: float | None = None
-    saving: Saving | None = None
+    saving: Cadence | None = None
 
 
 def _rejudge(subject: str, numbers: Mapping[str, float], parameters: Mapping[str, Any]) -> Result | None:
@@ -96,9 +102,9 @@ def _rejudge(subject: str, numbers: Mapping[str, float], parameters: Mapping[str
     key = "free" if subject == BYTES else "inodes_free"
     limit = Limit(subject, parameters["path"], numbers["used"], numbers["total"], available=numbers["free"])
     names = (f"{status}_{what}" for what in (key, key.replace("free", "used")) for status in ("warn", "crit"))
-    wish = Wish(*(parameters[name] for name in names))
+    wish = FreeSpaceLimits(*(parameters[name] for name in names))
     verdict = _in_time(
-        replace(room.judge(limit, wish), left=numbers.get("full_in")), parameters["full_within"]
+        replace(free_space.judge(limit, wish), left=numbers.get("full_in")), parameters["full_within"]
     )
     return _worded(parameters["path"], [verdict], Outlook(History(), 0.0), "")
 
@@ -112,12 +118,12 @@ class DiskState:
     """What is known of a disk: how it looked before, what du counts there, who holds most, what the runs save
     there by pattern, how quickly it fills; whether writing hangs, and whether its quotas were ever read."""
 
-    former: place.Former = field(default_factory=place.Former)
-    counted: Counted = field(default_factory=Counted)
-    holders: Holders = field(default_factory=Holders)
-    shelves: dict[str, Shelf] = field(default_factory=dict)
+    former: path_state.PathState = field(default_factory=path_state.PathState)
+    counted: DuState = field(default_factory=DuState)
+    holders: TopUsers = field(default_factory=TopUsers)
+    shelves: dict[str, CheckpointInventory] = field(default_factory=dict)
     rates: Rates = field(default_factory=dict)
-    probe: Writing = field(default_factory=Writing)
+    probe: WriteTestState = field(default_factory=WriteTestState)
     quotas_read: bool = False
 
 
@@ -172,45 +178,45 @@ def disk_quota(
     checkpoints: patterns of checkpoints that are written here; left out: those of all runs
     """
     yield state  # what is kept is what it comes to in the end
-    sight = place.look(path, state.former, now)
+    sight = path_state.look(path, state.former, now)
     if isinstance(sight, Result):
         yield sight
         return
-    yield place.judge(path, sight, state.former, now)
+    yield path_state.judge(path, sight, state.former, now)
     if state.former.unmounted:
         return
-    spot = quotas.Place(path, sight.mount or Mount("/", "", ""), now)
-    source = quotas.automatic(spot.mount) if quota == "auto" else quota
+    spot = quota_sources.QuotaPath(path, sight.mount or Mount("/", "", ""), now)
+    source = quota_sources.automatic(spot.mount) if quota == "auto" else quota
     found = statvfs.limits(sight.stat)
     if source != "statvfs":
-        said = quotas.ask_quotas(source, spot, state.counted)
+        said = quota_sources.ask_quotas(source, spot, state.counted)
         found = (*found, *said.limits)
         if quota != "auto" or source != "posix" or _read_before(said, state):
             yield _source(path, said, now)
         wished = {BYTES: (warn_free, crit_free), INODES: (warn_inodes_free, crit_inodes_free)}
-        yield from targets.judge(path, said.targets, wished)
-    saving = keeping.savings(checkpoints, sight.device, state.shelves, now)
+        yield from storage_targets.judge(path, said.targets, wished)
+    saving = checkpoint_room.largest_cadence(checkpoints, sight.device, state.shelves, now)
     outlook = Outlook(history, now, full_within, growth, saving)
     wishes = {
-        BYTES: Wish(warn_free, crit_free, warn_used, crit_used),
-        INODES: Wish(warn_inodes_free, crit_inodes_free, warn_inodes_used, crit_inodes_used),
+        BYTES: FreeSpaceLimits(warn_free, crit_free, warn_used, crit_used),
+        INODES: FreeSpaceLimits(warn_inodes_free, crit_inodes_free, warn_inodes_used, crit_inodes_used),
     }
     rooms = _rooms(found, wishes, usable, outlook, state.rates)
     yield from _told(path, rooms, outlook, spot, source, state)
     if write_probe:
-        yield writing.write_probe(path, state.probe, now, write_within)
+        yield write_test.write_test(path, state.probe, now, write_within)
 
 
 # What the quota tool says beside the limits.
 
 
-def _read_before(said: quotas.Quotas, state: DiskState) -> bool:
+def _read_before(said: quota_sources.Quotas, state: DiskState) -> bool:
     """Many an NFS server knows no quotas, and says so by an error: that is told of one that did know some."""
     state.quotas_read = state.quotas_read or bool(said.limits)
     return state.quotas_read
 
 
-def _source(path: str, said: quotas.Quotas, now: float) -> Result:
+def _source(path: str, said: quota_sources.Quotas, now: float) -> Result:
     if said.trouble:
         return unknown(f"{path}: its quotas are not known: {said.trouble}", subject="quota")
     age = max((now - limit.at for limit in said.limits if limit.at is not None), default=0.0)
@@ -226,7 +232,7 @@ def _source(path: str, said: quotas.Quotas, now: float) -> Result:
 
 def _rooms(
     found: Sequence[Limit],
-    wishes: dict[str, Wish],
+    wishes: dict[str, FreeSpaceLimits],
     usable: float,
     outlook: Outlook,
     rates: Rates,
@@ -235,7 +241,7 @@ def _rooms(
     rooms = {}
     for kind, wish in wishes.items():
         limits = [limit for limit in found if limit.kind == kind]
-        judged = [room.judge(limit, wish, usable) for limit in limits]
+        judged = [free_space.judge(limit, wish, usable) for limit in limits]
         foreseen = [_foreseen(verdict, outlook, rates, alone=len(judged) == 1) for verdict in judged]
         rooms[kind] = sorted(foreseen, key=lambda verdict: verdict.tightness, reverse=True)
     return {kind: each for kind, each in rooms.items() if each}
@@ -288,7 +294,7 @@ def _told(
     path: str,
     rooms: dict[str, list[Verdict]],
     outlook: Outlook,
-    spot: quotas.Place,
+    spot: quota_sources.QuotaPath,
     source: str | dict[str, Any],
     state: DiskState,
 ) -> Iterator[Result]:
@@ -298,7 +304,7 @@ def _told(
     shared = [each[0] for each in rooms.values() if not each[0].limit.user]
     most: dict[str, str] = {}
     if any(verdict.status is not Status.OK for verdict in shared) and isinstance(source, str):
-        state.holders = ask_holders(source, spot, state.holders)
+        state.holders = ask_top_users(source, spot, state.holders)
         most = state.holders.words
     else:
         state.holders = state.holders.calm
@@ -309,21 +315,21 @@ def _told(
 def _worded(path: str, judged: list[Verdict], outlook: Outlook, most: str) -> Result:
     """The tightest of one kind, with what it means for the runs."""
     verdict = judged[0]
-    parts = [room.room(path, verdict)]
+    parts = [free_space.describe(path, verdict)]
     status = verdict.status
     if verdict.free > 0 and verdict.left is not None:
         parts.append(f"full in about {format_duration(verdict.left)}")
     parts += [verdict.why] if verdict.why else []
     if outlook.saving and verdict.limit.kind == BYTES and not math.isinf(verdict.free):
-        parts.append(keeping.words(outlook.saving, verdict.free))
+        parts.append(checkpoint_room.describe_room(outlook.saving, verdict.free))
         if outlook.saving.room(verdict.free) == 0 and status is Status.OK:
             status = Status.WARNING
     if status is not Status.OK and most:
         parts.append(most)
     age = outlook.now - (verdict.limit.at or outlook.now)
     parts += [f"figures of {format_duration(age)} ago"] if age >= LATE else []
-    details = "\n".join(room.room(path, each) for each in judged) if len(judged) > 1 else ""
-    figures = {**room.metrics(verdict), **_each(judged)}
+    details = "\n".join(free_space.describe(path, each) for each in judged) if len(judged) > 1 else ""
+    figures = {**free_space.metrics(verdict), **_each(judged)}
     told = Result(status, ", ".join(parts), figures, details, verdict.limit.kind)
     return told.triggers("on_disk") if verdict.short else told
 

@@ -31,16 +31,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from watchdogd.checks import cells, entry, spoken
+from watchdogd.checks import node_checks
 from watchdogd.checks.working import running
-from watchdogd.gpus import atwork, faults, standstill, together
-from watchdogd.gpus.faults import Fault, Limits
-from watchdogd.gpus.figures import metrics_of, spreads, words
-from watchdogd.gpus.look import Look, look
-from watchdogd.gpus.memory import Memory
-from watchdogd.gpus.mute import mute
-from watchdogd.gpus.standstill import Patience
-from watchdogd.gpus.together import Moment, Named
 from watchdogd.plugin import (
     Chart,
     Column,
@@ -55,6 +47,14 @@ from watchdogd.plugin import (
     check,
     unknown,
 )
+from watchdogd.plugins.gpu_health import activity, faults, standstill
+from watchdogd.plugins.gpu_health.activity import GpuActivity, NamedGpu
+from watchdogd.plugins.gpu_health.faults import Fault, GpuLimits, without_sensors
+from watchdogd.plugins.gpu_health.figures import describe_gpu, metrics_of, spreads
+from watchdogd.plugins.gpu_health.query import GpuSurvey, query_gpus
+from watchdogd.plugins.gpu_health.standstill import Patience
+from watchdogd.plugins.gpu_health.state import GpuHealthState
+from watchdogd.plugins.log_staleness import columns
 from watchdogd.readers.gpu.kernel import Event
 from watchdogd.readers.gpu.probe import Node
 
@@ -82,7 +82,7 @@ _RECORDED = 64
 def gpu_health(
     run: Run,
     snapshot: Snapshot,
-    state: Memory,
+    state: GpuHealthState,
     now: float,
     gpus_per_node: int | None = None,
     vram_warn: Percent | None = None,
@@ -95,7 +95,7 @@ def gpu_health(
     idle_after: Duration = 900.0,
     recalled_for: Duration = 3600.0,
     deadline: Duration = 45.0,
-) -> Iterator[Result | Memory]:
+) -> Iterator[Result | GpuHealthState]:
     """Are the GPUs of the run's job all there, sound, cool, and at work?
 
     gpus_per_node: GPUs that each node of the job should have
@@ -110,7 +110,7 @@ def gpu_health(
     recalled_for: how long a GPU that was bad in an earlier job is told of at the start of a new one
     deadline: seconds for asking all nodes
     """
-    limits = Limits(
+    limits = GpuLimits(
         gpus_per_node,
         vram_warn,
         vram_crit,
@@ -127,24 +127,26 @@ def gpu_health(
 def _judged(
     run: Run,
     snapshot: Snapshot,
-    book: Memory,
-    limits: Limits,
+    book: GpuHealthState,
+    limits: GpuLimits,
     patience: Patience,
     now: float,
     deadline: float,
 ) -> Iterator[Result]:
     jobs = running(run, snapshot)
-    if bar := entry.barred(snapshot, jobs):
+    if bar := node_checks.nothing_to_judge(snapshot, jobs):
         book.rest()
         yield bar
         if bar.status is Status.OK:
-            yield from standstill.over(spoken.ends(book.spoken, (), words="belongs to no job", quiet=True))
+            yield from standstill.over(
+                node_checks.recoveries(book.spoken, (), words="belongs to no job", quiet=True)
+            )
         return
     job = jobs[0]
     book.begin(job.raw_id, job.started_at or 0.0, now)
-    seen = look(run, job, deadline=deadline, now=now, skip=book.resting(now))
+    seen = query_gpus(run, job, deadline=deadline, now=now, skip=book.resting(now))
     if seen.closed:
-        yield from entry.closed(f"the GPUs of {run.name}", seen.closed, told=book.told)
+        yield from node_checks.no_access(f"the GPUs of {run.name}", seen.closed, told=book.told)
         book.told = True
         return
     book.heard(seen.nodes, now)
@@ -152,7 +154,13 @@ def _judged(
 
 
 def judge(
-    seen: Look, book: Memory, limits: Limits, patience: Patience, job: Job, run: Run, now: float
+    seen: GpuSurvey,
+    book: GpuHealthState,
+    limits: GpuLimits,
+    patience: Patience,
+    job: Job,
+    run: Run,
+    now: float,
 ) -> Iterator[Result]:
     """All that is to be said of one look; the job as a whole first. Changes `book` alone."""
     silent = {node.name for node in seen.nodes if node.trouble} | set(book.silent)
@@ -164,15 +172,15 @@ def judge(
         broken = [
             each for each in _of_nodes(seen.nodes, book, limits, since) if each.status is Status.CRITICAL
         ]
-        spoken.ends(book.spoken, broken, hidden=set(book.spoken))
+        node_checks.recoveries(book.spoken, broken, hidden=set(book.spoken))
         yield from broken
         return
     for node in nodes:
         book.seen(node)
-    gpus = [Named(f"{node.name}/{gpu.label}", gpu) for node in nodes for gpu in node.readout.gpus]
-    muted = mute(gpus, frozenset(book.read))
+    gpus = [NamedGpu(f"{node.name}/{gpu.label}", gpu) for node in nodes for gpu in node.readout.gpus]
+    muted = without_sensors(gpus, frozenset(book.read))
     book.read = sorted({*book.read, *(each.name for each in gpus if not each.gpu.mute)})
-    moment = together.judge(gpus, frozenset(book.used), book.power)
+    moment = activity.classify(gpus, frozenset(book.used), book.power)
     book.worked([each.name for each in (*moment.busy, *moment.waiting)], moment.drawn)
     known = [*nodes, *book.unheard(seen.nodes)]
     known += [node for node in seen.nodes if node.trouble and node not in known]
@@ -182,17 +190,21 @@ def judge(
         *standstill.results(moment, gpus, book, patience, run, now),
     ]
     gets_on = run.progress is not None and run.progress.recent(now)
-    signs = atwork.signs(gpus, moment, book, now, gets_on=gets_on)
+    signs = activity.work_signs(gpus, moment, book, now, gets_on=gets_on)
     yield replace(_whole(gpus, moment, len(nodes), silent, limits), signs=signs)
     hidden = {subject for subject in book.spoken if subject.partition("/")[0] in silent}
-    results += standstill.over(spoken.ends(book.spoken, results, words="is well again", hidden=hidden))
+    results += standstill.over(
+        node_checks.recoveries(book.spoken, results, words="is well again", hidden=hidden)
+    )
     yield from _with_nodes(results, nodes, limits)
 
 
 # ------------------------------------------------------------------ the whole job
 
 
-def _whole(gpus: Sequence[Named], moment: Moment, nodes: int, silent: set[str], limits: Limits) -> Result:
+def _whole(
+    gpus: Sequence[NamedGpu], moment: GpuActivity, nodes: int, silent: set[str], limits: GpuLimits
+) -> Result:
     """One line and the figures of all GPUs; what is wrong with single ones stands in results of their own."""
     parts = [f"{len(gpus)} GPU{'' if len(gpus) == 1 else 's'} on {nodes} node{'s' if nodes > 1 else ''}"]
     seen = [each.gpu for each in gpus]
@@ -203,10 +215,10 @@ def _whole(gpus: Sequence[Named], moment: Moment, nodes: int, silent: set[str], 
         parts.append(f"{len(silent)} node{'s' if len(silent) > 1 else ''} did not answer")
     metrics = {"gpus": Metric(len(gpus)), **metrics_of(seen, limits)}
     told = Result(Status.OK, ", ".join(parts), metrics, details=_lines(gpus))
-    return replace(told, cells={"GPUs": cells.of_gpus(metrics)})
+    return replace(told, cells={"GPUs": columns.of_gpus(metrics)})
 
 
-def _with_nodes(results: Sequence[Result], nodes: Sequence[Node], limits: Limits) -> Iterator[Result]:
+def _with_nodes(results: Sequence[Result], nodes: Sequence[Node], limits: GpuLimits) -> Iterator[Result]:
     """The results, those of a node with its figures, and the figures of nodes that nothing is said of."""
     gpus = {node.name: node.readout.gpus for node in nodes}
     told = {result.subject for result in results}
@@ -219,22 +231,24 @@ def _with_nodes(results: Sequence[Result], nodes: Sequence[Node], limits: Limits
             yield Result(Status.OK, f"{name}: {', '.join(spreads(gpus[name]))}", figures, subject=name)
 
 
-def _lines(gpus: Sequence[Named]) -> str:
+def _lines(gpus: Sequence[NamedGpu]) -> str:
     """A line a GPU, as evidence."""
-    return "\n".join(f"{each.name} {words(each)}" for each in gpus[:64])
+    return "\n".join(f"{each.name} {describe_gpu(each)}" for each in gpus[:64])
 
 
 # ------------------------------------------------------------------ nodes and GPUs
 
 
-def _of_nodes(nodes: Sequence[Node], book: Memory, limits: Limits, since: float) -> Iterator[Result]:
+def _of_nodes(
+    nodes: Sequence[Node], book: GpuHealthState, limits: GpuLimits, since: float
+) -> Iterator[Result]:
     """Each as a whole; of one that does not answer all that its drivers report."""
     for node in nodes:
         events = _news(node, since)
         if node.trouble:
             events = tuple(replace(each, bus="", text=f"{each.bus} {each.text}".strip()) for each in events)
-        whole = faults.of_node(node, limits, tuple(book.labels.get(node.name, ())))
-        found = [fault for fault in (whole, faults.of_driver(events)) if fault]
+        whole = faults.node_fault(node, limits, tuple(book.labels.get(node.name, ())))
+        found = [fault for fault in (whole, faults.driver_fault(events)) if fault]
         if found:
             details = "\n".join(event.text for event in node.events)
             yield _fault(node.name, found, details)
@@ -247,8 +261,8 @@ def _news(node: Node, since: float) -> tuple[Event, ...]:
 
 def _of_gpus(
     node: Node,
-    book: Memory,
-    limits: Limits,
+    book: GpuHealthState,
+    limits: GpuLimits,
     patience: Patience,
     muted: Mapping[str, str],
     since: float,
@@ -259,7 +273,7 @@ def _of_gpus(
         name = f"{node.name}/{gpu.label}"
         events = tuple(event for event in news if event.speaks_of(gpu.bus))
         key = book.key(node.name, gpu)
-        found = faults.of_gpu(gpu, limits, book.rises.get(key, 0), events, muted.get(name, ""))
+        found = faults.gpu_faults(gpu, limits, book.rises.get(key, 0), events, muted.get(name, ""))
         lasting = [fault.text for fault in found if fault.lasting]
         if lasting:
             book.remember(key, name, lasting[0], now)
@@ -267,7 +281,7 @@ def _of_gpus(
         if recalled:
             found.append(Fault(Status.WARNING, f"{recalled}; keep the job off it: --exclude={node.name}"))
         if found:
-            yield _fault(name, found, words(Named(name, gpu)))
+            yield _fault(name, found, describe_gpu(NamedGpu(name, gpu)))
     heard = {gpu.bus for gpu in node.readout.gpus}
     for event in news:
         if event.fatal and not any(event.speaks_of(bus) for bus in heard):

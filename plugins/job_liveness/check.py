@@ -20,18 +20,51 @@ the end of the walltime with nothing queued behind it.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import os
+import stat
 from collections.abc import Callable, Iterator
 
 from watchdogd.batch.run_models import state_of
-from watchdogd.checks import belonging, presence, remains
-from watchdogd.checks.absence import HIDING, absence
-from watchdogd.checks.behind import QUEUE, nothing_behind, queue
-from watchdogd.checks.killswitch import kill_switch
-from watchdogd.checks.past import Past, Switch, advance, examine, known
-from watchdogd.checks.restarts import CRASHES, crash_loop, given_up, no_crash_loop, restarts
-from watchdogd.checks.scene import Limits, Scene, jobs_are
+from watchdogd.home import touchfile
 from watchdogd.plugin import Column, Duration, Metric, Result, Run, Snapshot, Status, check, notice, unknown
+from watchdogd.plugins.job_liveness import postmortem, verdicts
+from watchdogd.plugins.job_liveness.model import LivenessLimits, Observation, jobs_are
+from watchdogd.plugins.job_liveness.restarts import CRASHES, crash_loop, lost_jobs, no_crash_loop, restarts
+from watchdogd.plugins.job_liveness.state import (
+    JobHistory,
+    KillSwitch,
+    add_post_mortems,
+    advance,
+    begin_round,
+    ended_jobs,
+    job_name_of,
+    living_jobs,
+)
+from watchdogd.plugins.job_liveness.verdicts import (
+    HIDING,
+    QUEUE,
+    empty_queue,
+    missing_verdict,
+    queue_verdicts,
+)
+
+
+def kill_switch(*places: str) -> KillSwitch | None:
+    """The kill switch as it was set first in one of its places, or None.
+
+    One that cannot be read is set all the same. A folder is none: it is a mistake in config.toml, and no
+    Guard stops for it.
+    """
+    touches = []
+    for path in filter(None, places):
+        with contextlib.suppress(OSError):
+            if not stat.S_ISDIR(os.stat(path).st_mode):
+                touches.append(touchfile.read(path))
+    first = min(touches, key=lambda touch: touch.time, default=None)
+    return None if first is None else KillSwitch(first.time, first.who, first.reason)
+
 
 Autopsy = Callable[[str, str, float | None, float], str]
 
@@ -47,7 +80,7 @@ Autopsy = Callable[[str, str, float | None, float], str]
 def job_liveness(
     run: Run,
     snapshot: Snapshot | None,
-    state: Past | None,
+    state: JobHistory | None,
     now: float,
     absent_after: Duration | None = None,
     min_queued: int | None = None,
@@ -60,7 +93,7 @@ def job_liveness(
     log: str = "",
     checkpoints: str = "",
     written: tuple[str, ...] = (),
-) -> Iterator[Result | Past]:
+) -> Iterator[Result | JobHistory]:
     """Does the run live: running, waiting, waiting for ever, or gone, and how it ended.
 
     absent_after: how long a job must be out of the queue before it counts as gone where no second source
@@ -81,7 +114,7 @@ def job_liveness(
         where = "no Slurm is here" if run.backend == "none" else f"{run.backend} cannot be asked from here"
         yield _unseen(f"nobody can say whether it lives: {where}; set pid_file or command")
         return
-    limits = Limits(
+    limits = LivenessLimits(
         absent_after=_absent_after(absent_after, snapshot),
         unseen_after=120.0 if absent_after is None else absent_after,
         min_queued=min_queued,
@@ -94,11 +127,11 @@ def job_liveness(
     )
 
     def autopsy(job_id: str, raw_id: str, started_at: float | None, ended_at: float) -> str:
-        found = remains.look(log, checkpoints, (job_id, raw_id), ended_at, written)
-        return remains.worded(found, bool(checkpoints), started_at, ended_at)
+        found = postmortem.post_mortem(log, checkpoints, (job_id, raw_id), ended_at, written)
+        return postmortem.sentence(found, bool(checkpoints), started_at, ended_at)
 
     pressed = kill_switch(run.kill_switch, run.home_kill_switch)
-    past, results = judge(run, snapshot, known(state, now), pressed, limits, autopsy, now)
+    past, results = judge(run, snapshot, begin_round(state, now), pressed, limits, autopsy, now)
     yield past
     yield from results
 
@@ -113,23 +146,23 @@ def _absent_after(configured: float | None, snapshot: Snapshot) -> float:
 def judge(
     run: Run,
     snapshot: Snapshot,
-    past: Past,
-    pressed: Switch | None,
-    limits: Limits,
+    past: JobHistory,
+    pressed: KillSwitch | None,
+    limits: LivenessLimits,
     autopsy: Autopsy,
     now: float,
-) -> tuple[Past, list[Result]]:
+) -> tuple[JobHistory, list[Result]]:
     """What is to be remembered, and what is to be said, the run itself first. Pure but for `autopsy`."""
     trouble = _trouble(run, snapshot, past)
     if trouble:
         return past, [_unseen(trouble)]
-    jobs = belonging.living(run, snapshot, past)
-    endings = belonging.over(run, snapshot, jobs)
+    jobs = living_jobs(run, snapshot, past)
+    endings = ended_jobs(run, snapshot, jobs)
     past = advance(
         past, jobs, endings, pressed, attempts=snapshot.attempts, looked_at=snapshot.taken_at, now=now
     )
-    past = examine(past, autopsy, absent_after=limits.absent_after, now=now)
-    scene = Scene(run, snapshot, jobs, pressed, limits, now)
+    past = add_post_mortems(past, autopsy, absent_after=limits.absent_after, now=now)
+    scene = Observation(run, snapshot, jobs, pressed, limits, now)
     if run.finished:
         past, results = _finished(scene, past)
     elif jobs:
@@ -140,7 +173,7 @@ def judge(
     return past, results
 
 
-def _counted(result: Result, scene: Scene) -> Result:
+def _counted(result: Result, scene: Observation) -> Result:
     """The result about the run itself, with its jobs in numbers and in a word."""
     metrics, left = _metrics(scene), scene.time_left
     numbers = {name: metric.value for name, metric in metrics.items()}
@@ -158,14 +191,14 @@ def _unseen(why: str) -> Result:
     return dataclasses.replace(unknown(why), run_state="?")
 
 
-def _trouble(run: Run, snapshot: Snapshot, past: Past) -> str:
+def _trouble(run: Run, snapshot: Snapshot, past: JobHistory) -> str:
     """Why nothing can be said, or empty."""
     if snapshot.jobs is None:
         return f"whether the run lives cannot be found out: {snapshot.trouble}"
     for job in snapshot.jobs:
         if job.state == "UNKNOWN" and job.name == run.name:
             return f"whether the run lives cannot be found out: {job.reason}"
-    if snapshot.of(belonging.name_of(run, snapshot)):
+    if snapshot.of(job_name_of(run, snapshot)):
         return ""
     counted = run.users or snapshot.users
     told = {end.raw_id for end in snapshot.endings or () if end.over}
@@ -180,7 +213,7 @@ def _trouble(run: Run, snapshot: Snapshot, past: Past) -> str:
     return f"whether the run lives cannot be seen: {HIDING[snapshot.backend]} of {who}"
 
 
-def _metrics(scene: Scene) -> dict[str, Metric]:
+def _metrics(scene: Observation) -> dict[str, Metric]:
     """Those that run in whatever way are `running`; how many of them do nothing yet, just now, or any more
     is told apart where there are some, and how many others bear its name and do not count where none does."""
     metrics = {"running": Metric(len(scene.running)), "waiting": Metric(scene.queued)}
@@ -191,10 +224,10 @@ def _metrics(scene: Scene) -> dict[str, Metric]:
     return metrics if left is None else {**metrics, "time_left": Metric(left, "s")}
 
 
-def _finished(scene: Scene, past: Past) -> tuple[Past, list[Result]]:
+def _finished(scene: Observation, past: JobHistory) -> tuple[JobHistory, list[Result]]:
     """A run that is marked finished: said once, and expected no more."""
     line = f"finished: marked by {scene.run.finished}; expected no more"
-    results = [Result(Status.OK, line, quiet=True), *nothing_behind(past), *no_crash_loop(past)]
+    results = [Result(Status.OK, line, quiet=True), *empty_queue(past), *no_crash_loop(past)]
     if past.finished != scene.run.finished:
         left = sum(job.tasks for job in scene.jobs)
         results.append(notice(f"{line}; {jobs_are(left)} still in the queue" if left else line))
@@ -204,14 +237,14 @@ def _finished(scene: Scene, past: Past) -> tuple[Past, list[Result]]:
 # ------------------------------------------------------------------ in the queue, or out of it
 
 
-def _present(scene: Scene, past: Past) -> tuple[Past, list[Result]]:
-    results = [presence.main(scene, past)]
+def _present(scene: Observation, past: JobHistory) -> tuple[JobHistory, list[Result]]:
+    results = [verdicts.running_verdict(scene, past)]
     if scene.switch is None:
-        results += [*queue(scene, past), *crash_loop(scene, past), *restarts(scene, past)]
+        results += [*queue_verdicts(scene, past), *crash_loop(scene, past), *restarts(scene, past)]
     else:
-        results += [*nothing_behind(past), *no_crash_loop(past)]
+        results += [*empty_queue(past), *no_crash_loop(past)]
     said = {result.subject for result in results}
-    lost = {raw_id: life for raw_id, life in past.lost.items() if raw_id not in given_up(scene, past)}
+    lost = {raw_id: life for raw_id, life in past.lost.items() if raw_id not in lost_jobs(scene, past)}
     past = dataclasses.replace(
         past,
         lost=lost,
@@ -224,8 +257,8 @@ def _present(scene: Scene, past: Past) -> tuple[Past, list[Result]]:
     return past, results
 
 
-def _absent(scene: Scene, past: Past) -> tuple[Past, list[Result]]:
-    result = absence(scene, past)
+def _absent(scene: Observation, past: JobHistory) -> tuple[JobHistory, list[Result]]:
+    result = missing_verdict(scene, past)
     gone = past.gone + 1 if result.status in (Status.WARNING, Status.CRITICAL) else 0
     past = dataclasses.replace(past, gone=gone, finished="")
-    return past, [result, *nothing_behind(past), *no_crash_loop(past)]
+    return past, [result, *empty_queue(past), *no_crash_loop(past)]

@@ -17,9 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from watchdogd.checks import burning, entry, spoken
-from watchdogd.checks.burning import Burning
-from watchdogd.checks.spoken import OfNodes
+from watchdogd.checks import node_checks
+from watchdogd.checks.node_checks import NodeCheckState
 from watchdogd.checks.trend import filling_rate, time_to_full
 from watchdogd.checks.working import running
 from watchdogd.plugin import (
@@ -40,13 +39,15 @@ from watchdogd.plugin import (
     unknown,
     warning,
 )
+from watchdogd.plugins.memory_leak import cpu_use
+from watchdogd.plugins.memory_leak.cpu_use import CpuUse
 from watchdogd.probe.nodelook import look
 from watchdogd.readers.usage import Memory, Process
 from watchdogd.units import format_duration, format_size
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class MemoryLimits:
     """What should be left; seconds in which no trend may use it up, and in which none is judged."""
 
     free: Amount
@@ -55,10 +56,10 @@ class Limits:
 
 
 @dataclass(slots=True)
-class LeakState(OfNodes):
+class LeakState(NodeCheckState):
     """And what is known of the processor time that the run's processes take."""
 
-    cpu: Burning = field(default_factory=Burning)
+    cpu: CpuUse = field(default_factory=CpuUse)
 
 
 def _rejudge(subject: str, numbers: Mapping[str, float], parameters: Mapping[str, Any]) -> Result | None:
@@ -104,11 +105,11 @@ def memory_leak(
     warm_up: the start of a job, in which memory fills anyway; the trend is judged over as long at least
     deadline: seconds for asking all nodes
     """
-    limits = Limits(memory_free, used_up_within, warm_up)
+    limits = MemoryLimits(memory_free, used_up_within, warm_up)
     found = list(_judged(run, snapshot, history, state, limits, now, deadline))
     yield from found
     if found[0].status is not Status.UNKNOWN:
-        yield from spoken.ends(state.spoken, found, words="is left by the run", quiet=True)
+        yield from node_checks.recoveries(state.spoken, found, words="is left by the run", quiet=True)
     yield state
 
 
@@ -117,23 +118,23 @@ def _judged(
     snapshot: Snapshot,
     history: History,
     state: LeakState,
-    limits: Limits,
+    limits: MemoryLimits,
     now: float,
     deadline: float,
 ) -> Iterator[Result]:
     jobs = running(run, snapshot)
-    if bar := entry.barred(snapshot, jobs):
+    if bar := node_checks.nothing_to_judge(snapshot, jobs):
         yield bar
         return
     seen = look(run, jobs, deadline=deadline, now=now)
     if seen.closed:
-        yield from entry.closed(f"the memory of {run.name}", seen.closed, told=state.told)
+        yield from node_checks.no_access(f"the memory of {run.name}", seen.closed, told=state.told)
         state.told = True
         return
     held_by = {node: usage.memory for node, usage in seen.told.items() if usage.memory is not None}
     spent = {node: usage.cpu for node, usage in seen.told.items() if usage.cpu is not None}
     gets_on = run.progress is not None and run.progress.recent(now)
-    state.cpu = burning.advance(state.cpu, spent, now, gets_on=gets_on)
+    state.cpu = cpu_use.advance(state.cpu, spent, now, gets_on=gets_on)
     yield replace(whole(held_by, seen.trouble), signs=state.cpu.signs)
     since = max(job.started_at or 0.0 for job in jobs) + limits.warm_up
     for node, held in held_by.items():
@@ -152,7 +153,7 @@ def whole(nodes: Mapping[str, Memory], trouble: str = "") -> Result:
     return replace(told, cells={"mem left": format_size(least.left)})
 
 
-def judge(node: str, held: Memory, limits: Limits, points: Sequence[tuple[float, float]]) -> Result:
+def judge(node: str, held: Memory, limits: MemoryLimits, points: Sequence[tuple[float, float]]) -> Result:
     """One node: what is left, and the trend of `points`, (time, bytes held), oldest first."""
     free = limits.free.of(held.total)
     details = "\n".join(map(_named, held.processes))

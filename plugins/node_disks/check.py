@@ -14,9 +14,9 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator, Mapping
 
-from watchdogd.checks import entry, room, spoken
-from watchdogd.checks.room import Verdict, Wish
-from watchdogd.checks.spoken import OfNodes
+from watchdogd.checks import free_space, node_checks
+from watchdogd.checks.free_space import FreeSpaceLimits, Verdict
+from watchdogd.checks.node_checks import NodeCheckState
 from watchdogd.checks.working import running
 from watchdogd.plugin import (
     AmountField,
@@ -45,7 +45,7 @@ from watchdogd.readers.usage import Disk, Usage
 def node_disks(
     run: Run,
     snapshot: Snapshot,
-    state: OfNodes,
+    state: NodeCheckState,
     now: float,
     node_disks: tuple[str, ...],
     warn_free: AmountField | None = None,
@@ -53,7 +53,7 @@ def node_disks(
     warn_inodes_free: AmountField | None = None,
     crit_inodes_free: AmountField | None = None,
     deadline: Duration = 40.0,
-) -> Iterator[Result | OfNodes]:
+) -> Iterator[Result | NodeCheckState]:
     """Is there room, in bytes and in inodes, on the disks of the run's own nodes?
 
     node_disks: their paths, such as /tmp and /dev/shm
@@ -63,31 +63,34 @@ def node_disks(
     crit_inodes_free: CRITICAL below this many; left out: 5 %
     deadline: seconds for asking all nodes
     """
-    wishes = {BYTES: Wish(warn_free, crit_free), INODES: Wish(warn_inodes_free, crit_inodes_free)}
+    wishes = {
+        BYTES: FreeSpaceLimits(warn_free, crit_free),
+        INODES: FreeSpaceLimits(warn_inodes_free, crit_inodes_free),
+    }
     found = list(_judged(run, snapshot, state, node_disks, wishes, now, deadline))
     yield from found
     if found[0].status is not Status.UNKNOWN:
-        yield from spoken.ends(state.spoken, found)
+        yield from node_checks.recoveries(state.spoken, found)
     yield state
 
 
 def _judged(
     run: Run,
     snapshot: Snapshot,
-    state: OfNodes,
+    state: NodeCheckState,
     paths: tuple[str, ...],
-    wishes: Mapping[str, Wish],
+    wishes: Mapping[str, FreeSpaceLimits],
     now: float,
     deadline: float,
 ) -> Iterator[Result]:
     """The whole, and what is wrong with single disks and nodes."""
     jobs = running(run, snapshot)
-    if bar := entry.barred(snapshot, jobs):
+    if bar := node_checks.nothing_to_judge(snapshot, jobs):
         yield bar
         return
     seen = look(run, jobs, deadline=deadline, now=now, paths=paths)
     if seen.closed:
-        yield from entry.closed(f"the node disks of {run.name}", seen.closed, told=state.told)
+        yield from node_checks.no_access(f"the node disks of {run.name}", seen.closed, told=state.told)
         state.told = True
         return
     if seen.trouble:
@@ -97,7 +100,9 @@ def _judged(
     yield from (unknown(f"{node}: {why}", subject=node) for node, why in seen.silent.items())
 
 
-def judge(nodes: Mapping[str, Usage], paths: tuple[str, ...], wishes: Mapping[str, Wish]) -> Iterator[Result]:
+def judge(
+    nodes: Mapping[str, Usage], paths: tuple[str, ...], wishes: Mapping[str, FreeSpaceLimits]
+) -> Iterator[Result]:
     """The fullest of all disks, then each that is not well."""
     seen = {f"{node}:{path}": usage.disks.get(path) for node, usage in nodes.items() for path in paths}
     verdicts = {place: _verdicts(disk, wishes) for place, disk in seen.items() if disk and not disk.trouble}
@@ -124,17 +129,17 @@ def _troubled(place: str, disk: Disk) -> Result:
     return critical(f"{place} {what}: {disk.trouble}", subject=place)
 
 
-def _verdicts(disk: Disk, wishes: Mapping[str, Wish]) -> list[Verdict]:
+def _verdicts(disk: Disk, wishes: Mapping[str, FreeSpaceLimits]) -> list[Verdict]:
     """What does not count (no size, no inodes) is not judged."""
     sizes = ((BYTES, disk.total, disk.free), (INODES, disk.inodes, disk.free_inodes))
     limits = [Limit(kind, FILE_SYSTEM, used=total - free, hard=total) for kind, total, free in sizes if total]
-    return [room.judge(limit, wishes[limit.kind]) for limit in limits]
+    return [free_space.judge(limit, wishes[limit.kind]) for limit in limits]
 
 
 def _short(place: str, verdict: Verdict) -> Result:
     subject = place if verdict.limit.kind == BYTES else f"{place} inodes"
-    line = f"{room.room(place, verdict)}, {verdict.why}"
-    return Result(verdict.status, line, room.metrics(verdict), subject=subject, trigger="on_disk")
+    line = f"{free_space.describe(place, verdict)}, {verdict.why}"
+    return Result(verdict.status, line, free_space.metrics(verdict), subject=subject, trigger="on_disk")
 
 
 def _whole(verdicts: Mapping[str, list[Verdict]], nodes: int) -> Result:
@@ -143,4 +148,8 @@ def _whole(verdicts: Mapping[str, list[Verdict]], nodes: int) -> Result:
         return unknown("no node of the run tells of its disks")
     place, fullest = max(found, key=lambda item: item[1].tightness)
     count = f"{nodes} node{'' if nodes == 1 else 's'}"
-    return Result(Status.OK, f"{count}; least is left on {room.room(place, fullest)}", room.metrics(fullest))
+    return Result(
+        Status.OK,
+        f"{count}; least is left on {free_space.describe(place, fullest)}",
+        free_space.metrics(fullest),
+    )

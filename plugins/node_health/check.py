@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 
 from watchdogd.batch import sinfo, slurmtext
 from watchdogd.batch.sinfo import SlurmNode
-from watchdogd.checks import blame, spoken
-from watchdogd.checks.blame import Suspect
+from watchdogd.checks import node_checks
 from watchdogd.errors import UnreadableError
 from watchdogd.plugin import (
     AmountField,
@@ -32,16 +31,18 @@ from watchdogd.plugin import (
     unknown,
     warning,
 )
+from watchdogd.plugins.node_health import suspects
+from watchdogd.plugins.node_health.suspects import SuspectNode
 from watchdogd.system import command
 from watchdogd.system.text import nearest
 from watchdogd.units import iso
 
 
 @dataclass(slots=True)
-class Known:
-    """How the jobs ended, by their name and attempt, and what was `spoken` of (see spoken.ends)."""
+class NodeHealthState:
+    """Ends of jobs, by their name and attempt, and what was `spoken` of (see node_checks.recoveries)."""
 
-    endings: dict[str, blame.Book] = field(default_factory=dict)
+    endings: dict[str, suspects.Attempts] = field(default_factory=dict)
     spoken: dict[str, int] = field(default_factory=dict)
 
 
@@ -49,11 +50,11 @@ class Known:
 def node_health(
     run: Run | None,
     snapshot: Snapshot,
-    state: Known,
+    state: NodeHealthState,
     partition: str = "",
     min_idle: AmountField | None = None,
     deadline: Duration = 30.0,
-) -> Iterator[Result | Known]:
+) -> Iterator[Result | NodeHealthState]:
     """Do the nodes of the run stay in service, and are there spare ones in the partition?
 
     partition: whose idle nodes count; left out: those of all
@@ -120,7 +121,7 @@ def of_jobs(nodes: Sequence[SlurmNode], run: Run | None, snapshot: Snapshot) -> 
 
 
 def to_exclude(
-    nodes: Sequence[SlurmNode], run: Run | None, snapshot: Snapshot, state: Known
+    nodes: Sequence[SlurmNode], run: Run | None, snapshot: Snapshot, state: NodeHealthState
 ) -> Iterator[Result]:
     """Nodes on which more than one job of the run failed; without a run, of any one name."""
     broken = {node.name for node in nodes if node.down or node.drained or node.silent}
@@ -129,16 +130,16 @@ def to_exclude(
     for name in names:
         tried = [end for end in snapshot.attempts if end.name == name and not end.own]
         ends = [*snapshot.ended(name), *tried]
-        books[name] = blame.enter(books.get(name, {}), ends, broken, snapshot.taken_at)
+        books[name] = suspects.add_endings(books.get(name, {}), ends, broken, snapshot.taken_at)
     for name in [name for name, book in books.items() if not book]:
         del books[name]
     for name, book in books.items():
-        found = blame.suspects(book)
+        found = suspects.suspect_nodes(book)
         if found:
             yield _exclusion(run.name if run else name, found, "exclude" if run else f"exclude {name}")
 
 
-def _exclusion(name: str, found: Sequence[Suspect], subject: str) -> Result:
+def _exclusion(name: str, found: Sequence[SuspectNode], subject: str) -> Result:
     each = "; ".join(f"{suspect.node} ({', '.join(suspect.jobs[-3:])})" for suspect in found[:5])
     option = f"--exclude={','.join(suspect.node for suspect in found)}"
     line = f"{name}: more than one job failed on {each}: keep the next one off: {option}"
@@ -167,9 +168,9 @@ def _give_back(nodes: Sequence[SlurmNode]) -> list[str]:
     ]
 
 
-def _remembered(found: Sequence[Result], state: Known, certain: bool) -> Iterator[Result]:
+def _remembered(found: Sequence[Result], state: NodeHealthState, certain: bool) -> Iterator[Result]:
     """Those, and OK for what was told of before; nothing where the queue could not be seen."""
     bad = {result.subject: result for result in found}
     yield from bad.values()
     if certain:
-        yield from spoken.ends(state.spoken, found, words="has nothing wrong any more")
+        yield from node_checks.recoveries(state.spoken, found, words="has nothing wrong any more")

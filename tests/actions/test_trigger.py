@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from watchdogd.actions import trigger
-from watchdogd.checks import room, targets
-from watchdogd.checks.room import Wish
+from watchdogd.checks import free_space
+from watchdogd.checks.free_space import FreeSpaceLimits
 from watchdogd.checks.working import Working
 from watchdogd.errors import PluginError
 from watchdogd.logs.judge import judge
@@ -14,6 +14,7 @@ from watchdogd.logs.runlog import JobTold, Loss, RunLog
 from watchdogd.logs.stall import Limits, Look
 from watchdogd.logs.wanted import Wanted
 from watchdogd.plugin import Result, Status, check, critical
+from watchdogd.plugins.disk_quota import storage_targets
 from watchdogd.plugins.memory_leak import check as memory_leak
 from watchdogd.plugins.node_disks import check as node_disks
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
@@ -25,7 +26,7 @@ GB = 1 << 30
 
 
 def test_memory_has_to_be_short_and_not_only_to_become_so() -> None:
-    limits = memory_leak.Limits(parse_amount("5%"), used_up_within=6 * 3600.0, warm_up=60.0)
+    limits = memory_leak.MemoryLimits(parse_amount("5%"), used_up_within=6 * 3600.0, warm_up=60.0)
     short = memory_leak.judge(
         "node5", Memory("node", 4.0 * GB, 100.0 * GB, 90.0 * GB), limits, [(0.0, 90.0 * GB)]
     )
@@ -43,7 +44,7 @@ def test_memory_has_to_be_short_and_not_only_to_become_so() -> None:
 def test_room_has_to_be_short_by_a_threshold_and_not_by_a_forecast_or_in_a_grace(
     used: float, grace: str, left: float | None, short: bool
 ) -> None:
-    judged = room.judge(Limit(BYTES, "quota", used=used, hard=100.0, grace=grace), Wish())
+    judged = free_space.judge(Limit(BYTES, "quota", used=used, hard=100.0, grace=grace), FreeSpaceLimits())
     assert judged.short is short
 
 
@@ -59,14 +60,16 @@ def test_a_full_disk_of_a_node_asks_for_actions_and_one_that_is_missing_for_none
     }
     told = {
         each.subject: each.trigger
-        for each in node_disks.judge(nodes, ("/tmp", "/dev/shm"), {"bytes": Wish(), "inodes": Wish()})
+        for each in node_disks.judge(
+            nodes, ("/tmp", "/dev/shm"), {"bytes": FreeSpaceLimits(), "inodes": FreeSpaceLimits()}
+        )
     }
     assert (told["node5:/tmp"], told["node5:/dev/shm"], told[""]) == ("on_disk", "", "")
 
 
 @pytest.mark.parametrize(("free", "key"), [(0.5, "on_disk"), (3.0, ""), (50.0, "")])
 def test_a_storage_target_asks_for_actions_once_it_is_full(free: float, key: str) -> None:
-    [told] = targets.judge(
+    [told] = storage_targets.judge(
         "/scratch",
         [Target("OST0001", "OST", 100.0, 100.0 - free, free)],
         {BYTES: (None, None), INODES: (None, None)},

@@ -11,12 +11,12 @@ from rich.console import Console
 from rich.text import Text
 
 from watchdogd.batch.run_models import state_of
-from watchdogd.checks import cells
 from watchdogd.cli.output import terminal
 from watchdogd.cli.status_tables import bar, overview, results_of, run_table
 from watchdogd.engine.catalog import Entry, built_in
 from watchdogd.engine.status import declared_json
 from watchdogd.plugin import Metric
+from watchdogd.plugins.log_staleness import columns
 from watchdogd.units import format_size, iso
 from watchdogd.web.columns import columns_of
 
@@ -56,9 +56,9 @@ def _shown_by(plugin: str, status: str, numbers: dict[str, Metric]) -> dict[str,
     values = {name: metric.value for name, metric in numbers.items()}
     told: dict[str, str | float] = {}
     if plugin == "log_staleness":
-        told = cells.of_log(numbers, NOW - 20)
+        told = columns.of_log(numbers, NOW - 20)
     elif plugin == "gpu_health" and "gpus" in numbers:
-        told = {"GPUs": cells.of_gpus(numbers)}
+        told = {"GPUs": columns.of_gpus(numbers)}
     elif plugin == "memory_leak" and "left" in numbers:
         told = {"mem left": format_size(values["left"])}
     elif "time_left" in values:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from tests.history.values import new_home
 from watchdogd.batch.models import Job, Snapshot
-from watchdogd.checks.past import Life, Past
 from watchdogd.engine.call import Reply
 from watchdogd.engine.looks import Looks
 from watchdogd.engine.setup import Setup
 from watchdogd.plugin import memory_of
+from watchdogd.plugins.job_liveness.state import JobHistory, ObservedJob
 from watchdogd.system.account import user_name
 
 
@@ -52,10 +52,10 @@ def test_the_first_look_knows_what_lived_at_the_last_one_of_the_daemon_before(tm
     setup = Setup.load(home)
     liveness = {check.run_name: check for check in setup.checks if check.name.endswith("/job_liveness")}
     lives = {
-        "ada/job_liveness": {"71": Life("71", "RUNNING", 5.0, 9.0)},
-        "pid/job_liveness": {"4711": Life("4711", "RUNNING", 5.0, 9.0)},
+        "ada/job_liveness": {"71": ObservedJob("71", "RUNNING", 5.0, 9.0)},
+        "pid/job_liveness": {"4711": ObservedJob("4711", "RUNNING", 5.0, 9.0)},
     }
-    memories = {name: json.dumps(memory_of(Past(0.0, 0.0, lives=each))) for name, each in lives.items()}
+    memories = {name: json.dumps(memory_of(JobHistory(0.0, 0.0, lives=each))) for name, each in lives.items()}
     looks = Looks(memories.__getitem__)
     (call,) = looks.calls([liveness["ada"]], setup.checks, setup.config, 10.0)
     assert call.parameters["known"] == {"71": 9.0}

@@ -21,8 +21,8 @@ from tests.faults.rig import Rig
 from tests.servers.web import WebServer
 from tests.waiting import wait_until
 from watchdogd.batch import slurm, slurm_snapshot, squeue
-from watchdogd.checks import quotas
 from watchdogd.errors import SlurmOddError, SlurmSilentError
+from watchdogd.plugins.disk_quota import quota_sources
 from watchdogd.system.mounts import Mount
 
 SLEEP = f"31416.{os.getpid()}"
@@ -364,14 +364,14 @@ def test_what_hangs_is_left_at_its_deadline(site: Site, monkeypatch: pytest.Monk
         with pytest.raises(SlurmOddError, match=words):
             slurm.sbatch((fault,), "")
     monkeypatch.setattr(slurm, "SBATCH_DEADLINE", 0.5)
-    monkeypatch.setattr(quotas, "DEADLINE", 0.5)
+    monkeypatch.setattr(quota_sources, "DEADLINE", 0.5)
     with pytest.raises(SlurmSilentError, match=r"sbatch did not answer within 0\.5 s"):
         slurm.sbatch(("hangs",), "")
     site.break_("quota", "hangs")
     site.break_("sacct", "hangs")
-    place = quotas.Place(str(site.place / "lfs" / "hangs"), Mount("/", "/dev/sda1", "ext4"), 0.0)
+    place = quota_sources.QuotaPath(str(site.place / "lfs" / "hangs"), Mount("/", "/dev/sda1", "ext4"), 0.0)
     for source, tool in (("posix", "quota"), ("lustre", "lfs")):
-        said = quotas.ask_quotas(source, place)
+        said = quota_sources.ask_quotas(source, place)
         assert (said.limits, said.trouble) == ((), f"{tool} did not answer within 0.5 s")
     seen = slurm_snapshot.look({"bloom"}, {site.user}, {"300": 1.0, "99": 1.0}, 10.0, 2.0)
     assert seen.jobs

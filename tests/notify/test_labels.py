@@ -10,7 +10,7 @@ import pytest
 
 from tests.notify.test_outbox import GONE, Desk
 from tests.notify.values import NOON, Script, event, letter
-from watchdogd.checks import entry, restarts
+from watchdogd.checks import node_checks
 from watchdogd.engine.engine import touch_event
 from watchdogd.engine.scene import Scene
 from watchdogd.engine.selfcheck import SelfCheck
@@ -23,6 +23,7 @@ from watchdogd.notify.channels.slack import _SIGNS
 from watchdogd.notify.message import ORDER, Rules, compose, test_message
 from watchdogd.plugin import Result
 from watchdogd.plugin import notice as said_by_a_plugin
+from watchdogd.plugins.job_liveness import restarts
 
 
 @dataclass
@@ -79,7 +80,7 @@ KINDS: dict[str, tuple[str, Callable[[], str]]] = {
     "the history begins anew": ("WARNING", lambda: _of_itself("history.db was damaged: begins anew")),
     "nodes cannot be looked at": (
         "WARNING",
-        lambda: _result([*entry.closed("its GPUs", "no step may be started", told=False)][-1]),
+        lambda: _result([*node_checks.no_access("its GPUs", "no step may be started", told=False)][-1]),
     ),
     "a job was replaced": ("INFO", lambda: _result(restarts._restart("job 1 failed", "", "2 is next", ""))),
     "a plugin's own": ("INFO", lambda: _result(said_by_a_plugin("the epoch is over"))),

@@ -16,8 +16,8 @@ import pytest
 
 from tests.faults import mounts
 from tests.waiting import wait_until
-from watchdogd.checks import place, writeprobe
 from watchdogd.plugin import History, Result, Status
+from watchdogd.plugins.disk_quota import path_state, write_program
 from watchdogd.plugins.disk_quota.check import disk_quota
 
 NOW = 1_800_000_000.0
@@ -82,32 +82,39 @@ def test_a_frozen_disk_hangs_is_told_and_tried_once_until_it_answers(disk: Path)
     assert len(hanging) == 1
     wait_until(lambda: ended(hanging[0]), 30, "the one that hung has ended")
     assert write(disk, memory).status is Status.OK
-    assert not Path(writeprobe.path_in(str(disk))).exists()
+    assert not Path(write_program.path_in(str(disk))).exists()
 
 
 def test_who_may_not_write_there_knows_nothing(disk: Path) -> None:
     disk.chmod(0o700)
-    words = ["setpriv", f"--reuid={NOBODY}", "--clear-groups", sys.executable, writeprobe.__file__, str(disk)]
+    words = [
+        "setpriv",
+        f"--reuid={NOBODY}",
+        "--clear-groups",
+        sys.executable,
+        write_program.__file__,
+        str(disk),
+    ]
     said = subprocess.run(words, check=True, capture_output=True, text=True).stdout
     assert said == "created 13\n"
 
 
 def test_nothing_that_lies_in_its_way_is_written_into(tmp_path: Path) -> None:
-    victim, trap = tmp_path / "victim", Path(writeprobe.path_in(str(tmp_path)))
+    victim, trap = tmp_path / "victim", Path(write_program.path_in(str(tmp_path)))
     victim.write_text("mine")
     for lay in (trap.hardlink_to, trap.symlink_to):
         lay(victim)
-        assert (writeprobe.probe(str(tmp_path)), victim.read_text()) == ("ok", "mine")
+        assert (write_program.probe(str(tmp_path)), victim.read_text()) == ("ok", "mine")
     assert list(tmp_path.iterdir()) == [victim]
 
 
 def test_in_a_sticky_folder_a_strangers_file_is_no_fault_of_the_disk() -> None:
     with tempfile.TemporaryDirectory(prefix="watchdogd-sticky.", dir="/tmp") as folder:
         Path(folder).chmod(0o1777)
-        trap = Path(writeprobe.path_in(folder).removesuffix(f".{os.geteuid()}") + f".{NOBODY}")
+        trap = Path(write_program.path_in(folder).removesuffix(f".{os.geteuid()}") + f".{NOBODY}")
         trap.write_text("root's")
         words = ["setpriv", f"--reuid={NOBODY}", "--clear-groups", sys.executable, "-", folder]
-        source = Path(writeprobe.__file__).read_text()
+        source = Path(write_program.__file__).read_text()
         said = subprocess.run(words, check=True, capture_output=True, text=True, input=source).stdout
         assert (said, trap.read_text()) == ("ok\n", "root's")
 
@@ -115,7 +122,7 @@ def test_in_a_sticky_folder_a_strangers_file_is_no_fault_of_the_disk() -> None:
 def test_a_path_that_does_not_answer_is_critical_and_asked_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(place, "DEADLINE", 0.5)
+    monkeypatch.setattr(path_state, "DEADLINE", 0.5)
     memory: dict[str, Any] = {}
     with mounts.hung(tmp_path / "hung") as point:
         first, second = look(point, memory)[""], look(point, memory, NOW + 60)[""]

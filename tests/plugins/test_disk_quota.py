@@ -14,13 +14,14 @@ from typing import Any
 
 import pytest
 
-from watchdogd.checks import keeping, place, quotas, room
-from watchdogd.checks.du import Count, Counted
-from watchdogd.checks.holders import Holders
-from watchdogd.checks.room import Wish
-from watchdogd.checks.saving import Saving
+from watchdogd.checks import free_space
+from watchdogd.checks.checkpoint_inventory import Cadence
+from watchdogd.checks.free_space import FreeSpaceLimits
 from watchdogd.plugin import Amount, History, Result, Status, memory_of, remembered
+from watchdogd.plugins.disk_quota import checkpoint_room, path_state, quota_sources
 from watchdogd.plugins.disk_quota.check import DiskState, _read_before, disk_quota
+from watchdogd.plugins.disk_quota.du import DuProcess, DuState
+from watchdogd.plugins.disk_quota.top_users import TopUsers
 from watchdogd.readers.quota.limit import BYTES, INODES, Limit
 from watchdogd.system.smallfile import host_name
 
@@ -471,9 +472,9 @@ def test_du_counts_in_the_background_one_at_a_time_and_for_later_processes(tmp_p
 
 
 def test_a_count_that_was_killed_is_told_and_begun_anew(tmp_path: Path) -> None:
-    memory = memory_of(DiskState(counted=Counted(runs=Count(2**22 + 1, host_name(), "/nowhere", NOW))))
+    memory = memory_of(DiskState(counted=DuState(runs=DuProcess(2**22 + 1, host_name(), "/nowhere", NOW))))
     assert "du ended before it had counted" in look(tmp_path, memory, quota="du")["quota"].summary
-    assert kept(memory).counted == Counted(at=NOW)
+    assert kept(memory).counted == DuState(at=NOW)
 
 
 REPQUOTA = """cat <<'END'
@@ -506,7 +507,7 @@ def test_who_filled_it_is_named_with_what_came_since(tmp_path: Path, monkeypatch
     assert "dave (257 MB, 205 MB of it since 2027-01-15T" in later
     calm = {"warn_free": Amount(absolute=0), "warn_inodes_free": Amount(absolute=0), "quota": "posix"}
     assert "most is held" not in look(tmp_path, memory, **calm)["bytes"].summary
-    assert kept(memory).holders == Holders()
+    assert kept(memory).holders == TopUsers()
 
 
 def test_a_tool_that_refuses_to_tell_who_is_left_alone(
@@ -526,28 +527,36 @@ def test_a_tool_that_refuses_to_tell_who_is_left_alone(
 @pytest.mark.parametrize(
     ("limit", "wish", "status"),
     [
-        (Limit(BYTES, "q", used=120, soft=100, grace="6days"), Wish(), Status.WARNING),
-        (Limit(BYTES, "q", used=96, soft=100), Wish(), Status.WARNING),
-        (Limit(BYTES, "q", used=120, soft=100, expired=True), Wish(), Status.CRITICAL),
-        (Limit(BYTES, "q", used=120, soft=100), Wish(crit=Amount(share=0.01)), Status.CRITICAL),
-        (Limit(BYTES, "q", used=120, soft=100, hard=1000, grace="6days"), Wish(), Status.WARNING),
-        (Limit(BYTES, "q", used=100, soft=100, hard=1000, grace="6days"), Wish(), Status.WARNING),
-        (Limit(BYTES, "q", used=1001, soft=100, hard=1000, grace="6days"), Wish(), Status.CRITICAL),
-        (Limit(BYTES, "q", used=60, soft=100, hard=1000), Wish(), Status.OK),
-        (Limit(BYTES, "q", used=85, hard=100), Wish(warn_used=Amount(share=0.8)), Status.WARNING),
-        (Limit(BYTES, "q", used=75, hard=100), Wish(warn_used=Amount(share=0.8)), Status.OK),
-        (Limit(BYTES, "q", used=60, hard=100), Wish(crit_used=Amount(absolute=50)), Status.CRITICAL),
-        (Limit(BYTES, "q", used=60, hard=100), Wish(crit_used=Amount(absolute=500)), Status.OK),
+        (Limit(BYTES, "q", used=120, soft=100, grace="6days"), FreeSpaceLimits(), Status.WARNING),
+        (Limit(BYTES, "q", used=96, soft=100), FreeSpaceLimits(), Status.WARNING),
+        (Limit(BYTES, "q", used=120, soft=100, expired=True), FreeSpaceLimits(), Status.CRITICAL),
+        (Limit(BYTES, "q", used=120, soft=100), FreeSpaceLimits(crit=Amount(share=0.01)), Status.CRITICAL),
+        (Limit(BYTES, "q", used=120, soft=100, hard=1000, grace="6days"), FreeSpaceLimits(), Status.WARNING),
+        (Limit(BYTES, "q", used=100, soft=100, hard=1000, grace="6days"), FreeSpaceLimits(), Status.WARNING),
+        (
+            Limit(BYTES, "q", used=1001, soft=100, hard=1000, grace="6days"),
+            FreeSpaceLimits(),
+            Status.CRITICAL,
+        ),
+        (Limit(BYTES, "q", used=60, soft=100, hard=1000), FreeSpaceLimits(), Status.OK),
+        (Limit(BYTES, "q", used=85, hard=100), FreeSpaceLimits(warn_used=Amount(share=0.8)), Status.WARNING),
+        (Limit(BYTES, "q", used=75, hard=100), FreeSpaceLimits(warn_used=Amount(share=0.8)), Status.OK),
         (
             Limit(BYTES, "q", used=60, hard=100),
-            Wish(Amount(share=0.5), None, Amount(share=0.9)),
+            FreeSpaceLimits(crit_used=Amount(absolute=50)),
+            Status.CRITICAL,
+        ),
+        (Limit(BYTES, "q", used=60, hard=100), FreeSpaceLimits(crit_used=Amount(absolute=500)), Status.OK),
+        (
+            Limit(BYTES, "q", used=60, hard=100),
+            FreeSpaceLimits(Amount(share=0.5), None, Amount(share=0.9)),
             Status.WARNING,
         ),
-        (Limit(INODES, "q", used=60), Wish(Amount(absolute=9_000_000_000)), Status.OK),
+        (Limit(INODES, "q", used=60), FreeSpaceLimits(Amount(absolute=9_000_000_000)), Status.OK),
     ],
 )
-def test_soft_and_hard_limits(limit: Limit, wish: Wish, status: Status) -> None:
-    assert room.judge(limit, wish).status is status
+def test_soft_and_hard_limits(limit: Limit, wish: FreeSpaceLimits, status: Status) -> None:
+    assert free_space.judge(limit, wish).status is status
 
 
 OFF = """
@@ -620,8 +629,8 @@ def test_quota_over_nfs_that_does_not_answer_or_names_the_server_in_full(
 
 
 def test_an_nfs_server_that_did_know_quotas_is_missed_and_another_is_not() -> None:
-    known = quotas.Quotas((Limit(BYTES, "quota of user carol", 1, 2),))
-    silent = quotas.Quotas(trouble="Connection refused")
+    known = quota_sources.Quotas((Limit(BYTES, "quota of user carol", 1, 2),))
+    silent = quota_sources.Quotas(trouble="Connection refused")
     state = DiskState()
     assert not _read_before(silent, state)
     assert _read_before(known, state)
@@ -680,18 +689,20 @@ def test_room_is_told_in_checkpoints(tmp_path: Path) -> None:
     [bytes_] = [each for each in disk_quota.results(given, injected) if each.subject == "bytes"]
     assert "more checkpoints of 1 kB (one every 1h)" in bytes_.summary
     assert (
-        keeping.words(Saving(2.3e12, 10800.0), 9.9e12)
+        checkpoint_room.describe_room(Cadence(2.3e12, 10800.0), 9.9e12)
         == "room for 4 more checkpoints of 2.3 TB (one every 3h)"
     )
-    assert keeping.words(Saving(2.3e12), 1e12) == "the next checkpoint of 2.3 TB does not fit"
+    assert (
+        checkpoint_room.describe_room(Cadence(2.3e12), 1e12) == "the next checkpoint of 2.3 TB does not fit"
+    )
 
 
 def test_what_fstab_has_and_is_not_mounted_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "fstab").write_text(f"mgs@tcp:/ark {tmp_path} lustre flock 0 0\n")
-    monkeypatch.setattr(place, "_FSTAB", str(tmp_path / "fstab"))
+    monkeypatch.setattr(path_state, "_FSTAB", str(tmp_path / "fstab"))
     memory: dict[str, Any] = {}
     seen = look(tmp_path, memory)
     assert (set(seen), seen[""].status) == ({""}, Status.CRITICAL)
     assert f"/etc/fstab has lustre mgs@tcp:/ark at {tmp_path}, what is written there" in seen[""].summary
-    monkeypatch.setattr(place, "_FSTAB", "/nowhere")
+    monkeypatch.setattr(path_state, "_FSTAB", "/nowhere")
     assert look(tmp_path, memory)[""].status is Status.OK

@@ -14,15 +14,14 @@ import pytest
 
 from tests.readers.gpu_samples import sample
 from watchdogd.batch.models import Job, Snapshot
-from watchdogd.gpus import together
-from watchdogd.gpus.faults import Limits
-from watchdogd.gpus.look import Look
-from watchdogd.gpus.memory import Memory
-from watchdogd.gpus.mute import mute
-from watchdogd.gpus.standstill import Patience
-from watchdogd.gpus.together import Named
 from watchdogd.plugin import Plugin, Progress, Result, Run, Sign, Status, Strength
+from watchdogd.plugins.gpu_health import activity
+from watchdogd.plugins.gpu_health.activity import NamedGpu
 from watchdogd.plugins.gpu_health.check import gpu_health, judge
+from watchdogd.plugins.gpu_health.faults import GpuLimits, without_sensors
+from watchdogd.plugins.gpu_health.query import GpuSurvey
+from watchdogd.plugins.gpu_health.standstill import Patience
+from watchdogd.plugins.gpu_health.state import GpuHealthState
 from watchdogd.readers import sample as samples
 from watchdogd.readers.gpu.gpu import Gpu, Readout
 from watchdogd.readers.gpu.probe import Node
@@ -348,7 +347,7 @@ def test_a_small_hold_on_a_large_gpu_can_be_a_suspect() -> None:
     waits = Gpu(0, utilisation=100.0, power_w=120.5, vram_used=2 << 30, **sizes)
     guilty = Gpu(1, utilisation=0.0, power_w=120.1, vram_used=2 << 30, **sizes)
     idle = Gpu(2, utilisation=0.0, power_w=78.0, vram_used=283 << 20, **sizes)
-    moment = together.judge([Named(gpu.label, gpu) for gpu in (waits, guilty, idle)])
+    moment = activity.classify([NamedGpu(gpu.label, gpu) for gpu in (waits, guilty, idle)])
     assert moment.hung
     assert [each.name for each in moment.quiet] == ["gpu1"]
 
@@ -581,9 +580,9 @@ def test_a_gpu_whose_sensors_fell_silent_is_held_against_itself(machine: Machine
 def test_what_has_no_sensors_of_its_own_is_not_held_against_what_has(part: dict[str, Any]) -> None:
     board = Gpu(0, name="H100", temperature_c=50.0, power_w=300.0)
     other = Gpu(**{"index": 1, "name": "H100", "utilisation": 0.0, **part})
-    named = [Named(gpu.label, gpu) for gpu in (board, other)]
-    assert mute(named, frozenset()) == {}
-    assert mute([*named, Named("x", Gpu(2, name="H100", utilisation=0.0))], frozenset()) == {
+    named = [NamedGpu(gpu.label, gpu) for gpu in (board, other)]
+    assert without_sensors(named, frozenset()) == {}
+    assert without_sensors([*named, NamedGpu("x", Gpu(2, name="H100", utilisation=0.0))], frozenset()) == {
         "x": "as of the others"
     }
 
@@ -607,16 +606,16 @@ BIG = {"power_cap_w": 1200.0, "vram_used": 60 << 30, "vram_total": 185 << 30}
 def test_a_power_near_idle_is_one_far_below_its_own_before(
     kind: dict[str, Any], worked: float, now: float, hung: bool
 ) -> None:
-    def gpus(watts: float, use: float) -> list[Named]:
-        return [Named(f"n/gpu{n}", Gpu(n, utilisation=use, power_w=watts, **kind)) for n in range(2)]
+    def gpus(watts: float, use: float) -> list[NamedGpu]:
+        return [NamedGpu(f"n/gpu{n}", Gpu(n, utilisation=use, power_w=watts, **kind)) for n in range(2)]
 
-    book = Memory()
+    book = GpuHealthState()
     for watts in (worked, worked * 1.3, worked, worked, worked, worked):
-        moment = together.judge(gpus(watts, 98.0), frozenset(book.used), book.power)
+        moment = activity.classify(gpus(watts, 98.0), frozenset(book.used), book.power)
         assert not moment.hung
         book.worked([each.name for each in moment.busy], moment.drawn)
     for _ in range(30):
-        moment = together.judge(gpus(now, 96.0), frozenset(book.used), book.power)
+        moment = activity.classify(gpus(now, 96.0), frozenset(book.used), book.power)
         book.worked([each.name for each in (*moment.busy, *moment.waiting)], moment.drawn)
         assert moment.hung is hung
 
@@ -663,12 +662,12 @@ def test_nothing_is_judged_without_a_job(machine: Machine) -> None:
 # ------------------------------------------------------------------ the figures of each node
 
 
-def judged(book: Memory, *nodes: Node) -> dict[str, Result]:
+def judged(book: GpuHealthState, *nodes: Node) -> dict[str, Result]:
     """Results by subject of one look at a job on these nodes."""
     job = Job("88", "88", "run-17", "alice", "RUNNING", started_at=START)
     run, patience = Run("run-17", "run-17"), Patience(600.0, 900.0, 3600.0)
-    limits = Limits(gpus_per_node=2, temperature_crit=95.0)
-    found = list(judge(Look(nodes), book, limits, patience, job, run, START))
+    limits = GpuLimits(gpus_per_node=2, temperature_crit=95.0)
+    found = list(judge(GpuSurvey(nodes), book, limits, patience, job, run, START))
     assert len({result.subject for result in found}) == len(found), "each subject is spoken of once"
     return {result.subject: result for result in found}
 
@@ -682,7 +681,7 @@ HOT = Gpu(1, utilisation=100.0, power_w=650.0, temperature_c=71.0, vram_percent=
 
 
 def test_each_node_has_figures_of_its_own() -> None:
-    found = judged(Memory(), node("node5", COOL, HOT), node("node6", COOL, COOL))
+    found = judged(GpuHealthState(), node("node5", COOL, HOT), node("node6", COOL, COOL))
     figures = {name: metric.value for name, metric in found["node5"].metrics.items()}
     assert figures == {"utilisation": 95.0, "power": 625.0, "temperature": 71.0, "vram": 80.0}
     assert found["node6"].metrics["temperature"].value == 60.0
@@ -694,7 +693,7 @@ def test_each_node_has_figures_of_its_own() -> None:
 
 
 def test_a_node_that_is_told_of_keeps_its_figures_and_says_when_it_is_well_again() -> None:
-    book = Memory()
+    book = GpuHealthState()
     lost = judged(book, node("node5", COOL), node("node6", COOL, HOT))["node5"]
     assert (lost.status, lost.metrics["temperature"].value) == (Status.CRITICAL, 60.0)
     again = judged(book, node("node5", COOL, HOT), node("node6", COOL, HOT))["node5"]
@@ -704,14 +703,14 @@ def test_a_node_that_is_told_of_keeps_its_figures_and_says_when_it_is_well_again
 
 def test_a_gpu_that_is_lost_and_one_that_tells_nothing_have_no_figures() -> None:
     broken = Gpu(1, trouble="GPU is lost", utilisation=0.0, temperature_c=0.0)
-    found = judged(Memory(), node("node5", COOL, broken), node("node6", Gpu(0), Gpu(1)))
+    found = judged(GpuHealthState(), node("node5", COOL, broken), node("node6", Gpu(0), Gpu(1)))
     assert found["node5"].metrics["utilisation"].value == 90.0
     assert "node6" not in found
 
 
 def test_of_a_large_job_the_first_nodes_and_the_bad_ones_are_recorded() -> None:
     nodes = [node(f"node{number:03}", COOL, HOT) for number in range(300)]
-    found = judged(Memory(), *nodes, node("node300", COOL))
+    found = judged(GpuHealthState(), *nodes, node("node300", COOL))
     recorded = [subject for subject, result in found.items() if subject and result.metrics]
     assert len(recorded) == 65
     assert "node300" in recorded

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from watchdogd.batch.models import Ending, Job, Snapshot
-from watchdogd.checks.scene import clearing
 from watchdogd.plugin import Plugin, Result, Run, Status
 from watchdogd.plugins.job_liveness.check import job_liveness
+from watchdogd.plugins.job_liveness.model import clear_command
 from watchdogd.system.account import user_name
 
 LIVENESS: Plugin = job_liveness
@@ -1112,7 +1112,7 @@ def test_left_set_while_jobs_wait(watch: Watch) -> None:
 
 
 def test_the_command_that_clears_a_switch_can_be_pasted_whatever_the_name() -> None:
-    assert clearing("lauf ä $1") == "watchdogd kill-switch 'lauf ä $1' --clear"
+    assert clear_command("lauf ä $1") == "watchdogd kill-switch 'lauf ä $1' --clear"
 
 
 def test_stopped_with_jobs_left(watch: Watch) -> None:

@@ -17,7 +17,7 @@ from tests.lab.controlgroup import control_group
 from tests.lab.processes import started
 from watchdogd.batch.models import Job, Snapshot
 from watchdogd.plugin import History, Plugin, Result, Run, Status
-from watchdogd.plugins.memory_leak.check import Limits, judge, memory_leak
+from watchdogd.plugins.memory_leak.check import MemoryLimits, judge, memory_leak
 from watchdogd.readers.usage import Memory, Process
 from watchdogd.units import Amount
 
@@ -25,7 +25,7 @@ LEAK: Plugin = memory_leak
 GB = 1e9
 START = 1_795_800_000.0
 ME = pwd.getpwuid(os.getuid()).pw_name
-LIMITS = Limits(Amount(share=0.05), 6 * 3600.0, 1800.0)
+LIMITS = MemoryLimits(Amount(share=0.05), 6 * 3600.0, 1800.0)
 
 
 def told(points: list[float], left: float = 20 * GB, minutes: float = 1.0) -> Result:

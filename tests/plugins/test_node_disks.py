@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from watchdogd.batch.models import Job, Snapshot
-from watchdogd.checks.room import Wish
+from watchdogd.checks.free_space import FreeSpaceLimits
 from watchdogd.plugin import Amount, Plugin, Result, Run, Status
 from watchdogd.plugins.node_disks.check import judge, node_disks
 from watchdogd.readers.quota.limit import BYTES, INODES
@@ -23,7 +23,7 @@ DISKS: Plugin = node_disks
 ME = pwd.getpwuid(os.getuid()).pw_name
 GB = 1e9
 FINE = Disk(60 * GB, 100 * GB, 900, 1000)
-WISHES = {BYTES: Wish(), INODES: Wish()}
+WISHES = {BYTES: FreeSpaceLimits(), INODES: FreeSpaceLimits()}
 
 
 def told(**disks: Disk) -> dict[str, Result]:

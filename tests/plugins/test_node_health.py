@@ -9,9 +9,9 @@ import pytest
 
 from watchdogd.batch.models import Ending, Job, Snapshot
 from watchdogd.batch.sinfo import SlurmNode
-from watchdogd.checks import blame
 from watchdogd.plugin import Plugin, Result, Run, Status
-from watchdogd.plugins.node_health.check import Known, node_health, of_jobs, spares, to_exclude
+from watchdogd.plugins.node_health import suspects
+from watchdogd.plugins.node_health.check import NodeHealthState, node_health, of_jobs, spares, to_exclude
 from watchdogd.units import Amount, parse_amount
 
 HEALTH: Plugin = node_health
@@ -158,14 +158,14 @@ def ended(number: int, state: str, nodes: str, at: float | None = None) -> Endin
     ],
 )
 def test_nodes_that_failed_more_than_one_job(endings: list[tuple[int, str, str]], named: list[str]) -> None:
-    book: blame.Book = {}
+    book: suspects.Attempts = {}
     for each in endings:
-        book = blame.enter(book, [ended(*each)], {"cn02"}, 600.0)
-    assert [suspect.node for suspect in blame.suspects(book)] == named
+        book = suspects.add_endings(book, [ended(*each)], {"cn02"}, 600.0)
+    assert [suspect.node for suspect in suspects.suspect_nodes(book)] == named
 
 
 def test_candidates_are_ready_to_paste_and_forgotten_in_time() -> None:
-    known = Known()
+    known = NodeHealthState()
     ends = (ended(1, "FAILED", "cn[01-04]"), ended(2, "FAILED", "cn[03-08]"))
     seen = Snapshot(600.0, (), endings=ends, users=frozenset({"bob"}))
     [result] = to_exclude(GPUS, RUN, seen, known)
@@ -175,7 +175,7 @@ def test_candidates_are_ready_to_paste_and_forgotten_in_time() -> None:
         "cn04 (1 FAILED with exit code 1, 2 FAILED with exit code 1): keep the next one off: "
         "--exclude=cn03,cn04"
     )
-    assert [each.subject for each in to_exclude(GPUS, None, seen, Known())] == ["exclude tr11"]
+    assert [each.subject for each in to_exclude(GPUS, None, seen, NodeHealthState())] == ["exclude tr11"]
     later = Snapshot(600.0 + 8 * 86400, (), users=frozenset({"bob"}))
     assert list(to_exclude(GPUS, RUN, later, known)) == []
     assert known.endings == {}

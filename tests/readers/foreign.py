@@ -22,7 +22,7 @@ from watchdogd.batch import (
     squeue,
 )
 from watchdogd.chain.successors import begins_of
-from watchdogd.checks import tracker
+from watchdogd.checks import checkpoint_files
 from watchdogd.config.loading import parse
 from watchdogd.home import lease_record
 from watchdogd.preflight import inspection
@@ -212,7 +212,7 @@ READERS: dict[str, tuple[Callable[[str], object], str]] = {
     "py-spy": (pyspy.read, SPY),
     "py-spy json": (pyspy.read, SPY_JSON),
     "nagios": (partial(nagios.read, 0), "OK - fine | a=1.5s;2:;@3:4;0;9 'b c'=1GB\nlong | d=2"),
-    "tracker": (lambda text: tracker.read("/x", text, 1.0), "global_step1000"),
+    "tracker": (lambda text: checkpoint_files.read_tracker("/x", text, 1.0), "global_step1000"),
     "lease": (
         lambda text: lease_record.read_record(text.encode("utf-8", "surrogatepass")),
         '{"host": "n1", "pid": 7}',

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from watchdogd.actions.suspects import CAUSE
 from watchdogd.batch.run_models import FAIR, SURE, WEAK, Suspect
-from watchdogd.gpus import together
-from watchdogd.gpus.together import Named
+from watchdogd.plugins.gpu_health import activity
+from watchdogd.plugins.gpu_health.activity import NamedGpu
 from watchdogd.probe.noderanks import NodeRanks, RankProcess
 from watchdogd.readers.ras import ABSENT, AHEAD, INSTEAD, Accused
 from watchdogd.stacks import stacks
@@ -120,7 +120,7 @@ def _names(nodes: Sequence[NodeRanks]) -> dict[str, str]:
 
 def _of_gpus(nodes: Sequence[NodeRanks]) -> Iterator[Suspect]:
     gpus = {f"{node.node}/{gpu.label}": (node.node, gpu) for node in nodes for gpu in node.gpus}
-    moment = together.judge([Named(name, gpu) for name, (_, gpu) in gpus.items()])
+    moment = activity.classify([NamedGpu(name, gpu) for name, (_, gpu) in gpus.items()])
     if not moment.hung:
         return
     watts = max((each.gpu.power_w or 0.0 for each in moment.waiting), default=0.0)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from watchdogd.actions.errand import Errand, Outcome, incident_as_json
 from watchdogd.errors import WatchdogError
-from watchdogd.gpus.look import look
+from watchdogd.plugins.gpu_health.query import query_gpus
 from watchdogd.readers import logtail
 from watchdogd.units import format_size, iso
 
@@ -43,7 +43,7 @@ def gather(errand: Errand) -> Outcome:
         put(errand, "log.txt", "\n".join(_logs(errand)) + "\n")
     job = next((job for job in errand.queue if job.working), None)
     if errand.run and errand.gpus and job:
-        seen = look(errand.run, job, deadline=_GPU_DEADLINE, now=time.time())
+        seen = query_gpus(errand.run, job, deadline=_GPU_DEADLINE, now=time.time())
         lines = [f"{node.name} {_gpu(gpu)}" for node in seen.nodes for gpu in node.readout.gpus]
         silent = [f"{node.name}: {node.trouble}" for node in seen.nodes if node.trouble]
         put(

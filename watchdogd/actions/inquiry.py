@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from watchdogd.actions import accusations, suspects
 from watchdogd.batch import node_steps, slurmtext
 from watchdogd.config import switch_places
-from watchdogd.gpus.look import look
+from watchdogd.plugins.gpu_health.query import query_gpus
 from watchdogd.probe import noderanks
 from watchdogd.probe.noderanks import NodeRanks
 from watchdogd.stacks import stackrequest
@@ -166,7 +166,7 @@ def _ask_nodes(errand: Errand, seen: Seen) -> None:
 
 def _from_home(errand: Errand, job: Job, seen: Seen) -> None:
     if errand.run:
-        left = look(errand.run, job, deadline=_NODES, now=time.time())
+        left = query_gpus(errand.run, job, deadline=_NODES, now=time.time())
         seen.closed = left.closed
         seen.nodes = tuple(NodeRanks(node.name, (), (), gpus=node.readout.gpus) for node in left.nodes)
 

@@ -8,12 +8,12 @@ import shutil
 import time
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.checks import quotas
 from watchdogd.doctor.diagnosis import Diagnosis, broken, fine, warning
 from watchdogd.engine import dropins
 from watchdogd.engine.catalog import skipped
 from watchdogd.home.layout import absolute
 from watchdogd.logs import obstacle
+from watchdogd.plugins.disk_quota import quota_sources
 from watchdogd.system.mounts import mount_at
 
 if TYPE_CHECKING:
@@ -111,14 +111,14 @@ def _disk(name: str, path: str, disk: DiskSection) -> Diagnosis:
     source: str | dict[str, Any] = (
         disk.quota if isinstance(disk.quota, str) else disk.quota.model_dump(exclude_none=True)
     )
-    source = quotas.automatic(mount) if source == "auto" else source
+    source = quota_sources.automatic(mount) if source == "auto" else source
     tools = _TOOLS.get(source, ()) if isinstance(source, str) else (source["command"][0],)
     if tools and not any(shutil.which(tool) for tool in tools):
         text = f"{name}: there is no {' or '.join(tools)} here: only the file system as a whole is judged"
         return warning(DISKS, text, f"load it, or set quota under [disks.{name}]")
     if source in ("statvfs", "du"):
         return fine(DISKS, f"{name}: {path} on {mount.type}, by {source}")
-    said = quotas.ask_quotas(source, quotas.Place(path, mount, time.time()))
+    said = quota_sources.ask_quotas(source, quota_sources.QuotaPath(path, mount, time.time()))
     how = source if isinstance(source, str) else tools[0]
     if said.trouble:
         mend = f"try it by hand; correct quota under [disks.{name}]"

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from watchdogd.batch.models import Snapshot
 from watchdogd.batch.run_models import slurm_users
-from watchdogd.checks.past import Past, known
 from watchdogd.engine.call import NOTHING, Call
 from watchdogd.engine.catalog import Source
 from watchdogd.plugin import remembered
+from watchdogd.plugins.job_liveness.state import JobHistory, begin_round
 from watchdogd.system.clock import fresh
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ class Looks:
         found: dict[str, float] = {}
         for check in checks:
             if check.run and check.run.backend == backend and check.entry.declared.jobs:
-                past = known(remembered(Past, json.loads(self._memory(check.name))), now)
+                past = begin_round(remembered(JobHistory, json.loads(self._memory(check.name))), now)
                 found |= {raw_id: life.seen_at for raw_id, life in past.lives.items()}
         return found
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from watchdogd.batch import node_steps, slurmtext
 from watchdogd.batch.models import Job
-from watchdogd.checks import checkpoint
-from watchdogd.checks.quotas import Place, ask_quotas, automatic
+from watchdogd.checks import checkpoint_files
 from watchdogd.config import switch_places
 from watchdogd.errors import UsageError, WatchdogError
-from watchdogd.gpus.look import look
 from watchdogd.home import switches
 from watchdogd.home.touchfile import finished
+from watchdogd.plugins.disk_quota.quota_sources import QuotaPath, ask_quotas, automatic
+from watchdogd.plugins.gpu_health.query import query_gpus
 from watchdogd.preflight import gpu_trial
 from watchdogd.preflight.gpu_trial import Trial
 from watchdogd.preflight.verdicts import Facts, NodeDisk, Room
@@ -151,7 +151,7 @@ def _gpus(
     """The GPUs of all nodes that answered, or why there are none to be seen."""
     here = job or Job("", "", run.name, "", "RUNNING")
     left = max(until - time.monotonic(), 5.0)
-    seen = look(run, here, deadline=left, now=time.time(), skip=tuple(heard.silent))
+    seen = query_gpus(run, here, deadline=left, now=time.time(), skip=tuple(heard.silent))
     return seen.nodes, seen.trouble or seen.closed
 
 
@@ -177,7 +177,10 @@ def _room(pattern: str) -> Room:
     """The tightest limit where checkpoints go, and the median size of the last ones."""
     folder = _folder(pattern)
     try:
-        sizes = [checkpoint.content(entry).size for entry in checkpoint.find(pattern)[:_SIZED]]
+        sizes = [
+            checkpoint_files.content(entry).size
+            for entry in checkpoint_files.find_checkpoints(pattern)[:_SIZED]
+        ]
         limits = [("file system", _free(folder)), *_quotas(folder)]
     except OSError as error:
         return Room(folder, 0.0, "", trouble=f"{error.filename or folder}: {error.strerror or error}")
@@ -203,7 +206,7 @@ def _quotas(folder: str) -> list[tuple[str, float]]:
     mount = mount_at(folder)
     if mount is None:
         return []
-    said = ask_quotas(automatic(mount), Place(folder, mount, time.time()))
+    said = ask_quotas(automatic(mount), QuotaPath(folder, mount, time.time()))
     return [(limit.of, limit.free()) for limit in said.limits if limit.kind == BYTES]
 
 

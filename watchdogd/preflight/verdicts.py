@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from watchdogd.gpus import faults
 from watchdogd.plugin import Status
+from watchdogd.plugins.gpu_health import faults
 from watchdogd.stacks import ranges
 from watchdogd.units import format_size
 
@@ -171,7 +171,7 @@ def _of_node(node: Node, expected: int) -> Iterator[Finding]:
             if event.speaks_of(gpu.bus):
                 text = f"{node.name} {gpu.label}: its driver once reported: {event.text}"
                 yield Finding(Status.WARNING, "GPUs", text)
-        for fault in faults.of_gpu(gpu, faults.Limits()):
+        for fault in faults.gpu_faults(gpu, faults.GpuLimits()):
             bad = fault.status is Status.CRITICAL
             text = f"{node.name} {gpu.label}: {fault.text}"
             status = Status.CRITICAL if bad else Status.WARNING

@@ -15,10 +15,10 @@ from rich.text import Text
 from watchdogd.batch import livejob
 from watchdogd.cli.output import one_line, print_json, seconds, terminal
 from watchdogd.errors import WatchdogError
-from watchdogd.gpus import together
-from watchdogd.gpus.look import Look, look
-from watchdogd.gpus.together import Named
 from watchdogd.home.layout import Home
+from watchdogd.plugins.gpu_health import activity
+from watchdogd.plugins.gpu_health.activity import NamedGpu
+from watchdogd.plugins.gpu_health.query import GpuSurvey, query_gpus
 from watchdogd.units import format_size
 
 if TYPE_CHECKING:
@@ -54,9 +54,9 @@ def run(args: argparse.Namespace) -> int:
     return 0 if any(not node.trouble for node in seen.nodes) else 1
 
 
-def _look(run: Run, job: Job) -> Look:
+def _look(run: Run, job: Job) -> GpuSurvey:
     """WatchdogError where there is no way to the GPUs."""
-    seen = look(run, job, deadline=DEADLINE, now=time.time())
+    seen = query_gpus(run, job, deadline=DEADLINE, now=time.time())
     if seen.closed or seen.trouble:
         raise WatchdogError(seen.closed or seen.trouble)
     return seen
@@ -89,13 +89,13 @@ def _shown(live: LiveJob) -> Group | Text:
         return Text(one_line(str(error)), style="magenta")
 
 
-def _named(seen: Look) -> list[tuple[str, Named]]:
-    return [(node.name, Named(gpu.label, gpu)) for node in seen.nodes for gpu in node.readout.gpus]
+def _named(seen: GpuSurvey) -> list[tuple[str, NamedGpu]]:
+    return [(node.name, NamedGpu(gpu.label, gpu)) for node in seen.nodes for gpu in node.readout.gpus]
 
 
-def _table(run: Run, job: Job, seen: Look) -> Group:
+def _table(run: Run, job: Job, seen: GpuSurvey) -> Group:
     rows = _named(seen)
-    moment = together.judge([Named(f"{node}/{each.name}", each.gpu) for node, each in rows])
+    moment = activity.classify([NamedGpu(f"{node}/{each.name}", each.gpu) for node, each in rows])
     suspects = {each.name for each in moment.quiet} if moment.hung else set()
     waiting = {each.name for each in moment.waiting}
     table = Table(*COLUMNS, box=None, pad_edge=False, header_style="bold")
@@ -114,7 +114,7 @@ def _table(run: Run, job: Job, seen: Look) -> Group:
     return Group(Text(one_line(title)), table)
 
 
-def _style(each: Named, mark: str) -> str:
+def _style(each: NamedGpu, mark: str) -> str:
     if each.gpu.trouble or mark == "suspect":
         return "bold red"
     gpu = each.gpu
@@ -122,7 +122,7 @@ def _style(each: Named, mark: str) -> str:
     return "yellow" if any(marks) or gpu.remap_pending else ""
 
 
-def _cells(node: str, each: Named, mark: str) -> tuple[str | Text, ...]:
+def _cells(node: str, each: NamedGpu, mark: str) -> tuple[str | Text, ...]:
     gpu = each.gpu
     power = _figure(gpu.power_w, " W") + (f" / {gpu.power_cap_w:.0f} W" if gpu.power_cap_w else "")
     size = f" of {format_size(gpu.vram_total)}" if gpu.vram_total else ""
@@ -146,6 +146,6 @@ def _figure(value: float | None, unit: str) -> str:
     return "" if value is None else f"{value:.0f}{unit}"
 
 
-def _json(each: Named, node: str) -> dict[str, Any]:
+def _json(each: NamedGpu, node: str) -> dict[str, Any]:
     known = {name: value for name, value in asdict(each.gpu).items() if value not in (None, "", ())}
     return {"node": node, "gpu": each.name, **known}

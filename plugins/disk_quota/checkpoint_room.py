@@ -1,0 +1,55 @@
+"""How the runs that save on a file system do so: the size and rhythm of what they write there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING
+
+from watchdogd.checks import checkpoint_inventory
+from watchdogd.checks.checkpoint_inventory import CheckpointInventory
+from watchdogd.system import pathname
+from watchdogd.system.clock import fresh
+from watchdogd.units import format_duration, format_size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from watchdogd.checks.checkpoint_inventory import Cadence
+
+AGAIN = 600.0
+"""Seconds between two looks at the checkpoints."""
+_LIVES_FOR = 2 * 86400.0
+"""Seconds, or three of its own intervals, without a new checkpoint, after which a run saves no more."""
+
+
+def largest_cadence(
+    patterns: Sequence[str], device: int, shelves: dict[str, CheckpointInventory], now: float
+) -> Cadence | None:
+    """Of the run that writes the largest checkpoints on this device; None where none does. Never raises.
+
+    `shelves`: what is known of each pattern's, which is brought up to date here.
+    """
+    found = []
+    for pattern in patterns:
+        kept = shelves.setdefault(pattern, CheckpointInventory())
+        with contextlib.suppress(OSError):
+            if os.stat(pathname.wildcard_folder(pattern)).st_dev != device:
+                continue
+            if not fresh(kept.looked or 0.0, now, AGAIN):
+                checkpoint_inventory.update_inventory(pattern, kept, now)
+            usual = checkpoint_inventory.usual_cadence(kept)
+            newest = max((at for at, _ in kept.written.values()), default=0.0)
+            if usual and now - newest <= max(_LIVES_FOR, 3 * (usual.every or 0.0)):
+                found.append(usual)
+    return max(found, key=lambda each: each.size, default=None)
+
+
+def describe_room(usual: Cadence, free: float) -> str:
+    """`room for 4 more checkpoints of 2.3 TB (one every 3h)`."""
+    rhythm = f" (one every {format_duration(usual.every)})" if usual.every else ""
+    number = usual.room(free)
+    if number == 0:
+        return f"the next checkpoint of {format_size(usual.size)} does not fit"
+    more = "checkpoint" if number == 1 else "checkpoints"
+    return f"room for {number:,} more {more} of {format_size(usual.size)}{rhythm}"

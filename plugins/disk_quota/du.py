@@ -1,0 +1,120 @@
+"""What lies beneath a directory, counted by du(1) in the background: slow, and only when asked for.
+
+A count outlives the round, and the process, that began it: du goes on by itself and writes into a file of its
+own, from which a later round takes what it found. Only one runs at a time for a check.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import tempfile
+import threading
+from dataclasses import dataclass, field
+
+import psutil
+
+from watchdogd.readers.quota.limit import BYTES, INODES, Limit
+from watchdogd.system.clock import fresh
+from watchdogd.system.command import environment
+from watchdogd.system.number import count
+from watchdogd.system.smallfile import host_name
+from watchdogd.units import format_duration
+
+DEADLINE = 6 * 3600.0
+"""Seconds after which a count is given up."""
+AGAIN = 3600.0
+"""Seconds between two counts."""
+_SCRIPT = """
+count() {
+    kind=$1; shift
+    said=$(nice -n 19 timeout "$seconds" du -s -x "$@" 2>&1)
+    code=$?
+    printf '%s %s\\n' "$kind" "$(printf '%s\\n' "$said" | tail -n 1 | cut -f 1)"
+    [ $code = 0 ] || printf 'trouble %s\\n' "$(printf '%s\\n' "$said" | head -n 1)"
+}
+seconds=$1
+{ count bytes --block-size=1 -- "$2"; count inodes --inodes -- "$2"; echo done; } >"$3"
+"""
+"""At the lowest priority and within one file system. du goes on after what it may not read, and says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class DuProcess:
+    """A count that runs: its process and host, the file that it writes into, and when it was begun."""
+
+    pid: int
+    host: str
+    file: str
+    at: float
+
+
+@dataclass(slots=True)
+class DuState:
+    """What the last finished count `found`, by kind, when it was taken in, and the one that `runs`."""
+
+    found: dict[str, int] = field(default_factory=dict)
+    at: float | None = None
+    runs: DuProcess | None = None
+
+
+def usage(path: str, known: DuState, now: float) -> tuple[tuple[Limit, ...], str]:
+    """What the last finished count found (no limits: du knows none), and what went wrong with the newest.
+
+    Starts the next one where it is time.
+    """
+    trouble = ""
+    if known.runs:
+        trouble = _fetch(known, known.runs, now)
+    elif not fresh(known.at or 0.0, now, AGAIN):
+        known.runs = _start(path, now)
+    age = format_duration(now - (now if known.at is None else known.at))
+    limits = tuple(
+        Limit(kind, f"counted by du {age} ago", float(number), path=path)
+        for kind, number in known.found.items()
+    )
+    return limits, trouble
+
+
+def _fetch(known: DuState, runs: DuProcess, now: float) -> str:
+    """Take in a count that is over; what went wrong with it."""
+    lines = _lines(runs.file)
+    if "done" not in lines:
+        here = runs.host == host_name()
+        if now - runs.at < DEADLINE and (not here or _alive(runs.pid)):
+            return ""
+    told = dict(line.partition(" ")[::2] for line in lines)
+    found = {kind: number for kind in (BYTES, INODES) if (number := count(told.get(kind))) is not None}
+    known.found, known.at, known.runs = found or known.found, now, None
+    with contextlib.suppress(OSError):
+        os.unlink(runs.file)
+    return told.get("trouble", "") or ("" if "done" in lines else "du ended before it had counted")
+
+
+def _start(path: str, now: float) -> DuProcess:
+    """In a session of its own; where it is, for later rounds."""
+    descriptor, file = tempfile.mkstemp(prefix="watchdogd-du.")
+    os.close(descriptor)
+    argv = ["sh", "-c", _SCRIPT, "watchdogd-du", f"{DEADLINE / 2:.0f}", path, file]
+    quiet = subprocess.DEVNULL
+    running = subprocess.Popen(
+        argv, stdin=quiet, stdout=quiet, stderr=quiet, env=environment(), start_new_session=True
+    )
+    threading.Thread(target=running.wait, daemon=True, name=f"du {path}").start()  # leaves no zombie
+    return DuProcess(running.pid, host_name(), file, now)
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(65536).splitlines()
+    except OSError:
+        return []
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False

@@ -1,0 +1,186 @@
+"""Whether a path is where it should be: there, answering, on its own file system, not read-only."""
+
+from __future__ import annotations
+
+import errno
+import os
+import platform
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+
+from watchdogd.plugin import Result, critical, ok, unknown
+from watchdogd.system.bounded import BoundedIO, StuckError, UnaskedError
+from watchdogd.system.mounts import Mount, mount_of, mount_table, read_fstab, read_mounts
+from watchdogd.system.smallfile import unanswered
+from watchdogd.units import format_duration, iso
+
+DEADLINE = 15.0
+"""Seconds that the file system may take to tell of itself."""
+_patients: dict[str, BoundedIO] = {}
+"""A thread for each path: while one hangs there, no other is sent after it."""
+_FSTAB = "/etc/fstab"
+ACCEPTED = 86400.0
+"""Seconds after which another file system at the same place is taken for the one that should be there."""
+
+
+@dataclass(frozen=True, slots=True)
+class PathView:
+    """What a path looks like now; `mount` is None where /proc does not tell."""
+
+    device: int
+    stat: os.statvfs_result
+    mount: Mount | None
+    missing: Mount | None = None
+    """What /etc/fstab would have there, and is not mounted."""
+
+
+@dataclass(slots=True)
+class PathState:
+    """How a path looked while it was as it should be: what is mounted there, on which `host`, and the
+    identity that statvfs(2) told (0: none).
+
+    Since when it `hangs`, and since when another file system is there (`replaced`); `unmounted`: it is not
+    mounted now.
+    """
+
+    mount: Mount | None = None
+    host: str = ""
+    fsid: int = 0
+    hangs: float | None = None
+    replaced: float | None = None
+    unmounted: bool = False
+
+
+def look(path: str, former: PathState, now: float) -> PathView | Result:
+    """What is there, or what is wrong where nothing can be seen."""
+    if path not in _patients:
+        _patients[path] = BoundedIO(path, DEADLINE)
+    try:
+        return _patients[path].attempt(partial(_look, path))
+    except UnaskedError as error:
+        return unknown(str(error))
+    except StuckError as error:
+        return _stuck(path, error, former, now)
+    except OSError as error:
+        return _unreachable(path, error, former)
+
+
+def _look(path: str) -> PathView:
+    seen, stat = os.stat(path), os.statvfs(path)
+    mount, missing = _lies_on(path, (seen.st_dev, seen.st_ino), mount_table.text(), _fstab())
+    return PathView(seen.st_dev, stat, mount, missing)
+
+
+@lru_cache(maxsize=1024)
+def _lies_on(
+    path: str, _identity: tuple[int, int], mounted: str, fstab: str
+) -> tuple[Mount | None, Mount | None]:
+    """What a path lies on, and what /etc/fstab would have there instead. It stays so as long as the path
+    leads to the same directory, and what is mounted stays."""
+    real = os.path.realpath(path)
+    mount, wanted = mount_of(real, read_mounts(mounted)), mount_of(real, read_fstab(fstab))
+    return mount, wanted if wanted and mount and len(wanted.point) > len(mount.point) else None
+
+
+def mounts() -> tuple[Mount, ...]:
+    """All that is mounted; none without Linux's /proc: then an unmounted path shows only as missing."""
+    return read_mounts(mount_table.text())
+
+
+def _fstab() -> str:
+    try:
+        seen = os.stat(_FSTAB)
+        return _text(_FSTAB, (seen.st_mtime_ns, seen.st_size, seen.st_ino))
+    except OSError:
+        return ""
+
+
+@lru_cache(maxsize=1)
+def _text(path: str, _as_of: tuple[int, int, int]) -> str:
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        return file.read()
+
+
+def judge(path: str, sight: PathView, former: PathState, now: float) -> Result:
+    """CRITICAL where it is another file system than before, or read-only."""
+    former.hangs = None
+    wrong = _moved(path, sight, former) or _replaced(path, sight, former, now)
+    if wrong:
+        return wrong
+    former.replaced, former.host, former.fsid = None, platform.node(), sight.stat.f_fsid
+    former.mount = sight.mount or former.mount
+    return _read_only(path, sight) or ok(f"{path} is there and not read-only")
+
+
+def _stuck(path: str, error: StuckError, former: PathState, now: float) -> Result:
+    """It does not answer: since when."""
+    since = former.hangs = now if former.hangs is None else former.hangs
+    lasted = f", for {format_duration(now - since)} (since {iso(since)})" if now > since else ""
+    return replace(critical(f"{path} does not answer on {platform.node()}: {error}{lasted}"), unanswered=True)
+
+
+def _unreachable(path: str, error: OSError, former: PathState) -> Result:
+    """What is wrong where stat(2) failed."""
+    where = f"on {platform.node()}"
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        was = former.mount
+        gone = was is not None and not any((was.point, was.type) == (m.point, m.type) for m in mounts())
+        note = f"; its file system ({was.type} {was.source}) is not mounted any more" if was and gone else ""
+        return replace(critical(f"{path} is missing {where}{note}"), unanswered=True)
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return unknown(f"{path} may not be entered by this user {where}: permission denied")
+    if unanswered(error):
+        text = f"{path} does not answer {where}: {error.strerror}; it may have to be mounted again"
+        return replace(critical(text), unanswered=True)
+    return critical(f"{path} cannot be looked at {where}: {error.strerror}")
+
+
+def _moved(path: str, sight: PathView, former: PathState) -> Result | None:
+    """CRITICAL where the path has fallen back on the file system below its own.
+
+    Device numbers of network file systems differ from node to node, so a new one only means: look closer.
+    Where nothing is known of before, /etc/fstab tells what should be there.
+    """
+    now, before = sight.mount, former.mount
+    lost = before if before and now and len(now.point) < len(before.point) else None
+    never = sight.missing if before is None else None
+    if now and (lost or never):
+        former.unmounted = True
+        it = lost or never
+        assert it is not None
+        how = "is not mounted any more" if lost else "is not mounted"
+        was = "it was" if lost else "/etc/fstab has"
+        text = (
+            f"{path} {how} on {platform.node()}: {was} {it.type} {it.source} at {it.point}, what is written "
+            f"there now goes to {now.type} {now.source}"
+        )
+        return replace(critical(text), unanswered=True)
+    former.unmounted = False
+    return None
+
+
+def _replaced(path: str, sight: PathView, former: PathState, now: float) -> Result | None:
+    """CRITICAL for a day where another file system hangs there than before, on the same machine.
+
+    One machine's name for it says nothing of another's, and a disk may be renamed at a boot: the same
+    identity (statvfs(2), f_fsid; 0 where there is none) is the same file system.
+    """
+    it, before = sight.mount, former.mount
+    if it is None or before is None or former.host != platform.node():
+        return None
+    same = (it.type, it.source) == (before.type, before.source) or "autofs" in (it.type, before.type)
+    if same or (sight.stat.f_fsid and sight.stat.f_fsid == former.fsid):
+        return None
+    since = former.replaced = now if former.replaced is None else former.replaced
+    if now - since >= ACCEPTED:
+        return None
+    return critical(
+        f"{path} is another file system on {platform.node()}: it was {before.type} {before.source} at "
+        f"{before.point}, now {it.type} {it.source} is mounted at {it.point}"
+    )
+
+
+def _read_only(path: str, sight: PathView) -> Result | None:
+    if not sight.stat.f_flag & os.ST_RDONLY:
+        return None
+    return critical(f"{path} is mounted read-only on {platform.node()}: nothing can be written")

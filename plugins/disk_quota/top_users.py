@@ -1,0 +1,127 @@
+"""Who holds most of a file system, where its own tool tells that at once: never by walking through it."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from watchdogd.checks.free_space import with_unit
+from watchdogd.errors import UnreadableError
+from watchdogd.plugins.disk_quota.quota_sources import gpfs_tool
+from watchdogd.readers.quota import beegfs, gpfs, report
+from watchdogd.readers.quota.limit import BYTES, INODES
+from watchdogd.system.clock import fresh
+from watchdogd.system.command import ask
+from watchdogd.system.number import needed, real
+from watchdogd.units import iso
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from watchdogd.plugins.disk_quota.quota_sources import QuotaPath
+    from watchdogd.readers.quota.limit import Limit
+
+AGAIN = 900.0
+"""Seconds between two questions."""
+REFUSED_FOR = 6 * 3600.0
+"""Seconds for which a tool that refused is left alone: most of them answer administrators only."""
+_DEADLINE = 10.0
+_FOLDERS = 500
+_NAMED, _KEPT = 3, 8
+
+Shares = dict[str, dict[str, float]]
+"""By kind and name: what is held."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopUsers:
+    """What was answered to the last question, when it was `asked`, whether that was a refusal, and the
+    `first` answer, of `since` then."""
+
+    shares: Shares = field(default_factory=dict)
+    asked: float = 0.0
+    refused: bool = False
+    first: Shares | None = None
+    since: float = 0.0
+
+    @property
+    def words(self) -> dict[str, str]:
+        """By kind, one line on who holds most and what came since the first question."""
+        return {kind: _line(kind, each, self) for kind, each in self.shares.items() if each}
+
+    @property
+    def calm(self) -> TopUsers:
+        """What is kept where all is well, so that growth counts from then on: that a tool refuses."""
+        return self if self.refused else TopUsers()
+
+
+def ask_top_users(source: str, place: QuotaPath, known: TopUsers) -> TopUsers:
+    """With a new answer where it is time to ask."""
+    if fresh(known.asked, place.now, REFUSED_FOR if known.refused else AGAIN):
+        return known
+    shares = {kind: _largest(each) for kind, each in _shares(source, place).items()}
+    after = replace(known, shares=shares, asked=place.now, refused=not shares)
+    return replace(after, first=shares, since=place.now) if shares and known.first is None else after
+
+
+def _line(kind: str, shares: Mapping[str, float], known: TopUsers) -> str:
+    first = (known.first or {}).get(kind, {})
+    named = []
+    for name, held in list(shares.items())[:_NAMED]:
+        grown = held - first.get(name, 0.0)
+        since = f", {with_unit(kind, grown)} of it since {iso(known.since)}" if grown > 0.01 * held else ""
+        named.append(f"{name} ({with_unit(kind, held)}{since})")
+    return f"most is held by {', '.join(named)}"
+
+
+def _largest(shares: Mapping[str, float]) -> dict[str, float]:
+    ordered = sorted(shares.items(), key=lambda item: -item[1])
+    return {name: held for name, held in ordered[:_KEPT] if held > 0}
+
+
+def _shares(source: str, place: QuotaPath) -> Shares:
+    """Empty where the tool refuses, is missing, or cannot be read: this is an extra."""
+    try:
+        if source == "cephfs":
+            return _of_ceph(place.path)
+        limits = _asked(source, place)
+    except (UnreadableError, OSError):
+        return {}
+    found: Shares = {BYTES: {}, INODES: {}}
+    for limit in limits:
+        if limit.user:
+            found[limit.kind][limit.user] = found[limit.kind].get(limit.user, 0.0) + limit.used
+    return found if found[BYTES] else {}
+
+
+def _asked(source: str, place: QuotaPath) -> Sequence[Limit]:
+    device = os.path.basename(place.mount.source)
+    if source == "posix":
+        argv = ["repquota", "-u", "-p", place.mount.point]
+        return report.read(ask(argv, deadline=_DEADLINE).output, now=place.now)
+    if source == "gpfs":
+        argv = [gpfs_tool("mmrepquota"), "-u", "-Y", device]
+        return gpfs.read_quotas(ask(argv, deadline=_DEADLINE).output, device)
+    if source == "beegfs":
+        argv = ["beegfs-ctl", "--getquota", "--uid", "--all", f"--mount={place.mount.point}", "--csv"]
+        return beegfs.read_quotas(ask(argv, deadline=_DEADLINE).output, "user")
+    return ()
+
+
+def _of_ceph(path: str) -> Shares:
+    """CephFS keeps for each folder what lies beneath it."""
+    found: Shares = {BYTES: {}, INODES: {}}
+    with os.scandir(path) as entries:
+        for entry in itertools.islice(entries, _FOLDERS):
+            with contextlib.suppress(OSError, ValueError):
+                if entry.is_dir(follow_symlinks=False):
+                    found[BYTES][f"{entry.name}/"] = needed(real(_text(entry.path, "ceph.dir.rbytes")))
+                    found[INODES][f"{entry.name}/"] = needed(real(_text(entry.path, "ceph.dir.rentries")))
+    return found if found[BYTES] else {}
+
+
+def _text(path: str, attribute: str) -> str:
+    return os.getxattr(path, attribute).decode("ascii", "replace")

@@ -1,0 +1,74 @@
+"""Whether a directory really takes a file: finds what df hides (read-only, quota, I/O errors, hanging)."""
+
+from __future__ import annotations
+
+import errno
+import os
+import platform
+import sys
+from dataclasses import dataclass, replace
+
+import psutil
+
+from watchdogd.plugin import Metric, Result, critical, ok, unknown
+from watchdogd.plugins.disk_quota import write_program
+from watchdogd.system.command import Failure, ask
+from watchdogd.system.smallfile import unanswered
+from watchdogd.units import format_duration
+
+WRITE = "write"
+"""The subject of what is said here."""
+
+
+@dataclass(slots=True)
+class WriteTestState:
+    """Since when writing hangs; None: it does not."""
+
+    hangs: float | None = None
+
+
+def write_test(path: str, known: WriteTestState, now: float, within: float) -> Result:
+    """Write a small file in `path`, within so many seconds.
+
+    While an earlier one still hangs in the kernel, no other is started on top of it.
+    """
+    argv = [sys.executable, "-I", "-S", write_program.__file__, path]
+    where = f"{path} on {platform.node()}"
+    since = known.hangs
+    if since is not None and _runs(argv):
+        return _hangs(where, since, now)
+    answer = ask(argv, deadline=within)
+    if answer.silent and answer.failure is not Failure.UNSTARTED:
+        known.hangs = since = now if since is None else since
+        return _hangs(where, since, now)
+    known.hangs = None
+    step, _, number = answer.output.strip().rpartition(" ")
+    if answer.output.strip() == "ok":
+        seconds = Metric(round(answer.seconds, 3), "s", crit=within)
+        return ok(
+            f"{where}: a test file was written, read back and removed", subject=WRITE, write_time=seconds
+        )
+    if not number.isdecimal():
+        return unknown(f"{where}: a test file could not be tried: {answer.complaint()}", subject=WRITE)
+    return _failed(where, step, int(number))
+
+
+def _failed(where: str, step: str, number: int) -> Result:
+    if number == 0:
+        return critical(f"{where}: a test file came back with other content than was written", subject=WRITE)
+    why = f"{os.strerror(number)} ({errno.errorcode.get(number, number)})"
+    line = f"{where}: a test file could not be {step}: {why}"
+    if number in (errno.EACCES, errno.EPERM):
+        return unknown(f"{line}: this user may not write there", subject=WRITE)
+    return replace(critical(line, subject=WRITE), unanswered=unanswered(OSError(number, why)))
+
+
+def _hangs(where: str, since: float, now: float) -> Result:
+    lasted = f" for {format_duration(now - since)}" if now - since >= 1.0 else ""
+    text = f"{where}: writing a test file hangs{lasted}: it does not answer in time"
+    return replace(critical(text, subject=WRITE), unanswered=True)
+
+
+def _runs(argv: list[str]) -> bool:
+    """Whether such a process is there still."""
+    return any(each.info["cmdline"] == argv for each in psutil.process_iter(["cmdline"]))

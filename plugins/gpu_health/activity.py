@@ -1,0 +1,168 @@
+"""Activity of all GPUs of a job at one moment: do they work, wait for one another, or do nothing? Pure.
+
+Measured on 2 H100 with NCCL: training 100 % at 699 W; stalled on data 0 % at 125 W; hung in a collective the
+waiting GPU 100 % at 124 W, the guilty one 0 % at 126 W; idle 72 W. On 2 H200: 700 W, 120 W both, 78 W. So
+utilisation alone calls a hang busy: power is held against what a GPU drew while the run told progress, and
+against what an idle card draws.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from statistics import median
+from typing import TYPE_CHECKING
+
+from watchdogd.plugin import Sign, Strength
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from watchdogd.plugins.gpu_health.state import GpuHealthState
+    from watchdogd.readers.gpu.gpu import Gpu
+
+
+QUIET, HIGH = 5.0, 90.0
+"""Per cent of utilisation: at most, of a GPU that does nothing; at least, of one that seems busy."""
+NEAR_IDLE = 0.3
+"""Share of its power cap below which a GPU that seems busy only waits: measured 0.18, training 1.0."""
+LIKE_QUIET = 1.25
+"""So much of what quiet GPUs of the job draw is drawn by one that waits: measured 0.98."""
+FALLEN = 0.5
+"""Share of what a GPU itself drew before while it worked, for the case that all of them wait."""
+LOW = 0.4
+"""Share of its power cap below which one that has fallen so far waits, though that is not near idle."""
+_HELD, _HELD_BYTES = 1.0, 1 << 30
+"""Per cent of its memory, or bytes, below which nobody holds a GPU: drivers keep some (0.3 GB on MI300X)."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedGpu:
+    """A GPU by its full name: `node5/gpu3`."""
+
+    name: str
+    gpu: Gpu
+
+    @property
+    def shown(self) -> str:
+        """With its power, where that is known."""
+        return self.name if self.gpu.power_w is None else f"{self.name} ({self.gpu.power_w:.0f} W)"
+
+
+@dataclass(frozen=True, slots=True)
+class GpuActivity:
+    """`quiet`: the job's GPUs at 0 %, `busy`: all others that tell.
+
+    `hung`: `waiting` are those of high utilisation at a power near idle, `quiet` the suspects, if any.
+    `drawn` are the watts of each that works at full utilisation, by name.
+    """
+
+    waiting: tuple[NamedGpu, ...] = ()
+    quiet: tuple[NamedGpu, ...] = ()
+    busy: tuple[NamedGpu, ...] = ()
+    hung: bool = False
+    drawn: Mapping[str, float] = field(default_factory=dict)
+
+
+def classify(
+    gpus: Sequence[NamedGpu], used: frozenset[str] = frozenset(), power: Mapping[str, float] | None = None
+) -> GpuActivity:
+    """Sort the job's GPUs. `used`: names that worked before in this job; `power`: watts that each drew then.
+
+    GPUs that hold no memory and never worked are nobody's: they are quiet, but no suspects.
+    """
+    power = power or {}
+    telling = [each for each in gpus if each.gpu.utilisation is not None and not each.gpu.trouble]
+    quiet = tuple(each for each in telling if (each.gpu.utilisation or 0.0) <= QUIET)
+    suspects = tuple(each for each in quiet if each.name in used or _held(each.gpu))
+    quiet_w = [each.gpu.power_w for each in suspects if each.gpu.power_w is not None]
+    level = median(quiet_w) if quiet_w else None
+    others = [each for each in telling if each not in quiet]
+    high = [each for each in others if _high(each.gpu)]
+    waiting = tuple(each for each in high if _near_idle(each.gpu, level, power.get(each.name)))
+    busy = tuple(each for each in others if each not in waiting)
+    if waiting and suspects and not busy:
+        return GpuActivity(waiting, suspects, hung=True)
+    if waiting and not suspects and not busy and power:
+        usual = median(power.values())
+        fallen = all((each.gpu.power_w or 0.0) <= FALLEN * power.get(each.name, usual) for each in waiting)
+        return GpuActivity(waiting, hung=fallen)
+    drawn = {each.name: each.gpu.power_w for each in high if each not in waiting and each.gpu.power_w}
+    return GpuActivity((), suspects if others else quiet, busy + waiting, drawn=drawn)
+
+
+def _high(gpu: Gpu) -> bool:
+    return (gpu.utilisation or 0.0) >= HIGH
+
+
+def _held(gpu: Gpu) -> bool:
+    """Whether somebody holds it; where its memory is not told, it counts as held."""
+    return gpu.vram is None or gpu.vram >= _HELD or (gpu.vram_used or 0) >= _HELD_BYTES
+
+
+def _near_idle(gpu: Gpu, quiet_w: float | None, usual_w: float | None) -> bool:
+    """By its cap, by what quiet GPUs draw, or by what it drew itself while it worked."""
+    now, cap = gpu.power_w, gpu.power_cap_w
+    if now is None:
+        return False
+    by_cap = cap is not None and now <= NEAR_IDLE * cap
+    by_past = usual_w is not None and (
+        now <= NEAR_IDLE * usual_w or (cap is not None and now <= min(LOW * cap, FALLEN * usual_w))
+    )
+    return by_cap or by_past or (quiet_w is not None and now <= LIKE_QUIET * quiet_w)
+
+
+GPU_SIGN = "gpus"
+WORKS_FROM, RESTS_BELOW = 0.7, 0.5
+"""Shares of what GPUs drew while the run told progress: from here on they work, below they do not."""
+HALF = 0.5
+"""Share of the power cap that only work draws, where no progress was seen yet."""
+_NEW = 0.1
+"""Share of the newest reading in what the job usually draws."""
+
+
+def work_signs(
+    gpus: Sequence[NamedGpu], moment: GpuActivity, book: GpuHealthState, now: float, *, gets_on: bool
+) -> tuple[Sign, ...]:
+    """What this look says; none where it may be one thing or the other. `gets_on`: the run tells progress
+    now, so that this is what its GPUs draw at work. Changes `book` alone."""
+    gpus = [each for each in gpus if each.name in book.used] or gpus
+    drawn = [each.gpu.power_w for each in gpus if each.gpu.power_w and not each.gpu.trouble]
+    watts = sum(drawn) / len(drawn) if drawn else None
+    if gets_on and watts is not None and not moment.hung:
+        book.usual_w = round(book.usual_w + (watts - book.usual_w) * _NEW, 1) if book.usual_w else watts
+    for strength, what in _said(gpus, moment, watts, book.usual_w):
+        same = book.sign is not None and book.sign[0] == strength
+        since = book.sign[1] if book.sign and same else now
+        book.sign = (int(strength), since)
+        return (Sign(GPU_SIGN, what, now, since, strength),)
+    book.sign = None
+    return ()
+
+
+def _said(
+    gpus: Sequence[NamedGpu], moment: GpuActivity, watts: float | None, usual: float
+) -> Iterator[tuple[Strength, str]]:
+    its = f"its {len(gpus)} GPUs" if len(gpus) > 1 else "its GPU"
+    s = "" if len(gpus) > 1 else "s"
+    at_work = f", {usual:.0f} W while it got on" if usual else ""
+    if moment.quiet and not moment.busy and not moment.waiting:
+        yield Strength.AGAINST, f"{its} do{'es' if s else ''} nothing{_mean(watts)}{at_work}"
+    elif watts is None:
+        return
+    elif moment.hung or (usual and watts < RESTS_BELOW * usual):
+        yield Strength.AGAINST, f"{its} draw{s} only {watts:.0f} W{'' if s else ' each'}{at_work}"
+    elif moment.busy and not moment.waiting and _works(gpus, watts, usual):
+        yield Strength.STRONG, f"{its} draw{s} {watts:.0f} W{'' if s else ' each'}{at_work}"
+
+
+def _mean(watts: float | None) -> str:
+    return "" if watts is None else f" at {watts:.0f} W"
+
+
+def _works(gpus: Sequence[NamedGpu], watts: float, usual: float) -> bool:
+    """Whether they draw what work draws; where neither their past nor their cap is known nobody can say."""
+    caps = [each.gpu.power_cap_w for each in gpus if each.gpu.power_cap_w]
+    cap = sum(caps) / len(caps) if caps else 0.0
+    if not usual:
+        return cap > 0 and watts >= HALF * cap
+    return watts >= WORKS_FROM * usual and watts > NEAR_IDLE * cap

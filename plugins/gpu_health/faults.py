@@ -1,0 +1,208 @@
+"""Faults of single GPUs and of one node's GPUs, worst first. Pure.
+
+Not all GPUs have sensors: partitions and MIG devices leave them to their board, and the second die of an
+MI250X leaves power to the first. So each is held against its own kind, and against itself.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from watchdogd.plugin import Status
+from watchdogd.plugins.gpu_health.activity import QUIET
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from watchdogd.plugins.gpu_health.activity import NamedGpu
+    from watchdogd.readers.gpu.gpu import Gpu
+    from watchdogd.readers.gpu.kernel import Event
+    from watchdogd.readers.gpu.probe import Node
+
+
+_AT_ONCE = ("reset", "reboot", "gpu reset", "node reboot")
+"""What a driver asks for of a GPU that cannot go on; the others may wait for the end of the job."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuLimits:
+    """Thresholds: per cent of memory, degrees Celsius, watts; the GPUs of each node. None: not judged.
+
+    Without `temperature_warn` the temperature at which a card says that it slows itself down counts.
+    """
+
+    gpus_per_node: int | None = None
+    vram_warn: float | None = None
+    vram_crit: float | None = None
+    temperature_warn: float | None = None
+    temperature_crit: float | None = None
+    power_warn: float | None = None
+    power_crit: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong, in a few words. `lasting`: the card itself is bad, in other jobs too."""
+
+    status: Status
+    text: str
+    lasting: bool = False
+
+
+def gpu_faults(
+    gpu: Gpu, limits: GpuLimits, risen: int = 0, events: tuple[Event, ...] = (), mute: str = ""
+) -> list[Fault]:
+    """Of one GPU: `risen` uncorrectable errors more than when it was first seen in this job; `mute`: why it
+    is a fault that no sensor of it can be read (see mute), or empty.
+    """
+    found = [*_broken(gpu, events), *_memory(gpu, risen), *_hot(gpu, limits), *_full(gpu, limits)]
+    found += _sensor_fault(gpu, mute)
+    found += _drawing(gpu, limits)
+    if gpu.blank and not found and not gpu.partition and gpu.vram_total is None:
+        found.append(Fault(Status.UNKNOWN, "its tool tells nothing of it"))
+    return sorted(found, key=lambda fault: -fault.status.severity)
+
+
+def _broken(gpu: Gpu, events: tuple[Event, ...]) -> Iterator[Fault]:
+    if gpu.trouble:
+        yield Fault(Status.CRITICAL, f"it cannot be used: {gpu.trouble}", lasting=True)
+    for event in events:
+        status = Status.CRITICAL if event.fatal else Status.WARNING
+        yield Fault(status, f"its driver reports: {event.text}", lasting=event.fatal)
+    if gpu.recovery:
+        now = gpu.recovery in _AT_ONCE
+        yield Fault(Status.CRITICAL if now else Status.WARNING, f"its driver asks for: {gpu.recovery}", now)
+    if gpu.fabric:
+        yield Fault(Status.WARNING, f"its NVLink fabric is not well: {gpu.fabric}")
+    for doubt in gpu.doubts:
+        yield Fault(Status.WARNING, f"a reading fails ({doubt})")
+    if gpu.inforom:
+        yield Fault(Status.WARNING, gpu.inforom)
+    if gpu.throttled:
+        yield Fault(Status.WARNING, f"it slows itself down: {', '.join(gpu.throttled)}")
+
+
+def _sensor_fault(gpu: Gpu, why: str) -> Iterator[Fault]:
+    """One that works all the same has lost its sensors alone."""
+    if why:
+        works = gpu.utilisation is not None and gpu.utilisation > QUIET
+        line = f"neither temperature, power nor clock can be read of it {why}"
+        yield Fault(Status.WARNING if works else Status.CRITICAL, line, lasting=not works)
+
+
+def driver_fault(events: tuple[Event, ...]) -> Fault | None:
+    """Of a node, what its drivers report that names no GPU; not where a broken one is named, to which it
+    belongs.
+    """
+    unnamed = [event for event in events if not event.bus]
+    if not unnamed or any(event.bus and event.fatal for event in events):
+        return None
+    fatal = [event for event in unnamed if event.fatal]
+    status = Status.CRITICAL if fatal else Status.WARNING
+    return Fault(status, f"its driver reports: {(fatal or unnamed)[0].text}")
+
+
+def _memory(gpu: Gpu, risen: int) -> Iterator[Fault]:
+    """Correctable errors are harmless; what counts the card's life alarms only when it rises."""
+    if gpu.remap_failed:
+        yield Fault(Status.CRITICAL, "a memory row could not be remapped: the card is worn out", lasting=True)
+    if gpu.worn:
+        yield Fault(Status.CRITICAL, f"the card is worn out: {gpu.worn}", lasting=True)
+    if risen:
+        errors = "error" if risen == 1 else "errors"
+        yield Fault(Status.CRITICAL, f"{risen} uncorrectable ECC {errors} in this job", lasting=True)
+    elif gpu.ecc_volatile:
+        errors = "error" if gpu.ecc_volatile == 1 else "errors"
+        line = f"{gpu.ecc_volatile} uncorrectable ECC {errors} since its driver was loaded"
+        yield Fault(Status.WARNING, line)
+    if gpu.remap_pending:
+        yield Fault(Status.WARNING, "memory is to be remapped: the GPU needs a reset after this job")
+
+
+def _hot(gpu: Gpu, limits: GpuLimits) -> Iterator[Fault]:
+    now, warn = gpu.temperature_c, limits.temperature_warn
+    faults = list(_above(now, warn, limits.temperature_crit, "{:g} °C hot, limit {:g} °C"))
+    if not faults and warn is None:
+        faults += _above(now, gpu.slowdown_c, None, "{:g} °C hot, slows down at {:g} °C")
+    yield from faults
+
+
+def _full(gpu: Gpu, limits: GpuLimits) -> Iterator[Fault]:
+    return _above(gpu.vram, limits.vram_warn, limits.vram_crit, "memory {:.0f} % full, limit {:g} %")
+
+
+def _drawing(gpu: Gpu, limits: GpuLimits) -> Iterator[Fault]:
+    return _above(gpu.power_w, limits.power_warn, limits.power_crit, "draws {:.0f} W, limit {:g} W")
+
+
+def _above(now: float | None, warn: float | None, crit: float | None, words: str) -> Iterator[Fault]:
+    """`words` have a place for the figure, and one for the limit that it reached."""
+    if now is None:
+        return
+    if crit is not None and now >= crit:
+        yield Fault(Status.CRITICAL, words.format(now, crit))
+    elif warn is not None and now >= warn:
+        yield Fault(Status.WARNING, words.format(now, warn))
+
+
+def node_fault(node: Node, limits: GpuLimits, known: tuple[str, ...] = ()) -> Fault | None:
+    """Of a whole node; `known` are the labels of the GPUs that it had before in this job."""
+    if node.trouble:
+        return Fault(Status.UNKNOWN, f"its GPUs cannot be told of: {node.trouble}")
+    wanted = limits.gpus_per_node
+    if node.readout.absent:
+        line = f"no GPU is usable on it: {node.readout.absent}"
+        return Fault(Status.CRITICAL if wanted else Status.UNKNOWN, line)
+    labels = {gpu.label for gpu in node.readout.gpus}
+    gone = [label for label in known if label not in labels]
+    named = f" ({', '.join(gone[:8])} {'is' if len(gone) == 1 else 'are'} gone)" if gone else ""
+    found = set(node.readout.counts)
+    if wanted is None or wanted in found or min(found) > wanted:
+        lost = bool(gone) and node.readout.complete and wanted is None
+        return Fault(Status.CRITICAL, f"GPUs were lost{named}") if lost else None
+    if not node.readout.complete:
+        return Fault(
+            Status.UNKNOWN, f"its tool's answer ends after {max(found)} of {wanted} GPUs: there may be more"
+        )
+    return Fault(Status.CRITICAL, f"{max(found)} of {wanted} GPUs are there{named}")
+
+
+_TWO_DIES = re.compile(r"MI2[0-9]{2}|Aldebaran", re.IGNORECASE)
+"""Names of boards that are two GPUs, of which the second has an odd number."""
+
+
+def without_sensors(gpus: Sequence[NamedGpu], before: Collection[str]) -> dict[str, str]:
+    """By name of those that are: why that is a fault. `before`: names of those that were read in this job."""
+    read = [each.gpu for each in gpus if not each.gpu.mute and not each.gpu.trouble]
+    return dict(_mute(gpus, read, before))
+
+
+def _mute(
+    gpus: Sequence[NamedGpu], read: Sequence[Gpu], before: Collection[str]
+) -> Iterator[tuple[str, str]]:
+    for name, gpu in ((each.name, each.gpu) for each in gpus):
+        if not gpu.mute or gpu.trouble:
+            continue
+        others = any(_alike(gpu, other) for other in read)
+        if name in before:
+            yield name, f"any more{', as of the others' if others else ''}"
+        elif others and not gpu.blank:  # of which nothing at all is told: that is said as such
+            yield name, "as of the others"
+
+
+def _alike(gpu: Gpu, other: Gpu) -> bool:
+    """Whether what `other` has can be expected of `gpu`."""
+    same = (gpu.mig is None, gpu.partition or 0) == (other.mig is None, other.partition or 0)
+    if not same or (gpu.name and other.name and gpu.name != other.name):
+        return False
+    return not _may_be_second_die(gpu) or _odd(other)
+
+
+def _may_be_second_die(gpu: Gpu) -> bool:
+    return _odd(gpu) and (not gpu.name or _TWO_DIES.search(gpu.name) is not None)
+
+
+def _odd(gpu: Gpu) -> bool:
+    return gpu.index is not None and gpu.index % 2 == 1

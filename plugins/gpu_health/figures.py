@@ -1,0 +1,67 @@
+"""What several GPUs draw, do and hold, as numbers to be recorded and as words. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from watchdogd.plugin import Metric
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from watchdogd.plugins.gpu_health.activity import NamedGpu
+    from watchdogd.plugins.gpu_health.faults import GpuLimits
+    from watchdogd.readers.gpu.gpu import Gpu
+
+
+def _measured(gpus: Sequence[Gpu]) -> Iterator[tuple[str, str, list[float]]]:
+    """Name, unit and values of what the GPUs tell of themselves."""
+    well = [gpu for gpu in gpus if not gpu.trouble]  # of the others no value means anything
+    cells = (
+        ("utilisation", "%", [gpu.utilisation for gpu in well]),
+        ("power", "W", [gpu.power_w for gpu in well]),
+        ("temperature", "C", [gpu.temperature_c for gpu in well]),
+        ("vram", "%", [gpu.vram for gpu in well]),
+    )
+    for name, unit, values in cells:
+        known = [value for value in values if value is not None]
+        if known:
+            yield name, unit, known
+
+
+def metrics_of(gpus: Sequence[Gpu], limits: GpuLimits) -> dict[str, Metric]:
+    """The mean of what is shared out, the highest of what is judged at its worst."""
+    thresholds = {
+        "utilisation": (None, None),
+        "power": (limits.power_warn, limits.power_crit),
+        "temperature": (limits.temperature_warn, limits.temperature_crit),
+        "vram": (limits.vram_warn, limits.vram_crit),
+    }
+    found = {}
+    for name, unit, known in _measured(gpus):
+        warn, crit = thresholds[name]
+        worst = name in ("temperature", "vram") or warn is not None or crit is not None
+        found[name] = Metric(round(max(known) if worst else sum(known) / len(known), 1), unit, warn, crit)
+    return found
+
+
+def spreads(gpus: Sequence[Gpu]) -> Iterator[str]:
+    """`power 71 to 650 W`, for each figure."""
+    for name, unit, known in _measured(gpus):
+        low, high = min(known), max(known)
+        spread = f"{low:.0f} to {high:.0f}" if high - low >= 1 else f"{sum(known) / len(known):.0f}"
+        yield f"{name} {spread} {'°C' if unit == 'C' else unit}"
+
+
+def describe_gpu(each: NamedGpu) -> str:
+    """`100 % 124 W 41 °C memory 74 % GPU-...`: all of one GPU, as evidence."""
+    gpu = each.gpu
+    cells = (
+        f"{gpu.utilisation:.0f} %" if gpu.utilisation is not None else "",
+        f"{gpu.power_w:.0f} W" if gpu.power_w is not None else "",
+        f"{gpu.temperature_c:.0f} °C" if gpu.temperature_c is not None else "",
+        f"memory {gpu.vram:.0f} %" if gpu.vram is not None else "",
+        gpu.uuid,
+        gpu.trouble,
+    )
+    return " ".join(cell for cell in cells if cell)

@@ -1,0 +1,129 @@
+"""GPUs of a job that wait for one another (a hung collective), or do nothing: for how long, and in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from watchdogd.checks import checkpoint_inventory
+from watchdogd.logs import signs
+from watchdogd.plugin import Progress, Result, Status, warning
+from watchdogd.plugins.gpu_health.figures import describe_gpu
+from watchdogd.units import format_duration, iso
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from watchdogd.plugin import Run
+    from watchdogd.plugins.gpu_health.activity import GpuActivity, NamedGpu
+    from watchdogd.plugins.gpu_health.state import GpuHealthState
+
+HUNG = "collective"
+"""Subject of a job whose GPUs wait for one another."""
+IDLE = "idle"
+"""Subject of GPUs that do nothing."""
+_SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Seconds: until a hang is CRITICAL, until idle GPUs are told, for which once bad GPUs are recalled."""
+
+    hang_after: float
+    idle_after: float
+    recalled_for: float
+
+
+def results(
+    moment: GpuActivity,
+    gpus: Sequence[NamedGpu],
+    book: GpuHealthState,
+    patience: Patience,
+    run: Run,
+    now: float,
+) -> Iterator[Result]:
+    """A hang, or idle GPUs; neither where the run may stand still, as its log says: it loads or saves.
+    Changes `book` alone.
+    """
+    if run.finished or run.phase or _saves(run, now):
+        book.rest()
+        return
+    yield from _hang(moment, book, patience, run, now)
+    yield from _idle(moment, gpus, book, patience, now)
+
+
+def _saves(run: Run, now: float) -> bool:
+    """Whether its checkpoints grow: GPUs wait meanwhile. What grows for ever is something else."""
+    return any(
+        each.kind == checkpoint_inventory.GROWTH_KIND
+        and now - each.at < signs.LASTS
+        and each.at - each.since < signs.CEILING
+        for each in run.signs
+    )
+
+
+def over(ends: Iterable[Result]) -> Iterator[Result]:
+    """The results about what is not bad any more, that of a hang with the word that nothing stands still."""
+    for each in ends:
+        yield replace(each, progress=Progress()) if each.subject == HUNG else each
+
+
+def _hang(
+    moment: GpuActivity, book: GpuHealthState, patience: Patience, run: Run, now: float
+) -> Iterator[Result]:
+    """The signature of a hung collective: WARNING at once, CRITICAL when it stays. It begins anew with each
+    step of the run, and is none as long as the next one is not late.
+    """
+    if not moment.hung:
+        book.hung_since = None
+        return
+    step = (run.progress and run.progress.at) or 0.0
+    book.hung_since = min(max(book.hung_since or now, step), now)  # the clock may have been set back
+    if run.progress and run.progress.recent(now):
+        return
+    lasted = now - book.hung_since
+    line = (
+        f"hung in a collective? {_busy_at(moment.waiting)}, near idle, since {iso(book.hung_since)}"
+        f" ({format_duration(lasted)})"
+    )
+    suspects = ", ".join(each.shown for each in moment.quiet[:_SHOWN])
+    more = f" and {len(moment.quiet) - _SHOWN} more" if len(moment.quiet) > _SHOWN else ""
+    who = f"suspects, at 0 %: {suspects}{more}" if suspects else "none stands out: the network?"
+    status = Status.CRITICAL if lasted >= patience.hang_after else Status.WARNING
+    waiting = "\n".join(f"waits: {each.name} {describe_gpu(each)}" for each in moment.waiting[:32])
+    blamed = "\n".join(f"suspect: {each.name} {describe_gpu(each)}" for each in moment.quiet[:32])
+    details = f"{blamed}\n{waiting}\nwatchdogd stacks {run.name}".strip()
+    progress = Progress(stalled=status is Status.CRITICAL, at=step or None)
+    at = f"{len(moment.waiting)} GPUs wait" if len(moment.waiting) > 1 else "a GPU waits"
+    short = f"hung in a collective? {at} for {format_duration(lasted)}"
+    hang = Result(status, f"{line}; {who}", subject=HUNG, details=details, progress=progress, short=short)
+    yield hang.triggers("on_hang") if status is Status.CRITICAL else hang
+
+
+def _busy_at(waiting: Sequence[NamedGpu]) -> str:
+    powers = sorted(round(each.gpu.power_w) for each in waiting if each.gpu.power_w is not None)
+    count = len(waiting)
+    draw = f"{powers[0]} W" if powers[0] == powers[-1] else f"{powers[0]} to {powers[-1]} W"
+    return f"{count} GPU{' shows' if count == 1 else 's show'} full utilisation at {draw}"
+
+
+def _idle(
+    moment: GpuActivity, gpus: Sequence[NamedGpu], book: GpuHealthState, patience: Patience, now: float
+) -> Iterator[Result]:
+    """GPUs at 0 % in every look for a while; those of a hang are told there."""
+    if moment.hung:
+        return
+    since = book.idle([each.name for each in moment.quiet], now)
+    late = [name for name, begin in since.items() if now - begin >= patience.idle_after]
+    if not late:
+        return
+    telling = sum(each.gpu.utilisation is not None for each in gpus)
+    begin = max(since[name] for name in late)
+    count = "all" if len(late) == telling else f"{len(late)} of"
+    who = f"{count} {telling} GPUs {'does' if len(late) == 1 < telling else 'do'}"
+    names = "" if len(late) == telling else f": {', '.join(late[:_SHOWN])}{' ...' * (len(late) > _SHOWN)}"
+    yield warning(
+        f"{who} nothing for {format_duration(now - begin)} while the job runs{names}",
+        subject=IDLE,
+        details="\n".join(late),
+    )

@@ -1,0 +1,210 @@
+"""What job_liveness judges, as one value, with its words and the commands that it gives to the reader."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from watchdogd.batch import pending_reasons
+from watchdogd.batch.models import ENDING_STATES, PAUSED_STATES, STARTING_STATES
+from watchdogd.batch.pending_reasons import Wait
+from watchdogd.units import format_duration, iso
+
+if TYPE_CHECKING:
+    from watchdogd.batch.models import Ending, Job, Snapshot
+    from watchdogd.plugin import Run
+    from watchdogd.plugins.job_liveness.state import KillSwitch
+
+
+@dataclass(frozen=True, slots=True)
+class BatchCommands:
+    """What ends a job, lets a suspended one go on, holds a waiting one, and what tells more: of its start,
+    its earlier attempts, its state."""
+
+    end: str
+    resume: str
+    hold: str
+    estimate: str
+    earlier: str
+    look: str
+    rename: str
+
+
+SLURM_COMMANDS = BatchCommands(
+    end="scancel {id}",
+    resume="scontrol resume {id}",
+    hold="scontrol hold {id}",
+    estimate="squeue --start --jobs={id}",
+    earlier="sacct --duplicates -j {id}",
+    look="scontrol show job {id}",
+    rename="scontrol update JobId={id} JobName={name}",
+)
+PBS_COMMANDS = BatchCommands(
+    end="qdel {id}",
+    resume="qsig -s resume {id}",
+    hold="qhold {id}",
+    estimate="qstat -T {id}",
+    earlier="qstat -x -f {id}",
+    look="qstat -f {id}",
+    rename="qalter -N {name} {id}",
+)
+PROCESS_COMMANDS = BatchCommands(
+    end="kill {id}", resume="kill -CONT {id}", hold="", estimate="", earlier="", look="", rename=""
+)
+
+
+def commands_of(backend: str) -> BatchCommands:
+    """The batch system's; Slurm's where it is another."""
+    return {"pbs": PBS_COMMANDS, "process": PROCESS_COMMANDS}.get(backend, SLURM_COMMANDS)
+
+
+@dataclass(frozen=True, slots=True)
+class LivenessLimits:
+    """job_liveness's parameters, in seconds and jobs; `unseen_after` is for a run that was never seen."""
+
+    absent_after: float = 120.0
+    unseen_after: float = 120.0
+    min_queued: int | None = None
+    obey_within: float = 900.0
+    estimate_late: float = 3600.0
+    completing_for: float = 900.0
+    crash_within: float = 600.0
+    crashes: int = 3
+    walltime_left: float = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """A run, what lives of it, whether its kill switch is set, the limits, and `now`."""
+
+    run: Run
+    snapshot: Snapshot
+    jobs: tuple[Job, ...]
+    switch: KillSwitch | None
+    limits: LivenessLimits
+    now: float
+
+    @property
+    def process(self) -> bool:
+        """True where the run is a plain process: it waits for nothing, and nobody accounts for it."""
+        return self.snapshot.backend == "process"
+
+    @property
+    def noun(self) -> str:
+        """What one of its jobs is called."""
+        return "process" if self.process else "job"
+
+    @property
+    def running(self) -> tuple[Job, ...]:
+        """The jobs that have nodes."""
+        return tuple(job for job in self.jobs if job.placed)
+
+    @property
+    def strangers(self) -> tuple[Job, ...]:
+        """Living jobs of its name whose users do not count, as far as was looked for them."""
+        return tuple(job for job in self.snapshot.elsewhere if not job.own)
+
+    @property
+    def waiting(self) -> tuple[Job, ...]:
+        """The jobs that wait, for good reasons or bad ones."""
+        return tuple(job for job in self.jobs if job.waiting)
+
+    @property
+    def renamed(self) -> tuple[Job, ...]:
+        """The jobs that bore the run's name, and bear another one now."""
+        return tuple(job for job in self.jobs if job.name != self.run.job_name and not self.process)
+
+    @property
+    def idle(self) -> dict[str, int]:
+        """How many of the jobs that have nodes do nothing there, by why; what does not occur is left out."""
+        kinds = {"starting": STARTING_STATES, "suspended": PAUSED_STATES, "ending": ENDING_STATES}
+        counts = {name: sum(job.state in states for job in self.running) for name, states in kinds.items()}
+        return {name: count for name, count in counts.items() if count}
+
+    @property
+    def strange(self) -> tuple[Job, ...]:
+        """The jobs in states that nobody knows."""
+        return tuple(job for job in self.jobs if job.strange)
+
+    @property
+    def queued(self) -> int:
+        """How many jobs wait and will start by themselves, array tasks counted."""
+        return sum(job.tasks for job in self.waiting if reason_of(job).wait is Wait.PASSES)
+
+    @property
+    def time_left(self) -> float | None:
+        """Seconds until the last running job meets its time limit; None where none has one."""
+        ends = [job.ends_at for job in self.running if job.ends_at and job.working]
+        return max(max(ends) - self.now, 0.0) if ends else None
+
+    @property
+    def newest(self) -> Job:
+        """The job that started last; there has to be one."""
+        return max(self.running, key=lambda job: job.started_at or 0.0)
+
+    def ago(self, time: float) -> str:
+        """How long ago, in words."""
+        return format_duration(max(self.now - time, 0.0))
+
+    def running_line(self) -> str:
+        """The running jobs in a line."""
+        job, left = self.newest, self.time_left
+        state = "runs" if job.working else f"is {job.state}"
+        others = f" and {len(self.running) - 1} more" if len(self.running) > 1 else ""
+        since = f" since {iso(job.started_at)}" if job.started_at else ""
+        ends = f", {format_duration(left)} left" if left is not None else ""
+        waits = f", {self.queued} waiting" if self.waiting else ""
+        return f"{self.noun} {job.id}{others} {state}{since}{on_nodes(job.nodes)}{ends}{waits}"
+
+    def order(self, what: str, job: Job) -> str:
+        """A command about a job, of the batch system's Orders."""
+        line: str = getattr(commands_of(self.snapshot.backend), what)
+        number = job.id if self.process else handle(job)
+        return line.format(id=number, name=shlex.quote(self.run.job_name))
+
+
+def reason_of(job: Job) -> pending_reasons.PendingReason:
+    """Why a waiting job waits, judged."""
+    return pending_reasons.judge(job.reason, job.state)
+
+
+def handle(job: Job) -> str:
+    """The job's id as it is typed after scancel or scontrol."""
+    return shlex.quote(job.handle)
+
+
+def clear_command(run: str) -> str:
+    """The command that lets a stopped run go on, as it is typed."""
+    return f"watchdogd kill-switch {shlex.quote(run)} --clear"
+
+
+def describe_end(end: Ending) -> str:
+    """An end in a line."""
+    at = f" at {iso(end.ended_at)}" if end.ended_at else ""
+    after = f" after {format_duration(end.lasted)}" if end.lasted is not None else " before it started"
+    return f"job {end.id} ended {end.how}{at}{after}{on_nodes(end.nodes)}"
+
+
+def describe_stuck(job: Job) -> str:
+    """A job that will not start by itself, in a line with the mend."""
+    reason = reason_of(job)
+    until = "until it is released" if reason.wait is Wait.HELD else "for ever"
+    why = f"{reason.why} ({job.reason or job.state})"
+    return f"job {job.id} of {job.user} waits {until}: {why}; {reason.fix_for(handle(job))}"
+
+
+def jobs_are(count: int) -> str:
+    """`no jobs are`, `1 job is`, `7 jobs are`."""
+    return "1 job is" if count == 1 else f"{count or 'no'} jobs are"
+
+
+def on_nodes(nodes: str) -> str:
+    """` on node[2-3]`, or nothing."""
+    return f" on {nodes}" if nodes else ""
+
+
+def by_whom(switch: KillSwitch) -> str:
+    """` by bob: wrong learning rate`, as far as it is known."""
+    who = f" by {switch.by}" if switch.by else ""
+    return f"{who}: {switch.reason}" if switch.reason else who

@@ -1,0 +1,325 @@
+"""State of job_liveness: the jobs of a run as they were last seen, and how one look changes it. Pure.
+
+Which jobs and ends are a run's stands here too: those of its name, and jobs that bore it when last seen.
+`advance` takes a JobHistory and what is seen now, and gives the next one: nothing here judges.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from watchdogd.batch.models import WAITING_STATES, Ending
+from watchdogd.checks import working
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from watchdogd.batch.models import Ending, Job, Snapshot
+    from watchdogd.plugin import Run
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from watchdogd.batch.models import Job
+
+    PostMortemOf = Callable[[str, str, float | None, float], str]
+    """What is known of a job (id, raw id) that ran from the first time to the second, in words."""
+
+ENDS_KEPT = 12
+LIVES_KEPT = 200
+TAKEN_KEPT = 300
+FORGET = 1800.0
+"""For so long the end of a vanished job is waited for, in seconds."""
+CLOCK_SLACK = 10.0
+"""Seconds by which the clocks of Slurm and of the switch's file server may differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class KillSwitch:
+    """A kill switch that is set: since when, by whom and why (empty: a plain touch)."""
+
+    set_at: float
+    by: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedJob:
+    """A job as it was last seen living; `since` is when its present state was first seen."""
+
+    id: str
+    state: str
+    since: float
+    seen_at: float
+    started_at: float | None = None
+    nodes: str = ""
+    user: str = ""
+
+    @property
+    def ran(self) -> bool:
+        """It had nodes when it was last seen."""
+        return self.state not in WAITING_STATES
+
+    @property
+    def key(self) -> str:
+        """What tells this life from every other, those of a requeued id included."""
+        return f"{self.id} since {self.started_at or 0:.0f}"
+
+
+@dataclass(frozen=True, slots=True)
+class JobHistory:
+    """All that lasts between rounds; times in seconds since the epoch.
+
+    `lives` are the jobs of the last look by raw id, `lost` those that left the queue without an end that
+    anybody told. `ends` are the last ends of this run's jobs, oldest first, `untold` the keys of those that
+    nothing was said of, `tries` the last attempts of living jobs, requeued under their ids. `taken` are the
+    keys of all ends that were taken in, those up to `taken_until` left out. `stop` is the kill switch as it
+    was last seen set, at `stop_seen_at`; `stopped`: the run ended by it; `resting`: that switch is cleared,
+    and no job was seen since. `gone` counts the rounds for which it was judged to be over. `remains` is
+    what is known of the work and the cause of bad ends, by their keys.
+    """
+
+    taken_until: float
+    watched_since: float
+    seen_at: float | None = None
+    absent_since: float | None = None
+    lives: Mapping[str, ObservedJob] = field(default_factory=dict)
+    lost: Mapping[str, ObservedJob] = field(default_factory=dict)
+    requeued: Mapping[str, ObservedJob] = field(default_factory=dict)
+    ends: tuple[Ending, ...] = ()
+    untold: tuple[str, ...] = ()
+    tries: tuple[Ending, ...] = ()
+    taken: tuple[str, ...] = ()
+    stop: KillSwitch | None = None
+    stop_seen_at: float = 0.0
+    stopped: bool = False
+    resting: bool = False
+    gone: int = 0
+    finished: str = ""
+    queue_said: bool = False
+    crashes_said: bool = False
+    remains: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def last(self) -> Ending | None:
+        """The end to speak of: the newest, but rather one that ran than one that was cancelled with it."""
+        if not self.ends:
+            return None
+        newest = self.ends[-1].ended_at or 0.0
+        ran = [end for end in self.ends if end.started_at and (end.ended_at or 0.0) >= newest - 60]
+        return ran[-1] if ran else self.ends[-1]
+
+    @property
+    def trials(self) -> tuple[Ending, ...]:
+        """The ends, and those of attempts of living jobs, oldest first."""
+        return tuple(sorted((*self.ends, *self.tries), key=_order))
+
+    @property
+    def news(self) -> tuple[Ending, ...]:
+        """The ends that nothing was said of yet."""
+        return tuple(end for end in self.ends if end_key(end) in self.untold)
+
+    def remains_of(self, end: Ending) -> str:
+        """What is known of the work and the cause of an end, or empty."""
+        return self.remains.get(end_key(end), "")
+
+    @property
+    def ended_by_switch(self) -> bool:
+        """Whether the run's last job ended after the kill switch was set, as far as can be told."""
+        if self.stop is None:
+            return False
+        if any(life.ran for life in self.lost.values()):
+            return True
+        end = self.ends[-1].ended_at if self.ends else self.absent_since
+        return end is not None and end + CLOCK_SLACK >= self.stop.set_at
+
+
+def begin_round(past: JobHistory | None, now: float) -> JobHistory:
+    """What is known at the beginning of a look; None: nothing was.
+
+    Where the clock was set back, what we saw in its future was seen now: an absence would be told hours
+    late. What Slurm dates stays as it is.
+    """
+    if past is None:
+        return JobHistory(taken_until=now, watched_since=now)
+    if max(past.seen_at or 0.0, past.absent_since or 0.0) <= now:
+        return past
+    return dataclasses.replace(
+        past,
+        seen_at=None if past.seen_at is None else min(past.seen_at, now),
+        absent_since=None if past.absent_since is None else min(past.absent_since, now),
+        lives=_seen_by(past.lives, now),
+        lost=_seen_by(past.lost, now),
+    )
+
+
+def _seen_by(lives: Mapping[str, ObservedJob], now: float) -> dict[str, ObservedJob]:
+    return {
+        raw_id: dataclasses.replace(life, since=min(life.since, now), seen_at=min(life.seen_at, now))
+        for raw_id, life in lives.items()
+    }
+
+
+def end_key(end: Ending) -> str:
+    """What tells an end from every other, those of a reused id included."""
+    return f"{end.raw_id}@{end.ended_at or 0:.0f}"
+
+
+def advance(
+    past: JobHistory,
+    jobs: Sequence[Job],
+    endings: Sequence[Ending],
+    switch: KillSwitch | None,
+    *,
+    attempts: Sequence[Ending] = (),
+    looked_at: float,
+    now: float,
+) -> JobHistory:
+    """The Past after a look: `jobs` lived and `endings` were told at `looked_at`, `switch` is seen `now`.
+
+    `attempts` are the ends of those jobs' earlier attempts, as far as this look told them.
+    One look may serve several rounds: it is not taken for a newer one.
+    """
+    here = {job.raw_id for job in jobs}  # what is COMPLETING has an end, and lives: it is told once it left
+    fresh = _fresh(past, [end for end in endings if end.raw_id not in here])
+    if past.stop is not None and switch is None:
+        past = _cleared(past, jobs, fresh)
+    past = _taken_in(past, fresh, silent=switch is not None or past.resting)
+    past = _seen(past, jobs, looked_at)
+    tries = {end_key(end): end for end in (*past.tries, *attempts) if end.raw_id in here}
+    past = dataclasses.replace(past, tries=tuple(sorted(tries.values(), key=_order))[-ENDS_KEPT:])
+    if switch is not None:
+        past = dataclasses.replace(past, stop=switch, stop_seen_at=now, resting=False)
+        stopped = all(job.waiting for job in jobs) and (past.stopped or past.ended_by_switch)
+        past = dataclasses.replace(past, stopped=stopped)
+    return past
+
+
+def add_post_mortems(
+    past: JobHistory, autopsy: PostMortemOf, *, absent_after: float, now: float
+) -> JobHistory:
+    """The Past with what `autopsy` says of each bad end, asked once for each."""
+    wanted: dict[str, tuple[str, str, float | None, float]] = {
+        end_key(end): (end.id, end.raw_id, end.started_at, end.ended_at or now)
+        for end in past.ends
+        if not end.well and end.started_at is not None
+    }
+    quiet = {raw: life for raw, life in past.lost.items() if life.ran and now - life.seen_at >= absent_after}
+    for raw_id, life in (*quiet.items(), *past.requeued.items()):
+        wanted[life.key] = (life.id, raw_id, life.started_at, life.seen_at)
+    remains = {
+        name: past.remains[name] if name in past.remains else autopsy(*times)
+        for name, times in wanted.items()
+    }
+    return dataclasses.replace(past, remains=remains)
+
+
+def _fresh(past: JobHistory, endings: Sequence[Ending]) -> tuple[Ending, ...]:
+    """Ends not yet taken in: of jobs that were seen living, and all since watching began."""
+    lives = {**past.lost, **past.lives}
+    found = []
+    for end in endings:
+        life = lives.get(end.raw_id)
+        new = (end.ended_at or 0.0) > past.taken_until or (
+            life is not None and (end.ended_at or 0.0) >= (life.started_at or 0.0)
+        )
+        if end.over and new and end_key(end) not in past.taken:
+            found.append(end)
+    return tuple(sorted(found, key=_order))
+
+
+def _order(end: Ending) -> tuple[float, bool]:
+    """By time; of those that ended together the one that ran is the newer."""
+    return end.ended_at or 0.0, end.started_at is not None
+
+
+def _cleared(past: JobHistory, jobs: Sequence[Job], fresh: Sequence[Ending]) -> JobHistory:
+    """The kill switch was set and is not any more: does the run rest, or is it expected to live?"""
+    assert past.stop is not None
+    set_at = past.stop.set_at
+    revived = any(
+        (end.submitted_at or 0.0) > set_at and (end.ended_at or 0.0) > past.stop_seen_at for end in fresh
+    )
+    between = past.lives and all(end.well for end in fresh)  # it obeyed after we looked, and was cleared then
+    if not jobs and not revived and (past.stopped or between):
+        return dataclasses.replace(past, resting=True, stopped=True)
+    return dataclasses.replace(
+        past, stop=None, stopped=False, resting=False, ends=() if past.stopped else past.ends, untold=()
+    )
+
+
+def _taken_in(past: JobHistory, fresh: Sequence[Ending], *, silent: bool) -> JobHistory:
+    keys = tuple(end_key(end) for end in fresh)
+    taken = (*past.taken, *keys)
+    until = past.taken_until
+    if len(taken) > TAKEN_KEPT:
+        dropped, taken = taken[: -TAKEN_KEPT // 2], taken[-TAKEN_KEPT // 2 :]
+        until = max(until, *(float(old.rpartition("@")[2]) for old in dropped))
+    ends = tuple(sorted((*past.ends, *fresh), key=_order))[-ENDS_KEPT:]
+    untold = () if silent else (*past.untold, *keys)[-ENDS_KEPT:]
+    return dataclasses.replace(past, ends=ends, untold=untold, taken=taken, taken_until=until)
+
+
+def _seen(past: JobHistory, jobs: Sequence[Job], now: float) -> JobHistory:
+    """Who lives, who was requeued, and whose end nobody told yet."""
+    here = {job.raw_id: job for job in jobs[:LIVES_KEPT]}
+    over = {end.raw_id for end in past.ends}
+    vanished = {**past.lost, **past.lives}
+    lost = {
+        raw_id: life
+        for raw_id, life in vanished.items()
+        if raw_id not in here and raw_id not in over and now - life.seen_at < FORGET
+    }
+    return dataclasses.replace(
+        past,
+        lives={raw_id: _life(past.lives.get(raw_id), job, now) for raw_id, job in here.items()},
+        lost=dict(list(lost.items())[-LIVES_KEPT:]),
+        requeued={
+            raw_id: life
+            for raw_id, life in past.lives.items()
+            if raw_id in here and _requeued(life, here[raw_id])
+        },
+        seen_at=now if jobs else past.seen_at,
+        absent_since=None if jobs else now if past.absent_since is None else past.absent_since,
+    )
+
+
+def _life(before: ObservedJob | None, job: Job, now: float) -> ObservedJob:
+    since = before.since if before is not None and before.state == job.state else now
+    return ObservedJob(job.id, job.state, since, now, job.started_at, job.nodes, job.user)
+
+
+def _requeued(before: ObservedJob, job: Job) -> bool:
+    """It had nodes, and waits, or started again, under the same id."""
+    if not before.ran:
+        return False
+    later = (job.started_at or 0.0) > (before.started_at or 0.0) + 1
+    return job.waiting or (before.started_at is not None and later)
+
+
+def living_jobs(run: Run, snapshot: Snapshot, past: JobHistory) -> tuple[Job, ...]:
+    """The run's living jobs, also one that was renamed (`scontrol update`) since it was last seen."""
+    found = list(snapshot.of(job_name_of(run, snapshot)))
+    found += (job for job in snapshot.renamed if job.name != run.job_name and _known(job, past.lives))
+    return working.merge_het_jobs(job for job in found if not run.users or job.user in run.users)
+
+
+def ended_jobs(run: Run, snapshot: Snapshot, jobs: tuple[Job, ...]) -> tuple[Ending, ...]:
+    """The run's ends; `jobs` are its living."""
+    found = snapshot.ended(job_name_of(run, snapshot))
+    return working.merge_het_ends((end for end in found if not run.users or end.user in run.users), jobs)
+
+
+def job_name_of(run: Run, snapshot: Snapshot) -> str:
+    """What its jobs are called in the snapshot."""
+    return run.name if snapshot.backend == "process" else run.job_name
+
+
+def _known(job: Job, lives: Mapping[str, ObservedJob]) -> bool:
+    """Whether it is one of these lives under another name: of its id and, since ids are reused, its start."""
+    life = lives.get(job.raw_id)
+    return life is not None and not job.own and life.started_at in (None, job.started_at)

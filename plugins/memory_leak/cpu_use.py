@@ -1,0 +1,78 @@
+"""Whether a run's processes take as much processor time as while it told progress. Pure.
+
+A weak sign of work: what waits in a loop burns as well, above all what waits for GPUs, where it says nothing.
+Processes that sleep, though, do not work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from watchdogd.plugin import Sign, Strength
+
+if TYPE_CHECKING:
+    from watchdogd.readers.usage import Cpu
+
+KIND = "cpu"
+LIKE, FALLEN = 0.7, 0.1
+"""Shares of what it took while it told progress: from here on it may work, below it does not."""
+LEAST = 0.1
+"""Processors that must have been busy then: less says nothing."""
+ASLEEP = 0.01
+"""Processors that are busy in all where everything waits."""
+_NEW = 0.1
+"""Share of the newest reading in what it usually takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class CpuUse:
+    """What is known of a run's processes: the time that they had `spent` on each node and when that was told
+    (seconds), how many processors were busy as a rule while the run told progress, and the last sign."""
+
+    spent: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    usual: float | None = None
+    sign: Sign | None = None
+
+    @property
+    def signs(self) -> tuple[Sign, ...]:
+        """The sign, where there is one."""
+        return (self.sign,) if self.sign else ()
+
+
+def advance(before: CpuUse, spent: Mapping[str, Cpu], now: float, *, gets_on: bool) -> CpuUse:
+    """With what its processes did since the last look, `spent` by node. `gets_on`: the run tells progress
+    now."""
+    past = before.spent
+    newer = {node: cpu for node, cpu in spent.items() if node not in past or cpu.at > past[node][1]}
+    if not newer:
+        return before
+    after = replace(before, spent={node: (cpu.seconds, cpu.at) for node, cpu in spent.items()}, sign=None)
+    rates = [_rate(cpu, *past[node]) for node, cpu in newer.items() if node in past]
+    known = [rate for rate in rates if rate >= 0.0]  # less than before: another job, or some have ended
+    if not known:
+        return after
+    busy = sum(known) / len(known) * len(spent)
+    if gets_on:
+        usual = busy if before.usual is None else before.usual
+        after = replace(after, usual=round(usual + (busy - usual) * _NEW, 3))
+    found = _said(busy, after.usual or 0.0, waits=any(cpu.gpus for cpu in spent.values()))
+    if found is None:
+        return after
+    strength, what = found
+    since = before.sign.since if before.sign and before.sign.strength is strength else now
+    return replace(after, sign=Sign(KIND, what, now, since, strength))
+
+
+def _rate(cpu: Cpu, seconds: float, at: float) -> float:
+    return (cpu.seconds - seconds) / (cpu.at - at)
+
+
+def _said(busy: float, usual: float, *, waits: bool) -> tuple[Strength, str] | None:
+    past = f", {usual:.1f} while it got on" if usual >= LEAST else ""
+    if busy < ASLEEP or (past and busy < FALLEN * usual):
+        return Strength.AGAINST, f"its processes keep {busy:.2f} processors busy{past}"
+    if past and not waits and busy >= LIKE * usual:
+        return Strength.WEAK, f"its processes keep {busy:.1f} processors busy{past}"
+    return None

@@ -1,0 +1,220 @@
+"""Checkpoints on disk: files or folders, their size, and whether they are still being written.
+
+A framework's own tracker file names the last one that was finished: DeepSpeed writes `latest`, with the tag
+of a folder (`global_step1000`); Megatron `latest_checkpointed_iteration.txt`, with the iteration, or
+`release` for a converted model. Both lie beside the checkpoints, and are written when all parts of one are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import re
+import stat as modes
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from watchdogd.system import pathname
+from watchdogd.system.number import digits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+
+TRACKER_NAMES = ("latest", "latest_checkpointed_iteration.txt")
+_LONGEST = 256
+"""Bytes; what is longer is no tracker."""
+_NUMBER = re.compile(r"\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Tracker:
+    """A tracker file: what it says, the step that this means, and when it was written."""
+
+    path: str
+    said: str
+    step: int
+    mtime: float
+
+
+def read_tracker(path: str, text: str, mtime: float) -> Tracker | None:
+    """A tracker's text as a value; None where it names no step."""
+    said = text.strip()
+    step = 0 if said == "release" else _step(said)
+    if step is None or not said.isprintable() or len(said) >= _LONGEST:
+        return None
+    return Tracker(path, said, step, mtime)
+
+
+def find_tracker(folder: str) -> Tracker | None:
+    """The tracker in this folder, of two the one written last; None where there is none that can be read:
+    a checkpoint is then judged by its content alone."""
+    found = []
+    for path in (os.path.join(folder, name) for name in TRACKER_NAMES):
+        with contextlib.suppress(OSError):
+            seen = os.stat(path)
+            if modes.S_ISREG(seen.st_mode):
+                with open(path, encoding="utf-8", errors="replace") as file:
+                    found.append(read_tracker(path, file.read(_LONGEST), seen.st_mtime))
+    return max(filter(None, found), key=lambda each: each.mtime, default=None)
+
+
+def not_named_yet(tracker: Tracker, entries: Iterable[tuple[str, float]]) -> str:
+    """Of checkpoints as (path, mtime) the one that is being written, or empty.
+
+    It was begun after the tracker was written, and is further than what the tracker names. Where there are
+    several of these nobody keeps the tracker (DeepSpeed's `save_latest=False`), and it tells nothing.
+    """
+    newer = {}
+    for path, mtime in entries:
+        step = _step(os.path.basename(path))
+        if mtime > tracker.mtime and step is not None and step > tracker.step:
+            newer[step] = path
+    return next(iter(newer.values())) if len(newer) == 1 else ""
+
+
+def _step(name: str) -> int | None:
+    """`global_step1000`, `iter_0001000`: the last number."""
+    numbers = _NUMBER.findall(name)
+    return digits(numbers[-1]) if numbers else None
+
+
+FILES = 20_000
+"""Files of one checkpoint that are looked at; where there are more, its size is not judged."""
+LARGE = 1 << 20
+"""Bytes of a file that holds a part of a model, and of nothing small beside it."""
+_MARK = re.compile(r"^tmp[-_.]|^\.tmp|[-._](?:tmp|part|partial|incomplete|unfinished|writing)(?:[-._\d]*)$")
+"""Names that frameworks give to what is not finished: `tmp-checkpoint-500`, `x.ckpt-unfinished`, `x.tmp`."""
+_LOG = re.compile(r"\.(?:log|out|err|txt|jsonl|csv)(?:\.\d+)?$|\.tfevents\.")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointPath:
+    """One match of the pattern; `mtime` is its own, of a folder not that of what lies in it.
+
+    `mark` is a tracker that names another one, though this one is newer.
+    """
+
+    path: str
+    mtime: float
+    mark: str = ""
+
+
+class Saved(NamedTuple):
+    """Bytes, files, and the newest mtime, of all and of those of LARGE bytes at least."""
+
+    size: int = 0
+    files: int = 0
+    mtime: float = 0.0
+    large: float = 0.0
+
+    def and_file(self, seen: os.stat_result) -> Saved:
+        """With one file more."""
+        large = seen.st_mtime if seen.st_size >= LARGE else 0.0
+        return Saved(
+            self.size + seen.st_size,
+            self.files + 1,
+            max(self.mtime, seen.st_mtime),
+            max(self.large, large),
+        )
+
+
+_NOTHING = Saved()
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a checkpoint holds: bytes, files, the newest mtime, and the first mark of being unfinished.
+
+    `saved` leaves out files that say something of a run, which grow whatever it does.
+    """
+
+    size: int
+    files: int
+    mtime: float
+    mark: str = ""
+    saved: Saved = _NOTHING
+
+
+def find_checkpoints(pattern: str) -> list[CheckpointPath]:
+    """All matches, newest first. What vanishes meanwhile (a clean-up) is left out, and so are trackers."""
+    found = []
+    for path in glob.glob(pattern, recursive=True):
+        if os.path.basename(path) in TRACKER_NAMES and not os.path.isdir(path):
+            continue
+        try:
+            found.append(CheckpointPath(path, os.stat(path).st_mtime))
+        except FileNotFoundError:
+            continue
+    return _tracked(sorted(found, key=lambda entry: (entry.mtime, entry.path), reverse=True))
+
+
+def unfinished_beside(pattern: str, found: list[str]) -> list[CheckpointPath]:
+    """The newest two beside these (newest first) that are marked as unfinished: they may match no pattern
+    until they are whole."""
+    folder = os.path.dirname(found[0] if found else pattern)
+    if pathname.is_wild(folder):
+        return []
+    marked = []
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder or ".") as inside:
+        for item in inside:
+            if _MARK.search(item.name) and item.path not in found:
+                with contextlib.suppress(FileNotFoundError):
+                    marked.append(CheckpointPath(item.path, item.stat().st_mtime))
+    return sorted(marked, key=lambda entry: entry.mtime, reverse=True)[:2]
+
+
+def _tracked(entries: list[CheckpointPath]) -> list[CheckpointPath]:
+    """The same, with the mark of the one that its tracker does not name yet."""
+    folder = os.path.dirname(entries[0].path) if entries else ""
+    known = find_tracker(folder) if folder else None
+    if not known:
+        return entries
+    beside = [(each.path, each.mtime) for each in entries if os.path.dirname(each.path) == folder]
+    path = not_named_yet(known, beside)
+    mark = f"{known.path}, which names {known.said} and not {os.path.basename(path)},"
+    return [replace(each, mark=mark) if each.path == path else each for each in entries]
+
+
+def content(entry: CheckpointPath) -> Content:
+    """Everything that lies in it, down to FILES files; links to folders are not followed.
+
+    PyTorch's distributed checkpoints are marked by what they lack: `.metadata` is written when all ranks have
+    written their parts, and nothing loads without it.
+    """
+    parts: set[str] = set()
+    described: set[str] = set()
+    mark = entry.path if _MARK.search(os.path.basename(entry.path)) else entry.mark
+    size, files, newest, saved = 0, 0, entry.mtime, _NOTHING
+    for path, name, seen in _files(entry.path):
+        size, files, newest = size + seen.st_size, files + 1, max(newest, seen.st_mtime)
+        if not _LOG.search(name):
+            saved = saved.and_file(seen)
+        mark = mark or (path if _MARK.search(name) else "")
+        if name.endswith(".distcp"):
+            parts.add(os.path.dirname(path))
+        elif name == ".metadata":
+            described.add(os.path.dirname(path))
+        if files >= FILES:
+            break
+    else:
+        lacking = min(parts - described, default="")
+        mark = mark or (f"{lacking}/.metadata, which is missing," if lacking else "")
+    return Content(size, files, newest, mark, saved)
+
+
+def _files(top: str) -> Iterator[tuple[str, str, os.stat_result]]:
+    """Path, name and stat of each file; a clean-up may take any of them away meanwhile."""
+    if not os.path.isdir(top):
+        yield top, os.path.basename(top), os.stat(top)
+        return
+    folders = [top]
+    while folders:
+        with contextlib.suppress(FileNotFoundError), os.scandir(folders.pop()) as inside:
+            for item in inside:
+                if item.is_dir(follow_symlinks=False):
+                    folders.append(item.path)
+                    continue
+                with contextlib.suppress(FileNotFoundError):
+                    yield item.path, item.name, item.stat()

@@ -1,0 +1,217 @@
+"""Newest checkpoints of a run over rounds: their sizes, their cadence, which are whole, and how they grow.
+
+Growth is a sign that the run works, though its log may stand still: a first save of terabytes takes an hour
+in which no line is written. Bytes count that came since the last look, in checkpoints and in what is marked
+as an unfinished one beside them, and files written anew in place; not the growth of logs in the same folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import statistics
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from watchdogd.checks.checkpoint_files import (
+    FILES,
+    LARGE,
+    CheckpointPath,
+    Content,
+    Saved,
+    content,
+    find_checkpoints,
+    unfinished_beside,
+)
+from watchdogd.plugin import Sign
+from watchdogd.system.smallfile import must_answer
+from watchdogd.units import format_duration, format_size, iso
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Cadence:
+    """`size`: bytes of a usual checkpoint; `every`: seconds between two, None while that is not known."""
+
+    size: float
+    every: float | None = None
+
+    def room(self, free: float) -> int:
+        """For how many more of them `free` bytes are enough."""
+        return int(max(free, 0.0) / self.size)
+
+    def lasts(self, free: float) -> float | None:
+        """Seconds from a checkpoint until the first that does not fit any more, were none cleaned up."""
+        return (self.room(free) + 1) * self.every if self.every else None
+
+
+def cadence(written: Iterable[tuple[float, float]], every: float | None = None) -> Cadence | None:
+    """How a run saves, by its last whole checkpoints as (time, bytes); None where there are none.
+
+    `every` is the configured rhythm in seconds; left out: the median distance of two, which a pause between
+    two jobs does not move. The usual size is a median too: one that was cut short does not count.
+    """
+    known = sorted((at, size) for at, size in written if size > 0)
+    if not known:
+        return None
+    gaps = [after - before for (before, _), (after, _) in itertools.pairwise(known) if after > before]
+    return Cadence(
+        statistics.median(size for _, size in known), every or (statistics.median(gaps) if gaps else None)
+    )
+
+
+SETTLED = 120.0
+"""Seconds without a change, after which a checkpoint counts as written."""
+KEPT = 5
+WRITTEN_KEPT = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """One as it was seen last: what it holds (see Content), its own mtime, when it was last written to, on
+    our clock where we saw it happen, and whether it counts as written (`settled`)."""
+
+    size: int
+    files: int
+    mtime: float
+    mark: str
+    saved: Saved
+    own_mtime: float
+    changed: float
+    settled: bool
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of it is written and was counted."""
+        return self.settled and self.files < FILES
+
+
+@dataclass(slots=True)
+class CheckpointInventory:
+    """The newest ones by path (`known`), newest first, when they were `looked` at, and time and bytes of the
+    last whole ones (`written`), those since cleaned up too."""
+
+    known: dict[str, Checkpoint] = field(default_factory=dict)
+    looked: float | None = None
+    written: dict[str, tuple[float, int]] = field(default_factory=dict)
+
+
+def update_inventory(pattern: str, shelf: CheckpointInventory, now: float) -> bool:
+    """Look into the newest checkpoint while it changes; True where there is any. OSError where it fails."""
+    entries = find_checkpoints(pattern)
+    if not entries:
+        must_answer(pattern)
+    before = {  # the clock may have been set back: an age would be wrong for hours
+        path: replace(one, changed=min(one.changed, now)) for path, one in shelf.known.items()
+    }
+    kept: dict[str, Checkpoint] = {}
+    files = 0
+    for entry in entries[:KEPT]:
+        known = before.get(entry.path)
+        if known and known.settled and known.own_mtime == entry.mtime:
+            kept[entry.path] = known
+            continue
+        if files >= FILES:
+            break  # the older ones have time: next round
+        try:
+            found = content(entry)
+        except FileNotFoundError:
+            continue  # cleaned up while we looked
+        files += found.files
+        kept[entry.path] = _seen(entry, found, known, shelf.looked, now)
+    written = shelf.written | {path: (one.changed, one.size) for path, one in kept.items() if one.whole}
+    shelf.written = dict(sorted(written.items(), key=lambda item: item[1][0])[-WRITTEN_KEPT:])
+    shelf.known, shelf.looked = kept, now
+    return bool(entries)
+
+
+def _seen(
+    entry: CheckpointPath, found: Content, before: Checkpoint | None, looked: float | None, now: float
+) -> Checkpoint:
+    if before and (before.size, before.mtime) == (found.size, found.mtime):
+        changed = before.changed
+    else:  # the file server's clock is believed where it lies between two looks of ours
+        unlikely = looked is not None and not looked <= found.mtime <= now
+        changed = now if unlikely else min(found.mtime, now)
+    settled = now - changed >= SETTLED and not found.mark
+    return Checkpoint(
+        found.size, found.files, found.mtime, found.mark, found.saved, entry.mtime, changed, settled
+    )
+
+
+def usual_cadence(
+    shelf: CheckpointInventory, *, without: str = "", every: float | None = None
+) -> Cadence | None:
+    """How the run saves, by all whole checkpoints but one; `every` is the configured rhythm in seconds."""
+    return cadence(((at, size) for path, (at, size) in shelf.written.items() if path != without), every)
+
+
+GROWTH_KIND = "checkpoints"
+ON = 600.0
+"""Seconds between two times of growth that are one and the same."""
+TOLD_FOR = 3600.0
+"""Seconds for which a growth is remembered."""
+_SLACK = 300.0
+"""Seconds by which the file server's clock may be behind."""
+
+
+@dataclass(slots=True)
+class Growth:
+    """What each checkpoint held when they were looked at, at that time, and the last growth."""
+
+    seen: dict[str, Saved] = field(default_factory=dict)
+    at: float | None = None
+    sign: Sign | None = None
+
+
+def growth_signs(
+    pattern: str, shelf: CheckpointInventory, growth: Growth, now: float, *, stands: bool
+) -> tuple[Sign, ...]:
+    """The last growth, if it is not long ago, by what the shelf shows just now.
+
+    `stands`: the run's log tells no progress now: what is unfinished beside them, and the newest one though
+    it counts as written, are looked into as well. OSError where the file system does not answer.
+    """
+    seen = {path: one.saved for path, one in shelf.known.items()}
+    if stands:
+        again = [
+            CheckpointPath(path, one.own_mtime) for path, one in list(shelf.known.items())[:1] if one.settled
+        ]
+        files = 0
+        for entry in (*unfinished_beside(pattern, list(shelf.known)), *again):
+            if files >= FILES:
+                break  # nobody walks through all of a large file system each minute
+            with contextlib.suppress(FileNotFoundError):
+                found = content(entry)
+                seen[entry.path], files = found.saved, files + found.files
+    last, since = growth.sign, growth.at
+    if since is not None and since < now and (what := _grown(growth.seen, seen, since, now)):
+        began = last.since if last and 0 <= now - last.at < ON else since
+        last = Sign(GROWTH_KIND, what, now, began)
+    if since is None and (lately := _lately(seen, now)):
+        last = Sign(GROWTH_KIND, f"its checkpoints were written to at {iso(lately)}", lately, lately)
+    growth.seen, growth.at, growth.sign = seen, now, last
+    return (last,) if last and 0 <= now - last.at < TOLD_FOR else ()
+
+
+def _lately(seen: Mapping[str, Saved], now: float) -> float:
+    """When a part of a checkpoint was written to, by the file server's clock, if that was just before a first
+    look; 0: it was not."""
+    newest = max((one.large for one in seen.values()), default=0.0)
+    return newest if now - SETTLED <= newest <= now else 0.0
+
+
+def _grown(before: Mapping[str, Saved], seen: Mapping[str, Saved], since: float, now: float) -> str:
+    """What came since then, in words; empty: too little. What came to light only because a newer one was
+    removed, or renamed, is not new."""
+    newest = max([since - _SLACK, *(each.mtime for each in before.values())])
+    new = [one for path, one in seen.items() if path not in before and one.mtime > newest]
+    pairs = [(before[path], one) for path, one in seen.items() if path in before and one.files < FILES]
+    came = sum(one.size for one in new) + sum(max(one.size - old.size, 0) for old, one in pairs)
+    within = f"within {format_duration(now - since)}"
+    if came >= LARGE:
+        return f"its checkpoints grew by {format_size(came)} {within}"
+    anew = any(one[:2] == old[:2] and one.large > old.large for old, one in pairs)
+    return f"its checkpoints were written to {within}" if anew else ""

@@ -1,0 +1,69 @@
+"""What checks that look at the nodes of a run share: no access, and subjects that recovered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from watchdogd.plugin import Result, Status, notice, ok, unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Iterator, MutableMapping, Sequence
+
+    from watchdogd.plugin import Job, Snapshot
+
+
+ROUNDS: Final = 100
+"""For so many rounds: more than any `confirm`, and than what flapped has to be calm."""
+KEPT: Final = 500
+"""Subjects that are remembered."""
+
+
+@dataclass(slots=True)
+class NodeCheckState:
+    """What a check that looks at a run's nodes remembers: whether it was `told` that there is no way in, and
+    what was `spoken` of (see `recoveries`)."""
+
+    told: bool = False
+    spoken: dict[str, int] = field(default_factory=dict)
+
+
+def recoveries(
+    spoken: MutableMapping[str, int],
+    found: Iterable[Result],
+    *,
+    words: str = "is well again, or left behind",
+    quiet: bool = False,
+    hidden: Container[str] = (),
+) -> list[Result]:
+    """OK for each subject that was not OK before and of which nothing is said now.
+
+    `spoken` (kept by the check: rounds since it was bad, by subject) is changed. Nothing is said of subjects
+    that are `hidden` now. `quiet`: their incidents end without a message.
+    """
+    status = {result.subject: result.status for result in found if result.subject}
+    over = [subject for subject in spoken if subject not in status and subject not in hidden]
+    for subject in over:
+        spoken[subject] += 1
+    for subject in [subject for subject in over if spoken[subject] > ROUNDS]:
+        del spoken[subject]
+    for subject in (subject for subject, each in status.items() if each is not Status.OK):
+        spoken.pop(subject, None)
+        spoken[subject] = 0
+    for subject in list(spoken)[:-KEPT]:
+        del spoken[subject]
+    return [Result(Status.OK, f"{subject} {words}", subject=subject, quiet=quiet) for subject in over]
+
+
+def nothing_to_judge(snapshot: Snapshot, jobs: Sequence[Job]) -> Result | None:
+    """Why there is nothing to look at, where it is so: nobody knows the queue, or none of `jobs` runs."""
+    if snapshot.jobs is None:
+        return unknown(f"whether the run's job lives cannot be found out: {snapshot.trouble}")
+    return None if jobs else ok("not judged: no job runs")
+
+
+def no_access(what: str, why: str, *, told: bool) -> Iterator[Result]:
+    """There is no way in, which is told once: `told` says whether it was."""
+    yield ok(f"not judged: {why}")
+    if not told:
+        yield notice(f"{what} cannot be watched: {why}", label="WARNING")
