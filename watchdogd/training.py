@@ -110,7 +110,7 @@ NOTHING = Wish(stop=False, save=False, reason="")
 
 
 def file_name(run: str) -> str:
-    """The run's name as the start of a file name, such as run-17, a%2Fb or %2Ehidden.
+    """Return the run's name as the start of a file name, such as run-17, a%2Fb or %2Ehidden.
 
     It is urllib.parse.quote(run, safe="") with a leading dot written as %2E: letters, digits, `.`, `_`, `-`
     and `~` stay, all else is percent-encoded, so that no run name leads out of its folder or hides its file.
@@ -144,8 +144,7 @@ class Places(NamedTuple):
 
 
 def places(run: str, home: str | None = None) -> Places:
-    """The places of a run: as the daemon wrote them to HOME/switches/RUN.json; where it has not yet, as
-    HOME/config.toml says; else the defaults in home.
+    """Return the places of a run: from the daemon's HOME/switches/RUN.json, else HOME/config.toml, else home.
 
     home: else $WATCHDOGD_HOME, else ~/.watchdogd. Raises ValueError when RUN.json is no JSON object or
     config.toml is broken, OSError when it is there and cannot be read.
@@ -155,7 +154,7 @@ def places(run: str, home: str | None = None) -> Places:
 
 
 def default_places(run: str, home: str | None, told: dict[str, Any] | None = None) -> Places:
-    """The places of a run in a home of which nothing is known but what is `told`."""
+    """Return the places of a run in a home of which nothing is known but what is `told`."""
     home, told = _home(home), told or {}
     stem = _stem(run, home)
     return Places(
@@ -171,7 +170,7 @@ def default_places(run: str, home: str | None, told: dict[str, Any] | None = Non
 
 
 def _sharing(home: str) -> str | None:
-    """The Unix group that shares home, by the folder's own mode; its number where it has no name."""
+    """Return the Unix group that shares home, by the folder's own mode; its number where it has no name."""
     try:
         found = os.stat(home)
     except OSError:
@@ -196,7 +195,7 @@ def _switch_path(key: str, path: str) -> str:
 
 
 def _told(run: str, home: str) -> dict[str, Any]:
-    """What RUN.json says, else config.toml; keys that later versions may add are left aside."""
+    """Return what RUN.json says, else config.toml, without keys that later versions may add."""
     path = _stem(run, home) + ".json"
     try:
         text = _read_head(path)
@@ -210,7 +209,7 @@ def _told(run: str, home: str) -> dict[str, Any]:
 
 
 def _configured(home: str) -> dict[str, dict[str, Any]]:
-    """The runs of config.toml, each with what its Guard needs to know. ValueError where it is broken."""
+    """Return the runs of config.toml, each with what its Guard needs. ValueError where it is broken."""
     path = os.path.join(home, "config.toml")
     try:
         text = _read_head(path, CONFIG_BYTES)
@@ -223,7 +222,7 @@ def _configured(home: str) -> dict[str, dict[str, Any]]:
 
 
 def _absolute(table: dict[str, Any], home: str) -> dict[str, Any]:
-    """A run's table of config.toml as RUN.json would tell it."""
+    """Return a run's table of config.toml as RUN.json would tell it."""
     told = {key: value for key, value in table.items() if key == "node_disks" and _textual(value)}
     for key in ("kill_switch", "save_switch"):
         if isinstance(table.get(key), str):
@@ -262,8 +261,10 @@ def _run_tables(text: str) -> dict[str, dict[str, Any]]:
 
 
 def known_runs(home: str) -> list[str]:
-    """The runs for which the daemon wrote a RUN.json, and those of config.toml, by name; where config.toml is
-    broken, none: a name cannot be said to be wrong then."""
+    """List the runs with a RUN.json and those of config.toml, by name.
+
+    None where config.toml is broken: no name can be said to be wrong then.
+    """
     try:
         names = os.listdir(os.path.join(home, "switches"))
         told = [
@@ -353,7 +354,7 @@ def _span(seconds: float) -> str:
 
 
 def _read_head(path: str, size: int = 65536, flags: int = 0) -> str:
-    """The start of a regular file; a pipe or device at that path reads as empty, and does not block."""
+    """Read the start of a regular file; a pipe or device at that path reads as empty, and does not block."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -364,7 +365,7 @@ def _read_head(path: str, size: int = 65536, flags: int = 0) -> str:
 
 
 def _signature(path: str) -> tuple[int, int, int] | None:
-    """What changes when a file is made, touched or written; None where there is none, or no folder for it."""
+    """Return what changes when a file is made, touched or written; None where there is no file."""
     try:
         found = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -374,7 +375,7 @@ def _signature(path: str) -> tuple[int, int, int] | None:
 
 @contextlib.contextmanager
 def _replacing(path: str, mode: int) -> Iterator[TextIO]:
-    """A file that takes its place whole or not at all, in this mode whatever the umask, never through a link.
+    """Open a file that takes its place whole or not at all, in this mode, never through a link.
 
     Until then it is a hidden file beside it; one that a killed process left is of no harm.
     """
@@ -395,8 +396,10 @@ def _replacing(path: str, mode: int) -> Iterator[TextIO]:
 
 
 def _overwrite(path: str, text: str) -> bool:
-    """Put a short text into a file that is there, where a full file system takes no new one; whether it
-    took it. A reader may see both halves for an instant."""
+    """Put a short text into a file that is there; return whether the file system took it.
+
+    For a full one that takes no new file. A reader may see both halves for an instant.
+    """
     try:
         handle = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -412,7 +415,7 @@ def _overwrite(path: str, text: str) -> bool:
 
 
 def _describe(switch: str, path: str) -> str:
-    """A switch's reason: who pressed it is the file's owner, whatever its first line says of that.
+    """Return a switch's reason; who pressed it is the file's owner, whatever its first line says.
 
     The line is JSON, other text, or nothing.
     """
@@ -446,7 +449,7 @@ class Pool(NamedTuple):
 
 
 def pools(proc: str = "/proc", pid: int | None = None) -> list[Pool]:
-    """The control groups above a process that limit its memory (Slurm limits job and step), else the node.
+    """List the control groups above a process that limit its memory (of Slurm's job, step), else the node.
 
     pid: None for this process. Page cache counts as left, since the kernel gives it back before it kills.
     Raises OSError where the process has ended. Formats: cgroups(7), proc(5) and the kernel's
@@ -465,7 +468,7 @@ def _own_folders(proc: str) -> list[tuple[str, int]]:
 
 
 def _group_folders(proc: str, pid: str) -> list[tuple[str, int]]:
-    """A process's memory control groups, from its own up to the top, with the version of each."""
+    """List a process's memory control groups, from its own up to the top, with the version of each."""
     folders: list[tuple[str, int]] = []
     for line in _read_head(os.path.join(proc, pid, "cgroup")).splitlines():
         number, controllers, path = line.split(":", 2)
@@ -478,7 +481,7 @@ def _group_folders(proc: str, pid: str) -> list[tuple[str, int]]:
 
 
 def _top(process: str, version: int) -> list[str]:
-    """The highest group that a process sees itself: in a container, of whose groups others see none."""
+    """Return the highest group that a process sees itself: in a container others see none of its groups."""
     try:
         mount = _group_mount(process, version)
     except OSError:  # another user's
@@ -487,7 +490,7 @@ def _top(process: str, version: int) -> list[str]:
 
 
 def _group_mount(process: str, version: int) -> tuple[str, str] | None:
-    """The root and the mount point of the hierarchy that holds memory, as this process of /proc sees it."""
+    """Return the root and mount point of the hierarchy that holds memory, as a process of /proc sees it."""
     for line in _read_head(os.path.join(process, "mountinfo"), 2**20).splitlines():
         left, _, right = line.partition(" - ")
         root, point = left.split()[3:5]
@@ -499,8 +502,10 @@ def _group_mount(process: str, version: int) -> tuple[str, str] | None:
 
 
 def _upward(path: str, root: str, point: str) -> list[str]:
-    """From the folder of control group `path` up to the mount point, which shows the tree below `root`; none
-    where it lies elsewhere."""
+    """List the folders from control group `path` up to the mount point, which shows the tree below `root`.
+
+    None where it lies elsewhere.
+    """
     root = root.rstrip("/")
     if ".." in path.split("/") or not f"{path}/".startswith(f"{root}/"):
         return []
@@ -528,7 +533,7 @@ def _group(folder: str, version: int) -> Pool | None:
 
 
 def _numbers(path: str) -> dict[str, int]:
-    """The lines of `name number` of a file in /proc or a control group."""
+    """Return the lines of `name number` of a file in /proc or a control group."""
     fields = (line.split() for line in _read_head(path).splitlines())
     return {field[0]: int(field[1]) for field in fields if len(field) > 1 and field[1].isdigit()}
 
@@ -541,8 +546,10 @@ def _short_of_memory(free: Amount) -> str:
 
 
 def _short_of_gpu_memory(free: Amount) -> str:
-    """What torch caches counts as left; only where even that is short is the cache given back, and looked
-    again."""
+    """Return why GPU memory is short, or empty.
+
+    What torch caches counts as left; only where even that is short the cache is emptied and asked again.
+    """
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_available() or not torch.cuda.is_initialized():
         return ""
@@ -668,8 +675,7 @@ class Aside:
         self.took = 0.0  # seconds, the work that was done last
 
     def ask(self, work: Callable[[], None], patience: float) -> bool:
-        """Has `work` done; False when that takes more than `patience` seconds, or earlier work still
-        hangs."""
+        """Have `work` done; False when that takes more than `patience` seconds, or earlier work hangs."""
         if self._busy and not self._done.is_set():
             return False
         self._work, self._busy = work, True
@@ -702,7 +708,7 @@ class Aside:
             self._done.set()
 
     def close(self) -> None:
-        """Ends the thread, unless it hangs."""
+        """End the thread, unless it hangs."""
         self._closed = True
         self._asked.set()
         if self._thread:
@@ -842,7 +848,7 @@ class Guard:
     # What the loop calls
 
     def poll(self, step: Any = None, loss: Any = None, agree: Agree | None = None) -> Wish:
-        """What the loop should do now. Call it once a step, when the step is done.
+        """Return what the loop should do now. Call it once a step, when the step is done.
 
         step: the step just done; loss: its loss, a number or a tensor of one (read every five seconds only,
         since reading one waits for the GPU). agree: makes all ranks decide alike; then call poll with it on
@@ -867,8 +873,7 @@ class Guard:
         return wish
 
     def saved(self) -> None:
-        """Call it when a checkpoint is written, on every rank: it removes the save switch and times the
-        save."""
+        """Remove the save switch and time the save. Call it on every rank when a checkpoint is written."""
         now = time.monotonic()
         if self._last < now:
             self._save_seconds = max(self._save_seconds or 0.0, now - self._last)
@@ -886,8 +891,7 @@ class Guard:
         self._judge(now)
 
     def exit_if_stopped(self, agree: Agree | None = None) -> None:
-        """Leaves the program, exit code 0, with a line that says why, if the kill switch is set or the run
-        finished.
+        """Leave the program with exit code 0 if the kill switch is set or the run finished.
 
         For the top of a job: a queue of jobs behind a stopped run burns through in seconds. agree: as for
         `poll`.
@@ -902,7 +906,7 @@ class Guard:
             raise SystemExit(0)
 
     def finished(self) -> None:
-        """Marks the run finished: the watchdog expects no more of it, and jobs still queued burn through.
+        """Mark the run finished: the watchdog expects no more of it, and jobs still queued burn through.
 
         Any rank may call it, or all. Signals do again what they did without the Guard.
         """
@@ -916,7 +920,7 @@ class Guard:
                 self._write(self._inbox("finished", "json"), state)
 
     def close(self) -> None:
-        """Ends the Guard's threads and gives the signals back; done by itself when the program ends."""
+        """End the Guard's threads and give the signals back; done by itself when the program ends."""
         atexit.unregister(self.close)
         self._at_home.close()
         self._elsewhere.close()
@@ -977,7 +981,7 @@ class Guard:
             self._short_of_gpu = _short_of_gpu_memory(free)
 
     def _answer(self, wish: Wish, now: float) -> None:
-        """The loop is told something else: the save that follows may take long."""
+        """Remember what the loop was told: where it is something else, a save that may take long follows."""
         self._answered = wish
         if bool(wish.reason) != bool(self._asked):
             self._asked = wish.reason
@@ -996,7 +1000,7 @@ class Guard:
         self._chores.wake()
 
     def _adopt(self) -> None:
-        """A fork has this object, but not its threads."""
+        """Begin threads anew in a fork, which has this object but not its threads."""
         if os.getpid() != self._pid:
             self._pid = os.getpid()
             self._at_home, self._elsewhere = Aside(), Aside()
@@ -1052,7 +1056,7 @@ class Guard:
             self._say_doubts()
 
     def _say_doubts(self) -> None:
-        """What will not do what was meant, told before the first step."""
+        """Print what will not do what was meant, before the first step."""
         switches = os.path.join(_home(self._home), "switches")
         known = [] if "kill_switch" in self._overrides else known_runs(_home(self._home))
         if known and self.run not in known:
@@ -1121,8 +1125,10 @@ class Guard:
         return os.path.dirname(path) == os.path.dirname(self._places.stem)
 
     def _polls(self) -> list[str]:
-        """The switches that are seen here, for whoever presses; those of home as its inbox sees them, since
-        home may be mounted elsewhere there."""
+        """List the switches that are seen here, for whoever presses.
+
+        Those of home as its inbox sees them, since home may be mounted elsewhere there.
+        """
         seen = [path for path in self._switches() if path not in self._unseen]
         return [os.path.join("..", "switches", os.path.basename(path)) if self._is_at_home(path) else path
                 for path in seen]  # fmt: skip
@@ -1198,7 +1204,7 @@ class Guard:
         return os.path.join(self._places.inbox, file_name(self.run) + ".stacks-request")
 
     def _mode(self) -> int:
-        """A group may read it; nobody but its author may write it."""
+        """Return the mode of files: a group may read them, nobody but their author may write them."""
         return 0o640 if self._places.group else 0o600
 
     def _write(self, path: str, content: dict[str, Any]) -> None:
@@ -1206,7 +1212,7 @@ class Guard:
             file.write(json.dumps(content) + "\n")
 
     def _state(self, kind: str) -> dict[str, Any]:
-        """What a beat and a mark say; a loss may be NaN or Infinity."""
+        """Return what a heartbeat and a mark say; a loss may be NaN or Infinity."""
         step, loss = self._number(int, self._step), self._number(float, self._loss)
         return {"kind": kind, **self._who(), "step": step, "loss": loss}
 
@@ -1231,7 +1237,7 @@ class Guard:
     # Signals
 
     def _hear_signals(self, otherwise: str) -> None:
-        """Puts the Guard's handlers in place: at the start, and again where others have replaced them since.
+        """Put the Guard's handlers in place: at the start, and again where others have replaced them since.
 
         What a handler has set to its default in answer to a signal stays: a second one shall end the program.
         """
@@ -1256,7 +1262,7 @@ class Guard:
             self._say("quit", f"SIGQUIT is not watched: {error}")
 
     def _hear(self, number: int, previous: Any) -> bool:
-        """Takes a signal up; False where it is not for this Guard: in a fork, or when it is closed."""
+        """Take a signal up; False where it is not for this Guard: in a fork, or when it is closed."""
         if os.getpid() != self._pid or not self._hears:
             return False
         if number == signal.SIGCONT:
@@ -1268,7 +1274,7 @@ class Guard:
         return True
 
     def _give_signals_back(self) -> None:
-        """What cannot be given back, since another handler or thread holds it, passes signals on only."""
+        """Give the signals back; a handler that others have wrapped since only passes them on."""
         self._hears = False
         for number in self._signals:
             there = signal.getsignal(number)
@@ -1337,16 +1343,18 @@ def _is_heard(handler: Any, guard: Guard) -> bool:
 
 
 def _ends_the_job(handler: Any) -> bool:
-    """Whether a handler sees to the end of its job itself: submitit's requeues on the first rank and exits;
-    the other ranks, and the signals that it bypasses, must not end the program before."""
+    """Return whether a handler sees to the end of its job itself, as submitit's does.
+
+    It requeues on the first rank and exits; the other ranks, and signals that it bypasses, must not end the
+    program before.
+    """
     while type(handler).__name__ == _Handler.__name__:
         handler = handler.previous
     return str(getattr(handler, "__module__", "")).partition(".")[0] == "submitit"
 
 
 def _caught(number: int) -> bool:
-    """Whether a handler that Python does not know of, such as faulthandler's own, takes this signal
-    (proc(5))."""
+    """Return whether a handler unknown to Python, such as faulthandler's, takes this signal (proc(5))."""
     mask = re.search(r"^SigCgt:\s*(\w+)", _read_head("/proc/self/status"), re.MULTILINE)
     return mask is not None and bool(int(mask.group(1), 16) >> (number - 1) & 1)
 
