@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import errno
+import os
 import socket
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
+from tests.lab.processes import started
 from tests.servers.smtp import Mailbox
 from tests.servers.web import WebServer
 from watchdogd.batch.models import Job
@@ -178,6 +181,20 @@ def test_runs_that_read_one_log_are_named(home: Home) -> None:
     ]
     assert [each.state for each in found] == [WARNING]
     assert found[0].text == f"moe and pike read the same log, {home.path}/l/o-*.txt: one can hide a hang"
+
+
+def test_ranks_whose_flight_recorder_is_of_no_use(home: Home, tmp_path: Path) -> None:
+    home.config.write_text(f'[runs.moe]\npid_file = "{tmp_path}/pid"\nlog = "{tmp_path}/log"\n')
+    (tmp_path / "log").touch()
+    words = [sys.executable, "-c", "import time; time.sleep(600)"]
+    env = {**os.environ, "RANK": "0", "WORLD_SIZE": "2", "TORCH_NCCL_TRACE_BUFFER_SIZE": "0"}
+    with started(words, env=env) as rank:
+        (tmp_path / "pid").write_text(str(rank.pid))
+        found = list(watched.look_at_runs(Installation.of(home, Setup.load(home))))
+        rank.kill()
+    assert [(each.state, each.text) for each in found] == [
+        ("warning", "moe: PyTorch's Flight Recorder: TORCH_FR_BUFFER_SIZE is 0, so that nothing is recorded")
+    ]
 
 
 CHANNELS = """

@@ -20,7 +20,8 @@ class Errand:
     """`run` is None for an incident of no run. `log` is its log, `written` by watchdogd, and none of it.
 
     `users` are those whose jobs count, `queue` the run's jobs as the round saw them, `gpus` how many each
-    node has, 0 where it is not configured. `ending` is set when watchdogd ends and waits no longer.
+    node has, 0 where it is not configured, `recorder` what its dumps of PyTorch's Flight Recorder begin with,
+    where that is configured. `ending` is set when watchdogd ends and waits no longer.
     """
 
     deed: Deed
@@ -32,6 +33,7 @@ class Errand:
     gpus: int = 0
     users: frozenset[str] = field(default_factory=frozenset)
     queue: tuple[Job, ...] = ()
+    recorder: str = ""
     ending: Event = field(default_factory=Event)
 
 

@@ -1,6 +1,7 @@
 """evidence/INCIDENT/: what was to be seen when an incident opened, bounded in size and age.
 
-incident.json, queue.txt, log.txt and gpus.txt are gathered here; stacks.txt comes from the action stacks.
+incident.json, queue.txt, log.txt, gpus.txt and dumps of PyTorch's Flight Recorder are gathered here;
+stacks.txt comes from the action stacks.
 """
 
 from __future__ import annotations
@@ -11,8 +12,12 @@ import os
 import time
 from typing import TYPE_CHECKING
 
+from watchdogd.actions import flightrecorder
 from watchdogd.actions.errand import Errand, Outcome, incident_as_json
+from watchdogd.actions.flightrecorder import Analysis
+from watchdogd.actions.inquiry import Seen, look_at
 from watchdogd.errors import WatchdogError
+from watchdogd.plugin import Status
 from watchdogd.plugins.gpu_health.query import query_gpus
 from watchdogd.readers import logtail
 from watchdogd.units import format_size, iso
@@ -26,12 +31,14 @@ if TYPE_CHECKING:
     from watchdogd.readers.gpu.gpu import Gpu
 
 FILE_LIMIT = 1 << 20
-"""Bytes of one file of evidence; there are five at most."""
+"""Bytes of one file of evidence, but a dump; there are six at most, and dumps."""
 LOGS, LOG_TAIL = 4, 128 * 1024
 """Files of a run's log, the newest, and the bytes kept of each one's end."""
 FOLDERS = 2000
 """Incidents whose evidence is kept at most, however young it is."""
 _GPU_DEADLINE = 30.0
+_DUMPED_BEFORE = 3600.0
+"""Seconds before an incident in which what a job that is gone has dumped belongs to it."""
 
 
 def gather(errand: Errand) -> Outcome:
@@ -51,7 +58,26 @@ def gather(errand: Errand) -> Outcome:
             "gpus.txt",
             "\n".join([*filter(None, [seen.closed, seen.trouble]), *silent, *lines]) + "\n",
         )
-    return Outcome(str(folder(errand.home, errand.incident.id)))
+    place = str(folder(errand.home, errand.incident.id))
+    said = _flight_recorder(errand) if errand.run and errand.incident.status is Status.CRITICAL else None
+    return Outcome(f"{said.mismatch}; {place}", said.text) if said else Outcome(place)
+
+
+def _flight_recorder(errand: Errand) -> Analysis | None:
+    """What was dumped since the job began is kept and analysed; None where there is nothing."""
+    job = next((job for job in errand.queue if job.working), None)
+    seen = look_at(errand.run, errand.queue) if errand.run else Seen()
+    processes = [each for node in seen.nodes for each in node.processes]
+    since = (job.started_at if job else None) or errand.incident.began - _DUMPED_BEFORE
+    dumps = flightrecorder.find(flightrecorder.prefixes(processes, errand.recorder), since)
+    if not dumps:
+        return None
+    found = flightrecorder.analyse(dumps, next((each.python for each in processes if each.python), ""))
+    put(errand, "flight-recorder.txt", flightrecorder.words(dumps, found))
+    for dump, data in flightrecorder.contents(dumps):
+        path = folder(errand.home, errand.incident.id) / f"flight-recorder.{dump.rank}"
+        errand.home.write(path, data.decode("utf-8", "surrogateescape"))
+    return Analysis(f"PyTorch's Flight Recorder: {found.mismatch}", found.text)
 
 
 def put(errand: Errand, name: str, text: str) -> Path:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from watchdogd.actions.errand import Errand
     from watchdogd.actions.suspects import Suspicion
     from watchdogd.incidents.models import IncidentEvent
-    from watchdogd.plugin import Job, Result, Suspect
+    from watchdogd.plugin import Job, Result, Run, Suspect
     from watchdogd.stacks.stacks import Process
 
 PATIENCE = 9.5
@@ -137,38 +137,34 @@ def _first(found: Suspicion, stall: Stall) -> str:
 
 
 def _ask_nodes(errand: Errand, seen: Seen) -> None:
-    """Through the launcher of Slurm, here for plain processes; else what the job's probe left in home."""
-    jobs = [job for job in errand.queue if job.working]
-    if not errand.run or not jobs:
-        return
-    if errand.run.backend == "process":
-        pids = [job.id for job in jobs if job.id]
+    if errand.run:
+        found = look_at(errand.run, errand.queue)
+        seen.nodes, seen.silent, seen.closed = found.nodes, found.silent, found.closed
+
+
+def look_at(run: Run, jobs: Sequence[Job]) -> Seen:
+    """What the nodes of its newest job say: asked through Slurm's launcher, here for plain processes; else
+    what the job's probe left in home."""
+    working = [job for job in jobs if job.working]
+    if not working:
+        return Seen()
+    if run.backend == "process":
+        pids = [job.id for job in working if job.id]
         answer = command.ask(noderanks.argv(["--below", *pids], _NODES - _STARTING), deadline=_NODES)
         told = noderanks.read(answer.output)
-        seen.nodes = (told,) if told else ()
-        return
-    job = max(jobs, key=lambda job: job.started_at or 0.0)
-    if errand.run.backend == "slurm":
+        return Seen((told,) if told else ())
+    job = max(working, key=lambda job: job.started_at or 0.0)
+    if run.backend == "slurm":
         whose = ["--job", job.raw_id, "--since", f"{job.started_at or 0.0:.0f}"]
-        heard = node_steps.run_on_nodes(
-            job.raw_id,
-            slurmtext.expand_hostlist(job.nodes),
-            noderanks.argv(whose, _NODES - _STARTING),
-            deadline=_NODES,
-        )
+        argv = noderanks.argv(whose, _NODES - _STARTING)
+        hosts = slurmtext.expand_hostlist(job.nodes)
+        heard = node_steps.run_on_nodes(job.raw_id, hosts, argv, deadline=_NODES)
         if not heard.denied:
             answers = [told for text in heard.texts.values() if (told := noderanks.read(text))]
-            seen.silent = {} if heard.trouble else heard.silent
-            seen.nodes = tuple(answers)
-            return
-    _from_home(errand, job, seen)
-
-
-def _from_home(errand: Errand, job: Job, seen: Seen) -> None:
-    if errand.run:
-        left = query_gpus(errand.run, job, deadline=_NODES, now=time.time())
-        seen.closed = left.closed
-        seen.nodes = tuple(NodeRanks(node.name, (), (), gpus=node.readout.gpus) for node in left.nodes)
+            return Seen(tuple(answers), {} if heard.trouble else heard.silent)
+    left = query_gpus(run, job, deadline=_NODES, now=time.time())
+    nodes = tuple(NodeRanks(node.name, (), (), gpus=node.readout.gpus) for node in left.nodes)
+    return Seen(nodes, closed=left.closed)
 
 
 def _ask_guards(errand: Errand, seen: Seen) -> None:

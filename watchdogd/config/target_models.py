@@ -92,6 +92,7 @@ class RunSection(Section):
     on_disk: tuple[ActionField, ...] = ()
     runbook: OneLine | None = None
     pulse: PathText | None = None
+    flight_recorder: PathText | None = None
     checks: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
     @model_validator(mode="after")

@@ -8,13 +8,19 @@ import shutil
 import time
 from typing import TYPE_CHECKING, Any
 
+from watchdogd.actions import flightrecorder
+from watchdogd.actions.inquiry import look_at
+from watchdogd.batch import livejob
+from watchdogd.batch.run_models import slurm_users
 from watchdogd.doctor.diagnosis import Diagnosis, broken, fine, warning
 from watchdogd.engine import dropins
 from watchdogd.engine.catalog import skipped
+from watchdogd.errors import WatchdogError
 from watchdogd.home.layout import absolute
 from watchdogd.logs import obstacle
 from watchdogd.plugins.disk_quota import quota_sources
 from watchdogd.system.mounts import mount_at
+from watchdogd.system.number import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +39,7 @@ def look_at_runs(scene: Installation) -> Iterator[Diagnosis]:
     for run in scene.runs():
         section = scene.config.runs[run.name]
         found = [finding for finding in _run(scene, run, section) if finding is not None]
+        found += _recorder(scene, run)
         yield from found or [fine(RUNS, f"{run.name}: log, switches and checkpoints are in place")]
 
 
@@ -64,6 +71,19 @@ def _run(scene: Installation, run: Run, section: RunSection) -> Iterator[Diagnos
         folders.add(os.path.dirname(absolute(scene.home, section.pulse)))
     for folder in sorted(folders):
         yield writable(run.name, folder)
+
+
+def _recorder(scene: Installation, run: Run) -> list[Diagnosis]:
+    """What keeps PyTorch's Flight Recorder in the ranks of its live job from being of use."""
+    try:
+        live = livejob.locate(run, slurm_users(scene.config))
+    except WatchdogError:
+        return []  # none runs
+    ranks = [each for node in look_at(live.run, live.jobs).nodes for each in node.processes]
+    several = [each.env for each in ranks if (count(each.env.get("WORLD_SIZE")) or 1) > 1]
+    lacking = dict.fromkeys(filter(None, map(flightrecorder.lacking, several)))
+    mend = "export it in the job script: see docs/training.md, 'When a collective hangs'"
+    return [warning(RUNS, f"{run.name}: PyTorch's Flight Recorder: {why}", mend) for why in lacking]
 
 
 def log_of(name: str, pattern: str, key: str) -> Diagnosis | None:

@@ -82,7 +82,7 @@ class Acting:
         notices = tuple(
             scene.notice(deed, details, now)
             for deed, details in told
-            if deed.action != EVIDENCE and spoken.get(deed.incident) != deed.run
+            if (deed.action != EVIDENCE or details) and spoken.get(deed.incident) != deed.run
         )
         kept = json.dumps({"deeds": [each.as_json() for each in self._deeds]})
         return events + notices, {} if self._deeds == before else {KEPT: kept}

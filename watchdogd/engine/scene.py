@@ -94,6 +94,7 @@ class Scene:
             gpus=section.gpus_per_node or 0,
             users=check.run.users or slurm_users(config),
             queue=(snapshot.jobs or ()) if snapshot else (),
+            recorder=absolute(self.home, section.flight_recorder) if section.flight_recorder else "",
             ending=ending,
         )
 

@@ -1,0 +1,64 @@
+"""On a real Slurm each node of a job is asked who holds it up; NCCL's RAS is a fake one on a real port."""
+
+from __future__ import annotations
+
+import json
+
+from tests.cluster import Cluster
+from tests.servers.ras import Rank, document, serving
+from tests.waiting import wait_until
+
+TRAINING = """
+import os, pathlib, time
+here = pathlib.Path(__file__).parent
+rank = os.environ["SLURM_PROCID"]
+(here / f"pid.{rank}").write_text(str(os.getpid()))
+time.sleep(600)
+"""
+ASK = """
+import json, sys
+from watchdogd.actions import inquiry, suspects
+from watchdogd.batch import livejob
+from watchdogd.plugin import Run
+live = livejob.locate(Run("run-17", "tr11"), frozenset(sys.argv[1:]))
+seen = inquiry.look_at(live.run, live.jobs)
+told = {"silent": sorted(seen.silent), "closed": seen.closed}
+words = suspects.merge(seen.suspects()).words()
+print(json.dumps({**told, "nodes": sorted(each.node for each in seen.nodes), "words": words}))
+"""
+
+
+def ask(slurm: Cluster, user: str, *users: str) -> dict[str, object]:
+    told = slurm.run_as(user, [slurm.python, "-c", ASK, *users], timeout=120)
+    found: dict[str, object] = json.loads(told.stdout)
+    return found
+
+
+def test_every_node_is_asked_who_holds_the_job_up(slurm: Cluster) -> None:
+    folder = slurm.new_folder()
+    (folder / "train.py").write_text(TRAINING)
+
+    def says(json: bool) -> str:
+        counts = [7, 7, 7, 6]
+        pids = [int((folder / f"pid.{rank}").read_text()) for rank in range(4)]
+        return document(
+            [Rank(at, {"AllReduce": each}, pids[at], "127.0.0.1", at % 2) for at, each in enumerate(counts)]
+        )
+
+    with serving(says) as fake:
+        slurm.sbatch(
+            "alice",
+            f"export NCCL_RAS_ADDR={fake.address} WORLD_SIZE=4; srun {slurm.python} {folder}/train.py",
+            "--job-name=tr11", "--partition=gpu", "--output=/dev/null", "--nodes=2", "--ntasks=4",
+            "--ntasks-per-node=2",
+        )  # fmt: skip
+        wait_until(lambda: len(list(folder.glob("pid.*"))) == 4, 90, "four ranks run")
+        told = ask(slurm, "alice", "alice")
+        theirs = ask(slurm, "bob", "alice")
+    assert len(fake.heard) >= 6
+    assert (told["silent"], told["closed"]) == ([], "")
+    assert len(told["nodes"]) == 2  # type: ignore[arg-type]
+    assert str(told["words"]).startswith("rank 3 (node ")
+    assert str(told["words"]).endswith(", GPU 1) is behind: it has not entered AllReduce 7")
+    assert theirs["nodes"] == []
+    assert "Slurm starts no step in job" in str(theirs["closed"])
