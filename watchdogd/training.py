@@ -121,7 +121,7 @@ def file_name(run: str) -> str:
 
 
 class Places(NamedTuple):
-    """Where the files of one run are, absolute paths, and what the configuration says for its Guard.
+    """Paths of the files of one run, absolute, and what the configuration says for its Guard.
 
     kill_switch, save_switch: as configured. stem: HOME/switches/RUN, where each has a second place. finished:
     the mark that the run is done. memory_free: a size or a percentage, None for no limit. group: the Unix
@@ -144,7 +144,9 @@ class Places(NamedTuple):
 
 
 def places(run: str, home: str | None = None) -> Places:
-    """Return the places of a run: from the daemon's HOME/switches/RUN.json, else HOME/config.toml, else home.
+    """Return the places of a run: as the daemon wrote them to HOME/switches/RUN.json.
+
+    Where it has not yet, as HOME/config.toml says; else the defaults in home.
 
     home: else $WATCHDOGD_HOME, else ~/.watchdogd. Raises ValueError when RUN.json is no JSON object or
     config.toml is broken, OSError when it is there and cannot be read.
@@ -195,7 +197,7 @@ def _switch_path(key: str, path: str) -> str:
 
 
 def _told(run: str, home: str) -> dict[str, Any]:
-    """Return what RUN.json says, else config.toml, without keys that later versions may add."""
+    """Return what RUN.json says, else config.toml; keys that later versions may add are left aside."""
     path = _stem(run, home) + ".json"
     try:
         text = _read_head(path)
@@ -222,7 +224,7 @@ def _configured(home: str) -> dict[str, dict[str, Any]]:
 
 
 def _absolute(table: dict[str, Any], home: str) -> dict[str, Any]:
-    """Return a run's table of config.toml as RUN.json would tell it."""
+    """Return a run's table of config.toml as RUN.json would have it."""
     told = {key: value for key, value in table.items() if key == "node_disks" and _textual(value)}
     for key in ("kill_switch", "save_switch"):
         if isinstance(table.get(key), str):
@@ -261,7 +263,9 @@ def _run_tables(text: str) -> dict[str, dict[str, Any]]:
 
 
 def known_runs(home: str) -> list[str]:
-    """List the runs with a RUN.json and those of config.toml, by name.
+    """Return the names of runs that have a RUN.json, and of those in config.toml.
+
+    Where config.toml is broken, none: a name cannot be called wrong then.
 
     None where config.toml is broken: no name can be said to be wrong then.
     """
@@ -284,7 +288,7 @@ def _textual(value: object) -> bool:
 # Amounts
 
 
-class Amount(NamedTuple):
+class MemoryAmount(NamedTuple):
     """An amount of memory: bytes, or a share of the whole."""
 
     size: float
@@ -292,7 +296,7 @@ class Amount(NamedTuple):
     text: str
 
     def of(self, total: float) -> float:
-        """In bytes, where `total` bytes are the whole."""
+        """Return it in bytes, where `total` bytes are the whole."""
         return self.size + self.share * total
 
 
@@ -301,7 +305,7 @@ SIZES = {unit + suffix: base**power for power, unit in enumerate("KMGTP", 1)
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-def _amount(given: str | float | None) -> Amount | None:
+def _amount(given: str | float | None) -> MemoryAmount | None:
     if given is None:
         return None
     text = str(given).strip()
@@ -314,8 +318,8 @@ def _amount(given: str | float | None) -> Amount | None:
     if unit == "%":
         if number > 100:
             raise ValueError(f"{text!r} is more than all of the memory: the run would stop at once")
-        return Amount(0.0, number / 100, text)
-    return Amount(number * SIZES.get(unit, 1), 0.0, _gib(number * SIZES.get(unit, 1)))
+        return MemoryAmount(0.0, number / 100, text)
+    return MemoryAmount(number * SIZES.get(unit, 1), 0.0, _gib(number * SIZES.get(unit, 1)))
 
 
 def _seconds(given: str | float | None) -> float | None:
@@ -354,7 +358,7 @@ def _span(seconds: float) -> str:
 
 
 def _read_head(path: str, size: int = 65536, flags: int = 0) -> str:
-    """Read the start of a regular file; a pipe or device at that path reads as empty, and does not block."""
+    """Return the start of a regular file; a pipe or device there reads as empty, and does not block."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -365,7 +369,7 @@ def _read_head(path: str, size: int = 65536, flags: int = 0) -> str:
 
 
 def _signature(path: str) -> tuple[int, int, int] | None:
-    """Return what changes when a file is made, touched or written; None where there is no file."""
+    """Return what changes when a file is made, touched or written; None where there is none."""
     try:
         found = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -396,7 +400,9 @@ def _replacing(path: str, mode: int) -> Iterator[TextIO]:
 
 
 def _overwrite(path: str, text: str) -> bool:
-    """Put a short text into a file that is there; return whether the file system took it.
+    """Write a short text over a file that is there, where a full file system takes no new one.
+
+    Return whether it was written. A reader may see both halves for an instant.
 
     For a full one that takes no new file. A reader may see both halves for an instant.
     """
@@ -415,7 +421,7 @@ def _overwrite(path: str, text: str) -> bool:
 
 
 def _describe(switch: str, path: str) -> str:
-    """Return a switch's reason; who pressed it is the file's owner, whatever its first line says.
+    """Return a switch's reason: who pressed it is the file's owner, whatever its first line says.
 
     The line is JSON, other text, or nothing.
     """
@@ -441,7 +447,7 @@ def _describe(switch: str, path: str) -> str:
 
 
 class Pool(NamedTuple):
-    """What ends a process when it is used up: a control group with a limit, or the node; in bytes."""
+    """Memory whose exhaustion ends a process: a control group with a limit, or the node; in bytes."""
 
     name: str
     left: float
@@ -449,7 +455,7 @@ class Pool(NamedTuple):
 
 
 def pools(proc: str = "/proc", pid: int | None = None) -> list[Pool]:
-    """List the control groups above a process that limit its memory (of Slurm's job, step), else the node.
+    """Return the control groups above a process that limit its memory (Slurm's job and step), else the node.
 
     pid: None for this process. Page cache counts as left, since the kernel gives it back before it kills.
     Raises OSError where the process has ended. Formats: cgroups(7), proc(5) and the kernel's
@@ -468,7 +474,7 @@ def _own_folders(proc: str) -> list[tuple[str, int]]:
 
 
 def _group_folders(proc: str, pid: str) -> list[tuple[str, int]]:
-    """List a process's memory control groups, from its own up to the top, with the version of each."""
+    """Return a process's memory control groups, from its own up to the top, with each one's version."""
     folders: list[tuple[str, int]] = []
     for line in _read_head(os.path.join(proc, pid, "cgroup")).splitlines():
         number, controllers, path = line.split(":", 2)
@@ -490,7 +496,7 @@ def _top(process: str, version: int) -> list[str]:
 
 
 def _group_mount(process: str, version: int) -> tuple[str, str] | None:
-    """Return the root and mount point of the hierarchy that holds memory, as a process of /proc sees it."""
+    """Return the root and mount point of the hierarchy that holds memory, as this process sees it."""
     for line in _read_head(os.path.join(process, "mountinfo"), 2**20).splitlines():
         left, _, right = line.partition(" - ")
         root, point = left.split()[3:5]
@@ -502,7 +508,7 @@ def _group_mount(process: str, version: int) -> tuple[str, str] | None:
 
 
 def _upward(path: str, root: str, point: str) -> list[str]:
-    """List the folders from control group `path` up to the mount point, which shows the tree below `root`.
+    """Yield folders from control group `path` up to the mount point, which shows the tree below `root`.
 
     None where it lies elsewhere.
     """
@@ -538,15 +544,17 @@ def _numbers(path: str) -> dict[str, int]:
     return {field[0]: int(field[1]) for field in fields if len(field) > 1 and field[1].isdigit()}
 
 
-def _short_of_memory(free: Amount) -> str:
+def _short_of_memory(free: MemoryAmount) -> str:
     for pool in pools():
         if pool.left < free.of(pool.total):
             return f"memory: {_gib(pool.left)} of {_gib(pool.total)} left ({pool.name}), below {free.text}"
     return ""
 
 
-def _short_of_gpu_memory(free: Amount) -> str:
-    """Return why GPU memory is short, or empty.
+def _short_of_gpu_memory(free: MemoryAmount) -> str:
+    """Count what torch caches as left.
+
+    Only where even that is short is the cache given back, and looked again.
 
     What torch caches counts as left; only where even that is short the cache is emptied and asked again.
     """
@@ -576,7 +584,9 @@ def _rank() -> int | None:
 
 
 def _slurm_end(job: str) -> float | None:
-    """When a Slurm job will be ended, seconds since the epoch; infinity without a limit; None if not told.
+    """Return when a Slurm job will be ended, in seconds since the epoch; infinity without a limit.
+
+    None where Slurm does not say.
 
     Inherited variables of Slurm can change what squeue prints and of which jobs: they are kept from it.
     """
@@ -631,7 +641,7 @@ class JobEnd:
         return float("inf") if self.end is None else self.end - now
 
     def due(self, now: float, margin: float) -> bool:
-        """Whether Slurm should be asked again, where the loop is to stop `margin` seconds before the end."""
+        """Return whether to ask Slurm again, where the loop is to stop `margin` seconds before the end."""
         if self._job is None:
             return False
         if self._turn(now, margin) <= now:
@@ -645,14 +655,14 @@ class JobEnd:
         self.end = self.end if end is None else end
 
     def near(self, now: float, margin: float) -> bool:
-        """Whether to stop: by a reading made when it was time to; without any where Slurm stays silent."""
+        """Return whether to stop: by a reading made when it was time to; by none where Slurm is silent."""
         if self._turn(now, margin) > now:
             return False
         unheard = now - self._born > SLURM_DEADLINE + CHORES_EVERY and self.left(now) < margin / 2
         return self._job is None or self._confirmed(now, margin) or unheard
 
     def _turn(self, now: float, margin: float) -> float:
-        """When this rank is to stop, as far as is known."""
+        """Return when this rank is to stop, as far as is known."""
         return now + self.left(now) - margin + self._spread * min(120.0, margin / 4)
 
     def _confirmed(self, now: float, margin: float) -> bool:
@@ -675,7 +685,7 @@ class Aside:
         self.took = 0.0  # seconds, the work that was done last
 
     def ask(self, work: Callable[[], None], patience: float) -> bool:
-        """Have `work` done; False when that takes more than `patience` seconds, or earlier work hangs."""
+        """Have `work` done; return False if it takes more than `patience` seconds, or earlier work hangs."""
         if self._busy and not self._done.is_set():
             return False
         self._work, self._busy = work, True
@@ -891,7 +901,7 @@ class Guard:
         self._judge(now)
 
     def exit_if_stopped(self, agree: Agree | None = None) -> None:
-        """Leave the program with exit code 0 if the kill switch is set or the run finished.
+        """Leave the program, exit code 0, with a line that says why, if it is to stop.
 
         For the top of a job: a queue of jobs behind a stopped run burns through in seconds. agree: as for
         `poll`.
@@ -932,7 +942,7 @@ class Guard:
         self._stop_watching_quit()
 
     def _give_last_beat(self) -> None:
-        """Where the loop ended; a tensor is not read any more: a GPU that hangs would keep the program."""
+        """Write where the loop ended, without reading a tensor: a GPU that hangs would keep the program."""
         if self._beat and os.getpid() == self._pid:
             known = (
                 ("step", self._step),
@@ -969,26 +979,29 @@ class Guard:
         return self._ask_aside(self._elsewhere, self._look_elsewhere, patience) and heard
 
     def _ask_aside(self, aside: Aside, look: Callable[[], None], patience: float) -> bool:
-        """Where looking takes long, it is seen a look later: waiting each time would slow the training."""
+        """Look on the other thread.
+
+        Where that takes long, it is seen a look later: waiting each time would slow the training.
+        """
         if patience <= PATIENCE and aside.took >= QUICK:
             aside.ask(look, 0.0)
             return True
         return aside.ask(look, patience)
 
-    def _look_at_gpu(self, now: float, free: Amount) -> None:
+    def _look_at_gpu(self, now: float, free: MemoryAmount) -> None:
         self._gpu_due = now + GPU_EVERY
         with self._telling("gpu", "gpu_memory_free is not watched"):
             self._short_of_gpu = _short_of_gpu_memory(free)
 
     def _answer(self, wish: Wish, now: float) -> None:
-        """Remember what the loop was told: where it is something else, a save that may take long follows."""
+        """Note that the loop is given another answer: the save that follows may take long."""
         self._answered = wish
         if bool(wish.reason) != bool(self._asked):
             self._asked = wish.reason
             self._give_beat(now)
 
     def _count_losses(self) -> int:
-        """How many losses were new at a beat, this one included."""
+        """Return how many losses were new at a beat, this one included."""
         self._losses += self._loss_is_new
         self._loss_is_new = False
         return self._losses
@@ -1000,7 +1013,7 @@ class Guard:
         self._chores.wake()
 
     def _adopt(self) -> None:
-        """Begin threads anew in a fork, which has this object but not its threads."""
+        """Start anew in a fork, which has this object, but not its threads."""
         if os.getpid() != self._pid:
             self._pid = os.getpid()
             self._at_home, self._elsewhere = Aside(), Aside()
@@ -1056,7 +1069,7 @@ class Guard:
             self._say_doubts()
 
     def _say_doubts(self) -> None:
-        """Print what will not do what was meant, before the first step."""
+        """Report what will not do what was meant, before the first step."""
         switches = os.path.join(_home(self._home), "switches")
         known = [] if "kill_switch" in self._overrides else known_runs(_home(self._home))
         if known and self.run not in known:
@@ -1114,7 +1127,7 @@ class Guard:
             self._set[path] = _describe("kill switch" if kill else "save switch", path)
 
     def _reason(self, kind: str) -> str:
-        """Why the kill or the save switch counts as set, or empty."""
+        """Return why the kill or the save switch counts as set, or empty."""
         told = (self._set.get(path, "") for path in self._places.switches(kind))
         return next((reason for reason in told if reason), "")
 
@@ -1125,7 +1138,9 @@ class Guard:
         return os.path.dirname(path) == os.path.dirname(self._places.stem)
 
     def _polls(self) -> list[str]:
-        """List the switches that are seen here, for whoever presses.
+        """Return the switches that are seen here, for whoever presses; those of home as its inbox sees them.
+
+        Home may be mounted elsewhere there.
 
         Those of home as its inbox sees them, since home may be mounted elsewhere there.
         """
@@ -1204,7 +1219,7 @@ class Guard:
         return os.path.join(self._places.inbox, file_name(self.run) + ".stacks-request")
 
     def _mode(self) -> int:
-        """Return the mode of files: a group may read them, nobody but their author may write them."""
+        """Return a file's rights: a group may read it; nobody but its author may write it."""
         return 0o640 if self._places.group else 0o600
 
     def _write(self, path: str, content: dict[str, Any]) -> None:
@@ -1212,12 +1227,12 @@ class Guard:
             file.write(json.dumps(content) + "\n")
 
     def _state(self, kind: str) -> dict[str, Any]:
-        """Return what a heartbeat and a mark say; a loss may be NaN or Infinity."""
+        """Return what a beat and a mark say; a loss may be NaN or Infinity."""
         step, loss = self._number(int, self._step), self._number(float, self._loss)
         return {"kind": kind, **self._who(), "step": step, "loss": loss}
 
     def _who(self) -> dict[str, Any]:
-        """Who writes, and when, in seconds since the epoch by this node's clock; it waits for no GPU."""
+        """Return who writes, and when, in seconds since the epoch by this node's clock; wait for no GPU."""
         return {
             "run": self.run,
             "time": time.time(),
@@ -1262,7 +1277,7 @@ class Guard:
             self._say("quit", f"SIGQUIT is not watched: {error}")
 
     def _hear(self, number: int, previous: Any) -> bool:
-        """Take a signal up; False where it is not for this Guard: in a fork, or when it is closed."""
+        """Take a signal up; return False where it is not for this Guard: in a fork, or when it is closed."""
         if os.getpid() != self._pid or not self._hears:
             return False
         if number == signal.SIGCONT:
@@ -1274,7 +1289,7 @@ class Guard:
         return True
 
     def _give_signals_back(self) -> None:
-        """Give the signals back; a handler that others have wrapped since only passes them on."""
+        """Give signals back; one that another handler or thread holds is passed on only."""
         self._hears = False
         for number in self._signals:
             there = signal.getsignal(number)
@@ -1296,7 +1311,7 @@ class Guard:
             self._say(key, f"{error}: {consequence}")
 
     def _say(self, key: str, text: str) -> None:
-        """One line on stderr, once for each kind of fault."""
+        """Print one line on stderr, once for each kind of fault."""
         if key not in self._said:
             self._said.add(key)
             with contextlib.suppress(OSError, ValueError):  # stderr may be closed or full
@@ -1334,7 +1349,7 @@ class _Handler:
 
 
 def _is_heard(handler: Any, guard: Guard) -> bool:
-    """Whether a signal's handler is the guard's, or passes it on to the guard's below other Guards'."""
+    """Return whether a signal's handler is the guard's, or passes it on to the guard's below others."""
     while type(handler).__name__ == _Handler.__name__:  # by name: this file may be there in two copies
         if handler.guard is guard:
             return True
@@ -1343,7 +1358,10 @@ def _is_heard(handler: Any, guard: Guard) -> bool:
 
 
 def _ends_the_job(handler: Any) -> bool:
-    """Return whether a handler sees to the end of its job itself, as submitit's does.
+    """Return whether a handler sees to the end of its job itself.
+
+    submitit's requeues on the first rank and exits; the other ranks, and the signals that it bypasses, must
+    not end the program before.
 
     It requeues on the first rank and exits; the other ranks, and signals that it bypasses, must not end the
     program before.
