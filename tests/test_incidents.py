@@ -58,7 +58,7 @@ class Watch:
         self.now += after
         observations = [Observation(check, *TARGETS[check], result, self.now) for check, result in seen]
         self.book, events = evaluate(
-            self.book, observations, self.policies, self.now, orders=orders, silent=self.silent
+            self.book, observations, self.policies, self.now, requests=orders, silent=self.silent
         )
         self.events += events
         return [event for event in events if not event.quiet]
@@ -74,7 +74,7 @@ class Watch:
 
     def incident(self, check: str, subject: str = "") -> Incident:
         """The open incident of a check."""
-        incident = self.book.standings[check, subject].incident
+        incident = self.book.states[check, subject].incident
         assert incident is not None, f"no incident of {check}"
         return incident
 
@@ -206,7 +206,7 @@ def test_an_end_waits_until_the_newest_result_bears_it_out() -> None:
     watch = Watch()
     flap(watch, 8)
     watch.rounds(2, (DISK, ok("free")))
-    assert watch.incident(DISK).told is not None, "its end is held back"
+    assert watch.incident(DISK).notified is not None, "its end is held back"
     assert watch.round(FULL, after=2 * HOUR) == []
     assert watch.incident(DISK).summary == FULL[1].summary
     (over,) = watch.rounds(20, (DISK, ok("free again")))
@@ -221,7 +221,7 @@ def test_an_end_in_a_silence_is_not_told_while_it_is_bad_anew() -> None:
     watch.rounds(2, FULL)
     assert kinds(watch.round(FULL, after=2 * HOUR)) == ["OPENED"]
     assert kinds(watch.rounds(3, (DISK, ok("free again")))) == ["RESOLVED", "RESOLVED"]
-    assert watch.book.owed == ()
+    assert watch.book.pending_recoveries == ()
 
 
 def test_confirm_of_one_opens_at_once() -> None:
@@ -315,7 +315,7 @@ def test_unknown_neither_ends_nor_changes_what_is_known_bad(known: tuple[str, Re
     incident = watch.incident(DISK)
     assert (incident.status, incident.summary) == (known[1].status, known[1].summary)
     assert incident.doubt == "the quota tool did not answer"
-    assert watch.book.standings[DISK, ""].settled is known[1].status
+    assert watch.book.states[DISK, ""].hard is known[1].status
     watch.round(known)
     assert watch.incident(DISK).doubt == ""
 
@@ -395,8 +395,8 @@ def test_what_flapped_and_stays_bad_is_open_and_told() -> None:
     watch = Watch()
     told = flap(watch, 6) + watch.rounds(30, FULL)
     assert told[-1].kind is EventKind.OPENED
-    assert watch.incident(DISK).told is Status.CRITICAL
-    assert watch.book.standings[DISK, ""].settled is Status.CRITICAL
+    assert watch.incident(DISK).notified is Status.CRITICAL
+    assert watch.book.states[DISK, ""].hard is Status.CRITICAL
 
 
 def test_severities_that_flap_are_held_back_at_the_worse() -> None:
@@ -430,13 +430,13 @@ def test_a_quiet_result_ends_an_incident_without_a_message() -> None:
     assert watch.round((LIVENESS, replace(ok("the switch was cleared"), quiet=True))) == []
     assert watch.round(ALIVE) == []
     assert watch.events[-1].kind is EventKind.RESOLVED
-    assert watch.book.standings[LIVENESS, ""].incident is None
+    assert watch.book.states[LIVENESS, ""].incident is None
 
 
 def test_a_notice_is_told_and_changes_no_standing() -> None:
     watch = Watch()
     watch.round(GONE)
-    before = watch.book.standings
+    before = watch.book.states
     (told,) = watch.round((LIVENESS, notice("task 4 failed, task 5 runs", details="exit 3")))
     assert (told.kind, told.summary, told.details, told.incident) == (
         EventKind.NOTICE,
@@ -444,7 +444,7 @@ def test_a_notice_is_told_and_changes_no_standing() -> None:
         "exit 3",
         None,
     )
-    assert watch.book.standings == before
+    assert watch.book.states == before
 
 
 # ---------------------------------------------------------------- one cause, one message
@@ -457,7 +457,7 @@ def test_what_follows_is_noted_inside_the_cause() -> None:
         LIVENESS,
         ("[CRITICAL] glide/log_staleness: no line for 31 min",),
     )
-    assert watch.incident(LOG).explained_by == watch.incident(LIVENESS).id
+    assert watch.incident(LOG).inhibited_by == watch.incident(LIVENESS).id
     assert kinds(watch.rounds(2, ALIVE, FINE)) == ["RESOLVED"]
 
 
@@ -597,7 +597,7 @@ def test_the_first_ack_counts_and_an_unknown_id_changes_nothing() -> None:
     assert watch.incident(DISK).state == "open"
     watch.order("ack", incident=1)
     book, events = evaluate(
-        watch.book, (), watch.policies, watch.now, orders=[Request("ack", "cleo", watch.now, incident=1)]
+        watch.book, (), watch.policies, watch.now, requests=[Request("ack", "cleo", watch.now, incident=1)]
     )
     assert (book, events) == (watch.book, ())
 
@@ -798,7 +798,7 @@ def test_a_check_that_no_longer_exists_ends_quietly() -> None:
     del watch.policies[DISK]
     assert watch.round(FULL) == []
     assert (watch.events[-1].kind, watch.events[-1].quiet) == (EventKind.RESOLVED, True)
-    assert watch.book.standings == {}
+    assert watch.book.states == {}
 
 
 def test_followers_of_a_check_that_no_longer_exists_are_told() -> None:
@@ -816,14 +816,14 @@ def test_a_subject_that_is_no_longer_reported_is_well() -> None:
     (told,) = watch.rounds(2, rest)
     assert (told.kind, told.summary) == (EventKind.RESOLVED, "ost3 is no longer reported")
     watch.round(rest, after=2 * HOUR)
-    assert set(watch.book.standings) == {(DISK, "ost4")}
+    assert set(watch.book.states) == {(DISK, "ost4")}
 
 
 def test_a_check_that_found_nothing_out_ends_none_of_its_subjects() -> None:
     watch = Watch()
     watch.rounds(2, (DISK, critical("slow", subject="ost3")))
     assert kinds(watch.rounds(5, SILENT_TOOL)) == ["OPENED"]
-    assert watch.incident(DISK, "ost3").told is Status.CRITICAL
+    assert watch.incident(DISK, "ost3").notified is Status.CRITICAL
 
 
 def test_a_check_whose_place_is_away_ends_none_of_its_subjects() -> None:
@@ -831,7 +831,7 @@ def test_a_check_whose_place_is_away_ends_none_of_its_subjects() -> None:
     away = (DISK, replace(critical("/scratch is not mounted any more"), unanswered=True))
     watch.rounds(2, (DISK, critical("full", subject="bytes")))
     assert kinds(watch.rounds(5, away)) == ["OPENED"]
-    assert watch.incident(DISK, "bytes").told is Status.CRITICAL
+    assert watch.incident(DISK, "bytes").notified is Status.CRITICAL
 
 
 def test_a_check_that_did_not_run_ends_nothing() -> None:
@@ -843,7 +843,7 @@ def test_a_check_that_did_not_run_ends_nothing() -> None:
 def test_a_result_of_a_check_that_does_not_exist_is_left_out() -> None:
     watch = Watch({LOG: AlertPolicy()})
     assert watch.rounds(3, FULL) == []
-    assert watch.book.standings == {}
+    assert watch.book.states == {}
 
 
 def test_a_clock_set_back_a_year_loses_and_doubles_nothing() -> None:
@@ -863,7 +863,7 @@ def test_a_clock_set_back_a_year_loses_and_doubles_nothing() -> None:
 def test_a_result_from_the_future_is_of_now() -> None:
     seen = Observation(DISK, "", "fast", critical("98 % full"), START + DAY)
     book, _ = evaluate(AlertState(), [seen], POLICIES, START)
-    assert (book.standings[DISK, ""].at, book.standings[DISK, ""].since) == (START, START)
+    assert (book.states[DISK, ""].at, book.states[DISK, ""].since) == (START, START)
 
 
 # ---------------------------------------------------------------- cost

@@ -141,14 +141,14 @@ class Incidents(RuleBasedStateMachine):
         for _ in range(3):
             told += self.pass_round({FILES: Status.CRITICAL} | blind, MINUTE)
         assert {event.check for event in told} == {FILES}
-        assert all(self.standing(check).explained_by is not None for check in blind)
+        assert all(self.standing(check).inhibited_by is not None for check in blind)
 
     @rule()
     def all_is_well_for_long(self) -> None:
         """Whatever was told as open is told as resolved, once."""
         self.stay(dict.fromkeys(POLICIES, Status.OK))
         assert self.open() == []
-        assert self.book.owed == ()
+        assert self.book.pending_recoveries == ()
         assert self.opened == self.resolved
         assert self.born == self.ended.keys()
 
@@ -167,10 +167,10 @@ class Incidents(RuleBasedStateMachine):
             self.is_known(incident, {other.id: other for other in found.values()})
 
     def is_known(self, incident: Incident, incidents: dict[int, Incident]) -> None:
-        if incident.told is not None:
-            assert incident.told is incident.status
-        elif incident.explained_by is not None:
-            cause = incidents[incident.explained_by]
+        if incident.notified is not None:
+            assert incident.notified is incident.status
+        elif incident.inhibited_by is not None:
+            cause = incidents[incident.inhibited_by]
             assert cause.check in GROUNDS or cause.status.severity >= incident.status.severity
             self.is_known(cause, incidents)
         else:
@@ -197,7 +197,7 @@ class Incidents(RuleBasedStateMachine):
             for check, status in statuses.items()
         ]
         self.book, events = evaluate(
-            self.book, seen, POLICIES, self.now, orders=orders, silent=self.maintenance_reason
+            self.book, seen, POLICIES, self.now, requests=orders, silent=self.maintenance_reason
         )
         for event in events:
             self.account(event)
@@ -210,10 +210,10 @@ class Incidents(RuleBasedStateMachine):
         return "maintenance" if target == self.maintenance else ""
 
     def open(self) -> list[Incident]:
-        return [standing.incident for standing in self.book.standings.values() if standing.incident]
+        return [standing.incident for standing in self.book.states.values() if standing.incident]
 
     def standing(self, check: str) -> Incident:
-        incident = self.book.standings[check, ""].incident
+        incident = self.book.states[check, ""].incident
         assert incident is not None
         return incident
 
@@ -257,7 +257,9 @@ class Incidents(RuleBasedStateMachine):
 
     @invariant()
     def incidents_are_one_a_subject_and_have_ids_of_their_own(self) -> None:
-        ids = [incident.id for incident in self.open()] + [incident.id for incident in self.book.owed]
+        ids = [incident.id for incident in self.open()] + [
+            incident.id for incident in self.book.pending_recoveries
+        ]
         assert len(ids) == len(set(ids))
         assert all(number < self.book.next_id for number in ids)
         assert {incident.id for incident in self.open()} == self.born - self.ended.keys()
@@ -266,23 +268,23 @@ class Incidents(RuleBasedStateMachine):
     def what_is_seen_all_the_same_is_not_put_down_to_a_silent_ground(self) -> None:
         causes = {incident.id: incident for incident in self.open()}
         for incident in causes.values():
-            cause = causes.get(incident.explained_by or 0)
-            if incident.told is None and cause is not None and cause.check in GROUNDS:
+            cause = causes.get(incident.inhibited_by or 0)
+            if incident.notified is None and cause is not None and cause.check in GROUNDS:
                 assert incident.status is Status.UNKNOWN
 
     @invariant()
     def nothing_is_owed_that_was_told(self) -> None:
-        for incident in self.book.owed:
+        for incident in self.book.pending_recoveries:
             assert self.opened[incident.id] == 1
             assert self.resolved[incident.id] == 0
-            standing = self.book.standings[incident.check, ""]
+            standing = self.book.states[incident.check, ""]
             bad_anew = standing.status is not Status.OK or standing.incident is not None
             assert bad_anew or self.silenced(incident)
 
     @invariant()
     def what_is_marked_as_told_was_told(self) -> None:
         for incident in self.open():
-            assert (incident.told is not None) == (self.opened[incident.id] == 1)
+            assert (incident.notified is not None) == (self.opened[incident.id] == 1)
 
 
 Incidents.TestCase.settings = settings(max_examples=120, stateful_step_count=25)

@@ -17,7 +17,7 @@ def test_what_is_open_in_both_goes_on_with_what_people_did() -> None:
         standing(about=incident(1_780_000_000, opened_at=NOW, acknowledged_by="", acknowledged_at=None))
     )
     found, events = resumed(past, anew, NOW)
-    kept = found.standings[KEY].incident
+    kept = found.states[KEY].incident
     assert kept is not None
     assert (kept.id, kept.acknowledged_by, kept.opened_at) == (1_780_000_000, "alice", NOW - 900)
     [ended] = events
@@ -28,10 +28,10 @@ def test_what_is_open_in_both_goes_on_with_what_people_did() -> None:
 
 def test_what_was_open_is_settled_by_the_results_that_come() -> None:
     past = book(standing(about=incident(9)))
-    well = replace(standing(), status=Status.OK, settled=Status.OK, incident=None)
-    for present in (AlertState(), replace(AlertState(), standings={KEY: well})):
+    well = replace(standing(), status=Status.OK, hard=Status.OK, incident=None)
+    for present in (AlertState(), replace(AlertState(), states={KEY: well})):
         found, events = resumed(past, present, NOW)
-        assert found.standings[KEY] == past.standings[KEY]
+        assert found.states[KEY] == past.states[KEY]
         assert events == ()
 
 
@@ -40,4 +40,4 @@ def test_silences_and_ends_that_are_owed_are_kept_and_numbers_collide_with_none(
     anew = AlertState({}, (Silence("b", NOW + 90, "cy"),), 1_780_000_001)
     found, _ = resumed(past, anew, NOW)
     assert found.silences == (Silence("a", NOW + 60, "bo"), Silence("b", NOW + 90, "cy"))
-    assert (found.next_id, [each.id for each in found.owed]) == (1_780_000_001, [3])
+    assert (found.next_id, [each.id for each in found.pending_recoveries]) == (1_780_000_001, [3])

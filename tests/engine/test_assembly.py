@@ -68,10 +68,10 @@ def test_a_drop_in_folder_that_cannot_be_looked_at_ends_no_incident_and_runs_not
         """The open incidents of the drop-in at the end of one life."""
         with assembled(home, Setup.load(home)) as parts:
             wait_until(lambda: _round(parts.engine) and until(parts.engine), 60, "it is as it should be")
-            found = parts.engine.book.standings.values()
+            found = parts.engine.book.states.values()
             return [each.incident.id for each in found if each.incident and each.check == "cron.daily/bad"]
 
-    before = lived(lambda engine: engine.book.standings.get(("cron.daily/bad", "")))
+    before = lived(lambda engine: engine.book.states.get(("cron.daily/bad", "")))
     assert before
     gone = OSError(errno.EIO, "Input/output error")
     with patch("watchdogd.engine.dropins._folders", side_effect=gone):

@@ -26,7 +26,7 @@ def made(name: str, follows: tuple[str, ...] = ()) -> Check:
 
 
 def found(settled: Status, status: Status, streak: int = 1, policy: AlertPolicy | None = None) -> set[str]:
-    standing = CheckState("a", "", status, "seen", NOW, NOW, streak, settled=settled)
+    standing = CheckState("a", "", status, "seen", NOW, NOW, streak, hard=settled)
     return {
         *unconfirmed(
             AlertState({("a", ""): standing}), {"a": policy or AlertPolicy()}, [made("a"), made("b")], NOW

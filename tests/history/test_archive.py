@@ -41,7 +41,9 @@ def filled(home: Home) -> Store:
         Record(
             NOW,
             (seen(NOW, lag=12.0),),
-            book=book(standing(about=incident(summary='Ωmega "quoted"\nline')), owed=(incident(9),)),
+            book=book(
+                standing(about=incident(summary='Ωmega "quoted"\nline')), pending_recoveries=(incident(9),)
+            ),
             events=(opening(),),
             notifications=(notification("a@mail"), notification("b@slack", state="sent", sent_at=NOW)),
             memories={"run-17/log_staleness": '{"offset":1200,"name":"Zürich 🐕"}'},

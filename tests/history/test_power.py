@@ -129,7 +129,7 @@ def remembers(home: Home, said: dict[str, int]) -> int:
         assert {each.id for each in incidents} == {*range(1, rounds + 1)}
         assert {each.acknowledged_by for each in incidents} == {f"bob-{each}" for each in range(rounds)}
         assert [each.target for each in past.book.silences] == [f"disk-{rounds - 1}"]
-        assert [each.incident for each in past.book.standings.values()] == [incidents[0]]
+        assert [each.incident for each in past.book.states.values()] == [incidents[0]]
         assert past.book.next_id == rounds + 1
         assert past.last_round == at(rounds - 1)
         assert len(sent) - 1 in (said.get("sent", -1), said.get("sent", -1) + 1)

@@ -42,7 +42,7 @@ def test_the_next_daemon_finds_what_the_last_one_knew(store: Store, home: Home) 
     known = book(
         standing(about=held),
         standing(NOW - 5, check="scratch/disk_quota", subject="", incident=None, flips=()),
-        owed=(incident(9, resolved_at=NOW - 1),),
+        pending_recoveries=(incident(9, resolved_at=NOW - 1),),
     )
     store.record(
         Record(
@@ -81,7 +81,7 @@ def test_the_book_is_kept_exactly_as_it_changes(store: Store, home: Home) -> Non
         calm = standing(NOW + step, streak=3 + step, summary=f"no line for {31 + step}m")
         store.record(Record(NOW + step, book=book(calm)))
     assert store.past().book == book(calm)
-    worse = replace(calm, status=Status.UNKNOWN, settled=Status.WARNING, flips=(NOW,), details="x")
+    worse = replace(calm, status=Status.UNKNOWN, hard=Status.WARNING, flips=(NOW,), details="x")
     store.record(Record(NOW + 9, book=book(worse, next_id=43)))
     assert store.past().book == book(worse, next_id=43)
     again = opened(home)
@@ -99,12 +99,12 @@ def test_a_standing_of_another_version_is_read_as_far_as_it_goes(store: Store, h
     store.record(Record(NOW, book=book(standing(), standing(check="odd/check", subject=""))))
     with store._database.transaction(writing=True) as connection:
         older = '{"check":"run-17/log_staleness","subject":"node5","status":2,"summary":"","at":1,'
-        older += '"since":5.0,"streak":1,"added_later":{"a":1}}'
+        older += '"since":5.0,"attempts":1,"added_later":{"a":1}}'
         for value, check in ((older, "run-17/log_staleness"), ("[]", "odd/check")):
             connection.execute(
                 text('UPDATE standings SET value = :v WHERE "check" = :c'), {"v": value, "c": check}
             )
-    standings = store.past().book.standings
+    standings = store.past().book.states
     assert standings["run-17/log_staleness", "node5"].since == 5.0
     assert standings["run-17/log_staleness", "node5"].at == NOW
     assert ("odd/check", "") not in standings
@@ -125,7 +125,7 @@ def test_what_no_database_can_hold_is_stored_a_little_changed(store: Store, home
     store.record(record)
     store.record(replace(record, at=NOW + 60))
     past = opened(home).past()
-    assert [each.summary for each in past.book.standings.values()] == [
+    assert [each.summary for each in past.book.states.values()] == [
         "line ? of a log\N{REPLACEMENT CHARACTER}"
     ]
     cleaned = "line ? of a log\N{REPLACEMENT CHARACTER}"
@@ -323,7 +323,7 @@ def test_incidents_as_they_are_after_the_round(store: Store) -> None:
     first = incident(1)
     ended = incident(2, resolved_at=NOW + 100, recovery="a line again", check="other", run="", target="other")
     store.record(Record(NOW, events=(opening(1),), book=book(standing(about=first))))
-    worse = replace(first, told=Status.CRITICAL)
+    worse = replace(first, notified=Status.CRITICAL)
     store.record(
         Record(
             NOW + 60,

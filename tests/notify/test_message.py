@@ -165,7 +165,7 @@ def test_what_is_quiet_goes_only_where_there_are_threads() -> None:
 
 
 def test_where_alerts_stand_they_are_ended_quietly_whatever_the_route() -> None:
-    told = incident(told=Status.CRITICAL)
+    told = incident(notified=Status.CRITICAL)
     ended = event(EventKind.RESOLVED, told, quiet=True)
     eased = event(EventKind.EASED, dataclasses.replace(told, status=Status.WARNING), quiet=True)
     untold = event(EventKind.RESOLVED, incident(), quiet=True)

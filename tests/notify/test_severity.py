@@ -32,7 +32,7 @@ def _to(
     about = (
         None
         if kind is EventKind.NOTICE
-        else incident(status=status, told=(told or (None,))[-1], told_as=told)
+        else incident(status=status, notified=(told or (None,))[-1], notified_as=told)
     )
     happened = event(kind, about or incident(), incident=about, label=label)
     return sorted(each.channel for each in compose([happened], {happened.check: route}, RULES, NOON))
@@ -86,8 +86,8 @@ def test_an_end_comes_once_though_it_travels_with_others_elsewhere() -> None:
     """On slack two ends of one target are one message, at the pager one of them stands alone."""
     slack, pager = Script(), Script()
     desk = Desk({"slack": slack, "pager": pager})
-    bad = incident(1, CRITICAL, told=CRITICAL, told_as=(CRITICAL,))
-    mild = incident(2, WARNING, told=WARNING, told_as=(WARNING,), subject="node7")
+    bad = incident(1, CRITICAL, notified=CRITICAL, notified_as=(CRITICAL,))
+    mild = incident(2, WARNING, notified=WARNING, notified_as=(WARNING,), subject="node7")
     for kind in (EventKind.OPENED, EventKind.RESOLVED):
         events = [replace(event(kind, each), at=desk.now) for each in (bad, mild)]
         desk.add(*compose(events, {bad.check: Route(ALL)}, RULES, desk.now))

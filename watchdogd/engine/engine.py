@@ -175,7 +175,7 @@ class Engine:
             observations,
             self._execution.policies,
             judged_at,
-            orders=tuple(order for paper in papers for order in paper.orders),
+            requests=tuple(order for paper in papers for order in paper.orders),
             silent=self.setup.maintenance,
         )
         checks, latest = self.setup.checks, self._execution.latest
@@ -372,11 +372,11 @@ class Engine:
         changed = self.setup is not before
         dropped = _sources(self.setup)
         self.setup = self._changes.dropins(self.setup).remounted(
-            {standing.check for standing in self.book.standings.values() if standing.incident}
+            {standing.check for standing in self.book.states.values() if standing.incident}
         )
         if self.setup.looked:
             self._execution.forget(dropped, _sources(self.setup))
-        self.setup = self.setup.expecting(check for check, _ in self.book.standings)
+        self.setup = self.setup.expecting(check for check, _ in self.book.states)
         return changed
 
 

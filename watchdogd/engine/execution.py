@@ -350,8 +350,8 @@ def _hasty(setup: Setup, book: AlertState) -> dict[str, float]:
     """Slow checks whose newest result wants confirming: they are looked at each interval."""
     return {
         standing.check: setup.config.daemon.interval
-        for standing in book.standings.values()
-        if standing.status is not standing.settled
+        for standing in book.states.values()
+        if standing.status is not standing.hard
     }
 
 

@@ -44,7 +44,7 @@ class Footing:
         self._setup = setup
         self._unsettled = frozenset(
             standing.check
-            for standing in book.standings.values()
+            for standing in book.states.values()
             if standing.incident is not None or standing.status is not Status.OK
         )
         self._ask(setup, now)

@@ -56,7 +56,7 @@ def unconfirmed(
     """
     doubtful = {
         standing.check
-        for standing in book.standings.values()
+        for standing in book.states.values()
         if standing.check in policies and pending(standing, policies[standing.check], now)
     }
     names = {check.name: check.follows for check in checks}

@@ -43,15 +43,15 @@ class Scene:
     @property
     def incidents(self) -> dict[int, Incident]:
         """Return what is open, by id."""
-        found = (standing.incident for standing in self.book.standings.values())
+        found = (standing.incident for standing in self.book.states.values())
         return {incident.id: incident for incident in found if incident}
 
     def cases(self, *, evidence: bool) -> Iterator[Case]:
         """List the triggers of all that was reported and nobody took, and `evidence` of all reported."""
         checks = {check.name: check for check in self.setup.checks}
-        for standing in self.book.standings.values():
+        for standing in self.book.states.values():
             incident = standing.incident
-            if incident is None or incident.told is None or incident.check == SELF:
+            if incident is None or incident.notified is None or incident.check == SELF:
                 continue
             if evidence and incident.status is not Status.UNKNOWN:
                 yield Case(incident.id, incident.run, "", (EVIDENCE,))
@@ -140,8 +140,8 @@ class Scene:
 
 def _free(standing: CheckState, incident: Incident) -> bool:
     """Return whether it still is wrong, and nobody took it, silenced it, or found its cause elsewhere."""
-    held = incident.acknowledged_by or incident.silent or incident.explained_by is not None
-    return not held and standing.settled is not Status.OK and agrees(standing)
+    held = incident.acknowledged_by or incident.silent or incident.inhibited_by is not None
+    return not held and standing.hard is not Status.OK and agrees(standing)
 
 
 def _action(configured: Any) -> Action:

@@ -137,7 +137,7 @@ def progress_of(seen: Mapping[str, Any]) -> Progress | None:
 
 def open_incidents(book: AlertState) -> list[Incident]:
     """Return all incidents that are open, worst and oldest first."""
-    found = [standing.incident for standing in book.standings.values() if standing.incident]
+    found = [standing.incident for standing in book.states.values() if standing.incident]
     live = [incident for incident in found if incident.resolved_at is None]
     return sorted(live, key=lambda incident: (-incident.status.severity, incident.opened_at))
 
@@ -163,7 +163,7 @@ def snapshot(
     stamp = cache(iso)  # the results of a round are of a few seconds
     comes_and_goes = {
         standing.incident.id
-        for standing in book.standings.values()
+        for standing in book.states.values()
         if standing.incident and flapping(standing, policies.get(standing.check, AlertPolicy()), now)
     }
     return {

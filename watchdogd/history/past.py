@@ -68,13 +68,13 @@ def _book(connection: Connection, known: dict[str, str]) -> tuple[AlertState, tu
             )
             continue
         found[check, subject] = replace(
-            standing, at=at, streak=streak, summary=summary, incident=opened.get(incident)
+            standing, at=at, attempts=streak, summary=summary, incident=opened.get(incident)
         )
     book = AlertState(
-        standings=found,
+        states=found,
         silences=unpacked(tuple[Silence, ...], known.get("silences", "[]")),
         next_id=max(int(known.get("next_id", 1)), _next_free(connection)),
-        owed=unpacked(tuple[Incident, ...], known.get("owed", "[]")),
+        pending_recoveries=unpacked(tuple[Incident, ...], known.get("pending_recoveries", "[]")),
     )
     return book, tuple(troubles)
 

@@ -201,4 +201,4 @@ facts = Table(
     Column("value", Text, nullable=False),
     sqlite_with_rowid=False,
 )
-"""Single values: `last_round`, `silences`, `owed`, `next_id`, `thinned`."""
+"""Single values: `last_round`, `silences`, `pending_recoveries`, `next_id`, `thinned`."""

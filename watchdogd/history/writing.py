@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from watchdogd.incidents.models import AlertState, Observation
     from watchdogd.notify.notification import Notification
 
-_PULSE = frozenset({"at", "streak", "summary"})
+_PULSE = frozenset({"at", "attempts", "summary"})
 _steady = attrgetter(*(field.name for field in fields(CheckState) if field.name not in _PULSE))
 """All of a standing that most results leave as it was."""
 
@@ -46,7 +46,7 @@ class Writer:
     def write(self, connection: Connection, record: Record) -> list[Row]:
         """Write one round within the transaction at hand; returns the rows of `readings`."""
         measured = self._measured.write(connection, record.observations)
-        self._write_standings(connection, record.book.standings)
+        self._write_standings(connection, record.book.states)
         self._write_incidents(connection, record)
         add(connection, tables.events, [event_row(event) for event in record.events])
         add(connection, tables.notifications, [notification_row(each) for each in record.notifications])
@@ -72,7 +72,7 @@ class Writer:
             before = written.get(key)
             if standing is not before:
                 identity = self._ids.of(key)
-                pulses.append((identity, standing.at, standing.streak, storable(standing.summary)))
+                pulses.append((identity, standing.at, standing.attempts, storable(standing.summary)))
                 if before is None or _steady(standing) != _steady(before):
                     changed.append(standing_row(identity, standing))
         gone = [self._ids.forget(key) for key in self._ids.keys() - book.keys()]
@@ -96,7 +96,7 @@ class Writer:
             "last_round": repr(record.at),
             "next_id": str(book.next_id),
             "silences": packed(tuple[Silence, ...], book.silences),
-            "owed": packed(tuple[Incident, ...], book.owed),
+            "pending_recoveries": packed(tuple[Incident, ...], book.pending_recoveries),
         }
         changed = [(name, value) for name, value in present.items() if self._facts.get(name) != value]
         put(connection, tables.facts, changed)
@@ -160,5 +160,5 @@ def _reach_back(connection: Connection, first: int) -> None:
 
 
 def _in_book(book: AlertState) -> Iterable[Incident]:
-    yield from book.owed
-    yield from (standing.incident for standing in book.standings.values() if standing.incident is not None)
+    yield from book.pending_recoveries
+    yield from (standing.incident for standing in book.states.values() if standing.incident is not None)

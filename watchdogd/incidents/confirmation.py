@@ -1,6 +1,6 @@
 """Confirmation: what is known of one check and subject after one more result. Pure.
 
-A result counts for nothing until it is confirmed. Results form rows: those that agree with the settled
+A result counts for nothing until it is confirmed. Results form rows: those that agree with the confirmed
 status, and those that differ from it in one way. A row settles its status when it is `confirm` results long;
 a check slower than `patience` (see Policy) need not wait for its next result: there a row also settles once
 it has lasted for `patience`. UNKNOWN settles only where nothing worse is known: it neither ends nor softens
@@ -42,18 +42,18 @@ class Deviation(enum.Enum):
     DOUBT = enum.auto()
 
 
-def deviation(settled: Status, status: Status) -> Deviation:
+def deviation(hard: Status, status: Status) -> Deviation:
     """Return the deviation of a result with this status."""
-    if status is settled:
+    if status is hard:
         return Deviation.SAME
     if status is OK:
         return Deviation.GOOD
-    if settled is OK or settled is UNKNOWN:
+    if hard is OK or hard is UNKNOWN:
         return Deviation.BAD
     return Deviation.DOUBT if status is UNKNOWN else Deviation.LEVEL
 
 
-def observed(standing: CheckState | None, seen: Observation, policy: AlertPolicy, now: float) -> CheckState:
+def observed(state: CheckState | None, seen: Observation, policy: AlertPolicy, now: float) -> CheckState:
     """Return the state of a check after one more result.
 
     `now` bounds the result's time, should the clock have jumped.
@@ -62,17 +62,17 @@ def observed(standing: CheckState | None, seen: Observation, policy: AlertPolicy
     status = result.status
     at = min(seen.at, now)
     fault = "" if status is OK else status.name if status is UNKNOWN else result.kind
-    settled, since, streak, before, quiet = OK, at, 1, 0, False
+    hard, since, attempts, before, quiet = OK, at, 1, 0, False
     flips: tuple[float, ...] = ()
     incident = None
-    if standing is not None:
-        settled, flips, incident = standing.settled, standing.flips, standing.incident
-        if status is standing.status or deviation(settled, status) is deviation(settled, standing.status):
-            quiet = standing.quiet
-            if fault == standing.fault:
-                since, streak, before = min(standing.since, at), standing.streak + 1, standing.before
+    if state is not None:
+        hard, flips, incident = state.hard, state.flips, state.incident
+        if status is state.status or deviation(hard, status) is deviation(hard, state.status):
+            quiet = state.quiet
+            if fault == state.fault:
+                since, attempts, before = min(state.since, at), state.attempts + 1, state.before
             else:
-                before = standing.before + standing.streak
+                before = state.before + state.attempts
         if incident is not None and status is not OK:
             incident = _latest(incident, result, fault, since)
     details = result.details if status is not OK or incident is not None else ""
@@ -83,10 +83,10 @@ def observed(standing: CheckState | None, seen: Observation, policy: AlertPolicy
         result.summary,
         at,
         since,
-        streak,
+        attempts,
         flips,
         incident,
-        settled,
+        hard,
         seen.run,
         seen.target,
         details,
@@ -94,7 +94,7 @@ def observed(standing: CheckState | None, seen: Observation, policy: AlertPolicy
         fault,
         before,
     )
-    return after if status is settled else harden(after, policy, now)
+    return after if status is hard else harden(after, policy, now)
 
 
 def _latest(incident: Incident, result: Result, fault: str, since: float) -> Incident:
@@ -111,22 +111,22 @@ def _latest(incident: Incident, result: Result, fault: str, since: float) -> Inc
     return replace(incident, summary=result.summary, details=result.details, doubt="")
 
 
-def harden(standing: CheckState, policy: AlertPolicy, now: float) -> CheckState:
+def harden(state: CheckState, policy: AlertPolicy, now: float) -> CheckState:
     """Return the state with its latest status confirmed, where its row is long enough by now."""
-    kind = deviation(standing.settled, standing.status)
-    if kind is Deviation.SAME or kind is Deviation.DOUBT or not confirmed(standing, policy, now):
-        return standing
-    flips = _recent(standing.flips, policy, now)
-    if not better(standing.settled, standing.status):
+    kind = deviation(state.hard, state.status)
+    if kind is Deviation.SAME or kind is Deviation.DOUBT or not confirmed(state, policy, now):
+        return state
+    flips = _recent(state.flips, policy, now)
+    if not better(state.hard, state.status):
         flips = (*flips, now)
-    return replace(standing, settled=standing.status, flips=flips)
+    return replace(state, hard=state.status, flips=flips)
 
 
-def confirmed(standing: CheckState, policy: AlertPolicy, now: float) -> bool:
+def confirmed(state: CheckState, policy: AlertPolicy, now: float) -> bool:
     """Return whether the present row is long enough, in results or (where the check is slow) in time."""
-    if standing.streak >= policy.confirm or standing.before + standing.streak >= 2 * policy.confirm:
+    if state.attempts >= policy.confirm or state.before + state.attempts >= 2 * policy.confirm:
         return True
-    return policy.every > policy.patience and now - standing.since >= policy.patience
+    return policy.every > policy.patience and now - state.since >= policy.patience
 
 
 def better(before: Status, after: Status) -> bool:
@@ -137,36 +137,34 @@ def better(before: Status, after: Status) -> bool:
     return after is OK or (before is CRITICAL and after is WARNING)
 
 
-def pending(standing: CheckState, policy: AlertPolicy, now: float) -> bool:
+def pending(state: CheckState, policy: AlertPolicy, now: float) -> bool:
     """Return whether the latest result is worse than what is confirmed, and not confirmed yet."""
-    kind = deviation(standing.settled, standing.status)
-    worse = kind is Deviation.BAD or (
-        kind is Deviation.LEVEL and not better(standing.settled, standing.status)
-    )
-    return worse and not confirmed(standing, policy, now)
+    kind = deviation(state.hard, state.status)
+    worse = kind is Deviation.BAD or (kind is Deviation.LEVEL and not better(state.hard, state.status))
+    return worse and not confirmed(state, policy, now)
 
 
-def agrees(standing: CheckState) -> bool:
+def agrees(state: CheckState) -> bool:
     """Return whether the latest result bears out what is confirmed, or at least does not deny it."""
-    return deviation(standing.settled, standing.status) in (Deviation.SAME, Deviation.DOUBT)
+    return deviation(state.hard, state.status) in (Deviation.SAME, Deviation.DOUBT)
 
 
-def settled_down(standing: CheckState, policy: AlertPolicy, now: float) -> bool:
+def settled_down(state: CheckState, policy: AlertPolicy, now: float) -> bool:
     """Return whether a change for the better may be believed: at once, or, of what flaps, once it lasted."""
-    if not flapping(standing, policy, now):
+    if not flapping(state, policy, now):
         return True
-    return now - standing.since >= window(policy) / FLAP_CALM
+    return now - state.since >= window(policy) / FLAP_CALM
 
 
-def flapping(standing: CheckState, policy: AlertPolicy, now: float) -> bool:
+def flapping(state: CheckState, policy: AlertPolicy, now: float) -> bool:
     """Return whether the subject turned bad again and again of late."""
-    return len(_recent(standing.flips, policy, now)) >= FLAP_TURNS
+    return len(_recent(state.flips, policy, now)) >= FLAP_TURNS
 
 
-def forgettable(standing: CheckState, policy: AlertPolicy, now: float) -> bool:
+def forgettable(state: CheckState, policy: AlertPolicy, now: float) -> bool:
     """Return whether nothing is lost with the state of a subject that is reported no longer."""
-    well = standing.settled is OK and standing.status is OK and standing.incident is None
-    return well and not _recent(standing.flips, policy, now)
+    well = state.hard is OK and state.status is OK and state.incident is None
+    return well and not _recent(state.flips, policy, now)
 
 
 def window(policy: AlertPolicy) -> float:

@@ -22,12 +22,12 @@ SubjectKey = tuple[str, str]
 
 
 def evaluate(
-    book: AlertState,
+    alerts: AlertState,
     observations: Sequence[Observation],
     policies: Mapping[str, AlertPolicy],
     now: float,
     *,
-    orders: Sequence[Request] = (),
+    requests: Sequence[Request] = (),
     silent: Callable[[str, str, float], str] | None = None,
 ) -> tuple[AlertState, tuple[IncidentEvent, ...]]:
     """Return the state after a round, and what happened, in the order in which it is to be reported.
@@ -39,79 +39,77 @@ def evaluate(
     for notices. Of several results about one subject the worst counts. A subject that a check reports no
     longer, though all that it did report could be found out, is well.
     """
-    silences = silences_after(book.silences, orders, now)
-    sitting = _Evaluation(book, policies, now, Muting(silences, silent, now))
-    sitting.note(observations)
-    sitting.acknowledge(orders)
-    sitting.strike()
-    sitting.take_in(observations)
-    sitting.turn()
-    sitting.pay(book.owed)
-    sitting.explain()
-    sitting.tell()
-    return AlertState(sitting.standings, silences, sitting.next_id, tuple(sitting.owed)), tuple(
-        sitting.events
-    )
+    silences = silences_after(alerts.silences, requests, now)
+    evaluation = _Evaluation(alerts, policies, now, Muting(silences, silent, now))
+    evaluation.report_notices(observations)
+    evaluation.acknowledge(requests)
+    evaluation.end_removed()
+    evaluation.observe(observations)
+    evaluation.update_incidents()
+    evaluation.report_recoveries(alerts.pending_recoveries)
+    evaluation.explain()
+    evaluation.notify()
+    return AlertState(
+        evaluation.states, silences, evaluation.next_id, tuple(evaluation.pending_recoveries)
+    ), tuple(evaluation.events)
 
 
 class _Evaluation:
     """State of one evaluation."""
 
     def __init__(
-        self, book: AlertState, policies: Mapping[str, AlertPolicy], now: float, hush: Muting
+        self, alerts: AlertState, policies: Mapping[str, AlertPolicy], now: float, muting: Muting
     ) -> None:
-        self.standings = dict(book.standings)
-        self.next_id = book.next_id
-        self.owed: list[Incident] = []
+        self.states = dict(alerts.states)
+        self.next_id = alerts.next_id
+        self.pending_recoveries: list[Incident] = []
         self.events: list[IncidentEvent] = []
         self._policies = policies
         self._now = now
-        self._hush = hush
+        self._muting = muting
         self._changes: dict[SubjectKey, EventKind] = {}
         self._open: list[SubjectKey] = []
         self._held: set[SubjectKey] = set()
         self._followers: Mapping[int, list[Incident]] = {}
 
-    def note(self, observations: Iterable[Observation]) -> None:
+    def report_notices(self, observations: Iterable[Observation]) -> None:
         """Report notices; they change nothing."""
         for seen in observations:
             if seen.result.notice:
-                silent = bool(self._hush.reason(seen.target, seen.run, seen.check))
+                silent = bool(self._muting.reason(seen.target, seen.run, seen.check))
                 self.events.append(notice(seen, self._now, quiet=silent))
 
-    def acknowledge(self, orders: Iterable[Request]) -> None:
+    def acknowledge(self, requests: Iterable[Request]) -> None:
         """Acknowledge open incidents; the first request counts."""
-        for order in (order for order in orders if order.verb == "ack"):
-            for key, standing in self.standings.items():
-                incident = standing.incident
-                if incident is None or incident.id != order.incident or incident.acknowledged_by:
+        for request in (request for request in requests if request.verb == "ack"):
+            for key, state in self.states.items():
+                incident = state.incident
+                if incident is None or incident.id != request.incident or incident.acknowledged_by:
                     continue
-                at = min(order.at, self._now)
-                incident = replace(incident, acknowledged_by=order.by, acknowledged_at=at)
-                self.standings[key] = replace(standing, incident=incident)
-                text = f"acknowledged by {order.by}"
+                at = min(request.at, self._now)
+                incident = replace(incident, acknowledged_by=request.by, acknowledged_at=at)
+                self.states[key] = replace(state, incident=incident)
+                text = f"acknowledged by {request.by}"
                 self.events.append(
                     event(
                         EventKind.ACKNOWLEDGED,
                         incident,
                         self._now,
                         summary=text,
-                        details=order.reason,
+                        details=request.reason,
                         quiet=True,
                     )
                 )
 
-    def strike(self) -> None:
+    def end_removed(self) -> None:
         """End the incidents of checks that no longer exist, without a message."""
-        for key in [key for key in self.standings if key[0] not in self._policies]:
-            standing = self.standings.pop(key)
-            if standing.incident is not None:
-                struck = replace(
-                    standing, summary="the check is no longer configured", details="", quiet=True
-                )
-                self._resolve(standing.incident, struck)
+        for key in [key for key in self.states if key[0] not in self._policies]:
+            state = self.states.pop(key)
+            if state.incident is not None:
+                struck = replace(state, summary="the check is no longer configured", details="", quiet=True)
+                self._resolve(state.incident, struck)
 
-    def take_in(self, observations: Iterable[Observation]) -> None:
+    def observe(self, observations: Iterable[Observation]) -> None:
         """Judge the results."""
         worst: dict[SubjectKey, Observation] = {}
         blind: set[str] = set()
@@ -126,188 +124,192 @@ class _Evaluation:
             if result.status is Status.UNKNOWN or result.unanswered:
                 blind.add(seen.check)
         for key, seen in worst.items():
-            self.standings[key] = observed(
-                self.standings.get(key), seen, self._policies[seen.check], self._now
-            )
+            self.states[key] = observed(self.states.get(key), seen, self._policies[seen.check], self._now)
         self._miss(worst, {check for check, _ in worst} - blind)
 
     def _miss(self, seen: Mapping[SubjectKey, Observation], checks: Collection[str]) -> None:
         """Count subjects that checks report no longer as OK."""
-        for key in [key for key in self.standings if key[0] in checks and key not in seen]:
-            standing = self.standings[key]
-            policy = self._policies[standing.check]
-            if forgettable(standing, policy, self._now):
-                del self.standings[key]
+        for key in [key for key in self.states if key[0] in checks and key not in seen]:
+            state = self.states[key]
+            policy = self._policies[state.check]
+            if forgettable(state, policy, self._now):
+                del self.states[key]
             else:
-                text = f"{standing.subject} is no longer reported".lstrip()
-                result = Result(Status.OK, text, subject=standing.subject)
-                missing = Observation(standing.check, standing.run, standing.target, result, self._now)
-                self.standings[key] = observed(standing, missing, policy, self._now)
+                text = f"{state.subject} is no longer reported".lstrip()
+                result = Result(Status.OK, text, subject=state.subject)
+                missing = Observation(state.check, state.run, state.target, result, self._now)
+                self.states[key] = observed(state, missing, policy, self._now)
 
-    def pay(self, owed: Iterable[Incident]) -> None:
+    def report_recoveries(self, pending_recoveries: Iterable[Incident]) -> None:
         """Report what ended during a silence once that is over, unless the same thing is bad anew."""
         held = []
-        for incident in owed:
-            standing = self.standings.get((incident.check, incident.subject))
-            well = standing is None or (standing.incident is None and standing.status is Status.OK)
-            if not well or self._hush.reason(incident.target, incident.run, incident.check):
+        for incident in pending_recoveries:
+            state = self.states.get((incident.check, incident.subject))
+            well = state is None or (state.incident is None and state.status is Status.OK)
+            if not well or self._muting.reason(incident.target, incident.run, incident.check):
                 held.append(incident)
             else:
                 ended = replace(incident, silent="")
                 self.events.append(
                     event(EventKind.RESOLVED, ended, self._now, summary=ended.recovery, details="")
                 )
-        self.owed = held + self.owed
+        self.pending_recoveries = held + self.pending_recoveries
 
-    def turn(self) -> None:
-        """Open, change and end incidents as the settled statuses demand."""
-        for key, standing in self.standings.items():
-            if standing.status is Status.OK and standing.settled is Status.OK and standing.incident is None:
+    def update_incidents(self) -> None:
+        """Open, change and end incidents as the confirmed statuses demand."""
+        for key, state in self.states.items():
+            if state.status is Status.OK and state.hard is Status.OK and state.incident is None:
                 continue
-            turned = self._turned(key, standing)
-            if turned is not standing:
-                self.standings[key] = turned
+            turned = self._turned(key, state)
+            if turned is not state:
+                self.states[key] = turned
             if turned.incident is not None:
                 self._open.append(key)
 
-    def _turned(self, key: SubjectKey, standing: CheckState) -> CheckState:
-        policy = self._policies[standing.check]
-        if standing.since > self._now:
-            standing = replace(standing, since=self._now)
-        if standing.status is not standing.settled:
-            standing = harden(standing, policy, self._now)
-        incident = standing.incident
+    def _turned(self, key: SubjectKey, state: CheckState) -> CheckState:
+        policy = self._policies[state.check]
+        if state.since > self._now:
+            state = replace(state, since=self._now)
+        if state.status is not state.hard:
+            state = harden(state, policy, self._now)
+        incident = state.incident
         if incident is None:
-            return standing if standing.settled is Status.OK else self._opened(key, standing)
-        change = _change(incident, standing, policy, self._now)
+            return state if state.hard is Status.OK else self._opened(key, state)
+        change = _change(incident, state, policy, self._now)
         if change is None:
-            return standing
+            return state
         if change is EventKind.RESOLVED:
-            self._resolve(incident, standing)
-            return replace(standing, incident=None)
+            self._resolve(incident, state)
+            return replace(state, incident=None)
         self._changes[key] = change
-        told = standing.settled if change is EventKind.EASED and incident.told is not None else incident.told
-        return replace(standing, incident=replace(incident, status=standing.settled, told=told))
+        notified = (
+            state.hard if change is EventKind.EASED and incident.notified is not None else incident.notified
+        )
+        return replace(state, incident=replace(incident, status=state.hard, notified=notified))
 
-    def _opened(self, key: SubjectKey, standing: CheckState) -> CheckState:
+    def _opened(self, key: SubjectKey, state: CheckState) -> CheckState:
         self._changes[key] = EventKind.OPENED
         incident = Incident(
             id=self.next_id,
-            check=standing.check,
-            run=standing.run,
-            target=standing.target,
-            subject=standing.subject,
-            status=standing.settled,
+            check=state.check,
+            run=state.run,
+            target=state.target,
+            subject=state.subject,
+            status=state.hard,
             opened_at=self._now,
-            summary=standing.summary,
-            details=standing.details,
-            since=standing.since,
-            fault=standing.fault,
+            summary=state.summary,
+            details=state.details,
+            since=state.since,
+            fault=state.fault,
         )
         self.next_id += 1
-        return replace(standing, incident=incident)
+        return replace(state, incident=incident)
 
-    def _resolve(self, incident: Incident, standing: CheckState) -> None:
-        """End an incident: told where it was told of, and later where silence reigns."""
-        silent = self._hush.reason(incident.target, incident.run, incident.check)
+    def _resolve(self, incident: Incident, state: CheckState) -> None:
+        """End an incident: reported where it was reported of, and later where silence reigns."""
+        silent = self._muting.reason(incident.target, incident.run, incident.check)
         resolved_at = max(self._now, incident.opened_at)
-        ended = replace(incident, resolved_at=resolved_at, recovery=standing.summary, silent=silent)
-        wanted = incident.told is not None and not (standing.quiet and incident.told is not Status.UNKNOWN)
+        ended = replace(incident, resolved_at=resolved_at, recovery=state.summary, silent=silent)
+        wanted = incident.notified is not None and not (
+            state.quiet and incident.notified is not Status.UNKNOWN
+        )
         if wanted and silent:
-            self.owed.append(ended)
+            self.pending_recoveries.append(ended)
         self.events.append(
             event(
                 EventKind.RESOLVED,
                 ended,
                 self._now,
-                summary=standing.summary,
-                details=standing.details,
+                summary=state.summary,
+                details=state.details,
                 quiet=not wanted or bool(silent),
             )
         )
 
     def explain(self) -> None:
-        """Find the causes of what was not told yet, and what has to wait for a cause to be confirmed."""
-        untold = [key for key in self._open if self._incident(key).told is None]
-        if not untold:
+        """Find the causes of what was not reported yet, and what has to wait for a cause to be confirmed."""
+        unannounced = [key for key in self._open if self._incident(key).notified is None]
+        if not unannounced:
             return
-        causes = Inhibitions(self.standings.values(), self._policies, self._now)
-        for key in untold:
+        causes = Inhibitions(self.states.values(), self._policies, self._now)
+        for key in unannounced:
             incident, follows = self._incident(key), self._policies[key[0]].follows
             leader = causes.leader(incident, follows)
-            if leader != incident.explained_by:
+            if leader != incident.inhibited_by:
                 self._rest_on(key, leader)
                 causes.explain(incident, leader)
-            if leader is None and causes.brewing(incident, follows):
+            if leader is None and causes.cause_pending(incident, follows):
                 self._held.add(key)
-        self._followers = causes.followers(self._incident(key) for key in untold)
+        self._followers = causes.inhibited(self._incident(key) for key in unannounced)
 
     def _incident(self, key: SubjectKey) -> Incident:
-        incident = self.standings[key].incident
+        incident = self.states[key].incident
         assert incident is not None
         return incident
 
     def _rest_on(self, key: SubjectKey, leader: int | None) -> None:
         """Set or lift the explanation; what was explained has to be confirmed anew without its cause."""
-        standing = self.standings[key]
-        incident = replace(self._incident(key), explained_by=leader)
-        if leader is None and agrees(standing):
-            standing = replace(standing, since=self._now, streak=0, before=0)
-        self.standings[key] = replace(standing, incident=incident)
+        state = self.states[key]
+        incident = replace(self._incident(key), inhibited_by=leader)
+        if leader is None and agrees(state):
+            state = replace(state, since=self._now, attempts=0, before=0)
+        self.states[key] = replace(state, incident=incident)
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Report of each open incident what is due now."""
         for key in self._open:
-            standing, before = self.standings[key], self._incident(key)
-            silent = self._hush.reason(before.target, before.run, before.check)
+            state, before = self.states[key], self._incident(key)
+            silent = self._muting.reason(before.target, before.run, before.check)
             after, events = announce(
-                standing,
+                state,
                 self._policies[key[0]],
                 self._now,
                 silent=silent,
                 held=key in self._held,
                 change=self._changes.get(key),
-                followers=self._followers.get(before.id, ()),
+                inhibited=self._followers.get(before.id, ()),
             )
             self.events += events
             if after is not before:
-                self.standings[key] = replace(standing, incident=after)
+                self.states[key] = replace(state, incident=after)
 
 
-def _change(incident: Incident, standing: CheckState, policy: AlertPolicy, now: float) -> EventKind | None:
+def _change(incident: Incident, state: CheckState, policy: AlertPolicy, now: float) -> EventKind | None:
     """Return how the confirmed status changes an open incident. UNKNOWN changes nothing about a known fault.
 
     It ends or eases only where the newest result says the same: an end is never reported in a bad one's
     words.
     """
-    settled = standing.settled
-    if settled is incident.status or settled is Status.UNKNOWN:
+    hard = state.hard
+    if hard is incident.status or hard is Status.UNKNOWN:
         return None
-    if not better(incident.status, settled):
+    if not better(incident.status, hard):
         return EventKind.WORSE
-    if standing.status is not settled or not settled_down(standing, policy, now):
+    if state.status is not hard or not settled_down(state, policy, now):
         return None
-    return EventKind.RESOLVED if settled is Status.OK else EventKind.EASED
+    return EventKind.RESOLVED if hard is Status.OK else EventKind.EASED
 
 
-def resumed(past: AlertState, book: AlertState, now: float) -> tuple[AlertState, tuple[IncidentEvent, ...]]:
+def resumed(past: AlertState, alerts: AlertState, now: float) -> tuple[AlertState, tuple[IncidentEvent, ...]]:
     """Return the state to go on with, and what became of incidents, quietly.
 
-    What is open in both was told anew: it goes on under its new number, with what people did about it, and
-    the old number ends. What was open and is not any more is settled, and told, by the results that come.
+    What is open in both was reported anew: it goes on under its new number, with what people did about it, and
+    the old number ends. What was open and is not any more is confirmed, and reported, by the results that come.
     """
-    standings = dict(book.standings)
+    states = dict(alerts.states)
     events = []
-    for key, before in past.standings.items():
-        present = standings.get(key)
+    for key, before in past.states.items():
+        present = states.get(key)
         if present is None or (present.incident is None and before.incident is not None):
-            standings[key] = before
+            states[key] = before
         elif present.incident is not None and before.incident is not None:
-            standings[key] = replace(present, incident=_going_on(before.incident, present.incident))
+            states[key] = replace(present, incident=_going_on(before.incident, present.incident))
             events.append(_renumbered(before.incident, present.incident.id, now))
-    silences = {each.target: each for each in (*past.silences, *book.silences)}
-    next_id = max(past.next_id, book.next_id)
-    return AlertState(standings, tuple(silences.values()), next_id, past.owed + book.owed), tuple(events)
+    silences = {each.target: each for each in (*past.silences, *alerts.silences)}
+    next_id = max(past.next_id, alerts.next_id)
+    return AlertState(
+        states, tuple(silences.values()), next_id, past.pending_recoveries + alerts.pending_recoveries
+    ), tuple(events)
 
 
 def _going_on(before: Incident, present: Incident) -> Incident:

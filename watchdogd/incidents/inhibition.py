@@ -21,19 +21,17 @@ if TYPE_CHECKING:
 class Inhibitions:
     """The open incidents, and the bad results that may become some, by check."""
 
-    def __init__(
-        self, standings: Iterable[CheckState], policies: Mapping[str, AlertPolicy], now: float
-    ) -> None:
+    def __init__(self, states: Iterable[CheckState], policies: Mapping[str, AlertPolicy], now: float) -> None:
         self._open: defaultdict[str, list[Incident]] = defaultdict(list)
-        self._brewing: defaultdict[str, list[CheckState]] = defaultdict(list)
-        self._explained: dict[int, int | None] = {}
+        self._pending_causes: defaultdict[str, list[CheckState]] = defaultdict(list)
+        self._inhibited: dict[int, int | None] = {}
         self._policies = policies
-        for standing in standings:
-            if standing.incident is not None:
-                self._open[standing.check].append(standing.incident)
-                self._explained[standing.incident.id] = standing.incident.explained_by
-            if _pending(standing, policies[standing.check], now):
-                self._brewing[standing.check].append(standing)
+        for state in states:
+            if state.incident is not None:
+                self._open[state.check].append(state.incident)
+                self._inhibited[state.incident.id] = state.incident.inhibited_by
+            if _pending(state, policies[state.check], now):
+                self._pending_causes[state.check].append(state)
 
     def leader(self, incident: Incident, follows: Iterable[str]) -> int | None:
         """Return the id of the incident that explains this one: the one that did before, else the worst."""
@@ -41,13 +39,13 @@ class Inhibitions:
             other
             for check in follows
             for other in self._open.get(check, ())
-            if self._explains(check, other.status, incident.status)
+            if self._inhibits(check, other.status, incident.status)
             and not self._rests_on(other.id, incident.id)
         ]
-        order = ((other.id != incident.explained_by, -other.status.severity, other.id) for other in found)
-        return min(order)[2] if found else None
+        ranked = ((other.id != incident.inhibited_by, -other.status.severity, other.id) for other in found)
+        return min(ranked)[2] if found else None
 
-    def _explains(self, check: str, cause: Status, status: Status) -> bool:
+    def _inhibits(self, check: str, cause: Status, status: Status) -> bool:
         """Return whether `check` with status `cause` may explain a `status`."""
         if cause is Status.UNKNOWN or self._policies[check].blinds:
             return status is Status.UNKNOWN
@@ -55,56 +53,58 @@ class Inhibitions:
 
     def explain(self, incident: Incident, leader: int | None) -> None:
         """Note that this incident is inhibited by `leader` from now on."""
-        self._explained[incident.id] = leader
+        self._inhibited[incident.id] = leader
 
-    def brewing(self, incident: Incident, follows: Iterable[str]) -> bool:
+    def cause_pending(self, incident: Incident, follows: Iterable[str]) -> bool:
         """Return whether a cause is about to be confirmed."""
         return any(
-            self._explains(check, standing.status, incident.status)
+            self._inhibits(check, state.status, incident.status)
             for check in follows
-            for standing in self._brewing.get(check, ())
+            for state in self._pending_causes.get(check, ())
         )
 
-    def followers(self, incidents: Iterable[Incident]) -> dict[int, list[Incident]]:
+    def inhibited(self, incidents: Iterable[Incident]) -> dict[int, list[Incident]]:
         """Return the inhibited incidents, by the one at the root of their causes."""
         found: defaultdict[int, list[Incident]] = defaultdict(list)
         for incident in incidents:
-            if incident.explained_by is not None:
+            if incident.inhibited_by is not None:
                 found[self._root(incident.id)].append(incident)
         return found
 
     def _root(self, start: int) -> int:
-        while (above := self._explained.get(start)) is not None:
+        while (above := self._inhibited.get(start)) is not None:
             start = above
         return start
 
     def _rests_on(self, start: int | None, wanted: int) -> bool:
         """Return whether following the causes from `start` leads to `wanted`: checks may form a circle."""
         while start is not None and start != wanted:
-            start = self._explained.get(start)
+            start = self._inhibited.get(start)
         return start == wanted
 
 
-def _pending(standing: CheckState, policy: AlertPolicy, now: float) -> bool:
+def _pending(state: CheckState, policy: AlertPolicy, now: float) -> bool:
     """Return whether the latest result is bad and will soon be confirmed or refuted."""
-    if deviation(standing.settled, standing.status) not in (Deviation.BAD, Deviation.LEVEL):
+    if deviation(state.hard, state.status) not in (Deviation.BAD, Deviation.LEVEL):
         return False
-    return now - standing.since <= policy.confirm * policy.every + policy.patience
+    return now - state.since <= policy.confirm * policy.every + policy.patience
 
 
 def silences_after(
-    silences: tuple[Silence, ...], orders: Iterable[Request], now: float
+    silences: tuple[Silence, ...], requests: Iterable[Request], now: float
 ) -> tuple[Silence, ...]:
     """Return the silences that last after people's requests; a new one replaces one of its target.
 
     None was asked for in the future: the clock was set back since, and it lasts as long as was asked for.
     """
     lasting = {silence.target: silence for silence in silences}
-    for order in orders:
-        if order.verb == "silence":
-            lasting[order.target] = Silence(order.target, order.until, order.by, order.reason, order.at)
-        elif order.verb == "unsilence":
-            lasting.pop(order.target, None)
+    for request in requests:
+        if request.verb == "silence":
+            lasting[request.target] = Silence(
+                request.target, request.until, request.by, request.reason, request.at
+            )
+        elif request.verb == "unsilence":
+            lasting.pop(request.target, None)
     known = (_of_now(silence, now) for silence in lasting.values())
     return tuple(silence for silence in known if silence.until > now)
 

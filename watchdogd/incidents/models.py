@@ -62,12 +62,12 @@ class Incident:
     that came since: the thing cannot be found out now. `recovery` is the summary of the result that ended it.
 
     Three things hold its messages back: `acknowledged_by` (somebody works on it; ends with the incident),
-    `silent` (a reason such as `silenced by bob`), and `explained_by` (the id of the incident that it was
-    noted in). `told` is the status last announced (None: nothing was), `announced_at` when it was first
-    told, `told_at` when it was last told or reminded of, `escalated_at` when others were called. `since` is
-    when the bad results began that opened it. `fault` is which fault it reports now (see Standing), and
-    `turned_at` when that one began, where it reported another one before. `told_as` are
-    all statuses that were announced.
+    `silent` (a reason such as `silenced by bob`), and `inhibited_by` (the id of the incident that it was
+    noted in). `notified` is the status last announced (None: nothing was), `notified_as` are all that were.
+    `first_notified_at` is when it was first announced, `notified_at` when it was last announced or reminded
+    of, `escalated_at` when others were called. `since` is when the bad results began that opened it. `fault`
+    is which fault it reports now (see CheckState), `turned_at` when that one began, where it reported
+    another one before.
     """
 
     id: int
@@ -82,10 +82,10 @@ class Incident:
     resolved_at: float | None = None
     acknowledged_by: str = ""
     acknowledged_at: float | None = None
-    explained_by: int | None = None
-    told: Status | None = None
-    announced_at: float | None = None
-    told_at: float | None = None
+    inhibited_by: int | None = None
+    notified: Status | None = None
+    first_notified_at: float | None = None
+    notified_at: float | None = None
     escalated_at: float | None = None
     silent: str = ""
     doubt: str = ""
@@ -93,7 +93,7 @@ class Incident:
     since: float | None = None
     fault: str = ""
     turned_at: float | None = None
-    told_as: tuple[Status, ...] = ()
+    notified_as: tuple[Status, ...] = ()
 
     @property
     def fault_began(self) -> float:
@@ -117,11 +117,11 @@ class Incident:
 class CheckState:
     """State of one check and subject: its last result, and how many said the same in a row.
 
-    `settled` is the confirmed status. Results form rows: those that agree with it, and those that differ from
-    it in one way (good, bad, more or less severe, unknown). `fault` is what the last result found: the kind
-    that it names, UNKNOWN where it could not be found out, empty where all is well. `since` and `streak` tell
-    when those of the present row began that found the same, and how many they are; `before` counts others.
-    `flips` are the times of recent confirmed turns to the bad, for flapping. `run`, `target` and
+    `hard` is the confirmed status (Nagios's hard state), `attempts` how many results found the same in a row
+    since `since`; `before` counts the others of that row. Results form rows: those that agree with `hard`,
+    and those that differ from it in one way (good, bad, more or less severe, unknown). `fault` is what the
+    last result found: the kind that it names, UNKNOWN where it could not be found out, empty where all is
+    well. `flips` are the times of recent confirmed changes to the bad, for flapping. `run`, `target` and
     `details` are of the last result; `quiet` is True where one of the present row asked for no message.
     """
 
@@ -131,10 +131,10 @@ class CheckState:
     summary: str
     at: float
     since: float
-    streak: int
+    attempts: int
     flips: tuple[float, ...] = ()
     incident: Incident | None = None
-    settled: Status = Status.OK
+    hard: Status = Status.OK
     run: str = ""
     target: str = ""
     details: str = ""
@@ -161,13 +161,14 @@ class Silence:
 class AlertState:
     """Everything that is remembered between rounds: states by (check, subject), silences, the next id.
 
-    `owed` are incidents that were told, and ended during a silence: their end is told when it is over.
+    `pending_recoveries` are incidents that were reported, and ended during a silence: their end is reported
+    when it is over.
     """
 
-    standings: Mapping[tuple[str, str], CheckState] = field(default_factory=dict)
+    states: Mapping[tuple[str, str], CheckState] = field(default_factory=dict)
     silences: tuple[Silence, ...] = ()
     next_id: int = 1
-    owed: tuple[Incident, ...] = ()
+    pending_recoveries: tuple[Incident, ...] = ()
 
 
 class EventKind(enum.StrEnum):
@@ -192,7 +193,7 @@ class IncidentEvent:
     """An event to be reported (or, `quiet`, only recorded). `incident` is as it is after it.
 
     A notice has none, but for what watchdogd did about one. `summary` goes into the first line. `notes` are
-    further lines: what follows from the same cause and is not told by itself, that it cannot be found out
+    further lines: what follows from the same cause and is not reported by itself, that it cannot be found out
     now, how long nobody acknowledged. `done` is what watchdogd did about it, one line a deed. `label` is the
     word of a notice, one of LABELS.
     """

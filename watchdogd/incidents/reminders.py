@@ -17,35 +17,37 @@ if TYPE_CHECKING:
 
 
 def announce(
-    standing: CheckState,
+    state: CheckState,
     policy: AlertPolicy,
     now: float,
     *,
     silent: str = "",
     held: bool = False,
     change: EventKind | None = None,
-    followers: Sequence[Incident] = (),
+    inhibited: Sequence[Incident] = (),
 ) -> tuple[Incident, list[IncidentEvent]]:
     """Return the open incident after this round's notifications, and the events.
 
     `silent` is why its target has to be silent, `held` that a cause may be about to show, `change` what
-    became of it in this round (recorded where it is not told), `followers` what it explains.
+    became of it in this round (recorded where it is not reported), `inhibited` what it explains.
     """
-    before = standing.incident
+    before = state.incident
     assert before is not None
     after = _reanchored(before, silent, now)
-    if before.silent and not silent and after.told_at is not None:  # told, once it is seen to be wrong still
-        after = replace(after, told_at=min(after.told_at, now - policy.repeat_every))
-    kind = _due(standing, after, policy, now, held=held)
+    if (
+        before.silent and not silent and after.notified_at is not None
+    ):  # reported, once it is seen to be wrong still
+        after = replace(after, notified_at=min(after.notified_at, now - policy.repeat_every))
+    kind = _due(state, after, policy, now, held=held)
     events = []
     if change is not None and change is not kind:
         events.append(event(change, after, now, quiet=True))
     if kind is not None:
         after = _announced(after, now)
-        events.append(_event_of(kind, after, standing, policy, now, followers))
-    if _escalates(standing, after, policy, now):
+        events.append(_event_of(kind, after, state, policy, now, inhibited))
+    if _escalates(state, after, policy, now):
         after = replace(after, escalated_at=now)
-        events.append(_event_of(EventKind.ESCALATION, after, standing, policy, now, followers))
+        events.append(_event_of(EventKind.ESCALATION, after, state, policy, now, inhibited))
     return after, events
 
 
@@ -89,69 +91,79 @@ def _reanchored(incident: Incident, silent: str, now: float) -> Incident:
 
     The clock may have been set back.
     """
-    announced, told = incident.announced_at, incident.told_at
-    early = (announced is not None and announced > now) or (told is not None and told > now)
+    announced, notified = incident.first_notified_at, incident.notified_at
+    early = (announced is not None and announced > now) or (notified is not None and notified > now)
     if early:
         announced = None if announced is None else min(announced, now)
-        told = None if told is None else min(told, now)
+        notified = None if notified is None else min(notified, now)
     elif silent == incident.silent:
         return incident
-    return replace(incident, silent=silent, announced_at=announced, told_at=told)
+    return replace(incident, silent=silent, first_notified_at=announced, notified_at=notified)
 
 
 def _due(
-    standing: CheckState, incident: Incident, policy: AlertPolicy, now: float, *, held: bool
+    state: CheckState, incident: Incident, policy: AlertPolicy, now: float, *, held: bool
 ) -> EventKind | None:
     """Return the notification that is due for an open incident now, if any."""
-    if incident.silent or not _wrong(standing):
+    if incident.silent or not _wrong(state):
         return None
-    if incident.told is None:
-        free = not (held or incident.acknowledged_by or incident.explained_by is not None)
-        return EventKind.OPENED if free and confirmed(standing, policy, now) else None
-    if incident.told is not incident.status:
+    if incident.notified is None:
+        free = not (held or incident.acknowledged_by or incident.inhibited_by is not None)
+        return EventKind.OPENED if free and confirmed(state, policy, now) else None
+    if incident.notified is not incident.status:
         return EventKind.WORSE
-    if incident.acknowledged_by or incident.told_at is None:
+    if incident.acknowledged_by or incident.notified_at is None:
         return None
-    return EventKind.REMINDER if now - incident.told_at >= policy.repeat_every else None
+    return EventKind.REMINDER if now - incident.notified_at >= policy.repeat_every else None
 
 
-def _wrong(standing: CheckState) -> bool:
+def _wrong(state: CheckState) -> bool:
     """Return whether it is still wrong as far as is known: the latest result does not speak against it."""
-    return standing.settled is not Status.OK and agrees(standing)
+    return state.hard is not Status.OK and agrees(state)
 
 
 def _announced(incident: Incident, now: float) -> Incident:
-    announced = now if incident.announced_at is None else incident.announced_at
-    told_as = tuple(dict.fromkeys((*incident.told_as, incident.status)))
-    return replace(incident, told=incident.status, told_as=told_as, told_at=now, announced_at=announced)
+    announced = now if incident.first_notified_at is None else incident.first_notified_at
+    notified_as = tuple(dict.fromkeys((*incident.notified_as, incident.status)))
+    return replace(
+        incident,
+        notified=incident.status,
+        notified_as=notified_as,
+        notified_at=now,
+        first_notified_at=announced,
+    )
 
 
-def _escalates(standing: CheckState, incident: Incident, policy: AlertPolicy, now: float) -> bool:
+def _escalates(state: CheckState, incident: Incident, policy: AlertPolicy, now: float) -> bool:
     """Return whether others are to be called: once, for what was reported, stands, and nobody took."""
-    if policy.escalate_after is None or incident.announced_at is None or incident.escalated_at is not None:
+    if (
+        policy.escalate_after is None
+        or incident.first_notified_at is None
+        or incident.escalated_at is not None
+    ):
         return False
-    if incident.acknowledged_by or incident.silent or not _wrong(standing):
+    if incident.acknowledged_by or incident.silent or not _wrong(state):
         return False
-    return now - incident.announced_at >= policy.escalate_after
+    return now - incident.first_notified_at >= policy.escalate_after
 
 
 def _event_of(
     kind: EventKind,
     incident: Incident,
-    standing: CheckState,
+    state: CheckState,
     policy: AlertPolicy,
     now: float,
-    followers: Sequence[Incident],
+    inhibited: Sequence[Incident],
 ) -> IncidentEvent:
     """Return an event to be reported, with its notes."""
     notes = []
     if kind is EventKind.ESCALATION:
-        notes.append(f"nobody acknowledged it for {_span(now - (incident.announced_at or now))}")
+        notes.append(f"nobody acknowledged it for {_span(now - (incident.first_notified_at or now))}")
     if incident.doubt:
         notes.append(f"cannot be found out now: {incident.doubt}")
-    if kind in (EventKind.OPENED, EventKind.WORSE) and flapping(standing, policy, now):
-        notes.append(_flapping_note(standing, policy))
-    notes += [_line(follower) for follower in followers]
+    if kind in (EventKind.OPENED, EventKind.WORSE) and flapping(state, policy, now):
+        notes.append(_flapping_note(state, policy))
+    notes += [_line(follower) for follower in inhibited]
     still = f"still, for {_span(now - incident.fault_began)}: " if kind is EventKind.REMINDER else ""
     return event(kind, incident, now, summary=still + incident.summary, notes=tuple(notes))
 
@@ -162,10 +174,10 @@ def _line(incident: Incident) -> str:
     return f"[{incident.status.name}] {incident.check}{subject}: {incident.summary}"
 
 
-def _flapping_note(standing: CheckState, policy: AlertPolicy) -> str:
+def _flapping_note(state: CheckState, policy: AlertPolicy) -> str:
     span = window(policy)
     return (
-        f"it comes and goes: {len(standing.flips)} times within {format_duration(span)}; "
+        f"it comes and goes: {len(state.flips)} times within {format_duration(span)}; "
         f"its end is told when it has lasted for {format_duration(span / FLAP_CALM)}"
     )
 

@@ -137,7 +137,7 @@ def _severities(event: IncidentEvent) -> frozenset[str]:
     incident = event.incident
     if incident is None or event.kind is EventKind.NOTICE:
         return frozenset({_word(event)})
-    told = {status.name for status in (*incident.told_as, incident.told) if status is not None}
+    told = {status.name for status in (*incident.notified_as, incident.notified) if status is not None}
     ends = event.kind in (EventKind.RESOLVED, EventKind.EASED) and told
     return frozenset(told if ends else {incident.status.name})
 
@@ -145,7 +145,7 @@ def _severities(event: IncidentEvent) -> frozenset[str]:
 def _lowers(event: IncidentEvent) -> bool:
     """Whether less stands by it than was told: the end also where a check is no more, by whatever route."""
     incident = event.incident
-    if incident is None or incident.told is None:
+    if incident is None or incident.notified is None:
         return False
     return event.kind is EventKind.RESOLVED or (event.kind is EventKind.EASED and not incident.silent)
 
