@@ -49,9 +49,8 @@ def evaluate(
     evaluation.report_recoveries(alerts.pending_recoveries)
     evaluation.explain()
     evaluation.notify()
-    return AlertState(
-        evaluation.states, silences, evaluation.next_id, tuple(evaluation.pending_recoveries)
-    ), tuple(evaluation.events)
+    after = AlertState(evaluation.states, silences, evaluation.next_id, tuple(evaluation.pending_recoveries))
+    return after, tuple(evaluation.events)
 
 
 class _Evaluation:
@@ -206,7 +205,7 @@ class _Evaluation:
         return replace(state, incident=incident)
 
     def _resolve(self, incident: Incident, state: CheckState) -> None:
-        """End an incident: reported where it was reported of, and later where silence reigns."""
+        """End an incident: report that where it was reported, and later where its target is silent."""
         silent = self._muting.reason(incident.target, incident.run, incident.check)
         resolved_at = max(self._now, incident.opened_at)
         ended = replace(incident, resolved_at=resolved_at, recovery=state.summary, silent=silent)
@@ -293,8 +292,8 @@ def _change(incident: Incident, state: CheckState, policy: AlertPolicy, now: flo
 def resumed(past: AlertState, alerts: AlertState, now: float) -> tuple[AlertState, tuple[IncidentEvent, ...]]:
     """Return the state to go on with, and what became of incidents, quietly.
 
-    What is open in both was reported anew: it goes on under its new number, with what people did about it, and
-    the old number ends. What was open and is not any more is confirmed, and reported, by the results that come.
+    What is open in both goes on under its new number, with what people did about it, and the old number
+    ends. What was open and is not any more is confirmed, and reported, by the results that come.
     """
     states = dict(alerts.states)
     events = []
@@ -307,9 +306,8 @@ def resumed(past: AlertState, alerts: AlertState, now: float) -> tuple[AlertStat
             events.append(_renumbered(before.incident, present.incident.id, now))
     silences = {each.target: each for each in (*past.silences, *alerts.silences)}
     next_id = max(past.next_id, alerts.next_id)
-    return AlertState(
-        states, tuple(silences.values()), next_id, past.pending_recoveries + alerts.pending_recoveries
-    ), tuple(events)
+    owed = past.pending_recoveries + alerts.pending_recoveries
+    return AlertState(states, tuple(silences.values()), next_id, owed), tuple(events)
 
 
 def _going_on(before: Incident, present: Incident) -> Incident:
