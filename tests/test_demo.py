@@ -26,9 +26,9 @@ from tests.waiting import wait_until
 from watchdogd.demo import disk, story, toy_training
 from watchdogd.demo.mailbox import Mailbox, PostedAlert
 from watchdogd.demo.stage import StageView
+from watchdogd.parsers.quota.models import BYTES, INODES
+from watchdogd.parsers.quota.site_tool import read_json
 from watchdogd.plugin import STOPPED
-from watchdogd.readers.quota.limit import BYTES, INODES
-from watchdogd.readers.quota.tool import read_json
 
 COMMAND = [sys.executable, "-m", "watchdogd", "demo"]
 SOON = 120.0

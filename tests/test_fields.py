@@ -16,7 +16,7 @@ import pytest
 import watchdogd
 from watchdogd import errors
 from watchdogd.errors import ConfigError, Problem, WatchdogError
-from watchdogd.readers.quota.limit import BYTES, FILE_SYSTEM, Limit, Owner
+from watchdogd.parsers.quota.models import BYTES, FILE_SYSTEM, Owner, StorageLimit
 
 ROOT = Path(watchdogd.__file__).parents[1]
 WORDS = frozenset(
@@ -93,7 +93,7 @@ def _is_worded(text: ast.expr, caught: str) -> bool:
 @pytest.mark.parametrize(
     "path",
     [
-        path for path in sorted(ROOT.glob("[wp]*/**/*.py")) if "readers" not in path.parts
+        path for path in sorted(ROOT.glob("[wp]*/**/*.py")) if not {"parsers", "readers"} & set(path.parts)
     ],  # those read others' text
     ids=lambda path: str(path.relative_to(ROOT)),
 )
@@ -164,8 +164,8 @@ def test_an_error_says_what_and_the_fix_and_has_them_apart() -> None:
 def test_the_owner_of_a_quota_is_words_with_the_user_apart_wherever_it_goes() -> None:
     owner = Owner("user", "alice in chains", " in fileset home")
     assert (owner, owner.user) == ("quota of user alice in chains in fileset home", "alice in chains")
-    again = pickle.loads(pickle.dumps(Limit(BYTES, owner, used=1.0)))
+    again = pickle.loads(pickle.dumps(StorageLimit(BYTES, owner, used=1.0)))
     assert (again.user, again.of) == ("alice in chains", owner)
-    assert [Limit(BYTES, of, used=1.0).user for of in (Owner("group", "six"), FILE_SYSTEM)] == ["", ""]
+    assert [StorageLimit(BYTES, of, used=1.0).user for of in (Owner("group", "six"), FILE_SYSTEM)] == ["", ""]
     problem = Problem("a", "b: c")
     assert pickle.loads(pickle.dumps(problem)).fix == "b: c"

@@ -6,12 +6,12 @@ import dataclasses
 
 import pytest
 
+from watchdogd.parsers.gpu.kernel_log import DriverEvent
+from watchdogd.parsers.gpu.models import Gpu, Readout
+from watchdogd.parsers.gpu.node_script import GpuNode
 from watchdogd.plugin import Status
 from watchdogd.preflight import inspection, verdicts
 from watchdogd.preflight.verdicts import Believed, Facts, NodeDisk, Room
-from watchdogd.readers.gpu.gpu import Gpu, Readout
-from watchdogd.readers.gpu.kernel import Event
-from watchdogd.readers.gpu.probe import Node
 
 GB = 1_000_000_000
 WELL = Facts(
@@ -19,7 +19,7 @@ WELL = Facts(
     tasks=2,
     cores=8,
     gpus=tuple(
-        Node(name, Readout(tuple(Gpu(index=i, vram_used=GB // 2, vram_total=80 * GB) for i in range(4))))
+        GpuNode(name, Readout(tuple(Gpu(index=i, vram_used=GB // 2, vram_total=80 * GB) for i in range(4))))
         for name in ("node1", "node2")
     ),
     disks=tuple(NodeDisk(name, "/tmp", 50 * GB) for name in ("node1", "node2")),
@@ -36,7 +36,7 @@ def with_gpu(**fields: object) -> Facts:
     """One GPU of node2 is otherwise."""
     gpus = list(WELL.gpus[1].readout.gpus)
     gpus[3] = dataclasses.replace(gpus[3], **fields)  # type: ignore[arg-type] # the tests name fields of Gpu
-    return dataclasses.replace(WELL, gpus=(WELL.gpus[0], Node("node2", Readout(tuple(gpus)))))
+    return dataclasses.replace(WELL, gpus=(WELL.gpus[0], GpuNode("node2", Readout(tuple(gpus)))))
 
 
 def test_all_is_well() -> None:
@@ -90,12 +90,12 @@ def test_what_stops_a_job(changes: dict[str, object], text: str, nodes: tuple[st
         ),
         (
             dataclasses.replace(
-                WELL, gpus=(WELL.gpus[0], Node("node2", Readout(WELL.gpus[1].readout.gpus[:3])))
+                WELL, gpus=(WELL.gpus[0], GpuNode("node2", Readout(WELL.gpus[1].readout.gpus[:3])))
             ),
             "node2 has 3 GPUs of 4",
         ),
         (
-            dataclasses.replace(WELL, gpus=(WELL.gpus[0], Node("node2", trouble="nvidia-smi hangs"))),
+            dataclasses.replace(WELL, gpus=(WELL.gpus[0], GpuNode("node2", trouble="nvidia-smi hangs"))),
             "node2: its GPUs cannot be seen: nvidia-smi hangs",
         ),
     ],
@@ -110,7 +110,9 @@ def test_what_stops_no_job() -> None:
     assert broken(dataclasses.replace(WELL, gpus=()), Believed()) == []
     assert broken(with_gpu(vram_used=12 * GB), Believed(gpus=3)) == []  # a shared node: not all are ours
     assert broken(dataclasses.replace(WELL, room=Room("/s", GB, "file system"))) == []
-    old = Node("node1", WELL.gpus[0].readout, events=(Event("0000:01:00", 79, "fallen off the bus"),))
+    old = GpuNode(
+        "node1", WELL.gpus[0].readout, events=(DriverEvent("0000:01:00", 79, "fallen off the bus"),)
+    )
     assert broken(dataclasses.replace(WELL, gpus=(old,))) == []
     assert broken(dataclasses.replace(WELL, save_switch="by bob")) == []
 

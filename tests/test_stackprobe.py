@@ -18,8 +18,8 @@ import pytest
 from tests.lab.processes import started
 from tests.waiting import wait_until
 from watchdogd.cli import main
-from watchdogd.readers import pyspy
-from watchdogd.readers.stack import Dump, Frame, Thread
+from watchdogd.parsers import pyspy
+from watchdogd.parsers.stack_models import Dump, Frame, Thread
 from watchdogd.stacks import stackprobe, stacktaking
 from watchdogd.stacks.stackprobe import Found, Parcel
 

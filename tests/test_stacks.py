@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from watchdogd.readers import pyspy
-from watchdogd.readers.stack import Dump, Frame
+from watchdogd.parsers import pyspy
+from watchdogd.parsers.stack_models import Dump, Frame
 from watchdogd.stacks import ranges, stacks, stackwords
 from watchdogd.stacks.stacks import Process
 

@@ -47,6 +47,8 @@ from watchdogd.checks import free_space
 from watchdogd.checks.checkpoint_inventory import Cadence, CheckpointInventory
 from watchdogd.checks.free_space import FreeSpaceLimits, Verdict
 from watchdogd.checks.trend import filling_rate, time_to_full
+from watchdogd.parsers.quota import models
+from watchdogd.parsers.quota.models import BYTES, INODES, StorageLimit
 from watchdogd.plugin import (
     AmountField,
     Chart,
@@ -71,8 +73,6 @@ from watchdogd.plugins.disk_quota import (
 from watchdogd.plugins.disk_quota.du import DuState
 from watchdogd.plugins.disk_quota.top_users import TopUsers, ask_top_users
 from watchdogd.plugins.disk_quota.write_test import WriteTestState
-from watchdogd.readers.quota import statvfs
-from watchdogd.readers.quota.limit import BYTES, INODES, Limit
 from watchdogd.system.clock import fresh
 from watchdogd.system.mounts import Mount
 from watchdogd.units import format_duration
@@ -100,7 +100,9 @@ def _rejudge(subject: str, numbers: Mapping[str, float], parameters: Mapping[str
     if subject not in (BYTES, INODES) or not {"used", "free", "total"} <= set(numbers):
         return None
     key = "free" if subject == BYTES else "inodes_free"
-    limit = Limit(subject, parameters["path"], numbers["used"], numbers["total"], available=numbers["free"])
+    limit = StorageLimit(
+        subject, parameters["path"], numbers["used"], numbers["total"], available=numbers["free"]
+    )
     names = (f"{status}_{what}" for what in (key, key.replace("free", "used")) for status in ("warn", "crit"))
     wish = FreeSpaceLimits(*(parameters[name] for name in names))
     verdict = _in_time(
@@ -187,7 +189,7 @@ def disk_quota(
         return
     spot = quota_sources.QuotaPath(path, sight.mount or Mount("/", "", ""), now)
     source = quota_sources.automatic(spot.mount) if quota == "auto" else quota
-    found = statvfs.limits(sight.stat)
+    found = models.statvfs_limits(sight.stat)
     if source != "statvfs":
         said = quota_sources.ask_quotas(source, spot, state.counted)
         found = (*found, *said.limits)
@@ -231,7 +233,7 @@ def _source(path: str, said: quota_sources.Quotas, now: float) -> Result:
 
 
 def _rooms(
-    found: Sequence[Limit],
+    found: Sequence[StorageLimit],
     wishes: dict[str, FreeSpaceLimits],
     usable: float,
     outlook: Outlook,
@@ -283,7 +285,7 @@ def _left(verdict: Verdict, outlook: Outlook, rates: Rates, *, alone: bool) -> f
     return time_to_full(verdict.free, measured[1], points)
 
 
-def _series(limit: Limit, *, alone: bool) -> str:
+def _series(limit: StorageLimit, *, alone: bool) -> str:
     return "used" if alone else f"used by {limit.of}"
 
 

@@ -10,20 +10,20 @@ from watchdogd.system.mounts import mount_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from watchdogd.readers.quota.limit import Limit
+    from watchdogd.parsers.quota.models import StorageLimit
     from watchdogd.system.mounts import Mount
 
 _ROOT, _DEVICES = "/", "/dev/"
 
 
 def covering(
-    limits: Sequence[Limit],
+    limits: Sequence[StorageLimit],
     paths: Sequence[str],
     mount: Mount,
     mounts: tuple[Mount, ...],
     *,
     whole: bool = True,
-) -> list[Limit]:
+) -> list[StorageLimit]:
     """The limits of the disk at `paths` (as it is written, and with its links followed) on `mount`.
 
     A limit that names no file system counts, and so does one that names a directory above the path, its
@@ -78,7 +78,7 @@ def _elsewhere(name: str, mount: Mount, mounts: tuple[Mount, ...]) -> bool:
     return any(is_device(name, each) or name == os.path.basename(each.source) for each in others)
 
 
-def _of_fileset(limits: list[Limit], paths: Sequence[str]) -> list[Limit]:
+def _of_fileset(limits: list[StorageLimit], paths: Sequence[str]) -> list[StorageLimit]:
     """Of several filesets the one that the path goes through, where there is one."""
     folders = {part for path in paths for part in path.split("/")}
     if not any(limit.fileset in folders for limit in limits if limit.fileset):

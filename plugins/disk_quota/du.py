@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import psutil
 
-from watchdogd.readers.quota.limit import BYTES, INODES, Limit
+from watchdogd.parsers.quota.models import BYTES, INODES, StorageLimit
 from watchdogd.system.clock import fresh
 from watchdogd.system.command import environment
 from watchdogd.system.number import count
@@ -59,7 +59,7 @@ class DuState:
     runs: DuProcess | None = None
 
 
-def usage(path: str, known: DuState, now: float) -> tuple[tuple[Limit, ...], str]:
+def usage(path: str, known: DuState, now: float) -> tuple[tuple[StorageLimit, ...], str]:
     """What the last finished count found (no limits: du knows none), and what went wrong with the newest.
 
     Starts the next one where it is time.
@@ -71,7 +71,7 @@ def usage(path: str, known: DuState, now: float) -> tuple[tuple[Limit, ...], str
         known.runs = _start(path, now)
     age = format_duration(now - (now if known.at is None else known.at))
     limits = tuple(
-        Limit(kind, f"counted by du {age} ago", float(number), path=path)
+        StorageLimit(kind, f"counted by du {age} ago", float(number), path=path)
         for kind, number in known.found.items()
     )
     return limits, trouble

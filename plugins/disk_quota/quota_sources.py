@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.errors import UnreadableError
+from watchdogd.parsers.quota import beegfs, gpfs, lfs_quota, site_tool, zfs_btrfs_ceph
+from watchdogd.parsers.quota.tool_output import ParsedOutput, ToolOutput
 from watchdogd.plugins.disk_quota import du
 from watchdogd.plugins.disk_quota.coverage import covering, is_device
-from watchdogd.readers.quota import beegfs, ceph, gpfs, lustre, table, tool
-from watchdogd.readers.quota.output import Output, Reading
 from watchdogd.system.account import user_name
 from watchdogd.system.command import Answer, ask
 from watchdogd.system.mounts import mount_table, read_mounts
@@ -26,7 +26,7 @@ from watchdogd.system.mounts import mount_table, read_mounts
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from watchdogd.readers.quota.limit import Limit
+    from watchdogd.parsers.quota.models import StorageLimit
     from watchdogd.system.mounts import Mount
 
 DEADLINE = 20.0
@@ -65,8 +65,8 @@ class Quotas:
     `missing` says in one line what was asked for and shows no quota, where others were shown.
     """
 
-    limits: tuple[Limit, ...] = ()
-    targets: tuple[lustre.Target, ...] = ()
+    limits: tuple[StorageLimit, ...] = ()
+    targets: tuple[lfs_quota.StorageTarget, ...] = ()
     trouble: str = ""
     missing: str = ""
 
@@ -100,7 +100,7 @@ def _lustre(place: QuotaPath) -> Quotas:
     told = ask(["lfs", "project", "-d", place.path], deadline=DEADLINE)
     if _hangs(told):
         return Quotas(trouble=told.trouble)
-    project = lustre.read_project(told.output)
+    project = lfs_quota.read_project(told.output)
     whose = [("-u", user_name(os.getuid())), *(("-g", group) for group in _groups(place.path))]
     if project:
         whose.append(("-p", str(project)))
@@ -115,10 +115,10 @@ def _hangs(answer: Answer) -> bool:
     return answer.silent and answer.seconds >= DEADLINE
 
 
-def _targets(answer: Answer) -> tuple[lustre.Target, ...]:
+def _targets(answer: Answer) -> tuple[lfs_quota.StorageTarget, ...]:
     """An extra that quotas do not depend on: what cannot be read here is left out."""
     try:
-        return tuple(lustre.read_targets(answer.output))
+        return tuple(lfs_quota.read_targets(answer.output))
     except UnreadableError:
         return ()
 
@@ -176,11 +176,11 @@ def _failures(answer: Answer, mount: Mount) -> list[str]:
 
 def _cephfs(place: QuotaPath) -> Quotas:
     """The directory's own quota and those of all directories above it."""
-    found: list[Limit] = []
+    found: list[StorageLimit] = []
     path = os.path.realpath(place.path)
     try:
         while True:
-            found += ceph.limits(path, _attributes(path))
+            found += zfs_btrfs_ceph.ceph_limits(path, _attributes(path))
             if path in (place.mount.point, "/"):
                 return Quotas(tuple(found))
             path = os.path.dirname(path)
@@ -190,7 +190,7 @@ def _cephfs(place: QuotaPath) -> Quotas:
 
 def _attributes(path: str) -> dict[str, bytes]:
     found = {}
-    for name in ceph.ATTRIBUTES:
+    for name in zfs_btrfs_ceph.CEPH_ATTRIBUTES:
         try:
             found[name] = os.getxattr(path, name)
         except OSError as error:
@@ -205,7 +205,7 @@ def _tool(source: Mapping[str, Any], place: QuotaPath) -> Quotas:
     if not argv:
         return Quotas(trouble="write quota = { command = ['tool', 'argument'], pattern = '...' }")
     name = os.path.basename(argv[0])
-    quotas = _read(_all([argv]), lambda said: tool.read(said, pattern, name, place.now))
+    quotas = _read(_all([argv]), lambda said: site_tool.read(said, pattern, name, place.now))
     paths = (place.path, os.path.realpath(place.path))
     mounts = read_mounts(mount_table.text())
     here = covering(quotas.limits, paths, place.mount, mounts, whole=not quotas.trouble)
@@ -233,11 +233,11 @@ def _all(commands: Sequence[Sequence[str]]) -> list[Answer]:
         return list(pool.map(lambda argv: ask(argv, deadline=DEADLINE), commands))
 
 
-def _read(answers: Sequence[Answer], reader: Callable[[Output], Sequence[Limit]]) -> Quotas:
+def _read(answers: Sequence[Answer], reader: Callable[[ToolOutput], Sequence[StorageLimit]]) -> Quotas:
     """What the answers come to. One kind of quota that may not be read (the group's over NFS) is no trouble
     where another was; one for which no quota is shown is missing then.
     """
-    limits: list[Limit] = []
+    limits: list[StorageLimit] = []
     troubles: list[str] = []
     refused: list[str] = []
     bare: list[str] = []
@@ -254,17 +254,19 @@ def _read(answers: Sequence[Answer], reader: Callable[[Output], Sequence[Limit]]
     return Quotas(tuple(dict.fromkeys(limits)), trouble=trouble, missing=missing)
 
 
-def _one(answer: Answer, reader: Callable[[Output], Sequence[Limit]]) -> tuple[Reading, str, str]:
+def _one(
+    answer: Answer, reader: Callable[[ToolOutput], Sequence[StorageLimit]]
+) -> tuple[ParsedOutput, str, str]:
     """What one answer comes to, what went wrong, and the tool's own words that say so.
 
     The exit code alone says little: quota(1) has 1 for "over the limit"; one without
     a limit is a failure all the same.
     """
     if answer.silent:
-        return Reading(), answer.trouble, ""
+        return ParsedOutput(), answer.trouble, ""
     if _NOT_ENABLED.search(answer.errors) and not answer.output.strip():
-        return Reading(), "", ""  # this kind of quota does not exist there: no limit
-    said, why = Output(answer.output), answer.complaint()
+        return ParsedOutput(), "", ""  # this kind of quota does not exist there: no limit
+    said, why = ToolOutput(answer.output), answer.complaint()
     try:
         found = said.reading(reader(said))
         if found.limits or found.unread or answer.ok:
@@ -274,10 +276,10 @@ def _one(answer: Answer, reader: Callable[[Output], Sequence[Limit]]) -> tuple[R
         nothing = not (answer.output.strip() or answer.errors.strip())
         if answer.ok and (answer.output.strip() or nothing):
             why = "it printed nothing" if nothing else str(error)
-    return Reading(), f"'{' '.join(answer.argv)}' cannot be read: {why}", answer.said
+    return ParsedOutput(), f"'{' '.join(answer.argv)}' cannot be read: {why}", answer.said
 
 
-def _doubts(answer: Answer, found: Reading) -> str:
+def _doubts(answer: Answer, found: ParsedOutput) -> str:
     """Why what was read is not the whole truth, or empty."""
     asked = f"'{' '.join(answer.argv)}'"
     if found.unread:
@@ -285,14 +287,14 @@ def _doubts(answer: Answer, found: Reading) -> str:
         return f"{asked} was read only in part, not understood: '{found.unread[0]}'{more}"
     if answer.truncated:
         return f"{asked} was read only in part: it prints too much"
-    doubt = found.doubt or table.doubt(answer.errors)
+    doubt = found.doubt or lfs_quota.doubt(answer.errors)
     if doubt or any(limit.inaccurate for limit in found.limits):
         return f"the figures of {asked} are inaccurate: {doubt or 'it puts them in brackets'}"
     return ""
 
 
-def _row_limits(said: Output, place: QuotaPath) -> list[Limit]:
-    return [limit for row in table.read_rows(said, now=place.now) for limit in row.limits]
+def _row_limits(said: ToolOutput, place: QuotaPath) -> list[StorageLimit]:
+    return [limit for row in lfs_quota.read_rows(said, now=place.now) for limit in row.limits]
 
 
 def _groups(path: str) -> list[str]:

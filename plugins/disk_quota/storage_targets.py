@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from watchdogd.parsers.quota.models import BYTES, INODES
 from watchdogd.plugin import Amount, Result, Status, critical, ok, unknown, warning
-from watchdogd.readers.quota.limit import BYTES, INODES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from watchdogd.readers.quota.lustre import Target
+    from watchdogd.parsers.quota.lfs_quota import StorageTarget
 
 WARN, CRIT = 0.05, 0.01
 """Free shares below which a target is told where the disk has no percentages of its own."""
@@ -20,7 +20,7 @@ Wished = tuple[Amount | None, Amount | None]
 """What shall be free of the whole disk, before WARNING and CRITICAL: shares hold for its parts, too."""
 
 
-def judge(path: str, targets: Sequence[Target], wished: Mapping[str, Wished]) -> Iterator[Result]:
+def judge(path: str, targets: Sequence[StorageTarget], wished: Mapping[str, Wished]) -> Iterator[Result]:
     """One result for bytes and one for inodes, as far as targets tell of them."""
     for kind, subject in SUBJECTS.items():
         told = [target for target in targets if target.of == kind]
@@ -37,7 +37,7 @@ def _shares(warn: Amount | None, crit: Amount | None) -> tuple[float, float]:
     return warned, min(CRIT, warned / 2) if alarmed is None else alarmed
 
 
-def _judged(path: str, targets: Sequence[Target], shares: tuple[float, float], subject: str) -> Result:
+def _judged(path: str, targets: Sequence[StorageTarget], shares: tuple[float, float], subject: str) -> Result:
     free = {each.name: each.free / (each.used + each.free or 1.0) for each in targets if each.size}
     silent = sorted(each.name for each in targets if not each.size)
     unseen = f"; no figures of {len(silent)} of them" if silent else ""

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from watchdogd.checks.free_space import with_unit
 from watchdogd.errors import UnreadableError
+from watchdogd.parsers.quota import beegfs, gpfs, repquota
+from watchdogd.parsers.quota.models import BYTES, INODES
 from watchdogd.plugins.disk_quota.quota_sources import gpfs_tool
-from watchdogd.readers.quota import beegfs, gpfs, report
-from watchdogd.readers.quota.limit import BYTES, INODES
 from watchdogd.system.clock import fresh
 from watchdogd.system.command import ask
 from watchdogd.system.number import needed, real
@@ -21,8 +21,8 @@ from watchdogd.units import iso
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from watchdogd.parsers.quota.models import StorageLimit
     from watchdogd.plugins.disk_quota.quota_sources import QuotaPath
-    from watchdogd.readers.quota.limit import Limit
 
 AGAIN = 900.0
 """Seconds between two questions."""
@@ -97,11 +97,11 @@ def _shares(source: str, place: QuotaPath) -> Shares:
     return found if found[BYTES] else {}
 
 
-def _asked(source: str, place: QuotaPath) -> Sequence[Limit]:
+def _asked(source: str, place: QuotaPath) -> Sequence[StorageLimit]:
     device = os.path.basename(place.mount.source)
     if source == "posix":
         argv = ["repquota", "-u", "-p", place.mount.point]
-        return report.read(ask(argv, deadline=_DEADLINE).output, now=place.now)
+        return repquota.read(ask(argv, deadline=_DEADLINE).output, now=place.now)
     if source == "gpfs":
         argv = [gpfs_tool("mmrepquota"), "-u", "-Y", device]
         return gpfs.read_quotas(ask(argv, deadline=_DEADLINE).output, device)

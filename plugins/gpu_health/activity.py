@@ -17,8 +17,8 @@ from watchdogd.plugin import Sign, Strength
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from watchdogd.plugins.gpu_health.state import GpuHealthState
-    from watchdogd.readers.gpu.gpu import Gpu
+    from watchdogd.parsers.gpu.models import Gpu
+    from watchdogd.plugins.gpu_health.gpu_state import GpuHealthState
 
 
 QUIET, HIGH = 5.0, 90.0

@@ -33,6 +33,8 @@ from dataclasses import replace
 
 from watchdogd.checks import node_checks
 from watchdogd.checks.working import running
+from watchdogd.parsers.gpu.kernel_log import DriverEvent
+from watchdogd.parsers.gpu.node_script import GpuNode
 from watchdogd.plugin import (
     Chart,
     Column,
@@ -51,12 +53,10 @@ from watchdogd.plugins.gpu_health import activity, faults, standstill
 from watchdogd.plugins.gpu_health.activity import GpuActivity, NamedGpu
 from watchdogd.plugins.gpu_health.faults import Fault, GpuLimits, without_sensors
 from watchdogd.plugins.gpu_health.figures import describe_gpu, metrics_of, spreads
+from watchdogd.plugins.gpu_health.gpu_state import GpuHealthState
 from watchdogd.plugins.gpu_health.query import GpuSurvey, query_gpus
 from watchdogd.plugins.gpu_health.standstill import Patience
-from watchdogd.plugins.gpu_health.state import GpuHealthState
-from watchdogd.plugins.log_staleness import columns
-from watchdogd.readers.gpu.kernel import Event
-from watchdogd.readers.gpu.probe import Node
+from watchdogd.plugins.log_staleness import log_columns
 
 _RECORDED = 64
 """Nodes whose figures are recorded each: four numbers a node every two minutes, however large the job."""
@@ -215,10 +215,10 @@ def _whole(
         parts.append(f"{len(silent)} node{'s' if len(silent) > 1 else ''} did not answer")
     metrics = {"gpus": Metric(len(gpus)), **metrics_of(seen, limits)}
     told = Result(Status.OK, ", ".join(parts), metrics, details=_lines(gpus))
-    return replace(told, cells={"GPUs": columns.of_gpus(metrics)})
+    return replace(told, cells={"GPUs": log_columns.of_gpus(metrics)})
 
 
-def _with_nodes(results: Sequence[Result], nodes: Sequence[Node], limits: GpuLimits) -> Iterator[Result]:
+def _with_nodes(results: Sequence[Result], nodes: Sequence[GpuNode], limits: GpuLimits) -> Iterator[Result]:
     """The results, those of a node with its figures, and the figures of nodes that nothing is said of."""
     gpus = {node.name: node.readout.gpus for node in nodes}
     told = {result.subject for result in results}
@@ -240,7 +240,7 @@ def _lines(gpus: Sequence[NamedGpu]) -> str:
 
 
 def _of_nodes(
-    nodes: Sequence[Node], book: GpuHealthState, limits: GpuLimits, since: float
+    nodes: Sequence[GpuNode], book: GpuHealthState, limits: GpuLimits, since: float
 ) -> Iterator[Result]:
     """Each as a whole; of one that does not answer all that its drivers report."""
     for node in nodes:
@@ -254,13 +254,13 @@ def _of_nodes(
             yield _fault(node.name, found, details)
 
 
-def _news(node: Node, since: float) -> tuple[Event, ...]:
+def _news(node: GpuNode, since: float) -> tuple[DriverEvent, ...]:
     """What its drivers reported in this job."""
     return tuple(event for event in node.events if event.since(since))
 
 
 def _of_gpus(
-    node: Node,
+    node: GpuNode,
     book: GpuHealthState,
     limits: GpuLimits,
     patience: Patience,

@@ -16,10 +16,10 @@ from watchdogd.plugins.gpu_health.activity import QUIET
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
+    from watchdogd.parsers.gpu.kernel_log import DriverEvent
+    from watchdogd.parsers.gpu.models import Gpu
+    from watchdogd.parsers.gpu.node_script import GpuNode
     from watchdogd.plugins.gpu_health.activity import NamedGpu
-    from watchdogd.readers.gpu.gpu import Gpu
-    from watchdogd.readers.gpu.kernel import Event
-    from watchdogd.readers.gpu.probe import Node
 
 
 _AT_ONCE = ("reset", "reboot", "gpu reset", "node reboot")
@@ -52,7 +52,7 @@ class Fault:
 
 
 def gpu_faults(
-    gpu: Gpu, limits: GpuLimits, risen: int = 0, events: tuple[Event, ...] = (), mute: str = ""
+    gpu: Gpu, limits: GpuLimits, risen: int = 0, events: tuple[DriverEvent, ...] = (), mute: str = ""
 ) -> list[Fault]:
     """Of one GPU: `risen` uncorrectable errors more than when it was first seen in this job; `mute`: why it
     is a fault that no sensor of it can be read (see mute), or empty.
@@ -65,7 +65,7 @@ def gpu_faults(
     return sorted(found, key=lambda fault: -fault.status.severity)
 
 
-def _broken(gpu: Gpu, events: tuple[Event, ...]) -> Iterator[Fault]:
+def _broken(gpu: Gpu, events: tuple[DriverEvent, ...]) -> Iterator[Fault]:
     if gpu.trouble:
         yield Fault(Status.CRITICAL, f"it cannot be used: {gpu.trouble}", lasting=True)
     for event in events:
@@ -92,7 +92,7 @@ def _sensor_fault(gpu: Gpu, why: str) -> Iterator[Fault]:
         yield Fault(Status.WARNING if works else Status.CRITICAL, line, lasting=not works)
 
 
-def driver_fault(events: tuple[Event, ...]) -> Fault | None:
+def driver_fault(events: tuple[DriverEvent, ...]) -> Fault | None:
     """Of a node, what its drivers report that names no GPU; not where a broken one is named, to which it
     belongs.
     """
@@ -147,7 +147,7 @@ def _above(now: float | None, warn: float | None, crit: float | None, words: str
         yield Fault(Status.WARNING, words.format(now, warn))
 
 
-def node_fault(node: Node, limits: GpuLimits, known: tuple[str, ...] = ()) -> Fault | None:
+def node_fault(node: GpuNode, limits: GpuLimits, known: tuple[str, ...] = ()) -> Fault | None:
     """Of a whole node; `known` are the labels of the GPUs that it had before in this job."""
     if node.trouble:
         return Fault(Status.UNKNOWN, f"its GPUs cannot be told of: {node.trouble}")

@@ -9,9 +9,9 @@ from watchdogd.plugin import Metric
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from watchdogd.parsers.gpu.models import Gpu
     from watchdogd.plugins.gpu_health.activity import NamedGpu
     from watchdogd.plugins.gpu_health.faults import GpuLimits
-    from watchdogd.readers.gpu.gpu import Gpu
 
 
 def _measured(gpus: Sequence[Gpu]) -> Iterator[tuple[str, str, list[float]]]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from watchdogd.parsers import probe_sample
+from watchdogd.parsers.gpu import node_script
+from watchdogd.parsers.gpu.node_script import GpuNode
 from watchdogd.probe import answers
 from watchdogd.probe.answers import Question, Sample
-from watchdogd.readers import sample
-from watchdogd.readers.gpu import probe
-from watchdogd.readers.gpu.probe import Node
 from watchdogd.system import command
 from watchdogd.system.smallfile import host_name
 
@@ -26,7 +26,7 @@ _LAUNCH = 4.0
 class GpuSurvey:
     """What was seen; a node that does not answer has its `trouble`. `closed`, `trouble`: see Answers."""
 
-    nodes: tuple[Node, ...] = ()
+    nodes: tuple[GpuNode, ...] = ()
     closed: str = ""
     trouble: str = ""
 
@@ -35,19 +35,19 @@ def query_gpus(run: Run, job: Job, *, deadline: float, now: float, skip: Collect
     """The GPUs of all nodes of `job`, but those in `skip`, at most `deadline` seconds. Never raises."""
     if run.backend == "process":
         return _here(deadline)
-    question = Question(probe.argv(_each(deadline)), probe.read, _sample)
+    question = Question(node_script.argv(_each(deadline)), node_script.read, _sample)
     heard = answers.ask(run, job, question, deadline=deadline, now=now, skip=skip)
-    silent = (Node(name, trouble=why) for name, why in heard.silent.items())
+    silent = (GpuNode(name, trouble=why) for name, why in heard.silent.items())
     return GpuSurvey((*heard.told.values(), *silent), heard.closed, heard.trouble)
 
 
 def _here(deadline: float) -> GpuSurvey:
     """The GPUs of this machine, with this process's PATH."""
-    answer = command.ask(probe.argv(_each(deadline)), deadline=deadline)
+    answer = command.ask(node_script.argv(_each(deadline)), deadline=deadline)
     if not answer.output:
         return GpuSurvey(trouble=f"this machine's GPUs cannot be asked for: {answer.complaint()}")
-    node = probe.read(answer.output)
-    return GpuSurvey((node if node.name else Node(host_name(), node.readout, node.trouble, node.events),))
+    node = node_script.read(answer.output)
+    return GpuSurvey((node if node.name else GpuNode(host_name(), node.readout, node.trouble, node.events),))
 
 
 def _each(deadline: float) -> float:
@@ -55,6 +55,6 @@ def _each(deadline: float) -> float:
     return max(round((deadline - _LAUNCH) / 2, 1), 1.0)
 
 
-def _sample(text: str) -> Sample[Node] | None:
-    read = sample.read(text)
+def _sample(text: str) -> Sample[GpuNode] | None:
+    read = probe_sample.read_gpus(text)
     return None if read is None else Sample(read.run, read.job, read.node.name, read.node)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from watchdogd.plugin import Run
     from watchdogd.plugins.gpu_health.activity import GpuActivity, NamedGpu
-    from watchdogd.plugins.gpu_health.state import GpuHealthState
+    from watchdogd.plugins.gpu_health.gpu_state import GpuHealthState
 
 HUNG = "collective"
 """Subject of a job whose GPUs wait for one another."""

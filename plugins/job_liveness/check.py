@@ -29,10 +29,8 @@ from collections.abc import Callable, Iterator
 from watchdogd.batch.run_models import state_of
 from watchdogd.home import touchfile
 from watchdogd.plugin import Column, Duration, Metric, Result, Run, Snapshot, Status, check, notice, unknown
-from watchdogd.plugins.job_liveness import postmortem, verdicts
-from watchdogd.plugins.job_liveness.model import LivenessLimits, Observation, jobs_are
-from watchdogd.plugins.job_liveness.restarts import CRASHES, crash_loop, lost_jobs, no_crash_loop, restarts
-from watchdogd.plugins.job_liveness.state import (
+from watchdogd.plugins.job_liveness import postmortem, run_verdicts
+from watchdogd.plugins.job_liveness.job_history import (
     JobHistory,
     KillSwitch,
     add_post_mortems,
@@ -42,7 +40,9 @@ from watchdogd.plugins.job_liveness.state import (
     job_name_of,
     living_jobs,
 )
-from watchdogd.plugins.job_liveness.verdicts import (
+from watchdogd.plugins.job_liveness.model import LivenessLimits, RunSituation, jobs_are
+from watchdogd.plugins.job_liveness.restarts import CRASHES, crash_loop, lost_jobs, no_crash_loop, restarts
+from watchdogd.plugins.job_liveness.run_verdicts import (
     HIDING,
     QUEUE,
     empty_queue,
@@ -162,7 +162,7 @@ def judge(
         past, jobs, endings, pressed, attempts=snapshot.attempts, looked_at=snapshot.taken_at, now=now
     )
     past = add_post_mortems(past, autopsy, absent_after=limits.absent_after, now=now)
-    scene = Observation(run, snapshot, jobs, pressed, limits, now)
+    scene = RunSituation(run, snapshot, jobs, pressed, limits, now)
     if run.finished:
         past, results = _finished(scene, past)
     elif jobs:
@@ -173,7 +173,7 @@ def judge(
     return past, results
 
 
-def _counted(result: Result, scene: Observation) -> Result:
+def _counted(result: Result, scene: RunSituation) -> Result:
     """The result about the run itself, with its jobs in numbers and in a word."""
     metrics, left = _metrics(scene), scene.time_left
     numbers = {name: metric.value for name, metric in metrics.items()}
@@ -213,7 +213,7 @@ def _trouble(run: Run, snapshot: Snapshot, past: JobHistory) -> str:
     return f"whether the run lives cannot be seen: {HIDING[snapshot.backend]} of {who}"
 
 
-def _metrics(scene: Observation) -> dict[str, Metric]:
+def _metrics(scene: RunSituation) -> dict[str, Metric]:
     """Those that run in whatever way are `running`; how many of them do nothing yet, just now, or any more
     is told apart where there are some, and how many others bear its name and do not count where none does."""
     metrics = {"running": Metric(len(scene.running)), "waiting": Metric(scene.queued)}
@@ -224,7 +224,7 @@ def _metrics(scene: Observation) -> dict[str, Metric]:
     return metrics if left is None else {**metrics, "time_left": Metric(left, "s")}
 
 
-def _finished(scene: Observation, past: JobHistory) -> tuple[JobHistory, list[Result]]:
+def _finished(scene: RunSituation, past: JobHistory) -> tuple[JobHistory, list[Result]]:
     """A run that is marked finished: said once, and expected no more."""
     line = f"finished: marked by {scene.run.finished}; expected no more"
     results = [Result(Status.OK, line, quiet=True), *empty_queue(past), *no_crash_loop(past)]
@@ -237,8 +237,8 @@ def _finished(scene: Observation, past: JobHistory) -> tuple[JobHistory, list[Re
 # ------------------------------------------------------------------ in the queue, or out of it
 
 
-def _present(scene: Observation, past: JobHistory) -> tuple[JobHistory, list[Result]]:
-    results = [verdicts.running_verdict(scene, past)]
+def _present(scene: RunSituation, past: JobHistory) -> tuple[JobHistory, list[Result]]:
+    results = [run_verdicts.running_verdict(scene, past)]
     if scene.switch is None:
         results += [*queue_verdicts(scene, past), *crash_loop(scene, past), *restarts(scene, past)]
     else:
@@ -257,7 +257,7 @@ def _present(scene: Observation, past: JobHistory) -> tuple[JobHistory, list[Res
     return past, results
 
 
-def _absent(scene: Observation, past: JobHistory) -> tuple[JobHistory, list[Result]]:
+def _absent(scene: RunSituation, past: JobHistory) -> tuple[JobHistory, list[Result]]:
     result = missing_verdict(scene, past)
     gone = past.gone + 1 if result.status in (Status.WARNING, Status.CRITICAL) else 0
     past = dataclasses.replace(past, gone=gone, finished="")

@@ -14,7 +14,7 @@ from watchdogd.units import format_duration, iso
 if TYPE_CHECKING:
     from watchdogd.batch.models import Ending, Job, Snapshot
     from watchdogd.plugin import Run
-    from watchdogd.plugins.job_liveness.state import KillSwitch
+    from watchdogd.plugins.job_liveness.job_history import KillSwitch
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class LivenessLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
+class RunSituation:
     """A run, what lives of it, whether its kill switch is set, the limits, and `now`."""
 
     run: Run

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from watchdogd.batch.models import Ending, Job
-    from watchdogd.plugins.job_liveness.model import Observation
-    from watchdogd.plugins.job_liveness.state import JobHistory, ObservedJob
+    from watchdogd.plugins.job_liveness.job_history import JobHistory, ObservedJob
+    from watchdogd.plugins.job_liveness.model import RunSituation
 
 CRASHES = "crashes"
 """Subject of a crash loop: what becomes of the run after it is told beside it."""
@@ -27,7 +27,7 @@ _CLOCKS = 5.0
 _NO_CRASH = frozenset({"COMPLETED", "CANCELLED", "PREEMPTED", "NODE_FAIL", "TIMEOUT", "DEADLINE", "REVOKED"})
 
 
-def crash_loop(scene: Observation, past: JobHistory) -> list[Result]:
+def crash_loop(scene: RunSituation, past: JobHistory) -> list[Result]:
     """The last jobs all failed within minutes of their start, and none has outlived that yet."""
     crashed = _loop(scene, past)
     if not crashed:
@@ -45,7 +45,7 @@ def no_crash_loop(past: JobHistory) -> list[Result]:
     return [Result(Status.OK, "nothing runs", subject=CRASHES, quiet=True)] if past.crashes_said else []
 
 
-def _loop(scene: Observation, past: JobHistory) -> list[Ending]:
+def _loop(scene: RunSituation, past: JobHistory) -> list[Ending]:
     """The crashes of a crash loop, newest first; none where it is none."""
     crashed = _crashed(scene, past)
     oldest = min((job.started_at or scene.now for job in scene.running), default=scene.now)
@@ -53,7 +53,7 @@ def _loop(scene: Observation, past: JobHistory) -> list[Ending]:
     return crashed if len(crashed) >= scene.limits.crashes and not outlived else []
 
 
-def _crashed(scene: Observation, past: JobHistory) -> list[Ending]:
+def _crashed(scene: RunSituation, past: JobHistory) -> list[Ending]:
     """The last ends as far as they are crashes, newest first."""
     crashed: list[Ending] = []
     after = {job.raw_id: job.start_estimate if job.waiting else job.started_at for job in scene.jobs}
@@ -72,7 +72,7 @@ def _put_off(end: Ending, again: float | None) -> bool:
     return again is not None and again - (end.ended_at or 0.0) > LATER
 
 
-def restarts(scene: Observation, past: JobHistory) -> Iterator[Result]:
+def restarts(scene: RunSituation, past: JobHistory) -> Iterator[Result]:
     """What ended badly while the run goes on: told once.
 
     Not after an incident, whose RESOLVED tells it, nor what a crash loop tells all together.
@@ -94,7 +94,7 @@ def restarts(scene: Observation, past: JobHistory) -> Iterator[Result]:
         yield _restart(gone, past.remains.get(life.key, ""), rest, "")
 
 
-def _planned(scene: Observation, past: JobHistory, job: Job) -> bool:
+def _planned(scene: RunSituation, past: JobHistory, job: Job) -> bool:
     """Whether its last attempt did what it was to do; where nobody tells its end, whether the next one is far
     off: Slurm itself starts a job that failed again within minutes.
     """
@@ -111,7 +111,7 @@ def _restart(what: str, remains: str, rest: str, details: str) -> Result:
     return notice(f"restart: {what}{known}; {rest}", details=details)
 
 
-def _requeue(scene: Observation, past: JobHistory, job: Job, life: ObservedJob) -> Result:
+def _requeue(scene: RunSituation, past: JobHistory, job: Job, life: ObservedJob) -> Result:
     """The same id waits or runs again; accounting may know how the attempt before has ended."""
     attempts = [end for end in scene.snapshot.attempts if end.raw_id == job.raw_id]
     end = attempts[-1] if attempts else None
@@ -134,7 +134,7 @@ def _ran(life: ObservedJob, end: Ending | None) -> str:
     return f" after about {format_duration(life.seen_at - life.started_at)}"
 
 
-def lost_jobs(scene: Observation, past: JobHistory) -> Mapping[str, ObservedJob]:
+def lost_jobs(scene: RunSituation, past: JobHistory) -> Mapping[str, ObservedJob]:
     """Jobs that ran and went, and whose end nobody told within `absent_after`."""
     return {
         raw_id: life

@@ -54,7 +54,7 @@ from watchdogd.logs.runlog import RunLog
 from watchdogd.logs.stall import Limits, Look
 from watchdogd.logs.wanted import Wanted
 from watchdogd.plugin import Chart, Column, Duration, Result, Run, Snapshot, check, critical, ok, unknown
-from watchdogd.plugins.log_staleness import columns
+from watchdogd.plugins.log_staleness import log_columns
 from watchdogd.system.smallfile import unanswered
 from watchdogd.units import format_duration
 
@@ -133,5 +133,5 @@ def log_staleness(
     after = looked_up(advance(state, seen, works, wishes, now), works.job)
     after.signs = run.signs if run else ()
     main, *others = judge(Look(log, works, after, now), Limits(stale_after, grace, progress), wishes)
-    shown = replace(main, cells=columns.of_log(main.metrics, now))
+    shown = replace(main, cells=log_columns.of_log(main.metrics, now))
     return [heed(after, works, main.status), shown, *others]

@@ -21,6 +21,7 @@ from watchdogd.checks import node_checks
 from watchdogd.checks.node_checks import NodeCheckState
 from watchdogd.checks.trend import filling_rate, time_to_full
 from watchdogd.checks.working import running
+from watchdogd.parsers.probe_sample import JobProcess, NodeMemory
 from watchdogd.plugin import (
     Amount,
     AmountField,
@@ -42,7 +43,6 @@ from watchdogd.plugin import (
 from watchdogd.plugins.memory_leak import cpu_use
 from watchdogd.plugins.memory_leak.cpu_use import CpuUse
 from watchdogd.probe.nodelook import look
-from watchdogd.readers.usage import Memory, Process
 from watchdogd.units import format_duration, format_size
 
 
@@ -143,7 +143,7 @@ def _judged(
     yield from (unknown(f"{node}: {why}", subject=node) for node, why in seen.silent.items())
 
 
-def whole(nodes: Mapping[str, Memory], trouble: str = "") -> Result:
+def whole(nodes: Mapping[str, NodeMemory], trouble: str = "") -> Result:
     """The node with the least left; `trouble` is why no node could be asked."""
     if not nodes:
         return unknown(trouble or "no node of the run tells of its memory")
@@ -153,7 +153,7 @@ def whole(nodes: Mapping[str, Memory], trouble: str = "") -> Result:
     return replace(told, cells={"mem left": format_size(least.left)})
 
 
-def judge(node: str, held: Memory, limits: MemoryLimits, points: Sequence[tuple[float, float]]) -> Result:
+def judge(node: str, held: NodeMemory, limits: MemoryLimits, points: Sequence[tuple[float, float]]) -> Result:
     """One node: what is left, and the trend of `points`, (time, bytes held), oldest first."""
     free = limits.free.of(held.total)
     details = "\n".join(map(_named, held.processes))
@@ -175,15 +175,15 @@ def judge(node: str, held: Memory, limits: MemoryLimits, points: Sequence[tuple[
     return ok(line, subject=node, details=details, **figures)
 
 
-def _left(node: str, held: Memory) -> str:
+def _left(node: str, held: NodeMemory) -> str:
     return f"{node}: {format_size(held.left)} of {format_size(held.total)} left ({held.pool})"
 
 
-def _most(held: Memory) -> str:
+def _most(held: NodeMemory) -> str:
     """Which processes hold most."""
     named = [_named(each) for each in held.processes[:3]]
     return f"; most is held by {', '.join(named)}" if named else ""
 
 
-def _named(process: Process) -> str:
+def _named(process: JobProcess) -> str:
     return f"{process.command}[{process.pid}] {format_size(process.anonymous)}"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from watchdogd.plugin import Sign, Strength
 
 if TYPE_CHECKING:
-    from watchdogd.readers.usage import Cpu
+    from watchdogd.parsers.probe_sample import Cpu
 
 KIND = "cpu"
 LIKE, FALLEN = 0.7, 0.1

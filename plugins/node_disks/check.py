@@ -18,6 +18,8 @@ from watchdogd.checks import free_space, node_checks
 from watchdogd.checks.free_space import FreeSpaceLimits, Verdict
 from watchdogd.checks.node_checks import NodeCheckState
 from watchdogd.checks.working import running
+from watchdogd.parsers.probe_sample import Disk, Usage
+from watchdogd.parsers.quota.models import BYTES, FILE_SYSTEM, INODES, StorageLimit
 from watchdogd.plugin import (
     AmountField,
     Duration,
@@ -30,8 +32,6 @@ from watchdogd.plugin import (
     unknown,
 )
 from watchdogd.probe.nodelook import look
-from watchdogd.readers.quota.limit import BYTES, FILE_SYSTEM, INODES, Limit
-from watchdogd.readers.usage import Disk, Usage
 
 
 @check(
@@ -132,7 +132,9 @@ def _troubled(place: str, disk: Disk) -> Result:
 def _verdicts(disk: Disk, wishes: Mapping[str, FreeSpaceLimits]) -> list[Verdict]:
     """What does not count (no size, no inodes) is not judged."""
     sizes = ((BYTES, disk.total, disk.free), (INODES, disk.inodes, disk.free_inodes))
-    limits = [Limit(kind, FILE_SYSTEM, used=total - free, hard=total) for kind, total, free in sizes if total]
+    limits = [
+        StorageLimit(kind, FILE_SYSTEM, used=total - free, hard=total) for kind, total, free in sizes if total
+    ]
     return [free_space.judge(limit, wishes[limit.kind]) for limit in limits]
 
 

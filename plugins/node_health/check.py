@@ -31,8 +31,8 @@ from watchdogd.plugin import (
     unknown,
     warning,
 )
-from watchdogd.plugins.node_health import suspects
-from watchdogd.plugins.node_health.suspects import SuspectNode
+from watchdogd.plugins.node_health import suspect_nodes
+from watchdogd.plugins.node_health.suspect_nodes import SuspectNode
 from watchdogd.system import command
 from watchdogd.system.text import nearest
 from watchdogd.units import iso
@@ -42,7 +42,7 @@ from watchdogd.units import iso
 class NodeHealthState:
     """Ends of jobs, by their name and attempt, and what was `spoken` of (see node_checks.recoveries)."""
 
-    endings: dict[str, suspects.Attempts] = field(default_factory=dict)
+    endings: dict[str, suspect_nodes.Attempts] = field(default_factory=dict)
     spoken: dict[str, int] = field(default_factory=dict)
 
 
@@ -130,11 +130,11 @@ def to_exclude(
     for name in names:
         tried = [end for end in snapshot.attempts if end.name == name and not end.own]
         ends = [*snapshot.ended(name), *tried]
-        books[name] = suspects.add_endings(books.get(name, {}), ends, broken, snapshot.taken_at)
+        books[name] = suspect_nodes.add_endings(books.get(name, {}), ends, broken, snapshot.taken_at)
     for name in [name for name, book in books.items() if not book]:
         del books[name]
     for name, book in books.items():
-        found = suspects.suspect_nodes(book)
+        found = suspect_nodes.suspect_nodes(book)
         if found:
             yield _exclusion(run.name if run else name, found, "exclude" if run else f"exclude {name}")
 

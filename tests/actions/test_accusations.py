@@ -6,10 +6,10 @@ import pytest
 
 from watchdogd.actions import accusations
 from watchdogd.batch.run_models import FAIR, SURE, Suspect
+from watchdogd.parsers.gpu.models import Gpu
+from watchdogd.parsers.nccl_ras import ABSENT, AHEAD, BEHIND, INSTEAD, Accused, RasMember
+from watchdogd.parsers.stack_models import Dump, Frame, Thread
 from watchdogd.probe.noderanks import NodeRanks, RankProcess
-from watchdogd.readers.gpu.gpu import Gpu
-from watchdogd.readers.ras import ABSENT, AHEAD, BEHIND, INSTEAD, Accused, Member
-from watchdogd.readers.stack import Dump, Frame, Thread
 from watchdogd.stacks.stacks import Process
 
 SIZE = 8
@@ -31,7 +31,7 @@ def behind(
     how: str = BEHIND, rank: int = 5, size: int | None = SIZE, pid: int | None = 105, **more: object
 ) -> Accused:
     given = {"kind": "AllReduce", "number": 12, "by": 1} | more
-    return Accused(how, Member(rank, "192.0.2.2", pid, 1), "c0ffee", size, **given)  # type: ignore[arg-type]
+    return Accused(how, RasMember(rank, "192.0.2.2", pid, 1), "c0ffee", size, **given)  # type: ignore[arg-type]
 
 
 def words(nodes: list[NodeRanks], silent: list[str]) -> list[str]:
@@ -66,7 +66,7 @@ def test_what_nccl_says_of_a_rank(accused: Accused, said: str) -> None:
 
 
 def test_an_address_that_every_node_has_is_nobodys() -> None:
-    loop = Accused(BEHIND, Member(5, "127.0.0.1", 105, 1), "c0ffee", SIZE, "AllReduce", 12, 1)
+    loop = Accused(BEHIND, RasMember(5, "127.0.0.1", 105, 1), "c0ffee", SIZE, "AllReduce", 12, 1)
     assert words([node(1, accused=(loop,)), node(2)], [])[0].startswith("NCCL 5 127.0.0.1 1 105")
 
 

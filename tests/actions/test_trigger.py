@@ -13,13 +13,13 @@ from watchdogd.logs.judge import judge
 from watchdogd.logs.runlog import JobTold, Loss, RunLog
 from watchdogd.logs.stall import Limits, Look
 from watchdogd.logs.wanted import Wanted
+from watchdogd.parsers.probe_sample import Disk, NodeMemory, Usage
+from watchdogd.parsers.quota.lfs_quota import StorageTarget
+from watchdogd.parsers.quota.models import BYTES, INODES, StorageLimit
 from watchdogd.plugin import Result, Status, check, critical
 from watchdogd.plugins.disk_quota import storage_targets
 from watchdogd.plugins.memory_leak import check as memory_leak
 from watchdogd.plugins.node_disks import check as node_disks
-from watchdogd.readers.quota.limit import BYTES, INODES, Limit
-from watchdogd.readers.quota.lustre import Target
-from watchdogd.readers.usage import Disk, Memory, Usage
 from watchdogd.units import parse_amount
 
 GB = 1 << 30
@@ -28,10 +28,10 @@ GB = 1 << 30
 def test_memory_has_to_be_short_and_not_only_to_become_so() -> None:
     limits = memory_leak.MemoryLimits(parse_amount("5%"), used_up_within=6 * 3600.0, warm_up=60.0)
     short = memory_leak.judge(
-        "node5", Memory("node", 4.0 * GB, 100.0 * GB, 90.0 * GB), limits, [(0.0, 90.0 * GB)]
+        "node5", NodeMemory("node", 4.0 * GB, 100.0 * GB, 90.0 * GB), limits, [(0.0, 90.0 * GB)]
     )
     points = [(60.0 * step, (10.0 + step) * GB) for step in range(30)]
-    filling = memory_leak.judge("node5", Memory("node", 40.0 * GB, 100.0 * GB, 40.0 * GB), limits, points)
+    filling = memory_leak.judge("node5", NodeMemory("node", 40.0 * GB, 100.0 * GB, 40.0 * GB), limits, points)
     assert (short.status, filling.status) == (Status.CRITICAL, Status.WARNING)
     assert (short.trigger, filling.trigger) == ("on_memory", "")
 
@@ -44,7 +44,9 @@ def test_memory_has_to_be_short_and_not_only_to_become_so() -> None:
 def test_room_has_to_be_short_by_a_threshold_and_not_by_a_forecast_or_in_a_grace(
     used: float, grace: str, left: float | None, short: bool
 ) -> None:
-    judged = free_space.judge(Limit(BYTES, "quota", used=used, hard=100.0, grace=grace), FreeSpaceLimits())
+    judged = free_space.judge(
+        StorageLimit(BYTES, "quota", used=used, hard=100.0, grace=grace), FreeSpaceLimits()
+    )
     assert judged.short is short
 
 
@@ -71,7 +73,7 @@ def test_a_full_disk_of_a_node_asks_for_actions_and_one_that_is_missing_for_none
 def test_a_storage_target_asks_for_actions_once_it_is_full(free: float, key: str) -> None:
     [told] = storage_targets.judge(
         "/scratch",
-        [Target("OST0001", "OST", 100.0, 100.0 - free, free)],
+        [StorageTarget("OST0001", "OST", 100.0, 100.0 - free, free)],
         {BYTES: (None, None), INODES: (None, None)},
     )
     assert told.trigger == key

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.processes import started
-from tests.readers.gpu_samples import sample
+from tests.parsers.gpu_samples import sample
 from tests.waiting import wait_until
 
 

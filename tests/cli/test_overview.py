@@ -16,7 +16,7 @@ from watchdogd.cli.status_tables import bar, overview, results_of, run_table
 from watchdogd.engine.catalog import Entry, built_in
 from watchdogd.engine.status import declared_json
 from watchdogd.plugin import Metric
-from watchdogd.plugins.log_staleness import columns
+from watchdogd.plugins.log_staleness import log_columns
 from watchdogd.units import format_size, iso
 from watchdogd.web.columns import columns_of
 
@@ -56,9 +56,9 @@ def _shown_by(plugin: str, status: str, numbers: dict[str, Metric]) -> dict[str,
     values = {name: metric.value for name, metric in numbers.items()}
     told: dict[str, str | float] = {}
     if plugin == "log_staleness":
-        told = columns.of_log(numbers, NOW - 20)
+        told = log_columns.of_log(numbers, NOW - 20)
     elif plugin == "gpu_health" and "gpus" in numbers:
-        told = {"GPUs": columns.of_gpus(numbers)}
+        told = {"GPUs": log_columns.of_gpus(numbers)}
     elif plugin == "memory_leak" and "left" in numbers:
         told = {"mem left": format_size(values["left"])}
     elif "time_left" in values:

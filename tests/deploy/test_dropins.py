@@ -16,8 +16,8 @@ from tests.cluster import Cluster
 from watchdogd.batch.slurm import script_options
 from watchdogd.engine.dropins import Kind, look
 from watchdogd.home.layout import Home
+from watchdogd.parsers.nagios import read
 from watchdogd.plugin import Status
-from watchdogd.readers.nagios import read
 
 DROPINS = Path(__file__).parents[2] / "deploy" / "dropins"
 DAY = 86400

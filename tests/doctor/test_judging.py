@@ -35,8 +35,8 @@ from watchdogd.doctor.runner import examine
 from watchdogd.engine.setup import Setup
 from watchdogd.history.store import Store
 from watchdogd.home.layout import Home
+from watchdogd.parsers.quota.models import BYTES, INODES, StorageLimit
 from watchdogd.plugin import Run
-from watchdogd.readers.quota.limit import BYTES, INODES, Limit
 from watchdogd.system.mounts import Mount
 
 SMALL = Partition("small", "1-00:00:00", 2, gpus=False, default=True)
@@ -79,10 +79,10 @@ def test_locks_clock_and_room() -> None:
     assert home_storage.judge_skew(0.4).state == FINE
     assert "1m30s ahead of" in home_storage.judge_skew(90.0).text
     assert "1m30s behind" in home_storage.judge_skew(-90.0).text
-    full = [Limit(BYTES, "fs", 0.0, 1e12), Limit(INODES, "fs", 0.0, 1e6)]
+    full = [StorageLimit(BYTES, "fs", 0.0, 1e12), StorageLimit(INODES, "fs", 0.0, 1e6)]
     assert states(home_storage.judge_room(full)) == [FINE]
-    assert states(home_storage.judge_room([Limit(BYTES, "fs", 0.0, 1e8), full[1]])) == [WARNING]
-    assert states(home_storage.judge_room([full[0], Limit(INODES, "fs", 0.0, 50.0)])) == [BROKEN]
+    assert states(home_storage.judge_room([StorageLimit(BYTES, "fs", 0.0, 1e8), full[1]])) == [WARNING]
+    assert states(home_storage.judge_room([full[0], StorageLimit(INODES, "fs", 0.0, 50.0)])) == [BROKEN]
     assert states(home_storage.judge_room([])) == []
 
 

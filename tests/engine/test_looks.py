@@ -12,7 +12,7 @@ from watchdogd.engine.call import Reply
 from watchdogd.engine.looks import Looks
 from watchdogd.engine.setup import Setup
 from watchdogd.plugin import memory_of
-from watchdogd.plugins.job_liveness.state import JobHistory, ObservedJob
+from watchdogd.plugins.job_liveness.job_history import JobHistory, ObservedJob
 from watchdogd.system.account import user_name
 
 

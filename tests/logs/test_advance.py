@@ -16,9 +16,9 @@ from watchdogd.logs.judge import judge
 from watchdogd.logs.runlog import RunLog
 from watchdogd.logs.stall import Limits, Look
 from watchdogd.logs.wanted import Wanted
+from watchdogd.parsers.guard_heartbeat import GuardHeartbeat
 from watchdogd.plugin import Run, Status
 from watchdogd.plugins.log_staleness.check import log_staleness
-from watchdogd.readers.beat import Beat
 from watchdogd.readers.lines import read_lines
 from watchdogd.readers.logtail import Place
 from watchdogd.system.codec import codec_of
@@ -48,7 +48,7 @@ def seen(number: int) -> Seen:
         text = LINES[(number + index) % len(LINES)].format(n=number).encode()
         place = Place(f"{index}.log", number * 100, number * 100, now, now)
         files.append(News(f"{index}", place, tuple(read_lines(text)[0]), text))
-    return Seen(tuple(files), Beat(now, "tr", "", "h1", 7, float(number), 2.5, number, "its end"))
+    return Seen(tuple(files), GuardHeartbeat(now, "tr", "", "h1", 7, float(number), 2.5, number, "its end"))
 
 
 def lived(looks: int) -> RunLog:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from watchdogd.parsers.quota.models import BYTES, StorageLimit
 from watchdogd.plugins.disk_quota.coverage import covering
-from watchdogd.readers.quota.limit import BYTES, Limit
 from watchdogd.system.mounts import Mount
 
 ROOT = Mount("/", "ext4", "/dev/sda2")
@@ -39,12 +39,12 @@ MOUNTS = (ROOT, HOME, ONYX, TANK)
     ],
 )
 def test_rows_of_this_file_system_hold(path: str, mount: Mount, names: list[str], held: list[str]) -> None:
-    limits = [Limit(BYTES, f"quota {number}", 1, 2, path=name) for number, name in enumerate(names)]
+    limits = [StorageLimit(BYTES, f"quota {number}", 1, 2, path=name) for number, name in enumerate(names)]
     assert [each.path for each in covering(limits, (path, path), mount, MOUNTS)] == held
 
 
 def test_of_several_filesets_the_one_on_the_way_holds() -> None:
-    limits = [Limit(BYTES, "q", 1, 2, path="onyxfs", fileset=name) for name in ("home", "tr4", "")]
+    limits = [StorageLimit(BYTES, "q", 1, 2, path="onyxfs", fileset=name) for name in ("home", "tr4", "")]
     held = covering(limits, ("/onyx/tr4/x",), ONYX, MOUNTS)
     assert [each.fileset for each in held] == ["tr4", ""]
     assert covering(limits, ("/onyx/else",), ONYX, MOUNTS) == limits

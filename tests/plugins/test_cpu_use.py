@@ -11,10 +11,10 @@ import pytest
 
 from tests.lab.processes import started
 from tests.waiting import wait_until
+from watchdogd.parsers.probe_sample import Cpu
 from watchdogd.plugin import Sign, Strength
 from watchdogd.plugins.memory_leak import cpu_use
 from watchdogd.probe.nodelook import here
-from watchdogd.readers.usage import Cpu
 
 MINUTE = 60.0
 

@@ -17,12 +17,12 @@ import pytest
 from watchdogd.checks import free_space
 from watchdogd.checks.checkpoint_inventory import Cadence
 from watchdogd.checks.free_space import FreeSpaceLimits
+from watchdogd.parsers.quota.models import BYTES, INODES, StorageLimit
 from watchdogd.plugin import Amount, History, Result, Status, memory_of, remembered
 from watchdogd.plugins.disk_quota import checkpoint_room, path_state, quota_sources
 from watchdogd.plugins.disk_quota.check import DiskState, _read_before, disk_quota
 from watchdogd.plugins.disk_quota.du import DuProcess, DuState
 from watchdogd.plugins.disk_quota.top_users import TopUsers
-from watchdogd.readers.quota.limit import BYTES, INODES, Limit
 from watchdogd.system.smallfile import host_name
 
 MB = 1_000_000
@@ -527,35 +527,59 @@ def test_a_tool_that_refuses_to_tell_who_is_left_alone(
 @pytest.mark.parametrize(
     ("limit", "wish", "status"),
     [
-        (Limit(BYTES, "q", used=120, soft=100, grace="6days"), FreeSpaceLimits(), Status.WARNING),
-        (Limit(BYTES, "q", used=96, soft=100), FreeSpaceLimits(), Status.WARNING),
-        (Limit(BYTES, "q", used=120, soft=100, expired=True), FreeSpaceLimits(), Status.CRITICAL),
-        (Limit(BYTES, "q", used=120, soft=100), FreeSpaceLimits(crit=Amount(share=0.01)), Status.CRITICAL),
-        (Limit(BYTES, "q", used=120, soft=100, hard=1000, grace="6days"), FreeSpaceLimits(), Status.WARNING),
-        (Limit(BYTES, "q", used=100, soft=100, hard=1000, grace="6days"), FreeSpaceLimits(), Status.WARNING),
+        (StorageLimit(BYTES, "q", used=120, soft=100, grace="6days"), FreeSpaceLimits(), Status.WARNING),
+        (StorageLimit(BYTES, "q", used=96, soft=100), FreeSpaceLimits(), Status.WARNING),
+        (StorageLimit(BYTES, "q", used=120, soft=100, expired=True), FreeSpaceLimits(), Status.CRITICAL),
         (
-            Limit(BYTES, "q", used=1001, soft=100, hard=1000, grace="6days"),
+            StorageLimit(BYTES, "q", used=120, soft=100),
+            FreeSpaceLimits(crit=Amount(share=0.01)),
+            Status.CRITICAL,
+        ),
+        (
+            StorageLimit(BYTES, "q", used=120, soft=100, hard=1000, grace="6days"),
+            FreeSpaceLimits(),
+            Status.WARNING,
+        ),
+        (
+            StorageLimit(BYTES, "q", used=100, soft=100, hard=1000, grace="6days"),
+            FreeSpaceLimits(),
+            Status.WARNING,
+        ),
+        (
+            StorageLimit(BYTES, "q", used=1001, soft=100, hard=1000, grace="6days"),
             FreeSpaceLimits(),
             Status.CRITICAL,
         ),
-        (Limit(BYTES, "q", used=60, soft=100, hard=1000), FreeSpaceLimits(), Status.OK),
-        (Limit(BYTES, "q", used=85, hard=100), FreeSpaceLimits(warn_used=Amount(share=0.8)), Status.WARNING),
-        (Limit(BYTES, "q", used=75, hard=100), FreeSpaceLimits(warn_used=Amount(share=0.8)), Status.OK),
+        (StorageLimit(BYTES, "q", used=60, soft=100, hard=1000), FreeSpaceLimits(), Status.OK),
         (
-            Limit(BYTES, "q", used=60, hard=100),
+            StorageLimit(BYTES, "q", used=85, hard=100),
+            FreeSpaceLimits(warn_used=Amount(share=0.8)),
+            Status.WARNING,
+        ),
+        (
+            StorageLimit(BYTES, "q", used=75, hard=100),
+            FreeSpaceLimits(warn_used=Amount(share=0.8)),
+            Status.OK,
+        ),
+        (
+            StorageLimit(BYTES, "q", used=60, hard=100),
             FreeSpaceLimits(crit_used=Amount(absolute=50)),
             Status.CRITICAL,
         ),
-        (Limit(BYTES, "q", used=60, hard=100), FreeSpaceLimits(crit_used=Amount(absolute=500)), Status.OK),
         (
-            Limit(BYTES, "q", used=60, hard=100),
+            StorageLimit(BYTES, "q", used=60, hard=100),
+            FreeSpaceLimits(crit_used=Amount(absolute=500)),
+            Status.OK,
+        ),
+        (
+            StorageLimit(BYTES, "q", used=60, hard=100),
             FreeSpaceLimits(Amount(share=0.5), None, Amount(share=0.9)),
             Status.WARNING,
         ),
-        (Limit(INODES, "q", used=60), FreeSpaceLimits(Amount(absolute=9_000_000_000)), Status.OK),
+        (StorageLimit(INODES, "q", used=60), FreeSpaceLimits(Amount(absolute=9_000_000_000)), Status.OK),
     ],
 )
-def test_soft_and_hard_limits(limit: Limit, wish: FreeSpaceLimits, status: Status) -> None:
+def test_soft_and_hard_limits(limit: StorageLimit, wish: FreeSpaceLimits, status: Status) -> None:
     assert free_space.judge(limit, wish).status is status
 
 
@@ -629,7 +653,7 @@ def test_quota_over_nfs_that_does_not_answer_or_names_the_server_in_full(
 
 
 def test_an_nfs_server_that_did_know_quotas_is_missed_and_another_is_not() -> None:
-    known = quota_sources.Quotas((Limit(BYTES, "quota of user carol", 1, 2),))
+    known = quota_sources.Quotas((StorageLimit(BYTES, "quota of user carol", 1, 2),))
     silent = quota_sources.Quotas(trouble="Connection refused")
     state = DiskState()
     assert not _read_before(silent, state)

@@ -12,20 +12,20 @@ from typing import Any
 
 import pytest
 
-from tests.readers.gpu_samples import sample
+from tests.parsers.gpu_samples import sample
 from watchdogd.batch.models import Job, Snapshot
+from watchdogd.parsers import probe_sample as samples
+from watchdogd.parsers.gpu.models import Gpu, Readout
+from watchdogd.parsers.gpu.node_script import GpuNode
+from watchdogd.parsers.probe_sample import GpuSample
 from watchdogd.plugin import Plugin, Progress, Result, Run, Sign, Status, Strength
 from watchdogd.plugins.gpu_health import activity
 from watchdogd.plugins.gpu_health.activity import NamedGpu
 from watchdogd.plugins.gpu_health.check import gpu_health, judge
 from watchdogd.plugins.gpu_health.faults import GpuLimits, without_sensors
+from watchdogd.plugins.gpu_health.gpu_state import GpuHealthState
 from watchdogd.plugins.gpu_health.query import GpuSurvey
 from watchdogd.plugins.gpu_health.standstill import Patience
-from watchdogd.plugins.gpu_health.state import GpuHealthState
-from watchdogd.readers import sample as samples
-from watchdogd.readers.gpu.gpu import Gpu, Readout
-from watchdogd.readers.gpu.probe import Node
-from watchdogd.readers.sample import Sample
 
 HEALTH: Plugin = gpu_health
 START = 1_795_800_000.0
@@ -662,7 +662,7 @@ def test_nothing_is_judged_without_a_job(machine: Machine) -> None:
 # ------------------------------------------------------------------ the figures of each node
 
 
-def judged(book: GpuHealthState, *nodes: Node) -> dict[str, Result]:
+def judged(book: GpuHealthState, *nodes: GpuNode) -> dict[str, Result]:
     """Results by subject of one look at a job on these nodes."""
     job = Job("88", "88", "run-17", "alice", "RUNNING", started_at=START)
     run, patience = Run("run-17", "run-17"), Patience(600.0, 900.0, 3600.0)
@@ -672,8 +672,8 @@ def judged(book: GpuHealthState, *nodes: Node) -> dict[str, Result]:
     return {result.subject: result for result in found}
 
 
-def node(name: str, *gpus: Gpu) -> Node:
-    return Node(name, Readout(gpus))
+def node(name: str, *gpus: Gpu) -> GpuNode:
+    return GpuNode(name, Readout(gpus))
 
 
 COOL = Gpu(0, utilisation=90.0, power_w=600.0, temperature_c=60.0, vram_percent=40.0)
@@ -727,7 +727,7 @@ def leave(
 ) -> None:
     """A sample of node `name`, `age` seconds old."""
     path = machine.folder / "inbox" / f"run-17.sample.{name}.77.json"
-    path.write_text(samples.dump(Sample("run-17", job, Node(name, Readout(gpus)))))
+    path.write_text(samples.gpus_json(GpuSample("run-17", job, GpuNode(name, Readout(gpus)))))
     entry = pwd.getpwnam(user)
     os.chown(path, entry.pw_uid, entry.pw_gid)
     os.utime(path, (machine.now + 120 - age,) * 2)

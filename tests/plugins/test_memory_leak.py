@@ -16,9 +16,9 @@ import pytest
 from tests.lab.controlgroup import control_group
 from tests.lab.processes import started
 from watchdogd.batch.models import Job, Snapshot
+from watchdogd.parsers.probe_sample import JobProcess, NodeMemory
 from watchdogd.plugin import History, Plugin, Result, Run, Status
 from watchdogd.plugins.memory_leak.check import MemoryLimits, judge, memory_leak
-from watchdogd.readers.usage import Memory, Process
 from watchdogd.units import Amount
 
 LEAK: Plugin = memory_leak
@@ -31,7 +31,7 @@ LIMITS = MemoryLimits(Amount(share=0.05), 6 * 3600.0, 1800.0)
 def told(points: list[float], left: float = 20 * GB, minutes: float = 1.0) -> Result:
     """A node of 64 GB whose processes held so many GB, one reading every `minutes`."""
     series = [(START + number * 60 * minutes, held * GB) for number, held in enumerate(points)]
-    held = Memory("cgroup job_88", left, 64 * GB, series[-1][1], (Process(7, "python", 9 * GB),))
+    held = NodeMemory("cgroup job_88", left, 64 * GB, series[-1][1], (JobProcess(7, "python", 9 * GB),))
     result: Result = judge("node2", held, LIMITS, series)
     return result
 

@@ -14,10 +14,10 @@ import pytest
 
 from watchdogd.batch.models import Job, Snapshot
 from watchdogd.checks.free_space import FreeSpaceLimits
+from watchdogd.parsers.probe_sample import Disk, Usage
+from watchdogd.parsers.quota.models import BYTES, INODES
 from watchdogd.plugin import Amount, Plugin, Result, Run, Status
 from watchdogd.plugins.node_disks.check import judge, node_disks
-from watchdogd.readers.quota.limit import BYTES, INODES
-from watchdogd.readers.usage import Disk, Usage
 
 DISKS: Plugin = node_disks
 ME = pwd.getpwuid(os.getuid()).pw_name

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from tests.readers.gpu_samples import sample
+from tests.parsers.gpu_samples import sample
 from watchdogd.batch import (
     partitions,
     pending_reasons,
@@ -25,23 +25,12 @@ from watchdogd.chain.successors import begins_of
 from watchdogd.checks import checkpoint_files
 from watchdogd.config.loading import parse
 from watchdogd.home import lease_record
+from watchdogd.parsers import faulthandler, guard_heartbeat, nagios, probe_sample, pyspy
+from watchdogd.parsers import probe_sample as probes
+from watchdogd.parsers.gpu import amd_smi, kernel_log, node_script, nvidia_smi, rocm_smi
+from watchdogd.parsers.quota import beegfs, gpfs, lfs_quota, repquota, site_tool, zfs_btrfs_ceph
 from watchdogd.preflight import inspection
-from watchdogd.readers import (
-    beat,
-    causes,
-    faulthandler,
-    lines,
-    measures,
-    nagios,
-    peers,
-    pyspy,
-    shape,
-    trainlog,
-    usage,
-)
-from watchdogd.readers import sample as probes
-from watchdogd.readers.gpu import amd, kernel, nvidia, probe, rocm
-from watchdogd.readers.quota import beegfs, gpfs, lustre, report, table, tool, volume
+from watchdogd.readers import causes, lines, measures, peers, shape, trainlog
 from watchdogd.stacks import stackprobe, stackrequest
 from watchdogd.system import mounts
 from watchdogd.system.times import parse_walltime
@@ -201,10 +190,10 @@ READERS: dict[str, tuple[Callable[[str], object], str]] = {
     "qstat ended": (lambda text: qstat.endings(qstat.records(text)), PBS),
     "qstat gpus": (lambda text: qstat.gpus(text, "12.srv"), PBS),
     "log": (_log, LOG),
-    "beat": (lambda text: beat.read(text, 1.0), BEAT),
-    "probe gpus": (probes.read, PROBED),
-    "probe usage": (usage.read, PROBED),
-    "stat of a disk": (usage.read_stat, "100 50 40 4096 10 5"),
+    "beat": (lambda text: guard_heartbeat.read(text, 1.0), BEAT),
+    "probe gpus": (probes.read_gpus, PROBED),
+    "probe usage": (probe_sample.read_usage, PROBED),
+    "stat of a disk": (probe_sample.read_stat, "100 50 40 4096 10 5"),
     "free of disks": (lambda text: list(inspection.read_disks("n1", text)), "free 1000 /tmp\n"),
     "stacks of a node": (stackprobe.parcels, PARTS),
     "stacks of a probe": (stackrequest._taken, json.dumps({"run": "tr4", "node": "n1", "text": PARTS})),
@@ -224,8 +213,8 @@ READERS: dict[str, tuple[Callable[[str], object], str]] = {
     "duration": (parse_duration, "1h30m"),
     "amount": (parse_amount, "10%"),
     "rate": (parse_rate, "18.4TB/d"),
-    "quota table": (table.read_rows, LFS),
-    "quota report": (report.read, REPQUOTA),
+    "quota table": (lfs_quota.read_rows, LFS),
+    "quota report": (repquota.read, REPQUOTA),
     "quota beegfs": (lambda text: beegfs.read_quotas(text, "user"), BEEGFS),
     "quota beegfs 8": (
         beegfs.read_usage,
@@ -234,36 +223,36 @@ READERS: dict[str, tuple[Callable[[str], object], str]] = {
     "quota gpfs for machines": (gpfs.read_quotas, MMLS_Y),
     "quota gpfs": (gpfs.read_quotas, MMLS),
     "quota fileset": (gpfs.read_fileset, "fileset name:         tr4\n"),
-    "quota targets": (lustre.read_targets, LFS_DF),
-    "quota project": (lustre.read_project, "  77001 P /scratch/tr4\n"),
-    "quota volumes": (volume.read, VOLUMES),
-    "quota of a site": (lambda text: tool.read(text, None, "q", 0.0), LFS + MMLS + BEEGFS + VOLUMES),
+    "quota targets": (lfs_quota.read_targets, LFS_DF),
+    "quota project": (lfs_quota.read_project, "  77001 P /scratch/tr4\n"),
+    "quota volumes": (zfs_btrfs_ceph.read, VOLUMES),
+    "quota of a site": (lambda text: site_tool.read(text, None, "q", 0.0), LFS + MMLS + BEEGFS + VOLUMES),
     "quota json": (
-        lambda text: tool.read_json(text, "q"),
+        lambda text: site_tool.read_json(text, "q"),
         '[{"used_bytes": 1, "limit_bytes": "2TB", "updated_at": "2026-11-28T10:00:00"}]',
     ),
     "quota pattern": (
-        lambda text: tool.read_text(text, r"(?P<used>\S+) of (?P<limit>\S+) at (?P<updated>\S+)", "q"),
+        lambda text: site_tool.read_text(text, r"(?P<used>\S+) of (?P<limit>\S+) at (?P<updated>\S+)", "q"),
         "1G of 2G at 1795800000",
     ),
-    "kernel": (kernel.read, DMESG + sample("kernel.txt")),
-    "amd json": _gpus(amd.read, "amd-metric.json"),
-    "amd text": _gpus(amd.read, "amd-metric.txt"),
-    "amd monitor": _gpus(amd.read, "amd-monitor-ecc.txt"),
-    "rocm json": _gpus(rocm.read, "rocm-all.json"),
-    "rocm blocks": _gpus(rocm.read, "rocm-blocks.txt"),
-    "rocm table": _gpus(rocm.read, "rocm-concise-node.txt"),
-    "rocm errors": _gpus(rocm.read, "rocm-ras.txt"),
-    "rocm csv": _gpus(rocm.read, "rocm.csv"),
-    "nvidia q": _gpus(nvidia.read, "nvidia-q.txt"),
-    "nvidia table": _gpus(nvidia.read, "nvidia-table.txt"),
-    "nvidia mig": _gpus(nvidia.read, "nvidia-table-mig.txt"),
+    "kernel": (kernel_log.read, DMESG + sample("kernel.txt")),
+    "amd json": _gpus(amd_smi.read, "amd-metric.json"),
+    "amd text": _gpus(amd_smi.read, "amd-metric.txt"),
+    "amd monitor": _gpus(amd_smi.read, "amd-monitor-ecc.txt"),
+    "rocm json": _gpus(rocm_smi.read, "rocm-all.json"),
+    "rocm blocks": _gpus(rocm_smi.read, "rocm-blocks.txt"),
+    "rocm table": _gpus(rocm_smi.read, "rocm-concise-node.txt"),
+    "rocm errors": _gpus(rocm_smi.read, "rocm-ras.txt"),
+    "rocm csv": _gpus(rocm_smi.read, "rocm.csv"),
+    "nvidia q": _gpus(nvidia_smi.read, "nvidia-q.txt"),
+    "nvidia table": _gpus(nvidia_smi.read, "nvidia-table.txt"),
+    "nvidia mig": _gpus(nvidia_smi.read, "nvidia-table-mig.txt"),
     "nvidia csv": (
-        lambda text: nvidia.read(text, ("index", "power.draw", "memory.total")),
+        lambda text: nvidia_smi.read(text, ("index", "power.draw", "memory.total")),
         "index, power.draw [W], memory.total [MiB]\n0, 61.20 W, 81559 MiB\n",
     ),
     "node": (
-        probe.read,
+        node_script.read,
         "@@ node n1\n@@ run nvidia-smi --query-gpu=index,name\nindex, name\n0, H100\n@@ exit 0\n",
     ),
 }

@@ -17,8 +17,10 @@ from tests.readers.linear import patterns, slow
 ROOT = Path(watchdogd.__file__).parent
 FOREIGN = (
     "readers",
+    "parsers",
     "logs",
     "checks",
+    "plugins",
     "batch",
     "chain",
     "home/lease_record.py",
@@ -29,14 +31,14 @@ FOREIGN = (
     "system/number.py",
 )
 """What reads foreign text: packages and modules."""
-MATCHED = {"readers.gpu.kernel._AMD_REPORTS": "match", "batch.pending_reasons._LIKE": "fullmatch"}
+MATCHED = {"parsers.gpu.kernel_log._AMD_REPORTS": "match", "batch.pending_reasons._LIKE": "fullmatch"}
 """Patterns in tables that are not searched for."""
 BOUNDED = {
     "readers.measures._NAME": 24,  # `loss_name` and `loss_spot` look at 24 letters before a loss
     "readers.measures._NOT_TRAINING": 24,
     "readers.measures._RECORD": 24,
     "batch.pending_reasons._LIKE": 200,
-    "readers.gpu.nvidiaq._PART_RULES": 300,  # names of cells: rules._LONGEST
+    "parsers.gpu.nvidia_smi_query._PART_RULES": 300,  # names of cells: values._LONGEST_NAME
 }
 """Letters of the longest text that these patterns are ever tried on."""
 _TABLE = (("a", re.compile("a")), {"b": re.compile("b")})

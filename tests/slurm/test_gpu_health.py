@@ -11,10 +11,10 @@ from typing import Any
 
 from tests.cluster import ANSWERING, Cluster
 from tests.waiting import wait_until
-from watchdogd.readers import sample as samples
-from watchdogd.readers.gpu.gpu import Gpu, Readout
-from watchdogd.readers.gpu.probe import Node
-from watchdogd.readers.sample import Sample
+from watchdogd.parsers import probe_sample as samples
+from watchdogd.parsers.gpu.models import Gpu, Readout
+from watchdogd.parsers.gpu.node_script import GpuNode
+from watchdogd.parsers.probe_sample import GpuSample
 
 NAME = "tr11-176B-ml"
 CONFIG = f"""
@@ -158,7 +158,7 @@ def test_somebody_elses_job_is_seen_through_its_own_samples(slurm: Cluster) -> N
     work = Gpu(0, utilisation=98.0)
     for name, gpus in (("node2", (work, Gpu(1, utilisation=97.0))), ("node3", (work,))):
         path = bob.home / "inbox" / f"run-17.sample.{name}.1.json"
-        path.write_text(samples.dump(Sample("run-17", bob.job, Node(name, Readout(gpus)))))
+        path.write_text(samples.gpus_json(GpuSample("run-17", bob.job, GpuNode(name, Readout(gpus)))))
         path.chmod(0o644)
         shutil.chown(path, "alice")
     (bob.home / "inbox").chmod(0o755)

@@ -11,7 +11,7 @@ import pytest
 from tests.cluster import ANSWERING, Cluster
 from tests.lab.alice import shared_home
 from tests.waiting import wait_until
-from watchdogd.readers import usage
+from watchdogd.parsers import probe_sample
 
 CONFIG = "gpus_per_node = 2\n"
 TOOL = """#!/bin/sh
@@ -65,7 +65,7 @@ def lab(slurm: Cluster) -> Lab:
 
 def test_alice_sees_the_gpus_of_bobs_job_through_his_samples(lab: Lab, slurm: Cluster) -> None:
     job = lab.start("bob", "wait")
-    found = [usage.read(path.read_text()) for path in lab.wait_for_samples(2)]
+    found = [probe_sample.read_usage(path.read_text()) for path in lab.wait_for_samples(2)]
     assert [(each.run, each.job, each.node) for each in found] == [
         ("run-17", job, "node2"),
         ("run-17", job, "node3"),

@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from watchdogd.actions.suspects import CAUSE
 from watchdogd.batch.run_models import FAIR, SURE, WEAK, Suspect
+from watchdogd.parsers.nccl_ras import ABSENT, AHEAD, INSTEAD, Accused
 from watchdogd.plugins.gpu_health import activity
 from watchdogd.plugins.gpu_health.activity import NamedGpu
 from watchdogd.probe.noderanks import NodeRanks, RankProcess
-from watchdogd.readers.ras import ABSENT, AHEAD, INSTEAD, Accused
 from watchdogd.stacks import stacks
 from watchdogd.stacks.stacks import Process
 from watchdogd.system.number import count

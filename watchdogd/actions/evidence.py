@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from watchdogd.home.layout import Home
+    from watchdogd.parsers.gpu.models import Gpu
     from watchdogd.plugin import Job
-    from watchdogd.readers.gpu.gpu import Gpu
 
 FILE_LIMIT = 1 << 20
 """Bytes of one file of evidence, but a dump; there are six at most, and dumps."""

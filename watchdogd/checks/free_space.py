@@ -6,13 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from watchdogd.parsers.quota.models import BYTES, FILE_SYSTEM, INODES
 from watchdogd.plugin import Metric, Status
-from watchdogd.readers.quota.limit import BYTES, FILE_SYSTEM, INODES
 from watchdogd.units import format_size
 
 if TYPE_CHECKING:
+    from watchdogd.parsers.quota.models import StorageLimit
     from watchdogd.plugin import Amount
-    from watchdogd.readers.quota.limit import Limit
 
 WARN_SHARE, CRIT_SHARE = 0.10, 0.05
 WARN_AT_MOST = {BYTES: 50e12, INODES: 10e6}
@@ -46,7 +46,7 @@ class Thresholds:
 class Verdict:
     """One limit, judged: what is free of what, and why that is not OK. `left`: seconds until it is full."""
 
-    limit: Limit
+    limit: StorageLimit
     status: Status
     free: float
     total: float
@@ -67,7 +67,7 @@ class Verdict:
         return self.status.severity, -share
 
 
-def judge(limit: Limit, wish: FreeSpaceLimits, usable: float = 1.0) -> Verdict:
+def judge(limit: StorageLimit, wish: FreeSpaceLimits, usable: float = 1.0) -> Verdict:
     """`usable` is the share of a file system's bytes that counts as the whole."""
     if limit.capacity is None:
         return Verdict(limit, Status.OK, math.inf, math.inf, Thresholds(0.0, 0.0))
@@ -78,7 +78,7 @@ def judge(limit: Limit, wish: FreeSpaceLimits, usable: float = 1.0) -> Verdict:
     return Verdict(limit, status, free, total, thresholds, why)
 
 
-def _thresholds(limit: Limit, total: float, wish: FreeSpaceLimits) -> Thresholds:
+def _thresholds(limit: StorageLimit, total: float, wish: FreeSpaceLimits) -> Thresholds:
     """What is configured; of a pair with one half left out the other is the usual one, on its right side.
 
     Where there is no hard limit, writing goes on above the soft one: CRITICAL only where somebody wants it.
@@ -101,7 +101,7 @@ def _free(free: Amount | None, used: Amount | None, total: float) -> float | Non
     return max(wanted, default=None)
 
 
-def _state(limit: Limit, free: float, thresholds: Thresholds) -> tuple[Status, str]:
+def _state(limit: StorageLimit, free: float, thresholds: Thresholds) -> tuple[Status, str]:
     if free <= 0 and limit.hard is not None:
         return Status.CRITICAL, "above the hard limit" if limit.used > limit.hard else "full"
     if limit.expired:

@@ -11,8 +11,8 @@ from watchdogd.demo import disk
 from watchdogd.demo.stage import BrokenError
 from watchdogd.demo.toy_training import RUN
 from watchdogd.errors import WatchdogError
+from watchdogd.parsers.quota.models import BYTES, INODES
 from watchdogd.plugin import STOPPED
-from watchdogd.readers.quota.limit import BYTES, INODES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

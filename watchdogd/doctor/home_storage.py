@@ -14,8 +14,8 @@ from watchdogd.errors import HistoryError, NoHistoryError
 from watchdogd.history.store import Store
 from watchdogd.home import trust
 from watchdogd.home.layout import misplaced
-from watchdogd.readers.quota import statvfs
-from watchdogd.readers.quota.limit import BYTES
+from watchdogd.parsers.quota import models
+from watchdogd.parsers.quota.models import BYTES
 from watchdogd.system.mounts import Mount, mount_at
 from watchdogd.system.smallfile import create_file
 from watchdogd.units import format_duration, format_size
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from watchdogd.doctor.diagnosis import Installation
-    from watchdogd.readers.quota.limit import Limit
+    from watchdogd.parsers.quota.models import StorageLimit
 
 
 TOPIC = "home"
@@ -69,7 +69,7 @@ def look(scene: Installation) -> Iterator[Diagnosis]:
         yield judge_skew(skew)
     finally:
         trial.unlink(missing_ok=True)
-    yield from judge_room(statvfs.limits(os.statvfs(home.path)))
+    yield from judge_room(models.statvfs_limits(os.statvfs(home.path)))
 
 
 def judge_mount(path: str, mount: Mount | None, *, chain: bool) -> Diagnosis:
@@ -109,7 +109,7 @@ def judge_skew(skew: float) -> Diagnosis:
     return warning("clock", text, "have the administrators mend NTP (chronyc tracking)")
 
 
-def judge_room(limits: Sequence[Limit]) -> Iterator[Diagnosis]:
+def judge_room(limits: Sequence[StorageLimit]) -> Iterator[Diagnosis]:
     """Room for the history and the logs, in bytes and inodes."""
     said = []
     for limit in limits:

@@ -11,8 +11,8 @@ from functools import cache
 
 from watchdogd.errors import Problem
 from watchdogd.home.trust import Folders, team_of
+from watchdogd.parsers import nagios
 from watchdogd.plugin import Result, Status, check, critical, unknown
-from watchdogd.readers import nagios
 from watchdogd.system import command, umask
 from watchdogd.system.command import Failure
 from watchdogd.system.smallfile import read_head

@@ -13,7 +13,7 @@ from watchdogd.batch.run_models import slurm_users
 from watchdogd.engine.call import NOTHING, Call
 from watchdogd.engine.catalog import Source
 from watchdogd.plugin import remembered
-from watchdogd.plugins.job_liveness.state import JobHistory, begin_round
+from watchdogd.plugins.job_liveness.job_history import JobHistory, begin_round
 from watchdogd.system.clock import fresh
 
 if TYPE_CHECKING:

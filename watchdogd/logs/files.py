@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING
 from watchdogd.checks.working import of
 from watchdogd.errors import UnreadableError
 from watchdogd.logs import obstacle
+from watchdogd.parsers import guard_heartbeat
 from watchdogd.probe.files import left
-from watchdogd.readers import beat, logtail, structured
+from watchdogd.readers import logtail, structured
 from watchdogd.readers.logtail import Found, Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from watchdogd.logs.runlog import RunLog
+    from watchdogd.parsers.guard_heartbeat import GuardHeartbeat
     from watchdogd.plugin import Job, Run, Snapshot
-    from watchdogd.readers.beat import Beat
     from watchdogd.readers.lines import Line
 
 SLACK = 300.0
@@ -48,7 +49,7 @@ class Seen:
     """
 
     files: tuple[News, ...] = ()
-    beat: Beat | None = None
+    beat: GuardHeartbeat | None = None
     obstacle: str = ""
     skew: float | None = None
     failed: int = 0
@@ -160,14 +161,14 @@ def _bears(file: Found, jobs: Iterable[tuple[str, str]]) -> bool:
 # The Guard's heartbeats, in the inbox.
 
 
-def _newest_beat(run: Run | None, job: Job | None) -> Beat | None:
+def _newest_beat(run: Run | None, job: Job | None) -> GuardHeartbeat | None:
     """None where none beats. Only what the job's owner wrote counts, and no beat of an earlier job."""
     if run is None or job is None:
         return None
     found = []
     for written, text in left(run.inbox, run.name, job.user, kind="beat"):
         try:
-            one = beat.read(text, written)
+            one = guard_heartbeat.read(text, written)
         except UnreadableError:
             continue  # none of ours
         if one.run == run.name and _beats_for(one, job):
@@ -175,7 +176,7 @@ def _newest_beat(run: Run | None, job: Job | None) -> Beat | None:
     return max(found, key=lambda one: one.written, default=None)
 
 
-def _beats_for(one: Beat, job: Job) -> bool:
+def _beats_for(one: GuardHeartbeat, job: Job) -> bool:
     """By the batch system's id, a het job's leader's too; a plain process has none, and goes by the time."""
     if one.job and "@" not in job.raw_id:
         return one.job in (job.raw_id, job.id, job.handle)

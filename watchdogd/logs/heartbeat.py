@@ -13,13 +13,13 @@ from watchdogd.readers.trainlog import Report
 
 if TYPE_CHECKING:
     from watchdogd.logs.runlog import RunLog
-    from watchdogd.readers.beat import Beat
+    from watchdogd.parsers.guard_heartbeat import GuardHeartbeat
 
 NO_BEAT = ("", 0.0)
 """What `stray` is where an earlier job left none."""
 
 
-def take_beat(beat: Beat, log: RunLog, now: float) -> None:
+def take_beat(beat: GuardHeartbeat, log: RunLog, now: float) -> None:
     """The Guard's heartbeat is progress where its step grew, and tells the loss where no log line does."""
     told, last, looked = log.told, log.told.beat, log.looks.last
     if _left_behind(beat, log) or (last and last.written == beat.written):
@@ -42,7 +42,7 @@ def take_beat(beat: Beat, log: RunLog, now: float) -> None:
         told.loss = told.loss and told.loss._replace(beats=True)
 
 
-def _left_behind(beat: Beat, log: RunLog) -> bool:
+def _left_behind(beat: GuardHeartbeat, log: RunLog) -> bool:
     """Whether an earlier job wrote it: one that is requeued has the same id, a plain process has none.
 
     What lies there when a job is first seen, and was written before its start or by the process that beat

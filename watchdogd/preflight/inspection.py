@@ -18,12 +18,12 @@ from watchdogd.config import switch_places
 from watchdogd.errors import UsageError, WatchdogError
 from watchdogd.home import switches
 from watchdogd.home.touchfile import finished
+from watchdogd.parsers.quota.models import BYTES
 from watchdogd.plugins.disk_quota.quota_sources import QuotaPath, ask_quotas, automatic
 from watchdogd.plugins.gpu_health.query import query_gpus
 from watchdogd.preflight import gpu_trial
 from watchdogd.preflight.gpu_trial import Trial
 from watchdogd.preflight.verdicts import Facts, NodeDisk, Room
-from watchdogd.readers.quota.limit import BYTES
 from watchdogd.system import account, command, pathname
 from watchdogd.system.mounts import mount_at
 from watchdogd.system.number import digits
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from watchdogd.home.layout import Home
+    from watchdogd.parsers.gpu.node_script import GpuNode
     from watchdogd.plugin import Run
-    from watchdogd.readers.gpu.probe import Node
     from watchdogd.system.bounded import BoundedIO
 
 NODE_SCRIPT = r"""
@@ -147,7 +147,7 @@ def _heard(
 
 def _gpus(
     run: Run, job: Job | None, heard: node_steps.NodeOutputs, until: float
-) -> tuple[tuple[Node, ...], str]:
+) -> tuple[tuple[GpuNode, ...], str]:
     """The GPUs of all nodes that answered, or why there are none to be seen."""
     here = job or Job("", "", run.name, "", "RUNNING")
     left = max(until - time.monotonic(), 5.0)

@@ -13,8 +13,8 @@ from watchdogd.units import format_size
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from watchdogd.readers.gpu.gpu import Gpu
-    from watchdogd.readers.gpu.probe import Node
+    from watchdogd.parsers.gpu.models import Gpu
+    from watchdogd.parsers.gpu.node_script import GpuNode
 
 LEFT_OVER = 2 << 30
 """Bytes of a GPU's memory in use before the job has begun that cannot be the driver's own."""
@@ -67,7 +67,7 @@ class Facts:
     unread: str = ""
     silent: Mapping[str, str] = field(default_factory=dict)
     unasked: str = ""
-    gpus: tuple[Node, ...] = ()
+    gpus: tuple[GpuNode, ...] = ()
     no_gpus: str = ""
     disks: tuple[NodeDisk, ...] = ()
     room: Room | None = None
@@ -157,7 +157,7 @@ def _gpus(facts: Facts, believed: Believed) -> Iterator[Finding]:
         yield Finding(Status.OK, "GPUs", f"{believed.gpus} on each of {ranges.names(well)}")
 
 
-def _of_node(node: Node, expected: int) -> Iterator[Finding]:
+def _of_node(node: GpuNode, expected: int) -> Iterator[Finding]:
     _, count = node.readout.counts
     if node.trouble or node.readout.absent:
         text = f"{node.name}: its GPUs cannot be seen: {node.trouble or node.readout.absent}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from watchdogd.readers.usage import Cpu
+from watchdogd.parsers.probe_sample import Cpu
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

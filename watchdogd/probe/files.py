@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from watchdogd.errors import UnreadableError
 from watchdogd.home import inbox_submit
-from watchdogd.readers import usage
+from watchdogd.parsers import probe_sample
 from watchdogd.system.account import user_name as owner
 from watchdogd.system.pathname import file_name, group_of
 from watchdogd.system.smallfile import read_head, read_plain
@@ -71,4 +71,4 @@ def _own(inbox: str, run: str) -> Iterator[str]:
 
 
 def _job(sample: str) -> str:
-    return usage.read(read_plain(sample, "replace", _SIZE_LIMIT)).job
+    return probe_sample.read_usage(read_plain(sample, "replace", _SIZE_LIMIT)).job

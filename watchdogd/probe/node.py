@@ -20,22 +20,21 @@ from typing import TYPE_CHECKING
 import psutil
 
 from watchdogd import training
+from watchdogd.parsers import probe_sample
+from watchdogd.parsers.gpu import node_script
+from watchdogd.parsers.gpu.node_script import GpuNode
+from watchdogd.parsers.probe_sample import GpuSample, JobProcess, NodeMemory
 from watchdogd.probe import effort, files
 from watchdogd.probe.nodedisk import disks
 from watchdogd.probe.pool import tightest
 from watchdogd.probe.stacktake import LOOK, Desk
-from watchdogd.readers import sample, usage
-from watchdogd.readers.gpu import probe
-from watchdogd.readers.gpu.probe import Node
-from watchdogd.readers.sample import Sample
-from watchdogd.readers.usage import Memory, Process
 from watchdogd.system import command
 from watchdogd.system.smallfile import host_name, replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from watchdogd.readers.usage import Cpu, Disk
+    from watchdogd.parsers.probe_sample import Cpu, Disk
 
 _ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PASSED_OVER = (signal.SIGUSR1, signal.SIGUSR2)
@@ -96,7 +95,7 @@ def tell(job: str, *paths: str) -> None:
     """Print one node's memory, and these disks of it, once, as `slurm.fanout` takes it."""
     name = os.environ.get("SLURMD_NODENAME") or host_name()
     print(f"@@ node {name}")
-    told = usage.as_json(*_of_job(job, disks(paths)))
+    told = probe_sample.usage_json(*_of_job(job, disks(paths)))
     print(json.dumps({"run": "", "job": job, "node": name, **told}), flush=True)
 
 
@@ -104,28 +103,28 @@ def look(task: Task, name: str) -> str:
     """The sample's text."""
     seconds = max(task.every / 6, 2.0)
     env = command.environment({"SLURMD_NODENAME": name})  # as the same script has it in a step
-    answer = command.ask(probe.argv(seconds), deadline=min(task.every, 6 * seconds), env=env)
-    seen = probe.read(answer.output)
-    node = Node(name, seen.readout, seen.trouble if answer.output else answer.complaint())
-    told = json.loads(sample.dump(Sample(task.run, task.job, node)))
-    return json.dumps(told | usage.as_json(*_of_job(task.job, disks(task.disks)))) + "\n"
+    answer = command.ask(node_script.argv(seconds), deadline=min(task.every, 6 * seconds), env=env)
+    seen = node_script.read(answer.output)
+    node = GpuNode(name, seen.readout, seen.trouble if answer.output else answer.complaint())
+    told = json.loads(probe_sample.gpus_json(GpuSample(task.run, task.job, node)))
+    return json.dumps(told | probe_sample.usage_json(*_of_job(task.job, disks(task.disks)))) + "\n"
 
 
-def _of_job(job: str, found: dict[str, Disk]) -> tuple[Memory, dict[str, Disk], Cpu]:
+def _of_job(job: str, found: dict[str, Disk]) -> tuple[NodeMemory, dict[str, Disk], Cpu]:
     """Memory and processor time of the job here, beside the disks."""
     processes = list(_processes(job))
     return memory([held for held, _ in processes]), found, effort.taken(spent for _, spent in processes)
 
 
-def memory(processes: Iterable[Process]) -> Memory:
+def memory(processes: Iterable[JobProcess]) -> NodeMemory:
     """What is left of the tightest of the job's control groups, or of the node, and who holds how much."""
     held = sorted(processes, key=lambda each: -each.anonymous)
     pool = tightest(each.pid for each in held) or min(training.pools(), key=lambda each: each.left)
     total = sum(each.anonymous for each in held)
-    return Memory(pool.name, pool.left, pool.total, total, tuple(held[:_SHOWN]))
+    return NodeMemory(pool.name, pool.left, pool.total, total, tuple(held[:_SHOWN]))
 
 
-def _processes(job: str) -> Iterator[tuple[Process, float]]:
+def _processes(job: str) -> Iterator[tuple[JobProcess, float]]:
     """Our own user's processes of the job on this node, each with the processor time that it took."""
     node = os.environ.get("SLURMD_NODENAME", "")
     for each in psutil.process_iter(["uids"]):
@@ -137,7 +136,7 @@ def _processes(job: str) -> Iterator[tuple[Process, float]]:
             if env.get("SLURM_JOB_ID", "") == job and env.get("SLURMD_NODENAME", node) == node:
                 held = each.memory_info()
                 anonymous = float(max(held.rss - held.shared, 0))
-                yield Process(each.pid, each.name(), anonymous), effort.seconds_of(each)
+                yield JobProcess(each.pid, each.name(), anonymous), effort.seconds_of(each)
 
 
 def _leave(path: str, text: str) -> str:

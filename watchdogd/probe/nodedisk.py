@@ -7,8 +7,8 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from watchdogd.readers import usage
-from watchdogd.readers.usage import Disk
+from watchdogd.parsers import probe_sample
+from watchdogd.parsers.probe_sample import Disk
 from watchdogd.system import command
 from watchdogd.system.mounts import mount_at
 
@@ -33,13 +33,13 @@ def _disk(path: str) -> Disk:
     if path in _hung:
         return Disk(trouble="it did not answer before")
     answer = command.ask(
-        ["stat", "--file-system", f"--format={usage.STAT_FORMAT}", "--", path], deadline=_DEADLINE
+        ["stat", "--file-system", f"--format={probe_sample.STAT_FORMAT}", "--", path], deadline=_DEADLINE
     )
     if answer.silent:
         _hung.add(path)
         return Disk(trouble=answer.trouble)
     read_only = _read_only(path) if answer.ok else False
-    return usage.read_stat(answer.output, read_only=read_only) or _unseen(answer)
+    return probe_sample.read_stat(answer.output, read_only=read_only) or _unseen(answer)
 
 
 def _unseen(answer: command.Answer) -> Disk:

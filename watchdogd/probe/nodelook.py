@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import psutil
 
+from watchdogd.parsers import probe_sample
+from watchdogd.parsers.probe_sample import Cpu, JobProcess, NodeMemory, Usage
 from watchdogd.probe import answers, effort
 from watchdogd.probe.answers import Answers, Question, Sample
 from watchdogd.probe.nodedisk import disks
 from watchdogd.probe.pool import tightest
-from watchdogd.readers import usage
-from watchdogd.readers.usage import Cpu, Memory, Process, Usage
 from watchdogd.system.number import count
 from watchdogd.system.smallfile import host_name
 from watchdogd.system.startup import own_python
@@ -48,15 +48,15 @@ def _enough(paths: frozenset[str], told: Usage) -> bool:
 
 def _heard(text: str) -> Usage:
     """What stands below the node's name."""
-    return usage.read(text.partition("\n")[2])
+    return probe_sample.read_usage(text.partition("\n")[2])
 
 
 def _sample(text: str) -> Sample[Usage]:
-    read = usage.read(text)
+    read = probe_sample.read_usage(text)
     return Sample(read.run, read.job, read.node, read)
 
 
-def here(pids: Iterable[int]) -> tuple[Memory, Cpu]:
+def here(pids: Iterable[int]) -> tuple[NodeMemory, Cpu]:
     """What these processes and all that they started hold, and what is left of their control groups or of the
     node, whichever is used up first; and the processor time that they took."""
     free = psutil.virtual_memory()
@@ -72,14 +72,14 @@ def here(pids: Iterable[int]) -> tuple[Memory, Cpu]:
     held = sorted((each for each, _ in known), key=lambda it: -it.anonymous)
     total = sum(each.anonymous for each in held)
     pool = min(tightest(family) or node, node, key=lambda each: each.left)
-    memory = Memory(pool.name, pool.left, pool.total, total, tuple(held[:_SHOWN]))
+    memory = NodeMemory(pool.name, pool.left, pool.total, total, tuple(held[:_SHOWN]))
     return memory, effort.taken(spent for _, spent in known)
 
 
-def _held(process: psutil.Process) -> tuple[Process, float] | None:
+def _held(process: psutil.Process) -> tuple[JobProcess, float] | None:
     try:
         memory = process.memory_info()
-        held = Process(process.pid, process.name(), float(max(memory.rss - memory.shared, 0)))
+        held = JobProcess(process.pid, process.name(), float(max(memory.rss - memory.shared, 0)))
         return held, effort.seconds_of(process)
     except psutil.Error:
         return None

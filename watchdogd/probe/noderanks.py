@@ -19,11 +19,11 @@ from typing import Any
 
 import psutil
 
+from watchdogd.parsers import nccl_ras
+from watchdogd.parsers.gpu import node_script
+from watchdogd.parsers.gpu.models import Gpu
+from watchdogd.parsers.nccl_ras import Accused, RasReport
 from watchdogd.probe import rasclient
-from watchdogd.readers import ras
-from watchdogd.readers.gpu import probe
-from watchdogd.readers.gpu.gpu import Gpu
-from watchdogd.readers.ras import Accused, RasReport
 from watchdogd.stacks import stackprobe
 from watchdogd.stacks.stackprobe import Found
 from watchdogd.system import command
@@ -107,7 +107,7 @@ def look(name: str, found: Sequence[Found], until: float) -> NodeRanks:
         addresses,
         tuple(_process(each, rank, environments[each.pid]) for each, rank in _first(found)),
         (last.version or "?") if last else "",
-        ras.accused(last)[:_ACCUSED] if last and not moving else (),
+        nccl_ras.accused(last)[:_ACCUSED] if last and not moving else (),
         moving,
         _value(shown, until) or (),
     )
@@ -190,7 +190,9 @@ def _gpus(until: float) -> tuple[Gpu, ...]:
     if not any(map(shutil.which, _SMI)):
         return ()
     left = until - _LAST - time.monotonic()
-    return probe.read(command.ask(probe.argv(max(left / 2, 1.0)), deadline=left).output).readout.gpus
+    return node_script.read(
+        command.ask(node_script.argv(max(left / 2, 1.0)), deadline=left).output
+    ).readout.gpus
 
 
 def _addresses() -> tuple[str, ...]:

@@ -8,8 +8,8 @@ import time
 from collections.abc import Collection, Iterator
 
 from watchdogd.errors import UnreadableError
-from watchdogd.readers import ras
-from watchdogd.readers.ras import RasReport
+from watchdogd.parsers import nccl_ras
+from watchdogd.parsers.nccl_ras import RasReport
 
 USUAL = "localhost:28028"
 """Where it listens, unless NCCL_RAS_ADDR says otherwise."""
@@ -33,7 +33,7 @@ def ask(address: str, own: Collection[str], deadline: float) -> RasReport | None
     until = time.monotonic() + deadline
     for family, place in list(_places(address, own)) * _TRIES:
         try:
-            return ras.read(_talk(family, place, until))
+            return nccl_ras.read(_talk(family, place, until))
         except (OSError, UnreadableError):
             continue
     return None

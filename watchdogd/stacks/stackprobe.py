@@ -23,8 +23,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.readers import pyspy
-from watchdogd.readers.stack import Dump, Frame, Thread
+from watchdogd.parsers import pyspy
+from watchdogd.parsers.stack_models import Dump, Frame, Thread
 from watchdogd.system import command
 from watchdogd.system.number import digits, needed, whole
 from watchdogd.system.smallfile import parse_json
@@ -216,7 +216,7 @@ def _dump(pid: int, args: argparse.Namespace, until: float) -> tuple[Dump | None
     return dump, "" if dump else silence or str(answer.trouble or "py-spy showed no thread")
 
 
-def _ask(pid: int, tool: str, options: list[str], until: float) -> tuple[pyspy.Answer, str]:
+def _ask(pid: int, tool: str, options: list[str], until: float) -> tuple[pyspy.PyspyAnswer, str]:
     left = max(min(_LONGEST, until - time.monotonic()), 0.5)
     said = command.ask([tool, "dump", "--json", "--pid", str(pid), *options], deadline=round(left, 1))
     return pyspy.read(said.output, said.errors), said.trouble

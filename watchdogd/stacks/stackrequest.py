@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from watchdogd.config import switch_places
-from watchdogd.readers import faulthandler
+from watchdogd.parsers import faulthandler
 from watchdogd.stacks import stackprobe
 from watchdogd.stacks.stackprobe import Parcel
 from watchdogd.stacks.stacks import Process

@@ -12,7 +12,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from watchdogd.readers.stack import Dump, Frame
+from watchdogd.parsers.stack_models import Dump, Frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

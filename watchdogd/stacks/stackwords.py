@@ -10,7 +10,7 @@ from watchdogd.units import format_duration
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from watchdogd.readers.stack import Frame
+    from watchdogd.parsers.stack_models import Frame
     from watchdogd.stacks.stacks import Group, Picture, Process
 
 _NAMED = 3

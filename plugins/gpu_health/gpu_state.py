@@ -1,0 +1,166 @@
+"""What gpu_health remembers between rounds: counters and faults by GPU, and how long a state lasts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from watchdogd.parsers.gpu.node_script import GpuNode
+from watchdogd.units import iso
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from watchdogd.parsers.gpu.models import Gpu
+
+_KEPT = 4000
+"""GPUs whose counters are kept."""
+_BAD_FOR = 30 * 86400.0
+"""Seconds for which a GPU's fault is remembered."""
+_NEW = 0.25
+"""Share of the newest reading in what a GPU usually draws."""
+_REST = 300.0
+"""Seconds until a node that was silent twice running is asked again: what hangs there would pile up."""
+
+
+@dataclass(frozen=True, slots=True)
+class BadGpu:
+    """A GPU that was bad: its name then, what it had, when, and in which job."""
+
+    name: str
+    what: str
+    at: float
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class SilentNode:
+    """A node that did not answer: how often running, when it was asked last, and why it did not."""
+
+    times: int
+    at: float
+    why: str
+
+
+@dataclass(slots=True)
+class GpuHealthState:
+    """By key (the UUID where it is known): the last `counters`, their `rises` in this job, `bad` ones.
+
+    `spoken` are subjects that were not OK (see node_checks.recoveries), `labels` the GPUs of each node,
+    `used` those that worked, `power` what each drew then (watts), `read` those of which a sensor was read.
+    `usual_w` is what a GPU draws on average while the run tells progress, `sign` what its GPUs say of its
+    work (strength, and since when).
+    """
+
+    job: str = ""
+    started: float = 0.0
+    since: float = 0.0
+    told: bool = False
+    spoken: dict[str, int] = field(default_factory=dict)
+    labels: dict[str, list[str]] = field(default_factory=dict)
+    keys: dict[str, str] = field(default_factory=dict)
+    counters: dict[str, tuple[int | None, int | None]] = field(default_factory=dict)
+    rises: dict[str, int] = field(default_factory=dict)
+    bad: dict[str, BadGpu] = field(default_factory=dict)
+    used: list[str] = field(default_factory=list)
+    power: dict[str, float] = field(default_factory=dict)
+    read: list[str] = field(default_factory=list)
+    usual_w: float = 0.0
+    sign: tuple[int, float] | None = None
+    hung_since: float | None = None
+    idle_since: dict[str, float] = field(default_factory=dict)
+    silent: dict[str, SilentNode] = field(default_factory=dict)
+
+    def begin(self, job: str, started: float, now: float) -> None:
+        """Forget what belonged to another job or attempt; counters and faults stay, since GPUs do."""
+        self.bad = {key: entry for key, entry in self.bad.items() if now - entry.at < _BAD_FOR}
+        if (job, started) != (self.job, self.started):
+            self.job, self.started, self.since, self.hung_since = job, started, now, None
+            for each in (self.labels, self.keys, self.rises, self.power, self.idle_since, self.silent):
+                each.clear()
+            self.used, self.read, self.usual_w, self.sign = [], [], 0.0, None
+
+    # Nodes that do not answer
+
+    def heard(self, nodes: Sequence[GpuNode], now: float) -> None:
+        """Count for each node how often running it was silent."""
+        for node in nodes:
+            if node.trouble:
+                before = self.silent.get(node.name)
+                self.silent[node.name] = SilentNode(before.times + 1 if before else 1, now, node.trouble)
+            else:
+                self.silent.pop(node.name, None)
+
+    def resting(self, now: float) -> frozenset[str]:
+        """Nodes that are not asked now."""
+        return frozenset(
+            name for name, mute in self.silent.items() if mute.times >= 2 and now - mute.at < _REST
+        )
+
+    def unheard(self, nodes: Iterable[GpuNode]) -> list[GpuNode]:
+        """Silent nodes that were not asked this time, as they were."""
+        asked = {node.name for node in nodes}
+        return [
+            GpuNode(name, trouble=f"{mute.why} (last asked {iso(mute.at)})")
+            for name, mute in self.silent.items()
+            if name not in asked
+        ]
+
+    # GPUs
+
+    def key(self, node: str, gpu: Gpu) -> str:
+        """What a GPU is known by: its UUID, now or before; else its place."""
+        place = f"{node}/{gpu.label}"
+        if gpu.uuid:
+            self.keys[place] = gpu.uuid
+        return self.keys.get(place, place)
+
+    def seen(self, node: GpuNode) -> None:
+        """Keep which GPUs the node has, and their counters, which may have risen since the last look."""
+        labels = [gpu.label for gpu in node.readout.gpus if gpu.index is not None]
+        self.labels[node.name] = list(dict.fromkeys([*self.labels.get(node.name, []), *labels]))
+        for gpu in node.readout.gpus:
+            key, now = self.key(node.name, gpu), (gpu.ecc_uncorrectable, gpu.ecc_volatile)
+            pairs = list(zip(self.counters.pop(key, (None, None)), now, strict=True))
+            rise = max(
+                (last - first for first, last in pairs if first is not None and last is not None), default=0
+            )
+            if rise > 0:
+                self.rises[key] = self.rises.get(key, 0) + rise
+            first, second = (before if last is None else last for before, last in pairs)
+            self.counters[key] = (first, second)
+        self.counters = dict(list(self.counters.items())[-_KEPT:])
+
+    def remember(self, key: str, name: str, what: str, now: float) -> None:
+        """This GPU is bad, and will be known again in other jobs."""
+        self.bad[key] = BadGpu(name, what, now, self.job)
+
+    def recall(self, key: str, name: str, now: float, until: float) -> str:
+        """That it was bad in an earlier job, where it is so; what worked for `until` is bad no more."""
+        entry = self.bad.get(key)
+        if entry is None or entry.job == self.job:
+            return ""
+        if now - self.since > until:
+            del self.bad[key]
+            return ""
+        where = f", then {entry.name}," if entry.name != name else ""
+        return f"this GPU{where} was bad in job {entry.job} at {iso(entry.at)}: {entry.what}"
+
+    # How long
+
+    def worked(self, names: Iterable[str], drawn: Mapping[str, float]) -> None:
+        """These GPUs work; those at full utilisation draw so many watts, smoothed: peaks are short."""
+        self.used = sorted({*self.used, *names})
+        for name, watts in drawn.items():
+            before = self.power.get(name, watts)
+            self.power[name] = round(before + (watts - before) * _NEW, 1)
+
+    def rest(self) -> None:
+        """They may stand still now: how long they do so counts from the next look on."""
+        self.hung_since = None
+        self.idle_since.clear()
+
+    def idle(self, names: Sequence[str], now: float) -> dict[str, float]:
+        """Since when each of these does nothing."""
+        self.idle_since = {name: min(self.idle_since.get(name, now), now) for name in names}
+        return self.idle_since

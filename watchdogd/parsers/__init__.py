@@ -1,0 +1,1 @@
+"""Foreign text as values: pure, tested on real outputs."""

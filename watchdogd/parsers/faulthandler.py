@@ -1,0 +1,88 @@
+"""faulthandler's stacks, as a Guard writes them on request.
+
+A Guard's file is `inbox/RUN.stacks.HOST.PID.txt`: one line of JSON that says who writes, then the text. The
+format: Python's Lib/test/test_faulthandler.py; threads stand newest first, so the main thread is the last.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from watchdogd.parsers.stack_models import Dump, Frame, Thread
+from watchdogd.system.number import needed, real, whole
+from watchdogd.system.smallfile import parse_json
+
+_THREAD = re.compile(
+    r"(?P<current>Current thread|Thread) (?P<id>0x[0-9a-fA-F]+)(?: \[(?P<name>[^\]]*)\])?"
+    r" \(most recent call first\):\s*"
+)
+_FRAME = re.compile(r'  File "(?P<path>.*)", line (?P<line>\d+|\?\?\?)(?: in (?P<function>.*?\S))?\s*+')
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """One Guard's file: who wrote it, when (seconds since the epoch, its node's clock), and the stacks.
+
+    `step` is the last that the training told it; None: none, or a Guard of an earlier version."""
+
+    run: str
+    host: str
+    time: float
+    dump: Dump
+    rank: int | None = None
+    job: str = ""
+    step: int | None = None
+
+
+def read(text: str) -> tuple[Thread, ...]:
+    """The threads, the main one named so where it is told apart; lines that are none are passed over."""
+    threads: list[tuple[re.Match[str], list[Frame]]] = []
+    for line in text.splitlines():
+        if head := _THREAD.fullmatch(line):
+            threads.append((head, []))
+        elif threads and (frame := _FRAME.fullmatch(line)):
+            threads[-1][1].append(_frame(frame))
+        elif line.strip() and threads and "<no Python frame>" not in line and "..." not in line:
+            break  # the text of something else begins
+    return tuple(
+        Thread(
+            id=head["id"],
+            name="MainThread" if number == len(threads) else head["name"] or "",
+            frames=tuple(frames),
+        )
+        for number, (head, frames) in enumerate(threads, 1)
+    )
+
+
+def handed(text: str) -> Handed | None:
+    """A Guard's file; None where it is none, or not whole."""
+    head, _, rest = text.partition("\n")
+    try:
+        who: dict[str, Any] = parse_json(head)
+        rank = who.get("rank")
+        threads = read(rest)
+        return Handed(
+            run=str(who["run"]),
+            host=str(who["host"]),
+            time=needed(real(who["time"])),
+            dump=Dump(needed(whole(who["pid"])), threads=threads),
+            rank=rank if isinstance(rank, int) else None,
+            job=str(who.get("job") or ""),
+            step=whole(who.get("step")),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def _frame(match: re.Match[str]) -> Frame:
+    path = match["path"]
+    number = whole(match["line"])
+    return Frame(match["function"] or "?", _short(path), number, path)
+
+
+def _short(path: str) -> str:
+    """As py-spy shortens it: what follows the place of packages, else the bare name."""
+    inside = re.split(r"/lib/python3[^/]*/(?:(?:site|dist)-packages/)?|/(?:site|dist)-packages/", path)
+    return inside[-1] if len(inside) > 1 else path.rpartition("/")[2]

@@ -1,0 +1,1 @@
+"""GPU tools and the kernel log as values, one file a tool."""

@@ -1,0 +1,178 @@
+"""`nvidia-smi -q`: a tree of `Name : value`, one for each GPU, in the order of their numbers.
+
+Forms of drivers 440 to 610; what was renamed is known under both names (Clocks Throttle/Event Reasons). MIG
+devices stand in sections of their own. Since Hopper a temperature has no limit but a distance to it: T.Limit.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from watchdogd.parsers.gpu import values
+from watchdogd.parsers.gpu.models import Gpu, Readout
+from watchdogd.system.number import digits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+_GPU = re.compile(r"GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\S*|[0-9A-Fa-f]{8}:\S+)")
+_ATTACHED = re.compile(r"Attached GPUs\s*:\s*(\d+)")
+_POWER = r"(?:gpu )?power readings/"
+_REASON = re.compile(
+    r"clocks (?:throttle|event) reasons/(?:hw slowdown/)?((?:hw|sw) (?:thermal |power brake )?slowdown)",
+    re.IGNORECASE,
+)
+_RULES = (
+    values.rule("uuid", values.text, r"gpu uuid"),
+    values.rule("name", values.text, r"product name"),
+    values.rule("utilisation", values.number, r"utilization/gpu"),
+    values.rule(
+        "power_w", values.number, _POWER + r"instantaneous power draw", _POWER + r"(?:average )?power draw"
+    ),
+    values.rule("power_cap_w", values.number, _POWER + r"(?:current |enforced )?power limit"),
+    values.rule("temperature_c", values.number, r"temperature/gpu current temp"),
+    values.rule("memory_temperature_c", values.number, r"temperature/memory current temp"),
+    values.rule("clock_mhz", values.megahertz, r"clocks/(?:sm|graphics)"),
+    values.rule("slowdown_c", values.number, r"temperature/gpu slowdown temp"),
+    values.rule("vram_used", values.mebibytes, r"fb memory usage/used"),
+    values.rule("vram_total", values.mebibytes, r"fb memory usage/total"),
+    values.rule("remap_failed", values.yes, r"remapped rows/remapping failure occurred"),
+)
+_WELL = ("completed", "success")
+_UNHEALTHY = re.compile(
+    r"(summary): (unhealthy|limited capacity)|(bandwidth): (degraded)"
+    r"|(incorrect configuration): (?!none|false)(.+)|((?:route|access) .*): (?:true|yes)"
+)
+_PENDING = re.compile(
+    r"remapped rows/pending|retired pages/pending page blacklist|ecc errors/(?:channel|tpc) repair pending"
+)
+_WORN = (
+    ("ecc errors/unrepairable memory", "memory that cannot be repaired"),
+    ("ecc errors/aggregate/sram threshold exceeded", "more SRAM errors than its maker allows"),
+)
+_PART = re.compile(r"mig device \d+/(.*)")
+_PART_RULES = (
+    values.rule("mig", values.count, r"index"),
+    values.rule("uuid", values.text, r"(?:mig )?uuid"),
+    values.rule("vram_used", values.mebibytes, r"(?:shared )?fb memory usage/used"),
+    values.rule("vram_total", values.mebibytes, r"(?:shared )?fb memory usage/total"),
+    values.rule("ecc_volatile", values.count, r"ecc error.*/volatile.*/sram uncorrectable.*"),
+)
+_COUNTERS = (
+    ("ecc_uncorrectable", "aggregate", r"(?:[sd]ram )?uncorrectable(?: .*)?|double bit/total"),
+    ("ecc_volatile", "volatile", r"(?:[sd]ram )?uncorrectable(?: .*)?|double bit/total"),
+    ("ecc_correctable", "aggregate", r"(?:[sd]ram )?correctable|single bit/total"),
+)
+
+
+def fits(lines: Sequence[str]) -> bool:
+    """Whether this is the form of -q."""
+    return any(_GPU.fullmatch(line) for line in lines)
+
+
+def read(lines: Sequence[str]) -> Readout:
+    """Its GPUs; incomplete where more are attached than follow."""
+    trees: list[tuple[str, values.Facts]] = []
+    path: list[tuple[int, str]] = []
+    attached = 0
+    for line in lines:
+        if match := _GPU.fullmatch(line):
+            trees.append((match[1], {}))
+            path = []
+        elif match := _ATTACHED.match(line):
+            attached = digits(match[1])
+        elif trees and line.startswith(" ") and not line.strip().startswith("[...]"):
+            _grow(trees[-1][1], path, line)
+    gpus = [_gpu(index, bus, facts) for index, (bus, facts) in enumerate(trees)]
+    parts = [part for gpu, (_, facts) in zip(gpus, trees, strict=True) for part in _parts(gpu, facts)]
+    return Readout((*gpus, *parts), complete=len(gpus) >= attached)
+
+
+def _grow(facts: values.Facts, path: list[tuple[int, str]], line: str) -> None:
+    """A line of the tree: what is indented deeper belongs to it, with or without a value of its own."""
+    indent = len(line) - len(line.lstrip())
+    name, colon, cell = line.partition(" : ")
+    while path and path[-1][0] >= indent:
+        path.pop()
+    part = name.strip().lower()
+    if part == "mig device":
+        part = f"mig device {sum(each.endswith('/index') for each in facts if _PART.fullmatch(each))}"
+    path.append((indent, part))
+    if colon:
+        facts["/".join(part for _, part in path)] = cell.strip()
+
+
+def _gpu(index: int, bus: str, facts: values.Facts) -> Gpu:
+    counters = {field: _sum(facts, rf"ecc errors/{kind}/(?:{names})") for field, kind, names in _COUNTERS}
+    worn = ", ".join(words for name, words in _WORN if values.yes(facts.get(name, "")))
+    given = {"recovery": _recovery(facts), "fabric": _fabric(facts), "worn": worn, **counters}
+    given["remap_pending"] = _any(cell for name, cell in facts.items() if _PENDING.fullmatch(name))
+    gpu = values.gpu_of(
+        facts, _RULES, index=index, bus=bus, throttled=values.throttling(facts, _REASON), **given
+    )
+    return gpu if gpu.slowdown_c is not None else replace(gpu, slowdown_c=_slowdown(gpu, facts))
+
+
+def _any(cells: Iterable[str]) -> bool | None:
+    """Whether one of them is a yes; None where none is a yes or a no."""
+    told = [values.yes(cell) for cell in cells]
+    return True in told if any(each is not None for each in told) else None
+
+
+def _slowdown(gpu: Gpu, facts: values.Facts) -> float | None:
+    """Degrees at which it slows down: T.Limit tells how far it has from here to its limit, of which the
+    slowdown lies below zero.
+    """
+    left = values.number(facts.get("temperature/gpu t.limit temp", ""))
+    beyond = values.number(facts.get("temperature/gpu slowdown t.limit temp", ""))
+    if gpu.temperature_c is None or left is None or beyond is None:
+        return None
+    return gpu.temperature_c + left - beyond
+
+
+def _parts(gpu: Gpu, facts: values.Facts) -> Iterator[Gpu]:
+    """Its MIG devices."""
+    sections: dict[str, values.Facts] = {}
+    for name, cell in facts.items():
+        if match := _PART.fullmatch(name):
+            sections.setdefault(name.partition("/")[0], {})[match[1]] = cell
+    for section in sections.values():
+        yield values.gpu_of(section, _PART_RULES, index=gpu.index, bus=gpu.bus, name=gpu.name)
+
+
+def _recovery(facts: values.Facts) -> str:
+    """What the driver asks for: in one line since 560, by two questions before."""
+    for name in ("reset required", "drain and reset recommended"):
+        if values.yes(facts.get(f"gpu reset status/{name}", "")):
+            return name.removesuffix(" required").removesuffix(" recommended")
+    asked = facts.get("gpu recovery action", "")
+    return "" if values.is_absent(asked) or values.error_word(asked) else asked.lower()
+
+
+def _fabric(facts: values.Facts) -> str:
+    """`in progress`, `failed`: how NVLink's fabric stands where it is not completed with success; else what
+    is said of its health: `limited capacity, bandwidth degraded`.
+    """
+    words = [facts.get(f"fabric/{name}", "").lower() for name in ("state", "status")]
+    told = [word for word in words if not values.is_absent(word) and word not in _WELL]
+    return told[0] if told else ", ".join(_unhealthy(facts))
+
+
+def _unhealthy(facts: values.Facts) -> Iterator[str]:
+    for name, cell in facts.items():
+        said = f"{name.removeprefix('fabric/health/')}: {cell.lower()}"
+        if (
+            name.startswith("fabric/health/")
+            and not values.is_absent(cell)
+            and (bad := _UNHEALTHY.fullmatch(said))
+        ):
+            yield " ".join(word for word in bad.groups() if word and word != "summary")
+
+
+def _sum(facts: values.Facts, pattern: str) -> int | None:
+    """Of all memories; None where not one is counted."""
+    counts = [values.count(cell) for name, cell in facts.items() if re.fullmatch(pattern, name)]
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None

@@ -1,0 +1,168 @@
+"""rocm-smi, all versions: the concise table, `--show...` blocks, --showhw, --showrasinfo, JSON and CSV.
+
+Forms as printed by rocm-smi 1.4 to 7.2. All come down to named cells by card; which option gave them does not
+matter. Its exit code means nothing: 0 without a driver, 2 with good data.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.errors import UnreadableError
+from watchdogd.parsers.gpu import values
+from watchdogd.parsers.gpu.models import Gpu, Readout
+from watchdogd.system.number import count, digits
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_ABSENT = re.compile(
+    r"driver not initialized|not found in modules"
+    r"|no (?:amd )?gpus? (?:devices? )?(?:found|detected|specified)",
+    re.IGNORECASE,
+)
+_BLOCK = re.compile(r"GPU\[(\d+)\]\s*:\s*+(.+?):\s+(.*)")
+_RAS_TITLE = re.compile(r"GPU\[(\d+)\]\s*:\s*RAS INFO", re.IGNORECASE)
+_RAS_ROW = re.compile(r"\s*(\w+)\s+(?!DISABLED)[A-Z]+\s+(\d+)\s+(\d+)")
+_CARD = re.compile(r"card(\d+)")
+_NUMA = re.compile(r",\s+")
+_GAP = re.compile(r"\s{2,}")
+_RULES = (
+    values.rule("uuid", values.text, r"unique id", r"gpu uuid"),
+    values.rule("name", values.text, r"card series", r"device name"),
+    values.rule("bus", values.text, r"pci bus", r"bus"),
+    values.rule("partition", values.count, r"partition id"),
+    values.rule("utilisation", values.number, r"gpu use \(%\)", r"gpu%"),
+    values.rule("power_w", values.number, r"(?:current socket|average).* power \(w\)", r"avgpwr", r"power"),
+    values.rule("power_cap_w", values.number, r"max graphics package power \(w\)", r"pwrcap"),
+    values.rule(
+        "temperature_c",
+        values.number,
+        r"temperature \(sensor junction\) \(c\)",
+        r"temperature \(sensor edge\) \(c\)",
+        r"temp(?: \(.*\))?",
+    ),
+    values.rule("clock_mhz", values.megahertz, r"sclk(?: clock (?:speed|level))?:?"),
+    values.rule("memory_temperature_c", values.number, r"temperature \(sensor memory\) \(c\)"),
+    values.rule("vram_used", values.size, r"vram total used memory \(b\)"),
+    values.rule("vram_total", values.size, r"vram total memory \(b\)"),
+    values.rule("vram_percent", values.number, r"vram%", r"gpu memory allocated \(vram%\)"),
+    values.rule("ecc_correctable", values.count, r"ras correctable"),
+    values.rule("ecc_uncorrectable", values.count, r"ras uncorrectable"),
+)
+
+
+def read(text: str) -> Readout:
+    """The GPUs in one output. UnreadableError, with the line, where it is none of this tool's."""
+    lines = values.lines(text)
+    cards: dict[int, values.Facts] = defaultdict(dict)
+    for source in (_json(text), _csv(lines), _table(lines), _blocks(lines), _ras(lines)):
+        for index, facts in source.items():
+            cards[index].update(facts)
+    if cards:
+        gpus = tuple(_gpu(index, facts) for index, facts in sorted(cards.items()))
+        return Readout(gpus, complete=_complete(text))
+    missing = next((line.strip() for line in lines if _ABSENT.search(line)), "")
+    if missing:
+        return Readout(absent=missing)
+    raise UnreadableError(f"rocm-smi says nothing of GPUs: '{values.first_line(text)}'")
+
+
+def _complete(text: str) -> bool:
+    """False where the opening banner has no closing one: the tool was killed, or a pipe cut."""
+    return "ROCm System Management Interface" not in text or "End of ROCm SMI Log" in text
+
+
+def _gpu(index: int, facts: values.Facts) -> Gpu:
+    """A card whose driver no longer answers shows `unknown` and no sensors, and 0 % that mean nothing."""
+    partition = facts.get("Partitions", "").split(",")
+    if len(partition) == 3 and partition[1] not in ("N/A", "SPX"):
+        facts = {**facts, "partition id": partition[2]}
+    gpu = values.gpu_of(facts, _RULES, index=index)
+    gpu = replace(gpu, ecc_volatile=gpu.ecc_uncorrectable)
+    level = (facts.get("Perf") or facts.get("Performance Level") or "").lower()
+    if level == "unknown" and gpu.temperature_c is None and gpu.power_w is None and not gpu.partition:
+        trouble = "its driver no longer answers: no sensor, performance level unknown"
+        return Gpu(index, uuid=gpu.uuid, name=gpu.name, bus=gpu.bus, trouble=trouble)
+    return gpu
+
+
+def _json(text: str) -> dict[int, values.Facts]:
+    """`{"card0": {...}, "system": {...}}`, whatever stands before it."""
+    begin = re.search(r"^[ \t]*+\{", text, re.MULTILINE)
+    if not begin:
+        return {}
+    try:
+        document: Any = json.JSONDecoder().raw_decode(text[begin.end() - 1 :])[0]
+    except (ValueError, RecursionError) as error:
+        raise values.broken_json("rocm-smi", text, error) from None
+    return {
+        digits(match[1]): {str(name): str(cell) for name, cell in facts.items()}
+        for card, facts in document.items()
+        if (match := _CARD.fullmatch(card)) and isinstance(facts, dict)
+    }
+
+
+def _csv(lines: Sequence[str]) -> dict[int, values.Facts]:
+    """`device,...` and a line a card; several such tables may follow one another."""
+    found: dict[int, values.Facts] = defaultdict(dict)
+    header: list[str] = []
+    for line in lines:
+        cells = [cell.strip() for cell in line.split(",")]
+        if cells[0] == "device":
+            header = cells[1:]
+        elif header and (match := _CARD.fullmatch(cells[0])):
+            if len(cells) - 1 > len(header):
+                raise UnreadableError(f"a line of rocm-smi --csv has too many cells: '{line[:200]}'")
+            found[digits(match[1])].update(zip(header, cells[1:], strict=False))
+    return found
+
+
+def _table(lines: Sequence[str]) -> dict[int, values.Facts]:
+    """The concise table and --showhw: columns by the names of their header; cells are two blanks apart."""
+    found: dict[int, values.Facts] = defaultdict(dict)
+    header: list[str] = []
+    for line in lines:
+        cells = _GAP.split(_NUMA.sub(",", line.strip()))
+        if cells[0] in ("GPU", "Device") and len(cells) > 3:
+            header = cells
+        elif header and count(cells[0]) is not None and line[:1].isdecimal():
+            if len(cells) != len(header):
+                raise UnreadableError(f"a line of rocm-smi's table does not fit its header: '{line[:200]}'")
+            found[digits(cells[0])].update(zip(header[1:], cells[1:], strict=True))
+    return found
+
+
+def _blocks(lines: Sequence[str]) -> dict[int, values.Facts]:
+    """`GPU[0]  : Name: value`, of all --show options; values may hold colons of their own."""
+    found: dict[int, values.Facts] = defaultdict(dict)
+    for line in lines:
+        if (match := _BLOCK.match(line)) and not line.startswith("ERROR"):
+            facts = found[digits(match[1])]
+            if values.is_absent(facts.get(name := match[2].rstrip(), "")):
+                facts[name] = match[3].strip()
+    return found
+
+
+def _ras(lines: Sequence[str]) -> dict[int, values.Facts]:
+    """`--showrasinfo`, a table a GPU: `UMC  ENABLED  0  0`, correctable and uncorrectable errors.
+
+    A block that is DISABLED counts nothing: the figures behind it are whatever lay in memory.
+    """
+    counts: dict[int, list[int]] = {}
+    index = None
+    for line in lines:
+        if title := _RAS_TITLE.match(line):
+            index = digits(title[1])
+        elif index is not None and (row := _RAS_ROW.fullmatch(line)):
+            count = counts.setdefault(index, [0, 0])
+            count[0] += digits(row[2])
+            count[1] += digits(row[3])
+    return {
+        number: {"ras correctable": str(correctable), "ras uncorrectable": str(uncorrectable)}
+        for number, (correctable, uncorrectable) in counts.items()
+    }

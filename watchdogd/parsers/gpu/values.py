@@ -1,0 +1,208 @@
+"""Cells of smi tools as numbers, and named cells as a Gpu.
+
+N/A in its many forms, units by text, error words. Each field of a Gpu has patterns for the names under which
+tools give it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.errors import UnreadableError
+from watchdogd.parsers.gpu.models import Gpu
+from watchdogd.system.number import real
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+
+_ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+_ABSENT = re.compile(
+    r"\[?\s*+(?:n/?a\b(?s:.*)|none|unsupported|not supported|not available|unknown|<redacted>|-"
+    r"|requested functionality has been deprecated|insufficient permissions|(?:function )?not found"
+    r")?\s*\]?",
+    re.IGNORECASE,
+)
+_ERROR = re.compile(
+    r"ERR!|unknown error|gpu is lost|requires? reset|fallen off the bus|not in ready state", re.IGNORECASE
+)
+_FATAL = re.compile(r"gpu is lost|requires? reset|fallen off the bus", re.IGNORECASE)
+_NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", re.IGNORECASE)
+_CLOCK = re.compile(r"(?<!\d)(\d++(?:\.\d++)?)\s*+MHz", re.IGNORECASE)
+MIB = 1 << 20
+LONGEST = 8192
+"""Letters of a line that are read: no tool prints more in one."""
+
+
+def lines(text: str) -> list[str]:
+    """The lines of an output as they were meant: without colours, without blanks at their ends."""
+    return [line.rstrip()[:LONGEST] for line in _ANSI.sub("", text).replace("\r", "\n").split("\n")]
+
+
+def first_line(text: str) -> str:
+    """The first line that says something, of a traceback the last, to be quoted; `nothing` without one."""
+    told = [line.strip()[:200] for line in lines(text) if line.strip(" =+-|")]
+    return told[-1 if any(line.startswith("Traceback (most") for line in told) else 0] if told else "nothing"
+
+
+def broken_json(tool: str, text: str, error: ValueError | RecursionError) -> UnreadableError:
+    """What to raise of JSON that is broken, or cut: with the line where that shows.
+
+    No more is known where it holds a number of thousands of digits, or is nested without end.
+    """
+    if not isinstance(error, json.JSONDecodeError):
+        return UnreadableError(f"{tool}'s JSON cannot be read: '{text.strip()[:200]}'")
+    if not error.doc[error.pos :].strip():
+        last = text.rstrip().rpartition("\n")[2].strip()[:200]
+        return UnreadableError(f"{tool}'s JSON is cut after '{last}'")
+    line = error.doc.splitlines()[error.lineno - 1].strip()[:200]
+    return UnreadableError(f"{tool}'s JSON is broken at '{line}'")
+
+
+def is_absent(cell: str) -> bool:
+    """Whether the cell is one of the words for nothing: N/A, [N/A], None, N/A (Secondary die)."""
+    return _ABSENT.fullmatch(cell.strip()) is not None
+
+
+def error_word(cell: str) -> str:
+    """The error word in a cell (`ERR!`, `Unknown Error`, `GPU is lost`), or empty."""
+    match = _ERROR.search(cell)
+    return match[0] if match else ""
+
+
+def is_fatal(word: str) -> bool:
+    """Whether an error word says that the GPU is gone, not only a reading of it."""
+    return _FATAL.search(word) is not None
+
+
+def number(cell: str) -> float | None:
+    """The number with which a cell begins (`45.0°C`, `97 %`, `303.0W`), or None."""
+    match = _NUMBER.match(cell.strip())
+    return real(match[0]) if match else None
+
+
+def count(cell: str) -> int | None:
+    """A whole number, or None."""
+    value = number(cell)
+    return None if value is None else int(value)
+
+
+def megahertz(cell: str) -> float | None:
+    """The number before MHz (`1410 MHz`, `800Mhz`, `1: (300Mhz)`), or None."""
+    match = _CLOCK.search(cell)
+    return float(match[1]) if match else None
+
+
+def size(cell: str, unit: int = 1) -> int | None:
+    """Bytes of `81559 MiB`, `0.3 GB`, or of a bare number of `unit`; MB and GB are powers of 1024 here."""
+    match = _SIZE.fullmatch(cell.strip())
+    if not match:
+        return None
+    power = " KMGT".index(match[2].upper() or " ")
+    bare = real(match[1])
+    return None if bare is None else round(bare * (1024**power if match[2] else unit))
+
+
+def mebibytes(cell: str) -> int | None:
+    """Bytes of a cell whose bare numbers are MiB: nvidia-smi's, with `nounits`."""
+    return size(cell, MIB)
+
+
+def text(cell: str) -> str | None:
+    """The cell, or None where it is a word for nothing, or for an error."""
+    return None if is_absent(cell) or error_word(cell) else cell.strip()
+
+
+def yes(cell: str) -> bool | None:
+    """True of Yes, False of No, None of all else; `Active`, `1` and their opposites too."""
+    return {"yes": True, "active": True, "true": True, "1": True}.get(
+        cell.strip().lower(), False if cell.strip().lower() in ("no", "not active", "false", "0") else None
+    )
+
+
+Facts = dict[str, str]
+"""What one tool says of one GPU: cells by their names."""
+
+_LONGEST_NAME = 300
+"""Letters of a cell's name that are compared; no tool has longer ones."""
+
+
+_PLAUSIBLE = {
+    "utilisation": 100.0,
+    "vram_percent": 100.0,
+    "power_w": 20_000.0,
+    "power_cap_w": 20_000.0,
+    "temperature_c": 250.0,
+    "memory_temperature_c": 250.0,
+    "slowdown_c": 250.0,
+    "ecc_uncorrectable": 1_048_559.0,
+}
+"""What no GPU exceeds: above it a cell is a register full of ones (65535, 4294967295), by which drivers say
+that they do not know. AMD's error counters add 1048560 at each look while their memory sleeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRule:
+    """Where one field of a Gpu may stand, best place first, and how its cell is read (None: not there)."""
+
+    field: str
+    names: tuple[re.Pattern[str], ...]
+    read: Callable[[str], Any]
+
+
+def rule(field: str, read: Callable[[str], Any], *names: str) -> FieldRule:
+    """A Rule; names are whole ones, as patterns, in any case."""
+    return FieldRule(field, tuple(re.compile(name, re.IGNORECASE) for name in names), read)
+
+
+def gpu_of(facts: Mapping[str, str], rules: Sequence[FieldRule], **given: Any) -> Gpu:
+    """The Gpu of which `facts` speak; what `given` says is not looked for."""
+    found = dict(given)
+    for each in rules:
+        if found.get(each.field) is None and (read := _first(each, facts)) is not None:
+            found[each.field] = read
+    return _plausible_memory(Gpu(**found, **_errors(facts, found)))
+
+
+def _plausible_memory(gpu: Gpu) -> Gpu:
+    """Without memory in use that is more than there is."""
+    used, total = gpu.vram_used, gpu.vram_total
+    return replace(gpu, vram_used=None) if used is not None and total is not None and used > total else gpu
+
+
+def _first(each: FieldRule, facts: Mapping[str, str]) -> Any:
+    """The first cell under one of the rule's names that can be read: N/A never hides a number."""
+    for pattern in each.names:
+        for name, cell in facts.items():
+            if (
+                pattern.fullmatch(name[:_LONGEST_NAME])
+                and (read := each.read(cell)) is not None
+                and _possible(each, read)
+            ):
+                return read
+    return None
+
+
+def _possible(each: FieldRule, read: Any) -> bool:
+    return each.field not in _PLAUSIBLE or read <= _PLAUSIBLE[each.field]
+
+
+def _errors(facts: Mapping[str, str], found: Mapping[str, Any]) -> dict[str, Any]:
+    """Error words: of the whole GPU where it has no live reading left, else of single readings."""
+    wrong = {name: word for name, cell in facts.items() if (word := error_word(cell))}
+    serious = [word for name, word in wrong.items() if "fan" not in name.lower()]
+    alive = found.get("utilisation") is not None or found.get("power_w") is not None
+    gone = next((word for word in serious if is_fatal(word)), "")
+    if gone or (serious and not alive):
+        return {"trouble": gone or serious[0]}
+    return {"doubts": tuple(f"{name}: {word}" for name, word in wrong.items())}
+
+
+def throttling(facts: Mapping[str, str], pattern: re.Pattern[str]) -> tuple[str, ...]:
+    """The reasons (`pattern`'s first group) whose cells say that they are active."""
+    matches = [(pattern.fullmatch(name[:_LONGEST_NAME]), cell) for name, cell in facts.items()]
+    return tuple(match[1].replace("_", " ").lower() for match, cell in matches if match and yes(cell))

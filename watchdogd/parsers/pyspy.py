@@ -1,0 +1,208 @@
+"""`py-spy dump`, 0.1 to 0.4, as text or JSON, of one process or several, and the reasons why it has none.
+
+Its text may stand within another log, begin in the middle, or have lost its line breaks. An error may be
+followed by a backtrace of py-spy itself, which is nobody's stack.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from watchdogd.parsers.stack_models import Dump, Frame, StackTrouble, Thread
+from watchdogd.system.number import digits, needed, whole
+
+_ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+_PROCESS = re.compile(r"\s*Process (?P<pid>\d+): (?P<command>.*)")
+_RAY = re.compile(r"Stack dump for \S++\s++(?P<pid>\d++)(?:\s++\S++){8}\s++(?P<command>.*)")
+_PYTHON = re.compile(r"\s*Python v(?P<python>\S+)(?: \(.*\))?\s*")
+_THREAD = re.compile(
+    r'\s*Thread (?P<id>0x[0-9A-Fa-f]+|\d+) \((?P<state>idle|active)(?P<gil>\+gil)?\)(?:: "(?P<name>[^"]*)")?'
+)
+_FRAME = re.compile(r"(?P<function>.+?) \((?P<file>[^()]*?)(?::(?P<line>\d+))?\)")
+_PLAIN = re.compile(r"[\w:~<>.*&]+")
+_BACKTRACE = re.compile(r"\s*stack backtrace:", re.IGNORECASE)
+_JSON = re.compile(r"^[ \t]*+\[\s*+(?:\{|\])", re.MULTILINE)
+_LOCALS = 8
+"""Columns from which a line is a variable of --locals, not a frame."""
+_COUNTS = re.compile(r"Samples: (\d+) Errors: (\d+)")
+
+_ERROR = re.compile(r"^(?:Error ?:|Permission Denied|Reason ?:|\[\S+ WARN .*Failed to get stack trace)", re.M)
+_TROUBLES = (
+    ("native", "Failed to merge native and python frames", "try again without --native"),
+    ("permission", "Permission Denied|EPERM|Operation not permitted|EACCES|os error 13|os error 1\\b",
+     "py-spy may not attach here (ptrace_scope, or a container without CAP_SYS_PTRACE): let the training's"
+     " Guard write its stacks"),
+    ("container", "Failed to parse python binary|Failed to open .*/root/|setting namespace .*\n.*Error",
+     "the process runs in a container: run py-spy inside it, or let the training's Guard write its stacks"),
+    ("gone", "Failed to get process executable name|No such process|os error 3\\b",
+     "the process has ended, or is a zombie"),
+    ("not python", "Failed to find python version|Failed to find a? ?python interpreter|couldn't find python",
+     "it is no Python, or one newer than this py-spy knows"),
+    ("unreadable", "No such file or directory",
+     "the process lives, but its Python cannot be read from here: replaced while it ran, or in a container"),
+    ("suspend", "Failed to suspend process", "it could not be stopped for a look: dead, traced, or stuck"),
+    ("not a terminal", "Not a tty", "use py-spy dump, not top"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class PyspyAnswer:
+    """The processes in one output, or why there are none; `warnings` are py-spy's that are no failure."""
+
+    dumps: tuple[Dump, ...] = ()
+    trouble: StackTrouble | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def read(text: str, errors: str = "") -> PyspyAnswer:
+    """What py-spy said on stdout and stderr. Never raises: what makes no sense has no dumps."""
+    text = _ESCAPE.sub("", text)
+    dumps = tuple(_json(text) or _text(text))
+    said = text + "\n" + _ESCAPE.sub("", errors)
+    found = None if any(thread.frames for dump in dumps for thread in dump.threads) else _trouble(said)
+    return PyspyAnswer(() if found else dumps, found, _warnings(said))
+
+
+def _json(text: str) -> list[Dump]:
+    """The threads of `--json`, by process; log lines may stand before them."""
+    for begin in _JSON.finditer(text):
+        try:
+            entries, _ = json.JSONDecoder().raw_decode(text, begin.start() + begin.group().index("["))
+            threads = [(needed(whole(entry["pid"])), entry, _json_thread(entry)) for entry in entries]
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            continue
+        return [
+            Dump(
+                pid,
+                command=next((_command(entry) for number, entry, _ in threads if number == pid), ""),
+                threads=tuple(thread for number, _, thread in threads if number == pid),
+            )
+            for pid in dict.fromkeys(number for number, _, _ in threads)
+        ]
+    return []
+
+
+def _command(entry: dict[str, Any]) -> str:
+    return str((entry.get("process_info") or {}).get("command_line") or "")
+
+
+def _json_thread(entry: dict[str, Any]) -> Thread:
+    return Thread(
+        id=str(entry.get("thread_id", "")),
+        os_id=whole(entry.get("os_thread_id")),
+        name=str(entry.get("thread_name") or ""),
+        active=bool(entry.get("active")),
+        gil=bool(entry.get("owns_gil")),
+        frames=tuple(
+            Frame(
+                str(frame["name"]),
+                str(frame.get("short_filename") or frame.get("filename") or ""),
+                whole(frame.get("line")) or None,
+                str(frame.get("filename") or ""),
+            )
+            for frame in entry["frames"]
+        ),
+    )
+
+
+def _text(text: str) -> list[Dump]:
+    """The processes of the plain form. A blank line ends nothing: some versions part threads by one."""
+    dumps: list[Dump] = []
+    own_backtrace = False
+    for line in _lines(text):
+        own_backtrace = bool(_BACKTRACE.match(line)) or (own_backtrace and bool(line.strip()))
+        if own_backtrace:
+            continue
+        if header := _PROCESS.fullmatch(line) or _RAY.fullmatch(line):
+            dumps.append(Dump(digits(header["pid"]), header["command"].strip()))
+        elif python := _PYTHON.fullmatch(line):
+            _change(dumps, python=python["python"])
+        elif thread := _THREAD.fullmatch(line):
+            _add_thread(dumps, thread)
+        elif frame := _frame(line, bool(dumps and dumps[-1].threads)):
+            _add_frame(dumps, frame)
+    return [dump for dump in dumps if dump.threads]
+
+
+def _lines(text: str) -> Iterator[str]:
+    """The lines; what was joined to one is parted again before `Python v`, `Thread` and each frame."""
+    for line in text.splitlines():
+        parted = re.sub(r"(?<=\S)\s+(?=Python v\d[\w.+]* \(|Thread (?:0x[0-9A-Fa-f]+|\d+) \()", "\n", line)
+        for part in parted.split("\n"):
+            thread = _THREAD.match(part.rstrip())
+            rest = part[thread.end() :].strip() if thread else ""
+            if thread and rest and "(" in rest:
+                yield thread.group()
+                yield from ("    " + match.group() for match in re.finditer(r"(?<!\S)\S++ \([^()]*+\)", rest))
+            else:
+                yield part.rstrip()
+
+
+def _add_thread(dumps: list[Dump], match: re.Match[str]) -> None:
+    if not dumps:
+        dumps.append(Dump())
+    number = whole(match["id"])
+    thread = Thread(
+        match["id"], number, match["name"] or "", match["state"] == "active", match["gil"] is not None
+    )
+    _change(dumps, threads=(*dumps[-1].threads, thread))
+
+
+def _frame(line: str, in_thread: bool) -> Frame | None:
+    """A frame; outside of a thread only what has a file and a line, since logs are indented too."""
+    indent = len(line) - len(line.lstrip())
+    if not 0 < indent < _LOCALS:
+        return None
+    words = line.strip()
+    match = _FRAME.fullmatch(words)
+    if match and (in_thread or match["line"]):
+        number = digits(match["line"]) if match["line"] else None
+        return Frame(match["function"], match["file"].replace("?", ""), number)
+    return Frame(words) if in_thread and _PLAIN.fullmatch(words) and words.strip(".") else None
+
+
+def _add_frame(dumps: list[Dump], frame: Frame) -> None:
+    if not dumps or not dumps[-1].threads:
+        dumps[-1:] = [replace(dumps[-1] if dumps else Dump(), threads=(Thread(cut=True),))]
+    *before, last = dumps[-1].threads
+    _change(dumps, threads=(*before, replace(last, frames=(*last.frames, frame))))
+
+
+def _change(dumps: list[Dump], **fields: Any) -> None:
+    if dumps:
+        dumps[-1] = replace(dumps[-1], **fields)
+
+
+def _trouble(said: str) -> StackTrouble | None:
+    """The reason that py-spy gives; None where it gave none."""
+    counts = _COUNTS.search(said)
+    if counts and digits(counts[2]) > digits(counts[1]):
+        line = f"{counts[2]} errors for {counts[1]} samples"
+        return StackTrouble("suspend", line, "what was sampled is not to be trusted")
+    if not _ERROR.search(said):
+        return None
+    kind, advice = next(
+        ((kind, advice) for kind, words, advice in _TROUBLES if re.search(words, said)), ("unknown", "")
+    )
+    return StackTrouble(kind, _said(said), advice)
+
+
+def _said(said: str) -> str:
+    """The line of the error, without its time; with the first reason where it gives one."""
+    lines = [re.sub(r"^\[\S+ WARN\s+\S+\] |^Error ?: |^.*(?=Permission Denied)", "", line).strip()
+             for line in said.splitlines() if _ERROR.match(line)]  # fmt: skip
+    line = lines[0]
+    if line.startswith("Permission Denied"):
+        line = "Permission Denied"  # what follows is about sudo, which clusters do not have
+    reasons = [reason for reason in lines[1:] if reason.startswith("Reason")]
+    return f"{line} ({reasons[0].partition(':')[2].strip()})" if reasons else line
+
+
+def _warnings(said: str) -> tuple[str, ...]:
+    """Lines with WARN, each text once."""
+    found = re.findall(r"^\[\S+ WARN\s+\S+\] (.*)$", said, re.MULTILINE)
+    return tuple(dict.fromkeys(re.sub(r"from \d+", "from a process", line).strip() for line in found))

@@ -1,0 +1,1 @@
+"""Quota tools as values, one file a tool."""

@@ -1,0 +1,262 @@
+"""`lfs quota` and quota(1), which share their form, `lfs project` and `lfs df` as values.
+
+    Disk quotas for usr alice (uid 1234):
+         Filesystem  kbytes   quota   limit   grace   files   quota   limit   grace
+         /scratch   [1048576] 2097152 4194304       - [1000]   5000   10000       -
+
+Quotas of a pool follow a line `Pool: ark.flash`. Lines of single storage targets (`lfs quota -v`) are left
+out: their limits are slices that Lustre grants as they are needed. A report without a row is noted as bare.
+
+Read with wrapped lines (a long file system alone on its line), several reports in one, missing grace columns,
+`*` (over the limit) and `[]` (inaccurate). Blocks without a suffix are KiB; `k` in a file count is 1000.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from watchdogd.errors import UnreadableError
+from watchdogd.parsers.quota.models import BYTES, INODES, Owner, StorageLimit
+from watchdogd.parsers.quota.tool_output import ToolOutput, as_output, first_line, parse_amount, parse_limit
+from watchdogd.system.number import count, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+_OWNER = re.compile(
+    r"Disk quotas for (usr|user|grp|group|prj|project) (.+?)(?: \([ugp]id (\d+)\))?:\s*(none)?"
+)
+_WORDS = {"usr": "user", "grp": "group", "prj": "project"}
+_NUMBER = re.compile(r"\[?[\d.,]+[KMGTPE]?\]?\*?", re.IGNORECASE)
+_TARGET_ROW = re.compile(r".*-(?:MDT|OST)[0-9a-f]{4}(?:_UUID)?|.*_UUID")
+_NOTE = re.compile(
+    r"\(.*\)|[ugp]id \S+ is using default .*|Total allocated .*|Some errors happened .*|quotactl .* failed.*",
+    re.DOTALL,
+)
+"""Lines that tools print between the rows."""
+_DOUBT = re.compile(r"Some errors happened when getting quota info|^quotactl .* failed", re.MULTILINE)
+_KIB = 1024.0
+_OVER = frozenset({"none", "expired"})
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaRow:
+    """One file system's line in a report: whose it is, which file system, its two limits."""
+
+    owner: str
+    filesystem: str
+    limits: tuple[StorageLimit, StorageLimit]
+
+
+def fits(text: str | ToolOutput) -> bool:
+    """Whether such a report is there, and nobody has read it yet."""
+    return any(_OWNER.match(line.strip()) for line in as_output(text))
+
+
+def doubt(text: str) -> str:
+    """What `lfs quota` says against its own figures where it cannot ask every storage target, or empty."""
+    return "lfs quota could not ask every storage target" if _DOUBT.search(text) else ""
+
+
+def read_rows(text: str | ToolOutput, *, now: float | None = None) -> list[QuotaRow]:
+    """All rows of all reports. `now` tells a raw grace time (`quota -p`) that ran out.
+
+    UnreadableError where there is no report at all; a row that cannot be understood is missed.
+    """
+    said = as_output(text)
+    said.doubt = said.doubt or doubt(said.text)
+    state, reports = _State(), 0
+    for line in said:
+        if match := _OWNER.match(line.strip()):
+            reports += 1
+            state.close(said)
+            state = _State(
+                f"{_WORDS.get(match[1], match[1])} {match[2]}", said.at, bare=not match[4], rows=state.rows
+            )
+            said.know()
+        elif state.owner:
+            _line(line, state, said, now)
+    state.close(said)
+    if not reports:
+        raise UnreadableError(f"no quota report: '{first_line(said.text)}'")
+    return state.rows
+
+
+@dataclass(slots=True)
+class _State:
+    """Where the reading is: whose report, in which line it began, a path that waits for its figures."""
+
+    owner: str = ""
+    began: int = 0
+    bare: bool = False
+    path: str = ""
+    pool: str = ""
+    rows: list[QuotaRow] = field(default_factory=list)
+
+    def close(self, said: ToolOutput) -> None:
+        """The report is over."""
+        if self.bare:
+            said.bare(self.began)
+
+
+def _line(line: str, state: _State, said: ToolOutput, now: float | None) -> None:
+    """One line of a report."""
+    words = line.split()
+    if words[:1] == ["Pool:"] and len(words) > 1:
+        state.pool = f" in pool {words[1].rpartition('.')[2]}"
+        said.know()
+    elif not words or words[0] == "Filesystem" or _NOTE.fullmatch(line.strip()):
+        said.know()
+    elif len(words) == 1 and not state.path:
+        state.path = words[0]
+    else:
+        _cells_of(line, words, state, said, now)
+
+
+def _cells_of(line: str, words: list[str], state: _State, said: ToolOutput, now: float | None) -> None:
+    """A row, or text between the rows: what is set in like a row, and is none, is missed."""
+    try:
+        row = _row(words, state.path, state.owner + state.pool, now)
+    except UnreadableError:
+        row = None
+    if row:
+        said.know()
+        state.rows += [] if _TARGET_ROW.fullmatch(row.filesystem) else [row]
+        state.path = ""
+    elif line[0] in " \t/" and len(words) > 2:
+        said.miss()
+    else:
+        return
+    state.bare = False
+
+
+def limits_of(
+    words: list[str], path: str, whose: str, now: float | None
+) -> tuple[StorageLimit, StorageLimit] | None:
+    """The two limits of a row's cells: used, soft, hard, grace of blocks, then of files; None of others."""
+    cells = _cells(words)
+    if cells is None:
+        return None
+    blocks, files = cells[:4], cells[4:]
+    return (
+        _limit(BYTES, whose, path, blocks, _KIB, 1024, now),
+        _limit(INODES, whose, path, files, 1.0, 1000, now),
+    )
+
+
+def _row(words: list[str], path: str, owner: str, now: float | None) -> QuotaRow | None:
+    if not path:
+        name = max(len(words) - 8, 1)  # a file system may have blanks in its name
+        path, words = " ".join(words[:name]), words[name:]
+    kind, _, whose = owner.partition(" ")
+    limits = limits_of(words, path, Owner(kind, whose), now)
+    return None if limits is None else QuotaRow(owner, path, limits)
+
+
+def _cells(words: list[str]) -> list[str] | None:
+    """The eight cells; graces that are blank (quota(1) without -p) put in as `-`."""
+    if len(words) == 8:
+        cells = list(words)
+    elif len(words) == 7:
+        graced = not _NUMBER.fullmatch(words[3])
+        cells = [*words, "-"] if graced else [*words[:3], "-", *words[3:]]
+    elif len(words) == 6:
+        cells = [*words[:3], "-", *words[3:], "-"]
+    else:
+        return None
+    numbers = cells[:3] + cells[4:7]
+    return cells if all(_NUMBER.fullmatch(cell) or cell == "-" for cell in numbers) else None
+
+
+def _limit(
+    kind: str,
+    of: str,
+    path: str,
+    cells: Sequence[str],
+    bare: float,
+    base: int,
+    now: float | None,
+) -> StorageLimit:
+    used, soft, hard, grace = cells
+    return StorageLimit(
+        kind,
+        of,
+        used=parse_amount(used, bare=bare, base=base) if used != "-" else 0.0,
+        hard=parse_limit(hard, bare=bare, base=base),
+        soft=parse_limit(soft, bare=bare, base=base),
+        grace=_grace(grace, now),
+        expired=_expired(grace, now),
+        path=path,
+        inaccurate="[" in used + soft + hard,
+    )
+
+
+def _expired(grace: str, now: float | None) -> bool:
+    """`none` is what both tools print of a grace period that ran out; `-p` prints when it does."""
+    ends = count(grace)
+    return grace in _OVER if ends is None else now is not None and 0 < ends <= now
+
+
+def _grace(grace: str, now: float | None) -> str:
+    ends = count(grace)
+    if ends is None:
+        return "" if grace in ("-", *_OVER) else grace
+    left = ends - (now or 0.0)
+    return f"{left / 86400:.1f} days" if now is not None and 0 < left < 10 * 365 * 86400 else ""
+
+
+_TARGET = re.compile(r"(?<!\S)(\S+)_UUID\s(.{0,200})(?<=\s)(\d++)%\s++(\S+)\[(MDT|OST):(\w+)\]")
+_INACTIVE = re.compile(r"(\S*(MDT|OST)[0-9a-fA-F]{4}(?:_UUID)?)\s+:\s")
+_PROJECT = re.compile(r"^[ \t]*+(\d++)\s+[P-]?\s", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class StorageTarget:
+    """One storage target (OST or MDT): `of` says what is counted, BYTES, or INODES with `lfs df -i`.
+
+    Without figures (`size` is 0) it is not active, or they could not be read.
+    """
+
+    name: str
+    kind: str
+    size: float
+    used: float
+    free: float
+    of: str = BYTES
+
+
+def read_targets(text: str) -> list[StorageTarget]:
+    """The targets of `lfs df`, with or without -h and -i; the header says the unit, not the option asked for.
+
+    UnreadableError where no header stands.
+    """
+    if "UUID" not in text:
+        raise UnreadableError(f"no answer of lfs df: '{first_line(text)}'")
+    of = INODES if re.search(r"UUID\s+Inodes", text) else BYTES
+    bare = 1.0 if of == INODES or re.search(r"UUID\s+bytes", text) else 1024.0
+    targets = []
+    for line in text.splitlines():
+        if match := _TARGET.match(line.strip()):
+            targets.append(_target(match, of, bare))
+        elif match := _INACTIVE.match(line.strip()):
+            targets.append(StorageTarget(match[1].removesuffix("_UUID"), match[2], 0.0, 0.0, 0.0, of))
+    return targets
+
+
+def _target(match: re.Match[str], of: str, bare: float) -> StorageTarget:
+    cells = match[2].split()
+    base = 1024 if of == BYTES else 1000
+    try:
+        size, used, free = (parse_amount(cell, bare=bare, base=base) for cell in cells)
+    except (UnreadableError, ValueError):
+        size = used = free = 0.0
+    return StorageTarget(match[1], match[5], size, used, free, of)
+
+
+def read_project(text: str) -> int | None:
+    """The project id of `lfs project -d DIR` (`  12345 P /scratch/x`), or None where there is none."""
+    match = _PROJECT.search(text)
+    return whole(match[1]) or None if match else None

@@ -1,0 +1,174 @@
+"""Output of a quota tool, read line by line by several parsers: what nobody understood is not forgotten.
+
+Amounts are as tools print them: `617.5G`, `[1048576]`, `163840*`, `1,7G`, `4.88 GiB`, `0 Byte`.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from watchdogd.errors import UnreadableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from watchdogd.parsers.quota.models import StorageLimit
+
+
+_COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_TIMES = re.compile(r"(?<!\d)\d++(?:(?:[:.-]\d++){2,}|:\d++)")
+_BETWEEN = re.compile(r"[\s|,;/()=]+")
+_FIGURE = re.compile(r"\[?\d[\d.]*(?P<unit>[KMGTPE]i?B?|B|%)?\]?\*?", re.IGNORECASE)
+_UNIT = re.compile(r"[KMGTPE]i?B|B|Bytes?|%", re.IGNORECASE)
+_QUOTED = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedOutput:
+    """What an output comes to.
+
+    `unread` are the lines that hold figures and were not understood, `bare` the headings that no row
+    follows, `doubt` what the tool itself says against its figures.
+    """
+
+    limits: tuple[StorageLimit, ...] = ()
+    unread: tuple[str, ...] = ()
+    bare: tuple[str, ...] = ()
+    doubt: str = ""
+
+
+class ToolOutput:
+    """The lines of an output; iterating leaves out those that a reader before has understood."""
+
+    def __init__(self, text: str) -> None:
+        self.doubt = ""
+        self._lines = _COLOUR.sub("", text).splitlines()
+        self.text = "\n".join(self._lines)
+        self._at = 0
+        self._known: set[int] = set()
+        self._missed: set[int] = set()
+        self._bare: list[int] = []
+
+    def __iter__(self) -> Iterator[str]:
+        for number, line in enumerate(self._lines):
+            if number not in self._known and number not in self._missed:
+                self._at = number
+                yield line
+
+    @property
+    def at(self) -> int:
+        """The number of the line that is being read."""
+        return self._at
+
+    @property
+    def understood(self) -> bool:
+        """Whether any line was understood."""
+        return bool(self._known)
+
+    def know(self, *numbers: int) -> None:
+        """The present line, or those, are understood."""
+        self._known.update(numbers or (self._at,))
+
+    def know_all(self) -> None:
+        """Somebody chose what is to be read of it: the rest is not missed."""
+        self._known.update(range(len(self._lines)))
+
+    def miss(self, *numbers: int) -> None:
+        """The present line, or those, are rows that cannot be understood."""
+        self._missed.update(numbers or (self._at,))
+
+    def bare(self, number: int) -> None:
+        """No row follows that heading."""
+        self._bare.append(number)
+
+    @contextmanager
+    def row(self) -> Iterator[None]:
+        """The present line is a row: understood, or missed where a cell cannot be read."""
+        try:
+            yield
+        except UnreadableError:
+            self.miss()
+        else:
+            self.know()
+
+    def reading(self, limits: Iterable[StorageLimit]) -> ParsedOutput:
+        """What it comes to, with what nobody understood."""
+        unread = (
+            line
+            for number, line in enumerate(self._lines)
+            if number in self._missed or (number not in self._known and holds_figures(line))
+        )
+        return ParsedOutput(tuple(limits), tuple(map(_quoted, unread)), self._headings(), self.doubt)
+
+    def _headings(self) -> tuple[str, ...]:
+        return tuple(_quoted(self._lines[number]) for number in self._bare)
+
+
+def as_output(text: str | ToolOutput) -> ToolOutput:
+    """The text as an output; an output stays itself."""
+    return text if isinstance(text, ToolOutput) else ToolOutput(text)
+
+
+def holds_figures(line: str) -> bool:
+    """Whether a line looks like a row of figures: two amounts of which one has a unit, or mostly numbers."""
+    words = [word for word in _BETWEEN.split(_TIMES.sub(" ", line)) if word]
+    amounts = [match for word in words if (match := _FIGURE.fullmatch(word))]
+    units = sum(bool(match["unit"]) for match in amounts) + sum(bool(_UNIT.fullmatch(word)) for word in words)
+    return len(amounts) >= 2 and (units > 0 or (len(amounts) >= 3 and 2 * len(amounts) >= len(words)))
+
+
+def _quoted(line: str) -> str:
+    return line.strip()[:_QUOTED]
+
+
+_AMOUNT = re.compile(r"(\d++(?:\.\d*+)?|\.\d++)([KMGTPE]?)(I?)(?:B|BYTES?)?", re.IGNORECASE | re.ASCII)
+_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?!\d)", re.ASCII)
+_ENDLESS = 2.0**63
+"""As a size eight exbibytes: more than any file system holds."""
+_POWERS = " KMGTPE"
+_NOTHING = frozenset({"", "-", "none", "unlimited", "null", "n/a", "unknown", "∞", "inf", "infinity", "-1"})
+
+
+def parse_amount(text: str, *, bare: float = 1.0, base: int = 1024) -> float:
+    """The number that a tool means. `bare` is the unit of one without a suffix, `base` what a `k` is.
+
+    Marks for "over the limit" (`*`) and "inaccurate" (`[]`) are no part of it. A suffix with an `i` always
+    means powers of 1024. UnreadableError for anything else, also for a counter that ran below zero
+    (Lustre prints 18446744073709551615).
+    """
+    plain = text.strip().strip("[]*").replace(" ", "").replace("\u202f", "")
+    plain = plain.replace(",", "") if _GROUPED.match(plain) else plain.replace(",", ".")
+    match = _AMOUNT.fullmatch(plain)
+    if not match:
+        raise UnreadableError(f"'{text.strip()}' is no amount")
+    number, prefix, binary = match.groups()
+    has_unit = prefix or plain[-1:].isalpha()
+    unit = (1024 if binary else base) ** _POWERS.index(prefix.upper() or " ") if has_unit else bare
+    value = float(number) * unit
+    if value >= _ENDLESS:
+        raise UnreadableError(f"'{text.strip()}' is no amount: a counter ran below zero")
+    return value
+
+
+def parse_limit(text: str, *, bare: float = 1.0, base: int = 1024) -> float | None:
+    """A limit: 0, -1, `-`, `none` and `unlimited` mean that there is none, and so does the largest number."""
+    if text.strip().strip("[]*").lower() in _NOTHING:
+        return None
+    try:
+        return parse_amount(text, bare=bare, base=base) or None
+    except UnreadableError:
+        if re.fullmatch(r"[0-9]{16,20}", text.strip()) and float(text) * bare >= _ENDLESS:
+            return None
+        raise
+
+
+_LONGEST = 200
+
+
+def first_line(text: str) -> str:
+    """The first line that says something, 200 characters of it; `no output` where none does."""
+    said = (line.strip() for line in text.splitlines() if any(each.isalnum() for each in line))
+    return next((line[:_LONGEST] for line in said), "no output")

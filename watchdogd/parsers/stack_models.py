@@ -1,0 +1,118 @@
+"""Stacks as values: what py-spy and faulthandler tell of one process at one moment."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+
+_LIBRARY = re.compile(r"(?:^|/)(?:site-packages|dist-packages|lib/python3[^/]*)/")
+_PACKAGES = frozenset(
+    {
+        "accelerate",
+        "apex",
+        "datasets",
+        "deepspeed",
+        "flax",
+        "horovod",
+        "jax",
+        "jaxlib",
+        "lightning",
+        "megatron",
+        "mpi4py",
+        "numpy",
+        "pytorch_lightning",
+        "ray",
+        "sglang",
+        "tensorflow",
+        "torch",
+        "tqdm",
+        "transformers",
+        "vllm",
+        "wandb",
+        "watchdogd",
+        "zmq",
+    }
+)
+"""First folders of short file names that are no user's code, where no full path is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One frame. `file` is short (`torch/cuda/__init__.py`) or a library; `path` in full, or empty.
+
+    `line` is None for native frames, and where it is not told.
+    """
+
+    function: str
+    file: str = ""
+    line: int | None = None
+    path: str = ""
+
+    @property
+    def native(self) -> bool:
+        """C or C++: seen with --native only."""
+        return self.line is None
+
+    @property
+    def library(self) -> bool:
+        """Not the user's own code."""
+        if self.native or self.file.startswith("<"):
+            return True
+        if "/" in self.path:
+            return bool(_LIBRARY.search(self.path))
+        first = re.split(r"[/.]", self.file, maxsplit=1)[0]
+        return first in sys.stdlib_module_names or ("/" in self.file and first in _PACKAGES)
+
+    def __str__(self) -> str:
+        """`next_batch (loader.py:88)`."""
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        return f"{self.function} ({place})" if place else self.function
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """One thread, innermost frame first. `active` does not mean progress: who spins in a wait is active.
+
+    `id` as the tool writes it; `os_id` is the kernel's, None where only another one is known. `cut`: the
+    text began within it.
+    """
+
+    id: str = ""
+    os_id: int | None = None
+    name: str = ""
+    active: bool = False
+    gil: bool = False
+    frames: tuple[Frame, ...] = ()
+    cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Dump:
+    """All threads of one process. `pid` is None where the text does not tell it."""
+
+    pid: int | None = None
+    command: str = ""
+    python: str = ""
+    threads: tuple[Thread, ...] = ()
+
+    @property
+    def main(self) -> Thread | None:
+        """The main thread: by its name, by its number, else the first that has frames."""
+        named = [thread for thread in self.threads if thread.name == "MainThread"]
+        numbered = [thread for thread in self.threads if self.pid and thread.os_id == self.pid]
+        framed = [thread for thread in self.threads if thread.frames]
+        return next(iter(named or numbered or framed), None)
+
+
+@dataclass(frozen=True, slots=True)
+class StackTrouble:
+    """Why no stack can be had: `kind` is one word, `line` what the tool said, `advice` what to do."""
+
+    kind: str
+    line: str
+    advice: str = ""
+
+    def __str__(self) -> str:
+        """In one line."""
+        return f"{self.line}: {self.advice}" if self.advice else self.line

@@ -1,1 +1,0 @@
-"""Quota tools' output as values, one file a tool."""
