@@ -84,7 +84,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
-    """The exit code of these words."""
+    """Run the verb that these words name and return its exit code, whatever goes wrong."""
     try:
         code = _dispatch(words)
         sys.stdout.flush()
@@ -116,7 +116,7 @@ def _run(words: list[str]) -> int:
 
 
 def _failed(words: list[str]) -> int:
-    """The exit code of a verb that could not do its work."""
+    """Return the exit code of a verb that could not do its work."""
     return _NO_VERDICT.get(_split(words)[1] or "", 1)
 
 
@@ -171,14 +171,14 @@ def _about(options: list[str]) -> int:
 
 
 def _overview() -> str:
-    """The page that `watchdogd --help` prints."""
+    """Return the page that `watchdogd --help` prints."""
     width = max(map(len, VERBS), default=0)
     lines = [f"  {verb:<{width}}  {help_}" for verb, (_, help_) in VERBS.items()]
     return "\n".join(["usage: watchdogd [--home DIR] VERB ...", "", *lines, "", _EPILOG])
 
 
 def parser_of(module: ModuleType, verb: str) -> argparse.ArgumentParser:
-    """What takes the words after the verb, as its module wants them; it raises UsageError for wrong ones."""
+    """Return the parser of the words after the verb, with the options of its module. It raises UsageError."""
     import argparse
 
     class Parser(argparse.ArgumentParser):
@@ -211,7 +211,7 @@ def _width() -> int:
 
 
 def _is_shortage(error: Exception) -> bool:
-    """Whether memory was short: Python and the loader have a word of their own each."""
+    """Return True where memory was short: Python and the loader each report that in their own way."""
     return isinstance(error, MemoryError) or (
         isinstance(error, ImportError) and "failed to map segment" in str(error)
     )
@@ -228,7 +228,7 @@ def _complain(text: str) -> None:
 
 
 def _os_sentence(error: OSError) -> str:
-    """What the system refused, and on which file."""
+    """Return the reason that the system gave, and the file if it named one."""
     reason = error.strerror or str(error) or type(error).__name__
     return f"{error.filename}: {reason}" if error.filename else reason
 
@@ -245,9 +245,9 @@ def _internal(error: Exception, words: list[str]) -> str:
 
 
 def _is_broken_pipe(error: BaseException) -> bool:
-    """Whether what is behind this fault is only that stdout's reader has gone (`| head`).
+    """Return True where this fault comes only from stdout's reader having left (`| head`).
 
-    What is printed while it is read from the history comes here as a fault of that.
+    Rows that are printed while they are read from the history come here as a fault of the history.
     """
     behind: BaseException | None = error
     while behind is not None and not isinstance(behind, BrokenPipeError):
@@ -256,7 +256,7 @@ def _is_broken_pipe(error: BaseException) -> bool:
 
 
 def _reader_left() -> bool:
-    """Whether nobody has the other end of stdout any more: the pipe that broke is not a database's."""
+    """Return True where the other end of stdout is closed: the broken pipe is not a database's."""
     import select
 
     poll = select.poll()
@@ -281,7 +281,7 @@ def _silence_stdout() -> None:
 
 
 def _encode_anything() -> None:
-    """A name that the terminal's encoding lacks is shown escaped, never an error."""
+    """Let streams escape characters that the terminal's encoding lacks, instead of raising an error."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure:

@@ -27,7 +27,7 @@ AT_MOST = 1 << 30
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the verb takes."""
+    """Declare the verb's options."""
     parser.add_argument("--since", default="30d", metavar="TIME", help="how far back (30d)")
     parser.add_argument("--log", metavar="FILE", help="a finished log, read by the times in its lines")
     parser.add_argument(
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _replay(args: argparse.Namespace) -> int:
-    """What would have been reported of a finished log; needs no home. UsageError where nobody can say."""
+    """Print the stalls that would have been reported of a finished log; needs no home. UsageError."""
     from watchdogd.logs.explain import explain
     from watchdogd.logs.replay import replay
     from watchdogd.logs.runlog import RunLog
@@ -110,14 +110,14 @@ def _json(alert: Alert) -> dict[str, object]:
 
 
 def _sum(alerts: Iterable[Alert], sent: int, since: str) -> str:
-    """`3 alerts would have come in 30d (2 CRITICAL, 1 RESOLVED); 12 did.`"""
+    """Return `3 alerts would have come in 30d (2 CRITICAL, 1 RESOLVED); 12 did.`."""
     counts = Counter(alert.status for alert in alerts)
     parts = ", ".join(f"{number} {status}" for status, number in counts.items())
     return f"{counts.total()} alerts would have come in {since}{f' ({parts})' if parts else ''}; {sent} did."
 
 
 def _how(setup: Setup, recorded: set[str]) -> str:
-    """What was judged anew, and what was not."""
+    """Return a line that says which checks were judged anew."""
     from watchdogd.engine.backtest import judge_of
 
     anew = sorted(check.name for check in setup.checks if check.name in recorded and judge_of(check))

@@ -39,7 +39,7 @@ _DATA = 4000
 
 
 def worst(observations: Sequence[Observation]) -> Status:
-    """The worst status; UNKNOWN where nothing was seen."""
+    """Return the worst status; UNKNOWN where there is no result."""
     found = [seen.result.status for seen in observations]
     return max(found, key=lambda status: status.severity, default=Status.UNKNOWN)
 
@@ -60,7 +60,7 @@ def nagios(name: str, observations: Sequence[Observation]) -> str:
 
 
 def _others(ordered: Sequence[Observation]) -> str:
-    """How many others there are, and which of all are not OK; empty where there is one alone."""
+    """Return how many results there are and which are not OK; empty for a single one."""
     if len(ordered) == 1:
         return ""
     bad = [seen.result.subject or "itself" for seen in ordered if seen.result.status is not Status.OK]
@@ -71,7 +71,7 @@ def _others(ordered: Sequence[Observation]) -> str:
 
 
 def _bounded(items: Sequence[str]) -> str:
-    """As many whole items as fit."""
+    """Join as many whole items as fit into `_DATA` characters."""
     ends = itertools.accumulate(len(item.encode()) + 1 for item in items)
     return " ".join(item for item, end in zip(items, ends, strict=True) if end <= _DATA)
 
@@ -102,7 +102,7 @@ def _nagios_text(text: str) -> str:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the verb takes."""
+    """Declare the verb's options."""
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help="a check, or a run or disk for all of its checks"
     )
@@ -145,7 +145,7 @@ def _print_explained(why: Mapping[str, list[str]]) -> None:
 
 
 def _explained(check: Check, engine: Engine) -> list[str]:
-    """What the verdict of a check rests on, where its plugin can say so."""
+    """Return what the verdict of a check rests on, where its plugin can say so."""
     if check.entry.foreign:  # code of the user's own is run in a process of its own alone
         return []
     plugin = getattr(import_module(check.entry.source.module), check.entry.source.attribute)
@@ -154,7 +154,7 @@ def _explained(check: Check, engine: Engine) -> list[str]:
 
 
 def _why_missing(home: Home, setup: Setup, name: str) -> str:
-    """That there is no such check, with the nearest name, or why what was dropped in is none."""
+    """Return why there is no such check: the nearest name, or the reason why a drop-in was skipped."""
     with contextlib.suppress(OSError):
         for dropin in dropins.look(home):
             if name in (dropin.name, dropin.path) and dropin.skipped:

@@ -1,4 +1,4 @@
-"""Where a traceback goes: home/logs/crash.log, never the terminal."""
+"""The crash log, home/logs/crash.log, for tracebacks that nobody shall see in the terminal."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ _LIMIT = 1_000_000
 
 
 def record(error: BaseException, words: list[str]) -> str:
-    """Append the traceback to the crash log of the home that `words` name; returns its path, or empty
-    where there is no home or it cannot be written."""
+    """Append the traceback to the crash log of the home that `words` name and return its path.
+
+    Empty where there is no home or the log cannot be written.
+    """
     from watchdogd.home.layout import Home
     from watchdogd.system.smallfile import open_plain
 

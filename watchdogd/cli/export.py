@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the verb takes."""
+    """Declare the verb's options."""
     if parser.get_default("verb") == "import":
         parser.add_argument("file", metavar="FILE", help="what 'watchdogd export' wrote; -: standard input")
         return
@@ -50,7 +50,7 @@ def _write(home: Home, path: str | None, *, csv: bool) -> int:
 
 @contextmanager
 def _target(path: str | None) -> Iterator[TextIO]:
-    """Standard output, or a file that is there whole or not at all."""
+    """Yield standard output, or a file that appears whole or not at all."""
     if path is None:
         yield sys.stdout
         return

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the verb takes."""
+    """Declare the verb's options."""
     parser.add_argument("name", metavar="RUN")
     parser.add_argument("--clear", action="store_true", help="take the mark away: the run is expected again")
     parser.add_argument("--reason", default="", metavar="TEXT", help="for the team and the log")

@@ -34,7 +34,7 @@ _LABELS = {"notice": "INFO", "action": "ACTION", "warning": "WARNING"}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the verb takes."""
+    """Declare the verb's options."""
     parser.add_argument("target", nargs="?", metavar="TARGET", help="a run, a disk or a check; left out: all")
     parser.add_argument("--since", default="24h", metavar="TIME", help="how far back (24h)")
     parser.add_argument("--plot", action="store_true", help="draw the metrics of TARGET in the terminal")
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _is_recorded(store: Store, target: str, since: float) -> bool:
-    """Whether something of that name is in the history, also of a run that is configured no more."""
+    """Return True where the history holds something of that name, even if it is no longer configured."""
     return bool(store.changes(target, since) or store.incidents(target=target))
 
 
@@ -92,13 +92,13 @@ def print_csv(readings: Iterable[Reading], file: TextIO) -> None:
 
 
 def _cell(text: str) -> str:
-    """A text that no spreadsheet takes for a formula (OWASP, CSV injection); numbers are none."""
+    """Return a text that no spreadsheet takes for a formula (OWASP, CSV injection)."""
     line = one_line(text)
     return f"'{line}" if line.lstrip().startswith(tuple("=+-@＝＋－＠")) else line
 
 
 def _plot(store: Store, target: str, metric: str | None, since: float) -> None:
-    """A chart for each metric that moved, or for the one that is named."""
+    """Print a chart of each metric that moved, or of the one that is named."""
 
     series: dict[tuple[str, str, str, str], list[tuple[float, float]]] = {}
     for each in store.readings(target, since):
@@ -169,8 +169,11 @@ _LABEL = 9
 
 
 def chart(title: str, unit: str, points: Points, since: float, until: float, width: int) -> list[str]:
-    """Lines no wider than `width`. `points` are (seconds since the epoch, value), oldest first; what is no
-    number is left out, and a time without any is blank."""
+    """Return the lines of a chart, none wider than `width`.
+
+    `points` are (seconds since the epoch, value), oldest first. Values that are no number are left out, and a
+    time without any is blank.
+    """
     columns = columns_of(points, since, until, max(width - _LABEL - 2, 8))
     known = [value for value in columns if value is not None]
     if not known:
@@ -185,8 +188,11 @@ def chart(title: str, unit: str, points: Points, since: float, until: float, wid
 
 
 def columns_of(points: Points, since: float, until: float, count: int) -> list[float | None]:
-    """The mean of each of `count` equal spans; where two readings lie further apart than a span, the column
-    between them has the earlier one's, up to three times the usual distance."""
+    """Return the mean of each of `count` equal spans of time; None where a span has no value.
+
+    Between two readings that lie further apart than a span, the earlier one stands, up to three times the
+    usual distance.
+    """
     span = max(until - since, 1.0) / count
     sums = [(0.0, 0)] * count
     good = [(at, value) for at, value in points if math.isfinite(value) and since <= at <= until]
@@ -212,7 +218,7 @@ def _fill_gaps(means: list[float | None], reach: int) -> list[float | None]:
 
 
 def label_of(value: float, unit: str) -> str:
-    """A number with its unit, short."""
+    """Return a number with its unit, short."""
     if unit == "B":
         return format_size(value)
     if unit == "s":
@@ -222,7 +228,7 @@ def label_of(value: float, unit: str) -> str:
 
 
 def _bounds(low: float, high: float) -> tuple[float, float]:
-    """From the lowest to the highest; a line in the middle where nothing changed."""
+    """Return the lowest and the highest value of the axis; a constant lies in its middle."""
     if high > low:
         return low, high
     margin = abs(low) or 1.0
@@ -237,7 +243,7 @@ def _sign(value: float | None, row: int, low: float, high: float) -> str:
 
 
 def _times(since: float, until: float, width: int) -> str:
-    """The line below: when it begins and ends."""
+    """Return the line below the chart, with its first and its last time."""
     form = "%H:%M" if until - since <= 86400 else "%d %b %H:%M"
     begin, end = (datetime.fromtimestamp(at).astimezone().strftime(form) for at in (since, until))
     return " " * (_LABEL + 1) + "└" + begin + end.rjust(width - len(begin))

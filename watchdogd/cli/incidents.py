@@ -101,7 +101,7 @@ def _acknowledge(args: argparse.Namespace) -> int:
 
 
 def open_incidents(home: Home) -> dict[int, dict[str, Any]] | None:
-    """The incidents of the daemon's last round by number, or None where it left no (readable) word."""
+    """Return the open incidents of the daemon's last round by number; None where they cannot be read."""
     try:
         listed = parse_json(read_plain(home.status, limit=STATUS_LIMIT))["incidents"]
         return {int(incident["id"]): incident for incident in listed}

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 def config_of(home: Home, *, pressing: bool = True) -> Config:
-    """The configuration; where an edit broke it, the last good one, as the daemon goes on. ConfigError.
+    """Return the configuration; where an edit broke it, the last good one, as the daemon does. ConfigError.
 
-    Not `pressing`: what it names will be run.
+    `pressing` is False where commands or templates of the configuration will be run.
     """
     from watchdogd.config.loading import load  # half of what a look at the history would cost
 
@@ -42,7 +42,7 @@ def config_of(home: Home, *, pressing: bool = True) -> Config:
 
 @contextmanager
 def store_of(home: Home) -> Iterator[Store]:
-    """The store of a home; before the first round an empty one, which is said on stderr. HistoryError."""
+    """Open the store of a home; before the first round an empty one, with a note on stderr. HistoryError."""
     with ExitStack() as stack:
         try:
             store = stack.enter_context(existing_store(home))
@@ -55,7 +55,7 @@ def store_of(home: Home) -> Iterator[Store]:
 
 @contextmanager
 def existing_store(home: Home) -> Iterator[Store]:
-    """The store of a home that has one. NoHistoryError where nothing was recorded yet; HistoryError."""
+    """Open the store of a home. NoHistoryError where nothing was recorded yet; HistoryError."""
     with closing(Store.open(_history_url(home), home, owner=False)) as store:
         yield store
 
@@ -70,7 +70,7 @@ def _history_url(home: Home) -> str:
 
 
 def known_target(home: Home, target: str) -> str:
-    """The target, where a run, disk, check, drop-in or the daemon bears its name. WatchdogError else."""
+    """Return the target. WatchdogError where no run, disk, check, drop-in or daemon bears its name."""
     names = _known_names(home)
     if target in names or target.startswith("cron."):
         return target
@@ -78,8 +78,10 @@ def known_target(home: Home, target: str) -> str:
 
 
 def silenced_targets(home: Home) -> set[str] | None:
-    """The targets that are silent by the daemon's last word and what was handed in since; None where its word
-    cannot be read."""
+    """Return the targets that are silenced, by the daemon's last round and what was handed in since.
+
+    None where that cannot be read.
+    """
     now = datetime.now().astimezone()
     try:
         listed = parse_json(read_plain(home.status, limit=STATUS_LIMIT))["silences"]

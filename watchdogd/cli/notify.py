@@ -27,7 +27,7 @@ NOT_DELIVERED = 2
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the verb takes."""
+    """Declare the verb's options."""
     parser.add_argument("--test", action="store_true", required=True, help="send a test notification")
     parser.add_argument("channel", nargs="?", metavar="CHANNEL", help="left out: all channels")
     parser.add_argument("--json", action="store_true", help="what became of each, as JSON")
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _send(name: str, config: Config, home: Home) -> str:
-    """Why it was not delivered, or empty."""
+    """Send a test notification; return why it was not delivered, or empty."""
     now = time.time()
     message = test_message(config.daemon.name, socket.gethostname(), now)
     notification = addressed(message, name, now, f"test-{now}")

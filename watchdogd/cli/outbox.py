@@ -22,7 +22,7 @@ _UNDELIVERED = ("waiting", "diverted", "superseded", "failed", "expired")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the verb takes."""
+    """Declare the verb's options."""
     parser.add_argument(
         "--all",
         action="store_true",

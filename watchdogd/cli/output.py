@@ -34,8 +34,11 @@ _CONTROL = re.compile(
 
 
 def clean(text: str) -> str:
-    """Outside text made safe for a terminal: no escapes, no control characters but newline and tab, nothing
-    that turns directions or cannot be seen; surrogates (bytes that are no UTF-8) become `?`."""
+    """Return outside text that is safe for a terminal.
+
+    No escapes, no control characters but newline and tab, no changes of direction, nothing invisible;
+    surrogates (bytes that are no UTF-8) become `?`.
+    """
     visible = _CONTROL.sub("", _ESCAPE.sub("", text))
     return visible.encode("utf-8", "replace").decode("utf-8")
 
@@ -51,7 +54,7 @@ def print_line(text: str, *, at_once: bool = False) -> None:
 
 
 def warn(warnings: Iterable[str]) -> None:
-    """Each on a line of stderr."""
+    """Print each warning on a line of stderr."""
     for warning in warnings:
         print(f"watchdogd: warning: {one_line(warning)}", file=sys.stderr)
 
@@ -66,23 +69,25 @@ def explained(error: WatchdogError) -> str:
 
 
 def complain(error: WatchdogError) -> int:
-    """What is wrong with one of several things, as a verb ends with it alone; returns its exit code."""
+    """Print one of several errors as if the verb ended with it; return its exit code."""
     print(f"watchdogd: {one_line(explained(error))}", file=sys.stderr)
     return error.exit_code
 
 
 def print_json(value: object) -> None:
-    """A value as JSON on one document; what cannot be written as UTF-8 is escaped."""
+    """Print a value as one JSON document; what cannot be written as UTF-8 is escaped."""
     import json
 
     print(json.dumps(value, indent=2, ensure_ascii=True))
 
 
 def terminal(width: int | None = None) -> Console:
-    """rich's console for tables, in which outside text is but text: nothing of it is obeyed, by rich or by
-    the terminal. Without `width` it is as wide as that, or as COLUMNS says; in a pipe or file nothing is
-    folded or cut off. Where its reader has gone (`| head`), that ends the verb as any other output's would,
-    not with rich's own exit code 1: that one means something else here."""
+    """Return rich's console for tables, in which outside text stays text.
+
+    Neither rich nor the terminal obeys anything in it. Without `width` it is as wide as the terminal or as
+    COLUMNS says; in a pipe or file nothing is folded or cut off. A reader that leaves (`| head`) ends the
+    verb as for any other output, not with rich's exit code 1, which means something else here.
+    """
     from typing import cast
 
     from rich.console import Console
@@ -107,7 +112,7 @@ def terminal(width: int | None = None) -> Console:
 
 
 def columns() -> int:
-    """How wide a drawing shall be: as COLUMNS says, as the terminal is, 80 where there is none."""
+    """Return the width of drawings: COLUMNS, else the terminal's, else 80."""
     import shutil
 
     return shutil.get_terminal_size().columns
@@ -124,7 +129,7 @@ def _width() -> int | None:
 
 
 def _can_draw(encoding: str | None) -> bool:
-    """Whether what we draw with can be written as it is."""
+    """Return True where the signs of our drawings exist in this encoding."""
     try:
         "█▏─→".encode(encoding or "utf-8")
     except (UnicodeEncodeError, LookupError):
@@ -147,7 +152,7 @@ class _Trimmed:
 
 
 def seconds(args: argparse.Namespace, option: str) -> float:
-    """The value of an option such as `--since`. UsageError, naming it, where it is no duration."""
+    """Return the value of an option such as `--since` in seconds. UsageError where it is no duration."""
     from watchdogd.errors import UnitError, UsageError
     from watchdogd.units import parse_duration
 

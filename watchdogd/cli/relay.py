@@ -31,7 +31,7 @@ NOT_DELIVERED = 2
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the verb takes."""
+    """Declare the verb's options."""
     parser.add_argument("channels", nargs="*", metavar="CHANNEL", help="left out: all that need a way out")
     parser.add_argument("--follow", action="store_true", help="go on for ever; end with Ctrl-C")
     parser.add_argument("--every", default="5s", metavar="DURATION", help="how often to look for more (5s)")
@@ -90,9 +90,9 @@ def _relay(
 
 
 def _senders(names: list[str], config: Config, home: Home) -> dict[str, Sender]:
-    """Those that were asked for, or all that can be made here: another one's secret may be missing.
+    """Return the senders of the channels that were named, or of all that can be made here. ConfigError.
 
-    ConfigError where none of them can be made.
+    Unnamed ones whose secret is missing are left out, unless none is left.
     """
     for name in names:
         if name not in config.channels:

@@ -22,7 +22,7 @@ SINCE = "7d"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the verb takes."""
+    """Declare the verb's options."""
     parser.add_argument("-o", "--output", metavar="FILE", help="default: report.html in home; - for stdout")
     parser.add_argument("--since", default=SINCE, metavar="TIME", help=f"how far back ({SINCE})")
 
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def page(home: Home, since: float, *, live: bool = False) -> str:
-    """The page of a home, `since` so many seconds ago."""
+    """Render the page of a home, from `since` seconds ago."""
     from watchdogd.web.content import gather
     from watchdogd.web.render import render
 
@@ -55,8 +55,7 @@ def page(home: Home, since: float, *, live: bool = False) -> str:
 
 
 def _mode(file: Path, home: Home) -> int:
-    """In home as home's files; elsewhere as the user's umask has it, since a shared folder is to show it, but
-    nobody else's to write."""
+    """Return the file's mode: in home as home's files, elsewhere by umask but written by its owner alone."""
     if file.parent == home.path:
         return home.file_mode
     return 0o666 & ~(umask.sane() | 0o022)

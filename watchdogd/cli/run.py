@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the verb takes."""
+    """Declare the verb's options."""
     parser.add_argument("--dry-run", action="store_true", help="judge and print, send and touch nothing")
 
 
@@ -64,13 +64,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _end_in_any_case() -> None:
-    """From now on nothing that hangs or is out of memory keeps the process: the kernel ends it in time."""
+    """Let the kernel end this process in time, even if something hangs or memory has run out."""
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(ENDING)
 
 
 def _rehearse(home: Home, setup: Setup) -> int:
-    """Rounds like the daemon's, whose messages are printed, until Ctrl-C."""
+    """Evaluate rounds like the daemon, but print their messages, until Ctrl-C."""
     with assembled(home, setup.harmless(), looking=True) as parts:
         while True:
             seen = parts.engine.round()

@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _wish(args: argparse.Namespace, home: Home) -> LinkOptions:
-    """What the command line says; `restart` and `ensure` go on from how it was started last."""
+    """Return the options of the command line; `restart` and `ensure` keep those of the last start."""
     if args.time:
         try:
             parse_walltime(args.time)

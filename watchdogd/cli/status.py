@@ -55,7 +55,7 @@ _EMPTY: dict[str, Any] = {"last_round": None, "link": None, "incidents": [], "ga
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the verb takes."""
+    """Declare the verb's options."""
     parser.add_argument("--watch", action="store_true", help="refresh in place until Ctrl-C")
     parser.add_argument("--every", default="2s", metavar="TIME", help="with --watch: how often (2s)")
     parser.add_argument("--nagios", action="store_true", help="one line for another monitor, with numbers")
@@ -91,7 +91,7 @@ def _told(args: argparse.Namespace, home: Home, picture: dict[str, Any]) -> int:
 
 
 def read(home: Home, left: dict[str, Any] | None = None) -> dict[str, Any]:
-    """What the daemon last knew (`left`, or else status.json), and whether it lives."""
+    """Return the daemon's last status (`left`, or else status.json), and whether it is alive."""
     picture = _left_behind(home) if left is None else left
     picture |= _life(home, picture)
     if picture["alive"] or _ticking(home, picture):
@@ -100,7 +100,7 @@ def read(home: Home, left: dict[str, Any] | None = None) -> dict[str, Any]:
 
 
 def _life(home: Home, picture: dict[str, Any]) -> dict[str, Any]:
-    """Who acts for home; where the lease cannot be asked, whoever looked at the runs just now lives."""
+    """Return who acts for home; if the lease cannot be read, a recent round shows a living daemon."""
     try:
         holder = lease.alive(home)
     except OSError as error:
@@ -124,12 +124,12 @@ def _left_behind(home: Home) -> dict[str, Any]:
 
 
 def _from_history(home: Home, why: str) -> dict[str, Any]:
-    """What the history says, where status.json says nothing, and why that is so."""
+    """Return what the history says where status.json says nothing, with the reason as a trouble."""
     return {**_troubled({**_EMPTY, **_recorded(home)}, why), "unread": True}
 
 
 def _recorded(home: Home) -> dict[str, Any]:
-    """What the history says of it."""
+    """Return the last round and the open incidents as the history has them."""
     from watchdogd.cli.lookup import existing_store
     from watchdogd.engine.status import incident_json, open_incidents
 
@@ -159,7 +159,10 @@ def _ticking(home: Home, picture: dict[str, Any]) -> bool:
 
 
 def _stale(picture: dict[str, Any], least: float = 0.0) -> bool:
-    """Rounds have stopped: three intervals (of `least` seconds or more), a minute at most after the last."""
+    """Return True where rounds have stopped: none for three intervals and a minute.
+
+    An interval counts as `least` seconds at least.
+    """
     if picture["last_round"] is None:
         return False
     age = time.time() - datetime.fromisoformat(picture["last_round"]).timestamp()
@@ -192,7 +195,7 @@ def _by_the_queue(home: Home, picture: dict[str, Any]) -> dict[str, Any]:
 
 
 def _queued(picture: dict[str, Any], found: tuple[Job, ...], mode: str) -> dict[str, Any]:
-    """The links as the queue shows them: the one that runs, else the next one, and what comes after it."""
+    """Return the links as the queue shows them: the one that runs, else the next one, and its successor."""
     from watchdogd.chain import links
 
     first, *more = sorted(found, key=lambda job: job.waiting)
@@ -217,7 +220,7 @@ def _worst(incidents: list[dict[str, Any]]) -> int:
 
 
 def _watch(home: Home, every: float) -> int:
-    """The same in place until Ctrl-C; where nothing can be drawn over, one after the other."""
+    """Refresh the status in place until Ctrl-C; where nothing can be drawn over, print it repeatedly."""
     from contextlib import nullcontext
 
     from rich.live import Live

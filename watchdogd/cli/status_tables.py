@@ -52,26 +52,26 @@ class Results:
     every: float = ROUND
 
     def cells(self, columns: Mapping[str, Column]) -> dict[str, str]:
-        """What stands in each column that has something."""
+        """Return the text of each column that has one."""
         found = cells_of(self.seen, columns, self.now, self.every)
         return {title: one_line(text) for title, text in found.items()}
 
 
 def kind_of(seen: Seen, picture: Mapping[str, Any]) -> str:
-    """What its check looks at: a `run`, a `disk`, or neither: `check`."""
+    """Return what the check of this result looks at: `run`, `disk`, or neither: `check`."""
     if seen["run"] and seen["check"] != seen["target"]:
         return "run"
     return "disk" if seen["check"] in _of_disks(picture) else "check"
 
 
 def _of_disks(picture: Mapping[str, Any]) -> frozenset[str]:
-    """The checks that disks bring."""
+    """Return the checks that disks bring."""
     told = (each["checks"] for each in picture.get("declared", {}).values() if each["watches"] == "disk")
     return frozenset(check for checks in told for check in checks if "/" in check)
 
 
 def results_of(kind: str, picture: Mapping[str, Any], now: float) -> dict[str, Results]:
-    """Those of each run, or of each disk, by its name, in the order of the configuration."""
+    """Return the results of each run, or of each disk, by its name, in the order of the configuration."""
     found: dict[str, list[Seen]] = defaultdict(list)
     disks = _of_disks(picture)
     for seen in picture["checks"]:
@@ -84,7 +84,7 @@ def results_of(kind: str, picture: Mapping[str, Any], now: float) -> dict[str, R
 
 
 def run_table(runs: Mapping[str, Results], columns: Mapping[str, Column]) -> Table:
-    """A row a run; columns of which nothing is known are left out."""
+    """Return a table with a row a run; columns without any value are left out."""
     cells = {name: found.cells(columns) for name, found in runs.items()}
     table = Table(box=None, pad_edge=False, header_style="bold", collapse_padding=True)
     table.add_column("run", no_wrap=True, overflow="ellipsis", min_width=8)
@@ -107,7 +107,7 @@ def _shown(table: Table, rows: Iterable[Mapping[str, str]], columns: Mapping[str
 
 
 def _state(found: Results) -> Text:
-    """The run's state; green only where it runs and no check doubts that it goes well as a whole."""
+    """Return the run's state; green only where it runs and no check of the whole run is bad."""
     state = run_state(found.seen)
     whole = (seen["status"] for seen in found.seen if not seen["subject"])
     doubted = state == "running" and any(status != "OK" for status in whole)
@@ -115,7 +115,7 @@ def _state(found: Results) -> Text:
 
 
 def disk_table(disks: Mapping[str, Results], columns: Mapping[str, Column]) -> Table:
-    """A row for the bytes of each, one for its inodes, then what its other checks show."""
+    """Return a table with a row for the bytes of each disk, one for its inodes, and other checks' columns."""
     cells = {name: found.cells(columns) for name, found in disks.items()}
     table = Table(box=None, pad_edge=False, header_style="bold", collapse_padding=True)
     table.add_column("disk", no_wrap=True, overflow="ellipsis", min_width=8)
@@ -130,7 +130,7 @@ def disk_table(disks: Mapping[str, Results], columns: Mapping[str, Column]) -> T
 
 
 def _disk(name: str, found: Results) -> Iterator[tuple[str | Text, ...]]:
-    """A row for bytes, one for inodes: for all that has a size; one word where none has."""
+    """Yield a row for bytes and one for inodes, where their size is known; one word where none is."""
     shown = False
     for seen in found.seen:
         free, total = (_number(seen, metric) for metric in ("free", "total"))
@@ -155,13 +155,13 @@ def _disk(name: str, found: Results) -> Iterator[tuple[str | Text, ...]]:
 
 
 def _number(seen: Seen, metric: str) -> float | None:
-    """A metric's value, or None where it was not measured."""
+    """Return a metric's value, or None where it was not measured."""
     value = seen["metrics"].get(metric, {}).get("value")
     return None if value is None else float(value)
 
 
 def bar(share: float, width: int = BAR) -> str:
-    """A share from 0 to 1 as a bar, an eighth of a sign exact: `███▌────`."""
+    """Draw a share from 0 to 1 as a bar, exact to an eighth of a sign: `███▌────`."""
     eighths = round(share * width * 8)
     full, rest = divmod(eighths, 8)
     drawn = "█" * full + (_EIGHTHS[rest] if rest else "")
@@ -225,7 +225,7 @@ def _link(link: Mapping[str, Any]) -> str:
 
 
 def _incident(incident: Mapping[str, Any], now: float) -> Text:
-    """What is open, since when, and who looks after it."""
+    """Return the line of an open incident: for how long, who acknowledged it, and the check's summary."""
     subject = f" [{one_line(incident['subject'])}]" if incident["subject"] else ""
     subject += " (comes and goes: held back)" if incident.get("flapping") else ""
     lasted = format_duration(max(now - time_of(incident["opened_at"]), 0.0))
@@ -240,7 +240,7 @@ def _incident(incident: Mapping[str, Any], now: float) -> Text:
 
 
 def _others(picture: Picture) -> Iterator[Text]:
-    """Checks of neither run nor disk, bad results and troubles that are no incident yet, silences."""
+    """Yield checks of neither run nor disk, bad results and troubles that are no incident yet, silences."""
     opened = {(incident["check"], incident["subject"] or "") for incident in picture["incidents"]}
     for seen in picture["checks"]:
         own = seen["check"] == "watchdogd"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the verb takes."""
+    """Declare the verb's options."""
     parser.add_argument("runs", metavar="RUN", nargs="*", help="whose switch; several may be given")
     parser.add_argument("--all", action="store_true", help="of every run; asks first")
     parser.add_argument("--yes", action="store_true", help="do not ask")
@@ -72,8 +72,10 @@ def _patience(args: argparse.Namespace) -> float | None:
 
 
 def _find(args: argparse.Namespace, home: str, names: list[str]) -> tuple[list[Switch], list[WatchdogError]]:
-    """The switches, and what is wrong with the names that have none: in an emergency a slip in one name
-    keeps no other run from being stopped."""
+    """Return the switches of these runs, and the errors of names that have none.
+
+    In an emergency a slip in one name keeps no other run from being stopped.
+    """
     found, unknown = [], []
     for name in dict.fromkeys(names):
         try:
@@ -95,7 +97,7 @@ def _names(args: argparse.Namespace, home: str) -> list[str]:
 
 
 def _every(home: str) -> list[str]:
-    """The runs of config.toml; where that is broken just now, those that the daemon laid out before."""
+    """Return the runs of config.toml; where that is broken, those that the daemon laid out before."""
     from watchdogd.config.loading import load
     from watchdogd.errors import ConfigError
     from watchdogd.home.layout import Home
@@ -108,7 +110,7 @@ def _every(home: str) -> list[str]:
 
 
 def _agreed(args: argparse.Namespace, found: list[Switch]) -> bool:
-    """Whether the user wants it for all of them; where nobody can be asked: UsageError."""
+    """Return True where the user wants it for all runs. UsageError where there is no terminal to ask on."""
     action = "Clear" if args.clear else "Set"
     names = ", ".join(switch.run for switch in found)
     question = f"{action} the {found[0].name} of {len(found)} runs ({names})? [y/N] "
@@ -119,7 +121,7 @@ def _agreed(args: argparse.Namespace, found: list[Switch]) -> bool:
 
 
 def _act(args: argparse.Namespace, found: list[Switch]) -> int:
-    """Each switch, whatever happens to the one before; the worst exit code."""
+    """Set, clear or show each switch, even if one before failed; return the worst exit code."""
     state, code = [], 0
     for switch in found:
         try:
@@ -141,7 +143,7 @@ def _act(args: argparse.Namespace, found: list[Switch]) -> int:
 
 
 def _one(args: argparse.Namespace, switch: Switch) -> tuple[Signature | None, str, list[str]]:
-    """Who has it set now, what to tell (empty: nothing was done), and what is wrong with that."""
+    """Return who has it set now, the line to print (empty: nothing was done), and what went wrong."""
     what = f"{switch.name} of {switch.run}"
     if args.show:
         touch = switches.read(switch)

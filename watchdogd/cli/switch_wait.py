@@ -47,7 +47,7 @@ def wait(home: str, found: list[Switch], patience: float) -> int:
 
 
 class Follower:
-    """What is still to come of one switch. Asks the queue every ten seconds at most, as one person would."""
+    """Follower of one switch until its run obeyed. Asks the queue every ten seconds at most."""
 
     def __init__(self, home: Home, switch: Switch) -> None:
         self.switch = switch
@@ -58,7 +58,7 @@ class Follower:
         self._known: Mapping[str, float] = {}
 
     def left(self) -> str:
-        """What the run still has to do, in words, or empty where it obeyed."""
+        """Return what the run still has to do, in words, or empty where it obeyed."""
         if self.switch.kind == "save":
             return "" if switches.is_obeyed(self.switch) else "not saved yet"
         config = load(self._home, pressing=True)
@@ -72,7 +72,7 @@ class Follower:
         return self._left
 
     def _uncounted(self, snapshot: Snapshot) -> str:
-        """Who has jobs of that name though they do not count, where none that does was ever seen."""
+        """Return whose jobs of that name do not count, where none that does was ever seen."""
         theirs = sorted({job.user for job in snapshot.elsewhere})
         if self._known or not theirs:
             return ""
@@ -82,7 +82,7 @@ class Follower:
         )
 
     def _doubt(self) -> str:
-        """A busy controller can answer nothing: a queue that was empty from the start is asked twice."""
+        """Ask a queue that was empty from the start twice: a busy controller can answer nothing."""
         return "" if self._known or self._looks else "no job is seen; looking once more"
 
     def _look(self, run: Run) -> Snapshot:
@@ -98,7 +98,7 @@ class Follower:
 
 
 def living_jobs(snapshot: Snapshot, name: str) -> str:
-    """The jobs of that name in words, or why they are not known; empty where there are none."""
+    """Return the jobs of that name in words, or why they are not known; empty where there are none."""
     if snapshot.jobs is None:
         return f"the queue does not answer ({snapshot.trouble})"
     states: dict[str, int] = {}

@@ -41,7 +41,7 @@ ACTIONS = 150.0
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the verb takes."""
+    """Declare the verb's options."""
     parser.add_argument(
         "--dry-run", action="store_true", help="judge and print, send, record and touch nothing"
     )
@@ -93,7 +93,7 @@ def _watch(home: Home, setup: Setup, broken: str) -> str:
 
 
 def _needless(home: Home) -> str:
-    """Why a tick from cron has nothing to do, or empty."""
+    """Return why a tick from cron has nothing to do, or empty."""
     stopped = markers.stop_words(home)
     if stopped:
         mark = markers.stop_path(home)
@@ -143,8 +143,10 @@ def _rounds(engine: Engine, outbox: Outbox, tenure: Leadership, rechecks: Rechec
 
 
 def _answered(engine: Engine, outbox: Outbox, tenure: Leadership, only: Collection[str] | None) -> bool:
-    """A round, and as long as a slow check has not answered another: meanwhile the lease is kept, and the
-    others are told. Whether the tick may go on."""
+    """Evaluate a round, and further ones until a slow check has answered; return whether the tick may go on.
+
+    Meanwhile the lease is kept, and results of the other checks are reported.
+    """
     while engine.round(patience=SLOW, may_act=tenure.lease.held, send=outbox.add, only=only) is not None:
         if not engine.waits:
             return True
@@ -172,7 +174,7 @@ def _may_go_on(tenure: Leadership) -> bool:
 
 
 def _rehearse(home: Home, setup: Setup, *, as_json: bool) -> int:
-    """What a tick would see and say now, printed; what is new and bad is looked at again, as by a tick."""
+    """Print what a tick would see and send now; new bad results are looked at again, as by a tick."""
     rechecks = Rechecks.of_tick(setup.config.daemon.interval, time.time(), markers.UNKNOWN_INTERVAL, math.inf)
 
     def again() -> bool:

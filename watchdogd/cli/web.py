@@ -20,7 +20,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9_-]{20,100}")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the verb takes."""
+    """Declare the verb's options."""
     parser.add_argument("--port", type=int, default=PORT, help=f"on 127.0.0.1 ({PORT}); 0: any that is free")
     parser.add_argument(
         "--since", default=report.SINCE, metavar="TIME", help=f"how far back ({report.SINCE})"
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def token_of(home: Home) -> str:
-    """The secret of this home's page, made at the first asking, so that a bookmark holds."""
+    """Return the secret of this home's page, made at the first call and kept, so that a bookmark holds."""
     path = home.path / ".web-token"
     try:
         found = read_plain(path, "replace").strip()

@@ -25,7 +25,7 @@ class PostedAlert:
 
     @classmethod
     def from_json(cls, posted: dict[str, Any]) -> PostedAlert:
-        """What channels of type webhook post."""
+        """Return the alert that a channel of type webhook posted."""
         subjects = frozenset(item["subject"] for item in posted["items"])
         words = {key: str(posted[key]) for key in ("status", "target", "headline", "body", "at")}
         return cls(**words, subjects=subjects)
@@ -65,12 +65,12 @@ class Mailbox:
 
     @property
     def url(self) -> str:
-        """Where to post."""
+        """The address to post to."""
         return f"http://127.0.0.1:{self._server.server_port}/"
 
     @property
     def alerts(self) -> tuple[PostedAlert, ...]:
-        """All that came."""
+        """The alerts so far, oldest first."""
         return tuple(self._alerts)
 
     def close(self) -> None:

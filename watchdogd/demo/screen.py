@@ -1,4 +1,4 @@
-"""What the viewer sees: a line for everything that happens, and on a terminal a live table below them."""
+"""The viewer's screen: a line for everything that happens, and on a terminal a live table below them."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ class Screen:
         self._console.print(Text(text))
 
     def begin(self, number: int, of: int, caption: str, awaited: str) -> None:
-        """A step begins."""
+        """Announce a step."""
         self._console.print()
         self._row(f"{number} of {of}", Text(caption, "bold"))
         self._row("", Text(f"waits for {awaited}", "dim"))
 
     def done(self, lines: Sequence[str]) -> None:
-        """What was done: the command, and what it printed."""
+        """Show what was done: the command, and what it printed."""
         for index, text in enumerate(lines):
             self._row("" if index else "$", Text(text, "cyan"))
 
@@ -85,7 +85,7 @@ class Screen:
             self._live.update(self._table(sight), refresh=True)
 
     def seen(self, seconds: float, proof: Sequence[str]) -> None:
-        """A step came about, and this proves it."""
+        """Show that a step came about, and the lines that prove it."""
         for text in proof:
             self._row("", Text(f"| {text.strip()}", "dim"))
         self._row("", Text(f"seen after {seconds:.1f} s", "green"))
@@ -98,7 +98,7 @@ class Screen:
             left = ""
 
     def _table(self, sight: StageView) -> Group:
-        """What the daemon last said of each check."""
+        """Return the daemon's last result of each check."""
         rows = Table(box=None, padding=(0, 1, 0, 0), show_header=False, expand=True)
         rows.add_column(width=NAME, no_wrap=True)
         rows.add_column(width=LEFT)
@@ -113,7 +113,7 @@ class Screen:
 
 
 def _headline(alert: PostedAlert) -> Text:
-    """The first line of a message, its status coloured."""
+    """Return the first line of a message, its status coloured."""
     line = Text(alert.headline)
     line.stylize(STYLES.get(alert.status, ""), 0, len(f"[{alert.status}]"))
     return line

@@ -1,4 +1,4 @@
-"""Where the demo plays: a temporary home with a training, a little disk and a real daemon.
+"""The demo's stage: a temporary home with a training, a little disk and a real daemon.
 
 Leaving the stage ends every process and removes every file.
 """
@@ -69,7 +69,7 @@ class BrokenError(WatchdogError):
 
 @dataclass(frozen=True, slots=True)
 class StageView:
-    """All that can be seen at one moment.
+    """View of the stage at one moment.
 
     `picture` is what `watchdogd status --json` prints. `fine_for`: seconds for which every check has been
     OK. `exit_code` is the training's, None while it lives. `log`: the last lines of its log.
@@ -117,7 +117,7 @@ class Stage:
         return psutil.Process(self._training.pid).children()[0]
 
     def verb(self, *words: str) -> str:
-        """What a verb of watchdogd prints, called as anybody would. BrokenError where it fails."""
+        """Return what a verb of watchdogd prints. BrokenError where it fails."""
         argv = [sys.executable, "-m", "watchdogd", *words]
         answer = command.ask(argv, deadline=_VERB, env=self._environment(), cwd=str(self.home.path))
         if not answer.ok:
@@ -125,7 +125,7 @@ class Stage:
         return answer.output.strip()
 
     def look(self) -> StageView:
-        """What is to be seen now. BrokenError where the daemon or the training has died."""
+        """Return what is to be seen now. BrokenError where the daemon or the training has died."""
         if self._daemon.poll() is not None:
             raise BrokenError(f"the daemon ended by itself: {self._last_words('daemon.err')}")
         code = self._training.poll()
@@ -151,7 +151,7 @@ class Stage:
         self._daemon = self._start("daemon", signal.SIGTERM, "watchdogd", "run")
 
     def _start(self, name: str, end: signal.Signals, *words: str) -> subprocess.Popen[bytes]:
-        """A Python module in a session of its own, so that Ctrl-C reaches the demo alone.
+        """Start a Python module in a session of its own, so that Ctrl-C reaches the demo alone.
 
         What it prints goes to NAME.out, complaints to NAME.err.
         """
@@ -206,7 +206,7 @@ class Stage:
 
 
 def _frozen(pid: int) -> list[psutil.Process]:
-    """A process and all below it, each stopped before its children are listed, so that none is missed."""
+    """Return a process and all below it, each stopped before its children are listed: none is missed."""
     try:
         process = psutil.Process(pid)
         process.suspend()

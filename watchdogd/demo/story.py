@@ -50,38 +50,38 @@ class DemoStep:
 
 
 def told(status: str, target: str, subject: str = "") -> Callable[[Sequence[PostedAlert], StageView], bool]:
-    """Whether an alert of this status and target came that tells of this subject."""
+    """Return a test for an alert of this status and target that names this subject."""
     return lambda alerts, _sight: any(
         (alert.status, alert.target) == (status, target) and subject in alert.subjects for alert in alerts
     )
 
 
 def healthy(alerts: Sequence[PostedAlert], sight: StageView) -> bool:
-    """All checks are OK for a while, and nobody was told anything."""
+    """Return True where all checks have been OK for a while, and no alert came."""
     return not alerts and sight.fine_for >= QUIET
 
 
 def hung(alerts: Sequence[PostedAlert], sight: StageView) -> bool:
-    """The hang is told, with the last lines of the log."""
+    """Return True where the hang is reported with the last lines of the log."""
     shown = {line for alert in alerts for line in alert.evidence}
     return told("CRITICAL", RUN)(alerts, sight) and not shown.isdisjoint(sight.log)
 
 
 def stopped(alerts: Sequence[PostedAlert], sight: StageView) -> bool:
-    """The training has saved and left well, and that is told as a stop on request."""
+    """Return True where the training saved and left well, and that is reported as a stop on request."""
     saved = any(line.startswith("saved ") for line in sight.log)
     known = any(seen.get("kind") == STOPPED for seen in sight.picture.get("checks", ()))
     return saved and sight.exit_code == 0 and known and told("WARNING", RUN)(alerts, sight)
 
 
 def evidence(alerts: Sequence[PostedAlert], _sight: StageView) -> Sequence[str]:
-    """The end of the log as the message brings it."""
+    """Return the end of the log as the message brings it."""
     critical = next(alert for alert in alerts if alert.status == "CRITICAL")
     return critical.evidence[-4:]
 
 
 def last_words(_alerts: Sequence[PostedAlert], sight: StageView) -> Sequence[str]:
-    """What the training wrote last."""
+    """Return what the training wrote last."""
     return sight.log[-1:]
 
 
@@ -161,7 +161,7 @@ STEPS = (
 
 
 def play(stage: Stage, screen: Screen, pause: Callable[[float], None]) -> None:
-    """All steps, in order. UnseenError where one does not come about.
+    """Play all steps, in order. UnseenError where one does not come about.
 
     `pause` waits for so many seconds, and may raise to end it all.
     """

@@ -74,7 +74,7 @@ def batch() -> list[tuple[float, float]]:
 
 
 def train(log: TextIO, disk: Path) -> None:
-    """The loop, as README shows it; returns when all is done or the Guard said stop."""
+    """Train as README shows it, until all is done or the Guard says stop."""
     guard = Guard(RUN)
     guard.exit_if_stopped()
     model = LinearModel()

@@ -65,12 +65,12 @@ def _accounting(site: Mapping[str, str]) -> Iterator[Diagnosis]:
 
 
 def accounts(site: Mapping[str, str]) -> bool:
-    """Whether the site keeps accounts of jobs that sacct can read."""
+    """Return True where the site keeps accounts of jobs that sacct can read."""
     return site.get("AccountingStorageType", "").rpartition("/")[2] not in ("none", "", "(null)")
 
 
 def judge_accounting(site: Mapping[str, str], trouble: str) -> Diagnosis:
-    """Whether the ends of jobs can be told; `trouble`: why sacct failed."""
+    """Judge whether the ends of jobs can be reported; `trouble`: why sacct failed."""
     age = site.get("MinJobAge", "300 sec")
     if not accounts(site):
         text = f"the site keeps no accounting: how a job ended is known for {age} only"
@@ -82,7 +82,7 @@ def judge_accounting(site: Mapping[str, str], trouble: str) -> Diagnosis:
 
 
 def judge_users(me: str, users: Collection[str], site: Mapping[str, str]) -> Iterator[Diagnosis]:
-    """Whether we may see the jobs of all whose jobs count."""
+    """Judge whether we may see the jobs of everybody whose jobs count."""
     others = sorted(set(users) - {me})
     hidden = "jobs" in site.get("PrivateData", "").split(",")
     if others and hidden:
@@ -98,15 +98,14 @@ def judge_users(me: str, users: Collection[str], site: Mapping[str, str]) -> Ite
 
 
 def judge_sharing(users: Collection[str], named: Collection[str] | None, group: str) -> Iterator[Diagnosis]:
-    """Whether the jobs of all who share home count, whoever of them starts it; `named`: config.toml says
-    whose do."""
+    """Warn where the jobs of only some who share home count; `named`: config.toml says whose do."""
     if group and not named:
         text = f"{group} shares home, and the jobs of {', '.join(users)} alone count, as who starts it"
         yield warning("users", text, f'set group = "{group}" under [slurm]')
 
 
 def judge_runs(runs: Iterable[Run], users: Collection[str], queued: Iterable[Job]) -> Iterator[Diagnosis]:
-    """Runs of which nothing is seen that counts, while somebody else has a job of their name."""
+    """Warn of runs without a job that counts, while somebody else has a job of their name."""
     living = [job for job in queued if not job.own and not job.ended]
     for run in runs:
         whose = {job.user: job.id for job in living if job.name == run.job_name}
@@ -117,7 +116,7 @@ def judge_runs(runs: Iterable[Run], users: Collection[str], queued: Iterable[Job
 
 
 def _sharing(scene: Installation) -> str:
-    """The Unix group that shares home, or will; empty where it is its owner's alone."""
+    """Return the Unix group that shares home, or will; empty where it is its owner's alone."""
     group = scene.home.group
     return scene.config.daemon.group or ("" if group is None else group_name(group))
 
@@ -162,7 +161,7 @@ def look_at_partition(scene: Installation) -> Iterator[Diagnosis]:
 def judge_partition(
     each: Partition, shown: Mapping[str, str], site: Mapping[str, str]
 ) -> Iterator[Diagnosis]:
-    """What `scontrol show partition` says that makes it a bad place to live."""
+    """Judge what `scontrol show partition` says against it as a place for the chain."""
     if shown.get("State", "UP") != "UP":
         yield broken(PARTITION, f"{each.name} is {shown['State']}: it starts no jobs just now", _NAME)
     whole = [
@@ -183,7 +182,7 @@ def judge_partition(
 
 
 def _submitting(each: Partition, shown: Mapping[str, str]) -> Iterator[Diagnosis]:
-    """A link submits its successor from its own node."""
+    """Judge whether a link can submit its successor from its own node."""
     allowed = shown.get("AllocNodes", "ALL")
     if allowed == "ALL":
         return

@@ -21,7 +21,7 @@ _RELAY = "deliver from a machine that has a way out: watchdogd relay"
 
 
 def look(scene: Installation) -> Iterator[Diagnosis]:
-    """Each channel, then the heartbeat; a secret that is not set is told by another piece."""
+    """Try each channel, then the heartbeat; unset secrets are reported by another piece."""
     for name in scene.config.channels:
         yield from _channel(scene, name)
     heartbeat = scene.config.heartbeat
@@ -43,7 +43,7 @@ def look(scene: Installation) -> Iterator[Diagnosis]:
 
 
 def _channel(scene: Installation, name: str) -> Iterator[Diagnosis]:
-    """What the channel's own connectivity test says."""
+    """Yield the result of the channel's own connectivity test."""
     here = f"under [channels.{name}]"
     try:
         for _, secret in scene.config.channels[name].secrets():
@@ -70,7 +70,7 @@ SECRETS = "secrets"
 
 
 def look_at_secrets(scene: Installation) -> Iterator[Diagnosis]:
-    """Each secret by the key it stands under."""
+    """Judge each secret by the key under which it stands."""
     config = scene.config
     if scene.slurm and scene.site:
         yield from judge_exported(tuple(config.secrets(relayed=False)), scene.site)
@@ -78,7 +78,7 @@ def look_at_secrets(scene: Installation) -> Iterator[Diagnosis]:
 
 
 def judge_exported(secrets: Sequence[tuple[str, Secret]], site: Mapping[str, str]) -> Iterator[Diagnosis]:
-    """Whether the site keeps what a link's environment holds (slurm.conf(5), AccountingStoreFlags)."""
+    """Warn where the site keeps the environment of links (slurm.conf(5), AccountingStoreFlags)."""
     exported = [key for key, secret in secrets if secret.variable]
     if exported and "job_env" in site.get("AccountingStoreFlags", "").lower():
         text = f"the site's accounting keeps the environment of jobs, and so of links: {', '.join(exported)}"
@@ -88,8 +88,10 @@ def judge_exported(secrets: Sequence[tuple[str, Secret]], site: Mapping[str, str
 def judge_secrets(
     secrets: Sequence[tuple[str, Secret]], group: int | None, needed: Collection[str] | None = None
 ) -> Iterator[Diagnosis]:
-    """What is wrong with them; nothing of a secret is shown. `needed` are the keys of those that have to
-    be here (all): what a relay alone sends with may lie elsewhere."""
+    """Judge secrets without showing anything of them.
+
+    `needed` are the keys of those that have to be here (None: all); a relay's may lie elsewhere.
+    """
     here = [(key, secret) for key, secret in secrets if needed is None or key in needed]
     found = [finding for key, secret in here for finding in _there(key, secret)]
     found += [warning(SECRETS, problem.what, problem.fix) for problem in exposed(secrets, group)]

@@ -37,27 +37,27 @@ class Diagnosis:
     mend: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """As `doctor --json` prints it."""
+        """Return the diagnosis as `doctor --json` prints it."""
         return {"state": self.state, "topic": self.topic, "text": self.text, "mend": self.mend}
 
 
 def fine(topic: str, text: str) -> Diagnosis:
-    """It works."""
+    """Return the diagnosis of something that works."""
     return Diagnosis(FINE, topic, text)
 
 
 def warning(topic: str, text: str, mend: str) -> Diagnosis:
-    """It works, but not as one may expect."""
+    """Return the diagnosis of something that works, but not as one may expect."""
     return Diagnosis(WARNING, topic, text, mend)
 
 
 def broken(topic: str, text: str, mend: str) -> Diagnosis:
-    """It does not work."""
+    """Return the diagnosis of something that does not work."""
     return Diagnosis(BROKEN, topic, text, mend)
 
 
 def from_json(value: dict[str, Any]) -> Diagnosis:
-    """What `as_json` made. KeyError where it is something else."""
+    """Return the diagnosis that `as_json` made. KeyError where it is something else."""
     return Diagnosis(*(str(value[key]) for key in ("state", "topic", "text", "mend")))
 
 
@@ -101,7 +101,7 @@ class Installation:
         return self.wish.partition or self.config.slurm.partition or ""
 
     def runs(self) -> Sequence[Run]:
-        """All runs, as plugins see them."""
+        """Return all runs, as plugins see them."""
         backend = "slurm" if shutil.which("squeue") else "none"
         return [
             run_of(name, section, self.config, self.home, backend)

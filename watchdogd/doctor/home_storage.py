@@ -73,7 +73,7 @@ def look(scene: Installation) -> Iterator[Diagnosis]:
 
 
 def judge_mount(path: str, mount: Mount | None, *, chain: bool) -> Diagnosis:
-    """Whether the next link, on another node, finds home; `chain`: there will be one, and this is no node."""
+    """Judge whether the next link, on another node, finds home; `chain`: there will be one."""
     if mount is None:
         return fine(TOPIC, f"{path} is there")
     if mount.type in _MEMORY:
@@ -125,7 +125,10 @@ def judge_room(limits: Sequence[StorageLimit]) -> Iterator[Diagnosis]:
 
 
 def _lock(path: Path) -> bool | None:
-    """Whether our lock keeps another process out, as SQLite needs it (POSIX locks)."""
+    """Return True where our lock keeps another process out, as SQLite needs it (POSIX locks).
+
+    None where the file system refuses locks.
+    """
     with open(path, "r+") as file:
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -139,7 +142,7 @@ HISTORY = "history"
 
 
 def look_at_history(scene: Installation) -> Iterator[Diagnosis]:
-    """Opens it as verbs do that only look; a first start makes it."""
+    """Open the history as verbs do that only look; a first start makes it."""
     try:
         Store.open(scene.config.history.url, scene.home, owner=False).close()
     except NoHistoryError:

@@ -1,4 +1,4 @@
-"""A team's home as its members meet it: can they get there, read what they need, and hand things in?
+"""A team's home as its members meet it: they can get there, read what they need, and hand things in.
 
 It is judged by the rights of each file and folder for real members, so that its owner, who may do everything,
 learns before they do what will not work for them.
@@ -53,7 +53,7 @@ class PathRights:
 
     @classmethod
     def of(cls, path: str) -> PathRights | None:
-        """As it is now; None where it cannot be looked at."""
+        """Return the rights of a path; None where it cannot be looked at."""
         try:
             found = os.stat(path)
             return cls(path, found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode), _ACL in _extras(path))
@@ -61,7 +61,7 @@ class PathRights:
             return None
 
     def gives(self, member: Member) -> int:
-        """The rights that a member has here (READ, WRITE, SEARCH)."""
+        """Return the rights that a member has here (READ, WRITE, SEARCH)."""
         if self.acl or member.uid == 0:
             return READ | WRITE | SEARCH
         shift = 6 if member.uid == self.uid else 3 if self.gid in member.groups else 0
@@ -84,8 +84,10 @@ def look(scene: Installation) -> Iterator[Diagnosis]:
 
 
 def found_in(home: Home, group: int, secrets: dict[str, str] | None = None) -> Iterator[Diagnosis]:
-    """What members of the group cannot do in this home, or that they can do all; `secrets` are files by the
-    keys of config.toml under which they stand."""
+    """Yield what members of the group cannot do in this home, or that they can do everything.
+
+    `secrets` are files by the keys of config.toml under which they stand.
+    """
     crowd = members(group, home.path.stat().st_uid)
     bad = [*_way(home, crowd, group), *_inside(home, crowd, group)]
     bad += [each for key, path in (secrets or {}).items() for each in secret(key, path, crowd, group)]
@@ -96,8 +98,10 @@ def found_in(home: Home, group: int, secrets: dict[str, str] | None = None) -> I
 
 
 def members(group: int, owner: int) -> tuple[Member, ...]:
-    """The members beside the owner of home, `MOST` of them at most; one without a name where the group lists
-    nobody else, who stands for whoever may be in it."""
+    """Return the members of the group beside the owner of home, `MOST` of them at most.
+
+    Where the group lists nobody else, one without a name stands for whoever may be in it.
+    """
     found = []
     for name in sorted(account.group_members(group)):
         try:
@@ -113,7 +117,7 @@ def members(group: int, owner: int) -> tuple[Member, ...]:
 
 
 def way(places: Iterable[PathRights], crowd: Sequence[Member], group: int) -> Iterator[Diagnosis]:
-    """The folders above home through which somebody cannot go."""
+    """Warn of the folders above home through which somebody cannot go."""
     for place in places:
         kept_out = [member.name for member in crowd if not place.gives(member) & SEARCH]
         if kept_out:
@@ -124,7 +128,7 @@ def way(places: Iterable[PathRights], crowd: Sequence[Member], group: int) -> It
 def needs(
     place: PathRights, right: int, crowd: Sequence[Member], group: int, what: str
 ) -> Iterator[Diagnosis]:
-    """Whether everybody has this right at a place of home; `what` is what they cannot do without it."""
+    """Warn where somebody lacks this right at a place of home; `what` they cannot do without it."""
     without = [member.name for member in crowd if place.gives(member) & right != right]
     if without:
         yield warning(
@@ -133,7 +137,7 @@ def needs(
 
 
 def secret(key: str, path: str, crowd: Sequence[Member], group: int) -> Iterator[Diagnosis]:
-    """A secret's file that not all can read: whoever cannot starts no watchdog."""
+    """Warn of a secret's file that not all can read: whoever cannot starts no watchdog."""
     places = [each for each in map(PathRights.of, (path, *_above(path))) if each]
     without = [
         member.name
@@ -167,7 +171,7 @@ def _inside(home: Home, crowd: Sequence[Member], group: int) -> Iterator[Diagnos
 
 
 def _above(path: str) -> Iterator[str]:
-    """The folders above, the nearest first."""
+    """Yield the folders above, the nearest first."""
     while (folder := os.path.dirname(path)) != path:
         yield folder
         path = folder
@@ -181,7 +185,7 @@ def _extras(path: str) -> list[str]:
 
 
 def _chmod(place: PathRights, group: int, right: int) -> str:
-    """What gives the group this right, said to whom it belongs."""
+    """Return the command that gives the group this right, and who may run it."""
     letters = "".join(letter for bit, letter in _LETTERS if right & bit)
     path = shlex.quote(place.path)
     if place.gid == group:

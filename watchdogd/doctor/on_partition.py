@@ -53,14 +53,14 @@ exit $$((32 + lacks))
 
 
 def job_script(home: Path, python: str, said: Path, wrong: Path, options: Sequence[str]) -> str:
-    """The job: the examination into `said`, its complaints into `wrong`; `options` are those of a link."""
+    """Return the job: the examination into `said`, its errors into `wrong`; `options` are those of a link."""
     words = {"home": home, "python": python, "said": said, "wrong": wrong}
     quoted = {name: shlex.quote(str(value)) for name, value in words.items()}
     return _SCRIPT.substitute(quoted, options=shlex.join(options))
 
 
 def judge_exit(code: int, node: str, home: Path, python: str) -> Iterator[Diagnosis]:
-    """What the exit code of the job says; nothing where the node saw all of it."""
+    """Judge the exit code of the job; nothing where the node saw everything."""
     if not LACKING < code < 2 * LACKING:
         return
     if code & _NO_HOME:
@@ -98,7 +98,7 @@ _LOOK = 1.0
 
 @dataclass(frozen=True, slots=True)
 class PartitionReport:
-    """What came back: the findings, and from where; `whole`: all that can be tried was tried there."""
+    """Diagnoses that came back, and from where; `whole`: all that can be tried was tried there."""
 
     findings: tuple[Diagnosis, ...]
     where: str
@@ -106,8 +106,10 @@ class PartitionReport:
 
 
 def run(scene: Installation, patience: float) -> PartitionReport:
-    """Submit it, wait `patience` seconds at most for its end, and read what it found. SlurmError where it is
-    refused. Nothing of it is left behind, whatever happens."""
+    """Submit the job, wait `patience` seconds at most for its end, and read what it found.
+
+    SlurmError where it is refused. Nothing of it is left behind, whatever happens.
+    """
     token = secrets.token_hex(4)
     said, wrong = (scene.home.logs / f"doctor-{token}.{end}" for end in ("json", "err"))
     form = link.link_job(scene.home, scene.config, scene.wish, WALLTIME, 0.0)
@@ -132,13 +134,13 @@ def run(scene: Installation, patience: float) -> PartitionReport:
 
 
 def _exit_code(job_id: str) -> tuple[int, str]:
-    """The job's exit code and node, as the controller remembers them for some minutes; 0 and none else."""
+    """Return the job's exit code and node while the controller remembers them; else 0 and empty."""
     shown = ask("scontrol", "show", "job", job_id).output
     return scontrol.exit_codes(shown).get(job_id, (0, 0))[0], scontrol.host(shown)
 
 
 def _wait(mark: str, job_id: str, patience: float) -> str:
-    """Its node once it is over. WatchdogError where it does not end in time."""
+    """Wait for the job's end and return its node. WatchdogError where it does not end in time."""
     until, node, reason, silent = time.monotonic() + patience, "", "", 0
     while True:
         try:

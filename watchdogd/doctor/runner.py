@@ -1,4 +1,4 @@
-"""All pieces at once, each under a deadline: what hangs is told like what is broken."""
+"""Runner of all pieces at once, each under a deadline: a hang is reported like a fault."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this machine has, and taking a live Slurm job under watch: the job and its table in config.toml."""
+"""Survey of this machine, and taking a live Slurm job under watch: the job and its table in config.toml."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _PTRACE = Path("/proc/sys/kernel/yama/ptrace_scope")
 
 
 def look(scene: Installation) -> Iterator[Diagnosis]:
-    """What is there on this machine."""
+    """Look for the tools on this machine."""
     if any(run.gpus_per_node for run in scene.config.runs.values()):
         yield from _gpus(scene)
     spy = shutil.which("py-spy") or shutil.which("py-spy", path=str(Path(sys.executable).parent))
@@ -49,19 +49,19 @@ def _gpus(scene: Installation) -> Iterator[Diagnosis]:
 
 
 def _mighty() -> bool:
-    """Whether this process has CAP_SYS_PTRACE (bit 19 of CapEff, capabilities(7))."""
+    """Return True where this process has CAP_SYS_PTRACE (bit 19 of CapEff, capabilities(7))."""
     found = re.search(r"^CapEff:\s*([0-9a-f]+)$", Path("/proc/self/status").read_text(), re.MULTILINE)
     return bool(found and int(found[1], 16) >> 19 & 1)
 
 
 def _boxed() -> bool:
-    """Whether it runs in a container, whose rights may be fewer than its user's."""
+    """Return True in a container, whose rights may be fewer than its user's."""
     marks = (Path("/.dockerenv"), Path("/run/.containerenv"), Path("/.singularity.d"))
     return any(mark.exists() for mark in marks)
 
 
 def judge_stacks(spy: bool, scope: str, *, mighty: bool = False, boxed: bool = False) -> Diagnosis:
-    """Whether `stacks` works here; `scope` is kernel.yama.ptrace_scope, empty where there is none.
+    """Judge whether `stacks` works here; `scope` is kernel.yama.ptrace_scope, empty where there is none.
 
     `mighty`: CAP_SYS_PTRACE lets it attach to all but where the scope is 3. `boxed`: inside a container.
     """

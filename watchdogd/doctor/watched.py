@@ -1,4 +1,4 @@
-"""What config.toml watches: the files of runs, the disks and their quotas, plugins and drop-ins."""
+"""Diagnoses of what config.toml watches: files of runs, disks and their quotas, plugins and drop-ins."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RUNS = "runs"
 
 
 def look_at_runs(scene: Installation) -> Iterator[Diagnosis]:
-    """Each run of the configuration; one line where nothing is wrong with it."""
+    """Judge each run of the configuration; one line where nothing is wrong with it."""
     yield from _shared(scene)
     for run in scene.runs():
         section = scene.config.runs[run.name]
@@ -44,7 +44,7 @@ def look_at_runs(scene: Installation) -> Iterator[Diagnosis]:
 
 
 def _shared(scene: Installation) -> Iterator[Diagnosis]:
-    """The runs that read one log: what one of them writes hides that the other hangs."""
+    """Warn of runs that read one log: what one of them writes hides that the other hangs."""
     readers: dict[str, list[str]] = {}
     for name, section in scene.config.runs.items():
         if section.log:
@@ -74,7 +74,7 @@ def _run(scene: Installation, run: Run, section: RunSection) -> Iterator[Diagnos
 
 
 def _recorder(scene: Installation, run: Run) -> list[Diagnosis]:
-    """What keeps PyTorch's Flight Recorder in the ranks of its live job from being of use."""
+    """Judge whether PyTorch's Flight Recorder in the ranks of its live job will be of use."""
     try:
         live = livejob.locate(run, slurm_users(scene.config))
     except WatchdogError:
@@ -87,7 +87,7 @@ def _recorder(scene: Installation, run: Run) -> list[Diagnosis]:
 
 
 def log_of(name: str, pattern: str, key: str) -> Diagnosis | None:
-    """What is wrong with a run's log, if anything; `key`: where it is configured."""
+    """Return what is wrong with a run's log, or None; `key`: where it is configured."""
     found = [path for path in glob.glob(pattern, recursive=True) if os.path.isfile(path)]
     instead = None if found else obstacle.find(pattern)
     if instead:
@@ -102,7 +102,7 @@ def log_of(name: str, pattern: str, key: str) -> Diagnosis | None:
 
 
 def writable(name: str, folder: str) -> Diagnosis | None:
-    """What is wrong with a folder in which files are to be made, if anything."""
+    """Return what is wrong with a folder in which files are to be made, or None."""
     if not os.path.isdir(folder):
         return broken(RUNS, f"{name}: there is no folder {folder} for its switches", f"mkdir -p {folder}")
     if not os.access(folder, os.W_OK | os.X_OK):
@@ -115,7 +115,7 @@ _TOOLS = {"lustre": ("lfs",), "beegfs": ("beegfs-ctl", "beegfs"), "posix": ("quo
 
 
 def look_at_disks(scene: Installation) -> Iterator[Diagnosis]:
-    """Each disk of the configuration."""
+    """Judge each disk of the configuration."""
     for name, disk in scene.config.disks.items():
         yield _disk(name, absolute(scene.home, disk.path), disk)
 
@@ -151,7 +151,7 @@ CONFIG = "config"
 
 
 def look_at_config(scene: Installation) -> Iterator[Diagnosis]:
-    """That it loads was seen before: without it there is no scene."""
+    """Judge a configuration that loads: something is watched, and somebody is notified."""
     config = scene.config
     parts = (("check", scene.setup.checks), ("run", config.runs), ("disk", config.disks))
     counts = ", ".join(f"{len(found)} {what}{'' if len(found) == 1 else 's'}" for what, found in parts)
@@ -171,7 +171,7 @@ PLUGINS = "plugins"
 
 
 def look_at_plugins(scene: Installation) -> Iterator[Diagnosis]:
-    """Those of home, of packages, and what lies in cron.*/."""
+    """Judge the plugins of home and of packages, and the drop-ins in cron.*/."""
     bad = skipped(scene.setup.catalog.values())
     for entry in bad:
         yield broken(PLUGINS, f"{entry.name} ({entry.origin}): {entry.skipped}", "mend or remove it")

@@ -66,7 +66,7 @@ _REDUCE = re.compile(r"^@@ reduce (ok|fail) ?(.*)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What one node found. `torch` is its version, `missing` why there is none; `faults` are by GPU.
+    """Result of one node. `torch` is its version, `missing` why there is none; `faults` are by GPU.
 
     `reduced` is the seconds that an all-reduce of 64 MiB took, `broken` why it failed; neither: not asked, or
     it did not get so far.
@@ -82,7 +82,7 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """All nodes, those that said nothing with why, and whether an all-reduce was asked for."""
+    """Results of all nodes, reasons of those without an answer, and whether an all-reduce was asked for."""
 
     nodes: Mapping[str, Tried]
     silent: Mapping[str, str] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class Trial:
 
 
 def read(text: str) -> Tried:
-    """What PROGRAM printed on one node."""
+    """Return what PROGRAM printed on one node."""
     torch, reduce, gpus = _TORCH.search(text), _REDUCE.search(text), _GPU.findall(text)
     well = reduce is not None and reduce[1] == "ok"
     return Tried(
@@ -105,7 +105,7 @@ def read(text: str) -> Tried:
 
 
 def judge(trial: Trial, gpus: int | None) -> Iterator[Finding]:
-    """What of it stops the job. `gpus` are those that each node should have, None or 0: none."""
+    """Judge what of it stops the job. `gpus` are those that each node should have, None or 0: none."""
     if trial.trouble:
         yield Finding(Status.WARNING, TOPIC, f"nothing could be tried: {trial.trouble}")
         return
@@ -132,7 +132,7 @@ def _of_node(node: str, tried: Tried, gpus: int | None) -> Iterator[Finding]:
 
 
 def _together(trial: Trial) -> Iterator[Finding]:
-    """What all nodes did."""
+    """Judge what the nodes did together."""
     well = [name for name, tried in trial.nodes.items() if tried.gpus and not tried.faults]
     if well:
         yield Finding(Status.OK, TOPIC, f"each GPU of {ranges.names(well)} computes")
@@ -155,7 +155,7 @@ def _together(trial: Trial) -> Iterator[Finding]:
 
 
 def argv(python: str, hosts: Sequence[str], job: str, *, reduce: bool, deadline: float) -> list[str]:
-    """The command for each node."""
+    """Return the command for each node."""
     words = [python, "-c", PROGRAM]
     port = 20000 + sum(map(ord, job)) * 131 % 10000
     return [*words, hosts[0], str(port), f"{deadline:.0f}"] if reduce else words

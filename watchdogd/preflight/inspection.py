@@ -56,7 +56,7 @@ _SIZED = 3
 
 
 def this_job() -> Job:
-    """The Slurm job that this process is in. UsageError where it is in none."""
+    """Return the Slurm job that this process is in. UsageError where it is in none."""
     raw_id, nodes = os.environ.get("SLURM_JOB_ID"), os.environ.get("SLURM_JOB_NODELIST")
     if not raw_id or not nodes:
         raise UsageError("preflight belongs into a job script: SLURM_JOB_ID is not set here")
@@ -66,7 +66,10 @@ def this_job() -> Job:
 
 @dataclass(frozen=True, slots=True)
 class SwitchState:
-    """Who stopped or finished a run, who wants it to save, why that is not known; empty where nobody did."""
+    """State of a run's switches: who stopped or finished it, who wants it to save, why that is not known.
+
+    Each is empty where nobody did.
+    """
 
     stopped: str = ""
     save_switch: str = ""
@@ -104,7 +107,7 @@ def facts(
 
 
 def tried(run: Run, python: str, *, reduce: bool, deadline: float) -> Trial:
-    """A small allocation on each GPU, and an all-reduce across the nodes where `reduce`. Never raises."""
+    """Try a small allocation on each GPU, and an all-reduce across the nodes where `reduce`. Never raises."""
     job = this_job() if run.backend == "slurm" else None
     hosts = slurmtext.expand_hostlist(job.nodes) if job else ("localhost",)
     own = job.raw_id if job else str(os.getpid())
@@ -120,13 +123,13 @@ def tried(run: Run, python: str, *, reduce: bool, deadline: float) -> Trial:
 
 
 def given_cpus() -> int | None:
-    """The cores that Slurm gave: to this task where it is one of srun's, else on this node."""
+    """Return the cores that Slurm gave: to this task where it is one of srun's, else on this node."""
     in_task = os.environ.get("SLURM_STEP_ID", "").isdecimal()
     return _number("SLURM_CPUS_PER_TASK" if in_task else "SLURM_CPUS_ON_NODE")
 
 
 def read_disks(node: str, text: str) -> Iterator[NodeDisk]:
-    """What NODE_SCRIPT prints."""
+    """Yield the disks of a node from what NODE_SCRIPT printed."""
     for free, path, refused, said in _DISK.findall(text):
         if path:
             yield NodeDisk(node, path, digits(free) * 1024)
@@ -137,7 +140,7 @@ def read_disks(node: str, text: str) -> Iterator[NodeDisk]:
 def _heard(
     job: Job | None, hosts: Sequence[str], disks: Sequence[str], deadline: float
 ) -> node_steps.NodeOutputs:
-    """Each node's own word, which also shows that steps start there."""
+    """Run NODE_SCRIPT on each node, which also shows that steps start there."""
     argv = ("sh", "-c", NODE_SCRIPT, "watchdogd-preflight", *disks)
     if job:
         return node_steps.run_on_nodes(job.raw_id, hosts, argv, deadline=deadline)
@@ -148,7 +151,7 @@ def _heard(
 def _gpus(
     run: Run, job: Job | None, heard: node_steps.NodeOutputs, until: float
 ) -> tuple[tuple[GpuNode, ...], str]:
-    """The GPUs of all nodes that answered, or why there are none to be seen."""
+    """Return the GPUs of all nodes that answered, or why none can be seen."""
     here = job or Job("", "", run.name, "", "RUNNING")
     left = max(until - time.monotonic(), 5.0)
     seen = query_gpus(run, here, deadline=left, now=time.time(), skip=tuple(heard.silent))
@@ -156,7 +159,7 @@ def _gpus(
 
 
 def switches_of(home: Home, name: str, patient: BoundedIO) -> SwitchState:
-    """The switches of a run, and the mark that it is finished. Never raises."""
+    """Return the switches of a run, and the mark that it is finished. Never raises."""
     try:
         return patient.attempt(partial(_switches, home, name))
     except (WatchdogError, OSError) as error:
@@ -174,7 +177,7 @@ def _switches(home: Home, name: str) -> SwitchState:
 
 
 def _room(pattern: str) -> Room:
-    """The tightest limit where checkpoints go, and the median size of the last ones."""
+    """Return the tightest limit where checkpoints go, and the median size of the last ones."""
     folder = _folder(pattern)
     try:
         sizes = [
@@ -189,7 +192,7 @@ def _room(pattern: str) -> Room:
 
 
 def _folder(pattern: str) -> str:
-    """The deepest folder of a pattern that is there, or would have to be."""
+    """Return the deepest existing folder of a pattern."""
     plain = pathname.before_wildcard(pattern).rpartition("/")[0] or "/"
     while not os.path.isdir(plain) and plain != "/":
         plain = os.path.dirname(plain)
@@ -202,7 +205,7 @@ def _free(folder: str) -> float:
 
 
 def _quotas(folder: str) -> list[tuple[str, float]]:
-    """What quotas leave, where the file system has a tool for them; one that fails says nothing."""
+    """Return what quotas leave, where the file system has a tool for them; one that fails is left out."""
     mount = mount_at(folder)
     if mount is None:
         return []
@@ -211,6 +214,6 @@ def _quotas(folder: str) -> list[tuple[str, float]]:
 
 
 def _number(name: str, env: Mapping[str, str] = os.environ) -> int | None:
-    """A whole number in the environment, None where there is none."""
+    """Return a whole number of the environment, None where there is none."""
     match = re.match(r"\d+", env.get(name, ""))
     return digits(match[0]) if match else None

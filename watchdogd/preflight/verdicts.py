@@ -25,7 +25,7 @@ NODE_DISK_FREE = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Believed:
-    """What the job script goes by; None where it does not say. `gpus` are those of each node."""
+    """Resources that the job script counts on, None where it does not say. `gpus` are those of each node."""
 
     nodes: int | None = None
     tasks: int | None = None
@@ -45,7 +45,7 @@ class NodeDisk:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Where checkpoints go: bytes free there, whose limit that is, what the last ones had, if any."""
+    """Free bytes where checkpoints go, the limit that leaves them, and the size of the last checkpoints."""
 
     folder: str
     free: float
@@ -56,8 +56,11 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What was found. `stopped`: who stopped or finished the run; `unread`: why that is not known. `silent`:
-    nodes without an answer, why."""
+    """Facts about the job and its nodes.
+
+    `stopped`: who stopped or finished the run; `unread`: why that is not known. `silent`: nodes without an
+    answer, with the reason.
+    """
 
     hosts: tuple[str, ...]
     tasks: int | None = None
@@ -75,8 +78,10 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at. CRITICAL stops the job: what could not be looked at is no reason to;
-    `nodes` are those that are to be kept out."""
+    """One thing that was looked at. CRITICAL stops the job; what could not be looked at does not.
+
+    `nodes` are those that are to be kept out.
+    """
 
     status: Status
     topic: str
@@ -85,7 +90,7 @@ class Finding:
 
 
 def judge(facts: Facts, believed: Believed) -> tuple[Finding, ...]:
-    """All findings, in the order in which one would look."""
+    """Return all findings, in the order in which one would look."""
     return (
         *_switches(facts),
         *_shape(facts, believed),
@@ -97,7 +102,7 @@ def judge(facts: Facts, believed: Believed) -> tuple[Finding, ...]:
 
 
 def bad_nodes(findings: Sequence[Finding]) -> tuple[str, ...]:
-    """The nodes for sbatch's --exclude."""
+    """Return the nodes for sbatch's --exclude."""
     return tuple(sorted({node for finding in findings for node in finding.nodes}))
 
 

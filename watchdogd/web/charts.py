@@ -1,4 +1,4 @@
-"""What checks measured, as charts: which lines belong together, their names, what is forecast. Pure."""
+"""Charts of what checks measured: which lines belong together, their names, the forecast. Pure."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ MORE = "More"
 
 
 def groups_of(charts: Iterable[DrawnChart]) -> list[str]:
-    """The groups of these charts, in the order of the page."""
+    """Return the groups of these charts, in the order of the page."""
     own = sorted({chart.group for chart in charts} - {*GROUPS, MORE})
     return [*GROUPS, *own, MORE]
 
 
 def declared_charts(status: Mapping[str, Any]) -> dict[str, tuple[declaration.Chart, ...]]:
-    """What status.json has of the charts that checks declare, by plugin and by check."""
+    """Return the charts that checks declare in status.json, by plugin and by check."""
     return {
         name: tuple(declaration.Chart(**chart) for chart in told["charts"])
         for plugin, told in status.get("declared", {}).items()
@@ -79,8 +79,10 @@ def charts_of(
     target: str,
     series: Mapping[tuple[str, str], Points],
 ) -> Iterator[DrawnChart]:
-    """The charts of one check, as they are `declared`, or each metric as it is where nothing is; `target` is
-    the run or disk that it is about."""
+    """Yield the charts of one check, as they are `declared`; where nothing is, one for each metric.
+
+    `target` is the run or disk that it is about.
+    """
     if declared is None:
         metrics = dict.fromkeys(metric for _, metric in series if metric != STALLED)
         declared = [declaration.Chart(metric) for metric in metrics]
@@ -95,7 +97,7 @@ def charts_of(
 def _lines(
     metric: str, target: str, series: Mapping[tuple[str, str], Points], rate: float
 ) -> Iterator[ChartLine]:
-    """A line a subject; the one of the whole first, unless there is a single part, which it would repeat."""
+    """Yield a line a subject, the one of the whole first, unless it would repeat a single part."""
     found = {
         subject: scaled
         for (subject, name), points in sorted(series.items())
@@ -116,7 +118,7 @@ def _lines(
 def _bounded(
     check: str, declared: declaration.Chart, target: str, series: Mapping[tuple[str, str], Points]
 ) -> Iterator[DrawnChart]:
-    """A metric and its limit, a chart each subject (bytes, inodes), the forecast drawn on."""
+    """Yield a chart of a metric and its limit for each subject (bytes, inodes), with the forecast."""
     for subject in dict.fromkeys(subject for subject, _ in series):
         used, total = (series.get((subject, name), ()) for name in (declared.metric, declared.limit))
         if not used:
@@ -131,7 +133,7 @@ def _bounded(
 
 
 def _forecast(last: tuple[float, float], total: float, full_in: Points) -> list[ChartLine]:
-    """From the last reading to the time at which the disk is full, where that was forecast with it."""
+    """Return the line from the last reading to the time at which the disk is forecast to be full."""
     if not full_in or full_in[-1][0] < last[0] or full_in[-1][1] <= 0:
         return []
     return [ChartLine("forecast", (last, (last[0] + full_in[-1][1], total)), dashed=True)]
@@ -157,8 +159,10 @@ def thinned(points: Points, most: int = MOST) -> Points:
 
 
 def gridded(points: Points, begin: float, width: float) -> Points:
-    """Two points a stretch of `width` seconds, counted from `begin`: its lowest and its highest value, in
-    their order, at its begin and its middle. One of them where they are the same."""
+    """Return two points a stretch of `width` seconds from `begin`: its extreme values in their order.
+
+    They stand at its begin and its middle; one of them where they are the same.
+    """
     slots: dict[int, list[tuple[float, float]]] = {}
     for point in points:
         slots.setdefault(int((point[0] - begin) / width) if width > 0 else 0, []).append(point)

@@ -1,4 +1,4 @@
-"""What checks put into the columns that they declare, as texts of now: for the page and `status`. Pure."""
+"""Cells that checks fill in their columns, as texts of now: for the page and `status`. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROUND = 60.0
 
 
 def columns_of(status: Mapping[str, Any]) -> dict[str, Column]:
-    """The columns that checks declare, by title, in their order."""
+    """Return the columns that checks declare, by title, in their order."""
     told = [
         Column(**each) for declared in status.get("declared", {}).values() for each in declared["columns"]
     ]
@@ -29,9 +29,9 @@ def columns_of(status: Mapping[str, Any]) -> dict[str, Column]:
 def cells_of(
     results: Iterable[Seen], columns: Mapping[str, Column], now: float, every: float = ROUND
 ) -> dict[str, str]:
-    """The text of each column that some result fills, in the order of the columns.
+    """Return the text of each column that some result fills, in the order of the columns.
 
-    The age of what a check said stands once, beside its first text, where it is older than two rounds.
+    The age of a result stands once, beside its first text, where it is older than two rounds.
     """
     found: dict[str, str] = {}
     for seen in results:
@@ -46,13 +46,13 @@ def cells_of(
 
 
 def dated(figures: str, seen: Seen, now: float, every: float) -> str:
-    """The figures, with their age where they are older than two rounds: much may have changed since."""
+    """Return the figures, with their age where they are older than two rounds."""
     age = max(now - time_of(seen["at"]), 0.0)
     return f"{figures} ({compact(age)} ago)" if age > 2 * every else figures
 
 
 def _gone(text: str, column: Column, now: float) -> str:
-    """What has gone by since a time, or is left until it."""
+    """Return the time since or until the one in a cell."""
     try:
         gone = now - time_of(text)
     except ValueError:
@@ -61,7 +61,7 @@ def _gone(text: str, column: Column, now: float) -> str:
 
 
 def compact(seconds: float) -> str:
-    """A duration for a cell: `2d23h`, `41m`, `24s`."""
+    """Return a duration for a cell: `2d23h`, `41m`, `24s`."""
     whole = max(seconds, 0.0)
     return format_duration(whole if whole < 60 else whole - whole % 60)
 

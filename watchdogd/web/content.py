@@ -38,8 +38,10 @@ class Explanation:
 
 
 def explanations(store: Store, results: Iterable[Mapping[str, Any]], now: float) -> tuple[Explanation, ...]:
-    """Of the checks that said these results, those that can explain themselves. HistoryError where what they
-    remember cannot be read."""
+    """Return the explanations of these results' checks, where their plugins have one.
+
+    HistoryError where what they remember cannot be read.
+    """
     known = _explaining()
     checks = {result["check"]: plugin_of(result) for result in results if plugin_of(result) in known}
     return tuple(_explained(checks, known, store.memories(checks), now)) if checks else ()
@@ -86,13 +88,13 @@ class RunRow:
 
     @property
     def state(self) -> str:
-        """What it does now, as `status` has it; nobody knows while nobody watches."""
+        """The run's state now, as `status` has it; `unwatched` while nobody watches."""
         last = self.spans[-1].state if self.spans else "unwatched"
         return last if last == "unwatched" else run_models.run_state(self.results) or last
 
     @property
     def told(self) -> tuple[Mapping[str, Any], ...]:
-        """What is shown at once: each check as a whole, and what is not OK."""
+        """The results that are shown at once: each check as a whole, and what is not OK."""
         return tuple(each for each in self.results if each not in self.well)
 
     @property
@@ -125,7 +127,7 @@ class IncidentRow:
 
 @dataclass(frozen=True, slots=True)
 class PageContent:
-    """All of the page. `status` is what `watchdogd status --json` prints; times in seconds."""
+    """Content of the page. `status` is what `watchdogd status --json` prints; times in seconds."""
 
     name: str
     at: float
@@ -143,7 +145,7 @@ class PageContent:
 def gather(
     home: Home, store: Store, status: Mapping[str, Any], name: str, *, since: float, now: float
 ) -> PageContent:
-    """The picture from `since` to `now`. HistoryError where the history cannot be read."""
+    """Gather the page's content from `since` to `now`. HistoryError where the history cannot be read."""
     measures = store.measures(None, since)
     incidents = sorted(store.incidents(since=since), key=lambda each: each.state == "resolved")
     gaps = store.gaps(since)
@@ -174,7 +176,7 @@ def gather(
 
 
 def _runs(checks: Iterable[Mapping[str, Any]], measures: Iterable[Measure]) -> list[str]:
-    """The runs of the status, then those that only the history knows."""
+    """Return the runs of the status, then those that only the history knows."""
     named = [each["run"] for each in checks] + [each.run for each in measures]
     return list(dict.fromkeys(name for name in named if name))
 
@@ -213,7 +215,7 @@ def _charts(
     series: Mapping[str, Mapping[tuple[str, str], Any]],
     status: Mapping[str, Any],
 ) -> Iterable[DrawnChart]:
-    """The charts of all checks; of one that is configured no more as of others of its plugin."""
+    """Yield the charts of all checks; one that is no longer configured is drawn like others of its plugin."""
     runs = {each.check: each.run for each in measures}
     told = {SELF: (), **declared_charts(status)}
     for check, points in series.items():
@@ -227,7 +229,7 @@ def _row(home: Home, incident: Incident) -> IncidentRow:
 
 
 def _evidence(home: Home, identity: int) -> Iterable[Evidence]:
-    """The heads of the files that were kept; what cannot be read is left out."""
+    """Yield the heads of the files that were kept; what cannot be read is left out."""
     folder = home.evidence / str(identity)
     try:
         files = sorted(path for path in folder.iterdir() if path.is_file() and not path.is_symlink())

@@ -1,4 +1,4 @@
-"""What the daemon last knew, in the text format of Prometheus, named by its conventions.
+"""The daemon's last results in the text format of Prometheus, named by its conventions.
 
 https://prometheus.io/docs/practices/naming/: base units in the name (`_seconds`, `_bytes`, `_ratio`),
 counters end in `_total`.
@@ -40,7 +40,7 @@ class _StatusCollector:
         self._status = status
 
     def collect(self) -> Iterator[Family]:
-        """All families, each name once."""
+        """Yield all families, each name once."""
         yield from _own(self._status)
         yield from _states(self._status["checks"])
         yield from _results(self._status["checks"])
@@ -84,7 +84,7 @@ def _own(status: Mapping[str, Any]) -> Iterator[Family]:
 
 
 def _states(checks: Iterable[Mapping[str, Any]]) -> Iterator[Family]:
-    """The state of each run, as `status` has it: 1 under the label of the one that it is in."""
+    """Yield the state of each run, as `status` has it: 1 under the label of its state."""
     runs: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for result in checks:
         if result["run"]:
@@ -97,7 +97,7 @@ def _states(checks: Iterable[Mapping[str, Any]]) -> Iterator[Family]:
 
 
 def _results(checks: Iterable[Mapping[str, Any]]) -> Iterator[Family]:
-    """The status of each result, and its numbers under the name of what was measured."""
+    """Yield the status of each result, and its numbers under the name of what was measured."""
     judged = _gauge("watchdogd_check_status", "Last result: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.", _LABELS)
     values: dict[str, dict[tuple[str, ...], float]] = defaultdict(dict)
     worst: dict[tuple[str, ...], Status] = {}  # names that differ in what a line cannot show are one series
@@ -120,7 +120,7 @@ def _results(checks: Iterable[Mapping[str, Any]]) -> Iterator[Family]:
 
 
 def _family(full: str) -> Any:
-    """A counter where the unit says that it only grows, else a gauge."""
+    """Return a counter where the unit says that it only grows, else a gauge."""
     from prometheus_client.core import CounterMetricFamily
 
     text = "As the check of this name measured it."
@@ -130,7 +130,7 @@ def _family(full: str) -> Any:
 
 
 def _named(check: str, metric: str, unit: str) -> tuple[str, float]:
-    """The name of a metric, and the factor to its base unit."""
+    """Return the name of a metric, and the factor to its base unit."""
     plugin = check.rpartition("/")[2].partition(".")[0]
     suffix, factor = _UNITS.get(unit, ("", 1.0))
     base = re.sub(r"[^a-z0-9]+", "_", f"watchdogd_{plugin}_{metric}".lower()).strip("_")

@@ -36,7 +36,7 @@ _AHEAD = 366 * 86400.0
 
 
 def render(picture: PageContent, *, live: bool = False) -> str:
-    """The page; `live`: it renews itself, from where it came."""
+    """Render the page; `live`: it renews itself, from where it came."""
     template = _environment().get_template("page.html.j2")
     return template.render(
         picture=picture,
@@ -90,12 +90,12 @@ def _assets() -> dict[str, Markup]:
 
 
 def when(at: float) -> str:
-    """A time as people read it, in this machine's zone."""
+    """Return a time as people read it, in this machine's zone."""
     return datetime.fromtimestamp(at, UTC).astimezone().strftime("%Y-%m-%d %H:%M %Z")
 
 
 def figure(value: float, unit: str) -> str:
-    """A number with its unit, as short as it may be."""
+    """Return a number with its unit, as short as possible."""
     if unit == "B":
         return format_size(value)
     if unit == "s":
@@ -110,7 +110,7 @@ def as_script(value: object) -> Markup:
 
 
 def bars(spans: tuple[Span, ...], since: float, now: float) -> list[dict[str, Any]]:
-    """The spans as percents of the width."""
+    """Return the spans as percents of the width."""
     whole = max(now - since, 1.0)
     return [
         {
@@ -124,7 +124,7 @@ def bars(spans: tuple[Span, ...], since: float, now: float) -> list[dict[str, An
 
 
 def plotted(charts: tuple[DrawnChart, ...], gaps: tuple[Gap, ...] = ()) -> list[dict[str, Any]]:
-    """The charts as their script takes them: one axis of times, a column of values a line."""
+    """Return the charts as their script takes them: one axis of times, a column of values a line."""
     return [
         {
             "id": chart.id,
@@ -137,7 +137,7 @@ def plotted(charts: tuple[DrawnChart, ...], gaps: tuple[Gap, ...] = ()) -> list[
 
 
 def _columns(chart: DrawnChart, gaps: Iterable[Gap]) -> list[list[float | bool | None]]:
-    """The times, then the values of each line: None where it has none, False where it breaks off."""
+    """Return the times, then the values of each line: None where it has none, False where it breaks off."""
     lines = [{round(at): float(f"{value:.6g}") for at, value in line.points} for line in chart.lines]
     breaks = [set() if line.dashed else _breaks(line.points, gaps) for line in chart.lines]
     times = sorted({at for line in lines for at in line} | {at for found in breaks for at in found})
@@ -149,7 +149,7 @@ def _columns(chart: DrawnChart, gaps: Iterable[Gap]) -> list[list[float | bool |
 
 
 def _breaks(points: Points, gaps: Iterable[Gap]) -> set[int]:
-    """A time inside of each stretch in which nobody looked: a straight line there would be made up."""
+    """Return a time inside each stretch in which nobody looked: a straight line there would be made up."""
     pairs = list(itertools.pairwise(at for at, _ in points))
     held = {round((before + after) / 2) for before, after in pairs if after - before > HOLDS}
     begins = [before for before, _ in pairs]

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What is under a path: its type, and who makes it. `make` may raise WatchdogError."""
+    """Document under a path: its type, and its maker. `make` may raise WatchdogError."""
 
     content_type: str
     make: Callable[[], str]
@@ -44,11 +44,11 @@ class Server(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """What to type into a browser."""
+        """The address to type into a browser."""
         return f"http://{LOOPBACK}:{self.server_port}/?token={self.token}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - the library's form
-        """A browser that went away is nobody's trouble."""
+        """Log a request that broke off: a browser may go away at any time."""
         log.debug("a request broke off", exc_info=True)
 
 
@@ -59,7 +59,7 @@ class _PageHandler(BaseHTTPRequestHandler):
     timeout = SLOW
 
     def do_GET(self) -> None:
-        """A document, for whoever has the token; a token in the address becomes a cookie."""
+        """Answer with a document, if the token is right; a token in the address becomes a cookie."""
         url = urlsplit(self.path)
         token = parse_qs(url.query).get("token", [""])[0]
         # a foreign name for this address (DNS rebinding) must not reach the page

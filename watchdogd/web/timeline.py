@@ -1,4 +1,4 @@
-"""What a run did over time, as spans of one state each. Pure."""
+"""Timeline of a run: spans of one state each. Pure."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class Link(NamedTuple):
 
 
 def links(points: Points) -> tuple[Link, ...]:
-    """The jobs of the chain, from (time, job id): the newest first.
+    """Return the jobs of the chain, from (time, job id), newest first.
 
-    What is seen once alone is left out: old readings are means, and one in which two links meet is no job id.
+    A job id that is seen only once is left out: old readings are means, which are no id where two links meet.
     """
     stretches = [
         (value, [at for at, _ in group]) for value, group in itertools.groupby(points, lambda point: point[1])
@@ -64,7 +64,7 @@ def timeline(
     since: float,
     now: float,
 ) -> tuple[Span, ...]:
-    """The spans from `since` to `now`, without holes.
+    """Return the spans from `since` to `now`, without holes.
 
     `jobs` are how many there were by kind (`running`, `waiting`, those of IDLE) as (time, number),
     oldest first. `stalled` is what checks said of the run's progress: 1 where it had none. `gone` are times
@@ -95,14 +95,14 @@ class _Course(Generic[Value]):
         self._times = [at for at, _ in self._points]
 
     def edges(self) -> Iterator[float]:
-        """When it changes, or ends."""
+        """Yield the times at which it changes or ends."""
         for at, following in itertools.zip_longest(self._times, self._times[1:]):
             yield at
             if following is None or following > at + HOLDS:
                 yield at + HOLDS
 
     def at(self, time: float) -> Value | None:
-        """The value that stands then; None: none does."""
+        """Return the value that holds then, or None."""
         index = bisect_right(self._times, time) - 1
         if index < 0 or time - self._times[index] >= HOLDS:
             return None
@@ -110,7 +110,7 @@ class _Course(Generic[Value]):
 
 
 def _counted(jobs: Mapping[str, Points]) -> _Course[Mapping[str, float]]:
-    """All kinds of jobs at each time at which those that run were counted."""
+    """Return the jobs of each kind at each time at which running ones were counted."""
     others = {kind: dict(points) for kind, points in jobs.items()}
     return _Course(
         (at, {kind: counts.get(at, 0.0) for kind, counts in others.items()})

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the verb takes."""
+    """Declare the verb's options."""
     parser.add_argument("name", metavar="RUN", help='use it as: eval "$(watchdogd env RUN)"')
     form = parser.add_mutually_exclusive_group()
     form.add_argument(

@@ -33,7 +33,7 @@ DEADLINE = 30.0
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the verb takes."""
+    """Declare the verb's options."""
     parser.add_argument("run", metavar="RUN", help="whose GPUs")
     parser.add_argument("--watch", action="store_true", help="go on until Ctrl-C")
     parser.add_argument("--every", default="5s", metavar="TIME", help="with --watch: how often (5s)")

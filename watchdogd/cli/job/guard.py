@@ -45,7 +45,7 @@ _NOT_FOUND, _NOT_EXECUTABLE, _SIGNALLED = 127, 126, 128  # as shells have it
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the verb takes."""
+    """Declare the verb's options."""
     parser.usage = "watchdogd guard --run RUN [options] -- CMD ..."
     parser.add_argument("--run", required=True, dest="name", metavar="RUN")
     parser.add_argument(
@@ -106,13 +106,13 @@ class Stop:
         self._begun: float | None = None
 
     def begin(self, now: float) -> bool:
-        """True the first time."""
+        """Begin to stop CMD; return True the first time."""
         first = self._begun is None
         self._begun = now if first else self._begun
         return first
 
     def due(self, now: float) -> list[signal.Signals]:
-        """What CMD gets now."""
+        """Return the signals that CMD gets now."""
         found = []
         while self._begun is not None and self._steps and now >= self._begun + self._steps[0][0]:
             found.append(self._steps.pop(0)[1])
@@ -174,7 +174,7 @@ class Saver:
         self._told = False
 
     def wanted(self, is_set: bool, now: float) -> bool:
-        """Whether CMD is to save now."""
+        """Return True where CMD is to save now."""
         if not is_set:
             self._since = None
         elif self._number is None:

@@ -37,7 +37,7 @@ _WORDS = {Status.OK: "fine", Status.WARNING: "warning", Status.CRITICAL: "broken
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the verb takes."""
+    """Declare the verb's options."""
     parser.add_argument("--run", required=True, dest="name", metavar="RUN")
     parser.add_argument("--nodes", type=int, metavar="N", help="that the script goes by (default: $NNODES)")
     parser.add_argument("--tasks", type=int, metavar="N", help="that the script goes by")
@@ -121,7 +121,7 @@ def _believed(args: argparse.Namespace, configured: int | None) -> Believed:
 
 
 def _exported(name: str) -> int | None:
-    """A number that the script exports. UsageError where it is none: the script would go wrong with it."""
+    """Return a number that the job script exports, or None. UsageError where it is no number."""
     text = os.environ.get(name)
     if text is None or text == "":
         return None

@@ -20,7 +20,7 @@ _DISKS = ("/tmp", "/dev/shm")  # noqa: S108 - what fills on compute nodes; nothi
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the verb takes."""
+    """Declare the verb's options."""
     parser.usage = "watchdogd probe --run RUN [--every 30s] [--disk DIR ...] &"
     parser.add_argument("--run", required=True, dest="name", metavar="RUN")
     parser.add_argument("--every", default="30s", metavar="DURATION", help="between two looks (default: 30s)")
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _doubt(name: str, home: str) -> None:
-    """A misspelt name leaves samples at which nobody looks: told to the job's log, and no reason to end."""
+    """Warn in the job's log where no such run is known: a misspelt name leaves samples that nobody reads."""
     from watchdogd.system.text import nearest
     from watchdogd.training import known_runs
 
@@ -67,8 +67,7 @@ def _doubt(name: str, home: str) -> None:
 
 
 def _places(args: argparse.Namespace) -> Places:
-    """Where samples go, as the daemon told in switches/RUN.json, else as config.toml says, else in home.
-    UsageError: not possible."""
+    """Return where samples go: by switches/RUN.json, else config.toml, else home's default. UsageError."""
     from watchdogd.training import default_places, places
 
     try:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the verb takes."""
+    """Declare the verb's options."""
     parser.add_argument("name", metavar="RUN")
     parser.add_argument(
         "--samples", type=int, default=3, metavar="N", help="looks, to tell what moves (default: 3)"
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def as_json(picture: Picture) -> dict[str, Any]:
-    """The picture; `suspect` are the odd ones out."""
+    """Return the folded stacks for JSON; `suspect` marks the odd ones out."""
     groups = [(group, group in picture.odd) for group in picture.groups]
     return {
         "summary": stackwords.summary(picture),

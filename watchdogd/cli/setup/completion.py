@@ -45,12 +45,12 @@ class Verb:
 
     @property
     def about_a_run(self) -> bool:
-        """Whether its word is the name of a run, or of something that is watched."""
+        """True where its word names a run, or something else that is watched."""
         return any(place.name in ("RUN", "TARGET", "NAME") for place in self.places)
 
 
 def all_verbs() -> tuple[Verb, ...]:
-    """All verbs, in the order of `watchdogd --help`. Imports every verb's module."""
+    """Return all verbs, in the order of `watchdogd --help`. Imports every verb's module."""
     return tuple(_verb(name, module, help_) for name, (module, help_) in cli.VERBS.items())
 
 
@@ -86,7 +86,7 @@ def _choices(action: argparse.Action) -> tuple[str, ...]:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the verb takes."""
+    """Declare the verb's options."""
     parser.add_argument(
         "shell",
         metavar="SHELL",
@@ -211,7 +211,7 @@ def fish(verbs: Sequence[Verb]) -> str:
 
 
 def _words(verb: Verb) -> Iterator[str]:
-    """What bash offers after a verb."""
+    """Yield what bash offers after a verb."""
     for place in verb.places:
         yield from place.choices
     for option in verb.options:

@@ -1,5 +1,7 @@
-"""`watchdogd config`: the effective configuration, secrets masked, what each check came from, and the next
-maintenance windows; or an example of one."""
+"""`watchdogd config`: the effective configuration, with secrets masked; or an example of one.
+
+It shows where each check came from, and the next maintenance windows.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ NEXT = 3
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the verb takes."""
+    """Declare the verb's options."""
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--json", action="store_true", help="the configuration and the checks")
     shown.add_argument("--example", action="store_true", help="a config.toml in which every key is explained")
@@ -116,7 +118,7 @@ def _plain(value: Any) -> Any:
 
 
 def _spoken(value: Any, dumped: Any) -> Any:
-    """What was dumped of a model, with durations as people write them."""
+    """Return a model's dump, with durations as people write them."""
     if isinstance(value, BaseModel):
         fields = type(value).model_fields
         keys = {name: each.alias or name for name, each in fields.items()}

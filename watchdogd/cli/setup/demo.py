@@ -58,7 +58,7 @@ _WELCOME = (
 
 
 def arguments(_parser: argparse.ArgumentParser) -> None:
-    """What the verb takes: nothing. It makes a home of its own."""
+    """Declare nothing: the demo makes a home of its own."""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _commands() -> str:
-    """What to type next, with the program as it can be called from here."""
+    """Return what to type next, with the program as it can be called from here."""
     beside = os.path.join(os.path.dirname(sys.executable), "watchdogd")
     program = "watchdogd" if shutil.which("watchdogd") else min(beside, os.path.relpath(beside), key=len)
     start = "start --partition small" if shutil.which("squeue") else "start --local"

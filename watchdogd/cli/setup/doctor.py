@@ -26,7 +26,7 @@ _STYLES = {FINE: "green", WARNING: "yellow", BROKEN: "bold red"}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the verb takes."""
+    """Declare the verb's options."""
     parser.add_argument(
         "--on-partition",
         action="store_true",
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _there(home: Home, patience: float, *, quiet: bool) -> tuple[tuple[Diagnosis, ...], str]:
-    """What a job on the partition finds, and from where; where nodes do not see home, the rest from here."""
+    """Return what a job on the partition finds, and from where; without home there, the rest from here."""
     report = _errand(home, patience, quiet=quiet)
     if report.whole:
         return report.findings, report.where

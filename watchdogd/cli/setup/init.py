@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the verb takes."""
+    """Declare the verb's options."""
     parser.add_argument("--group", metavar="GROUP", help="a Unix group that shares this home")
     parser.add_argument("--json", action="store_true", help="what was made and found, as JSON")
 
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _warnings(home: Home, gid: int | None) -> Iterator[str]:
-    """What will not work here: that others may change it, or that its members cannot use it."""
+    """Yield what will not work here: others may change home, or its members cannot use it."""
     if reason := distrust(home.path, team_of(home.path)):
         yield reason
     if gid is not None and home.group != gid:
@@ -69,7 +69,7 @@ def _warnings(home: Home, gid: int | None) -> Iterator[str]:
 
 
 def render(found: Survey, group: str | None) -> str:
-    """A config.toml for what was found: settings that matter here, the others as comments."""
+    """Return a config.toml for what was found: settings that matter here, the others as comments."""
     blocks = (_daemon(group), _slurm(found, group), _channels(found), _runs(found), _disks(found))
     return _HEAD + "".join("\n" + "\n".join(block) + "\n" for block in blocks)
 
@@ -196,7 +196,7 @@ def _say(home: Home, found: Survey) -> None:
 
 
 def _json(home: Home, found: Survey | None) -> dict[str, Any]:
-    """What was made, and what was found on this machine (null where nothing was looked for)."""
+    """Return what was made, and what was found on this machine (null where nothing was looked for)."""
     return {
         "home": str(home.path),
         "made": found is not None,

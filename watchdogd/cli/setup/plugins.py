@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the verb takes."""
+    """Declare the verb's options."""
     parser.add_argument("--json", action="store_true", help="a list of plugins with their parameters")
 
 
@@ -62,7 +62,7 @@ def _dropins(home: Home) -> tuple[DropIn, ...]:
 
 
 def _entry(dropin: DropIn) -> Entry:
-    """A drop-in as one of the list."""
+    """Return a drop-in as an entry of the list."""
     kind = dropin.kind.value if dropin.kind else "drop-in"
     skipped = dropin.skipped or (f"refused: {dropin.refused}" if dropin.refused else "")
     source = Source(dropin.path, "")

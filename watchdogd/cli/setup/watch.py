@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the verb takes."""
+    """Declare the verb's options."""
     parser.add_argument("job", metavar="JOB", help="a live job's id or name")
     parser.add_argument("--name", metavar="NAME", help="the run's name (default: made of the job's)")
     parser.add_argument("--json", action="store_true", help="the run, and whether it is new, as JSON")
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_understood(log: str) -> None:
-    """What the run's log shows already, so that whoever sets it up sees whether it is understood."""
+    """Print what the run's log shows already, so that whoever sets it up sees whether it is understood."""
     with contextlib.suppress(OSError):
         lines = list(first_look(log, time.time())) if log else []
         if lines:
@@ -74,7 +74,7 @@ def _print_understood(log: str) -> None:
 
 
 def _name(wished: str | None, job: Job, config: Config) -> str:
-    """The run's name. UsageError where the one that is wished is taken."""
+    """Return the run's name. UsageError where the wished one is taken."""
     taken = {*config.runs, *config.disks, *config.checks}
     if wished in taken:
         raise UsageError(f"watch: the name '{wished}' is taken in config.toml: give another --name")
@@ -92,7 +92,7 @@ def _adopted(job: Job, name: str) -> AdoptedRun:
 
 
 def _warnings(job: Job, adopted: AdoptedRun, me: str) -> list[str]:
-    """What the user has to look after."""
+    """Return what the user has to look after."""
     found = []
     if not adopted.log:
         found.append('its output goes nowhere that Slurm tells of: add log = "..." to see hangs')
