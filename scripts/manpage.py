@@ -49,7 +49,7 @@ No colours, where it is set.
 .SH FILES
 .TP
 .I ~/.watchdogd/config.toml
-What to watch, and whom to tell; in home.
+What to watch, and whom to notify; in home.
 .SH SEE ALSO
 .BR sbatch (1),
 .BR squeue (1)

@@ -268,8 +268,8 @@ def test_alerts_are_what_was_posted() -> None:
     assert (alert.status, alert.target, alert.clock) == ("WARNING", "run-17", "03:04:05")
     assert alert.evidence == ("last lines of the log:", "iteration 6", "[WARNING] of the log")
     assert alert.subjects == {"bytes", "inodes"}
-    assert story.told("WARNING", "run-17", BYTES)((alert,), StageView())
-    assert not story.told("WARNING", "run-17")((alert,), StageView())
+    assert story.alerted("WARNING", "run-17", BYTES)((alert,), StageView())
+    assert not story.alerted("WARNING", "run-17")((alert,), StageView())
     assert story.hung(
         (replace(alert, status="CRITICAL", subjects=frozenset({""})),), StageView(log=("iteration 6",))
     )

@@ -47,7 +47,7 @@ def states(findings: Iterator[Diagnosis]) -> list[str]:
 
 
 def test_findings_come_back_from_json_and_the_worst_is_the_exit_code() -> None:
-    found = (fine("a", "well"), warning("b", "so", "do"), broken("c", "bad", "mend"))
+    found = (fine("a", "well"), warning("b", "so", "do"), broken("c", "bad", "fix"))
     assert tuple(from_json(each.as_json()) for each in found) == found
     assert [exit_code(found[:count]) for count in range(4)] == [0, 0, 1, 2]
 
@@ -70,7 +70,7 @@ def test_the_file_system_under_home(mount: Mount | None, chain: bool, state: str
     found = home_storage.judge_mount("/s/home", mount, chain=chain)
     assert found.state == state
     assert words in found.text
-    assert bool(found.mend) == (state != FINE)
+    assert bool(found.fix) == (state != FINE)
 
 
 def test_locks_clock_and_room() -> None:
@@ -100,7 +100,7 @@ def test_locks_clock_and_room() -> None:
 def test_a_partition(shown: Mapping[str, str], site: Mapping[str, str], words: list[str]) -> None:
     found = list(cluster.judge_partition(SMALL, shown, site))
     assert len(found) == len(words)
-    assert all(word in finding.text and finding.mend for word, finding in zip(words, found, strict=True))
+    assert all(word in finding.text and finding.fix for word, finding in zip(words, found, strict=True))
 
 
 def test_accounting_and_whom_slurm_shows() -> None:
@@ -129,7 +129,7 @@ def test_whose_jobs_are_seen_and_whose_are_not() -> None:
     runs = [Run(name, name) for name in ("moe", "sft", "mix", "none")]
     (found,) = cluster.judge_runs(runs, {"ines"}, jobs)
     assert found.text == "moe: job 7 of that name is otto's, whose jobs do not count"
-    assert 'user = "otto" under [runs.moe]' in found.mend
+    assert 'user = "otto" under [runs.moe]' in found.fix
     assert list(cluster.judge_runs([Run("moe", "moe", users=frozenset({"otto"}))], {"ines"}, jobs)) == []
 
 
@@ -140,7 +140,7 @@ def test_stacks_and_cron() -> None:
     assert tools.judge_stacks(spy=True, scope="2", mighty=True).state == FINE
     assert tools.judge_stacks(spy=True, scope="3", mighty=True).state == WARNING
     assert "in a container" in tools.judge_stacks(spy=True, scope="0", boxed=True).text
-    assert "pip install" in tools.judge_stacks(spy=False, scope="").mend
+    assert "pip install" in tools.judge_stacks(spy=False, scope="").fix
     line = "*/10 * * * * watchdogd ensure\n"
     assert tools.judge_cron(line, alive=False).state == FINE
     assert tools.judge_cron("#" + line, alive=False).state == WARNING
@@ -152,7 +152,7 @@ def test_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file.chmod(0o644)
     monkeypatch.setenv("HOOK", "s3cret-words")
     [found] = delivery.judge_secrets([("channels.a.url", Secret(f"file:{file}"))], None)
-    assert (found.state, found.mend) == (WARNING, f"chmod 600 {file}")
+    assert (found.state, found.fix) == (WARNING, f"chmod 600 {file}")
     file.chmod(0o600)
     both = [("channels.a.url", Secret(f"file:{file}")), ("heartbeat.url", Secret("env:HOOK"))]
     assert states(delivery.judge_secrets(both, None)) == [FINE]
@@ -167,7 +167,7 @@ def test_folders_of_switches(tmp_path: Path) -> None:
     assert watched.writable("moe", str(tmp_path)) is None
     found = watched.writable("moe", str(tmp_path / "none"))
     assert found is not None
-    assert found.mend == f"mkdir -p {tmp_path}/none"
+    assert found.fix == f"mkdir -p {tmp_path}/none"
 
 
 def test_runs_that_read_one_log_are_named(home: Home) -> None:
@@ -222,7 +222,7 @@ def test_servers_are_greeted_and_get_nothing(home: Home, mailbox: Mailbox, endpo
     def found() -> list[tuple[str, str, str]]:
         scene = Installation.of(home, Setup.load(home))
         return [
-            (each.state, each.text, each.mend) for each in delivery.look(scene) if each.topic == "channels"
+            (each.state, each.text, each.fix) for each in delivery.look(scene) if each.topic == "channels"
         ]
 
     home.config.write_text(CHANNELS.format(mail=mailbox.url, web=endpoint.url))

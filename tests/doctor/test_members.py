@@ -33,7 +33,7 @@ def test_who_can_go_through_a_folder_above_home(uid: int, gid: int, mode: int, k
 
 
 @pytest.mark.parametrize(
-    ("place", "right", "mend"),
+    ("place", "right", "fix"),
     [
         (PathRights("/h/config.toml", 0, TEAM, 0o600), READ, "chmod g+r /h/config.toml"),
         (
@@ -49,13 +49,13 @@ def test_who_can_go_through_a_folder_above_home(uid: int, gid: int, mode: int, k
         (PathRights("/h/status.json", 0, 0, 0o600, acl=True), READ, ""),
     ],
 )
-def test_what_members_cannot_do_in_home_and_the_command_that_mends_it(
-    monkeypatch: pytest.MonkeyPatch, place: PathRights, right: int, mend: str
+def test_what_members_cannot_do_in_home_and_the_command_that_fixes_it(
+    monkeypatch: pytest.MonkeyPatch, place: PathRights, right: int, fix: str
 ) -> None:
     monkeypatch.setattr("watchdogd.system.account.user_name", str)
     monkeypatch.setattr("os.geteuid", lambda: 0)  # home is ours
     found = list(needs(place, right, (CAROL,), TEAM, "cannot do it"))
-    assert [each.mend for each in found] == ([mend] if mend else [])
+    assert [each.fix for each in found] == ([fix] if fix else [])
 
 
 def test_of_many_members_some_are_named() -> None:

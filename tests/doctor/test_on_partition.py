@@ -29,10 +29,10 @@ def test_what_the_doctor_itself_exits_with_tells_of_no_blindness(code: int) -> N
         (61, ["home", "Python", "Slurm", "sbatch"]),
     ],
 )
-def test_each_thing_that_is_missing_is_named_with_its_mend(code: int, broken: list[str]) -> None:
+def test_each_thing_that_is_missing_is_named_with_its_fix(code: int, broken: list[str]) -> None:
     found = list(judge_exit(code, "node1", HOME, PYTHON))
     assert [each.topic for each in found if each.state == BROKEN] == broken
-    assert all(each.mend for each in found if each.state == BROKEN)
+    assert all(each.fix for each in found if each.state == BROKEN)
     assert all("node1" in each.text for each in found)
 
 

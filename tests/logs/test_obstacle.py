@@ -65,4 +65,4 @@ def test_doctor_tells_it_too(tmp_path: Path) -> None:
     found = watched.log_of("moe", str(tmp_path), "under [runs.moe]")
     assert found
     assert "is a folder" in found.text
-    assert f"as {tmp_path}/* (under [runs.moe])" in found.mend
+    assert f"as {tmp_path}/* (under [runs.moe])" in found.fix

@@ -92,7 +92,7 @@ def test_the_doctor_here_and_on_the_partition(alice: Newcomer) -> None:
     alice("watch", "moe")
     here = alice.json("doctor")
     assert [each for each in here["findings"] if each["state"] == "broken"] == []
-    assert all(each["mend"] for each in here["findings"] if each["state"] != "fine")
+    assert all(each["fix"] for each in here["findings"] if each["state"] != "fine")
     there = alice("doctor", "--on-partition", "--json")
     assert there.returncode == 1  # nobody is told of anything yet
     report = json.loads(there.stdout)

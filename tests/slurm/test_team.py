@@ -57,13 +57,13 @@ def test_init_says_what_keeps_members_out_and_what_to_type(slurm: Cluster) -> No
     )
     found = json.loads(team.say("alice", "doctor", "--json").stdout)["findings"]
     told = [each for each in found if each["topic"] == "members"]
-    assert [(each["state"], each["mend"]) for each in told] == [("warning", f"chmod o+x {team.folder}")]
+    assert [(each["state"], each["fix"]) for each in told] == [("warning", f"chmod o+x {team.folder}")]
 
     slurm.run_as("alice", ["chmod", "o+x", team.folder])
     (team.home / "config.toml").chmod(0o600)
     found = json.loads(team.say("alice", "doctor", "--json").stdout)["findings"]
     told = [each for each in found if each["topic"] == "members"]
-    assert [each["mend"] for each in told] == [f"chmod g+r {team.home}/config.toml"]
+    assert [each["fix"] for each in told] == [f"chmod g+r {team.home}/config.toml"]
     slurm.run_as("alice", ["chmod", "g+r", team.home / "config.toml"])
     found = json.loads(team.say("alice", "doctor", "--json").stdout)["findings"]
     assert [each["state"] for each in found if each["topic"] == "members"] == ["fine"]
@@ -172,7 +172,7 @@ def test_a_run_of_somebody_who_does_not_count_is_a_warning_with_the_line_to_add(
         )
         assert 'set user = "alice" under [runs.plain-1b]' in done.stdout
         found = json.loads(team.say(user, "doctor", "--json").stdout)["findings"]
-        told = {each["text"]: each["mend"] for each in found if each["topic"] == "users"}
+        told = {each["text"]: each["fix"] for each in found if each["topic"] == "users"}
         assert told[f"plain-1b: job {job} of that name is alice's, whose jobs do not count"]
         assert told["six shares home, and the jobs of bob alone count, as who starts it"] == (
             'set group = "six" under [slurm]'

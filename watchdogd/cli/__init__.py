@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 VERBS: dict[str, tuple[str, str]] = {
     "init": ("setup.init", "make home and a commented config.toml for this machine"),
     "watch": ("setup.watch", "adopt a live Slurm job: adds its [runs.NAME] to config.toml"),
-    "doctor": ("setup.doctor", "try everything that the configuration needs, with a mend for each line"),
+    "doctor": ("setup.doctor", "try everything that the configuration needs, with a fix for each line"),
     "status": ("status", "alive? where? what is open?"),
     "check": ("check", "run checks now and print them"),
     "start": ("start", "start the watchdog on Slurm, or here with --local"),
@@ -37,7 +37,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "finish": ("finish", "mark a run finished: nothing more is expected of it"),
     "ack": ("incidents", "say that you look after an incident: no more reminders"),
     "silence": ("silence", "no messages about a run, disk or check for a while"),
-    "unsilence": ("silence", "end a silence; what is still wrong is told"),
+    "unsilence": ("silence", "end a silence; what is still wrong is reported"),
     "incidents": ("incidents", "what is open, or what was"),
     "history": ("history", "results, incidents and metrics of the past"),
     "backtest": ("backtest", "the alerts that the recorded past would bring under the present configuration"),
@@ -109,7 +109,7 @@ def _run(words: list[str]) -> int:
         _complain(_os_sentence(error))
         return _failed(words)
     except Exception as error:  # noqa: BLE001 - the last net: nobody sees a traceback
-        if "KeyboardInterrupt" in str(error):  # pydantic tells of Ctrl-C only so
+        if "KeyboardInterrupt" in str(error):  # pydantic reports Ctrl-C only so
             return _INTERRUPTED
         _complain(_NO_MEMORY if _is_shortage(error) else _internal(error, words))
         return _failed(words)

@@ -147,9 +147,9 @@ def _print_story(store: Store, target: str | None, since: float) -> None:
         if each.kind not in _LABELS
     ]
     lines += [(each.at, f"{_LABELS[each.kind]:8} {each.check}: {each.summary}") for each in notices]
-    told = {each.summary for each in notices}
+    known = {each.summary for each in notices}
     touches = store.touches(since) if not target else []
-    lines += [(touch.at, f"{'':8} {touch.line}") for touch in touches if touch.line not in told]
+    lines += [(touch.at, f"{'':8} {touch.line}") for touch in touches if touch.line not in known]
     lines += [
         (gap.begin, f"{'GAP':8} unwatched until {iso(gap.end)}: {gap.reason}") for gap in store.gaps(since)
     ]

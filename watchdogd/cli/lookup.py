@@ -102,9 +102,9 @@ def _known_names(home: Home) -> set[str]:
     config = config_of(home)
     names = {config.daemon.name, "watchdogd", *config.runs, *config.disks, *config.checks}
     try:
-        picture = parse_json(read_plain(home.status, limit=STATUS_LIMIT))
+        status = parse_json(read_plain(home.status, limit=STATUS_LIMIT))
         for key in ("checks", "incidents", "silences"):
-            for entry in picture[key]:
+            for entry in status[key]:
                 names |= {str(entry[word]) for word in ("check", "target", "run") if entry.get(word)}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         pass  # the daemon has not written one yet: the configuration alone speaks

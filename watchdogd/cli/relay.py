@@ -78,7 +78,7 @@ def _relay(
     senders: Mapping[str, Sender], config: Config, home: Home, every: float, patience: float | None
 ) -> int:
     with existing_store(home) as store:
-        relay = Relay(senders, config, store, Locks(home, anyway=False, keeps=True), _told)
+        relay = Relay(senders, config, store, Locks(home, anyway=False, keeps=True), _print_sent)
         relay.run(every=every, patience=patience)
     for trouble in relay.troubles:
         print(
@@ -111,7 +111,7 @@ def _senders(names: list[str], config: Config, home: Home) -> dict[str, Sender]:
     return senders
 
 
-def _told(notification: Notification) -> None:
+def _print_sent(notification: Notification) -> None:
     print_line(f"{notification.channel}: delivered: {one_line(notification.message.headline)}", at_once=True)
 
 

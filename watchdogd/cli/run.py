@@ -35,7 +35,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Until it is told to end (Ctrl-C, SIGTERM, 'watchdogd stop'), or a successor takes over."""
+    """Watch until it shall end (Ctrl-C, SIGTERM, 'watchdogd stop'), or a successor takes over."""
     home = Home.existing(args.home)
     setup, broken = beginning.setup_of(home, go_on=Leadership.in_chain())
     if args.dry_run:

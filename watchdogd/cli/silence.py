@@ -58,7 +58,7 @@ def _unsilence(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"target": target, "until": None, "was_silent": was_silent})
     elif was_silent:
-        print_line(f"{target} is no longer silent; what is still wrong is told in the next round")
+        print_line(f"{target} is no longer silent; what is still wrong is reported in the next round")
     else:
         others = f"; silent: {', '.join(sorted(silent or ()))}" if silent else ""
         print_line(f"{target} was not silent{others}")

@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 _COUNTED = ("CRITICAL", "WARNING", "UNKNOWN")
 
 
-def nagios_line(picture: dict[str, Any], code: int) -> str:
+def nagios_line(status: dict[str, Any], code: int) -> str:
     """`watchdogd CRITICAL - 2 open, first ... | critical=1 warning=1 unknown=0 last_round=12s`."""
-    incidents = picture["incidents"]
+    incidents = status["incidents"]
     counts = Counter(incident["status"] for incident in incidents)
     word = ("OK", "WARNING", "CRITICAL", "UNKNOWN")[code]
-    said = [f"alive: {picture['holder']}" if picture["alive"] else "not alive: watchdogd start"]
-    said += picture["troubles"] if picture.get("unread") else []
+    said = [f"alive: {status['holder']}" if status["alive"] else "not alive: watchdogd start"]
+    said += status["troubles"] if status.get("unread") else []
     if incidents:
         said.append(f"{len(incidents)} open, first {incidents[0]['check']}: {incidents[0]['summary']}")
-    numbers = [f"{status.lower()}={counts[status]}" for status in _COUNTED]
-    if picture["last_round"]:
-        age = time.time() - datetime.fromisoformat(picture["last_round"]).timestamp()
+    numbers = [f"{word.lower()}={counts[word]}" for word in _COUNTED]
+    if status["last_round"]:
+        age = time.time() - datetime.fromisoformat(status["last_round"]).timestamp()
         numbers.append(f"last_round={max(0.0, age):.0f}s")
     # What stands behind a bar is numbers to whoever reads it.
     return f"watchdogd {word} - {one_line('; '.join(said)).replace('|', '/')} | {' '.join(numbers)}"
@@ -70,19 +70,21 @@ def run(args: argparse.Namespace) -> int:
     if args.watch:
         return _watch(home, max(seconds(args, "--every"), 1.0))
     try:
-        return _told(args, home, read(home))
+        return _report(args, home, read(home))
     except _MISSHAPEN:
-        return _told(args, home, read(home, _from_history(home, f"{home.status} holds what no round writes")))
+        return _report(
+            args, home, read(home, _from_history(home, f"{home.status} holds what no round writes"))
+        )
 
 
-def _told(args: argparse.Namespace, home: Home, picture: dict[str, Any]) -> int:
-    code = max(_worst(picture["incidents"]), picture.get("unread", 0)) if picture["alive"] else NOT_ALIVE
+def _report(args: argparse.Namespace, home: Home, status: dict[str, Any]) -> int:
+    code = max(_worst(status["incidents"]), status.get("unread", 0)) if status["alive"] else NOT_ALIVE
     line, shown = (
-        nagios_line(picture, code),
-        _shown(home, picture) if not (args.json or args.nagios) else None,
+        nagios_line(status, code),
+        _shown(home, status) if not (args.json or args.nagios) else None,
     )
     if args.json:
-        print_json(picture)
+        print_json(status)
     elif args.nagios:
         print_line(line)
     else:
@@ -92,23 +94,23 @@ def _told(args: argparse.Namespace, home: Home, picture: dict[str, Any]) -> int:
 
 def read(home: Home, left: dict[str, Any] | None = None) -> dict[str, Any]:
     """Return the daemon's last status (`left`, or else status.json), and whether it is alive."""
-    picture = _left_behind(home) if left is None else left
-    picture |= _life(home, picture)
-    if picture["alive"] or _ticking(home, picture):
-        return picture
-    return _by_the_queue(home, picture)
+    status = _left_behind(home) if left is None else left
+    status |= _life(home, status)
+    if status["alive"] or _ticking(home, status):
+        return status
+    return _by_the_queue(home, status)
 
 
-def _life(home: Home, picture: dict[str, Any]) -> dict[str, Any]:
+def _life(home: Home, status: dict[str, Any]) -> dict[str, Any]:
     """Return who acts for home; if the lease cannot be read, a recent round shows a living daemon."""
     try:
         holder = lease.alive(home)
     except OSError as error:
-        alive = picture["last_round"] is not None and not _stale(picture)
+        alive = status["last_round"] is not None and not _stale(status)
         why = str(error.strerror) if error.filename is None else f"{error.filename}: {error.strerror}"
-        told = picture if why in picture.get("troubles", []) else _troubled(picture, why)
-        return {**told, "alive": alive, "holder": "by its last round" if alive else None}
-    return {"holder": str(holder) if holder else None, "alive": holder is not None and not _stale(picture)}
+        known = status if why in status.get("troubles", []) else _troubled(status, why)
+        return {**known, "alive": alive, "holder": "by its last round" if alive else None}
+    return {"holder": str(holder) if holder else None, "alive": holder is not None and not _stale(status)}
 
 
 def _left_behind(home: Home) -> dict[str, Any]:
@@ -145,7 +147,7 @@ def _recorded(home: Home) -> dict[str, Any]:
     }
 
 
-def _ticking(home: Home, picture: dict[str, Any]) -> bool:
+def _ticking(home: Home, status: dict[str, Any]) -> bool:
     """Alive by ticks from cron: the last one is not so long ago that the next is overdue."""
     from watchdogd.home import markers
 
@@ -154,22 +156,22 @@ def _ticking(home: Home, picture: dict[str, Any]) -> bool:
     now = time.time()
     if now >= due or begins[-1] > now + markers.CLOCK_AHEAD:
         return False
-    picture.update(alive=True, holder=f"by ticks, the last at {iso(begins[-1])}, the next due by {iso(due)}")
+    status.update(alive=True, holder=f"by ticks, the last at {iso(begins[-1])}, the next due by {iso(due)}")
     return True
 
 
-def _stale(picture: dict[str, Any], least: float = 0.0) -> bool:
+def _stale(status: dict[str, Any], least: float = 0.0) -> bool:
     """Return True where rounds have stopped: none for three intervals and a minute.
 
     An interval counts as `least` seconds at least.
     """
-    if picture["last_round"] is None:
+    if status["last_round"] is None:
         return False
-    age = time.time() - datetime.fromisoformat(picture["last_round"]).timestamp()
-    return bool(age > 3 * max(picture.get("round_every", 60.0), least) + 60.0)
+    age = time.time() - datetime.fromisoformat(status["last_round"]).timestamp()
+    return bool(age > 3 * max(status.get("round_every", 60.0), least) + 60.0)
 
 
-def _by_the_queue(home: Home, picture: dict[str, Any]) -> dict[str, Any]:
+def _by_the_queue(home: Home, status: dict[str, Any]) -> dict[str, Any]:
     """Ask the queue where no daemon is seen.
 
     In tick mode alive means that a link is queued, or, where Slurm is silent, that a tick was not long ago.
@@ -182,34 +184,34 @@ def _by_the_queue(home: Home, picture: dict[str, Any]) -> dict[str, Any]:
     try:
         wish, walltime = link.remembered(home)
         if not walltime:
-            return picture
+            return status
         ticks = wish.mode == "tick"
         found = links.going_on(home)
     except HomeError as error:
-        return _troubled(picture, str(error))
+        return _troubled(status, str(error))
     except SlurmSilentError as error:
-        ticked = ticks and picture["last_round"] is not None and not _stale(picture, link.SHORTEST_TICK)
+        ticked = ticks and status["last_round"] is not None and not _stale(status, link.SHORTEST_TICK)
         holder = "by its last tick" if ticked else None
-        return {**_troubled(picture, str(error)), "alive": ticked, "holder": holder}
-    return _queued(picture, found, wish.mode) if found else picture
+        return {**_troubled(status, str(error)), "alive": ticked, "holder": holder}
+    return _queued(status, found, wish.mode) if found else status
 
 
-def _queued(picture: dict[str, Any], found: tuple[Job, ...], mode: str) -> dict[str, Any]:
+def _queued(status: dict[str, Any], found: tuple[Job, ...], mode: str) -> dict[str, Any]:
     """Return the links as the queue shows them: the one that runs, else the next one, and its successor."""
     from watchdogd.chain import links
 
     first, *more = sorted(found, key=lambda job: job.waiting)
     successor = links.as_json(more[0]) if more else None
     return {
-        **_troubled(picture, *filter(None, map(links.held_up, found))),
+        **_troubled(status, *filter(None, map(links.held_up, found))),
         "alive": mode == "tick",
         "holder": links.describe(first),
         "link": {**links.as_json(first), "mode": mode, "successor": successor},
     }
 
 
-def _troubled(picture: dict[str, Any], *troubles: str) -> dict[str, Any]:
-    return {**picture, "troubles": [*picture.get("troubles", []), *troubles]}
+def _troubled(status: dict[str, Any], *troubles: str) -> dict[str, Any]:
+    return {**status, "troubles": [*status.get("troubles", []), *troubles]}
 
 
 def _worst(incidents: list[dict[str, Any]]) -> int:
@@ -243,7 +245,7 @@ def _watch(home: Home, every: float) -> int:
             time.sleep(every if lease.alive(home) else max(every, QUEUE_EVERY))
 
 
-def _shown(home: Home, picture: dict[str, Any]) -> Any:
+def _shown(home: Home, status: dict[str, Any]) -> Any:
     from watchdogd.cli.status_tables import overview
 
-    return overview(str(home.path), picture, time.time())
+    return overview(str(home.path), status, time.time())

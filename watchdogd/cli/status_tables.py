@@ -57,29 +57,29 @@ class Results:
         return {title: one_line(text) for title, text in found.items()}
 
 
-def kind_of(seen: Seen, picture: Mapping[str, Any]) -> str:
+def kind_of(seen: Seen, status: Mapping[str, Any]) -> str:
     """Return what the check of this result looks at: `run`, `disk`, or neither: `check`."""
     if seen["run"] and seen["check"] != seen["target"]:
         return "run"
-    return "disk" if seen["check"] in _of_disks(picture) else "check"
+    return "disk" if seen["check"] in _of_disks(status) else "check"
 
 
-def _of_disks(picture: Mapping[str, Any]) -> frozenset[str]:
+def _of_disks(status: Mapping[str, Any]) -> frozenset[str]:
     """Return the checks that disks bring."""
-    told = (each["checks"] for each in picture.get("declared", {}).values() if each["watches"] == "disk")
-    return frozenset(check for checks in told for check in checks if "/" in check)
+    declared = (each["checks"] for each in status.get("declared", {}).values() if each["watches"] == "disk")
+    return frozenset(check for checks in declared for check in checks if "/" in check)
 
 
-def results_of(kind: str, picture: Mapping[str, Any], now: float) -> dict[str, Results]:
+def results_of(kind: str, status: Mapping[str, Any], now: float) -> dict[str, Results]:
     """Return the results of each run, or of each disk, by its name, in the order of the configuration."""
     found: dict[str, list[Seen]] = defaultdict(list)
-    disks = _of_disks(picture)
-    for seen in picture["checks"]:
+    disks = _of_disks(status)
+    for seen in status["checks"]:
         if kind == "run" and seen["run"]:
             found[seen["run"]].append(seen)
         elif kind == "disk" and seen["check"] in disks:
             found[seen["target"]].append(seen)
-    every = picture.get("round_every") or ROUND
+    every = status.get("round_every") or ROUND
     return {name: Results(tuple(each), now, every) for name, each in found.items()}
 
 
@@ -98,8 +98,8 @@ def run_table(runs: Mapping[str, Results], columns: Mapping[str, Column]) -> Tab
 
 def _shown(table: Table, rows: Iterable[Mapping[str, str]], columns: Mapping[str, Column]) -> tuple[str, ...]:
     """Put those columns into the table that have something in some row; returns their titles."""
-    told = {title for row in rows for title, text in row.items() if text}
-    titles = tuple(title for title in columns if title in told)
+    filled = {title for row in rows for title, text in row.items() if text}
+    titles = tuple(title for title in columns if title in filled)
     for title in titles:
         side: JustifyMethod = "right" if columns[title].right else "left"
         table.add_column(one_line(title), no_wrap=True, overflow="ellipsis", justify=side)
@@ -110,7 +110,7 @@ def _state(found: Results) -> Text:
     """Return the run's state; green only where it runs and no check of the whole run is bad."""
     state = run_state(found.seen)
     whole = (seen["status"] for seen in found.seen if not seen["subject"])
-    doubted = state == "running" and any(status != "OK" for status in whole)
+    doubted = state == "running" and any(word != "OK" for word in whole)
     return Text(state, style="yellow" if doubted else _STATE_STYLES.get(state, ""))
 
 
@@ -150,8 +150,8 @@ def _disk(name: str, found: Results) -> Iterator[tuple[str | Text, ...]]:
             full,
         )
     if not shown:
-        told = found.seen[0]["status"] if found.seen else "not looked at yet"
-        yield one_line(name), "", Text(told, style="magenta"), "", "", ""
+        word = found.seen[0]["status"] if found.seen else "not looked at yet"
+        yield one_line(name), "", Text(word, style="magenta"), "", "", ""
 
 
 def _number(seen: Seen, metric: str) -> float | None:
@@ -173,40 +173,40 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    Picture = Mapping[str, Any]
+    StatusFile = Mapping[str, Any]
 
 
-def overview(place: str, picture: Picture, now: float) -> Group:
+def overview(place: str, status: StatusFile, now: float) -> Group:
     """Everything: who watches, what is open, then runs, disks, other checks, and what else is to be said."""
-    parts: list[RenderableType] = [*_head(place, picture, now)]
-    parts += [_incident(each, now) for each in picture["incidents"]]
-    columns = columns_of(picture)
-    if runs := results_of("run", picture, now):
+    parts: list[RenderableType] = [*_head(place, status, now)]
+    parts += [_incident(each, now) for each in status["incidents"]]
+    columns = columns_of(status)
+    if runs := results_of("run", status, now):
         parts += [Text(), run_table(runs, columns)]
-    if disks := results_of("disk", picture, now):
+    if disks := results_of("disk", status, now):
         parts += [Text(), disk_table(disks, columns)]
-    parts += _others(picture)
-    if picture["alive"] and picture["last_round"] and not (picture["checks"] or picture.get("unread")):
+    parts += _others(status)
+    if status["alive"] and status["last_round"] and not (status["checks"] or status.get("unread")):
         parts.append(Text("nothing is watched yet: watchdogd watch JOB"))
     return Group(*parts)
 
 
-def _head(place: str, picture: Picture, now: float) -> Iterator[Text]:
+def _head(place: str, status: StatusFile, now: float) -> Iterator[Text]:
     line = Text().append(_short_path(place), style="bold").append("  ")
-    if picture["alive"]:
-        line.append("alive", style="green").append(f": {one_line(picture['holder'])}")
+    if status["alive"]:
+        line.append("alive", style="green").append(f": {one_line(status['holder'])}")
     else:
-        waits = f"{one_line(picture['holder'])} is to watch" if picture["holder"] else "watchdogd start"
+        waits = f"{one_line(status['holder'])} is to watch" if status["holder"] else "watchdogd start"
         line.append("not alive", style="bold red").append(f": {waits}")
     yield line
-    last = picture["last_round"]
+    last = status["last_round"]
     ago = f"{format_duration(max(now - time_of(last), 0.0))} ago" if last else "never"
     yield Text(
-        f"last round: {ago}{'; what follows is as it was then' if last and not picture['alive'] else ''}"
+        f"last round: {ago}{'; what follows is as it was then' if last and not status['alive'] else ''}"
     )
-    if picture["link"] and picture["holder"]:
-        yield Text(one_line(_link(picture["link"])))
-    for gap in picture["gaps"]:
+    if status["link"] and status["holder"]:
+        yield Text(one_line(_link(status["link"])))
+    for gap in status["gaps"]:
         yield Text(f"unwatched: {_clock(gap['begin'])} to {_clock(gap['end'])}: {one_line(gap['reason'])}")
 
 
@@ -239,24 +239,24 @@ def _incident(incident: Mapping[str, Any], now: float) -> Text:
     return text.append(f": {one_line(incident['check'])}{subject}: {one_line(incident['summary'])}")
 
 
-def _others(picture: Picture) -> Iterator[Text]:
+def _others(status: StatusFile) -> Iterator[Text]:
     """Yield checks of neither run nor disk, bad results and troubles that are no incident yet, silences."""
-    opened = {(incident["check"], incident["subject"] or "") for incident in picture["incidents"]}
-    for seen in picture["checks"]:
+    opened = {(incident["check"], incident["subject"] or "") for incident in status["incidents"]}
+    for seen in status["checks"]:
         own = seen["check"] == "watchdogd"
-        plain = kind_of(seen, picture) == "check" and not own
+        plain = kind_of(seen, status) == "check" and not own
         fresh = seen["status"] != "OK" and (seen["check"], seen["subject"] or "") not in opened
         if plain or (fresh and not own):
             subject = f" [{one_line(seen['subject'])}]" if seen["subject"] else ""
             text = Text().append(one_line(seen["status"]), style=STYLES.get(seen["status"], ""))
             yield text.append(f" {one_line(seen['check'])}{subject}: {one_line(seen['summary'])}")
-    for silence in picture.get("silences", []):
+    for silence in status.get("silences", []):
         reason = f": {one_line(silence['reason'])}" if silence["reason"] else ""
         until = f"{_clock(silence['until'])}, by {one_line(silence['by'])}"
         yield Text(f"silent until {until}: {one_line(silence['target'])}{reason}", style="dim")
-    told = {incident["summary"] for incident in picture["incidents"]}
-    for trouble in picture.get("troubles", []):
-        if trouble in told:
+    known = {incident["summary"] for incident in status["incidents"]}
+    for trouble in status.get("troubles", []):
+        if trouble in known:
             continue
         yield Text(f"trouble: {one_line(trouble)}", style="yellow")
 

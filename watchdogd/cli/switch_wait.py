@@ -29,20 +29,20 @@ def wait(home: str, found: list[Switch], patience: float) -> int:
     """0 once every run obeyed, 1 after `patience` seconds. Progress goes to stderr, a line a change."""
     begin = time.monotonic()
     followers = [Follower(Home.find(home), switch) for switch in found]
-    told = ""
+    last = ""
     while True:
         left = {each.switch.run: text for each in followers if (text := each.left())}
         passed = time.monotonic() - begin
         if not left:
-            _tell(f"obeyed after {format_duration(passed)}")
+            _print(f"obeyed after {format_duration(passed)}")
             return 0
         news = "; ".join(f"{run}: {text}" for run, text in left.items())
         if passed >= patience:
-            _tell(f"not obeyed within {format_duration(patience)}: {news}")
+            _print(f"not obeyed within {format_duration(patience)}: {news}")
             return 1
-        if news != told:
-            _tell(f"{format_duration(passed)}: {news}")
-            told = news
+        if news != last:
+            _print(f"{format_duration(passed)}: {news}")
+            last = news
         time.sleep(min(_LOOK, patience - passed))
 
 
@@ -109,5 +109,5 @@ def living_jobs(snapshot: Snapshot, name: str) -> str:
     return ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
 
 
-def _tell(text: str) -> None:
+def _print(text: str) -> None:
     print(one_line(text), file=sys.stderr, flush=True)

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from watchdogd.notify.outbox import Outbox
 
 SLOW = 15.0
-"""Seconds after which what has answered is told, and the lease renewed, though something is slower."""
+"""Seconds after which what has answered is reported, and the lease renewed, though something is slower."""
 FAREWELL = 30.0
 """Seconds that messages get; what is left is sent by the next tick."""
 
 ACTIONS = 150.0
-"""Seconds that actions get which an incident asks for; those under way after that are told as not known."""
+"""Seconds that actions get which an incident asks for; those under way after that are reported as unknown."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +51,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """One round; where a daemon or another tick is at work, nothing, and 0.
 
-    Where an edit broke the configuration, a round with the last good one, which tells it; then ConfigError.
+    Where an edit broke the configuration, a round with the last good one, which reports it; then ConfigError.
     """
     if args.json and not args.dry_run:
         raise UsageError(
@@ -105,7 +105,7 @@ def _needless(home: Home) -> str:
 def _mark(home: Home) -> float:
     """Leave the mark by which `status` knows that ticks come; returns the seconds from one to the next."""
     step = markers.tick_interval(markers.last_ticks(home))
-    with contextlib.suppress(OSError):  # a home that cannot be written is told by the round
+    with contextlib.suppress(OSError):  # a home that cannot be written is reported by the round
         markers.mark_tick(home, time.time())
     return step
 
@@ -169,7 +169,7 @@ def _lasts(seconds: float, tenure: Leadership) -> bool:
 def _may_go_on(tenure: Leadership) -> bool:
     try:
         return tenure.watch()
-    except OSError:  # a home that cannot be asked is told by the round
+    except OSError:  # a home that cannot be asked is reported by the round
         return True
 
 

@@ -14,7 +14,7 @@ from watchdogd.system.text import paragraphs
 
 @dataclass(frozen=True, slots=True)
 class PostedAlert:
-    """One message: its first line, all that is below it, when it happened, and which subjects it tells of."""
+    """One message: its first line, all that is below it, when it happened, and which subjects it names."""
 
     status: str
     target: str

@@ -76,13 +76,13 @@ class Screen:
         for index, text in enumerate(lines):
             self._row("" if index else "$", Text(text, "cyan"))
 
-    def show(self, sight: StageView) -> None:
+    def show(self, view: StageView) -> None:
         """Alerts that are new, and the table as it is now."""
-        for alert in sight.alerts[self._shown :]:
+        for alert in view.alerts[self._shown :]:
             self._row(alert.clock, _headline(alert))
-        self._shown = len(sight.alerts)
+        self._shown = len(view.alerts)
         if self._live:
-            self._live.update(self._table(sight), refresh=True)
+            self._live.update(self._table(view), refresh=True)
 
     def seen(self, seconds: float, proof: Sequence[str]) -> None:
         """Show that a step came about, and the lines that prove it."""
@@ -97,14 +97,14 @@ class Screen:
             self._console.print(Text.assemble(left.rjust(LEFT), " ", line))
             left = ""
 
-    def _table(self, sight: StageView) -> Group:
+    def _table(self, view: StageView) -> Group:
         """Return the daemon's last result of each check."""
         rows = Table(box=None, padding=(0, 1, 0, 0), show_header=False, expand=True)
         rows.add_column(width=NAME, no_wrap=True)
         rows.add_column(width=LEFT)
         plain = self._console.options.ascii_only
         rows.add_column(no_wrap=True, overflow="crop" if plain else "ellipsis", ratio=1)
-        for seen in sorted(sight.picture["checks"], key=lambda seen: seen["run"] is None):
+        for seen in sorted(view.status["checks"], key=lambda seen: seen["run"] is None):
             name = f"{seen['target']} {seen['subject'] or seen['check'].rpartition('/')[2]}"
             summary = one_line(seen["summary"].replace(f"{self._home}/", ""))
             rows.add_row(name, Text(seen["status"], STYLES.get(seen["status"], "")), Text(summary))

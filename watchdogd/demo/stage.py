@@ -71,11 +71,11 @@ class BrokenError(WatchdogError):
 class StageView:
     """View of the stage at one moment.
 
-    `picture` is what `watchdogd status --json` prints. `fine_for`: seconds for which every check has been
+    `status` is what `watchdogd status --json` prints. `fine_for`: seconds for which every check has been
     OK. `exit_code` is the training's, None while it lives. `log`: the last lines of its log.
     """
 
-    picture: dict[str, Any] = field(default_factory=dict)
+    status: dict[str, Any] = field(default_factory=dict)
     alerts: tuple[PostedAlert, ...] = ()
     fine_for: float = 0.0
     exit_code: int | None = None
@@ -131,11 +131,11 @@ class Stage:
         code = self._training.poll()
         if code:
             raise BrokenError(f"the training ended with {code}: {self._last_words('train.err')}")
-        picture = self._read_status(self.home)
+        status = self._read_status(self.home)
         return StageView(
-            picture,
+            status,
             self._mailbox.alerts,
-            self._fine_for(picture),
+            self._fine_for(status),
             code,
             tuple(self._text("train/train.log").splitlines()[-10:]),
         )
@@ -173,9 +173,9 @@ class Stage:
     def _environment(self) -> dict[str, str]:
         return command.environment({"WATCHDOGD_HOME": str(self.home.path), "no_proxy": "127.0.0.1"})
 
-    def _fine_for(self, picture: dict[str, Any]) -> float:
-        checks = picture["checks"]
-        fine = picture["alive"] and checks and all(check["status"] == "OK" for check in checks)
+    def _fine_for(self, status: dict[str, Any]) -> float:
+        checks = status["checks"]
+        fine = status["alive"] and checks and all(check["status"] == "OK" for check in checks)
         if not fine:
             self._fine_since = None
             return 0.0
@@ -195,11 +195,11 @@ class Stage:
     def _clear(self) -> None:
         """Nothing here has to end well, so all of it ends at once."""
         self._mailbox.close()
-        doomed = [each for child in self._children if child.poll() is None for each in _frozen(child.pid)]
-        for process in doomed:
+        left = [each for child in self._children if child.poll() is None for each in _frozen(child.pid)]
+        for process in left:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
-        psutil.wait_procs(doomed, timeout=GONE)
+        psutil.wait_procs(left, timeout=GONE)
         for child in self._children:
             child.poll()
         shutil.rmtree(self.home.path)

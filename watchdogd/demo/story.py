@@ -46,43 +46,45 @@ class DemoStep:
     awaited: str
     act: Callable[[Stage], Sequence[str]]
     seen: Callable[[Sequence[PostedAlert], StageView], bool]
-    proof: Callable[[Sequence[PostedAlert], StageView], Sequence[str]] = lambda _alerts, _sight: ()
+    proof: Callable[[Sequence[PostedAlert], StageView], Sequence[str]] = lambda _alerts, _view: ()
 
 
-def told(status: str, target: str, subject: str = "") -> Callable[[Sequence[PostedAlert], StageView], bool]:
+def alerted(
+    status: str, target: str, subject: str = ""
+) -> Callable[[Sequence[PostedAlert], StageView], bool]:
     """Return a test for an alert of this status and target that names this subject."""
-    return lambda alerts, _sight: any(
+    return lambda alerts, _view: any(
         (alert.status, alert.target) == (status, target) and subject in alert.subjects for alert in alerts
     )
 
 
-def healthy(alerts: Sequence[PostedAlert], sight: StageView) -> bool:
+def healthy(alerts: Sequence[PostedAlert], view: StageView) -> bool:
     """Return True where all checks have been OK for a while, and no alert came."""
-    return not alerts and sight.fine_for >= QUIET
+    return not alerts and view.fine_for >= QUIET
 
 
-def hung(alerts: Sequence[PostedAlert], sight: StageView) -> bool:
+def hung(alerts: Sequence[PostedAlert], view: StageView) -> bool:
     """Return True where the hang is reported with the last lines of the log."""
     shown = {line for alert in alerts for line in alert.evidence}
-    return told("CRITICAL", RUN)(alerts, sight) and not shown.isdisjoint(sight.log)
+    return alerted("CRITICAL", RUN)(alerts, view) and not shown.isdisjoint(view.log)
 
 
-def stopped(alerts: Sequence[PostedAlert], sight: StageView) -> bool:
+def stopped(alerts: Sequence[PostedAlert], view: StageView) -> bool:
     """Return True where the training saved and left well, and that is reported as a stop on request."""
-    saved = any(line.startswith("saved ") for line in sight.log)
-    known = any(seen.get("kind") == STOPPED for seen in sight.picture.get("checks", ()))
-    return saved and sight.exit_code == 0 and known and told("WARNING", RUN)(alerts, sight)
+    saved = any(line.startswith("saved ") for line in view.log)
+    known = any(seen.get("kind") == STOPPED for seen in view.status.get("checks", ()))
+    return saved and view.exit_code == 0 and known and alerted("WARNING", RUN)(alerts, view)
 
 
-def evidence(alerts: Sequence[PostedAlert], _sight: StageView) -> Sequence[str]:
+def evidence(alerts: Sequence[PostedAlert], _view: StageView) -> Sequence[str]:
     """Return the end of the log as the message brings it."""
     critical = next(alert for alert in alerts if alert.status == "CRITICAL")
     return critical.evidence[-4:]
 
 
-def last_words(_alerts: Sequence[PostedAlert], sight: StageView) -> Sequence[str]:
+def last_words(_alerts: Sequence[PostedAlert], view: StageView) -> Sequence[str]:
     """Return what the training wrote last."""
-    return sight.log[-1:]
+    return view.log[-1:]
 
 
 def _hang(stage: Stage) -> Sequence[str]:
@@ -125,30 +127,30 @@ STEPS = (
         hung,
         evidence,
     ),
-    DemoStep("It goes on.", f"[RESOLVED] {RUN}", _go_on, told("RESOLVED", RUN)),
+    DemoStep("It goes on.", f"[RESOLVED] {RUN}", _go_on, alerted("RESOLVED", RUN)),
     DemoStep(
         "The disk fills up: a core dump takes what room there was.",
         "[CRITICAL] scratch, naming the bytes",
         _on_disk(disk.fill_bytes, "a core dump is written to scratch/"),
-        told("CRITICAL", "scratch", BYTES),
+        alerted("CRITICAL", "scratch", BYTES),
     ),
     DemoStep(
         "It is removed.",
         "[RESOLVED] scratch",
         _on_disk(disk.free_bytes, "rm scratch/core.4711"),
-        told("RESOLVED", "scratch", BYTES),
+        alerted("RESOLVED", "scratch", BYTES),
     ),
     DemoStep(
         "Now small files use up its inodes, though there is room in bytes.",
         "[CRITICAL] scratch, naming the inodes",
         _on_disk(disk.fill_inodes, "a package cache is unpacked in scratch/"),
-        told("CRITICAL", "scratch", INODES),
+        alerted("CRITICAL", "scratch", INODES),
     ),
     DemoStep(
         "They are removed.",
         "[RESOLVED] scratch",
         _on_disk(disk.free_inodes, "rm -r scratch/cache"),
-        told("RESOLVED", "scratch", INODES),
+        alerted("RESOLVED", "scratch", INODES),
     ),
     DemoStep(
         "A colleague, who may not cancel the job, stops it with the kill switch.",
@@ -179,15 +181,15 @@ def _play(stage: Stage, step: DemoStep, screen: Screen, pause: Callable[[float],
     before = len(stage.look().alerts)
     screen.done(step.act(stage))
     while True:
-        sight = stage.look()
-        screen.show(sight)
-        alerts = sight.alerts[before:]
-        if step.seen(alerts, sight):
+        view = stage.look()
+        screen.show(view)
+        alerts = view.alerts[before:]
+        if step.seen(alerts, view):
             break
         if time.monotonic() - begin > PATIENCE:
             raise TimeoutError(f"waited {PATIENCE:g} s in vain")
         pause(LOOK)
-    screen.seen(time.monotonic() - begin, step.proof(alerts, sight))
+    screen.seen(time.monotonic() - begin, step.proof(alerts, view))
     _rest(stage, screen, pause)
 
 

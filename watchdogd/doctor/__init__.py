@@ -1,1 +1,1 @@
-"""`watchdogd doctor`: tries everything that the configuration needs; what is wrong comes with its mend."""
+"""`watchdogd doctor`: tries everything that the configuration needs; what is wrong comes with its fix."""

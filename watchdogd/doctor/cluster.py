@@ -30,9 +30,9 @@ TOPIC = "Slurm"
 TOOLS = ("sbatch", "squeue", "scancel", "scontrol", "srun", "sinfo")
 
 
-def look(scene: Installation) -> Iterator[Diagnosis]:
+def look(installation: Installation) -> Iterator[Diagnosis]:
     """Nothing where Slurm is not used."""
-    if not scene.slurm:
+    if not installation.slurm:
         yield fine(TOPIC, "not used here: runs are watched as processes")
         return
     missing = [tool for tool in TOOLS if not shutil.which(tool)]
@@ -46,14 +46,18 @@ def look(scene: Installation) -> Iterator[Diagnosis]:
         said = ping.complaint()
         yield broken(TOPIC, f"its controller does not answer: {said}", "wait, or ask the administrators")
         return
-    yield fine(TOPIC, f"the controller of {scene.site.get('ClusterName', 'the cluster')} answers")
-    yield from _accounting(scene.site)
-    users = slurm_users(scene.config, scene.home.watcher)
-    yield from judge_users(scene.me, users, scene.site)
-    yield from judge_sharing(users, scene.config.slurm.users or scene.config.slurm.group, _sharing(scene))
-    runs = [run for run in scene.runs() if run.backend == "slurm"]
+    yield fine(TOPIC, f"the controller of {installation.site.get('ClusterName', 'the cluster')} answers")
+    yield from _accounting(installation.site)
+    users = slurm_users(installation.config, installation.home.watcher)
+    yield from judge_users(installation.me, users, installation.site)
+    yield from judge_sharing(
+        users, installation.config.slurm.users or installation.config.slurm.group, _sharing(installation)
+    )
+    runs = [run for run in installation.runs() if run.backend == "slurm"]
     yield from judge_runs(runs, users, slurm.all_jobs() if runs else ())
-    yield from (warning("users", text, "correct [slurm] users") for text in unknown_users(scene.config))
+    yield from (
+        warning("users", text, "correct [slurm] users") for text in unknown_users(installation.config)
+    )
     yield _overlap()
 
 
@@ -115,10 +119,10 @@ def judge_runs(runs: Iterable[Run], users: Collection[str], queued: Iterable[Job
             yield warning("users", text, f'if it is the run\'s: user = "{user}" under [runs.{run.name}]')
 
 
-def _sharing(scene: Installation) -> str:
+def _sharing(installation: Installation) -> str:
     """Return the Unix group that shares home, or will; empty where it is its owner's alone."""
-    group = scene.home.group
-    return scene.config.daemon.group or ("" if group is None else group_name(group))
+    group = installation.home.group
+    return installation.config.daemon.group or ("" if group is None else group_name(group))
 
 
 def _overlap() -> Diagnosis:
@@ -133,14 +137,14 @@ PARTITION = "partition"
 _NAME = "partition under [slurm], or --partition"
 
 
-def look_at_partition(scene: Installation) -> Iterator[Diagnosis]:
-    """Nothing where Slurm is not used, or does not answer (which another piece tells)."""
-    if not scene.slurm or not scene.site:
+def look_at_partition(installation: Installation) -> Iterator[Diagnosis]:
+    """Judge the partition, unless Slurm is not used or does not answer (which another piece reports)."""
+    if not installation.slurm or not installation.site:
         return
     try:
         site = partitions.ask_partitions()
-        chosen = site.chosen(scene.partition)
-        walltime = partitions.allowed_walltime(chosen, _wished_walltime(scene))
+        chosen = site.chosen(installation.partition)
+        walltime = partitions.allowed_walltime(chosen, _wished_walltime(installation))
     except (SlurmError, UnitError) as error:
         yield broken(PARTITION, str(error), _NAME)
         return
@@ -154,8 +158,8 @@ def look_at_partition(scene: Installation) -> Iterator[Diagnosis]:
         yield warning(PARTITION, cheaper, _NAME)
     for each in chosen:
         shown = ask("scontrol", "--oneliner", "show", "partition", each.name)
-        yield from judge_partition(each, scontrol.words(shown.output), scene.site)
-    yield _submission(scene, walltime)
+        yield from judge_partition(each, scontrol.words(shown.output), installation.site)
+    yield _submission(installation, walltime)
 
 
 def judge_partition(
@@ -194,14 +198,14 @@ def _submitting(each: Partition, shown: Mapping[str, str]) -> Iterator[Diagnosis
         )
 
 
-def _wished_walltime(scene: Installation) -> float | None:
-    text = scene.wish.time or scene.config.slurm.time
+def _wished_walltime(installation: Installation) -> float | None:
+    text = installation.wish.time or installation.config.slurm.time
     return parse_walltime(text) if text else None
 
 
-def _submission(scene: Installation, walltime: float) -> Diagnosis:
+def _submission(installation: Installation, walltime: float) -> Diagnosis:
     """sbatch takes exactly what `start` would submit, without doing so."""
-    form = link.link_job(scene.home, scene.config, scene.wish, walltime, 0.0)
+    form = link.link_job(installation.home, installation.config, installation.wish, walltime, 0.0)
     argv = ("sbatch", "--test-only", *form.sbatch_options())
     answer = command.ask(argv, deadline=SBATCH_DEADLINE, stdin=form.script())
     if not answer.ok:

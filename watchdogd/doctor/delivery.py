@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 _RELAY = "deliver from a machine that has a way out: watchdogd relay"
 
 
-def look(scene: Installation) -> Iterator[Diagnosis]:
+def look(installation: Installation) -> Iterator[Diagnosis]:
     """Try each channel, then the heartbeat; unset secrets are reported by another piece."""
-    for name in scene.config.channels:
-        yield from _channel(scene, name)
-    heartbeat = scene.config.heartbeat
+    for name in installation.config.channels:
+        yield from _channel(installation, name)
+    heartbeat = installation.config.heartbeat
     if heartbeat is None:
-        text = "none: nobody is told when the watchdog itself dies"
+        text = "none: nobody is notified when the watchdog itself dies"
         yield warning("heartbeat", text, "add [heartbeat] with a URL of healthchecks.io's kind")
         return
     try:
@@ -42,17 +42,17 @@ def look(scene: Installation) -> Iterator[Diagnosis]:
         yield broken("heartbeat", f"its server: {error.what}", error.fix)
 
 
-def _channel(scene: Installation, name: str) -> Iterator[Diagnosis]:
+def _channel(installation: Installation, name: str) -> Iterator[Diagnosis]:
     """Yield the result of the channel's own connectivity test."""
     here = f"under [channels.{name}]"
     try:
-        for _, secret in scene.config.channels[name].secrets():
+        for _, secret in installation.config.channels[name].secrets():
             secret.reveal()
     except ConfigError:
         return
     try:
-        channel = channel_of(scene.config, name)
-        said = channel.try_connection(scene.home)
+        channel = channel_of(installation.config, name)
+        said = channel.try_connection(installation.home)
     except DeliveryError as error:
         fixes = (error.fix, _RELAY)
         yield broken("channels", f"{name}: {error.what}", "; or ".join(fix for fix in fixes if fix))
@@ -69,12 +69,14 @@ def _channel(scene: Installation, name: str) -> Iterator[Diagnosis]:
 SECRETS = "secrets"
 
 
-def look_at_secrets(scene: Installation) -> Iterator[Diagnosis]:
+def look_at_secrets(installation: Installation) -> Iterator[Diagnosis]:
     """Judge each secret by the key under which it stands."""
-    config = scene.config
-    if scene.slurm and scene.site:
-        yield from judge_exported(tuple(config.secrets(relayed=False)), scene.site)
-    yield from judge_secrets(tuple(config.secrets()), scene.home.group, dict(config.secrets(relayed=False)))
+    config = installation.config
+    if installation.slurm and installation.site:
+        yield from judge_exported(tuple(config.secrets(relayed=False)), installation.site)
+    yield from judge_secrets(
+        tuple(config.secrets()), installation.home.group, dict(config.secrets(relayed=False))
+    )
 
 
 def judge_exported(secrets: Sequence[tuple[str, Secret]], site: Mapping[str, str]) -> Iterator[Diagnosis]:

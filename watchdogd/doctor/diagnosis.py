@@ -29,16 +29,16 @@ _EXIT = {FINE: 0, WARNING: 1, BROKEN: 2}
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """One line of the table. `state` is FINE, WARNING or BROKEN; the last two carry what mends it."""
+    """One line of the table. `state` is FINE, WARNING or BROKEN; the last two carry a fix."""
 
     state: str
     topic: str
     text: str
-    mend: str = ""
+    fix: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """Return the diagnosis as `doctor --json` prints it."""
-        return {"state": self.state, "topic": self.topic, "text": self.text, "mend": self.mend}
+        return {"state": self.state, "topic": self.topic, "text": self.text, "fix": self.fix}
 
 
 def fine(topic: str, text: str) -> Diagnosis:
@@ -46,19 +46,19 @@ def fine(topic: str, text: str) -> Diagnosis:
     return Diagnosis(FINE, topic, text)
 
 
-def warning(topic: str, text: str, mend: str) -> Diagnosis:
+def warning(topic: str, text: str, fix: str) -> Diagnosis:
     """Return the diagnosis of something that works, but not as one may expect."""
-    return Diagnosis(WARNING, topic, text, mend)
+    return Diagnosis(WARNING, topic, text, fix)
 
 
-def broken(topic: str, text: str, mend: str) -> Diagnosis:
+def broken(topic: str, text: str, fix: str) -> Diagnosis:
     """Return the diagnosis of something that does not work."""
-    return Diagnosis(BROKEN, topic, text, mend)
+    return Diagnosis(BROKEN, topic, text, fix)
 
 
 def from_json(value: dict[str, Any]) -> Diagnosis:
     """Return the diagnosis that `as_json` made. KeyError where it is something else."""
-    return Diagnosis(*(str(value[key]) for key in ("state", "topic", "text", "mend")))
+    return Diagnosis(*(str(value[key]) for key in ("state", "topic", "text", "fix")))
 
 
 def exit_code(findings: tuple[Diagnosis, ...]) -> int:

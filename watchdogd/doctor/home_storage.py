@@ -45,9 +45,9 @@ except OSError:
 """
 
 
-def look(scene: Installation) -> Iterator[Diagnosis]:
+def look(installation: Installation) -> Iterator[Diagnosis]:
     """Everything about home."""
-    home = scene.home
+    home = installation.home
     reason = trust.distrust(home.path, trust.team_of(home.path))
     if reason:
         yield warning(TOPIC, reason.what, reason.fix or _RIGHTS)
@@ -57,7 +57,7 @@ def look(scene: Installation) -> Iterator[Diagnosis]:
     for misfit in misplaced(home):
         yield broken(TOPIC, misfit.what, misfit.fix)
     mount = mount_at(str(home.path))
-    yield judge_mount(str(home.path), mount, chain=scene.slurm and "SLURM_JOB_ID" not in os.environ)
+    yield judge_mount(str(home.path), mount, chain=installation.slurm and "SLURM_JOB_ID" not in os.environ)
     trial = home.path / f".doctor-{os.getpid()}"
     try:
         create_file(str(trial), "doctor\n", home.file_mode, home.group)
@@ -106,7 +106,7 @@ def judge_skew(skew: float) -> Diagnosis:
         return fine("clock", "this machine and the file server agree on the time")
     ahead = "ahead of" if skew > 0 else "behind"
     text = f"the file server is {format_duration(abs(skew))} {ahead} this machine: ages of logs look wrong"
-    return warning("clock", text, "have the administrators mend NTP (chronyc tracking)")
+    return warning("clock", text, "have the administrators fix NTP (chronyc tracking)")
 
 
 def judge_room(limits: Sequence[StorageLimit]) -> Iterator[Diagnosis]:
@@ -141,14 +141,14 @@ def _lock(path: Path) -> bool | None:
 HISTORY = "history"
 
 
-def look_at_history(scene: Installation) -> Iterator[Diagnosis]:
+def look_at_history(installation: Installation) -> Iterator[Diagnosis]:
     """Open the history as verbs do that only look; a first start makes it."""
     try:
-        Store.open(scene.config.history.url, scene.home, owner=False).close()
+        Store.open(installation.config.history.url, installation.home, owner=False).close()
     except NoHistoryError:
         yield fine(HISTORY, "there is none yet; the first start makes it")
     except HistoryError as error:
-        mend = "correct url under [history], or see that its server and its password are there"
-        yield broken(HISTORY, str(error), mend)
+        fix = "correct url under [history], or see that its server and its password are there"
+        yield broken(HISTORY, str(error), fix)
     else:
         yield fine(HISTORY, "it can be read")

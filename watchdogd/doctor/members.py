@@ -68,9 +68,9 @@ class PathRights:
         return self.mode >> shift & 7
 
 
-def look(scene: Installation) -> Iterator[Diagnosis]:
+def look(installation: Installation) -> Iterator[Diagnosis]:
     """Nothing where home is its owner's alone."""
-    home, wished = scene.home, scene.config.daemon.group
+    home, wished = installation.home, installation.config.daemon.group
     if home.group is None:
         if wished:
             text = f"{home.path} is not shared with group {wished} yet"
@@ -79,7 +79,7 @@ def look(scene: Installation) -> Iterator[Diagnosis]:
     if texts := personal(home):
         text = f"'{texts[0]}' in config.toml is another place for each member"
         yield warning(TOPIC, text, "write the whole path")
-    secrets = {key: secret.path for key, secret in scene.config.secrets(relayed=False) if secret.path}
+    secrets = {key: secret.path for key, secret in installation.config.secrets(relayed=False) if secret.path}
     yield from found_in(home, home.group, secrets)
 
 

@@ -64,27 +64,27 @@ def judge_exit(code: int, node: str, home: Path, python: str) -> Iterator[Diagno
     if not LACKING < code < 2 * LACKING:
         return
     if code & _NO_HOME:
-        mend = (
+        fix = (
             "move home to a file system that the nodes see (--home, $WATCHDOGD_HOME), or let it watch from "
             "here: 'watchdogd tick' in a crontab, or 'watchdogd start --local'"
         )
-        yield broken("home", f"{node} does not see {home}", mend)
+        yield broken("home", f"{node} does not see {home}", fix)
     if code & _NOT_WRITTEN:
-        mend = "mount it for writing there, or move home"
-        yield broken("home", f"{node} sees {home}, but cannot write to it", mend)
+        fix = "mount it for writing there, or move home"
+        yield broken("home", f"{node} sees {home}, but cannot write to it", fix)
     if code & _NO_PYTHON:
-        mend = "install watchdogd into a virtual environment on a file system that the nodes see"
-        yield broken("Python", f"{node} cannot run {python} with watchdogd", mend)
+        fix = "install watchdogd into a virtual environment on a file system that the nodes see"
+        yield broken("Python", f"{node} cannot run {python} with watchdogd", fix)
     else:
         yield fine("Python", f"{node} runs {python} with watchdogd")
     if code & _NO_SLURM:
-        mend = "ask the administrators for Slurm's commands on compute nodes; else watch from here"
-        yield broken("Slurm", f"squeue gets no answer on {node}", mend)
+        fix = "ask the administrators for Slurm's commands on compute nodes; else watch from here"
+        yield broken("Slurm", f"squeue gets no answer on {node}", fix)
     else:
         yield fine("Slurm", f"squeue answers on {node}")
     if code & _NO_SBATCH:
-        mend = "the site may forbid it there: watch from here ('watchdogd tick' in a crontab, start --local)"
-        yield broken("sbatch", f"{node} cannot submit a successor", mend)
+        fix = "the site may forbid it there: watch from here ('watchdogd tick' in a crontab, start --local)"
+        yield broken("sbatch", f"{node} cannot submit a successor", fix)
     else:
         yield fine("sbatch", f"takes a link from {node}")
 
@@ -105,25 +105,25 @@ class PartitionReport:
     whole: bool = True
 
 
-def run(scene: Installation, patience: float) -> PartitionReport:
+def run(installation: Installation, patience: float) -> PartitionReport:
     """Submit the job, wait `patience` seconds at most for its end, and read what it found.
 
     SlurmError where it is refused. Nothing of it is left behind, whatever happens.
     """
     token = secrets.token_hex(4)
-    said, wrong = (scene.home.logs / f"doctor-{token}.{end}" for end in ("json", "err"))
-    form = link.link_job(scene.home, scene.config, scene.wish, WALLTIME, 0.0)
+    said, wrong = (installation.home.logs / f"doctor-{token}.{end}" for end in ("json", "err"))
+    form = link.link_job(installation.home, installation.config, installation.wish, WALLTIME, 0.0)
     mark = f"{form.mark} doctor {token}"
     # not below home: where a node cannot open its output, a job ends before it could say anything
     unseen = ("--output=/dev/null", "--error=/dev/null")
-    script = job_script(scene.home.path, sys.executable, said, wrong, form.sbatch_options(*unseen))
+    script = job_script(installation.home.path, sys.executable, said, wrong, form.sbatch_options(*unseen))
     own = ("--job-name=watchdogd-doctor", f"--comment={mark}", *unseen)
     job_id = slurm.sbatch(form.sbatch_options(*own), script, form.environment())
     try:
         node = _wait(mark, job_id, patience)
         code, host = _exit_code(job_id)
         node = node or host or "the node"
-        lacks = tuple(judge_exit(code, node, scene.home.path, sys.executable))
+        lacks = tuple(judge_exit(code, node, installation.home.path, sys.executable))
         found = lacks or _read(said, wrong, job_id)
         return PartitionReport(found, f"job {job_id} on {node}", whole=not lacks)
     finally:
@@ -173,5 +173,5 @@ def _read(said: Path, wrong: Path, job_id: str) -> tuple[Diagnosis, ...]:
     complaint = ""
     with contextlib.suppress(OSError):
         complaint = read_plain(wrong, "replace").strip().rpartition("\n")[2]
-    mend = "home and the Python it runs in have to lie where the nodes see them"
-    return (broken("node", f"job {job_id} left nothing in {said.parent}: {complaint or 'no word'}", mend),)
+    fix = "home and the Python it runs in have to lie where the nodes see them"
+    return (broken("node", f"job {job_id} left nothing in {said.parent}: {complaint or 'no word'}", fix),)

@@ -45,7 +45,7 @@ class _Trial:
 
     topic: str
     piece: Piece
-    scene: Installation
+    installation: Installation
     found: list[Diagnosis] = field(default_factory=list)
     error: BaseException | None = None
 
@@ -56,14 +56,14 @@ class _Trial:
 
     def _run(self) -> None:
         try:
-            self.found.extend(self.piece(self.scene))
+            self.found.extend(self.piece(self.installation))
         except WatchdogError as error:
             self.found.append(
-                broken(self.topic, str(error), "see 'watchdogd doctor' again once that is mended")
+                broken(self.topic, str(error), "see 'watchdogd doctor' again once that is fixed")
             )
         except OSError as error:
             what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-            self.found.append(broken(self.topic, what, "mend its rights, or correct the path"))
+            self.found.append(broken(self.topic, what, "correct its rights or the path"))
         except BaseException as error:  # noqa: BLE001 - a fault of ours: raised again by whoever waits
             self.error = error
 
@@ -77,8 +77,8 @@ def examine(
     except ConfigError as error:
         text = str(error)
         return (broken("config", text, f"edit {home.config}, then 'watchdogd config'"),)
-    scene = Installation.of(home, setup)
-    trials = [_Trial(topic, piece, scene) for topic, piece in pieces.items()]
+    installation = Installation.of(home, setup)
+    trials = [_Trial(topic, piece, installation) for topic, piece in pieces.items()]
     until = time.monotonic() + deadline
     threads = [trial.begin() for trial in trials]
     found: list[Diagnosis] = []

@@ -21,26 +21,26 @@ if TYPE_CHECKING:
 _PTRACE = Path("/proc/sys/kernel/yama/ptrace_scope")
 
 
-def look(scene: Installation) -> Iterator[Diagnosis]:
+def look(installation: Installation) -> Iterator[Diagnosis]:
     """Look for the tools on this machine."""
-    if any(run.gpus_per_node for run in scene.config.runs.values()):
-        yield from _gpus(scene)
+    if any(run.gpus_per_node for run in installation.config.runs.values()):
+        yield from _gpus(installation)
     spy = shutil.which("py-spy") or shutil.which("py-spy", path=str(Path(sys.executable).parent))
     try:
         scope = _PTRACE.read_text().strip()
     except OSError:
         scope = ""
     yield judge_stacks(spy is not None, scope, mighty=_mighty(), boxed=_boxed())
-    if not scene.slurm:
+    if not installation.slurm:
         table = ask("crontab", "-l")
-        yield judge_cron(table.output if table.ok else "", alive=lease.alive(scene.home) is not None)
+        yield judge_cron(table.output if table.ok else "", alive=lease.alive(installation.home) is not None)
 
 
-def _gpus(scene: Installation) -> Iterator[Diagnosis]:
+def _gpus(installation: Installation) -> Iterator[Diagnosis]:
     found = [tool for tool in GPU_TOOLS if shutil.which(tool)]
     if found:
         yield fine("GPUs", f"{', '.join(found)} here")
-    elif scene.slurm:
+    elif installation.slurm:
         yield fine(
             "GPUs", "no smi tool here; the runs' own nodes are asked, which 'watchdogd gpus RUN' tries"
         )

@@ -33,57 +33,57 @@ if TYPE_CHECKING:
 RUNS = "runs"
 
 
-def look_at_runs(scene: Installation) -> Iterator[Diagnosis]:
+def look_at_runs(installation: Installation) -> Iterator[Diagnosis]:
     """Judge each run of the configuration; one line where nothing is wrong with it."""
-    yield from _shared(scene)
-    for run in scene.runs():
-        section = scene.config.runs[run.name]
-        found = [finding for finding in _run(scene, run, section) if finding is not None]
-        found += _recorder(scene, run)
+    yield from _shared(installation)
+    for run in installation.runs():
+        section = installation.config.runs[run.name]
+        found = [finding for finding in _run(installation, run, section) if finding is not None]
+        found += _recorder(installation, run)
         yield from found or [fine(RUNS, f"{run.name}: log, switches and checkpoints are in place")]
 
 
-def _shared(scene: Installation) -> Iterator[Diagnosis]:
+def _shared(installation: Installation) -> Iterator[Diagnosis]:
     """Warn of runs that read one log: what one of them writes hides that the other hangs."""
     readers: dict[str, list[str]] = {}
-    for name, section in scene.config.runs.items():
+    for name, section in installation.config.runs.items():
         if section.log:
-            readers.setdefault(absolute(scene.home, section.log), []).append(name)
+            readers.setdefault(absolute(installation.home, section.log), []).append(name)
     for log, names in readers.items():
         if len(names) > 1:
-            mend = "set a log of its own under [runs.NAME] of each: submit with --output='%x-%j.out'"
-            yield warning(RUNS, f"{' and '.join(names)} read the same log, {log}: one can hide a hang", mend)
+            fix = "set a log of its own under [runs.NAME] of each: submit with --output='%x-%j.out'"
+            yield warning(RUNS, f"{' and '.join(names)} read the same log, {log}: one can hide a hang", fix)
 
 
-def _run(scene: Installation, run: Run, section: RunSection) -> Iterator[Diagnosis | None]:
+def _run(installation: Installation, run: Run, section: RunSection) -> Iterator[Diagnosis | None]:
     key = f"under [runs.{run.name}]"
     if run.backend == "none":
         yield broken(RUNS, f"{run.name}: no Slurm is here to ask for it", f"set pid_file or command {key}")
     if section.log:
-        yield log_of(run.name, absolute(scene.home, section.log), key)
+        yield log_of(run.name, absolute(installation.home, section.log), key)
     else:
         yield warning(RUNS, f"{run.name}: without its log a hang goes unseen", f"set log {key}")
-    if section.checkpoints and not glob.glob(absolute(scene.home, section.checkpoints)):
+    if section.checkpoints and not glob.glob(absolute(installation.home, section.checkpoints)):
         text = f"{run.name}: no checkpoint matches {section.checkpoints} (yet?)"
         yield warning(RUNS, text, f"correct checkpoints {key}, if there should be some")
     folders = {os.path.dirname(path) for path in (run.kill_switch, run.save_switch)}
     if section.pulse:
-        folders.add(os.path.dirname(absolute(scene.home, section.pulse)))
+        folders.add(os.path.dirname(absolute(installation.home, section.pulse)))
     for folder in sorted(folders):
         yield writable(run.name, folder)
 
 
-def _recorder(scene: Installation, run: Run) -> list[Diagnosis]:
+def _recorder(installation: Installation, run: Run) -> list[Diagnosis]:
     """Judge whether PyTorch's Flight Recorder in the ranks of its live job will be of use."""
     try:
-        live = livejob.locate(run, slurm_users(scene.config))
+        live = livejob.locate(run, slurm_users(installation.config))
     except WatchdogError:
         return []  # none runs
     ranks = [each for node in look_at(live.run, live.jobs).nodes for each in node.processes]
     several = [each.env for each in ranks if (count(each.env.get("WORLD_SIZE")) or 1) > 1]
     lacking = dict.fromkeys(filter(None, map(flightrecorder.lacking, several)))
-    mend = "export it in the job script: see docs/training.md, 'When a collective hangs'"
-    return [warning(RUNS, f"{run.name}: PyTorch's Flight Recorder: {why}", mend) for why in lacking]
+    fix = "export it in the job script: see docs/training.md, 'When a collective hangs'"
+    return [warning(RUNS, f"{run.name}: PyTorch's Flight Recorder: {why}", fix) for why in lacking]
 
 
 def log_of(name: str, pattern: str, key: str) -> Diagnosis | None:
@@ -96,8 +96,8 @@ def log_of(name: str, pattern: str, key: str) -> Diagnosis | None:
         return warning(RUNS, f"{name}: no file matches {pattern} (yet?)", f"correct log {key}, if it should")
     unread = [path for path in found if not os.access(path, os.R_OK)]
     if unread:
-        mend = f"have its owner run: chmod g+r {unread[0]}"
-        return broken(RUNS, f"{name}: {len(unread)} of its logs cannot be read: {unread[0]}", mend)
+        fix = f"have its owner run: chmod g+r {unread[0]}"
+        return broken(RUNS, f"{name}: {len(unread)} of its logs cannot be read: {unread[0]}", fix)
     return None
 
 
@@ -114,10 +114,10 @@ DISKS = "disks"
 _TOOLS = {"lustre": ("lfs",), "beegfs": ("beegfs-ctl", "beegfs"), "posix": ("quota",)}
 
 
-def look_at_disks(scene: Installation) -> Iterator[Diagnosis]:
+def look_at_disks(installation: Installation) -> Iterator[Diagnosis]:
     """Judge each disk of the configuration."""
-    for name, disk in scene.config.disks.items():
-        yield _disk(name, absolute(scene.home, disk.path), disk)
+    for name, disk in installation.config.disks.items():
+        yield _disk(name, absolute(installation.home, disk.path), disk)
 
 
 def _disk(name: str, path: str, disk: DiskSection) -> Diagnosis:
@@ -141,8 +141,8 @@ def _disk(name: str, path: str, disk: DiskSection) -> Diagnosis:
     said = quota_sources.ask_quotas(source, quota_sources.QuotaPath(path, mount, time.time()))
     how = source if isinstance(source, str) else tools[0]
     if said.trouble:
-        mend = f"try it by hand; correct quota under [disks.{name}]"
-        return warning(DISKS, f"{name}: quotas of {path} by {how}: {said.trouble}", mend)
+        fix = f"try it by hand; correct quota under [disks.{name}]"
+        return warning(DISKS, f"{name}: quotas of {path} by {how}: {said.trouble}", fix)
     limits = ", ".join(dict.fromkeys(limit.of for limit in said.limits)) or "none is set"
     return fine(DISKS, f"{name}: {path} on {mount.type}, quotas by {how}: {limits}")
 
@@ -150,12 +150,12 @@ def _disk(name: str, path: str, disk: DiskSection) -> Diagnosis:
 CONFIG = "config"
 
 
-def look_at_config(scene: Installation) -> Iterator[Diagnosis]:
+def look_at_config(installation: Installation) -> Iterator[Diagnosis]:
     """Judge a configuration that loads: something is watched, and somebody is notified."""
-    config = scene.config
-    parts = (("check", scene.setup.checks), ("run", config.runs), ("disk", config.disks))
+    config = installation.config
+    parts = (("check", installation.setup.checks), ("run", config.runs), ("disk", config.disks))
     counts = ", ".join(f"{len(found)} {what}{'' if len(found) == 1 else 's'}" for what, found in parts)
-    yield fine(CONFIG, f"{scene.home.config} is sound: {counts}")
+    yield fine(CONFIG, f"{installation.home.config} is sound: {counts}")
     if not config.runs:
         yield warning(CONFIG, "no run is watched", "watchdogd watch JOB, or add [runs.NAME]")
     if not config.disks:
@@ -163,26 +163,26 @@ def look_at_config(scene: Installation) -> Iterator[Diagnosis]:
     if all(config.channels[name].local for name in config.default_channels):
         where = ", ".join(config.default_channels) or "no channel at all"
         yield warning(
-            CONFIG, f"nobody is told: messages go to {where}", "add [channels.slack] or [channels.mail]"
+            CONFIG, f"nobody is notified: messages go to {where}", "add [channels.slack] or [channels.mail]"
         )
 
 
 PLUGINS = "plugins"
 
 
-def look_at_plugins(scene: Installation) -> Iterator[Diagnosis]:
+def look_at_plugins(installation: Installation) -> Iterator[Diagnosis]:
     """Judge the plugins of home and of packages, and the drop-ins in cron.*/."""
-    bad = skipped(scene.setup.catalog.values())
+    bad = skipped(installation.setup.catalog.values())
     for entry in bad:
-        yield broken(PLUGINS, f"{entry.name} ({entry.origin}): {entry.skipped}", "mend or remove it")
-    found = list(dropins.look(scene.home))
+        yield broken(PLUGINS, f"{entry.name} ({entry.origin}): {entry.skipped}", "fix or remove it")
+    found = list(dropins.look(installation.home))
     for dropin in found:
         if dropin.refused:
             fix = dropin.refused.fix or "correct its rights, or take it out"
             yield broken("drop-ins", f"{dropin.name}: {dropin.refused.what}", fix)
         elif dropin.skipped and not dropin.aside:
-            yield warning("drop-ins", f"{dropin.name}: {dropin.skipped}", "mend it, or name it *.disabled")
+            yield warning("drop-ins", f"{dropin.name}: {dropin.skipped}", "fix it, or name it *.disabled")
     if not bad:
         runs = sum(dropin.runs for dropin in found)
         dropped = f", {runs} drop-in{'' if runs == 1 else 's'}" if found else ""
-        yield fine(PLUGINS, f"{len(scene.setup.catalog)} can be loaded{dropped}")
+        yield fine(PLUGINS, f"{len(installation.setup.catalog)} can be loaded{dropped}")

@@ -52,7 +52,7 @@ done
 """Its arguments are folders: what is free in each, in KiB, after a file could be made there."""
 _DISK = re.compile(r"^@@ (?:free (\d+) (.+)|fail (.+?): (.*))$", re.MULTILINE)
 _SIZED = 3
-"""So many of the newest checkpoints tell what one needs."""
+"""So many of the newest checkpoints show what one needs."""
 
 
 def this_job() -> Job:

@@ -66,10 +66,10 @@ def groups_of(charts: Iterable[DrawnChart]) -> list[str]:
 def declared_charts(status: Mapping[str, Any]) -> dict[str, tuple[declaration.Chart, ...]]:
     """Return the charts that checks declare in status.json, by plugin and by check."""
     return {
-        name: tuple(declaration.Chart(**chart) for chart in told["charts"])
-        for plugin, told in status.get("declared", {}).items()
-        if told["charts"] is not None
-        for name in (plugin, *told["checks"])
+        name: tuple(declaration.Chart(**chart) for chart in declared["charts"])
+        for plugin, declared in status.get("declared", {}).items()
+        if declared["charts"] is not None
+        for name in (plugin, *declared["checks"])
     }
 
 

@@ -20,10 +20,10 @@ ROUND = 60.0
 
 def columns_of(status: Mapping[str, Any]) -> dict[str, Column]:
     """Return the columns that checks declare, by title, in their order."""
-    told = [
+    columns = [
         Column(**each) for declared in status.get("declared", {}).values() for each in declared["columns"]
     ]
-    return {column.title: column for column in sorted(told, key=lambda column: column.order)}
+    return {column.title: column for column in sorted(columns, key=lambda column: column.order)}
 
 
 def cells_of(

@@ -71,7 +71,7 @@ SHOWN = 200
 MANY = 3
 """Parts of a run that are well and shown at once; more of them are folded."""
 _RUNNING = ("", "running")
-"""The number that the check tells which counts a run's jobs."""
+"""The number by which to know the check that counts a run's jobs."""
 EVIDENCE_FILES, EVIDENCE_BYTES = 8, 20_000
 """Files of evidence that an incident shows, and bytes of each: the rest is in home."""
 
@@ -93,7 +93,7 @@ class RunRow:
         return last if last == "unwatched" else run_models.run_state(self.results) or last
 
     @property
-    def told(self) -> tuple[Mapping[str, Any], ...]:
+    def shown(self) -> tuple[Mapping[str, Any], ...]:
         """The results that are shown at once: each check as a whole, and what is not OK."""
         return tuple(each for each in self.results if each not in self.well)
 
@@ -217,10 +217,10 @@ def _charts(
 ) -> Iterable[DrawnChart]:
     """Yield the charts of all checks; one that is no longer configured is drawn like others of its plugin."""
     runs = {each.check: each.run for each in measures}
-    told = {SELF: (), **declared_charts(status)}
+    declared_by_name = {SELF: (), **declared_charts(status)}
     for check, points in series.items():
         target, _, plugin = check.rpartition("/")
-        declared = told.get(check, told.get(plugin))
+        declared = declared_by_name.get(check, declared_by_name.get(plugin))
         yield from charts_of(check, declared, runs[check] or target or check, points)
 
 

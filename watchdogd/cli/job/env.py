@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
 def exports(live: LiveJob, gpus: Mapping[str, int]) -> dict[str, str]:
     """Names and values. Those of Slurm are the ones that srun goes by: a bare `srun` starts in the job."""
     job, hosts = live.job, live.hosts
-    told = {
+    values = {
         "WATCHDOGD_RUN": live.run.name,
         "JOB_ID": job.id if live.run.backend == "process" else job.raw_id,
         "JOB_END": iso(job.ends_at) if job.ends_at else "",
@@ -55,13 +55,13 @@ def exports(live: LiveJob, gpus: Mapping[str, int]) -> dict[str, str]:
         "MASTER_ADDR": hosts[0] if hosts else socket.gethostname(),
     }
     if live.run.backend == "pbs":
-        return told | {"PBS_JOBID": job.raw_id, "PBS_JOBNAME": job.name, "PBS_QUEUE": job.partition}
-    return told | (_slurms(live) if live.run.backend == "slurm" else {})
+        return values | {"PBS_JOBID": job.raw_id, "PBS_JOBNAME": job.name, "PBS_QUEUE": job.partition}
+    return values | (_slurm_exports(live) if live.run.backend == "slurm" else {})
 
 
-def _slurms(live: LiveJob) -> dict[str, str]:
+def _slurm_exports(live: LiveJob) -> dict[str, str]:
     job = live.job
-    told = {
+    values = {
         "SLURM_JOB_ID": job.raw_id,
         "SLURM_JOB_NAME": job.name,
         "SLURM_JOB_USER": job.user,
@@ -71,10 +71,10 @@ def _slurms(live: LiveJob) -> dict[str, str]:
         "SLURM_NNODES": str(len(live.hosts)),
     }
     if job.array_id:
-        told |= {"SLURM_ARRAY_JOB_ID": job.array_id, "SLURM_ARRAY_TASK_ID": job.id.rpartition("_")[2]}
+        values |= {"SLURM_ARRAY_JOB_ID": job.array_id, "SLURM_ARRAY_TASK_ID": job.id.rpartition("_")[2]}
     if job.ends_at:
-        told["SLURM_JOB_END_TIME"] = str(int(job.ends_at))
-    return told
+        values["SLURM_JOB_END_TIME"] = str(int(job.ends_at))
+    return values
 
 
 def _per_host(gpus: Mapping[str, int]) -> str:

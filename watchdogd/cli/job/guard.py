@@ -145,10 +145,10 @@ def _supervise(guard: Guard, command: list[str], plan: SignalPlan, mask: Collect
 
 def _pass_on(pid: int) -> None:
     """Wait for a signal, half a second at most, and give it to CMD, but what it has already."""
-    told = signal.sigtimedwait({*PASSED_ON, signal.SIGCHLD}, _LOOK)
-    if told is None or told.si_signo == signal.SIGCHLD or told.si_code == _FROM_KERNEL:
+    received = signal.sigtimedwait({*PASSED_ON, signal.SIGCHLD}, _LOOK)
+    if received is None or received.si_signo == signal.SIGCHLD or received.si_code == _FROM_KERNEL:
         return
-    _send(pid, told.si_signo)
+    _send(pid, received.si_signo)
 
 
 def _send(pid: int, number: int) -> None:
@@ -171,7 +171,7 @@ class Saver:
         self._guard = guard
         self._number = number
         self._since: float | None = None
-        self._told = False
+        self._complained = False
 
     def wanted(self, is_set: bool, now: float) -> bool:
         """Return True where CMD is to save now."""
@@ -188,8 +188,8 @@ class Saver:
         return False
 
     def _complain(self) -> None:
-        if not self._told:
-            self._told = True
+        if not self._complained:
+            self._complained = True
             _say(
                 f"{self._guard.run}: the save switch is set, but no --save-signal says how to ask for a save"
             )

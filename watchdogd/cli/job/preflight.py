@@ -1,7 +1,7 @@
 """preflight --run RUN: a smoke test at the start of a job script, before it wastes its allocation.
 
 Only what is wrong with the job stops it. The watchdog's own troubles (no home, a broken configuration, a run
-that is not configured yet, a fault of its own) are told on stderr, and the job goes.
+that is not configured yet, a fault of its own) are reported on stderr, and the job goes.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         checks = [_check(check) for check in setup.checks]
         print_json({"config": _plain(settings), "checks": checks, "maintenance": _maintenance(setup)})
         return 0
-    for table, keys in _plain(_spoken(setup.config, settings)).items():
+    for table, keys in _plain(_with_durations(setup.config, settings)).items():
         for line in _lines(table, keys):
             print_line(line)
     print_line("")
@@ -117,7 +117,7 @@ def _plain(value: Any) -> Any:
     return veiled(value) if isinstance(value, str) else value
 
 
-def _spoken(value: Any, dumped: Any) -> Any:
+def _with_durations(value: Any, dumped: Any) -> Any:
     """Return a model's dump, with durations as people write them."""
     if isinstance(value, BaseModel):
         fields = type(value).model_fields
@@ -127,9 +127,9 @@ def _spoken(value: Any, dumped: Any) -> Any:
             for name, each in fields.items()
         }
     if isinstance(value, Mapping):
-        return {key: _spoken(each, dumped[key]) for key, each in value.items()}
+        return {key: _with_durations(each, dumped[key]) for key, each in value.items()}
     if isinstance(value, list | tuple) and isinstance(dumped, list | tuple):
-        return [_spoken(*pair) for pair in zip(value, dumped, strict=True)]
+        return [_with_durations(*pair) for pair in zip(value, dumped, strict=True)]
     return dumped
 
 
@@ -140,7 +140,7 @@ def _field(field: FieldInfo, value: Any, dumped: Any) -> Any:
     ]
     is_duration = any(isinstance(mark, Parsed) and mark.parse is parse_duration for mark in marks)
     if not is_duration or isinstance(value, bool) or not isinstance(value, int | float):
-        return _spoken(value, dumped)
+        return _with_durations(value, dumped)
     text = format_duration(value)
     return text if parse_duration(text) == value else f"{value:g}s"
 

@@ -1,4 +1,4 @@
-"""`watchdogd doctor`: everything that the configuration needs, tried; a table with a mend for each line."""
+"""`watchdogd doctor`: everything that the configuration needs, tried; a table with a fix for each line."""
 
 from __future__ import annotations
 
@@ -55,22 +55,22 @@ def run(args: argparse.Namespace) -> int:
 
 def _there(home: Home, patience: float, *, quiet: bool) -> tuple[tuple[Diagnosis, ...], str]:
     """Return what a job on the partition finds, and from where; without home there, the rest from here."""
-    report = _errand(home, patience, quiet=quiet)
+    report = _try_on_partition(home, patience, quiet=quiet)
     if report.whole:
         return report.findings, report.where
     return (*report.findings, *examine(home)), f"{report.where}; what needs home, from {_here()}"
 
 
-def _errand(home: Home, patience: float, *, quiet: bool) -> on_partition.PartitionReport:
-    scene = Installation.of(home, Setup.load(home))
-    if not scene.slurm:
+def _try_on_partition(home: Home, patience: float, *, quiet: bool) -> on_partition.PartitionReport:
+    installation = Installation.of(home, Setup.load(home))
+    if not installation.slurm:
         raise WatchdogError(
             "no Slurm is used here: 'watchdogd doctor' without --on-partition tries everything"
         )
     if not quiet:
         print("a short job on the partition tries it; waiting for it ...", file=sys.stderr, flush=True)
     try:
-        return on_partition.run(scene, patience)
+        return on_partition.run(installation, patience)
     except OSError as error:
         raise HomeError(
             f"nothing can be written to {home.path}: {error.strerror}; 'watchdogd doctor' from here says more"
@@ -94,8 +94,8 @@ def _print(findings: Sequence[Diagnosis], where: str, *, hint: bool) -> None:
     for finding in findings:
         state = Text(finding.state, style=_STYLES[finding.state])
         table.add_row(state, finding.topic, Text(_short(finding.text)))
-        if finding.mend:
-            table.add_row("", "", Text(f"→ {_short(finding.mend)}", style="cyan"))
+        if finding.fix:
+            table.add_row("", "", Text(f"→ {_short(finding.fix)}", style="cyan"))
     console.print(table)
     console.print(Text(one_line(f"tried from {where}: {_sum(findings)}")))
     if hint and "SLURM_JOB_ID" not in os.environ:

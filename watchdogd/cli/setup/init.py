@@ -65,7 +65,7 @@ def _warnings(home: Home, gid: int | None) -> Iterator[str]:
         )
     if home.group is not None:
         found = members.found_in(home, home.group)
-        yield from (f"{each.text}: {each.mend}" for each in found if each.state != FINE)
+        yield from (f"{each.text}: {each.fix}" for each in found if each.state != FINE)
 
 
 def render(found: Survey, group: str | None) -> str:
@@ -75,7 +75,7 @@ def render(found: Survey, group: str | None) -> str:
 
 
 _HEAD = """\
-# watchdogd: what to watch, and whom to tell. 'watchdogd doctor' tries all of it.
+# watchdogd: what to watch, and whom to notify. 'watchdogd doctor' tries all of it.
 # Every key is explained by: watchdogd config --example
 """
 
@@ -85,7 +85,7 @@ def _daemon(group: str | None) -> list[str]:
     return [
         "[daemon]",
         'interval = "1m"     # how often a check runs that names no cadence of its own',
-        "confirm = 2         # bad results in a row before anybody is told",
+        "confirm = 2         # bad results in a row before anybody is notified",
         f"{shared}    # Unix group that shares this home",
     ]
 
@@ -118,7 +118,7 @@ def _channels(found: Survey) -> list[str]:
     relay = "a mail relay listens on this machine" if found.mail_relay else "no mail relay was found here"
     me = f"{user_name(os.geteuid())}@{socket.getfqdn()}"
     return f"""\
-# Whom to tell: take out the # of one, and try it with 'watchdogd notify --test'.
+# Whom to notify: take out the # of one, and try it with 'watchdogd notify --test'.
 # [channels.slack]
 # type = "slack"
 # webhook_url = "file:~/.slack-webhook"   # or "env:SLACK_WEBHOOK_URL"
@@ -190,7 +190,7 @@ def _say(home: Home, found: Survey) -> None:
     print_line(f"  GPU tools: {', '.join(found.gpu_tools) or 'none here; those of the nodes are used'}")
     print_line(f"  mail relay on this machine: {'yes' if found.mail_relay else 'no'}")
     print_line(f"  disks: {', '.join(found.places.values()) or 'none named by SCRATCH, WORK or PROJECT'}")
-    print_line(f"next: say in {home.config} whom to tell, and what to watch:")
+    print_line(f"next: say in {home.config} whom to notify, and what to watch:")
     verbs = ("watch JOB" if found.slurm else "config", "doctor", "start")
     print_line(f"  {', '.join(f'{typed(home)} {verb}' for verb in verbs)}")
 

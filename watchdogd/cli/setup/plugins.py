@@ -94,7 +94,7 @@ def type_name(annotation: Any) -> str:
     """`str`, `duration`, `size or percentage` ... as a person would say it."""
     from watchdogd import units
 
-    spoken = {
+    names = {
         units.Duration: "duration",
         units.Size: "size",
         units.Share: "percentage",
@@ -103,8 +103,8 @@ def type_name(annotation: Any) -> str:
         units.Rate: "writing rate",
         type(None): "nothing",
     }
-    if annotation in spoken:
-        return spoken[annotation]
+    if annotation in names:
+        return names[annotation]
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         return " or ".join(type_name(part) for part in typing.get_args(annotation))
     if typing.get_origin(annotation) is typing.Literal:

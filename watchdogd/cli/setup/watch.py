@@ -95,7 +95,7 @@ def _warnings(job: Job, adopted: AdoptedRun, me: str) -> list[str]:
     """Return what the user has to look after."""
     found = []
     if not adopted.log:
-        found.append('its output goes nowhere that Slurm tells of: add log = "..." to see hangs')
+        found.append('its output goes nowhere that Slurm knows of: add log = "..." to see hangs')
     elif logpattern.is_anybodys(adopted.log, job):
         found.append(
             f"{adopted.log} also matches the logs of other jobs in that folder, which can hide a hang: "
