@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from watchdogd.home import trust
-from watchdogd.home.trust import Trusted, distrust, exposed, heirs
+from watchdogd.home.trust import Trusted, distrust, exposed, inherited_access
 
 BOB, TEAM = 4242, 4711
 NOBODY = 0xFFFFFFFF
@@ -66,10 +66,10 @@ def test_folders_above_default_acls_and_secrets(plugin: Path) -> None:
     os.setxattr(plugin.parent, trust.ACL_ACCESS, attribute((USER, 7, BOB), mask=7))
     assert f"{plugin.parent} can be written by user {BOB}" in distrust(plugin)
     os.removexattr(plugin.parent, trust.ACL_ACCESS)
-    assert heirs(plugin.parent) == ""
+    assert inherited_access(plugin.parent) == ""
     os.setxattr(plugin.parent, trust.ACL_DEFAULT, attribute((GROUP, 7, TEAM), mask=7))
-    assert f"can be written by group {TEAM} by its default ACL" in heirs(plugin.parent)
-    assert heirs(plugin.parent, Trusted(TEAM)) == ""
+    assert f"can be written by group {TEAM} by its default ACL" in inherited_access(plugin.parent)
+    assert inherited_access(plugin.parent, Trusted(TEAM)) == ""
     os.setxattr(plugin, trust.ACL_ACCESS, attribute((USER, 4, BOB)))
     assert f"can be read by user {BOB} by its ACL" in exposed(plugin)
 

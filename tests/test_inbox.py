@@ -58,7 +58,7 @@ def test_ack_becomes_an_order(home: Home, capsys: Says) -> None:
     )
     dated(one(home), 1_000_000_000)
     paper = one(home)
-    assert paper.orders == (Request("ack", ME, 1_000_000_000.0, incident=7, reason="I look"),)
+    assert paper.requests == (Request("ack", ME, 1_000_000_000.0, incident=7, reason="I look"),)
     assert paper.line == f"incident 7 acknowledged by {ME} at {iso(1_000_000_000)}: I look"
 
 
@@ -81,7 +81,7 @@ def test_one_that_has_ended_keeps_no_other_from_being_acknowledged(home: Home, c
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("incident 19 is acknowledged\n", 1)
     assert "there is no open incident 18" in err
-    assert [order.incident for order in one(home).orders] == [19]
+    assert [order.incident for order in one(home).requests] == [19]
 
 
 def test_before_the_first_round_no_incident_is_open(home: Home, capsys: Says) -> None:
@@ -95,14 +95,14 @@ def test_ack_is_handed_in_where_the_daemons_word_cannot_be_read(home: Home, left
     home.status.write_text(left)
     assert main(["ack", "18", "19"]) == 0
     papers, _ = inbox.take(home)
-    assert sorted(order.incident or 0 for paper in papers for order in paper.orders) == [18, 19]
+    assert sorted(order.incident or 0 for paper in papers for order in paper.requests) == [18, 19]
 
 
 def test_silence_and_unsilence(home: Home, capsys: Says) -> None:
     assert main(["silence", "run-17", "--for", "1h30m", "--reason", "moving"]) == 0
     assert capsys.readouterr().out.startswith("run-17 is silent for 1h30m, until ")
     paper = one(home)
-    (order,) = paper.orders
+    (order,) = paper.requests
     assert (order.verb, order.target, order.until, order.reason) == (
         "silence",
         "run-17",
@@ -112,7 +112,7 @@ def test_silence_and_unsilence(home: Home, capsys: Says) -> None:
     assert paper.line == f"run-17 silenced for 1h30m by {ME} at {iso(paper.at)}: moving"
     inbox.remove(paper)
     assert main(["unsilence", "run-17"]) == 0
-    (order,) = one(home).orders
+    (order,) = one(home).requests
     assert (order.verb, order.target) == ("unsilence", "run-17")
 
 
@@ -168,7 +168,7 @@ def test_finish_marks_and_tells(home: Home, capsys: Says) -> None:
     assert capsys.readouterr().out == "run-17 is marked finished\nrun-17 is already marked finished\n"
     assert json.loads(mark.read_text())["by"] == ME
     paper = one(home)
-    assert (paper.kind, paper.run, paper.orders) == ("finish", "run-17", ())
+    assert (paper.kind, paper.run, paper.requests) == ("finish", "run-17", ())
     assert paper.line.startswith(f"run-17 marked finished by {ME} on ")
     inbox.remove(paper)
     assert main(["finish", "run-17", "--clear"]) == 0
@@ -289,7 +289,7 @@ def test_a_run_with_dots_and_slashes_in_its_name(home: Home) -> None:
 
 def test_what_a_paper_says_is_one_plain_line(home: Home) -> None:
     submit(str(home.inbox), "ack", "1", id=1, reason="a\x1b[31m\nb" + "c" * 1000)
-    (order,) = one(home).orders
+    (order,) = one(home).requests
     assert order.reason.startswith("a [31m bccc")
     assert len(order.reason) == 500
 

@@ -145,8 +145,8 @@ def _parsed(text: str) -> Any:
     try:
         return json.loads(text, strict=False)
     except ValueError:
-        mended = _LONE_ESCAPE.sub(lambda match: match[1] or "", text)
-        return json.loads(_LEADING_ZERO.sub(r'\1"\2"', mended), strict=False)
+        corrected = _LONE_ESCAPE.sub(lambda match: match[1] or "", text)
+        return json.loads(_LEADING_ZERO.sub(r'\1"\2"', corrected), strict=False)
 
 
 def _flat(fields: Any) -> dict[str, str]:

@@ -83,5 +83,7 @@ def _node(line: str, between: str) -> SlurmNode:
     if match is None:
         raise UnreadableError(f"sinfo printed what is no node: '{line[:120]}'")
     name, partition, _, since, by, reason = (field.strip() for field in fields)
-    told = "" if reason.lower() == "none" else slurmtext.text(reason)
-    return SlurmNode(name, partition, match[1], match[2], slurmtext.time(since), slurmtext.text(by), told)
+    reason_text = "" if reason.lower() == "none" else slurmtext.text(reason)
+    return SlurmNode(
+        name, partition, match[1], match[2], slurmtext.time(since), slurmtext.text(by), reason_text
+    )

@@ -8,11 +8,18 @@ import shutil
 from typing import TYPE_CHECKING
 
 from watchdogd.batch import scontrol, slurmtext, squeue
-from watchdogd.errors import SlurmError, SlurmOddError, SlurmSilentError, UnreadableError, WatchdogError
+from watchdogd.errors import (
+    NoClusterError,
+    SlurmError,
+    SlurmOddError,
+    SlurmSilentError,
+    UnreadableError,
+    WatchdogError,
+)
 from watchdogd.system import command, umask
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from watchdogd.batch.models import Job
     from watchdogd.system.command import Answer
@@ -29,6 +36,8 @@ _NO_ANSWER = re.compile(
     r"|Unexpected message received|Transport endpoint is not connected|Slurm temporarily unable",
     re.IGNORECASE,
 )
+_NOT_SET_UP = re.compile(r"configuration source|slurm\.conf")
+"""What Slurm's commands say where they are installed, but no cluster is behind them."""
 _FAILED = "Batch job submission failed: "
 _JOB_ID = re.compile(r"^(\d+)(?:;.*)?\n\s*\Z", re.MULTILINE)
 """The last line of `sbatch --parsable`; one that breaks off would be another job's."""
@@ -134,10 +143,16 @@ def all_jobs() -> tuple[Job, ...]:
             "there is no squeue here, and only Slurm's jobs can be adopted: write [runs.NAME] with pid_file "
             'or command (or backend = "pbs") into config.toml'
         )
+    return listed_jobs()
+
+
+def listed_jobs(users: Iterable[str] = ()) -> tuple[Job, ...]:
+    """Return the jobs of these users (none named: everybody's) that squeue lists. SlurmSilentError."""
     env, mark = command.environment(squeue.ENVIRONMENT), slurmtext.mark()
-    answer = command.ask(squeue.argv(mark=mark), deadline=QUERY_DEADLINE, env=env)
+    answer = command.ask(squeue.argv(users, mark=mark), deadline=QUERY_DEADLINE, env=env)
     if not answer.ok or (not answer.output.strip() and answer.errors.strip()):
-        raise SlurmSilentError(f"squeue did not answer: {answer.complaint()}")
+        kind = NoClusterError if _NOT_SET_UP.search(answer.errors) else SlurmSilentError
+        raise kind(f"squeue did not answer: {answer.complaint()}")
     try:
         return squeue.read(answer.output, mark)
     except UnreadableError as error:
@@ -151,9 +166,9 @@ def log_pattern(job: Job) -> str:
     """
     asked = ("squeue", "--noheader", f"--jobs={job.raw_id}", f"--Format=STDOUT:{_PATH_MAX}")
     answer = command.ask(asked, deadline=QUERY_DEADLINE)
-    told = answer.output.rstrip("\n").split("\n")[0].rstrip() if answer.ok else ""
-    if told.startswith("/"):
-        return told
+    pattern = answer.output.rstrip("\n").split("\n")[0].rstrip() if answer.ok else ""
+    if pattern.startswith("/"):
+        return pattern
     shown = command.ask(("scontrol", "show", "job", job.raw_id), deadline=QUERY_DEADLINE)
     return scontrol.stdout(shown.output) if shown.ok else ""
 

@@ -27,7 +27,7 @@ TELL_AFTER = 120.0
 """Seconds without a successor after which that is told; sooner where the link ends soon."""
 SOON = 900.0
 _CALM, _QUICK, _LET_GO = 300.0, 15.0, 10.0
-_UNTOLD = 86400.0
+_UNKNOWN_WALLTIME = 86400.0
 """The walltime of a link, in seconds, as long as the queue does not tell it."""
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class Chain:
         self._config = config
         self._me: Job | None = None
         self._successor: Job | None = None
-        self._heir = self._unseen = ""
+        self._successor_id = self._unseen = ""
         self._submissions = 0
         self._next_look = 0.0
         self._bare_since: float | None = None
@@ -136,8 +136,8 @@ class Chain:
         A dependency on this link is not met while Slurm has it requeued, which takes two minutes by itself
         (22.05: measured); and what waits for its end need not wait for its epilogue. Only tries.
         """
-        if self.mode == "daemon" and self._heir:
-            argv = ("scontrol", "update", f"JobId={self._heir}", "Dependency=")
+        if self.mode == "daemon" and self._successor_id:
+            argv = ("scontrol", "update", f"JobId={self._successor_id}", "Dependency=")
             answer = command.ask(argv, deadline=_LET_GO)
             log.info("the successor is let go: %s", "done" if answer.ok else answer.complaint())
 
@@ -166,7 +166,7 @@ class Chain:
             self._shortened = True  # the next one fits: it knows of the maintenance
             plan = SuccessionPlan(cancel=(*plan.cancel, plan.successor.raw_id))
         self._successor = plan.successor
-        self._heir = self.successor or self._heir
+        self._successor_id = self.successor or self._successor_id
         self._unseen = ""
         return plan
 
@@ -179,7 +179,7 @@ class Chain:
                 link.prepare_log(self._home)
             job_id = self._submit(self._form(now), plan.submit)
             self._submissions += 1
-            self._heir = self._unseen = job_id
+            self._successor_id = self._unseen = job_id
             log.info("successor submitted: job %s", job_id)
             if self.stopped():  # it was set meanwhile: `stop` wins every race
                 slurm.scancel([job_id])
@@ -216,7 +216,7 @@ class Chain:
 
     def _interval(self, now: float) -> float:
         """Return seconds until the next look where all is well: less towards the end of the link."""
-        walltime = self._limit or _UNTOLD
+        walltime = self._limit or _UNKNOWN_WALLTIME
         near = self.left(now) < 2 * walltime_margin(walltime)
         return max(min(_CALM, walltime / 20, 60.0 if near else _CALM), _QUICK)
 
@@ -224,13 +224,13 @@ class Chain:
         """Return what is wrong as far as the last look went, a line each."""
         left = self.left(now)
         ends = f"this link ends at {iso(now + left)}, in {format_duration(left)}" if left < 1e9 else ""
-        heir = self._successor
-        why = self._unfollowed(now, left) if heir is None else self._held_up(heir, left)
+        successor = self._successor
+        why = self._unfollowed(now, left) if successor is None else self._held_up(successor, left)
         if why:
             return ["; ".join(filter(None, [why, ends]))]
-        if heir and heir.waiting and left < walltime_margin(self._limit or _UNTOLD) / 3:
-            reason = heir.reason or "no reason given"
-            return [f"the successor, job {heir.raw_id}, still waits ({reason}); {ends}: a gap is near"]
+        if successor and successor.waiting and left < walltime_margin(self._limit or _UNKNOWN_WALLTIME) / 3:
+            reason = successor.reason or "no reason given"
+            return [f"the successor, job {successor.raw_id}, still waits ({reason}); {ends}: a gap is near"]
         return []
 
     def _unfollowed(self, now: float, left: float) -> str:
@@ -241,11 +241,11 @@ class Chain:
         why = self._trouble or asked or "it was submitted, but is not in the queue"
         return f"no successor waits: {why}"
 
-    def _held_up(self, heir: Job, left: float) -> str:
+    def _held_up(self, successor: Job, left: float) -> str:
         """Return why the successor will not start or, near the end, what it waits for; else empty."""
-        never = links.blocked(heir)
-        near = left < walltime_margin(self._limit or _UNTOLD)
-        return never or (links.limited(heir) if near else "")
+        never = links.blocked(successor)
+        near = left < walltime_margin(self._limit or _UNKNOWN_WALLTIME)
+        return never or (links.limited(successor) if near else "")
 
     def _patience(self, left: float) -> float:
         """Return seconds for which it is no trouble that no successor is seen.

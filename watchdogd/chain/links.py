@@ -9,10 +9,10 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from watchdogd.batch import pending_reasons, scontrol, slurmtext, squeue
-from watchdogd.batch.slurm import QUERY_DEADLINE
+from watchdogd.batch import pending_reasons, scontrol
+from watchdogd.batch.slurm import QUERY_DEADLINE, listed_jobs
 from watchdogd.chain import link
-from watchdogd.errors import NoClusterError, SlurmSilentError, UnreadableError
+from watchdogd.errors import NoClusterError
 from watchdogd.system import command
 from watchdogd.system.account import is_member, user_name
 from watchdogd.system.number import count
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 _LIMITS = re.compile(
     r"(QOS|Assoc)(Grp|Max)\w|Partition(Down|Inactive)|NodeDown|ReqNodeNotAvail|Nodes required|Licenses"
 )
-_NOT_SET_UP = re.compile(r"configuration source|slurm\.conf")
-"""What Slurm's commands say where they are installed, but no cluster is behind them."""
 
 
 def queued(mark: str, users: Iterable[str] | None = None) -> tuple[Job, ...]:
@@ -43,16 +41,7 @@ def queued(mark: str, users: Iterable[str] | None = None) -> tuple[Job, ...]:
 def own(mark: str, users: Iterable[str] | None = None) -> tuple[Job, ...]:
     """Return the same with the jobs of drop-ins, whose comment goes on after the mark."""
     whose = (user_name(os.geteuid()),) if users is None else users
-    env, secret = command.environment(squeue.ENVIRONMENT), slurmtext.mark()
-    answer = command.ask(squeue.argv(whose, mark=secret), deadline=QUERY_DEADLINE, env=env)
-    if not answer.ok or (not answer.output.strip() and answer.errors.strip()):
-        kind = NoClusterError if _NOT_SET_UP.search(answer.errors) else SlurmSilentError
-        raise kind(f"squeue did not answer: {answer.complaint()}")
-    try:
-        jobs = squeue.read(answer.output, secret)
-    except UnreadableError as error:
-        raise SlurmSilentError(str(error)) from None
-    found = [job for job in jobs if f"{job.comment} ".startswith(f"{mark} ") and not job.ended]
+    found = [job for job in listed_jobs(whose) if f"{job.comment} ".startswith(f"{mark} ") and not job.ended]
     return tuple(sorted(found, key=lambda job: count(job.raw_id) or 0))
 
 

@@ -49,9 +49,9 @@ def decide(
         return SuccessionPlan(unseen=True)
     waiting = [link for link in links if link.waiting and link.raw_id != me]
     if waiting:
-        heir = next((link for link in waiting if f":{me}" in link.dependency), waiting[0])
-        surplus = tuple(link.raw_id for link in waiting if link is not heir)
-        return SuccessionPlan(cancel=surplus, successor=heir)
+        successor = next((link for link in waiting if f":{me}" in link.dependency), waiting[0])
+        surplus = tuple(link.raw_id for link in waiting if link is not successor)
+        return SuccessionPlan(cancel=surplus, successor=successor)
     newest = _newest([link for link in links if link.raw_id != me and link.placed and not link.leaving])
     if newest and _precedes(mine, newest) and now - (newest.started_at or now) < SLOW_START:
         return SuccessionPlan(successor=newest)

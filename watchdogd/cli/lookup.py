@@ -91,7 +91,7 @@ def silenced_targets(home: Home) -> set[str] | None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     for paper in inbox.waiting(home, {"silence", "unsilence"}):
-        for order in paper.orders:
+        for order in paper.requests:
             found.discard(order.target)
             if order.verb == "silence" and order.until > now.timestamp():
                 found.add(order.target)

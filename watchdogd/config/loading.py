@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import grp
 import json
 import re
 import shlex
@@ -19,6 +18,7 @@ from watchdogd.config.validation import validation_error
 from watchdogd.errors import ConfigError, UnknownKeyError
 from watchdogd.home.trust import distrust, team_of
 from watchdogd.system import command
+from watchdogd.system.account import group_id
 from watchdogd.system.smallfile import read_plain
 from watchdogd.system.text import nearest
 
@@ -42,8 +42,8 @@ def load(home: Home, *, pressing: bool = False) -> Config:
     try:
         text = read_plain(path, follow=True)
     except FileNotFoundError as error:
-        mend = _restore(home) if _watched_something(home) else "make one with 'watchdogd init'"
-        raise ConfigError(f"{path} cannot be read: {error.strerror}; {mend}") from None
+        fix = _restore(home) if _watched_something(home) else "make one with 'watchdogd init'"
+        raise ConfigError(f"{path} cannot be read: {error.strerror}; {fix}") from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
@@ -56,7 +56,7 @@ def load(home: Home, *, pressing: bool = False) -> Config:
         raise empty_config(home, text)
     trusted = team_of(home.path, pressing=pressing)
     if config.daemon.group:
-        trusted = replace(trusted, group=grp.getgrnam(config.daemon.group).gr_gid)
+        trusted = replace(trusted, group=group_id(config.daemon.group))
     reason = distrust(path, trusted)
     if reason:
         raise ConfigError(f"{path} is not used: {reason}")

@@ -12,7 +12,7 @@ import os
 from watchdogd.errors import WatchdogError
 from watchdogd.home import touchfile
 from watchdogd.home.switches import Switch, SwitchError, owner_of, runs
-from watchdogd.system.account import user_name
+from watchdogd.system.account import group_name, user_name
 from watchdogd.system.pathname import file_name
 
 _MANIFEST_LIMIT = 65536
@@ -20,13 +20,13 @@ _MANIFEST_LIMIT = 65536
 
 def find(home: str, run: str, kind: str) -> Switch:
     """Return a run's switch. WatchdogError, naming the nearest run, where there is none of that name."""
-    told, key = _told(home, run), f"{kind}_switch"
-    known = isinstance(told.get(key), str)
+    manifest, key = _manifest_of(home, run), f"{kind}_switch"
+    known = isinstance(manifest.get(key), str)
     configured = {} if known and not _is_older(home, run) else _configured(home, run, needed=not known)
-    places = [found[key] for found in (configured, told) if isinstance(found.get(key), str)]
-    inbox = told.get("inbox")
+    places = [found[key] for found in (configured, manifest) if isinstance(found.get(key), str)]
+    inbox = manifest.get("inbox")
     inbox = inbox if known and isinstance(inbox, str) else os.path.join(home, "inbox")
-    group = (configured or told).get("group")
+    group = (configured or manifest).get("group")
     return Switch(run, kind, tuple(dict.fromkeys([*places, _own(home, run, kind)])), inbox, group)
 
 
@@ -38,16 +38,16 @@ def anyhow(home: str, run: str, kind: str) -> Switch:
         return Switch(run, kind, (_own(home, run, kind),), os.path.join(home, "inbox"), None)
 
 
-def _told(home: str, run: str) -> dict[str, object]:
+def _manifest_of(home: str, run: str) -> dict[str, object]:
     """Return what switches/RUN.json says; empty where it is missing or makes no sense."""
     try:
-        told = json.loads(touchfile.head(_manifest(home, run), _MANIFEST_LIMIT))
+        manifest = json.loads(touchfile.head(_manifest(home, run), _MANIFEST_LIMIT))
     except PermissionError:
         whose = f"only {owner_of(home)}, or the group of [daemon] group, may"
         raise SwitchError(f"{user_name(os.getuid())} may not use the switches of {home}: {whose}") from None
     except (OSError, ValueError, RecursionError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return manifest if isinstance(manifest, dict) else {}
 
 
 def _own(home: str, run: str, kind: str) -> str:
@@ -92,14 +92,5 @@ def _configured(home: str, run: str, *, needed: bool) -> dict[str, object]:
     return {
         "kill_switch": switch_path(place, run, section.kill_switch, "kill"),
         "save_switch": switch_path(place, run, section.save_switch, "save"),
-        "group": None if place.group is None else _group_name(place.group),
+        "group": None if place.group is None else group_name(place.group),
     }
-
-
-def _group_name(number: int) -> str | None:
-    import grp
-
-    try:
-        return grp.getgrgid(number).gr_name
-    except KeyError:
-        return None

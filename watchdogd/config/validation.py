@@ -9,6 +9,7 @@ import tomllib
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.config.fields import name_fault
+from watchdogd.system.account import group_id
 from watchdogd.system.pathname import file_name
 from watchdogd.system.text import close_to, nearest
 
@@ -33,7 +34,7 @@ def unknown_group(config: Config) -> str:
     The machine is asked, so call it only where the group will be used.
     """
     for key, group in (("daemon.group", config.daemon.group), ("slurm.group", config.slurm.group)):
-        if group is not None and not _exists(group):
+        if group is not None and group_id(group) is None:
             hint = close_to(group, [entry.gr_name for entry in grp.getgrall()])
             return f"{key}: there is no Unix group '{group}' on this machine{hint}"
     return ""
@@ -104,14 +105,6 @@ def _channel_references(config: Config) -> Iterator[tuple[str, Any]]:
         for name, section in sections.items():
             for plugin, keys in section.checks.items():
                 yield f"{table}.{name}.checks.{plugin}.channels", keys.get("channels")
-
-
-def _exists(group: str) -> bool:
-    try:
-        grp.getgrnam(group)
-    except KeyError:
-        return False
-    return True
 
 
 _ERROR_TEXTS = {
@@ -214,8 +207,8 @@ def syntax_error(text: str, error: ValueError | RecursionError) -> str:
     position = _POSITION.search(said)
     lines = text.split("\n")
     number = int(position[1]) if position and position[1] else len(text.rstrip().split("\n"))
-    mend = next((mend for begin, mend in _SYNTAX_FIXES if said.startswith(begin)), "write it as key = value")
-    return f"line {number}{_shown(lines[number - 1])}: {mend}"
+    fix = next((fix for begin, fix in _SYNTAX_FIXES if said.startswith(begin)), "write it as key = value")
+    return f"line {number}{_shown(lines[number - 1])}: {fix}"
 
 
 def _shown(line: str) -> str:

@@ -52,7 +52,7 @@ def look(installation: Installation) -> Iterator[Diagnosis]:
     if reason:
         yield warning(TOPIC, reason.what, reason.fix or _RIGHTS)
     for folder in filter(Path.is_dir, (home.path, home.plugins, *home.path.glob("cron.*"))):
-        if reason := trust.heirs(folder, trust.team_of(home.path)):
+        if reason := trust.inherited_access(folder, trust.team_of(home.path)):
             yield warning(TOPIC, reason.what, reason.fix)
     for misfit in misplaced(home):
         yield broken(TOPIC, misfit.what, misfit.fix)

@@ -175,7 +175,7 @@ class Engine:
             observations,
             self._execution.policies,
             judged_at,
-            requests=tuple(order for paper in papers for order in paper.orders),
+            requests=tuple(order for paper in papers for order in paper.requests),
             silent=self.setup.maintenance,
         )
         checks, latest = self.setup.checks, self._execution.latest

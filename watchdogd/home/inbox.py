@@ -43,7 +43,7 @@ KINDS = frozenset({"touch", "ack", "silence", "unsilence", "finish", "finished",
 READ_BY_CHECKS = frozenset({"beat", "sample"})
 _SIZE_LIMIT = 65536
 TEXT_LIMIT = 500
-"""Characters of a text of a paper that are taken in."""
+"""Characters of a text of a submission that are taken in."""
 _AT_ONCE = 1000
 _ASIDE = ".aside"
 
@@ -64,7 +64,7 @@ class Submission:
         return _text(self.said, "run")
 
     @property
-    def orders(self) -> tuple[Request, ...]:
+    def requests(self) -> tuple[Request, ...]:
         """Requests about incidents: one, or none."""
         reason, target = _text(self.said, "reason"), _text(self.said, "target")
         match self.kind:
@@ -93,9 +93,9 @@ class Submission:
         """The submission in one line, for history and messages."""
         host, reason = _text(self.said, "host"), _text(self.said, "reason")
         where = f" on {host}" if host else ""
-        return f"{self._deed()} by {self.by}{where} at {iso(self.at)}" + (f": {reason}" if reason else "")
+        return f"{self._action()} by {self.by}{where} at {iso(self.at)}" + (f": {reason}" if reason else "")
 
-    def _deed(self) -> str:
+    def _action(self) -> str:
         action = _text(self.said, "action") or "set"
         match self.kind:
             case "touch":
@@ -120,7 +120,7 @@ def take(home: Home) -> tuple[list[Submission], list[str]]:
     shared = home.group is not None
     if shared:
         _check_place(home)
-    papers: list[Submission] = []
+    submissions: list[Submission] = []
     complaints: list[str] = []
     kinds = {name: kind_of(name) for name in sorted(os.listdir(home.inbox))}
     looked_at = KINDS | READ_BY_CHECKS if shared else KINDS
@@ -129,13 +129,13 @@ def take(home: Home) -> tuple[list[Submission], list[str]]:
             if kinds[name] in READ_BY_CHECKS:
                 _check_author(os.lstat(home.inbox / name), shared=shared)
             else:
-                papers.append(_read(home.inbox / name, kinds[name], shared=shared))
+                submissions.append(_read(home.inbox / name, kinds[name], shared=shared))
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             complaints.append(f"{name} in the inbox is set aside: {reason}{_set_aside(home, name)}")
-    return sorted(papers, key=lambda paper: paper.at), complaints
+    return sorted(submissions, key=lambda submission: submission.at), complaints
 
 
 def waiting(home: Home, kinds: Collection[str]) -> list[Submission]:
@@ -149,13 +149,13 @@ def waiting(home: Home, kinds: Collection[str]) -> list[Submission]:
         for name in sorted(name for name in os.listdir(home.inbox) if kind_of(name) in kinds)[:_AT_ONCE]:
             with contextlib.suppress(OSError, ValueError):
                 found.append(_read(home.inbox / name, kind_of(name), shared=shared))
-    return sorted(found, key=lambda paper: paper.at)
+    return sorted(found, key=lambda submission: submission.at)
 
 
-def remove(paper: Submission) -> None:
+def remove(submission: Submission) -> None:
     """Take it off the inbox: it is recorded. OSError where that fails; gone already is fine."""
     with contextlib.suppress(FileNotFoundError):
-        os.unlink(paper.path)
+        os.unlink(submission.path)
 
 
 def kind_of(name: str) -> str:
@@ -171,9 +171,9 @@ def _check_place(home: Home) -> None:
     """
     found = os.lstat(home.inbox)
     if found.st_uid not in (0, os.geteuid(), os.stat(home.path).st_uid):
-        mend = f"mv {home.inbox} {home.inbox}.aside"
+        fix = f"mv {home.inbox} {home.inbox}.aside"
         raise PermissionError(
-            errno.EPERM, f"it belongs to {user_name(found.st_uid)}, who does not own home: {mend}"
+            errno.EPERM, f"it belongs to {user_name(found.st_uid)}, who does not own home: {fix}"
         )
 
 
@@ -199,7 +199,7 @@ def _read(path: Path, kind: str, *, shared: bool) -> Submission:
 def _check(kind: str, said: Any) -> None:
     """ValueError where it lacks what its kind needs."""
     if not isinstance(said, dict):
-        raise ValueError("it is no JSON object")  # noqa: TRY004 - the paper is wrong, not our call
+        raise ValueError("it is no JSON object")  # noqa: TRY004 - the submission is wrong, not our call
     if said.get("kind", kind) != kind:
         raise ValueError("it was handed in as another kind")
     needed = {"touch": ("run", "switch"), "silence": ("target",), "unsilence": ("target",), "ack": ()}

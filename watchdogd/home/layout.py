@@ -4,31 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import grp
 import os
 import secrets
 import stat
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from watchdogd.errors import HomeError, Problem
 from watchdogd.system import umask
-from watchdogd.system.account import user_name
+from watchdogd.system.account import group_id, user_name
 from watchdogd.system.pathname import file_name, group_of, home_folder
 from watchdogd.system.smallfile import create_file, open_plain, read_plain, replace_file
 
-FOLDERS = (
-    "cron.hourly",
-    "cron.daily",
-    "cron.weekly",
-    "plugins",
-    "switches",
-    "evidence",
-    "inbox",
-    "logs",
-)
+FOLDERS = ("cron.hourly", "cron.daily", "cron.weekly", "plugins", "switches", "evidence", "inbox", "logs")
+_NEEDED_FOLDERS = ("switches", "evidence", "inbox", "logs")
+"""The folders that are made anew where they are missing: a daemon needs them."""
+_MUST_BE_FOLDERS = {*FOLDERS, ".lease", ".outbox"} - {"inbox"}
+_MUST_BE_FILES = {"status.json", ".config.good.toml", ".id"}
 
 DEFAULT_URL = "sqlite:///history.db"
 """Of the history, where `[history] url` names none."""
@@ -189,10 +182,9 @@ class Home:
         """Give home's folders and files to a Unix group, where the configuration names one. HomeError."""
         if group is None:
             return
-        try:
-            gid = grp.getgrnam(group).gr_gid
-        except KeyError:
-            raise HomeError(f"[daemon] group: there is no Unix group '{group}' on this machine") from None
+        gid = group_id(group)
+        if gid is None:
+            raise HomeError(f"[daemon] group: there is no Unix group '{group}' on this machine")
         if self.group == gid:
             with contextlib.suppress(OSError):  # a member, whose it is not
                 self.inbox.chmod(self._mode(self.inbox, gid))
@@ -252,27 +244,6 @@ def absolute(home: Home, text: str) -> str:
 def switch_path(home: Home, run: str, configured: str | None, kind: str) -> str:
     """Return the path of a run's switch: as configured, else in home's switches/."""
     return absolute(home, configured or f"switches/{file_name(run)}.{kind}")
-
-
-if TYPE_CHECKING:
-    pass
-
-_NEEDED_FOLDERS = ("switches", "evidence", "inbox", "logs")
-"""The folders that are made anew where they are missing: a daemon needs them."""
-_MUST_BE_FOLDERS = frozenset(
-    {
-        "switches",
-        "evidence",
-        "logs",
-        "cron.hourly",
-        "cron.daily",
-        "cron.weekly",
-        "plugins",
-        ".lease",
-        ".outbox",
-    }
-)
-_MUST_BE_FILES = frozenset({"status.json", ".config.good.toml", ".id"})
 
 
 def misplaced(home: Home) -> tuple[Problem, ...]:

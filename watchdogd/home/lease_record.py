@@ -65,13 +65,17 @@ def read_record(text: bytes) -> Holder | None:
 
 def holder_from(said: dict[str, Any]) -> Holder:
     """Return the holder with these fields. ValueError, KeyError or TypeError where they make no sense."""
-    told = {each.name: said[each.name] for each in fields(Holder)}
-    texts = [told[name] for name in ("id", "host", "node", "born", "job_id")]
+    values = {each.name: said[each.name] for each in fields(Holder)}
+    texts = [values[name] for name in ("id", "host", "node", "born", "job_id")]
     if not all(isinstance(text, str) and (not text or text.isprintable()) for text in texts):
         raise TypeError("a holder is told of in texts of one line")
-    if type(told["pid"]) is not int or not 0 <= told["pid"] < _PIDS or type(told["released"]) is not bool:
+    if (
+        type(values["pid"]) is not int
+        or not 0 <= values["pid"] < _PIDS
+        or type(values["released"]) is not bool
+    ):
         raise TypeError("that is the id of no process")
-    return Holder(**told)
+    return Holder(**values)
 
 
 def _node(proc: str = "/proc") -> str:

@@ -147,10 +147,10 @@ def mark_tick(home: Home, now: float) -> None:
 def last_ticks(home: Home) -> tuple[float, ...]:
     """Return when the last ticks began, oldest first; empty where there were none, or a daemon came since."""
     try:
-        told = [needed(real(each)) for each in parse_json(read_plain(_ticks_path(home)))]
+        begins = [needed(real(each)) for each in parse_json(read_plain(_ticks_path(home)))]
     except (OSError, ValueError, TypeError):
         return ()
-    return tuple(each for each in told if 0 < each < _YEAR_5000)
+    return tuple(each for each in begins if 0 < each < _YEAR_5000)
 
 
 def remove_ticks(home: Home) -> None:

@@ -23,7 +23,7 @@ from watchdogd.errors import WatchdogError
 from watchdogd.home import touchfile
 from watchdogd.home.inbox_submit import submit
 from watchdogd.home.touchfile import Signature
-from watchdogd.system.account import user_name
+from watchdogd.system.account import group_id, user_name
 from watchdogd.system.pathname import file_name, run_name
 from watchdogd.system.smallfile import create_file, host_name
 
@@ -140,16 +140,16 @@ def _press(switch: Switch, path: str, touch: Signature) -> Signature | None:
     line = {"run": switch.run, "switch": switch.kind, **touch.fields()}
     if path == switch.places[-1] != switch.path:
         line["places"] = list(switch.places[:-1])
-    mode = _mode(switch, path)
+    mode, group = _mode(switch, path), group_id(switch.group) if switch.group else None
     for _ in range(3):  # it may be cleared just between our two looks
         try:
-            create_file(path, json.dumps(line) + "\n", mode, _group_id(switch.group))
+            create_file(path, json.dumps(line) + "\n", mode, group)
         except FileExistsError:
             before = _read(switch, path)
             if before:
                 return before
         except OSError as error:
-            if error.errno not in _FULL or not _create_empty(path, mode, _group_id(switch.group)):
+            if error.errno not in _FULL or not _create_empty(path, mode, group):
                 raise SwitchError(_cannot(switch, path, error, "set")) from None
             return None
         else:
@@ -270,17 +270,6 @@ def owner_of(path: str) -> str:
         return user_name(os.stat(path).st_uid)
     except OSError:
         return "its owner"
-
-
-def _group_id(name: str | None) -> int | None:
-    if name is None:
-        return None
-    import grp
-
-    try:
-        return grp.getgrnam(name).gr_gid
-    except (KeyError, TypeError):
-        return None
 
 
 _GUARD_FRESH = 600.0

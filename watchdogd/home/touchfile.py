@@ -54,19 +54,19 @@ class Signature(namedtuple("Signature", "by host time reason claimed", defaults=
 
     def fields(self) -> dict[str, str]:
         """Return it as it is written to files and printed as JSON."""
-        told = {"by": self.by, "host": self.host, "at": self.at, "reason": self.reason}
-        return told | ({"claimed": self.claimed} if self.claimed else {})
+        content = {"by": self.by, "host": self.host, "at": self.at, "reason": self.reason}
+        return content | ({"claimed": self.claimed} if self.claimed else {})
 
 
 def read(path: str) -> Signature:
     """Return who put the file there. OSError where there is none, or it cannot be looked at."""
     found = os.lstat(path)  # of a link, who laid it: where it leads somebody else wrote
-    told = fields_of(path)
-    by, claimed = user_name(found.st_uid), _text(told.get("by"))
+    content = fields_of(path)
+    by, claimed = user_name(found.st_uid), _text(content.get("by"))
     when = min(found.st_mtime, found.st_ctime)  # what its owner set to a later day counts from its real one
-    first = _time(told.get("at"))  # it may have been touched again since
+    first = _time(content.get("at"))  # it may have been touched again since
     when = first if first is not None and 0 < first < when else when
-    host, reason = _text(told.get("host")), _text(told.get("reason"))
+    host, reason = _text(content.get("host")), _text(content.get("reason"))
     return Signature(by, host, when, reason, "" if claimed == by else claimed)
 
 
@@ -77,10 +77,10 @@ def fields_of(path: str) -> dict[str, object]:
     except OSError:
         return {}
     try:
-        told = json.loads(line)
+        content = json.loads(line)
     except (ValueError, RecursionError):
         return {"reason": line}
-    return told if isinstance(told, dict) else {"reason": line}
+    return content if isinstance(content, dict) else {"reason": line}
 
 
 def head(path: str, limit: int) -> str:

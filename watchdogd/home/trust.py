@@ -170,9 +170,9 @@ def exposed(path: Path, group: int | None = None) -> Problem:
         found = real.stat()
     except OSError:
         return FINE
-    mend = f"chmod {'640' if found.st_gid == group else '600'} {shlex.quote(str(real))}"
+    fix = f"chmod {'640' if found.st_gid == group else '600'} {shlex.quote(str(real))}"
     if found.st_mode & stat.S_IROTH:
-        return Problem(f"{real} can be read by everybody", mend)
+        return Problem(f"{real} can be read by everybody", fix)
     if not found.st_mode & stat.S_IRGRP:
         return FINE
     listed = acl_of(str(real), READ)
@@ -180,7 +180,7 @@ def exposed(path: Path, group: int | None = None) -> Problem:
         return Problem(f"{real} can be read by {name} by its ACL", f"setfacl -b {shlex.quote(str(real))}")
     others = found.st_gid not in (0, group) and (listed is None or listed.owning_group)
     if others and not _private(found.st_gid, os.geteuid()):
-        return Problem(f"{real} can be read by group {group_name(found.st_gid)}", mend)
+        return Problem(f"{real} can be read by group {group_name(found.st_gid)}", fix)
     return FINE
 
 
@@ -199,19 +199,19 @@ def _reason(place: str, found: os.stat_result, trusted: Trusted, *, itself: bool
     others = found.st_gid not in (0, trusted.group) and (listed is None or listed.owning_group)
     if others and not any(_private(found.st_gid, uid) for uid in (os.geteuid(), found.st_uid)):
         name = group_name(found.st_gid)
-        mend = f"chmod g-w {shlex.quote(place)}, or set [daemon] group to it"
-        return Problem(f"{place} can be written by group {name}", mend)
+        fix = f"chmod g-w {shlex.quote(place)}, or set [daemon] group to it"
+        return Problem(f"{place} can be written by group {name}", fix)
     return FINE
 
 
-def heirs(folder: Path, trusted: Trusted = NOBODY) -> Problem:
+def inherited_access(folder: Path, trusted: Trusted = NOBODY) -> Problem:
     """Return who may write what will be made in this folder, by its default ACL, with the fix; or empty."""
     listed = acl_of(str(folder), WRITE, ACL_DEFAULT)
     name = _stranger(listed, folder.stat(), trusted) if listed else ""
     if not name:
         return FINE
-    mend = f"setfacl -k {shlex.quote(str(folder))}"
-    return Problem(f"files made in {folder} can be written by {name} by its default ACL", mend)
+    fix = f"setfacl -k {shlex.quote(str(folder))}"
+    return Problem(f"files made in {folder} can be written by {name} by its default ACL", fix)
 
 
 def _stranger(listed: Acl | None, found: os.stat_result, trusted: Trusted) -> str:

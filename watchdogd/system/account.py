@@ -33,6 +33,16 @@ def group_name(gid: int) -> str:
         return str(gid)
 
 
+def group_id(name: str) -> int | None:
+    """Return a Unix group's id; None where this machine knows no such group."""
+    import grp
+
+    try:
+        return grp.getgrnam(name).gr_gid
+    except KeyError:
+        return None
+
+
 def group_members(gid: int) -> frozenset[str]:
     """Return the users that a Unix group lists.
 

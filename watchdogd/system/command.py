@@ -23,17 +23,8 @@ if TYPE_CHECKING:
 
 OUTPUT_LIMIT = 64 * 1024 * 1024
 """Bytes kept of each stream; 64 MiB is a squeue of some 200,000 jobs."""
-_SLURM_PREFIXES = (
-    "SLURM_",
-    "SLURMD_",
-    "SBATCH_",
-    "SRUN_",
-    "SALLOC_",
-    "SQUEUE_",
-    "SACCT_",
-    "SINFO_",
-    "SCANCEL_",
-)
+_SLURM_TOOLS = ("SLURM", "SLURMD", "SBATCH", "SRUN", "SALLOC", "SQUEUE", "SACCT", "SINFO", "SCANCEL")
+_SLURM_PREFIXES = tuple(f"{tool}_" for tool in _SLURM_TOOLS)
 _GRACE = 0.5
 _NAP, _LONGEST_NAP = 0.0005, 0.05
 _NEVER = Event()
