@@ -5,17 +5,25 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterable, Iterator
+from copy import deepcopy
 from dataclasses import replace
-from functools import reduce
 from itertools import islice
 
 import pytest
 
-from watchdogd.logs.level import WINDOW, Level, renew, rise, take
+from watchdogd.logs.level import WINDOW, Level, rise
 
 
 def fed(values: Iterable[float], level: Level | None = None) -> Level:
-    return reduce(take, values, level or Level())
+    level = deepcopy(level) if level else Level()
+    for value in values:
+        level.take(value)
+    return level
+
+
+def renewed(level: Level) -> Level:
+    level.renew()
+    return level
 
 
 def falling(count: int) -> list[float]:
@@ -25,9 +33,9 @@ def falling(count: int) -> list[float]:
 
 def first_rise(values: Iterable[float], level: Level | None = None) -> int | None:
     """After how many of these values a rise is seen, or None."""
-    known = level or Level()
+    known = deepcopy(level) if level else Level()
     for index, value in enumerate(values, 1):
-        known = take(known, value)
+        known.take(value)
         if rise(known):
             return index
     return None
@@ -125,14 +133,14 @@ def test_a_loss_that_creeps_is_one() -> None:
 
 
 def test_a_jump_at_a_resume_is_one_at_once_and_a_drop_is_none() -> None:
-    before = renew(fed(falling(600)))
+    before = renewed(fed(falling(600)))
     assert rise(before) is None
     after = first_rise([2.5] * 100, before)
     assert after is not None
     assert after <= 10
-    level = before
+    level = deepcopy(before)
     for value in [2.5] * 3 * WINDOW:
-        level = take(level, value)
+        level.take(value)
         assert rise(level) or len(level.window) < 10, "it does not come and go"
     assert first_rise([1.5] * 100, before) is None
 
@@ -153,7 +161,7 @@ def test_the_pace_may_be_half_as_slow_again() -> None:
 
 
 def test_a_level_from_which_a_resume_began_is_the_one_to_compare_with() -> None:
-    level = replace(renew(fed(falling(600))), best=3.0)
+    level = replace(renewed(fed(falling(600))), best=3.0)
     assert first_rise([2.9] * 100, level) is None
 
 

@@ -8,16 +8,17 @@ import pytest
 
 from watchdogd.logs import template
 from watchdogd.logs.template import Template
+from watchdogd.readers.shape import shape_of
 
 
 def told(lines: Iterable[str], every: float = 60.0) -> Template:
     """The one template of these lines, one each `every` seconds."""
     found: dict[int, Template] = {}
     for number, line in enumerate(lines):
-        shape = template.shape_of(line)
+        shape = shape_of(line)
         at = number * every + number * number % 13
-        known = found.setdefault(shape.key, template.new(line, shape, at))
-        known.take(shape.values(line), number * every if "attempt" in line else at)
+        known = found.setdefault(shape.layout.key, template.new(line, shape, at))
+        known.take([shape.layout.values(line)], number * every if "attempt" in line else at)
     (only,) = found.values()
     return only
 
@@ -53,8 +54,10 @@ def _told_by_the_wall(shift: Callable[[int], float], *, unit: int = 1) -> Templa
     for number in range(2880):
         at = number // 12 * 60.0 + 60.0
         line = f"at {int((36_000 + number * 5 + shift(number)) * unit)} fps 0.{number * 5 % 7}"
-        shape = template.shape_of(line)
-        found.setdefault(shape.key, template.new(line, shape, at)).take(shape.values(line), at)
+        shape = shape_of(line)
+        found.setdefault(shape.layout.key, template.new(line, shape, at)).take(
+            [shape.layout.values(line)], at
+        )
     (only,) = found.values()
     return only
 
@@ -79,8 +82,10 @@ def test_hours_of_a_log_that_are_read_at_once_hide_no_clock_of_the_wall() -> Non
     for number in range(4000):
         at = max(15_000.0, number * 5.0)
         line = f"at {36_000 + number * 5} fps 0.{number * 5 % 7}"
-        shape = template.shape_of(line)
-        found.setdefault(shape.key, template.new(line, shape, at)).take(shape.values(line), at)
+        shape = shape_of(line)
+        found.setdefault(shape.layout.key, template.new(line, shape, at)).take(
+            [shape.layout.values(line)], at
+        )
     (only,) = found.values()
     assert not only.weight
 

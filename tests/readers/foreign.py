@@ -155,10 +155,13 @@ def _log(text: str) -> object:
     addresses: dict[str, str] = {}
     peers.learn(found, addresses)
     for line in found:
-        measures.cost(line.text, measures.seconds(line.text))
-        measures.skipped(line.text)
-        measures.loss(line.text)
-        shape.shape_of(line.text)
+        found_there = shape.shape_of(line.text)
+        spots = found_there.measures
+        found_there.layout.values(line.text)
+        measures.cost(line.text, spots, measures.seconds(line.text, spots))
+        measures.skipped(line.text, spots)
+        measures.length(line.text, spots)
+        measures.loss(line.text, spots)
         trainlog.latest(line)
         trainlog.progress_by(r"iteration\s+(\d+)", line.text)
     return causes.find(found)

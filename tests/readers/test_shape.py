@@ -21,7 +21,7 @@ def test_another_line_of_the_same_shape_tells_its_own_numbers(line: str) -> None
         text = re.sub(r"[0-9]", lambda _: chance.choice("0123456789"), line)
         shape = shape_of(text)
         assert shape.report(text) == trainlog.progress(text)
-        told, wanted = shape.loss_of(text), measures.loss(text)
+        told, wanted = (measures.loss(text, spots) for spots in (shape.measures, measures.spots_of(text)))
         if shape.progress and shape.progress.form.series == WORK:
             assert told is None  # it is no loss of the training
             continue

@@ -30,7 +30,7 @@ def test_simple_values_of_tensorboardx_are_read() -> None:
 def test_tensors_of_tensorflows_second_version_are_read() -> None:
     lines, _ = tfevents.read_events(SECOND)
     assert [line.text for line in lines][:1] == ["step 1 epoch_loss: 2.4"]
-    loss = measures.loss_at(lines[-1].text, measures.loss_spot(lines[-1].text))
+    loss = measures.loss(lines[-1].text, measures.spots_of(lines[-1].text))
     assert loss is not None
     assert math.isnan(loss)
 

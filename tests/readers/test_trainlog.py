@@ -9,9 +9,22 @@ import time
 
 import pytest
 
+from watchdogd.readers import measures
 from watchdogd.readers.lines import Line, read_lines
-from watchdogd.readers.measures import cost, loss, seconds
 from watchdogd.readers.trainlog import latest, progress, progress_by, words
+
+
+def loss(text: str) -> float | None:
+    return measures.loss(text, measures.spots_of(text))
+
+
+def seconds(text: str) -> float | None:
+    return measures.seconds(text, measures.spots_of(text))
+
+
+def cost(text: str) -> tuple[str, float] | None:
+    return measures.cost(text, measures.spots_of(text), seconds(text))
+
 
 MEGATRON = (
     " iteration     7310/  200000 | consumed samples:      7485440 | elapsed time per iteration (ms): 18250.5 |"
@@ -264,7 +277,7 @@ def test_what_tells_nan_without_saying_a_loss() -> None:
     ],
 )
 def test_what_a_unit_of_work_costs(text: str, unit: str, seconds_each: float) -> None:
-    found = cost(text, seconds(text))
+    found = cost(text)
     assert found
     assert found[0] == unit
     assert found[1] == pytest.approx(seconds_each)
@@ -359,7 +372,7 @@ def test_a_line_of_megabytes_costs_no_more_than_its_length(again: str) -> None:
     its words takes minutes."""
     text = again * (128 * 1024 // len(again)) + "<"
     began = time.process_time()
-    for look in (progress, loss, seconds, lambda text: cost(text, 1.0), lambda text: latest(Line(text))):
+    for look in (progress, loss, seconds, cost, lambda text: latest(Line(text))):
         look(text)
     assert time.process_time() - began < 10
 

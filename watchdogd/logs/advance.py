@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from watchdogd.logs import level
 from watchdogd.logs.heartbeat import heed_guard, take_beat
 from watchdogd.logs.lines import goes_on, take_lines
 from watchdogd.logs.runlog import JobTold, RunLog, Unread, name_of
@@ -88,9 +87,9 @@ def _forget(log: RunLog, told: JobTold | None = None) -> None:
     if log.told.step:
         curves.before = (log.told.step.series, log.told.step.number)
     if curves.level:
-        curves.level = level.renew(curves.level)
+        curves.level.renew()
     if curves.pace:
-        curves.pace = curves.pace._replace(level=level.renew(curves.pace.level))
+        curves.pace.level.renew()
     log.told = told or JobTold()
     log.clocks.renew()
 

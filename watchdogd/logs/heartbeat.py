@@ -73,7 +73,7 @@ def _note_step(step: float, log: RunLog, at: float, before: float) -> None:
     it ends with the second that comes since."""
     told = log.told
     step_of_log, phase, cause = told.step, told.phase, told.cause
-    numbers.note_progress(Report("step", step), "", log, at)
+    numbers.note_progress(Report("step", step), log, at)
     if step_of_log and step_of_log.at > before:
         told.step = step_of_log._replace(at=max(step_of_log.at, at))
     told.phase = phase if phase and phase.at != told.outlived[0] else None

@@ -7,7 +7,8 @@ came back from, it may do again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 WINDOW = 24
 """Values whose median is the present level: half as many can go astray without moving it."""
@@ -62,7 +63,7 @@ class Spread:
         return max(_SCATTER * self.scatter, _DRIFT * self.drift)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Level:
     """What is remembered of a series that has risen where its level is above its lowest by `share` at least.
 
@@ -72,7 +73,7 @@ class Level:
     """
 
     share: float = _SHARE
-    window: tuple[float, ...] = ()
+    window: list[float] = field(default_factory=list)
     best: float | None = None
     age: int = 0
     count: int = 0
@@ -96,31 +97,43 @@ class Level:
         usual = min(max(self.count / _PART, _LEAST), _MOST)
         return min(max(usual, _AGAIN * self.chance), _PATIENT * usual)
 
+    def take(self, value: float) -> None:
+        """One value more."""
+        self.window.append(value)
+        if len(self.window) > WINDOW:
+            del self.window[0]
+        elif self.best is not None and RESUMED <= len(self.window) < WINDOW:
+            risen = _middle(self.window) - self.best > self.threshold
+            self.above = self.enough + WINDOW if risen else 0.0  # what lies between two jobs is no chance
+        self.age += 1
+        self.count += 1
+        if len(self.window) < WINDOW:
+            return
+        if self.best is None:
+            self.best, self.age = _middle(self.window), 0
+            self.spread = _widened(self.spread, self.window, whole=False)
+        elif self.count % _EVERY == 0:
+            self._weigh(_middle(self.window), self.best)
 
-def take(known: Level, value: float) -> Level:
-    """With one more value."""
-    window, age, count = (*known.window[1 - WINDOW :], value), known.age + 1, known.count + 1
-    best, above, chance, spread = known.best, known.above, known.chance, known.spread
-    if len(window) < WINDOW:
-        if best is not None and len(window) >= RESUMED:  # what lies between two jobs is no chance
-            above = known.enough + WINDOW if _middle(window) - best > known.threshold else 0.0
-    elif best is None:
-        best, age, spread = _middle(window), 0, _widened(spread, window, whole=False)
-    elif count % _EVERY == 0:
-        level, threshold = _middle(window), known.threshold
-        if not above and count % (WINDOW // 2) == 0:
-            spread = _widened(spread, window, whole=count % WINDOW == 0)
-        if age > _AGE:
-            best, age, above = level, 0, 0.0
+    def _weigh(self, level: float, best: float) -> None:
+        threshold, scale = self.threshold, self.scale
+        if not self.above and self.count % (WINDOW // 2) == 0:
+            self.spread = _widened(self.spread, self.window, whole=self.count % WINDOW == 0)
+        if self.age > _AGE:
+            self.best, self.age, self.above = level, 0, 0.0
         elif level - best > threshold:
-            above += _EVERY * min((level - best) / (known.scale or threshold or 1.0), _HIGHEST)
+            self.above += _EVERY * min((level - best) / (scale or threshold or 1.0), _HIGHEST)
         else:
-            above, chance = 0.0, max(chance, above)
-            best, age = (level, 0) if level < best else (best, age)
-    return Level(known.share, window, best, age, count, spread, above, chance)
+            self.chance, self.above = max(self.chance, self.above), 0.0
+            if level < best:
+                self.best, self.age = level, 0
+
+    def renew(self) -> None:
+        """A new job: its own level has to show first, the lowest one is kept for comparison."""
+        self.window, self.above = [], 0.0
 
 
-def _widened(known: Spread, window: tuple[float, ...], *, whole: bool) -> Spread:
+def _widened(known: Spread, window: Sequence[float], *, whole: bool) -> Spread:
     """With one window more; `whole`: it has no value in common with the last such one."""
     level, marks, drift = _middle(window), known.marks, known.drift
     scatter = _usual(known.scatter, _DEVIATION * _middle([abs(value - level) for value in window]))
@@ -134,15 +147,10 @@ def _usual(before: float, seen: float) -> float:
     return before + (min(seen, 2 * before) - before) / _WINDOWS if before else seen
 
 
-def _middle(values: tuple[float, ...] | list[float]) -> float:
+def _middle(values: Sequence[float]) -> float:
     """The median; `statistics.median` takes four times as long, for the lines of a log."""
     ordered, half = sorted(values), len(values) // 2
     return ordered[half] if len(values) % 2 else (ordered[half - 1] + ordered[half]) / 2
-
-
-def renew(known: Level) -> Level:
-    """For a new job: its own level has to show first, the lowest one is kept for comparison."""
-    return replace(known, window=(), above=0.0)
 
 
 def rise(known: Level) -> Rise | None:

@@ -13,6 +13,7 @@ from watchdogd.logs.state import OWN
 from watchdogd.readers import causes, measures, peers, spinner, trainforms, trainlog
 from watchdogd.readers.lines import SHOWN_AT_MOST, Line, read_lines
 from watchdogd.readers.shape import Shape, shape_of
+from watchdogd.system.number import digits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,28 +36,29 @@ def take_lines(lines: Sequence[Line], wishes: Wanted, log: RunLog, at: float) ->
     """What the lines of one file say, in their order; the last of them was written at `at`."""
     told, pattern = log.told, wishes.progress
     lines = _unmask(lines, log)
-    whole = "\n".join(line.text for line in lines)
-    low = whole.lower()
-    known = trainlog.vocabulary(whole, low)
-    heeding, epochs, last = wanted.heeds(wishes), "epoch" in low, 0
-    restarts = "worker group" in low
-    texts = [trainlog.latest(line, pattern, known) for line in lines]
-    for index, (line, text) in enumerate(zip(lines, texts, strict=True)):
-        if restarts and _RESTART.search(text):  # what broke its ranks is over
+    heeding, last, failing = wanted.heeds(wishes), 0, -1
+    said = []
+    for index, line in enumerate(lines):
+        text = trainlog.latest(line, pattern)
+        shape = shape_of(text)
+        if shape.fails or (text is not line.text and causes.possible(line.text)):
+            failing = index
+        if "worker group" in text and _RESTART.search(text):  # what broke its ranks is over
             last, told.cause = index, None
             log.clocks.renew()
         if heeding:
             wanted.note(text, wishes, told, at)
-        if epochs and (epoch := trainlog.epoch_of(text)) is not None:
-            begin_epoch(told.counter, epoch)
-        if _take_numbers(text, line.rank, pattern, shape_of(text, known), log, at):
+        if shape.epoch:
+            begin_epoch(told.counter, float(digits(text[shape.epoch[0] : shape.epoch[1]])))
+        if shape.measures.length:
+            numbers.note_length(measures.length(text, shape.measures), log.curves)
+        if _take_numbers(text, line.rank, pattern, shape, log, at):
             last = index
-    if "len" in low:
-        for line in lines:
-            numbers.note_length(line.text, log.curves)
-    said = [(text, line.open) for line, text in zip(lines, texts, strict=True) if line.text]
+        if line.text:
+            said.append((text, line.open))
     _note_clocks(said, log, at, counts=not pattern)
-    _note_cause(lines[last:], log, at)
+    if told.cause or failing >= last:
+        _note_cause(lines[last:], log, at)
     peers.learn(lines, log.files.addresses)
     shown = [line.text[:SHOWN_AT_MOST] for line in lines[-20 * SHOWN :] if line.final and line.text]
     log.files.tail = [*log.files.tail, *shown][-SHOWN:]
@@ -83,25 +85,22 @@ def _unmask(lines: Sequence[Line], log: RunLog) -> list[Line]:
 def _take_numbers(text: str, rank: str, pattern: str | None, shape: Shape, log: RunLog, at: float) -> bool:
     """The number and the loss that a line tells; whether the number is progress."""
     report = trainlog.progress_by(pattern, text) if pattern else shape.report(text)
-    report = _of_training(report, log, at)
+    report = report and _of_training(report, log, at)
     if rank:
         numbers.note_rank(rank, report.number if report else None, log, at)
     if report and pattern:
         log.clocks.count(OWN, report.number, at, rested(log))
     progress = report is not None and grows(log.told.counter, report)
     if report and progress:
-        numbers.note_progress(report, text, log, at)
-    value = shape.loss_of(text)
-    if value:  # exactly 0 is a placeholder of runs on synthetic data
-        numbers.note_loss(value, log, at, measures.loss_name(text, shape.loss), falls=shape.falls)
+        numbers.note_progress(report, log, at, text, shape.measures)
+    if shape.measures.loss or shape.measures.doubted:
+        numbers.note_loss_of(text, shape.measures, log, at)
     return progress
 
 
-def _of_training(report: Report | None, log: RunLog, at: float) -> Report | None:
+def _of_training(report: Report, log: RunLog, at: float) -> Report | None:
     """The report, where it is the training's number: other work, and a coarse number beside a finer one, only
     show that the run gets on (`grew`)."""
-    if report is None:
-        return None
     other, step = report.series == trainforms.WORK, log.told.step
     if not other and not (report.coarse and step and not step.coarse):
         return report

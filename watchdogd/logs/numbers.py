@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from watchdogd.logs import level
 from watchdogd.logs.level import Level
 from watchdogd.logs.runlog import Curves, LastStep, Lengths, Loss, Pace, Rank, RunLog, Skips
 from watchdogd.readers import measures
 
 if TYPE_CHECKING:
+    from watchdogd.readers.measures import Skipped, Spots
     from watchdogd.readers.trainlog import Report
 
 SKIPS = 20
@@ -22,7 +21,9 @@ SLOW = 0.5
 _CURVE = 64
 
 
-def note_progress(report: Report, text: str, log: RunLog, at: float) -> None:
+def note_progress(
+    report: Report, log: RunLog, at: float, text: str = "", spots: Spots = measures.NOWHERE
+) -> None:
     """Take in that the number grew, in the line `text`."""
     log.told.phase = log.told.cause = log.job.ended = None
     log.known = True
@@ -30,9 +31,10 @@ def note_progress(report: Report, text: str, log: RunLog, at: float) -> None:
     last = log.told.step
     if last and last.series == report.series and report.number < last.number:
         _rewind(log.curves, report.number, anew=report.number < last.number / 2)
-    taken = measures.seconds(text)
-    _note_pace(report.series, measures.cost(text, taken), log.curves)
-    _note_skips(text, log)
+    taken = measures.seconds(text, spots)
+    _note_pace(report.series, measures.cost(text, spots, taken), log.curves)
+    if spots.skipped:
+        _note_skips(measures.skipped(text, spots), log)
     log.told.step = LastStep(
         report.series, report.number, report.total, at, report.coarse, report.seldom, taken
     )
@@ -50,7 +52,7 @@ def _rewind(curves: Curves, number: float, *, anew: bool) -> None:
     """A resume begins at an earlier number: its loss is held against the level that was reached there."""
     curves.lowest = [point for point in curves.lowest if point[0] <= number]
     if curves.lowest and curves.level:
-        curves.level = replace(curves.level, best=curves.lowest[-1][1])
+        curves.level.best = curves.lowest[-1][1]
     else:
         curves.level = None
     if anew:
@@ -62,15 +64,15 @@ def _note_pace(series: str, found: tuple[str, float] | None, curves: Curves) -> 
     if found is None or (found[0] == "iteration" and curves.lengths and curves.lengths.vary):
         return
     unit, seconds = found
-    before = curves.pace or Pace(series, unit, Level(SLOW))
-    if (before.series, before.unit) == (series, unit):
-        curves.pace = Pace(series, unit, level.take(before.level, seconds))
+    if curves.pace is None:
+        curves.pace = Pace(series, unit, Level(SLOW))
+    if curves.pace.unit == unit and curves.pace.series == series:
+        curves.pace.level.take(seconds)
 
 
-def note_length(text: str, curves: Curves) -> None:
+def note_length(value: float | None, curves: Curves) -> None:
     """Where what is worked on becomes longer or shorter by a tenth, an iteration is no measure of pace."""
-    value = measures.length(text)
-    if value is None or value <= 0:
+    if value is None:
         return
     before = curves.lengths or Lengths(value, value)
     least, most = min(before.least, value), max(before.most, value)
@@ -79,9 +81,8 @@ def note_length(text: str, curves: Curves) -> None:
         curves.pace = None
 
 
-def _note_skips(text: str, log: RunLog) -> None:
+def _note_skips(skipped: Skipped | None, log: RunLog) -> None:
     """Whether this report's iterations were skipped (their gradients overflowed)."""
-    skipped = measures.skipped(text)
     if skipped is None:
         return
     known = log.told.skips or Skips()
@@ -92,6 +93,13 @@ def _note_skips(text: str, log: RunLog) -> None:
         known.seen + 1,
         skipped.count if skipped.running else None,
     )
+
+
+def note_loss_of(text: str, spots: Spots, log: RunLog, at: float) -> None:
+    """The loss that a line tells; exactly 0 is a placeholder of runs on synthetic data."""
+    if value := measures.loss(text, spots):
+        usual = math.isfinite(value) and not (log.told.loss and log.told.loss.bad)
+        note_loss(value, log, at, "" if usual else measures.loss_name(text, spots), falls=spots.falls)
 
 
 def note_loss(value: float, log: RunLog, at: float, name: str = "", *, falls: bool = True) -> None:
@@ -111,7 +119,9 @@ def note_loss(value: float, log: RunLog, at: float, name: str = "", *, falls: bo
     told.losses += 1
     told.loss = Loss(value, since=at)
     if falls:
-        log.curves.level = level.take(log.curves.level or Level(), value)
+        if log.curves.level is None:
+            log.curves.level = Level()
+        log.curves.level.take(value)
         _note_lowest(log)
 
 

@@ -15,6 +15,7 @@ from enum import StrEnum
 from watchdogd.logs import template
 from watchdogd.logs.patience import MOST, MULTIPLE, Pauses, longest, longest_of, patience
 from watchdogd.logs.template import Template
+from watchdogd.readers.shape import shape_of
 
 BEAT, OWN = -1, -2
 """The templates of the Guard's heartbeats, and of what the user's own pattern finds."""
@@ -110,27 +111,37 @@ class LogState:
         and what came meanwhile shows no pause.
         """
         first, key = True, 0
+        rows: dict[int, list[list[float]]] = {}
         for text, unfinished in lines:
-            shape = template.shape_of(text)
-            key = shape.key
+            shape = shape_of(text)
+            key = shape.layout.key
             known = self.templates.get(key)
-            if known is None and unfinished and not shape.spans:
+            if known is None and unfinished and not shape.layout.values(text):
                 continue
             if first:
                 self._note_silence(at, rested)
                 first = False
+            if known is None or known.healthy:
+                self._take(rows, at)
             if known is None:
                 known = self.templates[key] = template.new(text, shape, at)
                 known.healthy = template.healthy(text, self.templates)
                 self.novel = self.novel if unfinished else at
             if known.healthy:
                 self._note_lost(known)
-            known.take(shape.values(text) if counts else [], at)
+            rows.setdefault(key, []).append(shape.layout.values(text) if counts else [])
             self.said = key
+        self._take(rows, at)
         self.wrote = max(self.wrote, at)
         if not first:
             self._note_progress(self._moved(), at, rested)
             self._forget()
+
+    def _take(self, rows: dict[int, list[list[float]]], at: float) -> None:
+        """The numbers of lines, by template."""
+        for key, each in rows.items():
+            self.templates[key].take(each, at)
+        rows.clear()
 
     def _note_lost(self, lost: Template) -> None:
         """One line more that has none where it had numbers; those of before came in between, or did not."""
@@ -155,7 +166,7 @@ class LogState:
             self._note_silence(at, rested)
             self.wrote, self.said = at, BEAT
         known = self.templates.setdefault(key, Template("", [0], [], at))
-        known.take([number], at)
+        known.take([[number]], at)
         self._note_progress(at if known.count == 1 else known.rose, at, rested)
         self.weight, self.until = 2.0, 0.0
 

@@ -9,20 +9,17 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
-from zlib import crc32
+from itertools import groupby
 
 from watchdogd.logs.patience import Pauses
 from watchdogd.readers import measures, trainlog
+from watchdogd.readers.shape import READ_AT_MOST, Shape, layout_of
 from watchdogd.readers.trainforms import WORK
 
 LIVED = 6
 """Lines of a template after which it is known that its measures are numbers."""
-READ_AT_MOST = 400
-"""Characters of a line that are looked at: what tells progress stands near its beginning."""
-NUMBERS = 12
-"""Numbers of a line that are followed."""
 SET = 300.0
 """Seconds by which a clock of the wall is set: summer time, another node's."""
 SET_AMID = 1500.0
@@ -31,25 +28,9 @@ SHOWS = 240.0
 """Seconds of its life by which it shows whether a number is such a clock."""
 RISES = 3
 """Times that a number must have risen to count as a clock."""
-_TOKEN = re.compile(
-    r"(?P<noise>(?=[0-9a-f]{0,40}[a-f])(?=[a-f]{0,40}\d)(?<![0-9a-zA-Z.])(?:0x)?[0-9a-f]{8,40}(?![0-9a-zA-Z])"
-    r"|[=#>.\-*]{3,400})"
-    r"|(?:(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)[T_ ])?(?<![\d:])(?P<first>\d{1,3}):(?P<second>\d\d)"
-    r"(?::(?P<third>\d\d))?(?:[.,]\d{1,9})?(?![\d:])Z?"
-    r"|(?P<number>(?:(?<![\w.)\]])-)?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d{1,3})?)"
-)
-"""Identifiers and bars (`noise`), which tell lines of one template apart without telling anything of the run;
-times of the day, durations and dates; numbers."""
-_MOST = 1e300
-_PARTS = ("year", "month", "day", "first", "second", "third")
-_BARS = str.maketrans(dict.fromkeys("█▏▎▍▌▋▊▉━╸╺", " "))
-_ONE_DIGIT = bytes.maketrans(b"123456789", b"000000000")
-_SHAPES = 4000
-"""Shapes of lines that are remembered: where numbers stand in lines that differ in their digits alone."""
 _NONE = re.compile(r"(?<![\w-])[-+]?(?:nan|inf(?:inity)?)(?![\w-])", re.IGNORECASE)
-_STAND_IN = "0.03125"
+_STAND_IN = 0.03125
 """What is read for a number that is none."""
-_OF = re.compile(r"^\s?(?:/|of)\s?$")
 
 
 @dataclass(slots=True)
@@ -117,33 +98,48 @@ class Number:
         """Whether it has always been the same."""
         return not (self.rises or self.resets or self.dips)
 
-    def take(self, value: float, at: float) -> bool:
-        """The next value, seen at `at`; True where it is higher than ever in this cycle."""
-        before, self.last = self.last, value
-        self.whole = self.whole and value == int(value)
-        if value > self.high:
-            if at > self.rose > 0.0:
-                self._note_wall()
-                self._note_pace((value - before) / (at - self.rose))
-            if self.wall and value - before > SET and self._note_set(value, before, at):
-                return False
-            if at == self.began:
-                self.base = value
-            self.high = value
-            self.rises += 1
-            self.rose = at
-            return True
-        if value < self.high:
-            near = 0.1 * (self.high - self.first)
-            if self.wall and abs(value - self.first) > near and self._note_set(value, before, at):
-                return False
-            if value <= self.first + near:
-                self.first = self.high = self.base = value
-                self.began = self.rose = at
-                self.resets, self.wall = self.resets + 1, False
+    def take(self, values: Sequence[float], at: float, least: int) -> tuple[bool, bool]:
+        """The next values, seen at `at`; whether any differed from the one before in more than whole numbers,
+        and whether any was higher than ever in its cycle and this a clock (see `clock`)."""
+        changed = rose = False
+        for value in values:
+            before = self.last
+            if value == before:
+                continue
+            self.last = value
+            if self.whole:
+                self.whole = value == int(value)
             else:
-                self.dips += 1
-        return False
+                changed = True
+            if value > self.high:
+                rose = (self._rise(value, before, at) and self.clock(least)) or rose
+            elif value < self.high:
+                self._fall(value, before, at)
+        return changed, rose
+
+    def _rise(self, value: float, before: float, at: float) -> bool:
+        if at > self.rose > 0.0:
+            self._note_wall()
+            self._note_pace((value - before) / (at - self.rose))
+        if self.wall and value - before > SET and self._note_set(value, before, at):
+            return False
+        if at == self.began:
+            self.base = value
+        self.high = value
+        self.rises += 1
+        self.rose = at
+        return True
+
+    def _fall(self, value: float, before: float, at: float) -> None:
+        near = 0.1 * (self.high - self.first)
+        if self.wall and abs(value - self.first) > near and self._note_set(value, before, at):
+            return
+        if value <= self.first + near:
+            self.first = self.high = self.base = value
+            self.began = self.rose = at
+            self.resets, self.wall = self.resets + 1, False
+        else:
+            self.dips += 1
 
     def _note_pace(self, pace: float) -> None:
         self.paces += 1
@@ -178,21 +174,21 @@ class Template:
     after: Pauses = field(default_factory=list)
     stood: Pauses = field(default_factory=list)
 
-    def take(self, numbers: list[float], at: float) -> None:
-        """One line more, written at `at`."""
-        self.count += 1
+    def take(self, rows: Sequence[Sequence[float]], at: float) -> None:
+        """Some lines more, by their numbers, written at `at`."""
+        self.count += len(rows)
         self.last = at
-        if len(numbers) != len(self.numbers):
-            self.numbers = [Number(value, value, value, began=at, rose=at, base=value) for value in numbers]
-            return
-        for position, (known, value) in enumerate(zip(self.numbers, numbers, strict=True)):
-            if value == known.last:
-                continue
-            if known.last != value and not known.whole:
-                self.changed = at
-            rose = known.take(value, at)
-            if rose and self.rose != at and known.clock(1 if position in self.names else RISES):
-                self.rose = at
+        for width, alike in groupby(rows, len):
+            if width != len(self.numbers):
+                self.numbers = [
+                    Number(each, each, each, began=at, rose=at, base=each) for each in next(alike)
+                ]
+            for position, (number, column) in enumerate(
+                zip(self.numbers, zip(*alike, strict=True), strict=False)
+            ):
+                changed, rose = number.take(column, at, 1 if position in self.names else RISES)
+                self.changed = at if changed else self.changed
+                self.rose = at if rose else self.rose
 
     @property
     def clocks(self) -> list[int]:
@@ -259,102 +255,31 @@ class Template:
         return (2 if self.measured else 1) - 0.5 * regular
 
 
-class Shape(NamedTuple):
-    """Where the numbers stand in lines that differ in their digits alone.
-
-    `key`: the template of such lines; `text`: its words; `spans`: of each number, begin and end, six of them
-    for a time; `bounds`: positions of numbers that a total follows.
-    """
-
-    key: int
-    text: str
-    spans: tuple[tuple[int, ...], ...]
-    bounds: tuple[int, ...]
-
-    def values(self, text: str) -> list[float]:
-        """The numbers of a line of this shape; a time of the day or a duration is one, in seconds: whether it
-        goes as the wall's clock does shows in its pace."""
-        return [
-            _value(text[span[0] : span[1]]) if len(span) == 2 else _seconds(text, span) for span in self.spans
-        ]
-
-
-_shapes: dict[bytes, Shape] = {}
-
-
-def shape_of(text: str) -> Shape:
-    """The shape of a line, of which no more than READ_AT_MOST characters are looked at."""
-    shown = text[:READ_AT_MOST].encode("utf-8", "surrogatepass").translate(_ONE_DIGIT)
-    known = _shapes.get(shown)
-    if known is None:
-        if len(_shapes) >= _SHAPES:
-            _shapes.clear()
-        known = _shapes[shown] = _shape(text[:READ_AT_MOST])
-    return known
-
-
-def _shape(text: str) -> Shape:
-    spans: list[tuple[int, ...]] = []
-    words, at, bounds = [""], 0, []
-    for token in _TOKEN.finditer(text.translate(_BARS)):
-        words[-1] += text[at : token.start()]
-        at = token.end()
-        if token["noise"] or len(spans) >= NUMBERS:
-            words[-1] += "~"
-            continue
-        if token["number"]:
-            spans.append(token.span())
-        else:
-            spans.append(tuple(edge for part in _PARTS for edge in token.span(part)))
-        words.append("")
-    words[-1] += text[at:]
-    for position, between in enumerate(words[1:-1]):
-        if _OF.match(between):
-            bounds.append(position)
-    said = " ".join("#".join(words).translate(_BARS).split())
-    return Shape(crc32(said.encode("utf-8", "surrogatepass")), said[:60], tuple(spans), tuple(bounds))
-
-
-def _seconds(text: str, span: tuple[int, ...]) -> float:
-    parts = [text[begin:end] for begin, end in zip(span[::2], span[1::2], strict=True)]
-    year, month, day, first, second, third = (int(part or 0) for part in parts)
-    seconds = (first * 60 + second) * 60 + third if parts[5] else first * 60 + second
-    return float(((year * 12 + month) * 31 + day) * 86400 + seconds)
-
-
-def _value(text: str) -> float:
-    value = float(text.replace(",", "") if "," in text else text)
-    return value if -_MOST < value < _MOST else 0.0
-
-
 def new(text: str, shape: Shape, at: float) -> Template:
     """A template that was never seen before."""
-    return Template(shape.text, _named(text, shape.values(text)), list(shape.bounds), at)
+    return Template(shape.layout.words, _named(text, shape), list(shape.layout.bounds), at)
 
 
 def healthy(text: str, known: dict[int, Template]) -> int:
     """The template among these whose lines have a measure wherever this one has NaN or infinity, or 0."""
-    shown = _NONE.sub(_STAND_IN, text[:READ_AT_MOST])
+    shown = _NONE.sub(str(_STAND_IN), text[:READ_AT_MOST])
     if shown == text[:READ_AT_MOST]:
         return 0
-    shape = shape_of(shown)
-    before = known.get(shape.key)
-    if before is None or before.count < LIVED or len(before.numbers) != len(shape.spans):
+    layout = layout_of(shown)
+    before, values = known.get(layout.key), layout.values(shown)
+    if before is None or before.count < LIVED or len(before.numbers) != len(values):
         return 0
-    lost = [
-        number
-        for number, span in zip(before.numbers, shape.spans, strict=True)
-        if shown[span[0] : span[1]] == _STAND_IN
-    ]
+    lost = [each for each, value in zip(before.numbers, values, strict=True) if value == _STAND_IN]
     measured = bool(lost) and not any(each.whole or each.constant for each in lost)
-    return shape.key if measured else 0
+    return layout.key if measured else 0
 
 
-def _named(text: str, numbers: list[float]) -> list[int]:
+def _named(text: str, shape: Shape) -> list[int]:
     """Positions of the numbers that are the training's own by what stands beside them."""
-    if measures.loss_spot(text) is not None:
+    numbers = shape.layout.values(text)
+    if measures.find_loss(text):
         return list(range(len(numbers)))
-    report = trainlog.progress(text)
+    report = shape.report(text)
     if report is None or report.series == WORK:
         return []
     parts = trainlog.in_epoch(report.series, report.number) or (report.number,)

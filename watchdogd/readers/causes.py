@@ -59,6 +59,9 @@ _RAISED = re.compile(
 )
 """How a program says that it ends of an error: with its name at the line's beginning."""
 _WEIGHTS = {kind.name: kind.weight for kind in KINDS} | UNKNOWN
+_NEEDLES = tuple({needle: None for kind in KINDS for needle in kind.needles})
+_ONE_DIGIT = str.maketrans("123456789", "000000000")
+_SHAPES = tuple({needle.translate(_ONE_DIGIT): None for needle in (*_NEEDLES, *errorforms.NEEDLES)})
 _SURVIVED = frozenset({PROGRAM, *RAISED, *UNKNOWN})
 """Kinds after which a program may say that it goes on."""
 _SHOWN = 160
@@ -84,6 +87,12 @@ _OF_HYDRA = re.compile(r"^=\s+RANK (\d+) PID \d+ RUNNING AT (\S+)")
 _CORE = re.compile(r"(?i:core)\b[^/\n]{0,99}(/\S{0,300}?core[\w.-]*+)")
 
 
+def possible(text: str) -> bool:
+    """Whether a line, or another that differs in its digits alone, can tell a cause."""
+    low = text.lower().translate(_ONE_DIGIT)
+    return any(map(low.__contains__, _SHAPES))
+
+
 def find(lines: Sequence[Line], before: Sequence[Cause] = ()) -> list[Cause]:
     """The causes that the lines tell, in their order, behind those of `before`.
 
@@ -92,11 +101,11 @@ def find(lines: Sequence[Line], before: Sequence[Cause] = ()) -> list[Cause]:
     """
     found = list(before)
     whole = "\n".join(line.text for line in lines).lower()
-    possible = [kind for kind in KINDS if any(needle in whole for needle in kind.needles)]
-    present = [needle for kind in possible for needle in kind.needles if needle in whole]
+    present = [needle for needle in _NEEDLES if needle in whole]
     forms = [needle for needle in errorforms.NEEDLES if needle in whole]
     if not (present or forms or found):
         return found
+    kinds = [kind for kind in KINDS if any(needle in present for needle in kind.needles)]
     told: dict[str, str] = {}
     tracebacks = Tracebacks() if "traceback (most" in whole else None
     for index, line in enumerate(lines):
@@ -104,7 +113,7 @@ def find(lines: Sequence[Line], before: Sequence[Cause] = ()) -> list[Cause]:
         low = line.text.lower()
         if present:
             told |= _ran_at(line.text)
-        cause = _of_line(line, low, possible, present, told)
+        cause = _of_line(line, low, kinds, present, told)
         if caught is not None:
             cause = _raised(line, cause, caught=caught)
         elif cause is None and any(needle in low for needle in forms):
@@ -180,13 +189,13 @@ def _ran_at(text: str) -> dict[str, str]:
 
 
 def _of_line(
-    line: Line, low: str, possible: Sequence[Kind], present: Sequence[str], told: Mapping[str, str]
+    line: Line, low: str, kinds: Sequence[Kind], present: Sequence[str], told: Mapping[str, str]
 ) -> Cause | None:
-    """`possible`: kinds of which needles are `present` in some line; `told`: the host and the rank of which a
+    """`kinds`: those of which needles are `present` in some line; `told`: the host and the rank of which a
     launcher's report spoke in the lines before."""
     if not any(needle in low for needle in present) or "nccl info" in low or _OVERCOME.search(low):
         return None
-    for kind in possible:
+    for kind in kinds:
         if kind.fits(line.text, low):
             peer = peers.of(line.text) if kind.name == CONNECTION else ""
             core = _core_of(kind, line.text)

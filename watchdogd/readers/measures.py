@@ -8,8 +8,12 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 from watchdogd.system.number import digits
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
 _LOSS = re.compile(
@@ -56,30 +60,29 @@ _SECONDS = (
     ("iter time", re.compile(rf"\biter time: ({_NUMBER}) ?ms"), 0.001),
     ("seconds:", re.compile(rf"step: \d+, seconds: ({_NUMBER})"), 1.0),
 )
-_RATES = {
-    "token": (
-        ("tps:", re.compile(rf"\btps: *({_NUMBER})")),
-        (
-            "tokens",
-            re.compile(
-                rf"tokens(?:_per_|/| per )sec(?:ond)?\w{{0,40}}(?:/\w{{1,40}})?['\"]?[:= ]+({_NUMBER})"
-            ),
-        ),
-        ('"wps"', re.compile(rf"\"wps\": \"?({_NUMBER})")),
+_TOKENS = (
+    ("tps:", re.compile(rf"\btps: *({_NUMBER})")),
+    (
+        "tokens",
+        re.compile(rf"tokens(?:_per_|/| per )sec(?:ond)?\w{{0,40}}(?:/\w{{1,40}})?['\"]?[:= ]+({_NUMBER})"),
     ),
-    "sample": (
-        (
-            "amples",
-            re.compile(rf"[Ss]amples(?:/s|/sec|[_ ]per[_ ]sec\w{{0,40}}|PerSec)['\"]?[:= ]+({_NUMBER})"),
-        ),
+    ('"wps"', re.compile(rf"\"wps\": \"?({_NUMBER})")),
+)
+_SAMPLES = (
+    (
+        "amples",
+        re.compile(rf"[Ss]amples(?:/s|/sec|[_ ]per[_ ]sec\w{{0,40}}|PerSec)['\"]?[:= ]+({_NUMBER})"),
     ),
-    "iteration": (("it/s", re.compile(rf"(?<![\w.])({_NUMBER})it/s\b")),),
-}
-"""How much a second, by what of: needles and the number; of several in a line the first (an average)."""
+)
+_ITERATIONS = (("it/s", re.compile(rf"(?<![\w.])({_NUMBER})it/s\b")),)
+"""How much a second: needles and the number; of several in a line the first (an average)."""
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
 _BATCH = re.compile(r"global[ _]batch[ _]size: *(\d+)")
 _SKIPPED = re.compile(r"skipped iterations: *(\d+)")
 _SKIPPED_RUNNING = re.compile(r"(?<!\w)skipped=(\d+)")
+
+
+Span = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +93,58 @@ class Skipped:
     running: bool
 
 
-def loss(text: str) -> float | None:
-    """The training loss in this line (may be NaN or infinite), or None. Validation losses do not count.
+class Spots(NamedTuple):
+    """Where a line tells what, by begin and end of each number; None: it does not.
 
-    Also NaN: a report of Megatron about NaN iterations, which then names no loss, and the loss of 0 that HF
-    Trainer prints beside a gradient that is NaN.
+    They depend on no digit, only on where digits stand. `name`: what stands before the loss; `falls`: it is
+    one that training makes fall; `doubted`: it may be NaN in other words; `seconds`: of an iteration, in a
+    unit of so many; `tokens`, `samples`, `iterations`: how many a second; `running`: see Skipped.
     """
-    return loss_at(text, loss_spot(text))
+
+    loss: Span | None = None
+    name: Span = (0, 0)
+    falls: bool = True
+    doubted: bool = False
+    seconds: Span | None = None
+    unit: float = 1.0
+    tokens: Span | None = None
+    samples: Span | None = None
+    iterations: Span | None = None
+    batch: Span | None = None
+    skipped: Span | None = None
+    running: bool = False
+    length: Span | None = None
 
 
-def loss_spot(text: str) -> int | None:
-    """Where the surest loss begins, or None. It depends on no digit, only on where digits stand."""
+NOWHERE = Spots()
+
+
+def spots_of(text: str) -> Spots:
+    """Where a line tells what it measures."""
+    loss = find_loss(text)
+    seconds, unit = _find_seconds(text)
+    skipped = _SKIPPED.search(text) or _SKIPPED_RUNNING.search(text) if "skipped" in text else None
+    batch = _BATCH.search(text) if "batch" in text else None
+    length = _LENGTH.search(text) if "len" in text else None
+    return Spots(
+        loss=loss and loss.span(1),
+        name=(max(loss.start() - 24, 0), loss.start()) if loss else (0, 0),
+        falls=loss is None or _NO_AIM.search(text.lower()) is None,
+        doubted="nan iterations" in text or ("grad_norm" in text and bool(_NAN_GRADIENT.search(text))),
+        seconds=seconds,
+        unit=unit,
+        tokens=_find_rate(text, _TOKENS),
+        samples=_find_rate(text, _SAMPLES),
+        iterations=_find_rate(text, _ITERATIONS),
+        batch=batch and batch.span(1),
+        skipped=skipped and skipped.span(1),
+        running=skipped is not None and skipped.re is _SKIPPED_RUNNING,
+        length=length and length.span(1),
+    )
+
+
+def find_loss(text: str) -> re.Match[str] | None:
+    """The surest loss, or None."""
     best = None
     for match in _LOSS.finditer(text) if "oss" in text else ():
         begin = match.start() - 1
@@ -108,28 +152,8 @@ def loss_spot(text: str) -> int | None:
             continue
         rank = _loss_rank(text[max(begin - 24, 0) : begin].lower())
         if rank is not None and (best is None or rank < best[0]):
-            best = rank, match.start()
+            best = rank, match
     return best[1] if best else None
-
-
-def loss_name(text: str, spot: int | None) -> str:
-    """What stands before a loss: which one it is."""
-    found = None if spot is None else _NAME.search(text[max(spot - 24, 0) : spot])
-    return found[0].strip(" .-0123456789").lower() if found else ""
-
-
-def falls(text: str) -> bool:
-    """Whether the loss that this line tells is one that training makes fall."""
-    return _NO_AIM.search(text.lower()) is None
-
-
-def loss_at(text: str, spot: int | None) -> float | None:
-    """The loss that a line tells, where it tells one at `spot`."""
-    match = None if spot is None else _LOSS.match(text, spot)
-    if match is None:
-        return math.nan if "nan iterations" in text and _NAN_ITERATIONS.search(text) else None
-    value = float(match[1])
-    return math.nan if not value and "grad_norm" in text and _NAN_GRADIENT.search(text) else value
 
 
 def _loss_rank(before: str) -> int | None:
@@ -144,58 +168,79 @@ def _loss_rank(before: str) -> int | None:
     return len(_LOSS_NAMES)
 
 
-def length(text: str) -> float | None:
-    """How long what is worked on is, by this line: answers, sequences, episodes; or None."""
-    match = _LENGTH.search(text)
-    return float(match[1]) if match else None
-
-
-def seconds(text: str) -> float | None:
-    """How long one iteration takes by this line's own words, or None."""
+def _find_seconds(text: str) -> tuple[Span | None, float]:
     for needle, pattern, unit in _SECONDS:
         if needle in text and (match := pattern.search(text)):
-            return _positive(float(match[1]) * unit)
-    rate = _rate(text, "iteration")
+            return match.span(1), unit
+    return None, 1.0
+
+
+def _find_rate(text: str, patterns: Sequence[tuple[str, re.Pattern[str]]]) -> Span | None:
+    """Where a rate stands, which may have commas in it."""
+    for needle, pattern in patterns:
+        if needle in text and (match := pattern.search(_THOUSANDS.sub("", text))):
+            begin, end = match.span(1)
+            for comma in _THOUSANDS.finditer(text):
+                begin, end = begin + (comma.start() <= begin), end + (comma.start() < end)
+            return begin, end
+    return None
+
+
+def loss(text: str, spots: Spots) -> float | None:
+    """The training loss in this line (may be NaN or infinite), or None. Validation losses do not count.
+
+    Also NaN: a report of Megatron about NaN iterations, which then names no loss, and the loss of 0 that HF
+    Trainer prints beside a gradient that is NaN.
+    """
+    if spots.loss is None:
+        return math.nan if spots.doubted and _NAN_ITERATIONS.search(text) else None
+    value = float(text[spots.loss[0] : spots.loss[1]])
+    return math.nan if not value and spots.doubted and _NAN_GRADIENT.search(text) else value
+
+
+def loss_name(text: str, spots: Spots) -> str:
+    """What stands before a loss: which one it is."""
+    found = _NAME.search(text[spots.name[0] : spots.name[1]])
+    return found[0].strip(" .-0123456789").lower() if found else ""
+
+
+def length(text: str, spots: Spots) -> float | None:
+    """How long what is worked on is, by this line: answers, sequences, episodes; or None."""
+    return _positive(text, spots.length)
+
+
+def seconds(text: str, spots: Spots) -> float | None:
+    """How long one iteration takes by this line's own words, or None."""
+    if spots.seconds:
+        return _positive(text, spots.seconds, spots.unit)
+    rate = _positive(text, spots.iterations)
     return 1.0 / rate if rate else None
 
 
-def cost(text: str, taken: float | None) -> tuple[str, float] | None:
+def cost(text: str, spots: Spots, taken: float | None) -> tuple[str, float] | None:
     """Seconds for one token, sample or iteration, and which of them; None where the line does not say.
 
     `taken` is what `seconds` says of it. A batch that grows lengthens iterations, not samples or tokens.
     """
-    for unit in ("token", "sample"):
-        if rate := _rate(text, unit):
+    for unit, spot in (("token", spots.tokens), ("sample", spots.samples)):
+        if rate := _positive(text, spot):
             return unit, 1.0 / rate
     if taken is None:
         return None
-    batch = batch_size(text)
+    batch = _positive(text, spots.batch)
     return ("sample", taken / batch) if batch else ("iteration", taken)
 
 
-def _rate(text: str, unit: str) -> float | None:
-    """Units a second."""
-    for needle, pattern in _RATES[unit]:
-        if needle in text and (match := pattern.search(_THOUSANDS.sub("", text))):
-            return _positive(float(match[1]))
-    return None
-
-
-def _positive(value: float) -> float | None:
-    return value if math.isfinite(value) and value > 0 else None
-
-
-def batch_size(text: str) -> float | None:
-    """Samples in one iteration, as Megatron says it, or None."""
-    match = _BATCH.search(text) if "batch" in text else None
-    return _positive(float(match[1])) if match else None
-
-
-def skipped(text: str) -> Skipped | None:
+def skipped(text: str, spots: Spots) -> Skipped | None:
     """Iterations skipped for overflowing gradients, as Megatron and DeepSpeed say it, or None."""
-    if "skipped" not in text:
+    if spots.skipped is None:
         return None
-    if match := _SKIPPED.search(text):
-        return Skipped(digits(match[1]), running=False)
-    match = _SKIPPED_RUNNING.search(text)
-    return Skipped(digits(match[1]), running=True) if match else None
+    return Skipped(digits(text[spots.skipped[0] : spots.skipped[1]]), spots.running)
+
+
+def _positive(text: str, spot: Span | None, unit: float = 1.0) -> float | None:
+    """The number that stands there, where it is one above 0."""
+    if spot is None:
+        return None
+    value = float(text[spot[0] : spot[1]].replace(",", "")) * unit
+    return value if 0 < value < math.inf else None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from watchdogd.system.number import LARGEST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 EPOCH = 1e9
 """What an epoch counts where the number of its batches is not told."""
@@ -28,50 +28,52 @@ class Format:
     series: str
     needle: str
     pattern: re.Pattern[str]
-    read: Callable[[re.Match[str]], tuple[float, float | None]]
+    read: Callable[[Sequence[str]], tuple[float, float | None]]
     rounded: bool = False
     coarse: bool = False
 
 
-def plain(match: re.Match[str]) -> tuple[float, float | None]:
+def plain(groups: Sequence[str]) -> tuple[float, float | None]:
     """A counter, and its total where it has one."""
-    return to_number(match[1]), to_number(match[2]) if match.re.groups > 1 and match[2] else None
+    return to_number(groups[0]), to_number(groups[1]) if len(groups) > 1 and groups[1] else None
 
 
-def of_epoch(match: re.Match[str]) -> tuple[float, float | None]:
+def of_epoch(groups: Sequence[str]) -> tuple[float, float | None]:
     """A counter that begins anew with each epoch; where no total is known, an epoch counts EPOCH."""
-    total = to_number(match[3]) if match[3] else EPOCH
-    return to_number(match[1]) * total + to_number(match[2]), None
+    epoch, number, total = groups
+    return to_number(epoch) * (to_number(total) if total else EPOCH) + to_number(number), None
 
 
-def scaled(match: re.Match[str]) -> tuple[float, float | None]:
+def scaled(groups: Sequence[str]) -> tuple[float, float | None]:
     """`2.13kit/100kit`: four groups, each number before its prefix."""
-    number, prefix, total, of = match.groups()
+    number, prefix, total, of = groups
     return to_number(number) * _THOUSANDS[prefix], to_number(total) * _THOUSANDS[of]
 
 
-def _either(match: re.Match[str]) -> tuple[float, float | None]:
+def _either(groups: Sequence[str]) -> tuple[float, float | None]:
     """The one of its groups that matched."""
-    return to_number(match[match.lastindex or 0]), None
+    return to_number("".join(groups)), None
 
 
 EPOCH_NAMED = (
     r"(?<!\w)(?<!per )(?<!max )(?<!total )epoch['\"]?[\s:=#\[|]{0,24}(\d{1,7}(?![\d]))(?:\s?/\s?(\d+))?"
 )
 """An epoch that a line names; what is longer is a time in seconds since 1970."""
+_LARGEST = float(LARGEST)
 _THOUSANDS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
 def to_number(text: str) -> float:
     """A count as people write it: `1,200,000`."""
-    return min(float(text.replace(",", "").replace(" ", "")), float(LARGEST))
+    number = float(text if text.isdecimal() else text.replace(",", "").replace(" ", ""))
+    return number if number < _LARGEST else _LARGEST
 
 
 def _format(
     series: str,
     needle: str,
     pattern: str,
-    read: Callable[[re.Match[str]], tuple[float, float | None]] = plain,
+    read: Callable[[Sequence[str]], tuple[float, float | None]] = plain,
     *,
     rounded: bool = False,
     coarse: bool = False,
@@ -146,21 +148,23 @@ FORMATS = (
 COARSE = (
     _format(
         "items",
-        "",
+        "se",
         r"(?:tokens|samples|examples|images)[ _]seen[:= ]+([\d,]*\d)(?![.\w])"
         r"|processed ([\d,]*\d) (?:examples|samples|images|tokens|batches|documents)",
         _either,
         coarse=True,
     ),
     _format(
-        "step", "", r"^ *(\d+)(?= [ \d.e+-]*\d\.\d)(?: +-?\d+(?:\.\d+)?(?:e[-+]?\d+)?){3,} *$", coarse=True
+        "step", " ", r"^ *(\d+)(?= [ \d.e+-]*\d\.\d)(?: +-?\d+(?:\.\d+)?(?:e[-+]?\d+)?){3,} *$", coarse=True
     ),
-    _format("step", "", r"step number[\s=]{1,90}(\d+)", coarse=True),
-    _format("step", "", r"^ *(\d+) f= ", coarse=True),
-    _format("step", "", r"^[\d.]{1,8}%[,\t](\d+)[,\t]", coarse=True),
-    _format("step", "", r"^ {2,}(\d+) +\d+\.\d{5}$", coarse=True),
-    _format("epoch", "", EPOCH_NAMED, coarse=True),
-    _format("step", "", r"(?<![\w./])[\[(]?(\d+)/(\d+)[\])]?[ ,:|-]{1,4}(?:\w{1,20}[ _-])?loss", coarse=True),
+    _format("step", "step number", r"step number[\s=]{1,90}(\d+)", coarse=True),
+    _format("step", " f= ", r"^ *(\d+) f= ", coarse=True),
+    _format("step", "%", r"^[\d.]{1,8}%[,\t](\d+)[,\t]", coarse=True),
+    _format("step", "  ", r"^ {2,}(\d+) +\d+\.\d{5}$", coarse=True),
+    _format("epoch", "epoch", EPOCH_NAMED, coarse=True),
+    _format(
+        "step", "loss", r"(?<![\w./])[\[(]?(\d+)/(\d+)[\])]?[ ,:|-]{1,4}(?:\w{1,20}[ _-])?loss", coarse=True
+    ),
 )
 """Looked for in lower case, where nothing else says how far a training is: rows of a table (LAMMPS, GROMACS),
 what was processed, epochs, and what stands before a loss."""

@@ -11,7 +11,6 @@ length does: lines of megabytes occur.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
@@ -34,6 +33,7 @@ from watchdogd.system.number import digits
 
 if TYPE_CHECKING:
     from watchdogd.readers.lines import Line
+    from watchdogd.readers.measures import Span
 
 _GLUED = 1000
 """Characters of a line, above which it may hold many states that were written one after the other."""
@@ -115,117 +115,105 @@ _NO_PROGRESS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Vocabulary:
-    """What may stand in some lines: the formats of progress, whether any other counter (`counters`), and
-    words of lines that tell none."""
-
-    formats: tuple[Format, ...]
-    counters: bool
-    no_progress: tuple[str, ...]
-
-
-ANYTHING = Vocabulary(FORMATS, True, _NO_PROGRESS)
-
-
-def vocabulary(text: str, low: str) -> Vocabulary:
-    """What stands in a text (and the same in lower case): one search of it all for what each of its lines
-    then need not be searched for."""
-    return Vocabulary(
-        tuple(each for each in FORMATS if each.needle in text),
-        any(word in low for word in _ANY_WORDS),
-        tuple(word for word in _NO_PROGRESS if word in low),
-    )
-
-
 class Spot(NamedTuple):
-    """Where a line says how far the training is: in which form, where it begins, and whether it is coarse."""
+    """Where a line says how far the training is; it depends on no digit, only on where digits stand.
+
+    `start`: where the form begins; `groups`: of its pattern; `epoch`: the one that a count is of, where it
+    begins anew with each.
+    """
 
     form: Format
+    series: str
     start: int
+    groups: tuple[Span, ...]
+    epoch: Span | None = None
     coarse: bool = False
 
 
-def progress(text: str, known: Vocabulary = ANYTHING) -> Report | None:
-    """How far the training says it is in this line, in any format of `known`, or None."""
-    spot = spot_of(text, known)
+def progress(text: str) -> Report | None:
+    """How far the training says it is in this line, in any format, or None."""
+    spot = spot_of(text)
     return reported(text, spot) if spot else None
 
 
-def spot_of(text: str, known: Vocabulary = ANYTHING) -> Spot | None:
-    """Where `progress` reads, or None. It depends on no digit, only on where digits stand."""
-    for form in known.formats:
+def lowered(text: str) -> str:
+    """In lower case, each letter at its place: one of them (İ) would become two."""
+    return text.replace("\u0130", "i").lower()
+
+
+def spot_of(text: str) -> Spot | None:
+    """Where `progress` reads, or None."""
+    for form in FORMATS:
         if form.needle in text and (match := form.pattern.search(text)):
-            return Spot(form, match.start())
+            return _spot(form, match)
     bar = "<" in text or " [=" in text or " [>" in text or " [." in text or "s/step" in text or "━" in text
-    low = text.lower()
+    low = lowered(text)
     bars = ((_BYTES, "b/s" in low), (_BARS, bar), (_SCALED_BARS, "<" in text), (_ENDLESS_BARS, " [" in text))
     for form, possible in bars:
         states = list(form.pattern.finditer(text)) if possible else []
         if states:
-            start = states[-1].start()
-            named = low[max(start - _NAMED_WITHIN, 0) : start]
+            named = low[max(states[-1].start() - _NAMED_WITHIN, 0) : states[-1].start()]
             other = form is _BARS and _NO_TRAINING.search(named)
-            return Spot(_WORK_BARS if other else form, start)
-    return _any_counter(low, known) or _coarse(low, known)
+            return _spot(_WORK_BARS if other else form, states[-1])
+    return _any_counter(low) or _coarse(low)
 
 
-def epoch_of(text: str) -> float | None:
-    """The epoch that a line names: `Epoch 3/10`, `epoch=3`; None where it names none."""
-    match = _IN_EPOCH.search(text.lower())
-    return float(digits(match[1])) if match else None
+def _spot(form: Format, match: re.Match[str], epoch: Span | None = None, *, coarse: bool = False) -> Spot:
+    endless = epoch or (form.read is of_epoch and not match[3])
+    series = f"{form.series}{_OF_EACH_EPOCH}" if endless else form.series
+    groups = tuple(match.span(number) for number in range(1, match.re.groups + 1))
+    return Spot(form, series, match.start(), groups, epoch, coarse or form.coarse)
+
+
+def epoch_spot(low: str) -> Span | None:
+    """Where a line (in lower case) names an epoch: `Epoch 3/10`, `epoch=3`; None where it names none."""
+    match = _IN_EPOCH.search(low) if "epoch" in low else None
+    return match.span(1) if match else None
 
 
 def reported(text: str, spot: Spot) -> Report:
     """What a line says at a spot that was found in it, or in another one of its shape."""
-    form = spot.form
-    counted = form is _COUNTERS or form is _PLURALS
-    lower = counted or form is _WORK_COUNTERS or form.coarse
-    match = form.pattern.match(text.lower() if lower else text, spot.start)
-    assert match is not None
-    number, total = form.read(match)
-    if counted and (epoch := epoch_of(text)) is not None:
-        return Report(f"{form.series}{_OF_EACH_EPOCH}", epoch * EPOCH + number, coarse=spot.coarse)
-    if form is _BARS:
-        return Report(f"{_BAR_SERIES}{match[2]}", number, total)
+    form, groups = spot.form, [text[begin:end] for begin, end in spot.groups]
+    number, total = form.read(groups)
+    if spot.epoch:
+        number, total = digits(text[spot.epoch[0] : spot.epoch[1]]) * EPOCH + number, None
     mark = float(crc32(text[spot.start :].encode())) if form.rounded else 0.0
-    endless = form.read is of_epoch and not match[3]
-    series = f"{form.series}{_OF_EACH_EPOCH}" if endless else form.series
-    return Report(series, number, total, mark, form.coarse or spot.coarse, form.coarse)
+    series = f"{_BAR_SERIES}{groups[1]}" if form is _BARS else spot.series
+    return Report(series, number, total, mark, spot.coarse, form.coarse)
 
 
-def _any_counter(text: str, known: Vocabulary) -> Spot | None:
+def _any_counter(text: str) -> Spot | None:
     """`step 12`, `iter: 7/90`, `batch=3`: what a training that somebody wrote himself says.
 
     Words such as `load` make no difference where the line tells the training's loss. Without one it may be a
     step of something else.
     """
-    told = measures.loss_spot(text) is not None
-    found = _ANY.finditer(text) if known.counters else ()
-    start = next((each.start() for each in found if _counts(text, each, told=told)), None)
-    if start is not None and _EVALUATES.search(text[max(start - _NAMED_WITHIN, 0) : start]):
-        return Spot(_WORK_COUNTERS, start)
-    if not told and any(map(text.__contains__, known.no_progress)):
+    told = measures.find_loss(text) is not None
+    found = _ANY.finditer(text) if any(map(text.__contains__, _ANY_WORDS)) else ()
+    match = next((each for each in found if _counts(text, each, told=told)), None)
+    if match and _EVALUATES.search(text[max(match.start() - _NAMED_WITHIN, 0) : match.start()]):
+        return _spot(_WORK_COUNTERS, match)
+    if not told and any(map(text.__contains__, _NO_PROGRESS)):
         return None
-    if start is not None:
-        return Spot(_COUNTERS, start, coarse=not told)
+    if match:
+        return _spot(_COUNTERS, match, epoch_spot(text), coarse=not told)
     plural = _PLURAL.search(text) if told else None
-    return Spot(_PLURALS, plural.start()) if plural else None
+    return _spot(_PLURALS, plural, epoch_spot(text)) if plural else None
 
 
-def _coarse(text: str, known: Vocabulary) -> Spot | None:
+def _coarse(text: str) -> Spot | None:
     """What grows seldom, or is told beside the count."""
-    if any(map(text.__contains__, known.no_progress)) and measures.loss_spot(text) is None:
+    if any(map(text.__contains__, _NO_PROGRESS)) and measures.find_loss(text) is None:
         return None
     for form in COARSE:
-        if match := form.pattern.search(text):
-            return Spot(form, match.start())
+        if form.needle in text and (match := form.pattern.search(text)):
+            return _spot(form, match)
     return None
 
 
 def _counts(text: str, match: re.Match[str], *, told: bool) -> bool:
     """Whether it is a count: a word of its own, no time or rate of one, and no size of a batch."""
-    if match[0].startswith("batch ") and not (told or match[2] or _IN_EPOCH.search(text)):
+    if match[0].startswith("batch ") and not (told or match[2] or epoch_spot(text)):
         return False
     before = text[max(match.start() - 10, 0) : match.start()]
     return not before[-1:].isalnum() and not _RATE_OF.search(before)
@@ -246,7 +234,7 @@ def words(series: str, number: float, total: float | None = None) -> str:
     return count if series.startswith(_BAR_SERIES) else f"{series} {count}"
 
 
-def latest(line: Line, pattern: str | None = None, known: Vocabulary = ANYTHING) -> str:
+def latest(line: Line, pattern: str | None = None) -> str:
     """Of a line that may hold many states, one behind the other, the last; all of it where it holds one."""
     if not line.open and len(line.text) <= _GLUED:
         return line.text
@@ -254,13 +242,13 @@ def latest(line: Line, pattern: str | None = None, known: Vocabulary = ANYTHING)
     if pattern:
         found = list(compiled(pattern).finditer(text))
         return text[found[-2].end() :] if len(found) > 1 else text
-    found = _states(text, known)
+    found = _states(text)
     return text[found[-1].start() :] if len(found) > 1 else text
 
 
-def _states(text: str, known: Vocabulary) -> list[re.Match[str]]:
+def _states(text: str) -> list[re.Match[str]]:
     """All that `progress` could take the first of."""
-    for form in known.formats:
+    for form in FORMATS:
         if form.needle in text and (found := list(form.pattern.finditer(text))):
             return found
     if found := list(_BAR.finditer(text)) or list(_ENDLESS_BAR.finditer(text)):
