@@ -72,7 +72,7 @@ def checkpoint_age(
     checkpoint_every: Duration | None = None,
     allowance: Duration | None = None,
 ) -> Iterator[Result | Checkpoints]:
-    """Whether checkpoints come in time, are whole, and the next one has room.
+    """Checkpoints come in time, are whole, and the next one has room.
 
     checkpoints: pattern of their files or folders
     checkpoint_every: how often one should come; left out: only their content is judged
@@ -102,7 +102,7 @@ def checkpoint_age(
 
 
 def _stands(run: Run | None, now: float) -> bool:
-    """Whether the run has told no progress within its rhythm."""
+    """Return True if the run has reported no progress within its rhythm."""
     return run is not None and not (run.progress and run.progress.recent(now))
 
 
@@ -148,8 +148,10 @@ def _age(
 
 
 def _lost(works: Working, known: Checkpoints, came: float, now: float) -> list[float]:
-    """Seconds that each of the jobs before this one worked since a checkpoint came last, but those that ended
-    as they began."""
+    """Return the seconds that each earlier job worked in vain since the last checkpoint.
+
+    Jobs that ended as they began are left out.
+    """
     lost = [each for each in known.lost if each[0] > came]
     if works.job:
         name, begin = f"{works.job.raw_id}@{works.job.started_at or 0:.0f}", known.since.at
@@ -162,7 +164,7 @@ def _lost(works: Working, known: Checkpoints, came: float, now: float) -> list[f
 
 
 def _content(kept: CheckpointInventory, now: float) -> Result:
-    """Of the newest one: empty, much smaller than those before it, or given up half-way."""
+    """Judge the newest one: empty, much smaller than those before it, or given up half-way."""
     path, newest = max(kept.known.items(), key=lambda item: (item[1].changed, item[0]))
     quiet = now - newest.changed
     if newest.mark:

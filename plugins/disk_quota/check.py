@@ -86,7 +86,7 @@ LATE, TOO_OLD = 300.0, 6 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What is known beside the limits: `growth` in bytes a second, how the runs save, who holds most."""
+    """Knowledge beside the limits: `growth` in bytes a second, how the runs save, the time to full."""
 
     history: History
     now: float
@@ -96,7 +96,7 @@ class Outlook:
 
 
 def _rejudge(subject: str, numbers: Mapping[str, float], parameters: Mapping[str, Any]) -> Result | None:
-    """Recorded room by the present thresholds; soft limits and their grace are not recorded."""
+    """Judge recorded room by the present thresholds; soft limits and their grace are not recorded."""
     if subject not in (BYTES, INODES) or not {"used", "free", "total"} <= set(numbers):
         return None
     key = "free" if subject == BYTES else "inodes_free"
@@ -117,8 +117,11 @@ Rates = dict[str, tuple[float, float | None]]
 
 @dataclass(slots=True)
 class DiskState:
-    """What is known of a disk: how it looked before, what du counts there, who holds most, what the runs save
-    there by pattern, how quickly it fills; whether writing hangs, and whether its quotas were ever read."""
+    """State of a disk between rounds.
+
+    How it looked before, what du counts there, who holds most, what the runs save there by pattern, how
+    quickly it fills; whether writing hangs, and whether its quotas were ever read.
+    """
 
     former: path_state.PathState = field(default_factory=path_state.PathState)
     counted: DuState = field(default_factory=DuState)
@@ -239,7 +242,7 @@ def _rooms(
     outlook: Outlook,
     rates: Rates,
 ) -> dict[str, list[Verdict]]:
-    """By kind, all limits, the tightest first."""
+    """Return all limits by kind, the tightest first."""
     rooms = {}
     for kind, wish in wishes.items():
         limits = [limit for limit in found if limit.kind == kind]
@@ -250,7 +253,7 @@ def _rooms(
 
 
 def _foreseen(verdict: Verdict, outlook: Outlook, rates: Rates, *, alone: bool) -> Verdict:
-    """The same with the time until it is full, and WARNING where that is too soon."""
+    """Add the time until it is full, and WARNING where that is too soon."""
     left = _left(verdict, outlook, rates, alone=alone)
     if left is None:
         return verdict
@@ -315,7 +318,7 @@ def _told(
 
 
 def _worded(path: str, judged: list[Verdict], outlook: Outlook, most: str) -> Result:
-    """The tightest of one kind, with what it means for the runs."""
+    """Report the tightest of one kind, with what it means for the runs."""
     verdict = judged[0]
     parts = [free_space.describe(path, verdict)]
     status = verdict.status
@@ -337,7 +340,7 @@ def _worded(path: str, judged: list[Verdict], outlook: Outlook, most: str) -> Re
 
 
 def _each(judged: list[Verdict]) -> dict[str, Metric]:
-    """What each of several limits has used: the forecast wants every series for itself."""
+    """Return what each of several limits has used: the forecast needs a series of each."""
     if len(judged) == 1:
         return {}
     unit = "B" if judged[0].limit.kind == BYTES else ""

@@ -1,4 +1,4 @@
-"""How the runs that save on a file system do so: the size and rhythm of what they write there."""
+"""Room of a file system in checkpoints: the size and rhythm of those that runs write there."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _LIVES_FOR = 2 * 86400.0
 def largest_cadence(
     patterns: Sequence[str], device: int, shelves: dict[str, CheckpointInventory], now: float
 ) -> Cadence | None:
-    """Of the run that writes the largest checkpoints on this device; None where none does. Never raises.
+    """Return the cadence of the run with the largest checkpoints on this device, or None. Never raises.
 
-    `shelves`: what is known of each pattern's, which is brought up to date here.
+    `shelves`: what is known of each pattern's checkpoints, which is brought up to date here.
     """
     found = []
     for pattern in patterns:

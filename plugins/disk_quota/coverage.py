@@ -24,7 +24,7 @@ def covering(
     *,
     whole: bool = True,
 ) -> list[StorageLimit]:
-    """The limits of the disk at `paths` (as it is written, and with its links followed) on `mount`.
+    """Return the limits of the disk at `paths` (as written, and with its links followed) on `mount`.
 
     A limit that names no file system counts, and so does one that names a directory above the path, its
     mount point, its device or its fileset. What names something else is another's. Where none of them fits,
@@ -39,7 +39,7 @@ def covering(
 
 
 def is_device(name: str, mount: Mount) -> bool:
-    """Whether a tool's name is that of the device: an NFS server goes by its short and by its long name."""
+    """Return True if a tool's name is the device's: an NFS server has a short and a long name."""
     if name in (mount.source, mount.point):
         return True
     (server, _, export), (host, _, exported) = name.partition(":"), mount.source.partition(":")
@@ -61,7 +61,7 @@ def _fits(name: str, paths: Sequence[str], mount: Mount, mounts: tuple[Mount, ..
 
 
 def _is_called(name: str, paths: Sequence[str], mount: Mount) -> bool:
-    """A name without a slash in front: a device of GPFS, a data set of ZFS or what is above it, a folder."""
+    """Match a name without a leading slash: a device of GPFS, a data set of ZFS or one above, a folder."""
     source = mount.source
     if name == os.path.basename(source) or source.startswith(f"{name}/"):
         return True
@@ -69,7 +69,7 @@ def _is_called(name: str, paths: Sequence[str], mount: Mount) -> bool:
 
 
 def _elsewhere(name: str, mount: Mount, mounts: tuple[Mount, ...]) -> bool:
-    """Whether the name is known here as something other than the disk."""
+    """Return True if the name is known here as something other than the disk."""
     if name.startswith("/") and not name.startswith(_DEVICES):
         found = mount_of(name, mounts)
         if found is not None and found.point != _ROOT:
@@ -79,7 +79,7 @@ def _elsewhere(name: str, mount: Mount, mounts: tuple[Mount, ...]) -> bool:
 
 
 def _of_fileset(limits: list[StorageLimit], paths: Sequence[str]) -> list[StorageLimit]:
-    """Of several filesets the one that the path goes through, where there is one."""
+    """Keep of several filesets the one that the path goes through, where there is one."""
     folders = {part for path in paths for part in path.split("/")}
     if not any(limit.fileset in folders for limit in limits if limit.fileset):
         return limits

@@ -1,4 +1,4 @@
-"""What lies beneath a directory, counted by du(1) in the background: slow, and only when asked for.
+"""Count of what lies beneath a directory, by du(1) in the background: slow, only when asked for.
 
 A count outlives the round, and the process, that began it: du goes on by itself and writes into a file of its
 own, from which a later round takes what it found. Only one runs at a time for a check.
@@ -52,7 +52,7 @@ class DuProcess:
 
 @dataclass(slots=True)
 class DuState:
-    """What the last finished count `found`, by kind, when it was taken in, and the one that `runs`."""
+    """Last finished count (`found`, by kind), when it was taken in, and the one that `runs`."""
 
     found: dict[str, int] = field(default_factory=dict)
     at: float | None = None
@@ -60,9 +60,9 @@ class DuState:
 
 
 def usage(path: str, known: DuState, now: float) -> tuple[tuple[StorageLimit, ...], str]:
-    """What the last finished count found (no limits: du knows none), and what went wrong with the newest.
+    """Return what the last finished count found, and what went wrong with the newest.
 
-    Starts the next one where it is time.
+    The limits are none: du knows only what is used. Starts the next count where it is time.
     """
     trouble = ""
     if known.runs:
@@ -93,7 +93,7 @@ def _fetch(known: DuState, runs: DuProcess, now: float) -> str:
 
 
 def _start(path: str, now: float) -> DuProcess:
-    """In a session of its own; where it is, for later rounds."""
+    """Start a count in a session of its own, and return where it is, for later rounds."""
     descriptor, file = tempfile.mkstemp(prefix="watchdogd-du.")
     os.close(descriptor)
     argv = ["sh", "-c", _SCRIPT, "watchdogd-du", f"{DEADLINE / 2:.0f}", path, file]

@@ -1,4 +1,4 @@
-"""Whether a path is where it should be: there, answering, on its own file system, not read-only."""
+"""State of a path: there, answering, on its own file system, not read-only."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ACCEPTED = 86400.0
 
 @dataclass(frozen=True, slots=True)
 class PathView:
-    """What a path looks like now; `mount` is None where /proc does not tell."""
+    """View of a path now; `mount` is None where /proc does not tell."""
 
     device: int
     stat: os.statvfs_result
@@ -36,11 +36,10 @@ class PathView:
 
 @dataclass(slots=True)
 class PathState:
-    """How a path looked while it was as it should be: what is mounted there, on which `host`, and the
-    identity that statvfs(2) told (0: none).
+    """Path as it was while all was well: what is mounted there, on which `host`, the identity of statvfs(2).
 
-    Since when it `hangs`, and since when another file system is there (`replaced`); `unmounted`: it is not
-    mounted now.
+    The identity is 0 where there is none. Since when it `hangs`, and since when another file system is there
+    (`replaced`); `unmounted`: it is not mounted now.
     """
 
     mount: Mount | None = None
@@ -52,7 +51,7 @@ class PathState:
 
 
 def look(path: str, former: PathState, now: float) -> PathView | Result:
-    """What is there, or what is wrong where nothing can be seen."""
+    """Return what is there, or what is wrong where nothing can be seen."""
     if path not in _patients:
         _patients[path] = BoundedIO(path, DEADLINE)
     try:
@@ -75,15 +74,17 @@ def _look(path: str) -> PathView:
 def _lies_on(
     path: str, _identity: tuple[int, int], mounted: str, fstab: str
 ) -> tuple[Mount | None, Mount | None]:
-    """What a path lies on, and what /etc/fstab would have there instead. It stays so as long as the path
-    leads to the same directory, and what is mounted stays."""
+    """Return what a path lies on, and what /etc/fstab would have there instead.
+
+    Both stay so as long as the path leads to the same directory, and what is mounted stays.
+    """
     real = os.path.realpath(path)
     mount, wanted = mount_of(real, read_mounts(mounted)), mount_of(real, read_fstab(fstab))
     return mount, wanted if wanted and mount and len(wanted.point) > len(mount.point) else None
 
 
 def mounts() -> tuple[Mount, ...]:
-    """All that is mounted; none without Linux's /proc: then an unmounted path shows only as missing."""
+    """Return all that is mounted; none without Linux's /proc, where an unmounted path is only missing."""
     return read_mounts(mount_table.text())
 
 
@@ -113,14 +114,14 @@ def judge(path: str, sight: PathView, former: PathState, now: float) -> Result:
 
 
 def _stuck(path: str, error: StuckError, former: PathState, now: float) -> Result:
-    """It does not answer: since when."""
+    """Report that it does not answer, and since when."""
     since = former.hangs = now if former.hangs is None else former.hangs
     lasted = f", for {format_duration(now - since)} (since {iso(since)})" if now > since else ""
     return replace(critical(f"{path} does not answer on {platform.node()}: {error}{lasted}"), unanswered=True)
 
 
 def _unreachable(path: str, error: OSError, former: PathState) -> Result:
-    """What is wrong where stat(2) failed."""
+    """Report what is wrong where stat(2) failed."""
     where = f"on {platform.node()}"
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
         was = former.mount

@@ -60,7 +60,7 @@ class QuotaPath:
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
-    """What a source said: the limits it knows, single storage targets, and in one line what went wrong.
+    """Answer of a source: the limits it knows, single storage targets, in one line what went wrong.
 
     `missing` says in one line what was asked for and shows no quota, where others were shown.
     """
@@ -72,7 +72,7 @@ class Quotas:
 
 
 def automatic(mount: Mount) -> str:
-    """The source for a type of file system; `statvfs` where it has no quota tool, or none can hold."""
+    """Return the source for a type of file system; `statvfs` where no quota tool, or no quota, can be."""
     local = mount.type in _LOCAL and "quota" in mount.options
     source = _BY_TYPE.get(mount.type, "posix" if local else "statvfs")
     return "statvfs" if source == "posix" and not shutil.which("quota") else source
@@ -81,7 +81,7 @@ def automatic(mount: Mount) -> str:
 def ask_quotas(
     source: str | Mapping[str, Any], place: QuotaPath, counted: du.DuState | None = None
 ) -> Quotas:
-    """All limits that hold at a place, by one source (a name, or a table with `command` and `pattern`).
+    """Return all limits that hold at a path, by one source (a name, or a table of `command`, `pattern`).
 
     `counted`: what is counted in the background, which is brought up to date here; None: nothing was so far.
     """
@@ -111,12 +111,12 @@ def _lustre(place: QuotaPath) -> Quotas:
 
 
 def _hangs(answer: Answer) -> bool:
-    """Whether a tool used up its time: it is not asked for more then."""
+    """Return True if a tool used up its time: it is not asked for more then."""
     return answer.silent and answer.seconds >= DEADLINE
 
 
 def _targets(answer: Answer) -> tuple[lfs_quota.StorageTarget, ...]:
-    """An extra that quotas do not depend on: what cannot be read here is left out."""
+    """Read storage targets; quotas do not depend on them: what cannot be read here is left out."""
     try:
         return tuple(lfs_quota.read_targets(answer.output))
     except UnreadableError:
@@ -135,7 +135,7 @@ def _gpfs(place: QuotaPath) -> Quotas:
 
 
 def gpfs_tool(name: str) -> str:
-    """A command of GPFS: on PATH, else where it is installed."""
+    """Return the path of a command of GPFS: on PATH, else where it is installed."""
     return shutil.which(name) or os.path.join(_GPFS_TOOLS, name)
 
 
@@ -168,14 +168,14 @@ def _posix(place: QuotaPath) -> Quotas:
 
 
 def _failures(answer: Answer, mount: Mount) -> list[str]:
-    """What quota(1) could not ask of this mount while it told of others, or at all where it told nothing."""
+    """Return what quota(1) could not ask of this mount, or at all where it printed nothing."""
     lines = [line.strip() for line in answer.errors.splitlines() if line.strip()]
     here = [line for line in lines if mount.source in line.split()]
     return here or [line for line in lines if not answer.output.strip() and "/" not in line]
 
 
 def _cephfs(place: QuotaPath) -> Quotas:
-    """The directory's own quota and those of all directories above it."""
+    """Read the directory's own quota and those of all directories above it."""
     found: list[StorageLimit] = []
     path = os.path.realpath(place.path)
     try:
@@ -200,7 +200,7 @@ def _attributes(path: str) -> dict[str, bytes]:
 
 
 def _tool(source: Mapping[str, Any], place: QuotaPath) -> Quotas:
-    """What a command of the site prints, as far as it is of this disk's file system."""
+    """Read what a command of the site prints, as far as it is of this disk's file system."""
     argv, pattern = [str(word) for word in source.get("command", ())], source.get("pattern")
     if not argv:
         return Quotas(trouble="write quota = { command = ['tool', 'argument'], pattern = '...' }")
@@ -234,8 +234,10 @@ def _all(commands: Sequence[Sequence[str]]) -> list[Answer]:
 
 
 def _read(answers: Sequence[Answer], reader: Callable[[ToolOutput], Sequence[StorageLimit]]) -> Quotas:
-    """What the answers come to. One kind of quota that may not be read (the group's over NFS) is no trouble
-    where another was; one for which no quota is shown is missing then.
+    """Merge the answers to several questions.
+
+    One kind of quota that may not be read (the group's over NFS) is no trouble where another was; one for
+    which no quota is shown is missing then.
     """
     limits: list[StorageLimit] = []
     troubles: list[str] = []
@@ -257,7 +259,7 @@ def _read(answers: Sequence[Answer], reader: Callable[[ToolOutput], Sequence[Sto
 def _one(
     answer: Answer, reader: Callable[[ToolOutput], Sequence[StorageLimit]]
 ) -> tuple[ParsedOutput, str, str]:
-    """What one answer comes to, what went wrong, and the tool's own words that say so.
+    """Return what one answer holds, what went wrong, and the tool's own words that say so.
 
     The exit code alone says little: quota(1) has 1 for "over the limit"; one without
     a limit is a failure all the same.
@@ -280,7 +282,7 @@ def _one(
 
 
 def _doubts(answer: Answer, found: ParsedOutput) -> str:
-    """Why what was read is not the whole truth, or empty."""
+    """Return why what was read is not the whole truth, or empty."""
     asked = f"'{' '.join(answer.argv)}'"
     if found.unread:
         more = f" and {len(found.unread) - 1} more" if len(found.unread) > 1 else ""
@@ -298,7 +300,7 @@ def _row_limits(said: ToolOutput, place: QuotaPath) -> list[StorageLimit]:
 
 
 def _groups(path: str) -> list[str]:
-    """The groups that files there may count for: the directory's, if it is ours, and our own first one."""
+    """Return the groups that files there may count for: the directory's, if it is ours, and our first."""
     ours = {os.getgid(), *os.getgroups()}
     wanted = dict.fromkeys(gid for gid in (os.stat(path).st_gid, os.getgid()) if gid in ours)
     return [_group(gid) for gid in wanted]

@@ -29,7 +29,7 @@ def judge(path: str, targets: Sequence[StorageTarget], wished: Mapping[str, Wish
 
 
 def _shares(warn: Amount | None, crit: Amount | None) -> tuple[float, float]:
-    """The free shares that count; half a pair is the usual one, on its right side."""
+    """Return the free shares that count; a missing half of a pair is the default, on its right side."""
     warned = warn.share if warn else None
     alarmed = crit.share if crit else None
     if warned is None:

@@ -1,4 +1,4 @@
-"""Who holds most of a file system, where its own tool tells that at once: never by walking through it."""
+"""Largest users of a file system, where its own tool knows them at once: never by walking through."""
 
 from __future__ import annotations
 
@@ -38,8 +38,7 @@ Shares = dict[str, dict[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class TopUsers:
-    """What was answered to the last question, when it was `asked`, whether that was a refusal, and the
-    `first` answer, of `since` then."""
+    """Last answer, when it was `asked` for, whether it was a refusal, and the `first` answer, of `since`."""
 
     shares: Shares = field(default_factory=dict)
     asked: float = 0.0
@@ -49,12 +48,12 @@ class TopUsers:
 
     @property
     def words(self) -> dict[str, str]:
-        """By kind, one line on who holds most and what came since the first question."""
+        """Return by kind one line on who holds most and what came since the first question."""
         return {kind: _line(kind, each, self) for kind, each in self.shares.items() if each}
 
     @property
     def calm(self) -> TopUsers:
-        """What is kept where all is well, so that growth counts from then on: that a tool refuses."""
+        """Return what is kept while all is well, that a tool refuses: growth counts from then on."""
         return self if self.refused else TopUsers()
 
 

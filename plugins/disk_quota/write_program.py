@@ -18,12 +18,12 @@ _SIZE = 65536
 
 
 def path_in(folder: str) -> str:
-    """Where the file lies, one for each machine and user."""
+    """Return where the file lies, one for each machine and user."""
     return os.path.join(folder, f".watchdogd-write.{socket.gethostname().partition('.')[0]}.{os.geteuid()}")
 
 
 def probe(folder: str) -> str:
-    """The line to print."""
+    """Return the line to print."""
     path = path_in(folder)
     step = "created"
     try:

@@ -1,4 +1,4 @@
-"""Whether a directory really takes a file: finds what df hides (read-only, quota, I/O errors, hanging)."""
+"""Test whether a directory really takes a file: finds what df hides (quota, I/O errors, hanging)."""
 
 from __future__ import annotations
 
@@ -70,5 +70,5 @@ def _hangs(where: str, since: float, now: float) -> Result:
 
 
 def _runs(argv: list[str]) -> bool:
-    """Whether such a process is there still."""
+    """Return True if such a process is there still."""
     return any(each.info["cmdline"] == argv for each in psutil.process_iter(["cmdline"]))

@@ -95,12 +95,12 @@ def _high(gpu: Gpu) -> bool:
 
 
 def _held(gpu: Gpu) -> bool:
-    """Whether somebody holds it; where its memory is not told, it counts as held."""
+    """Return True if somebody holds it, or if its memory is not told."""
     return gpu.vram is None or gpu.vram >= _HELD or (gpu.vram_used or 0) >= _HELD_BYTES
 
 
 def _near_idle(gpu: Gpu, quiet_w: float | None, usual_w: float | None) -> bool:
-    """By its cap, by what quiet GPUs draw, or by what it drew itself while it worked."""
+    """Judge by its cap, by what quiet GPUs draw, or by what it drew itself while it worked."""
     now, cap = gpu.power_w, gpu.power_cap_w
     if now is None:
         return False
@@ -123,8 +123,10 @@ _NEW = 0.1
 def work_signs(
     gpus: Sequence[NamedGpu], moment: GpuActivity, book: GpuHealthState, now: float, *, gets_on: bool
 ) -> tuple[Sign, ...]:
-    """What this look says; none where it may be one thing or the other. `gets_on`: the run tells progress
-    now, so that this is what its GPUs draw at work. Changes `book` alone."""
+    """Return what this look says of work; none where it may be one thing or the other.
+
+    `gets_on`: the run reports progress now, so that this is what its GPUs draw at work. Changes `book` alone.
+    """
     gpus = [each for each in gpus if each.name in book.used] or gpus
     drawn = [each.gpu.power_w for each in gpus if each.gpu.power_w and not each.gpu.trouble]
     watts = sum(drawn) / len(drawn) if drawn else None
@@ -160,7 +162,7 @@ def _mean(watts: float | None) -> str:
 
 
 def _works(gpus: Sequence[NamedGpu], watts: float, usual: float) -> bool:
-    """Whether they draw what work draws; where neither their past nor their cap is known nobody can say."""
+    """Return True if they draw what work draws; False where neither their past nor their cap is known."""
     caps = [each.gpu.power_cap_w for each in gpus if each.gpu.power_cap_w]
     cap = sum(caps) / len(caps) if caps else 0.0
     if not usual:

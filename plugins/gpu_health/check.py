@@ -1,4 +1,4 @@
-"""gpu_health: are the GPUs of the run's job all there, sound, cool, and at work?
+"""gpu_health: GPUs of the run's job are all there, sound, cool, and at work.
 
 Every node of the run's job is asked at once through Slurm's own launcher, by a step that takes no GPU
 from the job; one deadline for all, and a node that does not answer is named. Slurm starts steps only for
@@ -96,7 +96,7 @@ def gpu_health(
     recalled_for: Duration = 3600.0,
     deadline: Duration = 45.0,
 ) -> Iterator[Result | GpuHealthState]:
-    """Are the GPUs of the run's job all there, sound, cool, and at work?
+    """GPUs of the run's job are all there, sound, cool, and at work.
 
     gpus_per_node: GPUs that each node of the job should have
     vram_warn: per cent of a GPU's memory in use; left out: not judged, since trainings fill it
@@ -162,7 +162,7 @@ def judge(
     run: Run,
     now: float,
 ) -> Iterator[Result]:
-    """All that is to be said of one look; the job as a whole first. Changes `book` alone."""
+    """Judge one look at the GPUs, the job as a whole first. Changes `book` alone."""
     silent = {node.name for node in seen.nodes if node.trouble} | set(book.silent)
     nodes = [node for node in seen.nodes if not node.trouble]
     since = (job.started_at or now) - 60.0
@@ -219,7 +219,7 @@ def _whole(
 
 
 def _with_nodes(results: Sequence[Result], nodes: Sequence[GpuNode], limits: GpuLimits) -> Iterator[Result]:
-    """The results, those of a node with its figures, and the figures of nodes that nothing is said of."""
+    """Add to the results of a node its figures, and results of nodes that only have figures."""
     gpus = {node.name: node.readout.gpus for node in nodes}
     told = {result.subject for result in results}
     for result in results:
@@ -232,7 +232,7 @@ def _with_nodes(results: Sequence[Result], nodes: Sequence[GpuNode], limits: Gpu
 
 
 def _lines(gpus: Sequence[NamedGpu]) -> str:
-    """A line a GPU, as evidence."""
+    """Return a line a GPU, as evidence."""
     return "\n".join(f"{each.name} {describe_gpu(each)}" for each in gpus[:64])
 
 
@@ -242,7 +242,7 @@ def _lines(gpus: Sequence[NamedGpu]) -> str:
 def _of_nodes(
     nodes: Sequence[GpuNode], book: GpuHealthState, limits: GpuLimits, since: float
 ) -> Iterator[Result]:
-    """Each as a whole; of one that does not answer all that its drivers report."""
+    """Judge each node as a whole; of one that does not answer all that its drivers report."""
     for node in nodes:
         events = _news(node, since)
         if node.trouble:
@@ -255,7 +255,7 @@ def _of_nodes(
 
 
 def _news(node: GpuNode, since: float) -> tuple[DriverEvent, ...]:
-    """What its drivers reported in this job."""
+    """Return what its drivers reported in this job."""
     return tuple(event for event in node.events if event.since(since))
 
 

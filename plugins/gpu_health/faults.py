@@ -54,8 +54,10 @@ class Fault:
 def gpu_faults(
     gpu: Gpu, limits: GpuLimits, risen: int = 0, events: tuple[DriverEvent, ...] = (), mute: str = ""
 ) -> list[Fault]:
-    """Of one GPU: `risen` uncorrectable errors more than when it was first seen in this job; `mute`: why it
-    is a fault that no sensor of it can be read (see mute), or empty.
+    """Return the faults of one GPU, the worst first.
+
+    `risen`: uncorrectable errors more than when it was first seen in this job; `mute`: why it is a fault that
+    no sensor of it can be read (see without_sensors), or empty.
     """
     found = [*_broken(gpu, events), *_memory(gpu, risen), *_hot(gpu, limits), *_full(gpu, limits)]
     found += _sensor_fault(gpu, mute)
@@ -93,8 +95,9 @@ def _sensor_fault(gpu: Gpu, why: str) -> Iterator[Fault]:
 
 
 def driver_fault(events: tuple[DriverEvent, ...]) -> Fault | None:
-    """Of a node, what its drivers report that names no GPU; not where a broken one is named, to which it
-    belongs.
+    """Return what a node's drivers report that names no GPU, as a fault of the node.
+
+    Where a broken GPU is named as well, it belongs to that one: None.
     """
     unnamed = [event for event in events if not event.bus]
     if not unnamed or any(event.bus and event.fatal for event in events):
@@ -148,7 +151,7 @@ def _above(now: float | None, warn: float | None, crit: float | None, words: str
 
 
 def node_fault(node: GpuNode, limits: GpuLimits, known: tuple[str, ...] = ()) -> Fault | None:
-    """Of a whole node; `known` are the labels of the GPUs that it had before in this job."""
+    """Return the fault of a whole node; `known` are the labels of GPUs that it had before in this job."""
     if node.trouble:
         return Fault(Status.UNKNOWN, f"its GPUs cannot be told of: {node.trouble}")
     wanted = limits.gpus_per_node
@@ -174,7 +177,7 @@ _TWO_DIES = re.compile(r"MI2[0-9]{2}|Aldebaran", re.IGNORECASE)
 
 
 def without_sensors(gpus: Sequence[NamedGpu], before: Collection[str]) -> dict[str, str]:
-    """By name of those that are: why that is a fault. `before`: names of those that were read in this job."""
+    """Return by name why no sensor can be read; `before`: names of those that were read in this job."""
     read = [each.gpu for each in gpus if not each.gpu.mute and not each.gpu.trouble]
     return dict(_mute(gpus, read, before))
 
@@ -193,7 +196,7 @@ def _mute(
 
 
 def _alike(gpu: Gpu, other: Gpu) -> bool:
-    """Whether what `other` has can be expected of `gpu`."""
+    """Return True if what `other` has can be expected of `gpu`."""
     same = (gpu.mig is None, gpu.partition or 0) == (other.mig is None, other.partition or 0)
     if not same or (gpu.name and other.name and gpu.name != other.name):
         return False

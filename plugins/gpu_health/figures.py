@@ -1,4 +1,4 @@
-"""What several GPUs draw, do and hold, as numbers to be recorded and as words. Pure."""
+"""Figures of several GPUs: what they draw, do and hold, to be recorded and in words. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _measured(gpus: Sequence[Gpu]) -> Iterator[tuple[str, str, list[float]]]:
 
 
 def metrics_of(gpus: Sequence[Gpu], limits: GpuLimits) -> dict[str, Metric]:
-    """The mean of what is shared out, the highest of what is judged at its worst."""
+    """Return the mean of what is shared out, the highest of what is judged at its worst."""
     thresholds = {
         "utilisation": (None, None),
         "power": (limits.power_warn, limits.power_crit),

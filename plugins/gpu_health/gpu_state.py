@@ -1,4 +1,4 @@
-"""What gpu_health remembers between rounds: counters and faults by GPU, and how long a state lasts."""
+"""State of gpu_health between rounds: counters and faults by GPU, and how long each lasts."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class SilentNode:
 
 @dataclass(slots=True)
 class GpuHealthState:
-    """By key (the UUID where it is known): the last `counters`, their `rises` in this job, `bad` ones.
+    """GPUs by key (the UUID where known): the last `counters`, their `rises` in this job, `bad` ones.
 
     `spoken` are subjects that were not OK (see node_checks.recoveries), `labels` the GPUs of each node,
     `used` those that worked, `power` what each drew then (watts), `read` those of which a sensor was read.
@@ -109,7 +109,7 @@ class GpuHealthState:
     # GPUs
 
     def key(self, node: str, gpu: Gpu) -> str:
-        """What a GPU is known by: its UUID, now or before; else its place."""
+        """Return what a GPU is known by: its UUID, now or before; else its place."""
         place = f"{node}/{gpu.label}"
         if gpu.uuid:
             self.keys[place] = gpu.uuid
@@ -132,11 +132,11 @@ class GpuHealthState:
         self.counters = dict(list(self.counters.items())[-_KEPT:])
 
     def remember(self, key: str, name: str, what: str, now: float) -> None:
-        """This GPU is bad, and will be known again in other jobs."""
+        """Remember a bad GPU, to know it again in other jobs."""
         self.bad[key] = BadGpu(name, what, now, self.job)
 
     def recall(self, key: str, name: str, now: float, until: float) -> str:
-        """That it was bad in an earlier job, where it is so; what worked for `until` is bad no more."""
+        """Return in words that it was bad in an earlier job; what worked for `until` seconds is not."""
         entry = self.bad.get(key)
         if entry is None or entry.job == self.job:
             return ""
@@ -149,7 +149,7 @@ class GpuHealthState:
     # How long
 
     def worked(self, names: Iterable[str], drawn: Mapping[str, float]) -> None:
-        """These GPUs work; those at full utilisation draw so many watts, smoothed: peaks are short."""
+        """Take in GPUs that work, and the watts of those at full utilisation, smoothed: peaks are short."""
         self.used = sorted({*self.used, *names})
         for name, watts in drawn.items():
             before = self.power.get(name, watts)

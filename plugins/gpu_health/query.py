@@ -24,7 +24,7 @@ _LAUNCH = 4.0
 
 @dataclass(frozen=True, slots=True)
 class GpuSurvey:
-    """What was seen; a node that does not answer has its `trouble`. `closed`, `trouble`: see Answers."""
+    """GPUs by node; a node that does not answer has its `trouble`. `closed`, `trouble`: see Answers."""
 
     nodes: tuple[GpuNode, ...] = ()
     closed: str = ""
@@ -32,7 +32,7 @@ class GpuSurvey:
 
 
 def query_gpus(run: Run, job: Job, *, deadline: float, now: float, skip: Collection[str] = ()) -> GpuSurvey:
-    """The GPUs of all nodes of `job`, but those in `skip`, at most `deadline` seconds. Never raises."""
+    """Ask all nodes of `job` but those in `skip`, for `deadline` seconds at most. Never raises."""
     if run.backend == "process":
         return _here(deadline)
     question = Question(node_script.argv(_each(deadline)), node_script.read, _sample)
@@ -42,7 +42,7 @@ def query_gpus(run: Run, job: Job, *, deadline: float, now: float, skip: Collect
 
 
 def _here(deadline: float) -> GpuSurvey:
-    """The GPUs of this machine, with this process's PATH."""
+    """Ask for the GPUs of this machine, with this process's PATH."""
     answer = command.ask(node_script.argv(_each(deadline)), deadline=deadline)
     if not answer.output:
         return GpuSurvey(trouble=f"this machine's GPUs cannot be asked for: {answer.complaint()}")

@@ -42,7 +42,8 @@ def results(
     run: Run,
     now: float,
 ) -> Iterator[Result]:
-    """A hang, or idle GPUs; neither where the run may stand still, as its log says: it loads or saves.
+    """Report a hang, or idle GPUs; neither where the run may stand still: it loads or saves.
+
     Changes `book` alone.
     """
     if run.finished or run.phase or _saves(run, now):
@@ -53,7 +54,7 @@ def results(
 
 
 def _saves(run: Run, now: float) -> bool:
-    """Whether its checkpoints grow: GPUs wait meanwhile. What grows for ever is something else."""
+    """Return True while its checkpoints grow: GPUs wait meanwhile. What grows for ever is no save."""
     return any(
         each.kind == checkpoint_inventory.GROWTH_KIND
         and now - each.at < signs.LASTS
@@ -63,7 +64,7 @@ def _saves(run: Run, now: float) -> bool:
 
 
 def over(ends: Iterable[Result]) -> Iterator[Result]:
-    """The results about what is not bad any more, that of a hang with the word that nothing stands still."""
+    """Add to the end of a hang that nothing stands still."""
     for each in ends:
         yield replace(each, progress=Progress()) if each.subject == HUNG else each
 
@@ -71,8 +72,9 @@ def over(ends: Iterable[Result]) -> Iterator[Result]:
 def _hang(
     moment: GpuActivity, book: GpuHealthState, patience: Patience, run: Run, now: float
 ) -> Iterator[Result]:
-    """The signature of a hung collective: WARNING at once, CRITICAL when it stays. It begins anew with each
-    step of the run, and is none as long as the next one is not late.
+    """Report the signature of a hung collective: WARNING at once, CRITICAL when it stays.
+
+    It begins anew with each step of the run, and is none as long as the next one is not late.
     """
     if not moment.hung:
         book.hung_since = None

@@ -52,7 +52,7 @@ from watchdogd.plugins.job_liveness.run_verdicts import (
 
 
 def kill_switch(*places: str) -> KillSwitch | None:
-    """The kill switch as it was set first in one of its places, or None.
+    """Return the kill switch as it was set first in one of its places, or None.
 
     One that cannot be read is set all the same. A folder is none: it is a mistake in config.toml, and no
     Guard stops for it.
@@ -94,7 +94,7 @@ def job_liveness(
     checkpoints: str = "",
     written: tuple[str, ...] = (),
 ) -> Iterator[Result | JobHistory]:
-    """Does the run live: running, waiting, waiting for ever, or gone, and how it ended.
+    """State of the run: running, waiting, waiting for ever, or gone, and how it ended.
 
     absent_after: how long a job must be out of the queue before it counts as gone where no second source
         says so; left out: 2m, for plain processes at once
@@ -137,7 +137,7 @@ def job_liveness(
 
 
 def _absent_after(configured: float | None, snapshot: Snapshot) -> float:
-    """A process that is not there is gone: there is no controller between."""
+    """Return 0 for a process, which is gone where it is not there: there is no controller between."""
     if configured is not None:
         return configured
     return 0.0 if snapshot.backend == "process" else 120.0
@@ -152,7 +152,7 @@ def judge(
     autopsy: Autopsy,
     now: float,
 ) -> tuple[JobHistory, list[Result]]:
-    """What is to be remembered, and what is to be said, the run itself first. Pure but for `autopsy`."""
+    """Return the next state and the results, the run itself first. Pure but for `autopsy`."""
     trouble = _trouble(run, snapshot, past)
     if trouble:
         return past, [_unseen(trouble)]
@@ -174,7 +174,7 @@ def judge(
 
 
 def _counted(result: Result, scene: RunSituation) -> Result:
-    """The result about the run itself, with its jobs in numbers and in a word."""
+    """Add to the result about the run its jobs in numbers and in a word."""
     metrics, left = _metrics(scene), scene.time_left
     numbers = {name: metric.value for name, metric in metrics.items()}
     state = state_of(numbers, stalled=False, wrong=result.status is Status.CRITICAL)
@@ -192,7 +192,7 @@ def _unseen(why: str) -> Result:
 
 
 def _trouble(run: Run, snapshot: Snapshot, past: JobHistory) -> str:
-    """Why nothing can be said, or empty."""
+    """Return why nothing can be said, or empty."""
     if snapshot.jobs is None:
         return f"whether the run lives cannot be found out: {snapshot.trouble}"
     for job in snapshot.jobs:
@@ -214,8 +214,11 @@ def _trouble(run: Run, snapshot: Snapshot, past: JobHistory) -> str:
 
 
 def _metrics(scene: RunSituation) -> dict[str, Metric]:
-    """Those that run in whatever way are `running`; how many of them do nothing yet, just now, or any more
-    is told apart where there are some, and how many others bear its name and do not count where none does."""
+    """Count the run's jobs by what they do.
+
+    Those that have nodes are `running`; how many of them do nothing yet, just now, or any more is counted
+    apart where there are some, and how many others bear its name and do not count where none does.
+    """
     metrics = {"running": Metric(len(scene.running)), "waiting": Metric(scene.queued)}
     metrics |= {name: Metric(count) for name, count in scene.idle.items()}
     if scene.strangers and not scene.jobs:
@@ -225,7 +228,7 @@ def _metrics(scene: RunSituation) -> dict[str, Metric]:
 
 
 def _finished(scene: RunSituation, past: JobHistory) -> tuple[JobHistory, list[Result]]:
-    """A run that is marked finished: said once, and expected no more."""
+    """End a run that is marked finished: reported once, and expected no more."""
     line = f"finished: marked by {scene.run.finished}; expected no more"
     results = [Result(Status.OK, line, quiet=True), *empty_queue(past), *no_crash_loop(past)]
     if past.finished != scene.run.finished:

@@ -61,18 +61,18 @@ class ObservedJob:
 
     @property
     def ran(self) -> bool:
-        """It had nodes when it was last seen."""
+        """True if it had nodes when it was last seen."""
         return self.state not in WAITING_STATES
 
     @property
     def key(self) -> str:
-        """What tells this life from every other, those of a requeued id included."""
+        """Key of this job, other than that of every other attempt under its id."""
         return f"{self.id} since {self.started_at or 0:.0f}"
 
 
 @dataclass(frozen=True, slots=True)
 class JobHistory:
-    """All that lasts between rounds; times in seconds since the epoch.
+    """State of a run between rounds; times in seconds since the epoch.
 
     `lives` are the jobs of the last look by raw id, `lost` those that left the queue without an end that
     anybody told. `ends` are the last ends of this run's jobs, oldest first, `untold` the keys of those that
@@ -124,12 +124,12 @@ class JobHistory:
         return tuple(end for end in self.ends if end_key(end) in self.untold)
 
     def remains_of(self, end: Ending) -> str:
-        """What is known of the work and the cause of an end, or empty."""
+        """Return what is known of the work and the cause of an end, or empty."""
         return self.remains.get(end_key(end), "")
 
     @property
     def ended_by_switch(self) -> bool:
-        """Whether the run's last job ended after the kill switch was set, as far as can be told."""
+        """True if the run's last job ended after the kill switch was set, as far as can be told."""
         if self.stop is None:
             return False
         if any(life.ran for life in self.lost.values()):
@@ -139,7 +139,7 @@ class JobHistory:
 
 
 def begin_round(past: JobHistory | None, now: float) -> JobHistory:
-    """What is known at the beginning of a look; None: nothing was.
+    """Return the state at the beginning of a round; None: there was none.
 
     Where the clock was set back, what we saw in its future was seen now: an absence would be told hours
     late. What Slurm dates stays as it is.
@@ -165,7 +165,7 @@ def _seen_by(lives: Mapping[str, ObservedJob], now: float) -> dict[str, Observed
 
 
 def end_key(end: Ending) -> str:
-    """What tells an end from every other, those of a reused id included."""
+    """Return the key of an end, other than that of every other end under its id."""
     return f"{end.raw_id}@{end.ended_at or 0:.0f}"
 
 
@@ -179,7 +179,7 @@ def advance(
     looked_at: float,
     now: float,
 ) -> JobHistory:
-    """The Past after a look: `jobs` lived and `endings` were told at `looked_at`, `switch` is seen `now`.
+    """Return the state after a look: `jobs` lived and had `endings` at `looked_at`, `switch` is seen `now`.
 
     `attempts` are the ends of those jobs' earlier attempts, as far as this look told them.
     One look may serve several rounds: it is not taken for a newer one.
@@ -202,7 +202,7 @@ def advance(
 def add_post_mortems(
     past: JobHistory, autopsy: PostMortemOf, *, absent_after: float, now: float
 ) -> JobHistory:
-    """The Past with what `autopsy` says of each bad end, asked once for each."""
+    """Add what `autopsy` says of each bad end, asked once for each."""
     wanted: dict[str, tuple[str, str, float | None, float]] = {
         end_key(end): (end.id, end.raw_id, end.started_at, end.ended_at or now)
         for end in past.ends
@@ -219,7 +219,7 @@ def add_post_mortems(
 
 
 def _fresh(past: JobHistory, endings: Sequence[Ending]) -> tuple[Ending, ...]:
-    """Ends not yet taken in: of jobs that were seen living, and all since watching began."""
+    """Return the ends not yet taken in: of jobs that were seen living, and all since watching began."""
     lives = {**past.lost, **past.lives}
     found = []
     for end in endings:
@@ -233,12 +233,12 @@ def _fresh(past: JobHistory, endings: Sequence[Ending]) -> tuple[Ending, ...]:
 
 
 def _order(end: Ending) -> tuple[float, bool]:
-    """By time; of those that ended together the one that ran is the newer."""
+    """Return the key to sort by time; of those that ended together the one that ran is the newer."""
     return end.ended_at or 0.0, end.started_at is not None
 
 
 def _cleared(past: JobHistory, jobs: Sequence[Job], fresh: Sequence[Ending]) -> JobHistory:
-    """The kill switch was set and is not any more: does the run rest, or is it expected to live?"""
+    """Decide where the kill switch was cleared whether the run rests, or is expected to live."""
     assert past.stop is not None
     set_at = past.stop.set_at
     revived = any(
@@ -265,7 +265,7 @@ def _taken_in(past: JobHistory, fresh: Sequence[Ending], *, silent: bool) -> Job
 
 
 def _seen(past: JobHistory, jobs: Sequence[Job], now: float) -> JobHistory:
-    """Who lives, who was requeued, and whose end nobody told yet."""
+    """Update which jobs live, were requeued, or vanished without an end."""
     here = {job.raw_id: job for job in jobs[:LIVES_KEPT]}
     over = {end.raw_id for end in past.ends}
     vanished = {**past.lost, **past.lives}
@@ -294,7 +294,7 @@ def _life(before: ObservedJob | None, job: Job, now: float) -> ObservedJob:
 
 
 def _requeued(before: ObservedJob, job: Job) -> bool:
-    """It had nodes, and waits, or started again, under the same id."""
+    """Return True if it had nodes, and waits, or started again, under the same id."""
     if not before.ran:
         return False
     later = (job.started_at or 0.0) > (before.started_at or 0.0) + 1
@@ -302,24 +302,24 @@ def _requeued(before: ObservedJob, job: Job) -> bool:
 
 
 def living_jobs(run: Run, snapshot: Snapshot, past: JobHistory) -> tuple[Job, ...]:
-    """The run's living jobs, also one that was renamed (`scontrol update`) since it was last seen."""
+    """Return the run's living jobs, also one that was renamed (`scontrol update`) since it was last seen."""
     found = list(snapshot.of(job_name_of(run, snapshot)))
     found += (job for job in snapshot.renamed if job.name != run.job_name and _known(job, past.lives))
     return working.merge_het_jobs(job for job in found if not run.users or job.user in run.users)
 
 
 def ended_jobs(run: Run, snapshot: Snapshot, jobs: tuple[Job, ...]) -> tuple[Ending, ...]:
-    """The run's ends; `jobs` are its living."""
+    """Return the run's ends; `jobs` are its living."""
     found = snapshot.ended(job_name_of(run, snapshot))
     return working.merge_het_ends((end for end in found if not run.users or end.user in run.users), jobs)
 
 
 def job_name_of(run: Run, snapshot: Snapshot) -> str:
-    """What its jobs are called in the snapshot."""
+    """Return what its jobs are called in the snapshot."""
     return run.name if snapshot.backend == "process" else run.job_name
 
 
 def _known(job: Job, lives: Mapping[str, ObservedJob]) -> bool:
-    """Whether it is one of these lives under another name: of its id and, since ids are reused, its start."""
+    """Return True if it was seen under another name: by its id and, since ids are reused, its start."""
     life = lives.get(job.raw_id)
     return life is not None and not job.own and life.started_at in (None, job.started_at)

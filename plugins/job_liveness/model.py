@@ -1,4 +1,4 @@
-"""What job_liveness judges, as one value, with its words and the commands that it gives to the reader."""
+"""Situation that job_liveness judges, with its words and the commands that it gives to the reader."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BatchCommands:
-    """What ends a job, lets a suspended one go on, holds a waiting one, and what tells more: of its start,
-    its earlier attempts, its state."""
+    """Commands of a batch system about a job.
+
+    They end it, let a suspended one go on, hold a waiting one, or show more: its start, its earlier attempts,
+    its state.
+    """
 
     end: str
     resume: str
@@ -55,7 +58,7 @@ PROCESS_COMMANDS = BatchCommands(
 
 
 def commands_of(backend: str) -> BatchCommands:
-    """The batch system's; Slurm's where it is another."""
+    """Return the commands of a batch system; Slurm's where it is unknown."""
     return {"pbs": PBS_COMMANDS, "process": PROCESS_COMMANDS}.get(backend, SLURM_COMMANDS)
 
 
@@ -92,7 +95,7 @@ class RunSituation:
 
     @property
     def noun(self) -> str:
-        """What one of its jobs is called."""
+        """Word for one of its jobs."""
         return "process" if self.process else "job"
 
     @property
@@ -117,7 +120,7 @@ class RunSituation:
 
     @property
     def idle(self) -> dict[str, int]:
-        """How many of the jobs that have nodes do nothing there, by why; what does not occur is left out."""
+        """Numbers of jobs that have nodes and do nothing there, by why; zeros are left out."""
         kinds = {"starting": STARTING_STATES, "suspended": PAUSED_STATES, "ending": ENDING_STATES}
         counts = {name: sum(job.state in states for job in self.running) for name, states in kinds.items()}
         return {name: count for name, count in counts.items() if count}
@@ -129,7 +132,7 @@ class RunSituation:
 
     @property
     def queued(self) -> int:
-        """How many jobs wait and will start by themselves, array tasks counted."""
+        """Number of jobs that wait and will start by themselves, array tasks counted."""
         return sum(job.tasks for job in self.waiting if reason_of(job).wait is Wait.PASSES)
 
     @property
@@ -144,11 +147,11 @@ class RunSituation:
         return max(self.running, key=lambda job: job.started_at or 0.0)
 
     def ago(self, time: float) -> str:
-        """How long ago, in words."""
+        """Return how long ago, in words."""
         return format_duration(max(self.now - time, 0.0))
 
     def running_line(self) -> str:
-        """The running jobs in a line."""
+        """Return the running jobs in a line."""
         job, left = self.newest, self.time_left
         state = "runs" if job.working else f"is {job.state}"
         others = f" and {len(self.running) - 1} more" if len(self.running) > 1 else ""
@@ -158,36 +161,36 @@ class RunSituation:
         return f"{self.noun} {job.id}{others} {state}{since}{on_nodes(job.nodes)}{ends}{waits}"
 
     def order(self, what: str, job: Job) -> str:
-        """A command about a job, of the batch system's Orders."""
+        """Return a command about a job, one of BatchCommands."""
         line: str = getattr(commands_of(self.snapshot.backend), what)
         number = job.id if self.process else handle(job)
         return line.format(id=number, name=shlex.quote(self.run.job_name))
 
 
 def reason_of(job: Job) -> pending_reasons.PendingReason:
-    """Why a waiting job waits, judged."""
+    """Return why a waiting job waits, judged."""
     return pending_reasons.judge(job.reason, job.state)
 
 
 def handle(job: Job) -> str:
-    """The job's id as it is typed after scancel or scontrol."""
+    """Return the job's id as it is typed after scancel or scontrol."""
     return shlex.quote(job.handle)
 
 
 def clear_command(run: str) -> str:
-    """The command that lets a stopped run go on, as it is typed."""
+    """Return the command that lets a stopped run go on, as it is typed."""
     return f"watchdogd kill-switch {shlex.quote(run)} --clear"
 
 
 def describe_end(end: Ending) -> str:
-    """An end in a line."""
+    """Return an end in a line."""
     at = f" at {iso(end.ended_at)}" if end.ended_at else ""
     after = f" after {format_duration(end.lasted)}" if end.lasted is not None else " before it started"
     return f"job {end.id} ended {end.how}{at}{after}{on_nodes(end.nodes)}"
 
 
 def describe_stuck(job: Job) -> str:
-    """A job that will not start by itself, in a line with the mend."""
+    """Return a job that will not start by itself in a line, with the fix."""
     reason = reason_of(job)
     until = "until it is released" if reason.wait is Wait.HELD else "for ever"
     why = f"{reason.why} ({job.reason or job.state})"

@@ -1,4 +1,4 @@
-"""What a job left that ended: why, by the last words of its log, and how much work, by its checkpoints."""
+"""Post-mortem of a job: why it ended, by its log's last words, and the work lost, by its checkpoints."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PostMortem:
 def post_mortem(
     log: str, checkpoints: str, job: tuple[str, str], ended_at: float, written: Collection[str] = ()
 ) -> PostMortem:
-    """What lies there of a job (id, raw id) that ended at `ended_at`; an empty pattern is not looked for.
+    """Examine what a job (id, raw id) left that ended at `ended_at`; empty patterns are passed over.
 
     What cannot be read tells nothing.
     """
@@ -48,7 +48,7 @@ def post_mortem(
 
 
 def sentence(remains: PostMortem, watched: bool, started_at: float | None, ended_at: float) -> str:
-    """In a sentence, or empty. `watched`: checkpoints are configured, so that having none is news."""
+    """Return it in a sentence, or empty; `watched`: checkpoints are configured, so having none is news."""
     parts = [f"cause: {remains.cause}"] if remains.cause else []
     reached = f" ({remains.report} was reached)" if remains.report else ""
     if remains.saved and remains.saved[1] >= (started_at or 0.0):
@@ -64,7 +64,7 @@ def sentence(remains: PostMortem, watched: bool, started_at: float | None, ended
 
 
 def _last_lines(log: str, job: tuple[str, str], ended_at: float, written: Collection[str]) -> list[Line]:
-    """Of the file that bears the job's id, else of the one last written to when it ended, or the newest."""
+    """Read the file that bears the job's id, else the one last written to when it ended, or the newest."""
     files = logtail.find(log, written)
     if not files:
         return []
@@ -78,7 +78,7 @@ def _last_lines(log: str, job: tuple[str, str], ended_at: float, written: Collec
 
 
 def _last_words(lines: list[Line]) -> tuple[str, str]:
-    """The cause that was told after the last progress, and that progress."""
+    """Return the cause that came after the last progress, and that progress."""
     last, report, coarse = 0, "", True
     for index, line in enumerate(lines):
         found = trainlog.progress(trainlog.latest(line))
@@ -89,7 +89,7 @@ def _last_words(lines: list[Line]) -> tuple[str, str]:
 
 
 def _saved(pattern: str, ended_at: float) -> tuple[str, float] | None:
-    """The newest checkpoint that was whole when the job ended."""
+    """Return the newest checkpoint that was whole when the job ended."""
     before = [
         entry for entry in checkpoint_files.find_checkpoints(pattern) if entry.mtime <= ended_at + SLACK
     ]

@@ -28,7 +28,7 @@ _NO_CRASH = frozenset({"COMPLETED", "CANCELLED", "PREEMPTED", "NODE_FAIL", "TIME
 
 
 def crash_loop(scene: RunSituation, past: JobHistory) -> list[Result]:
-    """The last jobs all failed within minutes of their start, and none has outlived that yet."""
+    """Report that the last jobs all failed within minutes of their start, and none has outlived that."""
     crashed = _loop(scene, past)
     if not crashed:
         return [ok("no crash loop", subject=CRASHES)] if past.crashes_said else []
@@ -41,12 +41,12 @@ def crash_loop(scene: RunSituation, past: JobHistory) -> list[Result]:
 
 
 def no_crash_loop(past: JobHistory) -> list[Result]:
-    """Ends what was said of a crash loop, without a message: what is said of the run goes on from there."""
+    """End what was reported of a crash loop, without a message: the result about the run takes over."""
     return [Result(Status.OK, "nothing runs", subject=CRASHES, quiet=True)] if past.crashes_said else []
 
 
 def _loop(scene: RunSituation, past: JobHistory) -> list[Ending]:
-    """The crashes of a crash loop, newest first; none where it is none."""
+    """Return the crashes of a crash loop, newest first; none where it is none."""
     crashed = _crashed(scene, past)
     oldest = min((job.started_at or scene.now for job in scene.running), default=scene.now)
     outlived = scene.now - oldest > scene.limits.crash_within
@@ -54,7 +54,7 @@ def _loop(scene: RunSituation, past: JobHistory) -> list[Ending]:
 
 
 def _crashed(scene: RunSituation, past: JobHistory) -> list[Ending]:
-    """The last ends as far as they are crashes, newest first."""
+    """Return the last ends as far as they are crashes, newest first."""
     crashed: list[Ending] = []
     after = {job.raw_id: job.start_estimate if job.waiting else job.started_at for job in scene.jobs}
     for end in reversed(past.trials):
@@ -68,12 +68,12 @@ def _crashed(scene: RunSituation, past: JobHistory) -> list[Ending]:
 
 
 def _put_off(end: Ending, again: float | None) -> bool:
-    """Whether it begins `again` so late that its user wanted it so: Slurm's own delay is two minutes."""
+    """Return True if it begins `again` so late that its user wanted it: Slurm delays by two minutes."""
     return again is not None and again - (end.ended_at or 0.0) > LATER
 
 
 def restarts(scene: RunSituation, past: JobHistory) -> Iterator[Result]:
-    """What ended badly while the run goes on: told once.
+    """Report once what ended badly while the run goes on.
 
     Not after an incident, whose RESOLVED tells it, nor what a crash loop tells all together.
     """
@@ -95,8 +95,10 @@ def restarts(scene: RunSituation, past: JobHistory) -> Iterator[Result]:
 
 
 def _planned(scene: RunSituation, past: JobHistory, job: Job) -> bool:
-    """Whether its last attempt did what it was to do; where nobody tells its end, whether the next one is far
-    off: Slurm itself starts a job that failed again within minutes.
+    """Return True if its last attempt did what it was to do.
+
+    Where its end is not known, the next start must be far off: Slurm starts a failed job again within
+    minutes.
     """
     began = past.requeued[job.raw_id].started_at or 0.0
     ends = [end for end in past.tries if end.raw_id == job.raw_id and (end.ended_at or 0.0) >= began]
@@ -112,7 +114,7 @@ def _restart(what: str, remains: str, rest: str, details: str) -> Result:
 
 
 def _requeue(scene: RunSituation, past: JobHistory, job: Job, life: ObservedJob) -> Result:
-    """The same id waits or runs again; accounting may know how the attempt before has ended."""
+    """Report a requeue under the same id; accounting may know how the attempt before has ended."""
     attempts = [end for end in scene.snapshot.attempts if end.raw_id == job.raw_id]
     end = attempts[-1] if attempts else None
     how = f": {end.how}" if end and end.state != "REQUEUED" else ""

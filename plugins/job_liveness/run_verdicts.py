@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def running_verdict(scene: RunSituation, past: JobHistory) -> Result:
-    """The one result about the run itself."""
+    """Judge a run of which something is in the queue, in one result."""
     if scene.strange and not scene.running:
         return _strange(scene)
     if scene.switch is not None:
@@ -42,7 +42,7 @@ def running_verdict(scene: RunSituation, past: JobHistory) -> Result:
 
 
 def _renamed(scene: RunSituation) -> Result:
-    """It lives, but no other check finds it by its name."""
+    """Report a run that lives, though no other check finds it by its name."""
     job = scene.renamed[0]
     line = f"job {job.id} was renamed to '{job.name}': it lives, but its log, GPUs and memory are not judged"
     mend = f"job_name = {json.dumps(job.name)} under [runs.{scene.run.name}]"
@@ -77,7 +77,7 @@ def _running(scene: RunSituation, past: JobHistory) -> Result:
 
 
 def _waiting(scene: RunSituation) -> Result:
-    """Nothing runs: will what waits ever start?"""
+    """Judge whether what waits will ever start, where nothing runs."""
     able = [job for job in scene.waiting if reason_of(job).wait is Wait.PASSES]
     if not able:
         return _never(scene)
@@ -124,7 +124,7 @@ def _under_switch(scene: RunSituation, past: JobHistory, pressed: KillSwitch) ->
 
 
 def _disobeys(scene: RunSituation, pressed: KillSwitch, job: Job) -> bool:
-    """It ran for too long with the switch set."""
+    """Return True if it ran for too long with the switch set."""
     since = max(pressed.set_at, job.started_at or 0.0)
     return scene.now - since > scene.limits.obey_within and not job.leaving
 
@@ -142,7 +142,7 @@ _SHOWN = 3
 
 
 def missing_verdict(scene: RunSituation, past: JobHistory) -> Result:
-    """The one result about the run."""
+    """Judge a run of which nothing is in the queue, in one result."""
     theirs = uncounted_jobs(scene)
     if scene.switch is not None and (past.stopped or past.seen_at is None):
         line = f"stopped on request{by_whom(scene.switch)} (kill switch set since {iso(scene.switch.set_at)})"
@@ -168,15 +168,17 @@ def missing_verdict(scene: RunSituation, past: JobHistory) -> Result:
 
 
 def _goes_on(scene: RunSituation, past: JobHistory) -> bool:
-    """Whether a job that does not count is the very one that did when last seen, as far as can be told:
-    somebody else may watch now, or others be named."""
+    """Return True if a job that does not count is the very one that did when last seen.
+
+    Somebody else may watch now, or other users be named.
+    """
     known = {*past.lives, *past.lost}
     before = [job for job in scene.strangers if (job.started_at or scene.now) <= (past.seen_at or 0.0)]
     return any(job.raw_id in known for job in scene.strangers) or bool(before and not _agreed(past))
 
 
 def _agreed(past: JobHistory) -> bool:
-    """Whether a second source says that all jobs which lived are over, and for good."""
+    """Return True if a second source says that all jobs which lived are over, and for good."""
     return not past.lost and past.last is not None and past.last.state not in _UNCERTAIN
 
 
@@ -202,8 +204,7 @@ def _never_seen(scene: RunSituation, past: JobHistory, absent_for: float) -> Res
 
 
 def uncounted_jobs(scene: RunSituation) -> str:
-    """Who has living jobs of the run's name though his jobs do not count, with the line that has them count;
-    empty where nobody is known to."""
+    """Return whose living jobs of the run's name do not count, and the line that counts them, or empty."""
     found = scene.strangers
     if not found:
         return ""
@@ -220,14 +221,14 @@ def uncounted_jobs(scene: RunSituation) -> str:
 
 
 def hidden_jobs(scene: RunSituation) -> str:
-    """That somebody else's job of the run's name could not be seen, where none is named; or empty."""
+    """Return why jobs of other users could not be seen, where no user is named; or empty."""
     if not scene.snapshot.veiled or scene.run.users:
         return ""
     return f"{HIDING[scene.snapshot.backend]} of other users"
 
 
 def _gone(scene: RunSituation, past: JobHistory) -> Result:
-    """How it is gone. Somebody who cancelled its last job wants no other in its place."""
+    """Report how it is gone. Somebody who cancelled its last job wants no other in its place."""
     last = past.last
     if scene.process:
         line = f"not running: {_lost_line(scene, past)}"
@@ -255,13 +256,13 @@ def _lost_line(scene: RunSituation, past: JobHistory) -> str:
 
 
 def _lost_remains(past: JobHistory) -> str:
-    """What is left of the job that went without an end that anybody told."""
+    """Return the post-mortem of the job that vanished without a known end."""
     lives = [life for life in past.lost.values() if life.ran]
     return past.remains.get(lives[-1].key, "") if lives else ""
 
 
 def _last_lines(past: JobHistory) -> list[str]:
-    """The last ends, the one to speak of at the head, then newest first."""
+    """Return the last ends, the one to report first, then newest first."""
     last = past.last
     others = [end for end in reversed(past.ends) if end is not last]
     return [describe_end(end) for end in (last, *others[:4]) if end is not None]
@@ -272,7 +273,7 @@ QUEUE = "queue"
 
 
 def queue_verdicts(scene: RunSituation, past: JobHistory) -> list[Result]:
-    """A result of its own, from the first time that something is wrong."""
+    """Judge the queue in a result of its own, from the first time that something is wrong."""
     if not scene.running:
         return empty_queue(past)
     problems = [describe_stuck(job) for job in scene.waiting if reason_of(job).wait is not Wait.PASSES]
@@ -288,13 +289,13 @@ def queue_verdicts(scene: RunSituation, past: JobHistory) -> list[Result]:
 
 
 def _comes_again(scene: RunSituation, past: JobHistory) -> bool:
-    """Whether one that runs ended well before, and came again by itself under its id, as scrontab has it."""
+    """Return True if one that runs ended well before, and came again under its id, as with scrontab."""
     running = {job.raw_id for job in scene.running}
     return any(end.well and end.raw_id in running for end in past.tries)
 
 
 def empty_queue(past: JobHistory) -> list[Result]:
-    """Ends what was said of the queue, without a message: what is said of the run explains it."""
+    """End what was reported of the queue, without a message: the result about the run explains it."""
     return [Result(Status.OK, "nothing runs", subject=QUEUE, quiet=True)] if past.queue_said else []
 
 

@@ -60,7 +60,7 @@ from watchdogd.units import format_duration
 
 
 def _rejudge(subject: str, measured: Mapping[str, float], parameters: Mapping[str, Any]) -> Result | None:
-    """The recorded silence by the present `stale_after`; what is learned is not learned anew."""
+    """Judge the recorded silence by the present `stale_after`; what is learned is not learned anew."""
     usual = parameters["stale_after"]
     if subject or "age" not in measured or usual == "auto":
         return None
@@ -104,7 +104,7 @@ def log_staleness(
     grace: Duration | None = None,
     written: tuple[str, ...] = (),
 ) -> Iterable[Result | RunLog]:
-    """Whether a run's log grows, its progress number grows with it, and its loss is a number.
+    """Log of a run grows, its progress number grows with it, and its loss is a number.
 
     log: path of the log, with wildcards; event files of TensorBoard, tables with a header (CSV), MLflow's
         metric files, trainer_state.json and other documents that are written anew each time are read, too;

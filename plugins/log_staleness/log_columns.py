@@ -1,4 +1,4 @@
-"""What the built-in checks put into the columns of `status` and of the page, from their metrics. Pure."""
+"""Columns of log_staleness in `status` and on the page, from its metrics. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def of_log(metrics: Mapping[str, Metric], now: float) -> dict[str, str | float]:
-    """How far a training is, how fast it goes, and when it last told anything."""
+    """Return how far a training is, how fast it goes, and when it last logged anything."""
     found: dict[str, str | float] = {}
     if progress := _progress(metrics):
         found["progress"] = progress
@@ -23,7 +23,7 @@ def of_log(metrics: Mapping[str, Metric], now: float) -> dict[str, str | float]:
 
 
 def of_gpus(metrics: Mapping[str, Metric]) -> str:
-    """`8: 97 % 412 W`"""
+    """Return `8: 97 % 412 W`."""
     units = {"utilisation": "%", "power": "W"}
     figures = [f"{metrics[name].value:.0f} {unit}" for name, unit in units.items() if name in metrics]
     return f"{metrics['gpus'].value:.0f}: {' '.join(figures)}"

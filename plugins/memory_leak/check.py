@@ -1,4 +1,4 @@
-"""memory_leak: how much memory is left to the run on each of its nodes, and when will it be used up?
+"""memory_leak: memory that is left to the run on each of its nodes, and when it will be used up.
 
 What counts is what the kernel would kill for: the job's control group where it has one, else the node.
 Less than `memory_free` left is CRITICAL: it is measured, while the forecast below is a WARNING.
@@ -48,7 +48,7 @@ from watchdogd.units import format_duration, format_size
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimits:
-    """What should be left; seconds in which no trend may use it up, and in which none is judged."""
+    """Memory that should be left; seconds in which no trend may use it up, and in which none is judged."""
 
     free: Amount
     used_up_within: float
@@ -63,7 +63,7 @@ class LeakState(NodeCheckState):
 
 
 def _rejudge(subject: str, numbers: Mapping[str, float], parameters: Mapping[str, Any]) -> Result | None:
-    """What was left, by the present `memory_free` where that is a size: a node's whole is not recorded."""
+    """Judge what was left by the present `memory_free`, if a size: a node's whole is not recorded."""
     free: Amount = parameters["memory_free"]
     if "left" not in numbers or free.absolute is None:
         return None
@@ -98,7 +98,7 @@ def memory_leak(
     warm_up: Duration = 1800.0,
     deadline: Duration = 40.0,
 ) -> Iterator[Result | LeakState]:
-    """How much memory is left to the run on each of its nodes, and when will it be used up?
+    """Memory that is left to the run on each of its nodes, and when it will be used up.
 
     memory_free: CRITICAL where less is left of the job's control group, or of the node: a size or per cent
     used_up_within: WARNING where the trend of anonymous memory uses up what is left sooner
@@ -144,7 +144,7 @@ def _judged(
 
 
 def whole(nodes: Mapping[str, NodeMemory], trouble: str = "") -> Result:
-    """The node with the least left; `trouble` is why no node could be asked."""
+    """Report the node with the least left; `trouble` is why no node could be asked."""
     if not nodes:
         return unknown(trouble or "no node of the run tells of its memory")
     node, least = min(nodes.items(), key=lambda item: item[1].left / max(item[1].total, 1.0))

@@ -1,4 +1,4 @@
-"""Whether a run's processes take as much processor time as while it told progress. Pure.
+"""Processor time of a run's processes, held against what they took while it reported progress. Pure.
 
 A weak sign of work: what waits in a loop burns as well, above all what waits for GPUs, where it says nothing.
 Processes that sleep, though, do not work.
@@ -28,8 +28,10 @@ _NEW = 0.1
 
 @dataclass(frozen=True, slots=True)
 class CpuUse:
-    """What is known of a run's processes: the time that they had `spent` on each node and when that was told
-    (seconds), how many processors were busy as a rule while the run told progress, and the last sign."""
+    """Processor time of a run's processes: what they had `spent` on each node, and when (seconds).
+
+    `usual`: how many processors were busy as a rule while the run reported progress; and the last sign.
+    """
 
     spent: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     usual: float | None = None
@@ -42,8 +44,10 @@ class CpuUse:
 
 
 def advance(before: CpuUse, spent: Mapping[str, Cpu], now: float, *, gets_on: bool) -> CpuUse:
-    """With what its processes did since the last look, `spent` by node. `gets_on`: the run tells progress
-    now."""
+    """Take in what its processes did since the last look, `spent` by node.
+
+    `gets_on`: the run reports progress now.
+    """
     past = before.spent
     newer = {node: cpu for node, cpu in spent.items() if node not in past or cpu.at > past[node][1]}
     if not newer:

@@ -1,4 +1,4 @@
-"""node_disks: is there room on the disks of the run's own nodes?
+"""node_disks: room on the disks of the run's own nodes.
 
 A full /tmp or /dev/shm on a single node ends the whole job, and no login node shows it. So each path of
 the run's `node_disks` is looked at on each node of its job: by one small process a node (srun --overlap,
@@ -54,7 +54,7 @@ def node_disks(
     crit_inodes_free: AmountField | None = None,
     deadline: Duration = 40.0,
 ) -> Iterator[Result | NodeCheckState]:
-    """Is there room, in bytes and in inodes, on the disks of the run's own nodes?
+    """Room, in bytes and in inodes, on the disks of the run's own nodes.
 
     node_disks: their paths, such as /tmp and /dev/shm
     warn_free: WARNING below this much free space, a size or a share; left out: 10 %
@@ -83,7 +83,7 @@ def _judged(
     now: float,
     deadline: float,
 ) -> Iterator[Result]:
-    """The whole, and what is wrong with single disks and nodes."""
+    """Report the whole, and what is wrong with single disks and nodes."""
     jobs = running(run, snapshot)
     if bar := node_checks.nothing_to_judge(snapshot, jobs):
         yield bar
@@ -103,7 +103,7 @@ def _judged(
 def judge(
     nodes: Mapping[str, Usage], paths: tuple[str, ...], wishes: Mapping[str, FreeSpaceLimits]
 ) -> Iterator[Result]:
-    """The fullest of all disks, then each that is not well."""
+    """Report the fullest of all disks, then each that is not well."""
     seen = {f"{node}:{path}": usage.disks.get(path) for node, usage in nodes.items() for path in paths}
     verdicts = {place: _verdicts(disk, wishes) for place, disk in seen.items() if disk and not disk.trouble}
     yield _whole(verdicts, len(nodes))
@@ -130,7 +130,7 @@ def _troubled(place: str, disk: Disk) -> Result:
 
 
 def _verdicts(disk: Disk, wishes: Mapping[str, FreeSpaceLimits]) -> list[Verdict]:
-    """What does not count (no size, no inodes) is not judged."""
+    """Judge bytes and inodes; a disk that counts none of one (no size, no inodes) is not judged by it."""
     sizes = ((BYTES, disk.total, disk.free), (INODES, disk.inodes, disk.free_inodes))
     limits = [
         StorageLimit(kind, FILE_SYSTEM, used=total - free, hard=total) for kind, total, free in sizes if total

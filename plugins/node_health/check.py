@@ -1,4 +1,4 @@
-"""node_health: do the nodes of the run stay in service, and are there spare ones in the partition?
+"""node_health: nodes of the run stay in service, and the partition has spare ones.
 
 A node that drains ends no job at once, but the next one will not start there: it is told with the reason
 that the administrators wrote. "Kill task failed" is mostly a healthy node whose processes were slow to
@@ -55,7 +55,7 @@ def node_health(
     min_idle: AmountField | None = None,
     deadline: Duration = 30.0,
 ) -> Iterator[Result | NodeHealthState]:
-    """Do the nodes of the run stay in service, and are there spare ones in the partition?
+    """Nodes of the run stay in service, and the partition has spare ones.
 
     partition: whose idle nodes count; left out: those of all
     min_idle: WARNING where fewer nodes are idle: a number, or per cent of the partition; left out: not judged
@@ -82,7 +82,7 @@ def node_health(
 
 
 def spares(nodes: Sequence[SlurmNode], partition: str, wanted: AmountField | None) -> Result:
-    """How many nodes are idle, and which administrators could give back."""
+    """Report how many nodes are idle, and which administrators could give back."""
     known = sorted({node.partition for node in nodes})
     if partition and partition not in known:
         return unknown(f"there is no partition '{partition}'{nearest(partition, known)}")
@@ -101,7 +101,7 @@ def spares(nodes: Sequence[SlurmNode], partition: str, wanted: AmountField | Non
 
 
 def of_jobs(nodes: Sequence[SlurmNode], run: Run | None, snapshot: Snapshot) -> Iterator[Result]:
-    """What is wrong with nodes on which jobs of the run, or else of all watched users, run now."""
+    """Report what is wrong with nodes on which jobs of the run, or else of all watched users, run now."""
     jobs = (snapshot.jobs or ()) if run is None else snapshot.of(run.job_name)
     users = {
         name: job
@@ -158,7 +158,7 @@ def _words(node: SlurmNode) -> str:
 
 
 def _give_back(nodes: Sequence[SlurmNode]) -> list[str]:
-    """The command for an administrator, for nodes that are drained for a process that was slow to die."""
+    """Return the command that gives back nodes drained for a process that was slow to die."""
     names = [node.name for node in nodes if node.kill_failed]
     if not names:
         return []
@@ -169,7 +169,7 @@ def _give_back(nodes: Sequence[SlurmNode]) -> list[str]:
 
 
 def _remembered(found: Sequence[Result], state: NodeHealthState, certain: bool) -> Iterator[Result]:
-    """Those, and OK for what was told of before; nothing where the queue could not be seen."""
+    """Add OK for what was reported before; nothing where the queue could not be seen."""
     bad = {result.subject: result for result in found}
     yield from bad.values()
     if certain:

@@ -22,8 +22,10 @@ _KEPT, _KEPT_FOR = 200, 7 * 86400.0
 
 @dataclass(frozen=True, slots=True)
 class JobAttempt:
-    """How an attempt ended: when, on which nodes, whether these are to blame (1 surely, 0 maybe, -1 cleared),
-    and in words."""
+    """End of an attempt: when, on which nodes, whether these are to blame, and how in words.
+
+    `verdict`: 1 surely, 0 maybe, -1 cleared.
+    """
 
     at: float
     nodes: tuple[str, ...]
@@ -43,7 +45,7 @@ class SuspectNode:
 
 
 def add_endings(book: Attempts, endings: Sequence[Ending], broken: Collection[str], now: float) -> Attempts:
-    """The book with what ended since; `broken` are nodes that are down, silent or drained now.
+    """Add what ended since; `broken` are nodes that are down, silent or drained now.
 
     A node failure is blamed on those of its nodes that are broken, where any is; every other failure may be
     due to any of its nodes.
@@ -65,7 +67,7 @@ def add_endings(book: Attempts, endings: Sequence[Ending], broken: Collection[st
 
 
 def suspect_nodes(book: Mapping[str, JobAttempt]) -> tuple[SuspectNode, ...]:
-    """The nodes that failed more than one job.
+    """Return the nodes that failed more than one job.
 
     Where it may be any node of a job, they have to stand out: most of the nodes failing means that it is the
     job.

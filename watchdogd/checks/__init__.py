@@ -1,1 +1,1 @@
-"""What the built-in checks share: the longer parts of them, one noun a file. Plugins alone use it."""
+"""Parts that several built-in checks share, one noun a file."""

@@ -39,7 +39,7 @@ class Tracker:
 
 
 def read_tracker(path: str, text: str, mtime: float) -> Tracker | None:
-    """A tracker's text as a value; None where it names no step."""
+    """Read a tracker's text; None where it names no step."""
     said = text.strip()
     step = 0 if said == "release" else _step(said)
     if step is None or not said.isprintable() or len(said) >= _LONGEST:
@@ -48,8 +48,10 @@ def read_tracker(path: str, text: str, mtime: float) -> Tracker | None:
 
 
 def find_tracker(folder: str) -> Tracker | None:
-    """The tracker in this folder, of two the one written last; None where there is none that can be read:
-    a checkpoint is then judged by its content alone."""
+    """Return the tracker in this folder, of two the one written last.
+
+    None where there is none that can be read: a checkpoint is then judged by its content alone.
+    """
     found = []
     for path in (os.path.join(folder, name) for name in TRACKER_NAMES):
         with contextlib.suppress(OSError):
@@ -61,7 +63,7 @@ def find_tracker(folder: str) -> Tracker | None:
 
 
 def not_named_yet(tracker: Tracker, entries: Iterable[tuple[str, float]]) -> str:
-    """Of checkpoints as (path, mtime) the one that is being written, or empty.
+    """Return of checkpoints as (path, mtime) the one that is being written, or empty.
 
     It was begun after the tracker was written, and is further than what the tracker names. Where there are
     several of these nobody keeps the tracker (DeepSpeed's `save_latest=False`), and it tells nothing.
@@ -125,7 +127,7 @@ _NOTHING = Saved()
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a checkpoint holds: bytes, files, the newest mtime, and the first mark of being unfinished.
+    """Content of a checkpoint: bytes, files, the newest mtime, and the first mark of being unfinished.
 
     `saved` leaves out files that say something of a run, which grow whatever it does.
     """
@@ -138,7 +140,7 @@ class Content:
 
 
 def find_checkpoints(pattern: str) -> list[CheckpointPath]:
-    """All matches, newest first. What vanishes meanwhile (a clean-up) is left out, and so are trackers."""
+    """Return all matches, newest first, without trackers and what vanishes meanwhile (a clean-up)."""
     found = []
     for path in glob.glob(pattern, recursive=True):
         if os.path.basename(path) in TRACKER_NAMES and not os.path.isdir(path):
@@ -151,8 +153,10 @@ def find_checkpoints(pattern: str) -> list[CheckpointPath]:
 
 
 def unfinished_beside(pattern: str, found: list[str]) -> list[CheckpointPath]:
-    """The newest two beside these (newest first) that are marked as unfinished: they may match no pattern
-    until they are whole."""
+    """Return the newest two beside these (newest first) that are marked as unfinished.
+
+    They may match no pattern until they are whole.
+    """
     folder = os.path.dirname(found[0] if found else pattern)
     if pathname.is_wild(folder):
         return []
@@ -166,7 +170,7 @@ def unfinished_beside(pattern: str, found: list[str]) -> list[CheckpointPath]:
 
 
 def _tracked(entries: list[CheckpointPath]) -> list[CheckpointPath]:
-    """The same, with the mark of the one that its tracker does not name yet."""
+    """Mark the one that its tracker does not name yet."""
     folder = os.path.dirname(entries[0].path) if entries else ""
     known = find_tracker(folder) if folder else None
     if not known:

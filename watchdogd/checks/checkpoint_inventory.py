@@ -48,7 +48,7 @@ class Cadence:
 
 
 def cadence(written: Iterable[tuple[float, float]], every: float | None = None) -> Cadence | None:
-    """How a run saves, by its last whole checkpoints as (time, bytes); None where there are none.
+    """Return how a run saves, by its last whole checkpoints as (time, bytes); None without one.
 
     `every` is the configured rhythm in seconds; left out: the median distance of two, which a pause between
     two jobs does not move. The usual size is a median too: one that was cut short does not count.
@@ -70,8 +70,11 @@ WRITTEN_KEPT = 12
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """One as it was seen last: what it holds (see Content), its own mtime, when it was last written to, on
-    our clock where we saw it happen, and whether it counts as written (`settled`)."""
+    """Checkpoint as it was seen last: what it holds (see Content), and its own mtime.
+
+    `changed`: when it was last written to, on our clock where we saw it happen; `settled`: it counts as
+    written.
+    """
 
     size: int
     files: int
@@ -84,14 +87,16 @@ class Checkpoint:
 
     @property
     def whole(self) -> bool:
-        """Whether all of it is written and was counted."""
+        """True if all of it is written and was counted."""
         return self.settled and self.files < FILES
 
 
 @dataclass(slots=True)
 class CheckpointInventory:
-    """The newest ones by path (`known`), newest first, when they were `looked` at, and time and bytes of the
-    last whole ones (`written`), those since cleaned up too."""
+    """Newest checkpoints of a run by path (`known`), newest first, and when they were `looked` at.
+
+    `written`: time and bytes of the last whole ones, those since cleaned up too.
+    """
 
     known: dict[str, Checkpoint] = field(default_factory=dict)
     looked: float | None = None
@@ -144,7 +149,7 @@ def _seen(
 def usual_cadence(
     shelf: CheckpointInventory, *, without: str = "", every: float | None = None
 ) -> Cadence | None:
-    """How the run saves, by all whole checkpoints but one; `every` is the configured rhythm in seconds."""
+    """Return how the run saves, by all whole checkpoints but one; `every` is configured, in seconds."""
     return cadence(((at, size) for path, (at, size) in shelf.written.items() if path != without), every)
 
 
@@ -159,7 +164,7 @@ _SLACK = 300.0
 
 @dataclass(slots=True)
 class Growth:
-    """What each checkpoint held when they were looked at, at that time, and the last growth."""
+    """Content of each checkpoint when they were looked at, that time, and the last growth."""
 
     seen: dict[str, Saved] = field(default_factory=dict)
     at: float | None = None
@@ -169,7 +174,7 @@ class Growth:
 def growth_signs(
     pattern: str, shelf: CheckpointInventory, growth: Growth, now: float, *, stands: bool
 ) -> tuple[Sign, ...]:
-    """The last growth, if it is not long ago, by what the shelf shows just now.
+    """Return the last growth, if it is not long ago, by what the inventory shows just now.
 
     `stands`: the run's log tells no progress now: what is unfinished beside them, and the newest one though
     it counts as written, are looked into as well. OSError where the file system does not answer.
@@ -197,15 +202,16 @@ def growth_signs(
 
 
 def _lately(seen: Mapping[str, Saved], now: float) -> float:
-    """When a part of a checkpoint was written to, by the file server's clock, if that was just before a first
-    look; 0: it was not."""
+    """Return when a part of a checkpoint was written to, if just before a first look; 0: it was not."""
     newest = max((one.large for one in seen.values()), default=0.0)
     return newest if now - SETTLED <= newest <= now else 0.0
 
 
 def _grown(before: Mapping[str, Saved], seen: Mapping[str, Saved], since: float, now: float) -> str:
-    """What came since then, in words; empty: too little. What came to light only because a newer one was
-    removed, or renamed, is not new."""
+    """Return what came since then, in words; empty: too little.
+
+    What came to light only because a newer one was removed, or renamed, is not new.
+    """
     newest = max([since - _SLACK, *(each.mtime for each in before.values())])
     new = [one for path, one in seen.items() if path not in before and one.mtime > newest]
     pairs = [(before[path], one) for path, one in seen.items() if path in before and one.files < FILES]

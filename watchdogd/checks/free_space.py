@@ -1,4 +1,4 @@
-"""How much room a limit leaves, judged and in words: bytes or inodes, of a file system or a quota. Pure."""
+"""Room that a limit leaves, judged and in words: bytes or inodes, of a file system or a quota. Pure."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Verdict:
 
     @property
     def short(self) -> bool:
-        """Whether room is short now: by a threshold, or by a limit. A forecast, and a grace, are not."""
+        """True if room is short now: by a threshold, or by a limit, not by a forecast or a grace."""
         below = self.free < max(self.thresholds.warn, self.thresholds.crit)
         return self.status is Status.CRITICAL or below
 
@@ -79,7 +79,7 @@ def judge(limit: StorageLimit, wish: FreeSpaceLimits, usable: float = 1.0) -> Ve
 
 
 def _thresholds(limit: StorageLimit, total: float, wish: FreeSpaceLimits) -> Thresholds:
-    """What is configured; of a pair with one half left out the other is the usual one, on its right side.
+    """Return what is configured; a missing half of a pair is the default, on its right side.
 
     Where there is no hard limit, writing goes on above the soft one: CRITICAL only where somebody wants it.
     """
@@ -95,7 +95,7 @@ def _thresholds(limit: StorageLimit, total: float, wish: FreeSpaceLimits) -> Thr
 
 
 def _free(free: Amount | None, used: Amount | None, total: float) -> float | None:
-    """What has to stay free by either threshold; None where neither is given."""
+    """Return what has to stay free by either threshold; None where neither is given."""
     wanted = [free.of(total)] if free else []
     wanted += [max(total - used.of(total), 0.0)] if used else []
     return max(wanted, default=None)
@@ -132,12 +132,12 @@ def describe(path: str, verdict: Verdict) -> str:
 
 
 def with_unit(kind: str, amount: float) -> str:
-    """An amount with its unit."""
+    """Return an amount with its unit."""
     return f"{amount:,.0f} inodes" if kind == INODES else format_size(amount)
 
 
 def metrics(verdict: Verdict) -> dict[str, Metric]:
-    """The figures of one limit, and what they were held against."""
+    """Return the figures of one limit, and what they were held against."""
     unit = "B" if verdict.limit.kind == BYTES else ""
     found = {"used": Metric(round(verdict.limit.used), unit)}
     if verdict.limit.capacity is not None:

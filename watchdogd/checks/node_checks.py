@@ -1,4 +1,4 @@
-"""What checks that look at the nodes of a run share: no access, and subjects that recovered."""
+"""Parts that checks of a run's nodes share: no access, and subjects that recovered."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ KEPT: Final = 500
 
 @dataclass(slots=True)
 class NodeCheckState:
-    """What a check that looks at a run's nodes remembers: whether it was `told` that there is no way in, and
-    what was `spoken` of (see `recoveries`)."""
+    """State of a check of a run's nodes: whether no access was `told`, and what was `spoken` of.
+
+    See `recoveries` for the latter.
+    """
 
     told: bool = False
     spoken: dict[str, int] = field(default_factory=dict)
@@ -56,7 +58,7 @@ def recoveries(
 
 
 def nothing_to_judge(snapshot: Snapshot, jobs: Sequence[Job]) -> Result | None:
-    """Why there is nothing to look at, where it is so: nobody knows the queue, or none of `jobs` runs."""
+    """Return why there is nothing to look at: nobody knows the queue, or none of `jobs` runs; or None."""
     if snapshot.jobs is None:
         return unknown(f"whether the run's job lives cannot be found out: {snapshot.trouble}")
     return None if jobs else ok("not judged: no job runs")

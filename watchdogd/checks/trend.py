@@ -1,4 +1,4 @@
-"""How fast something fills: a slope that neither a sawtooth nor a single jump can fool."""
+"""Rate at which something fills: a slope that neither a sawtooth nor a single jump can fool."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _rate_of(known: Sequence[Point], now: float, free: float | None) -> float | 
 
 @dataclass(frozen=True, slots=True)
 class _Swings:
-    """Where the level turned: the places of the lows after each fall, of the tops before them."""
+    """Turns of the level: the places of the lows after each fall, of the tops before them."""
 
     known: Sequence[Point]
     lows: tuple[int, ...]
@@ -98,7 +98,7 @@ class _Swings:
 
 
 def _swings(known: Sequence[Point]) -> _Swings:
-    """The turns of the level; a low is one as soon as the level has left it upwards, or is the last."""
+    """Find the turns; a low is one as soon as the level has left it upwards, or is the last."""
     levels = [level for _, level in known]
     tops_before = itertools.accumulate(levels, max)
     largest = max(top - level for top, level in zip(tops_before, levels, strict=True))
@@ -125,7 +125,7 @@ def _swings(known: Sequence[Point]) -> _Swings:
 
 
 def _of_lows(swings: _Swings, many: int, free: float | None) -> float | None:
-    """The slope of the last so many lows, where they and the tops before them go up by more than chance."""
+    """Return the slope of the last so many lows, where they and the tops go up by more than chance."""
     lows = [swings.known[place] for place in swings.lows[-many:]]
     tops = [swings.known[place] for place in swings.tops[-many:]]
     if len(lows) < _CYCLES or _tau(lows) < _CONCORDANT or _tau(tops) < _CONCORDANT:
@@ -144,7 +144,7 @@ def _tau(points: Sequence[Point]) -> float:
 
 
 def _is_another(known: Sequence[Point], swings: _Swings, now: float) -> bool:
-    """Whether the rise since the last low is more than the next cycle."""
+    """Return True if the rise since the last low is more than the next cycle."""
     low = swings.lows[-1]
     falls = [known[top][1] - known[after][1] for top, after in zip(swings.tops, swings.lows, strict=True)]
     ends = [known[top][0] for top in swings.tops]
@@ -169,7 +169,7 @@ def _rising(known: Sequence[Point], now: float, free: float | None) -> float | N
 
 
 def _counts(envelope: Sequence[Point], now: float, free: float) -> bool:
-    """Whether a rise is more than the beginning of a first cycle, and does not slow down in time."""
+    """Return True if a rise is more than the start of a first cycle, and does not slow down in time."""
     bottom, level = envelope[0][1], envelope[-1][1]
     begin = next(at for at, height in reversed(envelope) if height <= bottom + _FALL * (level - bottom))
     if not _is_much(level - bottom, free, now - begin):
@@ -184,7 +184,7 @@ def _counts(envelope: Sequence[Point], now: float, free: float) -> bool:
 
 
 def _is_much(risen: float, free: float, lasted: float) -> bool:
-    """Whether a rise is more than the beginning of a first cycle may be."""
+    """Return True if a rise is more than the beginning of a first cycle may be."""
     return risen >= _TAKEN * (free + risen) or lasted >= _LASTED
 
 
@@ -199,7 +199,7 @@ def _too_few(known: Sequence[Point]) -> bool:
 
 
 def _beyond(known: Sequence[Point], span: float) -> Sequence[Point]:
-    """The points of the last `span` seconds, where the level rose clearly above all that it was before them.
+    """Return the points of the last `span` seconds, if the level rose in them clearly above all before.
 
     Not by one step: a single large file is no trend.
     """
@@ -215,7 +215,7 @@ def _beyond(known: Sequence[Point], span: float) -> Sequence[Point]:
 
 
 def _stands_still(envelope: Sequence[Point], now: float) -> bool:
-    """Whether the growth is over, by the pauses between its marks (see _MARKS)."""
+    """Return True if the growth is over, by the pauses between its marks (see _MARKS)."""
     begin, end = envelope[0][1], envelope[-1][1]
     marks, level = [envelope[0][0]], begin
     for at, height in envelope:
@@ -235,7 +235,7 @@ def _without_repeats(points: Sequence[Point]) -> list[Point]:
 
 
 def _lower_envelope(points: Sequence[Point]) -> list[Point]:
-    """Each level replaced by the lowest from then on."""
+    """Replace each level by the lowest from then on."""
     lowest = float("inf")
     envelope = []
     for at, level in reversed(points):

@@ -23,7 +23,7 @@ _PLAIN = frozenset({"COMPLETED", "CANCELLED"})
 
 
 def merge_het_jobs(jobs: Iterable[Job]) -> tuple[Job, ...]:
-    """The jobs, each het job once: as its first component that lives, with the nodes of all."""
+    """Return each het job once: as its first component that lives, with the nodes of all."""
     found = []
     for parts in _grouped(jobs):
         first = parts[0]
@@ -36,9 +36,9 @@ def merge_het_jobs(jobs: Iterable[Job]) -> tuple[Job, ...]:
 
 
 def merge_het_ends(endings: Iterable[Ending], jobs: Iterable[Job]) -> tuple[Ending, ...]:
-    """The endings, each het job once, as its worst component ended, and none of one that lives in part.
+    """Return each het job once, as its worst component ended, and none of one that lives in part.
 
-    `jobs` are the living, as `living` gives them.
+    `jobs` are the living, as `merge_het_jobs` gives them.
     """
     alive = {job.id for job in jobs}
     found = []
@@ -55,14 +55,14 @@ def merge_het_ends(endings: Iterable[Ending], jobs: Iterable[Job]) -> tuple[Endi
 
 
 def _whole(parts: list[Job] | list[Ending]) -> tuple[str, str]:
-    """Number and nodes of the whole; both its id and its raw id are that of its first component."""
+    """Return number and nodes of the whole, whose id and raw id are that of its first component."""
     number = parts[0].id.partition("+")[0]
     nodes = dict.fromkeys(part.nodes for part in parts if part.nodes)
     return number, ",".join(nodes)
 
 
 def _grouped(parts: Iterable[_Part]) -> list[list[_Part]]:
-    """What belongs together, by its components' order; the groups in the order of their first."""
+    """Group the components of each job, in their order; the groups in the order of their first."""
     groups: dict[tuple[str, float], list[_Part]] = {}
     for index, part in enumerate(parts):
         number, plus, _ = part.id.partition("+")
@@ -77,7 +77,7 @@ def _offset(part: Job | Ending) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """When a job last began to work, None: none was ever seen; and until when it could not."""
+    """Time since when a job works (None: none was ever seen), and until when it could not."""
 
     begun: float | None = None
     excused: float = 0.0
@@ -110,13 +110,13 @@ class Working:
 
 
 def of(run: Run, snapshot: Snapshot) -> tuple[Job, ...]:
-    """The living jobs of a run; a plain process goes by the run's own name."""
+    """Return the living jobs of a run; a plain process goes by the run's own name."""
     name = run.name if snapshot.backend == "process" else run.job_name
     return tuple(job for job in snapshot.of(name) if not job.ended)
 
 
 def running(run: Run, snapshot: Snapshot) -> tuple[Job, ...]:
-    """The running jobs of a run, the one that started last first."""
+    """Return the running jobs of a run, the one that started last first."""
     return _running(of(run, snapshot))
 
 
@@ -126,7 +126,7 @@ def _running(jobs: tuple[Job, ...]) -> tuple[Job, ...]:
 
 
 def working(run: Run | None, snapshot: Snapshot | None) -> Working:
-    """Of several running jobs the one that started last; a het job is one job.
+    """Return of several running jobs the one that started last; a het job is one job.
 
     A plain process that is stopped counts as running: nobody pauses one on purpose; its silence is a hang.
     """

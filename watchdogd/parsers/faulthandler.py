@@ -37,7 +37,7 @@ class Handed:
 
 
 def read(text: str) -> tuple[Thread, ...]:
-    """The threads, the main one named so where it is told apart; lines that are none are passed over."""
+    """Return the threads, the main one by that name where it is told apart; pass over lines that are none."""
     threads: list[tuple[re.Match[str], list[Frame]]] = []
     for line in text.splitlines():
         if head := _THREAD.fullmatch(line):
@@ -57,7 +57,7 @@ def read(text: str) -> tuple[Thread, ...]:
 
 
 def handed(text: str) -> Handed | None:
-    """A Guard's file; None where it is none, or not whole."""
+    """Return a Guard's file; None where it is none, or not whole."""
     head, _, rest = text.partition("\n")
     try:
         who: dict[str, Any] = parse_json(head)
@@ -83,6 +83,6 @@ def _frame(match: re.Match[str]) -> Frame:
 
 
 def _short(path: str) -> str:
-    """As py-spy shortens it: what follows the place of packages, else the bare name."""
+    """Shorten a path as py-spy does: what follows the folder of packages, else the bare name."""
     inside = re.split(r"/lib/python3[^/]*/(?:(?:site|dist)-packages/)?|/(?:site|dist)-packages/", path)
     return inside[-1] if len(inside) > 1 else path.rpartition("/")[2]

@@ -56,5 +56,5 @@ def read(text: str, written: float) -> GuardHeartbeat:
 
 
 def _number(value: object) -> float | None:
-    """A number of a loss, which may be NaN and infinite."""
+    """Return the number of a loss, which may be NaN and infinite."""
     return value if isinstance(value, float) else real(value)

@@ -1,4 +1,4 @@
-"""What a program that speaks the Nagios plugin API said, into a Result.
+"""Output of programs that speak the Nagios plugin API, as a Result.
 
 Format: Monitoring Plugins Development Guidelines (exit codes, ranges, perfdata) and Nagios Core's plugin API
 (long output; perfdata after a bar on the first line, and again from the next bar on to the end).
@@ -42,7 +42,7 @@ class Range:
     inside: bool = False
 
     def bound(self, value: float) -> float | None:
-        """The one number of it that `value` is to be held against: the nearest end that can be crossed."""
+        """Return the one end that `value` is held against: the nearest that can be crossed."""
         ends = [end for end in (self.start, self.end) if math.isfinite(end)]
         if self.start == 0 < self.end < math.inf and value >= 0:
             ends = [self.end]  # a plain `20` means 0:20
@@ -50,7 +50,7 @@ class Range:
 
 
 def read(exit_code: int, output: str, errors: str = "") -> Result:
-    """The result of an execution: `exit_code` as subprocess has it (negative: killed by that signal).
+    """Return the result of an execution; `exit_code` as subprocess has it (negative: killed by a signal).
 
     What is no plugin's answer (another exit code, a signal) is UNKNOWN in a sentence. One that prints
     nothing, as scripts made for cron do, is judged by its exit code, as Nagios does.
@@ -99,7 +99,7 @@ def read_range(text: str) -> Range | None:
 
 
 def _parts(output: str) -> tuple[str, str, str]:
-    """The first line's text, the long text, and all perfdata."""
+    """Split an output into the first line's text, the long text, and all perfdata."""
     first, _, rest = output.strip().partition("\n")
     text, _, perfdata = first.partition("|")
     long_text, _, more = rest.partition("|")
@@ -126,7 +126,7 @@ def _threshold(text: str, value: float, factor: float) -> float | None:
 
 
 def _unit(text: str) -> tuple[str, float]:
-    """The unit that history keeps, and what a value is to be multiplied by."""
+    """Return the unit that history keeps, and what a value is to be multiplied by."""
     if text in _SECONDS:
         return "s", _SECONDS[text]
     if text.lower() in _BYTES:

@@ -1,4 +1,4 @@
-"""What NCCL's RAS subsystem (2.24 and later) says of a job, in its text form or, from 2.28.7 on, as JSON.
+"""Reports of NCCL's RAS subsystem (2.24 and later) on a job, as text or, from 2.28.7 on, as JSON.
 
 Both tell of every communicator how many operations of each kind its ranks have launched. The text, which
 people read, names ranks only where they are fewer than half: of the others it gives numbers. Until 2.25 all
@@ -36,8 +36,11 @@ _TIMEOUTS = re.compile(r"  Encountered (\d+) communication timeouts?")
 
 @dataclass(frozen=True, slots=True)
 class RasMember:
-    """One rank of a communicator, or (`rank` None) a process. `gpu` as nvidia-smi counts it, `host` an
-    address; what is not told is None or empty. `counts`: operations launched, by kind. `dead`: given up."""
+    """One rank of a communicator, or (`rank` None) a process.
+
+    `gpu` is as nvidia-smi counts it, `host` an address; what is not told is None or empty. `counts`:
+    operations launched, by kind. `dead`: given up.
+    """
 
     rank: int | None
     host: str = ""
@@ -48,14 +51,16 @@ class RasMember:
 
     @property
     def process(self) -> tuple[str, int | None, int | None] | None:
-        """What is the same in all communicators; None where it is not known."""
+        """Host, process and GPU, the same in all communicators; None where they are not known."""
         return (self.host, self.pid, self.gpu) if self.pid is not None else None
 
 
 @dataclass(frozen=True, slots=True)
 class Communicator:
-    """`size` None: not told. `launched`: how many ranks launched how many operations, by kind; JSON has none,
-    since it names all members. `absent` did not answer."""
+    """One communicator and what its members launched.
+
+    `size` is None where it is not told. `launched`: how many ranks launched how many operations, by kind;
+    JSON has none, since it names all members. `absent` did not answer."""
 
     name: str
     size: int | None = None
@@ -64,7 +69,7 @@ class Communicator:
     launched: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
     def ranks(self, kind: str) -> dict[int, int]:
-        """How many ranks launched how many operations of this kind."""
+        """Count the ranks that launched each number of operations of this kind."""
         if kind in self.launched:
             return dict(self.launched[kind])
         found: dict[int, int] = defaultdict(int)
@@ -90,7 +95,7 @@ class RasReport:
 
     @property
     def counts(self) -> tuple[object, ...]:
-        """What differs from that of a later answer where anything was launched meanwhile."""
+        """Numbers of operations: a later answer differs where anything was launched meanwhile."""
         return tuple(
             (each.name, kind, tuple(sorted(each.ranks(kind).items())))
             for each in self.communicators
@@ -100,7 +105,7 @@ class RasReport:
 
 @dataclass(frozen=True, slots=True)
 class Accused:
-    """A rank that holds others up. `how` is one of:
+    """A rank that holds others up, and `how`.
 
     behind: it has not entered operation `number` of `kind`, which the others have, `by` are missing;
     ahead: it alone has entered `number`; instead: it entered `other` in place of that; absent: no answer.
@@ -130,8 +135,10 @@ def read(text: str) -> RasReport:
 
 
 def accused(report: RasReport) -> tuple[Accused, ...]:
-    """The ranks that hold others up: who is behind in one communicator only since it waits in another one is
-    held up itself. None where all have launched the same."""
+    """Return the ranks that hold others up; none where all have launched the same.
+
+    A rank that is behind in one communicator only since it waits in another one is held up itself.
+    """
     found: list[Accused] = []
     waiting: dict[object, set[str]] = defaultdict(set)
     for each in report.communicators:
@@ -153,7 +160,7 @@ def _is_held_up(each: Accused, waiting: Mapping[object, set[str]]) -> bool:
 
 
 def _once(found: Sequence[Accused]) -> tuple[Accused, ...]:
-    """Of each process the accusation that says most: no answer, another operation, most operations behind."""
+    """Keep for each process the accusation that says most: no answer, another operation, most behind."""
     order = {ABSENT: 0, INSTEAD: 1, BEHIND: 2, AHEAD: 3}
     best: dict[object, Accused] = {}
     for each in sorted(found, key=lambda each: (order[each.how], -each.by)):

@@ -46,7 +46,7 @@ class GpuSample:
 
 
 def gpus_json(sample: GpuSample) -> str:
-    """The file's text."""
+    """Return the text of the file."""
     readout = sample.node.readout
     gpus = {
         "list": [_known(gpu) for gpu in readout.gpus],
@@ -65,7 +65,7 @@ def gpus_json(sample: GpuSample) -> str:
 
 
 def read_gpus(text: str) -> GpuSample | None:
-    """The sample, or None where the file speaks of no GPUs. UnreadableError where it is no sample."""
+    """Return the sample, or None where it has no GPUs. UnreadableError where it is no sample."""
     try:
         said = parse_json(text)
         gpus = said.get("gpus")
@@ -126,7 +126,8 @@ class JobProcess:
 
 @dataclass(frozen=True, slots=True)
 class Cpu:
-    """Processor time: `seconds` that the job's processes on one node took until `at`, by the node's clock.
+    """Processor time: `seconds` that a job's processes on one node took until `at`, by the node's clock.
+
     `gpus`: the node has some, for which processors may burn while they only wait."""
 
     seconds: float
@@ -136,7 +137,7 @@ class Cpu:
 
 @dataclass(frozen=True, slots=True)
 class NodeMemory:
-    """What is left on one node, what the job's processes hold, and those that hold most."""
+    """Memory of one node in bytes: what is left, what the job's processes hold, and those that hold most."""
 
     pool: str
     left: float
@@ -147,8 +148,9 @@ class NodeMemory:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """One file system of a node; it counts no inodes where `inodes` is 0. `trouble`: why nothing is known,
-    with the system's `errno` of it; 0: none was told, it does not answer.
+    """One file system of a node, in bytes; it counts no inodes where `inodes` is 0.
+
+    `trouble`: why nothing is known, with the system's `errno` of it; 0: none, it does not answer.
     """
 
     free: float = 0.0
@@ -175,14 +177,14 @@ class Usage:
 def usage_json(
     memory: NodeMemory | None, disks: Mapping[str, Disk], cpu: Cpu | None = None
 ) -> dict[str, Any]:
-    """The keys that stand beside the GPUs."""
+    """Return the keys that stand beside the GPUs."""
     told = {} if memory is None else {"memory": asdict(memory)}
     told |= {} if cpu is None else {"cpu": asdict(cpu)}
     return {**told, "disks": {path: asdict(disk) for path, disk in disks.items()}}
 
 
 def read_usage(text: str) -> Usage:
-    """The sample. UnreadableError where it is none."""
+    """Return memory, disks and processor time of a sample. UnreadableError where it is none."""
     try:
         told = parse_json(text)
         memory = None if told.get("memory") is None else _memory(told["memory"])
@@ -194,7 +196,7 @@ def read_usage(text: str) -> Usage:
 
 
 def read_stat(text: str, *, read_only: bool = False) -> Disk | None:
-    """What `stat -f` prints with STAT_FORMAT of one path, or None where it is something else."""
+    """Read what `stat -f` prints with STAT_FORMAT of one path; None where it is something else."""
     numbers = text.split()
     told = [number for number in map(count, numbers) if number is not None]
     if len(numbers) != 6 or len(told) != 6:

@@ -59,7 +59,7 @@ class PyspyAnswer:
 
 
 def read(text: str, errors: str = "") -> PyspyAnswer:
-    """What py-spy said on stdout and stderr. Never raises: what makes no sense has no dumps."""
+    """Read py-spy's stdout and stderr. Never raises: what makes no sense has no dumps."""
     text = _ESCAPE.sub("", text)
     dumps = tuple(_json(text) or _text(text))
     said = text + "\n" + _ESCAPE.sub("", errors)
@@ -68,7 +68,7 @@ def read(text: str, errors: str = "") -> PyspyAnswer:
 
 
 def _json(text: str) -> list[Dump]:
-    """The threads of `--json`, by process; log lines may stand before them."""
+    """Read the threads of `--json`, by process; log lines may stand before them."""
     for begin in _JSON.finditer(text):
         try:
             entries, _ = json.JSONDecoder().raw_decode(text, begin.start() + begin.group().index("["))
@@ -110,7 +110,7 @@ def _json_thread(entry: dict[str, Any]) -> Thread:
 
 
 def _text(text: str) -> list[Dump]:
-    """The processes of the plain form. A blank line ends nothing: some versions part threads by one."""
+    """Read the processes of the plain form. A blank line ends nothing: some versions part threads by one."""
     dumps: list[Dump] = []
     own_backtrace = False
     for line in _lines(text):
@@ -129,7 +129,7 @@ def _text(text: str) -> list[Dump]:
 
 
 def _lines(text: str) -> Iterator[str]:
-    """The lines; what was joined to one is parted again before `Python v`, `Thread` and each frame."""
+    """Yield the lines; part again, before `Python v`, `Thread` and each frame, what was joined to one."""
     for line in text.splitlines():
         parted = re.sub(r"(?<=\S)\s+(?=Python v\d[\w.+]* \(|Thread (?:0x[0-9A-Fa-f]+|\d+) \()", "\n", line)
         for part in parted.split("\n"):
@@ -153,7 +153,7 @@ def _add_thread(dumps: list[Dump], match: re.Match[str]) -> None:
 
 
 def _frame(line: str, in_thread: bool) -> Frame | None:
-    """A frame; outside of a thread only what has a file and a line, since logs are indented too."""
+    """Read a frame; outside of a thread only one with a file and a line, since logs are indented too."""
     indent = len(line) - len(line.lstrip())
     if not 0 < indent < _LOCALS:
         return None
@@ -178,7 +178,7 @@ def _change(dumps: list[Dump], **fields: Any) -> None:
 
 
 def _trouble(said: str) -> StackTrouble | None:
-    """The reason that py-spy gives; None where it gave none."""
+    """Return the reason that py-spy gives; None where it gave none."""
     counts = _COUNTS.search(said)
     if counts and digits(counts[2]) > digits(counts[1]):
         line = f"{counts[2]} errors for {counts[1]} samples"
@@ -192,7 +192,7 @@ def _trouble(said: str) -> StackTrouble | None:
 
 
 def _said(said: str) -> str:
-    """The line of the error, without its time; with the first reason where it gives one."""
+    """Return the line of the error, without its time; with the first reason where it gives one."""
     lines = [re.sub(r"^\[\S+ WARN\s+\S+\] |^Error ?: |^.*(?=Permission Denied)", "", line).strip()
              for line in said.splitlines() if _ERROR.match(line)]  # fmt: skip
     line = lines[0]

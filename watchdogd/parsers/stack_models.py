@@ -89,7 +89,7 @@ class Thread:
 
 @dataclass(frozen=True, slots=True)
 class Dump:
-    """All threads of one process. `pid` is None where the text does not tell it."""
+    """Threads of one process; `pid` is None where the text does not tell it."""
 
     pid: int | None = None
     command: str = ""
@@ -107,12 +107,12 @@ class Dump:
 
 @dataclass(frozen=True, slots=True)
 class StackTrouble:
-    """Why no stack can be had: `kind` is one word, `line` what the tool said, `advice` what to do."""
+    """Reason why there is no stack: `kind` is one word, `line` what the tool said, `advice` what to do."""
 
     kind: str
     line: str
     advice: str = ""
 
     def __str__(self) -> str:
-        """In one line."""
+        """Return it in one line."""
         return f"{self.line}: {self.advice}" if self.advice else self.line

@@ -161,8 +161,9 @@ _RULES = (
 
 
 def read(text: str) -> Readout:
-    """The GPUs in one output (`--rocm-smi` prints as that tool does). UnreadableError, with the line, where
-    it is none of this tool's.
+    """Return the GPUs in one output (`--rocm-smi` prints as that tool does).
+
+    UnreadableError, with the line, where it is none of this tool's.
     """
     if "ROCm System Management Interface" in text:
         return rocm_smi.read(text)
@@ -193,14 +194,14 @@ def _gpu(index: int, facts: values.Facts) -> Gpu:
 
 
 def _usage(facts: values.Facts) -> values.Facts:
-    """monitor's newer column: `3.0/191.7 GB`, the unit for both; of an APU that works in GTT, that."""
+    """Read monitor's newer column, `3.0/191.7 GB`, the unit for both; of an APU that works in GTT, that."""
     cell = facts.get("vram_usage") or facts.get("gtt_usage") or ""
     match = re.fullmatch(r"([\d.]+)/\s*([\d.]++)\s*(\w+)", cell)
     return {"vram_used": f"{match[1]} {match[3]}", "vram_total": f"{match[2]} {match[3]}"} if match else {}
 
 
 def _blocks(facts: values.Facts) -> values.Facts:
-    """The counters of `--ecc-blocks`, summed; used where the totals are not told."""
+    """Sum the counters of `--ecc-blocks`, for tools that do not give the totals."""
     sums = {}
     for kind in ("correctable", "uncorrectable"):
         cells = [cell for name, cell in facts.items() if re.fullmatch(rf"ecc_blocks/.*/{kind}_count", name)]
@@ -211,7 +212,7 @@ def _blocks(facts: values.Facts) -> values.Facts:
 
 
 def _shared(gpu: Gpu, facts: values.Facts) -> Gpu:
-    """An APU works in the machine's memory (GTT); its own is a carve-out of it."""
+    """Replace the memory of an APU, a carve-out, by the machine's (GTT) in which it works."""
     total = values.mebibytes(facts.get("mem_usage/total_gtt", ""))
     used = values.mebibytes(facts.get("mem_usage/used_gtt", ""))
     if gpu.vram_total is None or gpu.vram_total >= CARVE_OUT or not total or total < gpu.vram_total:
@@ -220,7 +221,7 @@ def _shared(gpu: Gpu, facts: values.Facts) -> Gpu:
 
 
 def _json(text: str) -> dict[int, values.Facts]:
-    """All documents, the later over the earlier."""
+    """Read all documents, the later over the earlier."""
     found: dict[int, values.Facts] = {}
     position = 0
     while begin := _OPENING.search(text, position):
@@ -234,7 +235,7 @@ def _json(text: str) -> dict[int, values.Facts]:
 
 
 def _entries(document: Any) -> Iterator[dict[str, Any]]:
-    """The objects that speak of a GPU's state."""
+    """Yield the objects that hold a GPU's state."""
     if isinstance(document, dict):
         document = document.get("gpu_data", [document])
     for entry in document if isinstance(document, list) else ():

@@ -1,4 +1,4 @@
-"""What NVIDIA's and AMD's drivers report in the kernel log: Xid errors, lost GPUs, memory errors, resets.
+"""Reports of NVIDIA's and AMD's drivers in the kernel log: Xid errors, lost GPUs, memory errors, resets.
 
 Not all that breaks a GPU has an Xid: a failed call says so by NVIDIA's own code (`[NV_ERR_RESET_REQUIRED]`),
 and a GPU that cannot be started, or whose firmware is silent, in a line of its own. Some name no GPU.
@@ -102,11 +102,11 @@ _REST = re.compile(r"NVRM: (?:\(PCI ID.*|installed in this system.*|fallen off t
 
 @dataclass(frozen=True, slots=True)
 class DriverEvent:
-    """One report on the GPU at `bus` (empty: none is named); `xid` is None where the driver gave no number,
-    `at` where no date.
+    """One report of a driver on the GPU at `bus` (empty: none is named).
 
-    `fatal`: the GPU needs a reset or a replacement; else somebody should look at it. `last`: when it was said
-    again; None: it was not.
+    `xid` is None where the driver gave no number, `at` (seconds since the epoch) where no date. `fatal`: the
+    GPU needs a reset or a replacement; else somebody should look at it. `last`: when it was said again; None:
+    it was not.
     """
 
     bus: str
@@ -117,16 +117,16 @@ class DriverEvent:
     last: float | None = field(default=None, compare=False)
 
     def since(self, time: float) -> bool:
-        """Whether it was said after `time`."""
+        """Return True if it was reported after `time`."""
         return any(at is not None and at >= time for at in (self.at, self.last))
 
     def speaks_of(self, bus: str) -> bool:
-        """Whether it is about the GPU whose bus a tool gives as `bus`, with another width of its domain."""
+        """Return True if it is about the GPU at `bus`, whose domain a tool may write wider."""
         return same_bus(bus, self.bus)
 
 
 def read(text: str) -> tuple[DriverEvent, ...]:
-    """The events, the first of each GPU and kind: what follows a report within minutes belongs to it."""
+    """Return the events, the first of each GPU and kind: what follows within minutes belongs to it."""
     found: dict[tuple[str, object], list[DriverEvent]] = {}
     for line in _joined(text.splitlines()):
         event = _nvidia(line) or _amd(line)
@@ -140,7 +140,7 @@ def read(text: str) -> tuple[DriverEvent, ...]:
 
 
 def _anew(before: DriverEvent, event: DriverEvent) -> bool:
-    """Whether it is another report, not the rest of the one before."""
+    """Return True if it is another report, not the rest of the one before."""
     last = before.last or before.at
     return last is not None and event.at is not None and event.at - last > _APART
 
@@ -212,7 +212,7 @@ def _time(line: str) -> float | None:
 
 
 def same_bus(bus: str, other: str) -> bool:
-    """Whether both are written of one GPU, however wide their domains are."""
+    """Return True if both are the bus of one GPU, however wide their domains are."""
     return bool(bus) and _canonical(bus) == _canonical(other)
 
 

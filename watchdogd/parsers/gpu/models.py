@@ -99,7 +99,7 @@ class Readout:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """How many boards, and how many devices a job can use: partitions and MIG devices count each."""
+        """Numbers of boards and of devices that a job can use: partitions and MIG devices count each."""
         cut = {gpu.index for gpu in self.gpus if gpu.mig is not None}
         devices = [gpu for gpu in self.gpus if gpu.mig is not None or gpu.index not in cut]
         boards = {_board(gpu, number) for number, gpu in enumerate(self.gpus)} - {None}
@@ -107,7 +107,7 @@ class Readout:
 
 
 def _board(gpu: Gpu, number: int) -> object:
-    """What is the same for all parts of a board; None for a part of a board that is counted elsewhere."""
+    """Return what all parts of a board have in common; None for a part that is counted elsewhere."""
     if gpu.partition is not None:
         return gpu.bus or (("first", number) if gpu.partition == 0 else None)
     return ("index", gpu.index) if gpu.index is not None else ("bus", gpu.bus)

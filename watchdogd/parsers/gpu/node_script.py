@@ -1,4 +1,4 @@
-"""What the probe of one node (`SCRIPT`, plain sh) prints: each tool's answer, in a frame, as a Node."""
+"""Script that asks one node's GPU tools (plain sh), and its output, each tool's in a frame, as a GpuNode."""
 
 from __future__ import annotations
 
@@ -96,12 +96,12 @@ class _Answer:
 
 
 def argv(seconds_each: float) -> tuple[str, ...]:
-    """The probe's command line."""
+    """Return the command line of the script."""
     return ("sh", "-c", SCRIPT, "watchdogd-probe", f"{seconds_each:g}", *ARGUMENTS)
 
 
 def read(text: str) -> GpuNode:
-    """The node that `text` speaks of; of several tools the first that tells of GPUs."""
+    """Return the node of an output; of several tools the first that lists GPUs counts."""
     name, answers = _answers(text)
     events = tuple(
         event for answer in answers if answer.tool == "sh" for event in kernel_log.read(answer.text)
@@ -120,7 +120,7 @@ def read(text: str) -> GpuNode:
 
 
 def _answers(text: str) -> tuple[str, list[_Answer]]:
-    """The node's name, and what each question brought."""
+    """Return the node's name and the answer to each question."""
     name, asked, kept, answers = "", "", [], []
     for line in text.splitlines():
         match = _FRAME.match(line)
@@ -141,7 +141,7 @@ def _answers(text: str) -> tuple[str, list[_Answer]]:
 
 
 def _tool(answers: Sequence[_Answer]) -> tuple[Readout, str]:
-    """All that one tool said, put together; and the first reason why it did not."""
+    """Merge all answers of one tool; with the first reason why it gave none."""
     found, troubles = Readout(), []
     for answer in answers:
         if answer.code is None or answer.code in _HUNG:
@@ -157,7 +157,7 @@ def _tool(answers: Sequence[_Answer]) -> tuple[Readout, str]:
 
 
 def _advice(trouble: str, tool: str) -> str:
-    """What to do about an answer that says nothing of GPUs."""
+    """Return what to do about an answer that lists no GPUs."""
     known = (words for said, words in _ADVICE if re.search(said, trouble, re.IGNORECASE))
     return next(known, f"run {tool} there by hand")
 

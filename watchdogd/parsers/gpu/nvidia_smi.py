@@ -42,12 +42,12 @@ _TABLE_RULES = (
 
 
 def _is_table(lines: Sequence[str]) -> bool:
-    """Whether a row of this table is there."""
+    """Return True if a row of this table is there."""
     return any(_row(line) for line in lines)
 
 
 def _read_table(lines: Sequence[str]) -> Readout:
-    """Its GPUs, and its MIG devices after them."""
+    """Return its GPUs, and its MIG devices after them."""
     found: list[Gpu] = []
     facts: values.Facts = {}
     number = 0
@@ -74,7 +74,7 @@ def _cells(line: str) -> list[str]:
 
 
 def _row(line: str) -> list[str]:
-    """The cells of a first line of a GPU or of a MIG device, or none."""
+    """Return the cells of a first line of a GPU or of a MIG device, or none."""
     cells = _cells(line)
     if len(cells) == 3 and _HEAD.fullmatch(cells[0]) and _BUS.fullmatch(cells[1]):
         return cells
@@ -82,7 +82,7 @@ def _row(line: str) -> list[str]:
 
 
 def _more(cells: Sequence[str]) -> values.Facts:
-    """The second line of a GPU, or the third, whose last cell is the MIG mode."""
+    """Read the second line of a GPU, or the third, whose last cell is the MIG mode."""
     sensors, memory = _SENSORS.fullmatch(cells[0]), _MEMORY.fullmatch(cells[1])
     if sensors is None:
         return {"mig": cells[2].strip()}
@@ -125,7 +125,7 @@ _INFOROM = re.compile(r"warning: (inforom is corrupted) at gpu ([0-9a-f:.]+)", r
 
 
 def read(text: str, asked: Sequence[str] = ()) -> Readout:
-    """The GPUs in one output; `asked` are the fields of --query-gpu, for CSV without a header.
+    """Return the GPUs in one output; `asked` are the fields of --query-gpu, for CSV without a header.
 
     A GPU that has fallen off the bus is one in `trouble`; others may be hidden behind it. UnreadableError,
     with the line, where nothing is said of GPUs: a driver that does not fit its library, no permission.

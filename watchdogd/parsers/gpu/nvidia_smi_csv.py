@@ -84,7 +84,7 @@ Where no column has a unit, bare numbers could be anything: then nothing is gues
 
 
 def read(lines: Sequence[str], asked: Sequence[str] = ()) -> Readout | None:
-    """Its GPUs, the last sample of each; None where no line of it is such a table.
+    """Return its GPUs, the last sample of each; None where no line of it is such a table.
 
     UnreadableError where it lists processes. Without a column that tells GPUs apart, all rows are one's.
     """
@@ -105,14 +105,14 @@ def read(lines: Sequence[str], asked: Sequence[str] = ()) -> Readout | None:
 
 
 def _header(cells: Sequence[str]) -> list[str]:
-    """The fields of a header line, without their units; empty where it is none."""
+    """Return the fields of a header line, without their units; empty where it is none."""
     matches = [_FIELD.fullmatch(cell) for cell in cells]
     names = [match[1] for match in matches if match]
     return names if len(names) == len(cells) and any(_KNOWN.fullmatch(name) for name in names) else []
 
 
 def _guess(rows: Sequence[Sequence[str]]) -> list[str]:
-    """The fields of a table without header, by their cells; empty where it is no such table."""
+    """Guess the fields of a table without header by their cells; empty where it is no such table."""
     if not rows or len({len(row) for row in rows}) != 1:
         return []
     names: list[str] = []
@@ -151,7 +151,7 @@ def _gpu(facts: values.Facts) -> Gpu:
 
 
 def _throttled(facts: values.Facts) -> tuple[str, ...]:
-    """By a column for each reason, or by one with the bits of all."""
+    """Read the reasons from a column each, or from one with the bits of all."""
     named = values.throttling(facts, _REASON)
     masks = [cell for name, cell in facts.items() if _ACTIVE.fullmatch(name) and cell.startswith("0x")]
     bits = int(masks[0], 16) if masks and re.fullmatch(r"0x[0-9a-fA-F]{1,16}", masks[0]) else 0

@@ -68,12 +68,12 @@ _COUNTERS = (
 
 
 def fits(lines: Sequence[str]) -> bool:
-    """Whether this is the form of -q."""
+    """Return True if this is the form of -q."""
     return any(_GPU.fullmatch(line) for line in lines)
 
 
 def read(lines: Sequence[str]) -> Readout:
-    """Its GPUs; incomplete where more are attached than follow."""
+    """Return its GPUs; incomplete where more are attached than follow."""
     trees: list[tuple[str, values.Facts]] = []
     path: list[tuple[int, str]] = []
     attached = 0
@@ -91,7 +91,7 @@ def read(lines: Sequence[str]) -> Readout:
 
 
 def _grow(facts: values.Facts, path: list[tuple[int, str]], line: str) -> None:
-    """A line of the tree: what is indented deeper belongs to it, with or without a value of its own."""
+    """Add a line to the tree: what is indented deeper belongs to it, with or without a value of its own."""
     indent = len(line) - len(line.lstrip())
     name, colon, cell = line.partition(" : ")
     while path and path[-1][0] >= indent:
@@ -116,14 +116,15 @@ def _gpu(index: int, bus: str, facts: values.Facts) -> Gpu:
 
 
 def _any(cells: Iterable[str]) -> bool | None:
-    """Whether one of them is a yes; None where none is a yes or a no."""
+    """Return True if one of them is a yes; None where none is a yes or a no."""
     told = [values.yes(cell) for cell in cells]
     return True in told if any(each is not None for each in told) else None
 
 
 def _slowdown(gpu: Gpu, facts: values.Facts) -> float | None:
-    """Degrees at which it slows down: T.Limit tells how far it has from here to its limit, of which the
-    slowdown lies below zero.
+    """Return the degrees at which it slows down.
+
+    T.Limit is the distance from here to its limit; the slowdown lies below zero of it.
     """
     left = values.number(facts.get("temperature/gpu t.limit temp", ""))
     beyond = values.number(facts.get("temperature/gpu slowdown t.limit temp", ""))
@@ -133,7 +134,7 @@ def _slowdown(gpu: Gpu, facts: values.Facts) -> float | None:
 
 
 def _parts(gpu: Gpu, facts: values.Facts) -> Iterator[Gpu]:
-    """Its MIG devices."""
+    """Yield its MIG devices."""
     sections: dict[str, values.Facts] = {}
     for name, cell in facts.items():
         if match := _PART.fullmatch(name):
@@ -143,7 +144,7 @@ def _parts(gpu: Gpu, facts: values.Facts) -> Iterator[Gpu]:
 
 
 def _recovery(facts: values.Facts) -> str:
-    """What the driver asks for: in one line since 560, by two questions before."""
+    """Return what the driver asks for: in one line since 560, by two questions before."""
     for name in ("reset required", "drain and reset recommended"):
         if values.yes(facts.get(f"gpu reset status/{name}", "")):
             return name.removesuffix(" required").removesuffix(" recommended")
@@ -152,8 +153,9 @@ def _recovery(facts: values.Facts) -> str:
 
 
 def _fabric(facts: values.Facts) -> str:
-    """`in progress`, `failed`: how NVLink's fabric stands where it is not completed with success; else what
-    is said of its health: `limited capacity, bandwidth degraded`.
+    """Return the state of NVLink's fabric (`in progress`, `failed`), empty where it is complete and healthy.
+
+    Where it is complete and not healthy, return its health: `limited capacity, bandwidth degraded`.
     """
     words = [facts.get(f"fabric/{name}", "").lower() for name in ("state", "status")]
     told = [word for word in words if not values.is_absent(word) and word not in _WELL]
@@ -172,7 +174,7 @@ def _unhealthy(facts: values.Facts) -> Iterator[str]:
 
 
 def _sum(facts: values.Facts, pattern: str) -> int | None:
-    """Of all memories; None where not one is counted."""
+    """Sum over all memories; None where not one is counted."""
     counts = [values.count(cell) for name, cell in facts.items() if re.fullmatch(pattern, name)]
     known = [count for count in counts if count is not None]
     return sum(known) if known else None

@@ -57,7 +57,7 @@ _RULES = (
 
 
 def read(text: str) -> Readout:
-    """The GPUs in one output. UnreadableError, with the line, where it is none of this tool's."""
+    """Return the GPUs in one output. UnreadableError, with the line, where it is none of this tool's."""
     lines = values.lines(text)
     cards: dict[int, values.Facts] = defaultdict(dict)
     for source in (_json(text), _csv(lines), _table(lines), _blocks(lines), _ras(lines)):
@@ -73,12 +73,12 @@ def read(text: str) -> Readout:
 
 
 def _complete(text: str) -> bool:
-    """False where the opening banner has no closing one: the tool was killed, or a pipe cut."""
+    """Return False if the opening banner has no closing one: the tool was killed, or a pipe cut."""
     return "ROCm System Management Interface" not in text or "End of ROCm SMI Log" in text
 
 
 def _gpu(index: int, facts: values.Facts) -> Gpu:
-    """A card whose driver no longer answers shows `unknown` and no sensors, and 0 % that mean nothing."""
+    """Make a Gpu; a card whose driver hangs shows `unknown`, no sensors, and 0 % that mean nothing."""
     partition = facts.get("Partitions", "").split(",")
     if len(partition) == 3 and partition[1] not in ("N/A", "SPX"):
         facts = {**facts, "partition id": partition[2]}
@@ -123,7 +123,7 @@ def _csv(lines: Sequence[str]) -> dict[int, values.Facts]:
 
 
 def _table(lines: Sequence[str]) -> dict[int, values.Facts]:
-    """The concise table and --showhw: columns by the names of their header; cells are two blanks apart."""
+    """Read the concise table and --showhw: columns by their header's names, cells two blanks apart."""
     found: dict[int, values.Facts] = defaultdict(dict)
     header: list[str] = []
     for line in lines:

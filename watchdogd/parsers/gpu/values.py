@@ -39,18 +39,18 @@ LONGEST = 8192
 
 
 def lines(text: str) -> list[str]:
-    """The lines of an output as they were meant: without colours, without blanks at their ends."""
+    """Split an output into lines, without colours and without blanks at their ends."""
     return [line.rstrip()[:LONGEST] for line in _ANSI.sub("", text).replace("\r", "\n").split("\n")]
 
 
 def first_line(text: str) -> str:
-    """The first line that says something, of a traceback the last, to be quoted; `nothing` without one."""
+    """Return the first line with words, of a traceback the last, to be quoted; `nothing` without one."""
     told = [line.strip()[:200] for line in lines(text) if line.strip(" =+-|")]
     return told[-1 if any(line.startswith("Traceback (most") for line in told) else 0] if told else "nothing"
 
 
 def broken_json(tool: str, text: str, error: ValueError | RecursionError) -> UnreadableError:
-    """What to raise of JSON that is broken, or cut: with the line where that shows.
+    """Return the error to raise for JSON that is broken, or cut: with the line where that shows.
 
     No more is known where it holds a number of thousands of digits, or is nested without end.
     """
@@ -64,35 +64,35 @@ def broken_json(tool: str, text: str, error: ValueError | RecursionError) -> Unr
 
 
 def is_absent(cell: str) -> bool:
-    """Whether the cell is one of the words for nothing: N/A, [N/A], None, N/A (Secondary die)."""
+    """Return True if the cell is a word for nothing: N/A, [N/A], None, N/A (Secondary die)."""
     return _ABSENT.fullmatch(cell.strip()) is not None
 
 
 def error_word(cell: str) -> str:
-    """The error word in a cell (`ERR!`, `Unknown Error`, `GPU is lost`), or empty."""
+    """Return the error word in a cell (`ERR!`, `Unknown Error`, `GPU is lost`), or empty."""
     match = _ERROR.search(cell)
     return match[0] if match else ""
 
 
 def is_fatal(word: str) -> bool:
-    """Whether an error word says that the GPU is gone, not only a reading of it."""
+    """Return True if an error word says that the GPU is gone, not only a reading of it."""
     return _FATAL.search(word) is not None
 
 
 def number(cell: str) -> float | None:
-    """The number with which a cell begins (`45.0°C`, `97 %`, `303.0W`), or None."""
+    """Return the number with which a cell begins (`45.0°C`, `97 %`, `303.0W`), or None."""
     match = _NUMBER.match(cell.strip())
     return real(match[0]) if match else None
 
 
 def count(cell: str) -> int | None:
-    """A whole number, or None."""
+    """Return a whole number, or None."""
     value = number(cell)
     return None if value is None else int(value)
 
 
 def megahertz(cell: str) -> float | None:
-    """The number before MHz (`1410 MHz`, `800Mhz`, `1: (300Mhz)`), or None."""
+    """Return the number before MHz (`1410 MHz`, `800Mhz`, `1: (300Mhz)`), or None."""
     match = _CLOCK.search(cell)
     return float(match[1]) if match else None
 
@@ -113,12 +113,12 @@ def mebibytes(cell: str) -> int | None:
 
 
 def text(cell: str) -> str | None:
-    """The cell, or None where it is a word for nothing, or for an error."""
+    """Return the cell, or None where it is a word for nothing, or for an error."""
     return None if is_absent(cell) or error_word(cell) else cell.strip()
 
 
 def yes(cell: str) -> bool | None:
-    """True of Yes, False of No, None of all else; `Active`, `1` and their opposites too."""
+    """Return True for Yes, False for No, else None; `Active`, `1` and their opposites too."""
     return {"yes": True, "active": True, "true": True, "1": True}.get(
         cell.strip().lower(), False if cell.strip().lower() in ("no", "not active", "false", "0") else None
     )
@@ -147,7 +147,7 @@ that they do not know. AMD's error counters add 1048560 at each look while their
 
 @dataclass(frozen=True, slots=True)
 class FieldRule:
-    """Where one field of a Gpu may stand, best place first, and how its cell is read (None: not there)."""
+    """Cells that may hold one field of a Gpu, best first, and how they are read (None: not there)."""
 
     field: str
     names: tuple[re.Pattern[str], ...]
@@ -155,12 +155,12 @@ class FieldRule:
 
 
 def rule(field: str, read: Callable[[str], Any], *names: str) -> FieldRule:
-    """A Rule; names are whole ones, as patterns, in any case."""
+    """Make a FieldRule; names are whole ones, as patterns, in any case."""
     return FieldRule(field, tuple(re.compile(name, re.IGNORECASE) for name in names), read)
 
 
 def gpu_of(facts: Mapping[str, str], rules: Sequence[FieldRule], **given: Any) -> Gpu:
-    """The Gpu of which `facts` speak; what `given` says is not looked for."""
+    """Make the Gpu of the cells in `facts`; what is `given` is not looked for."""
     found = dict(given)
     for each in rules:
         if found.get(each.field) is None and (read := _first(each, facts)) is not None:
@@ -175,7 +175,7 @@ def _plausible_memory(gpu: Gpu) -> Gpu:
 
 
 def _first(each: FieldRule, facts: Mapping[str, str]) -> Any:
-    """The first cell under one of the rule's names that can be read: N/A never hides a number."""
+    """Return the first cell under one of the rule's names that can be read: N/A never hides a number."""
     for pattern in each.names:
         for name, cell in facts.items():
             if (
@@ -203,6 +203,6 @@ def _errors(facts: Mapping[str, str], found: Mapping[str, Any]) -> dict[str, Any
 
 
 def throttling(facts: Mapping[str, str], pattern: re.Pattern[str]) -> tuple[str, ...]:
-    """The reasons (`pattern`'s first group) whose cells say that they are active."""
+    """Return the reasons (`pattern`'s first group) whose cells say that they are active."""
     matches = [(pattern.fullmatch(name[:_LONGEST_NAME]), cell) for name, cell in facts.items()]
     return tuple(match[1].replace("_", " ").lower() for match, cell in matches if match and yes(cell))

@@ -1,5 +1,6 @@
-"""BeeGFS's quotas as values: `beegfs-ctl --getquota`, as a table and with --csv, and since BeeGFS 8
-`beegfs quota list-usage --output ndjson`.
+"""Quotas of BeeGFS: `beegfs-ctl --getquota`, and since BeeGFS 8 `beegfs quota list-usage --output ndjson`.
+
+The former prints a table, and with --csv its cells.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ _POOL = re.compile(r"storage pool (.{1,99}?) \(ID: *(\d+)\)", re.IGNORECASE)
 
 
 def fits(text: str) -> bool:
-    """Whether a table of `beegfs-ctl --getquota`, or its CSV, is there."""
+    """Return True if a table of `beegfs-ctl --getquota`, or its CSV, is there."""
     return bool(_HEADER.search(text))
 
 
 def read_quotas(text: str | ToolOutput, owner: str) -> list[StorageLimit]:
-    """The limits of every storage pool. `owner` is `user` or `group`, or empty where that is not known.
+    """Return the limits of every storage pool; `owner` is `user` or `group`, empty where not known.
 
     UnreadableError where no row is found.
     """
@@ -46,7 +47,7 @@ def read_quotas(text: str | ToolOutput, owner: str) -> list[StorageLimit]:
 
 
 def read_usage(text: str | ToolOutput) -> list[StorageLimit]:
-    """The limits of every line of ndjson; lines that are no objects are the tool's log.
+    """Return the limits of every line of ndjson; lines that are no objects are the tool's log.
 
     UnreadableError where no row is found.
     """
@@ -86,6 +87,6 @@ def _pair(whose: str, space: tuple[str, str], files: tuple[str, str]) -> list[St
 
 
 def _cells(line: str) -> list[str] | None:
-    """The six cells: name, id, size, hard, files, hard."""
+    """Return the six cells: name, id, size, hard, files, hard."""
     cells = line.replace("||", "|").split("|") if "|" in line else line.split(",")
     return [cell.strip() for cell in cells] if len(cells) == 6 else None

@@ -18,7 +18,7 @@ _FILESET = re.compile(r"^fileset name:\s*(\S+)", re.MULTILINE)
 
 
 def read_quotas(text: str | ToolOutput, filesystem: str = "", fileset: str = "") -> list[StorageLimit]:
-    """All limits, of one file system and fileset where they are named. What is in doubt counts as used.
+    """Return all limits, of one file system and fileset where named; what is in doubt counts as used.
 
     A remote cluster's file system goes by its name there: where nothing bears the name asked for, and all
     bear one other, that one is meant.
@@ -40,7 +40,7 @@ def read_quotas(text: str | ToolOutput, filesystem: str = "", fileset: str = "")
 
 
 def read_fileset(text: str) -> str:
-    """The fileset of `mmlsattr -L PATH`, or empty."""
+    """Return the fileset that `mmlsattr -L PATH` names, or empty."""
     match = _FILESET.search(text)
     return match[1] if match else ""
 
@@ -85,7 +85,7 @@ def _owner(kind: str, name: str, fileset: str) -> str:
 
 
 def _table(said: ToolOutput) -> list[StorageLimit]:
-    """The table for people: cells before the bar are blocks, those behind it files (which may be cut off)."""
+    """Read the table for people: cells before the bar are blocks, those behind it files (maybe cut off)."""
     found: list[StorageLimit] = []
     bare, name, heading, header = 0.0, "", -1, -1
     for line in said:

@@ -52,17 +52,17 @@ class QuotaRow:
 
 
 def fits(text: str | ToolOutput) -> bool:
-    """Whether such a report is there, and nobody has read it yet."""
+    """Return True if such a report is there, and nobody has read it yet."""
     return any(_OWNER.match(line.strip()) for line in as_output(text))
 
 
 def doubt(text: str) -> str:
-    """What `lfs quota` says against its own figures where it cannot ask every storage target, or empty."""
+    """Return what `lfs quota` says against its own figures, as with a silent storage target, or empty."""
     return "lfs quota could not ask every storage target" if _DOUBT.search(text) else ""
 
 
 def read_rows(text: str | ToolOutput, *, now: float | None = None) -> list[QuotaRow]:
-    """All rows of all reports. `now` tells a raw grace time (`quota -p`) that ran out.
+    """Return all rows of all reports; a raw grace time (`quota -p`) before `now` ran out.
 
     UnreadableError where there is no report at all; a row that cannot be understood is missed.
     """
@@ -87,7 +87,7 @@ def read_rows(text: str | ToolOutput, *, now: float | None = None) -> list[Quota
 
 @dataclass(slots=True)
 class _State:
-    """Where the reading is: whose report, in which line it began, a path that waits for its figures."""
+    """State of the parser: whose report, in which line it began, a path that waits for its figures."""
 
     owner: str = ""
     began: int = 0
@@ -97,7 +97,7 @@ class _State:
     rows: list[QuotaRow] = field(default_factory=list)
 
     def close(self, said: ToolOutput) -> None:
-        """The report is over."""
+        """End the report."""
         if self.bare:
             said.bare(self.began)
 
@@ -117,7 +117,7 @@ def _line(line: str, state: _State, said: ToolOutput, now: float | None) -> None
 
 
 def _cells_of(line: str, words: list[str], state: _State, said: ToolOutput, now: float | None) -> None:
-    """A row, or text between the rows: what is set in like a row, and is none, is missed."""
+    """Take in a row, or text between the rows: what is set in like a row, and is none, is missed."""
     try:
         row = _row(words, state.path, state.owner + state.pool, now)
     except UnreadableError:
@@ -136,7 +136,7 @@ def _cells_of(line: str, words: list[str], state: _State, said: ToolOutput, now:
 def limits_of(
     words: list[str], path: str, whose: str, now: float | None
 ) -> tuple[StorageLimit, StorageLimit] | None:
-    """The two limits of a row's cells: used, soft, hard, grace of blocks, then of files; None of others."""
+    """Return the limits of eight cells: used, soft, hard, grace of blocks, then of files; else None."""
     cells = _cells(words)
     if cells is None:
         return None
@@ -157,7 +157,7 @@ def _row(words: list[str], path: str, owner: str, now: float | None) -> QuotaRow
 
 
 def _cells(words: list[str]) -> list[str] | None:
-    """The eight cells; graces that are blank (quota(1) without -p) put in as `-`."""
+    """Return the eight cells; graces that are blank (quota(1) without -p) put in as `-`."""
     if len(words) == 8:
         cells = list(words)
     elif len(words) == 7:
@@ -229,7 +229,7 @@ class StorageTarget:
 
 
 def read_targets(text: str) -> list[StorageTarget]:
-    """The targets of `lfs df`, with or without -h and -i; the header says the unit, not the option asked for.
+    """Return the targets of `lfs df`, with or without -h and -i: the header says the unit.
 
     UnreadableError where no header stands.
     """
@@ -257,6 +257,6 @@ def _target(match: re.Match[str], of: str, bare: float) -> StorageTarget:
 
 
 def read_project(text: str) -> int | None:
-    """The project id of `lfs project -d DIR` (`  12345 P /scratch/x`), or None where there is none."""
+    """Return the project id of `lfs project -d DIR` (`  12345 P /scratch/x`), or None."""
     match = _PROJECT.search(text)
     return whole(match[1]) or None if match else None

@@ -28,7 +28,7 @@ class Owner(str):
         return line
 
     def __reduce__(self) -> tuple[type[Owner], tuple[str, str, str]]:
-        """Of what it is made anew where it was pickled."""
+        """Return what makes it anew where it was pickled."""
         return Owner, self._words
 
 
@@ -65,11 +65,11 @@ class StorageLimit:
 
     @property
     def capacity(self) -> float | None:
-        """What percentages count from: the hard limit, else the soft one, else None (no limit)."""
+        """Amount that percentages count from: the hard limit, else the soft one, else None (no limit)."""
         return self.hard if self.hard is not None else self.soft
 
     def free(self, usable: float = 1.0) -> float:
-        """What is left of the usable share of the capacity: 0 at least, infinite where there is no limit."""
+        """Return what is left of the usable share of the capacity: 0 at least, infinite without a limit."""
         if self.capacity is None:
             return float("inf")
         left = self.capacity * usable - self.used

@@ -44,12 +44,12 @@ _EMPTY = frozenset({"-", "none"})
 
 
 def fits(text: str) -> bool:
-    """Whether it is one of these reports."""
+    """Return True if it is one of these reports."""
     return bool(_REPQUOTA.search(text) or _XFS.search(text) or _XFS_OWN.search(text))
 
 
 def read(text: str | ToolOutput, *, now: float | None = None) -> list[StorageLimit]:
-    """The limits of everybody in all reports; `path` is the device, of xfs_quota the mount point.
+    """Return the limits of everybody in all reports; `path` is the device, of xfs_quota the mount point.
 
     `now` tells a raw grace time (`repquota -p`) that ran out. UnreadableError where there is no report; a row
     that cannot be understood is missed.
@@ -81,7 +81,7 @@ class _Head:
     kinds: list[str] = field(default_factory=list)
 
     def close(self, said: ToolOutput) -> None:
-        """The report is over: `began` is set as long as no row came."""
+        """End the report: `began` is set as long as no row came."""
         if self.began >= 0:
             said.bare(self.began)
 
@@ -97,7 +97,7 @@ def _head(line: str, at: int) -> _Head | None:
 
 
 def _line(line: str, head: _Head, said: ToolOutput, now: float | None) -> list[StorageLimit]:
-    """The limits of one line of a report, if it is a row."""
+    """Return the limits of one line of a report, if it is a row."""
     flagged = _FLAGGED.fullmatch(line.strip())
     if flagged:
         head.began = -1
@@ -123,7 +123,7 @@ def _flagged(line: str, whose: str, path: str, words: list[str], now: float | No
 
 
 def _figures(line: str) -> str:
-    """The line without the device before its figures, which may stand on a line of its own."""
+    """Return the line without the device before its figures, which may stand on a line of its own."""
     return line if line[:1].isspace() else line.partition(" ")[2]
 
 

@@ -26,9 +26,10 @@ _GPFS = re.compile(r":HEADER:|\bgrace\b[^|\n]{0,99}\|.{0,200}\bdoubt\b|in_doubt"
 
 
 def read(text: str | ToolOutput, pattern: str | None, name: str, now: float) -> list[StorageLimit]:
-    """The limits that the tool called `name` printed: by `pattern`, else as quota(1), repquota, `lfs quota`,
-    mmlsquota, beegfs-ctl, zfs, btrfs or getfattr print, since sites wrap those, several of them one after the
-    other; else as JSON. UnreadableError where nothing at all is understood.
+    """Return the limits that the tool called `name` printed. UnreadableError where nothing is understood.
+
+    They are read by `pattern`, else as quota(1), repquota, `lfs quota`, mmlsquota, beegfs-ctl, zfs, btrfs or
+    getfattr print, since sites wrap those, several of them one after the other; else as JSON.
     """
     return _told_apart(_limits(as_output(text), pattern, name, now))
 
@@ -80,8 +81,10 @@ _FORMS: tuple[
 
 
 def read_json(text: str | ToolOutput, name: str) -> list[StorageLimit]:
-    """Limits of JSON objects with any of KEYS, one or several, also in a list, whatever lines stand about
-    them. UnreadableError otherwise. An object that has none of them, or no amount there, is missed.
+    """Return the limits of JSON objects with any of KEYS. UnreadableError where there is none.
+
+    One or several may come, also in a list, whatever lines stand about them. An object that has none of the
+    keys, or no amount there, is missed.
     """
     said = as_output(text)
     found: list[StorageLimit] = []
@@ -108,7 +111,7 @@ def read_json(text: str | ToolOutput, name: str) -> list[StorageLimit]:
 
 
 def _documents(text: str) -> Iterator[tuple[Any, range]]:
-    """What begins a line as JSON, with its lines; a banner may begin one with a bracket, too."""
+    """Yield what begins a line as JSON, with its lines; a banner may begin one with a bracket, too."""
     position = line = failed = 0
     while failed < _TRIES and (begin := _OPENING.search(text, position)):
         line += text.count("\n", position, begin.end())
@@ -124,7 +127,7 @@ def _documents(text: str) -> Iterator[tuple[Any, range]]:
 
 
 def _of_row(row: dict[str, Any], name: str) -> list[StorageLimit]:
-    """Where only a limit is told, nothing is known of what is used. `updated_at` dates the figures."""
+    """Return the limits of a row that says what is used; `updated_at` dates the figures."""
     found = []
     at = _date(row.get("updated_at"))
     for kind, unit in ((BYTES, "bytes"), (INODES, "inodes")):
@@ -150,9 +153,9 @@ def _date(told: object) -> float | None:
 
 
 def read_text(text: str, pattern: str, name: str) -> list[StorageLimit]:
-    """Limits of every match of `pattern` with the named groups used, limit, files, files_limit (and name,
-    updated).
+    """Return the limits of every match of `pattern`.
 
+    Its named groups are used, limit, files, files_limit, and name and updated.
     `k` and `T` are powers of 1000, `KiB` and `TiB` of 1024. UnreadableError where nothing matches, or a
     group is no amount; a group that is blank or unknown says nothing.
     """

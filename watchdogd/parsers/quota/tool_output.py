@@ -28,7 +28,7 @@ _QUOTED = 200
 
 @dataclass(frozen=True, slots=True)
 class ParsedOutput:
-    """What an output comes to.
+    """Limits that an output holds, and what speaks against them.
 
     `unread` are the lines that hold figures and were not understood, `bare` the headings that no row
     follows, `doubt` what the tool itself says against its figures.
@@ -65,11 +65,11 @@ class ToolOutput:
 
     @property
     def understood(self) -> bool:
-        """Whether any line was understood."""
+        """True if any line was understood."""
         return bool(self._known)
 
     def know(self, *numbers: int) -> None:
-        """The present line, or those, are understood."""
+        """Mark the present line, or those, as understood."""
         self._known.update(numbers or (self._at,))
 
     def know_all(self) -> None:
@@ -77,7 +77,7 @@ class ToolOutput:
         self._known.update(range(len(self._lines)))
 
     def miss(self, *numbers: int) -> None:
-        """The present line, or those, are rows that cannot be understood."""
+        """Mark the present line, or those, as rows that cannot be understood."""
         self._missed.update(numbers or (self._at,))
 
     def bare(self, number: int) -> None:
@@ -86,7 +86,7 @@ class ToolOutput:
 
     @contextmanager
     def row(self) -> Iterator[None]:
-        """The present line is a row: understood, or missed where a cell cannot be read."""
+        """Mark the present line as understood, or as missed where a cell cannot be read."""
         try:
             yield
         except UnreadableError:
@@ -95,7 +95,7 @@ class ToolOutput:
             self.know()
 
     def reading(self, limits: Iterable[StorageLimit]) -> ParsedOutput:
-        """What it comes to, with what nobody understood."""
+        """Return the limits, with the lines that nobody understood."""
         unread = (
             line
             for number, line in enumerate(self._lines)
@@ -108,12 +108,12 @@ class ToolOutput:
 
 
 def as_output(text: str | ToolOutput) -> ToolOutput:
-    """The text as an output; an output stays itself."""
+    """Return the text as an output; an output stays itself."""
     return text if isinstance(text, ToolOutput) else ToolOutput(text)
 
 
 def holds_figures(line: str) -> bool:
-    """Whether a line looks like a row of figures: two amounts of which one has a unit, or mostly numbers."""
+    """Return True if a line looks like figures: two amounts of which one has a unit, or mostly numbers."""
     words = [word for word in _BETWEEN.split(_TIMES.sub(" ", line)) if word]
     amounts = [match for word in words if (match := _FIGURE.fullmatch(word))]
     units = sum(bool(match["unit"]) for match in amounts) + sum(bool(_UNIT.fullmatch(word)) for word in words)
@@ -133,7 +133,7 @@ _NOTHING = frozenset({"", "-", "none", "unlimited", "null", "n/a", "unknown", "â
 
 
 def parse_amount(text: str, *, bare: float = 1.0, base: int = 1024) -> float:
-    """The number that a tool means. `bare` is the unit of one without a suffix, `base` what a `k` is.
+    """Return the number that a tool means; `bare` is its unit without a suffix, `base` what a `k` is.
 
     Marks for "over the limit" (`*`) and "inaccurate" (`[]`) are no part of it. A suffix with an `i` always
     means powers of 1024. UnreadableError for anything else, also for a counter that ran below zero
@@ -154,7 +154,7 @@ def parse_amount(text: str, *, bare: float = 1.0, base: int = 1024) -> float:
 
 
 def parse_limit(text: str, *, bare: float = 1.0, base: int = 1024) -> float | None:
-    """A limit: 0, -1, `-`, `none` and `unlimited` mean that there is none, and so does the largest number."""
+    """Return a limit; None for 0, -1, `-`, `none`, `unlimited`, and the largest number."""
     if text.strip().strip("[]*").lower() in _NOTHING:
         return None
     try:
@@ -169,6 +169,6 @@ _LONGEST = 200
 
 
 def first_line(text: str) -> str:
-    """The first line that says something, 200 characters of it; `no output` where none does."""
+    """Return the first line with words, 200 characters of it; `no output` where there is none."""
     said = (line.strip() for line in text.splitlines() if any(each.isalnum() for each in line))
     return next((line[:_LONGEST] for line in said), "no output")

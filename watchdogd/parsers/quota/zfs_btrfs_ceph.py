@@ -39,7 +39,7 @@ CEPH_ATTRIBUTES = (
 
 
 def ceph_limits(path: str, attributes: Mapping[str, bytes]) -> list[StorageLimit]:
-    """The limits that a directory itself carries (0: none). UnreadableError where a value is no number."""
+    """Return the limits of a directory itself (0: none). UnreadableError where a value is no number."""
     found = []
     for kind, maximum, used in (
         (BYTES, "ceph.quota.max_bytes", "ceph.dir.rbytes"),
@@ -77,12 +77,12 @@ _FILE = re.compile(r"# file: (.*)")
 
 
 def fits(text: str) -> bool:
-    """Whether it is one of these."""
+    """Return True if it is one of these."""
     return any(form.search(text) for form in (_USERSPACE, _PROPERTIES, _QGROUPS, _CEPH))
 
 
 def read(text: str | ToolOutput) -> list[StorageLimit]:
-    """The limits of all of them; what has none is told with what it uses. A row without amounts is missed."""
+    """Return the limits of all of them, without one also what is used. A row without amounts is missed."""
     said = as_output(text)
     return [*_userspace(said), *_properties(said), *_qgroups(said), *_attributes(said)]
 
@@ -107,7 +107,7 @@ def _userspace(said: ToolOutput) -> list[StorageLimit]:
 
 
 def _properties(said: ToolOutput) -> list[StorageLimit]:
-    """A dataset's `quota` counts what it and all below it have used, `refquota` its own data."""
+    """Read `quota`, which counts a dataset and all below it, and `refquota`, which counts its own data."""
     told: dict[str, dict[str, float | None]] = defaultdict(dict)
     if _PROPERTIES.search(said.text):
         for line in said:
@@ -143,7 +143,7 @@ def _qgroups(said: ToolOutput) -> list[StorageLimit]:
 
 
 def _attributes(said: ToolOutput) -> list[StorageLimit]:
-    """Each file's attributes follow its name."""
+    """Read the attributes of each file, which follow its name."""
     held: dict[str, dict[str, bytes]] = defaultdict(dict)
     name = ""
     for line in said:
