@@ -135,6 +135,12 @@ EXPECTED = {rank: f"n{rank // 4 + 1}" for rank in range(SIZE)}
             [Suspect("Guard", "stands in next_batch (train.py:7), the others in all_reduce", FAIR, 2, "n1",
                      pid=102)],
         ),
+        (
+            [guard(rank, function="save" if rank == 2 else "backward") for rank in range(SIZE)],
+            [Suspect("Guard", "stands in save (train.py:7), the others in backward (train.py:7)", FAIR, 2,
+                     "n1", pid=102)],
+        ),
+        ([guard(rank, function=f"f{rank % 2}") for rank in range(SIZE)], []),
         ([guard(rank, 40 if rank > 2 else 41) for rank in range(SIZE)], []),
         ([guard(rank, function="next_batch") for rank in range(SIZE)], []),
     ],

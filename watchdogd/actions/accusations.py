@@ -11,7 +11,7 @@ from watchdogd.plugins.gpu_health import activity
 from watchdogd.plugins.gpu_health.activity import NamedGpu
 from watchdogd.probe.noderanks import NodeRanks, RankProcess
 from watchdogd.stacks import stacks
-from watchdogd.stacks.stacks import Process
+from watchdogd.stacks.stacks import Group, Process
 from watchdogd.system.number import count
 
 NCCL, GPU, GUARD, NODE = "NCCL", "GPU", "Guard", "node"
@@ -58,13 +58,20 @@ def of_guards(processes: Sequence[Process], expected: Mapping[int, str]) -> Iter
 
 
 def _of_stacks(ranked: Sequence[Process]) -> Iterator[Suspect]:
+    """Few that stand elsewhere than all others: those wait in a collective, or at one place, as they do in
+    backward, where no Python frame says that it communicates."""
     picture = stacks.fold(ranked)
+    waiting = [group for group in picture.others if group.waits_in] or [*picture.others[:1]]
     odd = [(each, group) for group in picture.odd for each in group.members]
-    waits = sorted({group.waits_in for group in picture.others} - {""})
-    if waits and 2 * len(odd) <= picture.ranks:
-        for each, group in odd:
-            what = f"stands in {group.waits_in or group.place or 'no frame'}, the others in {waits[0]}"
-            yield Suspect(GUARD, what, FAIR, each.rank, each.node, pid=each.pid)
+    if not waiting or 2 * len(odd) > picture.ranks or len(picture.others) > len(waiting):
+        return
+    for each, group in odd:
+        what = f"stands in {_place(group)}, the others in {_place(waiting[0])}"
+        yield Suspect(GUARD, what, FAIR, each.rank, each.node, pid=each.pid)
+
+
+def _place(group: Group) -> str:
+    return group.waits_in or str(group.place or "no frame")
 
 
 def world(nodes: Sequence[NodeRanks]) -> int | None:
