@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-import sys
 import time
 from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from watchdogd.cli.output import clean, one_line, print_json, print_line
+from watchdogd.cli.output import clean, note, one_line, print_json, print_line, print_results
 from watchdogd.engine import dropins
 from watchdogd.engine.assembly import assembled
 from watchdogd.engine.setup import Setup
@@ -117,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
     chosen = [check for check in setup.checks if _chosen(check, args.names)]
     missing = [name for name in args.names if not any(_chosen(check, [name]) for check in setup.checks)]
     if missing:
-        print(f"watchdogd: {_why_missing(home, setup, missing[0])}", file=sys.stderr)
+        note(_why_missing(home, setup, missing[0]))
         return Status.UNKNOWN
     with assembled(home, replace(setup, checks=tuple(chosen)), looking=True) as parts:
         observations = parts.engine.observe()
@@ -167,8 +166,6 @@ def _chosen(check: Check, names: list[str]) -> bool:
 
 
 def _print_table(observations: tuple[Observation, ...]) -> None:
-    for seen in sorted(observations, key=lambda seen: (seen.check, seen.result.subject)):
-        subject = f" [{seen.result.subject}]" if seen.result.subject else ""
-        print_line(f"{seen.result.status.name:8} {seen.check}{subject}: {one_line(seen.result.summary)}")
+    print_results(sorted(observations, key=lambda seen: (seen.check, seen.result.subject)))
     if not observations:
         print_line("no checks are configured: add a [runs.NAME] or [disks.NAME] to config.toml")

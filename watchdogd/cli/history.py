@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.cli.lookup import known_target, store_of
-from watchdogd.cli.output import columns, one_line, print_json, print_line, seconds
+from watchdogd.cli.output import columns, named, one_line, print_json, print_line, seconds
 from watchdogd.errors import UsageError
 from watchdogd.home.layout import Home
 from watchdogd.units import finite, format_duration, format_size, iso
@@ -114,7 +114,7 @@ def _plot(store: Store, target: str, metric: str | None, since: float) -> None:
     width, now = columns(), time.time()
     since = max(since, min((points[0][0] for points in shown.values()), default=since))
     for (check, subject, name, unit), points in sorted(shown.items()):
-        title = f"{check}{f' [{subject}]' if subject else ''} {name}"
+        title = f"{named(check, subject)} {name}"
         for line in chart(title, unit, points, since, now, width):
             print_line(line)
     if not shown:
@@ -124,9 +124,9 @@ def _plot(store: Store, target: str, metric: str | None, since: float) -> None:
 
 
 def _range(measure: Measure) -> str:
-    subject = f" [{measure.subject}]" if measure.subject else ""
     numbers = f"{measure.low:.6g} to {measure.high:.6g}, mean {measure.mean:.6g} {measure.unit}".rstrip()
-    return f"{'':8} {measure.check}{subject} {measure.metric}: {numbers} ({measure.readings} readings)"
+    name = f"{named(measure.check, measure.subject)} {measure.metric}"
+    return f"{'':8} {name}: {numbers} ({measure.readings} readings)"
 
 
 def _print_story(store: Store, target: str | None, since: float) -> None:
@@ -134,8 +134,7 @@ def _print_story(store: Store, target: str | None, since: float) -> None:
     lines = [
         (
             change.at,
-            f"{change.status.name:8} {change.check}{f' [{change.subject}]' if change.subject else ''}: "
-            f"{change.summary}",
+            f"{change.status.name:8} {named(change.check, change.subject)}: {change.summary}",
         )
         for change in store.changes(target, since)
     ]

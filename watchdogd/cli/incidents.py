@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.cli.lookup import known_target, store_of
-from watchdogd.cli.output import clean, complain, one_line, print_json, print_line, seconds
+from watchdogd.cli.output import clean, complain, named, one_line, print_json, print_line, seconds
 from watchdogd.engine.status import incident_json
 from watchdogd.errors import WatchdogError
 from watchdogd.home.inbox_submit import submit
@@ -60,11 +60,8 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _line(incident: Incident, now: float) -> str:
-    subject = f" [{incident.subject}]" if incident.subject else ""
-    return (
-        f"{incident.id:>5} {incident.status.name:8} {_state(incident, now)}: "
-        f"{incident.check}{subject}: {one_line(incident.summary)}"
-    )
+    what = f"{named(incident.check, incident.subject)}: {one_line(incident.summary)}"
+    return f"{incident.id:>5} {incident.status.name:8} {_state(incident, now)}: {what}"
 
 
 def _state(incident: Incident, now: float) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import ExitStack, closing, contextmanager
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from watchdogd.cli.output import note
 from watchdogd.engine import goodconfig
 from watchdogd.errors import ConfigError, NoHistoryError, WatchdogError
 from watchdogd.history.store import Store
@@ -47,7 +47,7 @@ def store_of(home: Home) -> Iterator[Store]:
         try:
             store = stack.enter_context(existing_store(home))
         except NoHistoryError:
-            print("watchdogd: nothing is recorded yet; 'watchdogd start' begins it", file=sys.stderr)
+            note("nothing is recorded yet; 'watchdogd start' begins it")
             nowhere = Home(Path(stack.enter_context(TemporaryDirectory(prefix="watchdogd-"))))
             store = stack.enter_context(closing(Store.open("sqlite:///history.db", nowhere)))
         yield store

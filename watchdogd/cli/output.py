@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
 
     from watchdogd.errors import WatchdogError
+    from watchdogd.incidents.models import Observation
 
 _ESCAPE = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
@@ -53,10 +54,27 @@ def print_line(text: str, *, at_once: bool = False) -> None:
     print(clean(text), flush=at_once)
 
 
+def note(text: str) -> None:
+    """Print a line of our own to stderr."""
+    print(f"watchdogd: {one_line(text)}", file=sys.stderr, flush=True)
+
+
+def named(check: str, subject: str | None) -> str:
+    """Return the name of a check on one line, with the part that is meant: `run-17/gpu_health [node3]`."""
+    return one_line(f"{check} [{subject}]" if subject else check)
+
+
+def print_results(observations: Iterable[Observation]) -> None:
+    """Print a line for each result."""
+    for seen in observations:
+        result = seen.result
+        print_line(f"{result.status.name:8} {named(seen.check, result.subject)}: {one_line(result.summary)}")
+
+
 def warn(warnings: Iterable[str]) -> None:
     """Print each warning on a line of stderr."""
     for warning in warnings:
-        print(f"watchdogd: warning: {one_line(warning)}", file=sys.stderr)
+        note(f"warning: {warning}")
 
 
 def explained(error: WatchdogError) -> str:
@@ -70,7 +88,7 @@ def explained(error: WatchdogError) -> str:
 
 def complain(error: WatchdogError) -> int:
     """Print one of several errors as if the verb ended with it; return its exit code."""
-    print(f"watchdogd: {one_line(explained(error))}", file=sys.stderr)
+    note(explained(error))
     return error.exit_code
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 import signal
-import sys
 import time
 from typing import TYPE_CHECKING
 
 from watchdogd.cli.lookup import config_of, existing_store
-from watchdogd.cli.output import one_line, print_line, seconds
+from watchdogd.cli.output import note, one_line, print_line, seconds
 from watchdogd.errors import ConfigError, HistoryError, NoHistoryError, UsageError, WatchdogError
 from watchdogd.home.layout import Home
 from watchdogd.notify.locks import Locks
@@ -81,11 +80,8 @@ def _relay(
         relay = Relay(senders, config, store, Locks(home, anyway=False, keeps=True), _print_sent)
         relay.run(every=every, patience=patience)
     for trouble in relay.troubles:
-        print(
-            f"watchdogd: channel {trouble.channel} does not deliver from here: {one_line(trouble.failure)} "
-            f"({trouble.waiting} waiting)",
-            file=sys.stderr,
-        )
+        waiting = f"{trouble.waiting} waiting"
+        note(f"channel {trouble.channel} does not deliver from here: {trouble.failure} ({waiting})")
     return NOT_DELIVERED if relay.left else 0
 
 
@@ -107,7 +103,7 @@ def _senders(names: list[str], config: Config, home: Home) -> dict[str, Sender]:
     if complaints and not senders:
         raise ConfigError(complaints[0])
     for complaint in complaints:
-        print(f"watchdogd: left out: {one_line(complaint)}", file=sys.stderr)
+        note(f"left out: {complaint}")
     return senders
 
 

@@ -101,6 +101,11 @@ def read(home: Home, left: dict[str, Any] | None = None) -> dict[str, Any]:
     return _by_the_queue(home, status)
 
 
+def _without_file(home: Home) -> dict[str, Any]:
+    """Return the status by the history: status.json holds values of other kinds than those of a round."""
+    return read(home, _from_history(home, f"{home.status} holds what no round writes"))
+
+
 def _life(home: Home, status: dict[str, Any]) -> dict[str, Any]:
     """Return who acts for home; if the lease cannot be read, a recent round shows a living daemon."""
     try:
@@ -223,25 +228,14 @@ def _worst(incidents: list[dict[str, Any]]) -> int:
 
 def _watch(home: Home, every: float) -> int:
     """Refresh the status in place until Ctrl-C; where nothing can be drawn over, print it repeatedly."""
-    from contextlib import nullcontext
+    from watchdogd.cli.status_tables import live_view
 
-    from rich.live import Live
-
-    from watchdogd.cli.status_tables import overview
-
-    console = terminal()
-    drawn_over = console.is_terminal and not console.is_dumb_terminal
-    with Live(console=console, auto_refresh=False) if drawn_over else nullcontext() as screen:
+    with live_view() as draw:
         while True:
             try:
-                shown = overview(str(home.path), read(home), time.time())
+                draw(_shown(home, read(home)))
             except _MISSHAPEN:
-                left = _from_history(home, f"{home.status} holds what no round writes")
-                shown = overview(str(home.path), read(home, left), time.time())
-            if screen:
-                screen.update(shown, refresh=True)
-            else:
-                console.print(shown)
+                draw(_shown(home, _without_file(home)))
             time.sleep(every if lease.alive(home) else max(every, QUEUE_EVERY))
 
 

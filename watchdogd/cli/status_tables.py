@@ -5,21 +5,24 @@ from __future__ import annotations
 import os
 import time
 from collections import defaultdict
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
+from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from watchdogd.batch.run_models import run_state
-from watchdogd.cli.output import one_line
+from watchdogd.cli.output import named, one_line, terminal
 from watchdogd.system.times import short_time
 from watchdogd.units import format_duration, format_size
 from watchdogd.web.columns import ROUND, cells_of, columns_of, compact, dated, time_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from rich.console import JustifyMethod
 
@@ -41,6 +44,17 @@ _STATE_STYLES = {
     "hung": "bold red",
     "gone": "bold red",
 }
+
+
+@contextmanager
+def live_view() -> Iterator[Callable[[RenderableType], object]]:
+    """Yield what draws over what it drew before; where that cannot be done, below it."""
+    console = terminal()
+    if not console.is_terminal or console.is_dumb_terminal:
+        yield console.print
+        return
+    with Live(console=console, auto_refresh=False) as screen:
+        yield partial(screen.update, refresh=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,8 +240,8 @@ def _link(link: Mapping[str, Any]) -> str:
 
 def _incident(incident: Mapping[str, Any], now: float) -> Text:
     """Return the line of an open incident: for how long, who acknowledged it, and the check's summary."""
-    subject = f" [{one_line(incident['subject'])}]" if incident["subject"] else ""
-    subject += " (comes and goes: held back)" if incident.get("flapping") else ""
+    name = named(incident["check"], incident["subject"])
+    name += " (comes and goes: held back)" if incident.get("flapping") else ""
     lasted = format_duration(max(now - time_of(incident["opened_at"]), 0.0))
     state = f"{incident['status']} open for {lasted}"
     if incident.get("acknowledged_by"):
@@ -236,7 +250,7 @@ def _incident(incident: Mapping[str, Any], now: float) -> Text:
         state += f" {format_duration(max(now - time_of(incident['acknowledged_at']), 0.0))} ago"
     text = Text(f"{incident['id']:>4} ")
     text.append(one_line(state), style=STYLES.get(incident["status"], ""))
-    return text.append(f": {one_line(incident['check'])}{subject}: {one_line(incident['summary'])}")
+    return text.append(f": {name}: {one_line(incident['summary'])}")
 
 
 def _others(status: StatusFile) -> Iterator[Text]:
@@ -247,9 +261,8 @@ def _others(status: StatusFile) -> Iterator[Text]:
         plain = kind_of(seen, status) == "check" and not own
         fresh = seen["status"] != "OK" and (seen["check"], seen["subject"] or "") not in opened
         if plain or (fresh and not own):
-            subject = f" [{one_line(seen['subject'])}]" if seen["subject"] else ""
             text = Text().append(one_line(seen["status"]), style=STYLES.get(seen["status"], ""))
-            yield text.append(f" {one_line(seen['check'])}{subject}: {one_line(seen['summary'])}")
+            yield text.append(f" {named(seen['check'], seen['subject'])}: {one_line(seen['summary'])}")
     for silence in status.get("silences", []):
         reason = f": {one_line(silence['reason'])}" if silence["reason"] else ""
         until = f"{_clock(silence['until'])}, by {one_line(silence['by'])}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from watchdogd.cli.output import complain, explained, print_json, print_line
+from watchdogd.cli.output import complain, explained, note, print_json, print_line
 from watchdogd.config import switch_places
 from watchdogd.errors import UsageError, WatchdogError
 from watchdogd.home import switches
@@ -105,7 +105,7 @@ def _every(home: str) -> list[str]:
     try:
         return sorted(load(Home.existing(home), pressing=True).runs)
     except ConfigError as error:
-        print(f"watchdogd: {explained(error)}: these are the runs as they were", file=sys.stderr)
+        note(f"{explained(error)}: these are the runs as they were")
         return switches.runs(home)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from watchdogd.chain import link
 from watchdogd.chain.leadership import Leadership
-from watchdogd.cli.output import one_line, print_json, print_line
+from watchdogd.cli.output import one_line, print_json, print_line, print_results
 from watchdogd.engine import beginning, logs
 from watchdogd.engine.assembly import assembled, learn, missing, outbox_of
 from watchdogd.engine.chores import do_chores
@@ -207,12 +207,7 @@ def _json(notification: Notification) -> dict[str, object]:
 
 
 def _print(seen: Round) -> None:
-    for observation in seen.observations:
-        subject = f" [{observation.result.subject}]" if observation.result.subject else ""
-        print_line(
-            f"{observation.result.status.name:8} {observation.check}{subject}: "
-            f"{one_line(observation.result.summary)}"
-        )
+    print_results(seen.observations)
     for notification in seen.notifications:
         print_line(f"would send to {notification.channel}: {one_line(notification.message.headline)}")
     if not seen.notifications:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import time
-from contextlib import nullcontext
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from watchdogd.batch import livejob
 from watchdogd.cli.output import one_line, print_json, seconds, terminal
+from watchdogd.cli.status_tables import live_view
 from watchdogd.errors import WatchdogError
 from watchdogd.home.layout import Home
 from watchdogd.plugins.gpu_health import activity
@@ -63,20 +62,12 @@ def _look(run: Run, job: Job) -> GpuSurvey:
 
 
 def _watch(home: Home, live: LiveJob, every: float) -> int:
-    """Until Ctrl-C, or until no job of the run lives; what goes wrong meanwhile stands for the table.
-
-    Where this is no terminal, one table after the other.
-    """
-    console = terminal()
-    drawn_over = console.is_terminal and not console.is_dumb_terminal
-    with Live(console=console, auto_refresh=False) if drawn_over else nullcontext() as screen:
+    """Refresh the table until Ctrl-C, or until no job of the run lives; an error stands in its place."""
+    with live_view() as draw:
         while True:
             began = time.monotonic()
             shown = _shown(live)
-            if screen:
-                screen.update(shown, refresh=True)
-            else:
-                console.print(shown)
+            draw(shown)
             if not isinstance(shown, Group):
                 live = livejob.find(home, live.run.name)
             time.sleep(max(every - (time.monotonic() - began), 0.0))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.batch import livejob
-from watchdogd.cli.output import one_line, print_json, print_line, seconds
+from watchdogd.cli.output import note, print_json, print_line, seconds
 from watchdogd.errors import UsageError
 from watchdogd.home.layout import Home
 from watchdogd.stacks import stacktaking, stackwords
@@ -36,10 +35,10 @@ def run(args: argparse.Namespace) -> int:
     wish = _wish(args)
     live = livejob.find(home, args.name)
     if live.run.backend == "slurm" and len(live.jobs) > 1:
-        _note(f"{args.name} runs in {len(live.jobs)} jobs; this is the newest, {live.job.id}")
+        note(f"{args.name} runs in {len(live.jobs)} jobs; this is the newest, {live.job.id}")
     taken = stacktaking.take(str(home.path), live, wish)
-    for note in taken.notes:
-        _note(note)
+    for each in taken.notes:
+        note(each)
     if args.json:
         print_json({"run": args.name, "job": live.job.id, **as_json(taken.picture)})
     else:
@@ -81,7 +80,3 @@ def _wish(args: argparse.Namespace) -> Wish:
     if deadline < needed:
         raise UsageError(f"stacks: so many looks need --deadline {needed:.0f}s at least")
     return Wish(args.samples, every, deadline, args.native)
-
-
-def _note(text: str) -> None:
-    print(f"watchdogd: {one_line(text)}", file=sys.stderr, flush=True)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
-import sys
 import time
 from typing import TYPE_CHECKING
 
 from watchdogd.batch import slurm
 from watchdogd.batch.run_models import slurm_users
-from watchdogd.cli.output import one_line, print_json, print_line
+from watchdogd.cli.output import one_line, print_json, print_line, warn
 from watchdogd.config.loading import load
 from watchdogd.doctor import setup_wizard
 from watchdogd.doctor.setup_wizard import AdoptedRun
@@ -52,8 +51,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     adopted = _adopted(job, _name(args.name, job, config))
     setup_wizard.add(home, adopted)
-    for warning in _warnings(job, adopted, me):
-        print(f"watchdogd: warning: {one_line(warning)}", file=sys.stderr)
+    warn(_warnings(job, adopted, me))
     _say(args, adopted.name, f"added to {home.config}:", adopted)
     if not args.json:
         alive = lease.alive(home)
