@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from watchdogd.system.clock import fresh
+from watchdogd.system.clock import SteadyClock, fresh
 
 
 @pytest.mark.parametrize(
@@ -15,3 +15,13 @@ from watchdogd.system.clock import fresh
 )
 def test_what_is_fresh_is_neither_too_old_nor_ahead(at: float, expected: bool) -> None:
     assert fresh(at, 1000.0, 60.0) is expected
+
+
+@pytest.mark.parametrize("by", [0.0, 5 * 3600.0, -7 * 3600.0, 56 * 365.0 * 86_400])
+def test_a_steady_clock_goes_on_whatever_is_set(by: float) -> None:
+    wall, ticks = [1000.0], [5.0]
+    clock = SteadyClock(lambda: wall[0], lambda: ticks[0])
+    assert (clock.now, clock.skew) == (1000.0, 0.0)
+    wall[0] += by + 60.0
+    ticks[0] += 60.0
+    assert (clock.now, clock.skew) == (1060.0, by)

@@ -17,6 +17,7 @@ from watchdogd.notify.notification import Notification
 from watchdogd.notify.outbox import Outbox
 from watchdogd.notify.plan import Delivered
 from watchdogd.notify.retry import Policy
+from watchdogd.system.clock import SteadyClock
 
 KEY = "incident-17-opened@slack"
 DIED = f"""
@@ -51,7 +52,13 @@ def _relay(home: Home) -> Locks:
 def _outbox(home: Home, sender: Script, locks: Locks, ledger: Ledger | None = None) -> Outbox:
     ledger = ledger or Ledger()
     ledger.record([letter()])
-    outbox = Outbox({"slack": sender}, Policy(tell=None), ledger.settle, clock=lambda: NOON, locks=locks)
+    outbox = Outbox(
+        {"slack": sender},
+        Policy(tell=None),
+        ledger.settle,
+        clock=SteadyClock(lambda: NOON, lambda: NOON),
+        locks=locks,
+    )
     outbox.add([letter()])
     return outbox
 
@@ -251,7 +258,7 @@ def test_one_who_acts_no_more_for_home_sends_nothing(home: Home) -> None:
         {"slack": slack},
         Policy(),
         Ledger().settle,
-        clock=lambda: NOON,
+        clock=SteadyClock(lambda: NOON, lambda: NOON),
         locks=Locks(home),
         may_act=lambda: may_act[0],
     )

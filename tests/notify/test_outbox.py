@@ -19,6 +19,7 @@ from watchdogd.notify.outbox import Outbox
 from watchdogd.notify.plan import Delivered
 from watchdogd.notify.retry import Policy
 from watchdogd.notify.worker import HANGS
+from watchdogd.system.clock import SteadyClock
 
 PASSING = DeliveryError("slack answered 500")
 GONE = DeliveryError("slack answered 404: no_service", permanent=True)
@@ -42,8 +43,7 @@ class Desk:
             self.policy,
             self.ledger.settle,
             self.sent,
-            clock=lambda: self.now,
-            ticks=lambda: self.now - self.ahead,
+            clock=SteadyClock(lambda: self.now, lambda: self.now - self.ahead),
         )
 
     def set_clock(self, by: float) -> None:
@@ -751,8 +751,7 @@ def test_a_try_that_hangs_is_told_and_what_waits_goes_elsewhere() -> None:
         {"slack": held, "mail": mail},
         replace(POLICY, fallback=("mail",)),
         ledger.settle,
-        clock=lambda: time.time() + ahead[0],
-        ticks=lambda: time.monotonic() + ahead[0],
+        clock=SteadyClock(lambda: time.time() + ahead[0], lambda: time.monotonic() + ahead[0]),
     )
     outbox.start()
     ledger.record(sent := [letter(now=time.time())])

@@ -13,6 +13,7 @@ from watchdogd.errors import DeliveryError
 from watchdogd.notify.notification import Item, Notification
 from watchdogd.notify.outbox import Outbox
 from watchdogd.notify.retry import Policy
+from watchdogd.system.clock import SteadyClock
 
 POLICY = Policy(
     expire=3000,
@@ -186,7 +187,9 @@ class Delivery(RuleBasedStateMachine):
 
     def _begin_with(self, sent: Sequence[Notification]) -> None:
         senders = {"slack": self.slack, "mail": self.mail}
-        self.outbox = Outbox(senders, POLICY, self._settle, sent, lambda: self.now, self._ticks)
+        self.outbox = Outbox(
+            senders, POLICY, self._settle, sent, clock=SteadyClock(lambda: self.now, self._ticks)
+        )
 
     def _step_all(self) -> float:
         workers = self.outbox.workers.values()

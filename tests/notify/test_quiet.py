@@ -20,6 +20,7 @@ from watchdogd.notify.message import Rules, compose
 from watchdogd.notify.notification import Item, Notification
 from watchdogd.notify.outbox import Outbox
 from watchdogd.notify.quiet import QuietHours
+from watchdogd.system.clock import SteadyClock
 from watchdogd.system.times import zone_named
 
 BERLIN = zone_named("Europe/Berlin")
@@ -150,7 +151,13 @@ def test_a_relay_leaves_the_digest_to_the_daemon_and_loses_nothing_without_one(t
     now, slack = [MIDNIGHT], Script()
     policy = replace(QUIET, tell=None, merges=False)
     locks = Locks(home, anyway=False, keeps=True)
-    relay = Outbox({"slack": slack}, policy, lambda _rows: None, clock=lambda: now[0], locks=locks)
+    relay = Outbox(
+        {"slack": slack},
+        policy,
+        lambda _rows: None,
+        clock=SteadyClock(lambda: now[0], lambda: now[0]),
+        locks=locks,
+    )
     relay.add([_said(1, "WARNING", MIDNIGHT), _said(2, "WARNING", MIDNIGHT)])
     worker = relay.workers["slack"]
     assert worker.step() == MORNING

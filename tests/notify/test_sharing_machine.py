@@ -26,6 +26,7 @@ from watchdogd.notify.notification import Item, Notification
 from watchdogd.notify.outbox import Outbox
 from watchdogd.notify.relay import Relay
 from watchdogd.notify.retry import Policy
+from watchdogd.system.clock import SteadyClock
 
 CHANNEL = {"type": "webhook", "url": "http://127.0.0.1:9", "rate": "none"}
 CONFIG = Config.model_validate({"channels": {"slack": CHANNEL}})
@@ -192,16 +193,19 @@ class Sharing(RuleBasedStateMachine):
         parts: Any = SimpleNamespace(patient=SimpleNamespace(attempt=at_once), locks=locks)
         sent = [row for row in self.ledger.rows.values() if row.state == "sent"]
         way: Any = self.ways["daemon"]
-        outbox = Outbox({"slack": way}, POLICY, self.ledger.settle, sent, lambda: self.now, locks=locks)
+        outbox = Outbox({"slack": way}, POLICY, self.ledger.settle, sent, clock=self.clock(), locks=locks)
         outbox.add(self.waiting())
         self.outboxes["daemon"], self.looks["daemon"] = outbox, partial(assembly.learn, parts, outbox)
+
+    def clock(self) -> SteadyClock:
+        return SteadyClock(lambda: self.now, lambda: self.now)
 
     def begin_relay(self, who: str, locks: Locks) -> None:
         store: Any = SimpleNamespace(
             waiting=self.waiting, notifications=lambda since: list(self.ledger.rows.values())
         )
         way: Any = self.ways[who]
-        relay = Relay({"slack": way}, CONFIG, store, locks, lambda _: None, lambda: self.now)
+        relay = Relay({"slack": way}, CONFIG, store, locks, lambda _: None, self.clock())
         self.outboxes[who], self.looks[who] = relay._outbox, relay._fetch
 
     def waiting(self) -> list[Notification]:

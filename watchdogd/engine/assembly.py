@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -94,7 +93,6 @@ def outbox_of(parts: Assembly, may_act: Callable[[], bool], *, go_on: bool = Fal
         policy,
         parts.storage.settle,
         ended,
-        ticks=time.monotonic,
         locks=parts.locks,
         may_act=may_act,
     )

@@ -20,6 +20,7 @@ from watchdogd.notify.retry import Health
 from watchdogd.notify.rows import Rows
 from watchdogd.notify.worker import Worker
 from watchdogd.system import startup
+from watchdogd.system.clock import SteadyClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -60,7 +61,6 @@ class Outbox:
              raise HistoryError: the rows are then kept and stored later.
     ended    rows of earlier lives that wait no more: threads hang on those that were sent, and ends are told
              where beginnings were.
-    ticks    a clock that nobody sets; without it `clock` is taken for one.
     locks    keep others from sending what we send; None where nobody else can be at work.
     may_act  whether we (still) act for home.
     refresh  takes in what ended on a channel meanwhile, once its lock is ours; None where nobody else stores.
@@ -72,16 +72,15 @@ class Outbox:
         policy: Policy,
         store: Store,
         ended: Iterable[Notification] = (),
-        clock: Callable[[], float] = time.time,
-        ticks: Callable[[], float] | None = None,
         *,
+        clock: SteadyClock | None = None,
         locks: Locks | None = None,
         may_act: Callable[[], bool] = lambda: True,
         refresh: Callable[[str], None] | None = None,
     ) -> None:
         self._senders, self._policy = senders, policy
         self._locks, self._may_act, self._refresh = locks, may_act, refresh
-        self._rows = Rows(store, clock, ticks or clock)
+        self._rows = Rows(store, clock or SteadyClock())
         self._rows.remember(ended)
         self._threads: dict[str, threading.Thread] = {}
         self._stop_at: float | None = None
@@ -169,7 +168,7 @@ class Outbox:
     @property
     def troubles(self) -> tuple[Trouble, ...]:
         """The channels that do not deliver."""
-        now, skew = self._rows.now, self._rows.skew
+        now, skew = self._rows.clock.now, self._rows.clock.skew
         return tuple(
             Trouble(
                 name,
@@ -216,7 +215,7 @@ class Outbox:
             with self._rows.lock:
                 self._rows.learn({**self._channels, name: channel}, name, delivered, self._policy)
                 lost = [row for row in channel.rows.values() if row.key not in channel.sending]
-                found = orphans(self._channels, lost, self._rows.now, self._policy)
+                found = orphans(self._channels, lost, self._rows.clock.now, self._policy)
                 self._rows.write(Plan(channel.health, tuple(found)), name)
             lock.release(stored=self._rows.save())
 
@@ -227,7 +226,7 @@ class Outbox:
         """A worker's thread: steps until it is told to stop and nothing more can be done in time."""
         while True:
             try:
-                wait = worker.step() - self._rows.now - self._rows.skew
+                wait = worker.step() - self._rows.clock.now - self._rows.clock.skew
             except Exception:  # a thread that ended would be a channel that is silent for ever
                 log.exception("channel %s", worker.name)
                 wait = 5.0

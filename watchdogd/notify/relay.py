@@ -12,6 +12,7 @@ from watchdogd.errors import HistoryError
 from watchdogd.notify import senders as made
 from watchdogd.notify.notified import REMEMBERED
 from watchdogd.notify.outbox import Outbox
+from watchdogd.system.clock import SteadyClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -52,15 +53,15 @@ class Relay:
         store: Recorded,
         locks: Locks,
         told: Callable[[Notification], None],
-        clock: Callable[[], float] = time.time,
+        clock: SteadyClock | None = None,
     ) -> None:
         self._names = frozenset(senders)
         self._store = store
         self._told = told
-        self._clock = clock
+        self._clock = clock or SteadyClock()
         self._locks = locks
         policy = replace(made.policy(config), fallback=(), tell=None, expire=math.inf, merges=False)
-        waiting, past = self._waiting(), store.notifications(since=clock() - REMEMBERED)
+        waiting, past = self._waiting(), store.notifications(since=self._clock.now - REMEMBERED)
         taken = {row.key for row in waiting}
         delivered = {each.key: each for each in self._locks.delivered()}
         known = [
@@ -69,9 +70,8 @@ class Relay:
             if row.key not in taken
         ]
         ended = [row for row in known if row.state != "waiting"]
-        ticks = time.monotonic if clock is time.time else clock
         self._outbox = Outbox(
-            senders, policy, self._settle, ended, clock, ticks, locks=locks, refresh=self._refresh
+            senders, policy, self._settle, ended, clock=self._clock, locks=locks, refresh=self._refresh
         )
         self._outbox.add(waiting)
 
@@ -121,7 +121,7 @@ class Relay:
 
     def _refresh(self, channel: str) -> None:
         """What ended on the channel since it was looked up: we send alone now."""
-        past = self._store.notifications(since=self._clock() - REMEMBERED)
+        past = self._store.notifications(since=self._clock.now - REMEMBERED)
         self._outbox.settled(row for row in past if row.channel == channel and row.state != "waiting")
 
     def _settle(self, rows: Sequence[Notification]) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from watchdogd.notify.notification import Notification
     from watchdogd.notify.plan import Delivered, Plan
     from watchdogd.notify.retry import Policy
+    from watchdogd.system.clock import SteadyClock
 
     Store = Callable[[Sequence[Notification]], None]
 
@@ -34,34 +35,20 @@ AGAIN = 5.0
 class Rows:
     """For all threads; `lock` is held while a plan is made from the rows and written to them.
 
-    `store` keeps rows in the history, by key: what is `sent`, `failed` or `expired` there stays so. `clock`
-    is the wall's, `ticks` one that nobody sets; both in seconds.
+    `store` keeps rows in the history, by key: what is `sent`, `failed` or `expired` there stays so. All
+    times are by `clock`.
     """
 
-    def __init__(self, store: Store, clock: Callable[[], float], ticks: Callable[[], float]) -> None:
+    def __init__(self, store: Store, clock: SteadyClock) -> None:
         self.lock = threading.Condition(threading.RLock())
         self.store = store
-        self.ticks = ticks
-        self._clock = clock
-        self._ahead = clock() - ticks()
+        self.clock = clock
         self._channels: dict[str, Channel] = {}
         self._stirred: set[str] = set()
         self._unsaved: dict[str, Notification] = {}
         self._saving = threading.Lock()
         self._save_at = 0.0
         self._complained = False
-
-    # ---------------------------------------------------------------- time
-
-    @property
-    def now(self) -> float:
-        """Seconds since the epoch, as if nobody had set the clock since we began."""
-        return self.ticks() + self._ahead
-
-    @property
-    def skew(self) -> float:
-        """Seconds by which the wall clock was set since we began."""
-        return self._clock() - self.now
 
     # ---------------------------------------------------------------- rows
 
@@ -85,7 +72,7 @@ class Rows:
     def add(self, rows: Iterable[Notification], policy: Policy) -> list[Notification]:
         """Take in rows that are stored and wait; returns those that are new here."""
         with self.lock:
-            now, skew = self.now, self.skew
+            now, skew = self.clock.now, self.clock.skew
             fresh = [timely(_shifted(row, -skew), now, policy) for row in rows if self._is_new(row)]
             for row in fresh:
                 self._put(row)
@@ -111,13 +98,13 @@ class Rows:
     ) -> bool:
         """Mark what somebody else delivered on one of `channels`: it works. Returns whether that is news."""
         with self.lock:
-            skew, channel = self.skew, channels[name]
+            skew, channel = self.clock.skew, channels[name]
             mine = [replace(each, at=each.at - skew) for each in delivered]
             for each in mine:
                 if not each.partly and each.key not in channel.rows:
                     channel.notified.know(each.key)
             if mine:
-                self.write(after_others(channels, name, mine, self.now, policy), name)
+                self.write(after_others(channels, name, mine, self.clock.now, policy), name)
             return bool(mine)
 
     def settled(self, row: Notification) -> None:
@@ -177,15 +164,15 @@ class Rows:
         is left."""
         with self._saving:
             with self.lock:
-                rows, skew = list(self._unsaved.values()), self.skew
+                rows, skew = list(self._unsaved.values()), self.clock.skew
             if not rows:
                 return True
-            if not now and self.now < self._save_at:
+            if not now and self.clock.now < self._save_at:
                 return False
             try:
                 self.store([_shifted(row, skew) for row in rows])
             except HistoryError as error:
-                self._save_at = self.now + AGAIN
+                self._save_at = self.clock.now + AGAIN
                 if not self._complained:
                     log.warning("what becomes of messages cannot be stored now, and is kept: %s", error)
                 self._complained = True

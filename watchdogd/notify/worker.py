@@ -72,14 +72,14 @@ class Worker:
         until = wake.until
         if not self._rows.save():
             until = min(until, self._rows.save_at or until)
-        return until + self._rows.skew
+        return until + self._rows.clock.skew
 
     def _look(self) -> Plan:
         """The plan of this moment, written and stored but for what is to be sent."""
         if self.stopped:
             return Plan(self._channel.health)
         with self._rows.lock:
-            found = plan(self._channels, self.name, self._rows.now, self._policy, self._rows.skew)
+            found = plan(self._channels, self.name, self._rows.clock.now, self._policy, self._rows.clock.skew)
             self._rows.write(found, self.name)
         if found.rows:
             self._rows.save()
@@ -103,7 +103,7 @@ class Worker:
             raise
         self._lock.release(stored=self._rows.save())
         if went_well:
-            return Plan(self._channel.health, until=max(self._rows.now, self._channel.next_slot))
+            return Plan(self._channel.health, until=max(self._rows.clock.now, self._channel.next_slot))
         return self._look()
 
     def _send_all(self, sends: Sequence[Send], delivered: Sequence[Delivered]) -> bool:
@@ -127,9 +127,9 @@ class Worker:
         """Hand one message to the sender, acknowledge it, and write its row; False where it failed."""
         rate = self._policy.rates.get(self.name)
         with self._rows.lock:
-            left = self._rows.ticks()
+            left = self._rows.clock.now
             self._channel.sending |= {row.key: left for row in (send.row, *send.carried)}
-            self._channel.next_slot = self._rows.now + 1 / rate if rate else 0.0
+            self._channel.next_slot = self._rows.clock.now + 1 / rate if rate else 0.0
             roots = self._channel.notified.roots(send.message)
         try:
             outcome = self._try(send.whole, roots)
@@ -151,7 +151,7 @@ class Worker:
             return DeliveryError(f"channel {self.name} failed within: {type(error).__name__}")
 
     def _acknowledge(self, send: Send, outcome: str | DeliveryError) -> None:
-        at = self._rows.now + self._rows.skew
+        at = self._rows.clock.now + self._rows.clock.skew
         if isinstance(outcome, str):
             for row in (send.row, *send.carried):
                 self._lock.acknowledge(row.key, outcome, at)
@@ -160,7 +160,7 @@ class Worker:
 
     def _write(self, send: Send, outcome: str | DeliveryError) -> None:
         with self._rows.lock:
-            after = after_try(self._channels, send, outcome, self._rows.now, self._policy)
+            after = after_try(self._channels, send, outcome, self._rows.clock.now, self._policy)
             if self.stopped:  # how it does for us says nothing of how it does for the next configuration
                 rows = () if type(outcome) is DeliveryError else after.rows
                 after = replace(after, rows=rows, health=self._channel.health)
@@ -176,7 +176,7 @@ class Worker:
 
     def _later(self) -> Plan:
         """Nothing can be sent now: look again soon."""
-        return replace(self._look(), until=self._rows.now + LOCKED_AGAIN)
+        return replace(self._look(), until=self._rows.clock.now + LOCKED_AGAIN)
 
     def learn(self, delivered: Sequence[Delivered]) -> bool:
         """Mark what somebody else delivered on this channel; returns whether that is news."""
@@ -186,10 +186,10 @@ class Worker:
         """From another thread: a try that hangs is a failure, which is reported, and other ways are gone."""
         with self._rows.lock:
             since = min(self._channel.sending.values(), default=None)
-            hung = 0.0 if since is None else self._rows.ticks() - since
+            hung = 0.0 if since is None else self._rows.clock.now - since
             if hung < HANGS:
                 return
-            now, health = self._rows.now, self._channel.health
+            now, health = self._rows.clock.now, self._channel.health
             self._channel.sending.clear()
             self._channel.health = replace(
                 health,
