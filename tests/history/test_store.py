@@ -226,6 +226,15 @@ def test_what_was_sent_from_memory_is_not_sent_again_once_its_round_is_stored(st
     assert store.waiting() == []
 
 
+def test_what_became_of_several_is_stored_at_once(store: Store) -> None:
+    first, second = notification("first"), notification("second")
+    store.record(Record(NOW, notifications=(first,)))
+    store.settle([replace(each, state="sent", sent_at=NOW) for each in (first, second)])
+    assert {each.key: each.state for each in store.notifications()} == {"first": "sent", "second": "sent"}
+    store.settle([replace(each, state="expired") for each in (first, second)])
+    assert {each.state for each in store.notifications()} == {"sent"}
+
+
 def test_notifications_by_state_time_and_number(store: Store) -> None:
     made = [
         notification(f"{n}@mail", created_at=NOW + n, state="sent" if n % 2 else "waiting") for n in range(6)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import bindparam, delete, update
+from sqlalchemy import bindparam, delete, or_, update
 
 from watchdogd.history.tables import notifications, subjects
 
@@ -35,10 +35,11 @@ def put(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
 def settle(connection: Connection, rows: Sequence[Row]) -> None:
     """Write what became of notifications; one that waits no longer is left as it is."""
     new = insert(connection.dialect.name, notifications)
+    state = notifications.c.state
     settled = new.on_conflict_do_update(
         index_elements=["key"],
         set_={name: new.excluded[name] for name in _SETTLED},
-        where=notifications.c.state.in_(["waiting", "diverted"]),
+        where=or_(state == "waiting", state == "diverted"),  # IN cannot be run for many rows
     )
     _write(connection, notifications, settled, rows)
 
