@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PYTHON = ROOT / ".venv" / "lowest" / "bin" / "python"
 USE_EACH = (
-    "tests/test_config.py",  # pydantic
+    "tests/config/test_loading.py",  # pydantic
     "tests/cli/test_overview.py",  # rich
     "tests/cli/test_plot.py",
     "tests/engine/test_checks.py",

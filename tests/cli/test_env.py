@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.batch.test_qstat import PBS
 from tests.lab.processes import started
-from tests.readers.test_qstat import PBS
 from watchdogd.cli import main
 
 Says = pytest.CaptureFixture[str]

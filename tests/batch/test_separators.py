@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.readers import test_sacct, test_squeue
+from tests.batch import test_sacct, test_squeue
 from watchdogd.batch import qstat, sacct, sinfo, slurmtext, squeue
 from watchdogd.batch.slurmtext import FIELD, RECORD
 from watchdogd.errors import UnreadableError

@@ -232,7 +232,7 @@ def test_a_home_with_signs_of_slurm_and_of_the_shell_in_its_name(tmp_path: Path)
 def test_the_example_in_deploy_is_what_is_submitted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/opt/watchdogd/bin/python")
     script = LinkJob(Home(Path("/shared/team/watchdogd")), "w").script()
-    example = (Path(__file__).parent.parent / "deploy" / "link.slurm").read_text()
+    example = (Path(__file__).parents[2] / "deploy" / "link.slurm").read_text()
     assert example.startswith("#!/bin/bash\n")
     assert example.endswith(script.removeprefix("#!/bin/bash\n"))
 
