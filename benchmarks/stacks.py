@@ -24,9 +24,9 @@ from watchdogd.batch.models import Job
 from watchdogd.plugin import Run
 from watchdogd.stacks import stacktaking
 from watchdogd.stacks.stacks import Picture, fold
-from watchdogd.stacks.stacktaking import Wish
+from watchdogd.stacks.stacktaking import Sampling
 
-NODES, RANKS, JOB, WISH = 64, 8, "4711", Wish(deadline=180.0)
+NODES, RANKS, JOB, WISH = 64, 8, "4711", Sampling(deadline=180.0)
 _DEPTH = 20
 _PROGRAM = f"""import threading, time
 def deeper(left):

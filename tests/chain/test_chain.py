@@ -25,7 +25,7 @@ from watchdogd.chain import chain as chain_module
 from watchdogd.chain import launch, link, links, shutdown, successors
 from watchdogd.chain import leadership as tenure_module
 from watchdogd.chain.chain import Chain
-from watchdogd.chain.leadership import Leadership
+from watchdogd.chain.leadership import DaemonLeadership
 from watchdogd.chain.link import LinkJob, LinkOptions
 from watchdogd.chain.successors import SLOW_START, SuccessionPlan, decide
 from watchdogd.config.loading import load, parse
@@ -545,7 +545,7 @@ def test_an_sbatch_that_is_no_sbatch_is_told_in_two_minutes_whenever_the_next_lo
     monkeypatch.setenv("WATCHDOGD_LINK", "daemon")
     monkeypatch.setenv("SLURM_JOB_ID", "5")
     monkeypatch.setattr(links, "queued", lambda _mark: (running(5, since=time.time()),))
-    tenure = Leadership(home, load(home))
+    tenure = DaemonLeadership(home, load(home))
     assert tenure.chain
     tenure.chain.step(time.time() - chain_module.TELL_AFTER)
     [trouble] = tenure.troubles()
@@ -570,7 +570,7 @@ def test_an_sbatch_that_hangs_stalls_nothing_is_told_and_the_chain_goes_on_when_
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setenv(chain_module.ENVIRONMENT, "daemon")
     monkeypatch.setenv("SLURM_JOB_ID", "5")
-    tenure = Leadership(home, load(home))
+    tenure = DaemonLeadership(home, load(home))
     tenure.begin()  # it acts, though its first sbatch hangs
 
     def told(words: str) -> bool:
@@ -601,7 +601,7 @@ def test_a_tick_asks_no_second_time_while_its_first_sbatch_hangs(
     monkeypatch.setenv("SLURM_JOB_ID", "5")
     monkeypatch.setattr(Chain, "step", hang)
     monkeypatch.setattr(tenure_module, "_FIRST_STEP", 0.1)
-    tenure = Leadership(home, load(home))
+    tenure = DaemonLeadership(home, load(home))
     tenure.begin()
     tenure.settle(1.5)
     assert len(begun) == 1
@@ -630,7 +630,7 @@ def test_a_look_at_the_chain_that_hangs_for_ever_is_told(home: Home, monkeypatch
     monkeypatch.setenv("SLURM_JOB_ID", "5")
     monkeypatch.setattr(Chain, "step", lambda chain, now: over.wait(60))
     monkeypatch.setattr(tenure_module, "_FIRST_STEP", 0.1)
-    tenure = Leadership(home, load(home))
+    tenure = DaemonLeadership(home, load(home))
     tenure.begin()
     assert tenure.troubles() == []
     monkeypatch.setattr(tenure_module, "_HANGS", 0.0)
@@ -885,7 +885,7 @@ def test_a_link_that_is_ended_from_outside_lets_its_successor_go(
     monkeypatch.setenv(chain_module.ENVIRONMENT, "daemon")
     monkeypatch.setenv("SLURM_JOB_ID", "5")
     asked = answering(monkeypatch, Answer(("scontrol",), 0, "", "", 0.1))
-    tenure = Leadership(home, load(home))
+    tenure = DaemonLeadership(home, load(home))
     tenure.begin()
     tenure.end()
     assert asked == [("scontrol", "update", "JobId=6", "Dependency=")]
@@ -906,11 +906,11 @@ def test_a_requeued_link_ends_where_the_chain_went_on_without_it(
     other.acquire()
     Queue(running(5, since=NOW + 130), running(6), waiting(7, after=6)).use(monkeypatch)
     with pytest.raises(HomeError, match=r"\(job 6\) watches since this link was requeued, and is followed"):
-        Leadership(home, load(home)).begin()
+        DaemonLeadership(home, load(home)).begin()
     assert other.held()
     other.release()
     queue = Queue(running(5, since=NOW + 130), running(6)).use(monkeypatch)
-    tenure = Leadership(home, load(home))
+    tenure = DaemonLeadership(home, load(home))
     tenure.begin()  # it is the successor of 6 itself
     assert len(queue.submitted) == 1
     tenure.lease.release()
@@ -979,7 +979,7 @@ def test_a_link_submits_first_and_then_asks_for_the_lease(
     queue = Queue(running(5)).use(monkeypatch)
     monkeypatch.setenv(chain_module.ENVIRONMENT, "daemon")
     monkeypatch.setenv("SLURM_JOB_ID", "5")
-    tenure = Leadership(home, load(home))
+    tenure = DaemonLeadership(home, load(home))
     tenure.begin()
     assert len(queue.submitted) == 1
     assert tenure.watch()
@@ -993,16 +993,16 @@ def test_a_link_submits_first_and_then_asks_for_the_lease(
     assert not tenure.lease.held()
     assert [job.raw_id for job in queue.jobs] == ["5"]
     with pytest.raises(HomeError, match=r"the watchdog was stopped by .*: this link ends"):
-        Leadership(home, load(home)).begin()
+        DaemonLeadership(home, load(home)).begin()
 
 
 def test_a_plain_process_that_is_run_by_hand_lifts_the_stop(home: Home) -> None:
     markers.mark_stopped(home)
-    tenure = Leadership(home, load(home))
+    tenure = DaemonLeadership(home, load(home))
     tenure.begin()
     assert tenure.watch()
     with pytest.raises(HomeError, match=f"process {os.getpid()} on .* watches for .* already"):
-        Leadership(home, load(home)).begin()
+        DaemonLeadership(home, load(home)).begin()
     tenure.end()
 
 
@@ -1011,7 +1011,7 @@ def test_a_tick_link_waits_until_its_successor_is_seen(home: Home, monkeypatch: 
     monkeypatch.setattr(chain_module, "_QUICK", 0.1)
     monkeypatch.setenv(chain_module.ENVIRONMENT, "tick")
     monkeypatch.setenv("SLURM_JOB_ID", "5")
-    tenure = Leadership(home, load(home))
+    tenure = DaemonLeadership(home, load(home))
     tenure.begin()
     begin = time.monotonic()
     assert tenure.settle(30) == []

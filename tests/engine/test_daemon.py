@@ -12,7 +12,7 @@ import pytest
 
 from tests.notify.values import Script
 from tests.waiting import wait_until
-from watchdogd.chain.leadership import Leadership
+from watchdogd.chain.leadership import DaemonLeadership
 from watchdogd.engine import status
 from watchdogd.engine.assembly import assembled
 from watchdogd.engine.daemon import GONE, Absence, Daemon
@@ -49,7 +49,7 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
     home.make()
     home.config.write_text(CONFIG.format(path=tmp_path / "gone"))
     setup = Setup.load(home)
-    tenure = Leadership(home, setup.config)
+    tenure = DaemonLeadership(home, setup.config)
     tenure.begin()
     with assembled(home, setup) as parts:
         daemon = Daemon(parts, tenure, heartbeat_of(setup.config))

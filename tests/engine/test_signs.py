@@ -11,7 +11,7 @@ import pytest
 
 from tests.lab.processes import started
 from tests.waiting import wait_until
-from watchdogd.chain.leadership import Leadership
+from watchdogd.chain.leadership import DaemonLeadership
 from watchdogd.engine import status
 from watchdogd.engine.assembly import assembled
 from watchdogd.engine.daemon import Daemon
@@ -78,7 +78,7 @@ def test_of_two_silent_runs_the_daemon_reports_the_one_whose_checkpoints_do_not_
     texts = "".join(RUN.format(name=name, place=place) for name in ("saves", "hangs"))
     home.config.write_text(f'[daemon]\ninterval = "0.2s"\nconfirm = 2\n{texts}')
     setup = Setup.load(home)
-    tenure = Leadership(home, setup.config)
+    tenure = DaemonLeadership(home, setup.config)
     tenure.begin()
     with assembled(home, setup) as parts:
         daemon = Daemon(parts, tenure, heartbeat_of(setup.config))

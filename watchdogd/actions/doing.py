@@ -13,14 +13,14 @@ from watchdogd.config import switch_places
 from watchdogd.errors import WatchdogError
 from watchdogd.home import switches
 from watchdogd.stacks import stacktaking, stackwords
-from watchdogd.stacks.stacktaking import Wish
+from watchdogd.stacks.stacktaking import Sampling
 from watchdogd.system import command, umask
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 EXEC_DEADLINE = 60.0
-STACKS = Wish(samples=3, every=2.0, deadline=40.0)
+STACKS = Sampling(samples=3, every=2.0, deadline=40.0)
 
 
 def do(errand: Errand) -> Outcome:

@@ -28,7 +28,7 @@ _HANGS = 300.0
 """Seconds after which a look at the chain hangs in something that has no deadline, such as a file system."""
 
 
-class Leadership:
+class DaemonLeadership:
     """`begin`; then `watch` every second, which also looks after the chain; `end`."""
 
     def __init__(self, home: Home, config: Config) -> None:

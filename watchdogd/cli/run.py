@@ -8,7 +8,7 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-from watchdogd.chain.leadership import Leadership
+from watchdogd.chain.leadership import DaemonLeadership
 from watchdogd.cli.output import print_line
 from watchdogd.engine import beginning, logs
 from watchdogd.engine.assembly import assembled
@@ -37,11 +37,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Watch until it shall end (Ctrl-C, SIGTERM, 'watchdogd stop'), or a successor takes over."""
     home = Home.existing(args.home)
-    setup, broken = beginning.setup_of(home, go_on=Leadership.in_chain())
+    setup, broken = beginning.setup_of(home, go_on=DaemonLeadership.in_chain())
     if args.dry_run:
         return _rehearse(home, setup)
     home.share(setup.config.daemon.group)
-    tenure = Leadership(home, setup.config)
+    tenure = DaemonLeadership(home, setup.config)
     try:
         tenure.begin()
         with contextlib.suppress(OSError):
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         )
         with assembled(home, setup) as parts:
             parts.engine.troubles["config"] = broken
-            Daemon(parts, tenure, heartbeat_of(setup.config, go_on=Leadership.in_chain())).run()
+            Daemon(parts, tenure, heartbeat_of(setup.config, go_on=DaemonLeadership.in_chain())).run()
     except (StalledError, MemoryError, SystemError) as error:  # SystemError: C code that got no memory
         _end_in_any_case()
         log.warning("it ends: %s", str(error) or type(error).__name__)

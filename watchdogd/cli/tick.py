@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from watchdogd.chain import link
-from watchdogd.chain.leadership import Leadership
+from watchdogd.chain.leadership import DaemonLeadership
 from watchdogd.cli.output import one_line, print_json, print_line, print_results
 from watchdogd.engine import beginning, logs
 from watchdogd.engine.assembly import assembled, learn, missing, outbox_of
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
 def _watch(home: Home, setup: Setup, broken: str) -> str:
     """Which secret is missing, or empty."""
     home.share(setup.config.daemon.group)
-    tenure = Leadership(home, setup.config)
+    tenure = DaemonLeadership(home, setup.config)
     idle = "" if tenure.chain else _needless(home)
     if idle:
         print_line(f"nothing done: {idle}")
@@ -110,7 +110,7 @@ def _mark(home: Home) -> float:
     return step
 
 
-def _tick(parts: Assembly, tenure: Leadership, rechecks: Rechecks) -> None:
+def _tick(parts: Assembly, tenure: DaemonLeadership, rechecks: Rechecks) -> None:
     engine = parts.engine
     outbox = outbox_of(parts, tenure.lease.held, go_on=True)
     engine.troubles["engine"] = outbox.start()
@@ -129,7 +129,7 @@ def _tick(parts: Assembly, tenure: Leadership, rechecks: Rechecks) -> None:
     beat.stop(FAREWELL)
 
 
-def _rounds(engine: Engine, outbox: Outbox, tenure: Leadership, rechecks: Rechecks) -> bool:
+def _rounds(engine: Engine, outbox: Outbox, tenure: DaemonLeadership, rechecks: Rechecks) -> bool:
     """One round, and further ones of what is new and bad until it is confirmed; whether the tick goes on."""
     only: Collection[str] | None = None
     while _answered(engine, outbox, tenure, only):
@@ -142,7 +142,7 @@ def _rounds(engine: Engine, outbox: Outbox, tenure: Leadership, rechecks: Rechec
     return False
 
 
-def _answered(engine: Engine, outbox: Outbox, tenure: Leadership, only: Collection[str] | None) -> bool:
+def _answered(engine: Engine, outbox: Outbox, tenure: DaemonLeadership, only: Collection[str] | None) -> bool:
     """Evaluate a round, and further ones until a slow check has answered; return whether the tick may go on.
 
     Meanwhile the lease is kept, and results of the other checks are reported.
@@ -156,7 +156,7 @@ def _answered(engine: Engine, outbox: Outbox, tenure: Leadership, only: Collecti
     return False
 
 
-def _lasts(seconds: float, tenure: Leadership) -> bool:
+def _lasts(seconds: float, tenure: DaemonLeadership) -> bool:
     """Wait, and keep the lease; False, at once, where it is time to end."""
     until = time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0:
@@ -166,7 +166,7 @@ def _lasts(seconds: float, tenure: Leadership) -> bool:
     return True
 
 
-def _may_go_on(tenure: Leadership) -> bool:
+def _may_go_on(tenure: DaemonLeadership) -> bool:
     try:
         return tenure.watch()
     except OSError:  # a home that cannot be asked is reported by the round

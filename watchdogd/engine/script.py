@@ -37,7 +37,7 @@ _SCRIPT_LIMIT, _TAIL_LIMIT = 4_000_000, 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ScriptOptions:
     """Wish for how a script is submitted.
 
     `output` is where its output goes when it names no file, without the job's id and ending; `every` in
@@ -112,14 +112,14 @@ def script(
     if not shutil.which("sbatch"):
         yield unknown("there is no sbatch on this machine: take the script out, or run it where Slurm is")
         return
-    wish = Wish(path, comment, home, output, partition, account, every, users, edited, dry)
+    wish = ScriptOptions(path, comment, home, output, partition, account, every, users, edited, dry)
     word = _step(wish, state, now)
     details = state.end.tail if state.end and word.status is not Status.OK else ""
     yield Result(word.status, word.text, details=details)
     yield state
 
 
-def _step(wish: Wish, known: Followed, now: float) -> Word:
+def _step(wish: ScriptOptions, known: Followed, now: float) -> Word:
     if known.job is None and not _due(wish, known, now):
         return _last(known)
     seen = _look(wish, known, now)
@@ -135,7 +135,7 @@ def _step(wish: Wish, known: Followed, now: float) -> Word:
     return _submit(wish, known, now) if _due(wish, known, now) else _last(known)
 
 
-def _due(wish: Wish, known: Followed, now: float) -> bool:
+def _due(wish: ScriptOptions, known: Followed, now: float) -> bool:
     """Return whether the next one is to be submitted, as far as the time goes."""
     last, refused = known.submitted, known.refused
     if refused and refused.edited == wish.edited and now < refused.retry <= now + _RETRY_MOST:
@@ -149,7 +149,7 @@ def _last(known: Followed) -> Word:
     return Word(end.status, end.text)
 
 
-def _look(wish: Wish, known: Followed, now: float) -> Snapshot:
+def _look(wish: ScriptOptions, known: Followed, now: float) -> Snapshot:
     """Look at the queue; twice where it is empty, since a busy controller can time out with that."""
     before = {} if known.last is None else {known.last: known.seen}
     seen = slurm_snapshot.look((), wish.users, before, LOOK, now)
@@ -167,7 +167,7 @@ def _silent(known: Followed, trouble: str, now: float) -> Word:
     return Word(Status.UNKNOWN, f"Slurm does not answer: {trouble}")
 
 
-def _adopt(wish: Wish, known: Followed, seen: Snapshot, now: float) -> None:
+def _adopt(wish: ScriptOptions, known: Followed, seen: Snapshot, now: float) -> None:
     """Follow a job that was submitted, though nobody remembers it: sbatch failed to say so, or we ended."""
     found = fate.newest(seen.jobs or (), wish.comment)
     if found is None:
@@ -183,7 +183,7 @@ def _remember(known: Followed, job_id: str, name: str, submitted: float, now: fl
     known.refused = None
 
 
-def _follow(wish: Wish, known: Followed, job_id: str, seen: Snapshot, now: float) -> Word | None:
+def _follow(wish: ScriptOptions, known: Followed, job_id: str, seen: Snapshot, now: float) -> Word | None:
     """Say what the followed job does; None once it is over and its end is noted."""
     jobs = [job for job in seen.jobs or () if fate.belongs(job, job_id)]
     if jobs:
@@ -209,7 +209,7 @@ def _follow(wish: Wish, known: Followed, job_id: str, seen: Snapshot, now: float
     return None
 
 
-def _endings(wish: Wish, known: Followed, job_id: str, seen: Snapshot, now: float) -> list[Ending]:
+def _endings(wish: ScriptOptions, known: Followed, job_id: str, seen: Snapshot, now: float) -> list[Ending]:
     """Return how the followed job's tasks ended; accounting is asked where the first look does not know."""
     found = [each for each in seen.endings or () if each.over and fate.belongs(each, job_id)]
     if found:
@@ -219,7 +219,7 @@ def _endings(wish: Wish, known: Followed, job_id: str, seen: Snapshot, now: floa
     return [each for each in again.endings or () if each.over and fate.belongs(each, job_id)]
 
 
-def _submit(wish: Wish, known: Followed, now: float) -> Word:
+def _submit(wish: ScriptOptions, known: Followed, now: float) -> Word:
     """Submit it. What Slurm refuses is tried again, less and less often."""
     if wish.dry:
         return fate.worse(_last(known), Word(Status.OK, "a job would be submitted"))
@@ -240,7 +240,7 @@ def _submit(wish: Wish, known: Followed, now: float) -> Word:
     return fate.worse(_last(known), Word(Status.OK, f"job {job_id} is submitted"))
 
 
-def _options(wish: Wish) -> list[str]:
+def _options(wish: ScriptOptions) -> list[str]:
     """Return sbatch's options, without what the script names: on the command line they would win.
 
     SlurmError where the script may not be used, OSError where it cannot be read.
@@ -260,7 +260,7 @@ def _options(wish: Wish) -> list[str]:
     return [f"--comment={wish.comment}", *missing]
 
 
-def _tail(wish: Wish, endings: list[Ending]) -> str:
+def _tail(wish: ScriptOptions, endings: list[Ending]) -> str:
     """Return the last lines of the first failed task's output, where it is in our own file."""
     failed = next(each for each in endings if not each.well)
     try:

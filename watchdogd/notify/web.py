@@ -40,7 +40,7 @@ _PASSING = frozenset({408, 425, 429})
 """Statuses below 500 after which another try is of use (RFC 9110, RFC 8470, RFC 6585)."""
 
 
-class Answer:
+class WebReply:
     """What a server said: its status and the beginning of its text."""
 
     def __init__(self, status: int, text: str, retry_after: float | None) -> None:
@@ -91,7 +91,7 @@ class Web:
         for scheme in ("http://", "https://"):
             self._session.mount(scheme, _Adapter())
 
-    def post(self, url: str, body: str | object, headers: Mapping[str, str] | None = None) -> Answer:
+    def post(self, url: str, body: str | object, headers: Mapping[str, str] | None = None) -> WebReply:
         """POST a text, or anything else as JSON; DeliveryError where no whole answer came in time."""
         kind = "text/plain" if isinstance(body, str) else "application/json"
         data = body if isinstance(body, str) else json.dumps(body)
@@ -107,7 +107,7 @@ class Web:
             raise DeliveryError(f"{self.host}: {self._reason(TimeoutError())}")
         return answer
 
-    def _exchange(self, url: str, data: bytes, headers: Mapping[str, str]) -> Answer:
+    def _exchange(self, url: str, data: bytes, headers: Mapping[str, str]) -> WebReply:
         # Straight to the adapter: we want neither cookies nor redirects, which cost requests half its time.
         request = self._prepared(url).copy()
         request.headers.update({**headers, "Content-Length": str(len(data))})
@@ -122,7 +122,7 @@ class Web:
             read = response.raw.read(ANSWER_LIMIT, decode_content=True)
             text = masked(read.decode("utf-8", "replace"), self._secrets)
             after = _retry_after(response.headers.get("Retry-After"), time.time())
-            return Answer(response.status_code, text, after)
+            return WebReply(response.status_code, text, after)
 
     def _prepared(self, url: str) -> requests.PreparedRequest:
         if url not in self._requests:

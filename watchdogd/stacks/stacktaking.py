@@ -31,7 +31,7 @@ _GUARDS = 8.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class Sampling:
     """How to look: so many samples, `every` seconds apart, all of it within `deadline` seconds."""
 
     samples: int = 3
@@ -55,7 +55,7 @@ def py_spy() -> str | None:
     return os.path.abspath(found) if found else None
 
 
-def take(home: str, live: LiveJob, wish: Wish) -> Taken:
+def take(home: str, live: LiveJob, wish: Sampling) -> Taken:
     """The stacks of the run's newest job. Never raises for what a node or a process does."""
     until = time.monotonic() + wish.deadline
     tool = py_spy()
@@ -110,7 +110,7 @@ def _helps(
     return (ranked and rank is None) or (above in ranks and ranks[above] == rank)
 
 
-def _by_py_spy(live: LiveJob, wish: Wish, tool: str) -> tuple[list[Process], list[str]]:
+def _by_py_spy(live: LiveJob, wish: Sampling, tool: str) -> tuple[list[Process], list[str]]:
     if live.run.backend == "process":
         return _here(live, wish, tool)
     if live.run.backend != "slurm":
@@ -126,7 +126,7 @@ def _by_py_spy(live: LiveJob, wish: Wish, tool: str) -> tuple[list[Process], lis
     return found + [Process(node, 0, trouble=why) for node, why in heard.silent.items()], []
 
 
-def _here(live: LiveJob, wish: Wish, tool: str) -> tuple[list[Process], list[str]]:
+def _here(live: LiveJob, wish: Sampling, tool: str) -> tuple[list[Process], list[str]]:
     pids = [job.id for job in live.jobs if job.id]
     answer = command.ask(_probe(wish, tool, "--below", *pids), deadline=wish.deadline)
     found = processes_of([(os.uname().nodename, stackprobe.parcels(answer.output))])
@@ -135,7 +135,7 @@ def _here(live: LiveJob, wish: Wish, tool: str) -> tuple[list[Process], list[str
     ]
 
 
-def _probe(wish: Wish, tool: str, *whose: str) -> list[str]:
+def _probe(wish: Sampling, tool: str, *whose: str) -> list[str]:
     """The command for a node."""
     deadline = max(wish.deadline - _STARTING, 1.0)
     words = [*whose, "--py-spy", tool, "--samples", str(wish.samples), "--every", str(wish.every)]

@@ -9,7 +9,7 @@ from watchdogd.cli.output import note, print_json, print_line, seconds
 from watchdogd.errors import UsageError
 from watchdogd.home.layout import Home
 from watchdogd.stacks import stacktaking, stackwords
-from watchdogd.stacks.stacktaking import Wish
+from watchdogd.stacks.stacktaking import Sampling
 
 if TYPE_CHECKING:
     import argparse
@@ -72,11 +72,11 @@ def _group(group: Group) -> dict[str, Any]:
     }
 
 
-def _wish(args: argparse.Namespace) -> Wish:
+def _wish(args: argparse.Namespace) -> Sampling:
     every, deadline = seconds(args, "--every"), seconds(args, "--deadline")
     if not 1 <= args.samples <= 20:
         raise UsageError("stacks: --samples is a number from 1 to 20")
     needed = (args.samples - 1) * every + 10
     if deadline < needed:
         raise UsageError(f"stacks: so many looks need --deadline {needed:.0f}s at least")
-    return Wish(args.samples, every, deadline, args.native)
+    return Sampling(args.samples, every, deadline, args.native)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from watchdogd.home.layout import Home
     from watchdogd.notify.channel import Message, Notification, Sender
-    from watchdogd.notify.web import Answer
+    from watchdogd.notify.web import WebReply
 
 TEXT_LIMIT = 40_000
 BLOCK_LIMIT = 3_000
@@ -167,7 +167,7 @@ class Bot:
         if answer.status != 200 or answer.json().get("error") in _PASSING:
             raise self._refusal(answer)  # nothing was posted yet: all of it is tried again
 
-    def _checked(self, answer: Answer, payload: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _checked(self, answer: WebReply, payload: Mapping[str, Any]) -> Mapping[str, Any]:
         """What Slack said of a post that went well; bare text where it dislikes the blocks."""
         if answer.json().get("error") in ("invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long"):
             answer = self._call(
@@ -178,7 +178,7 @@ class Bot:
             raise self._refusal(answer)
         return said
 
-    def _refusal(self, answer: Answer) -> DeliveryError:
+    def _refusal(self, answer: WebReply) -> DeliveryError:
         word = answer.json().get("error")
         if answer.status != 200 or not isinstance(word, str):
             return answer.error(self._web.host)
@@ -188,7 +188,7 @@ class Bot:
             retry_after=answer.retry_after,
         )
 
-    def _call(self, method: str, payload: Mapping[str, Any]) -> Answer:
+    def _call(self, method: str, payload: Mapping[str, Any]) -> WebReply:
         return self._web.post(f"{self._api}/{method}", payload, self._headers)
 
     def close(self) -> None:
