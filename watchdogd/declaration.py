@@ -47,7 +47,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """All that a check declares; see `watchdogd.plugin.check` for the meaning of each."""
+    """Everything that a check declares; see `watchdogd.plugin.check` for the meaning of each."""
 
     watches: Literal["", "run", "disk"] = ""
     needs: str = ""

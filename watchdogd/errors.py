@@ -62,7 +62,7 @@ class UsageError(WatchdogError):
 
 
 class ConfigError(WatchdogError):
-    """config.toml, or a file it names, is broken: the text names file, key, what is wrong and the mend."""
+    """config.toml, or a file it names, is broken: the text names file, key, what is wrong and the fix."""
 
     exit_code = EX_CONFIG
 

@@ -113,11 +113,11 @@ class Result:
     """Result of one execution for one subject.
 
     `summary` is one line: what, where, since when, why. `details` are further lines of evidence.
-    `notice`: told once, never an incident, with `label` as its word in brackets: INFO for what people or jobs
-    did, WARNING for what people must know; the plugin itself remembers that it was told.
+    `notice`: reported once, never an incident, with `label` as its word in brackets: INFO for what people or
+    jobs did, WARNING for what people must know; the plugin itself remembers that it was reported.
     `quiet`: an incident that this result ends is closed without a message.
     `unanswered`: what was to be looked at does not answer, or is away: of what lies there nothing is known.
-    Where the whole file system is silent, that is told once, and this is noted in it.
+    Where the whole file system is silent, that is reported once, and this is noted in it.
     `progress`: whether the run gets on, where this check can say so; None: it says nothing of that.
     `kind`: which of the faults that the check can find this is, in a word (`held`, `gone`); another one has a
     beginning and a confirmation of its own. Left out: whatever is bad is one and the same fault. Of a run
@@ -191,7 +191,10 @@ def unknown(summary: str, *, subject: str = "", details: str = "", **metrics: Me
 
 
 def notice(summary: str, *, details: str = "", label: str = "INFO") -> Result:
-    """Something to be told once that is no fault: a restart, the end of a run. `label`: INFO, or WARNING."""
+    """Return something to be reported once that is no fault: a restart, the end of a run.
+
+    `label`: INFO, or WARNING.
+    """
     return Result(Status.OK, " ".join(summary.split()), details=details, notice=True, label=label)
 
 
@@ -399,7 +402,7 @@ def check(
     watches    what brings it by itself: each `run`, or each `disk`; left out: a table [checks.NAME]
     needs      the key of the run or disk that has to be set for that; left out: none
     jobs       it looks at the jobs of its run and says what they do (`Result.run_state`): what people do to
-               the run is told through it
+               the run is reported through it
     evidence   plugins whose last details about the same run go into the message of an incident of this one
     triggers   keys of a run (see TRIGGERS) whose actions its results may ask for
     columns    columns of `status` and of the page that its results fill

@@ -78,7 +78,7 @@ def locate(
 
 
 def queued(run: Run, users: frozenset[str]) -> tuple[Job, ...]:
-    """Return the run's jobs that live, waiting or running; SlurmSilentError where nobody can tell.
+    """Return the run's jobs that live, waiting or running; SlurmSilentError where nobody knows.
 
     An empty queue is asked for twice: a busy controller can time out with that.
     """

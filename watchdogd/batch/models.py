@@ -1,6 +1,6 @@
 """Values that a batch system reports: one Job a line of the queue, one Ending a line of accounting.
 
-A Snapshot is one look at both. All times are seconds since the epoch; None means that the system did not say.
+A Snapshot holds both at one time. All times are seconds since the epoch; None: the system did not say.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class Ending:
 
     `state` is the bare word (CANCELLED, without `by 1000`), `cancelled_by` the user of a CANCELLED one,
     `exit_code` and `signal` the two halves of Slurm's `3:0`. `step` is how one of its steps has ended, where
-    that tells more than the job's own end (`step 0: OUT_OF_MEMORY`), or empty.
+    that says more than the job's own end (`step 0: OUT_OF_MEMORY`), or empty.
     """
 
     id: str
@@ -171,7 +171,7 @@ class Ending:
 
     @property
     def well(self) -> bool:
-        """True where it did what it was to do, as far as its exit code tells."""
+        """True where it did what it was to do, as far as its exit code says."""
         return self.state == "COMPLETED" and not self.exit_code and not self.signal
 
     @property
@@ -219,8 +219,8 @@ class Snapshot:
     and bear no run's name now. `elsewhere` are living jobs with a wanted name whose users do not count, as
     far as was looked for them: for the names in `sought`, of which nothing of our users lives. `veiled`: jobs
     of other users are not shown to us, so that finding none says nothing. `running` are the ids of all jobs
-    that run, as people see them and raw, also of those that are no run's. `known` is what the next look
-    wants: raw ids to account for, and when each was last seen living.
+    that run, as people see them and raw, also of those that are no run's. `known` is what the next snapshot
+    needs: raw ids to account for, and when each was last seen living.
     """
 
     taken_at: float

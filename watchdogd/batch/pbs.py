@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
 FORGET = 1800.0
-"""For so long a job whose end nobody can tell is asked after, in seconds."""
+"""Seconds for which a job whose end is unknown is asked after."""
 _ASKED_AFTER = 20
 _PRIVATE = re.compile(r"^[ \t]*+query_other_jobs\s*=\s*False\s*$", re.MULTILINE | re.IGNORECASE)
 _REFUSED = ("usage", "option", "conflicting")
@@ -99,7 +99,7 @@ def _history(ids: Iterable[str], until: float) -> tuple[Ending, ...]:
 def _asked(ids: Collection[str], until: float) -> dict[str, dict[str, str]]:
     """Return what qstat says, in JSON where it knows it. UnreadableError where it does not answer or refuses.
 
-    Of several ids it knows some and not others: then it says no, and tells of those it knows.
+    Of several ids it knows some and not others: then it says no, and lists those it knows.
     """
     for form in (qstat.JSON, qstat.TEXT):
         left = round(max(until - time.monotonic(), 0.1), 1)

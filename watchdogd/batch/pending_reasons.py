@@ -1,7 +1,7 @@
 """Reasons for which a job waits, in Slurm's and PBS's words: those that pass by themselves, and fixes.
 
 Words: slurm.h's job_state_reason and what squeue prints for it (22.05 to 24.11); PBS's holds as `qstat` here
-tells them (`Hold_Types u`), and the comments of its scheduler.
+has them (`Hold_Types u`), and the comments of its scheduler.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ STATES = ("running", "starting", "suspended", "ending", "waiting", "hung", "gone
 """`gone`: no job, and that is wrong; `none`: no job, finished or not seen yet; `?`: nobody can say, or a user
 whose jobs do not count has one of its name."""
 IDLE = ("starting", "suspended", "ending")
-"""Why a job that has nodes does nothing there, as is counted, the first told first."""
+"""States in which a job that has nodes does nothing there; the first one counts first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ WEAK, FAIR, SURE = 1, 2, 3
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """One that may hold a run up, as one source has it.
+    """A node, rank or process that may hold a run up, as one source has it.
 
     `what` it does, in words that go on after its name (`has not entered AllReduce 1139`); `source` in a word
     (`NCCL`); `strength` WEAK, FAIR or SURE. Who it is by what is known: `rank` in the whole run, `node` by
@@ -102,7 +102,7 @@ class Run:
     The kill switch is set where there is a file at `kill_switch`, as configured, or at `home_kill_switch`, in
     home's switches/. `finished` is who marked it finished and when (one line), or empty. `users` are those
     whose jobs count.
-    `inbox` is home's folder for what colleagues and jobs hand in, probe samples among it; empty: no home.
+    `inbox` is home's folder for what colleagues and jobs submit, probe samples among it; empty: no home.
     `progress` is what its checks said last of whether it gets on; None: nobody could say. `signs` are those
     that its checks saw last.
     """

@@ -187,7 +187,7 @@ def _order(ending: Ending) -> tuple[bool, float]:
 
 
 def _age(ending: Ending) -> float:
-    """Return what tells the records of one id apart: each requeue is submitted anew."""
+    """Return what distinguishes records of one id: each requeue is submitted anew."""
     return ending.submitted_at or 0
 
 

@@ -160,7 +160,7 @@ def listed_jobs(users: Iterable[str] = ()) -> tuple[Job, ...]:
 
 
 def log_pattern(job: Job) -> str:
-    """Return where its output goes, as sbatch was told.
+    """Return where its output goes, as sbatch was asked.
 
     squeue keeps the pattern; scontrol replaces half of it.
     """

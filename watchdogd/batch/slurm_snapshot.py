@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
 LOOKBACK = 2 * 86400.0
-"""How far back accounting is asked about a run without a living job, in seconds."""
+"""Seconds for which accounting is asked back about a run without a living job."""
 FORGET = 1800.0
-"""For so long a job whose end nobody can tell is asked after, in seconds."""
+"""Seconds for which a job whose end is unknown is asked after."""
 _EXIT_CODES_A_LOOK = 4
 _DOUBTED_A_LOOK = 3
 _SAY_LITTLE = frozenset({"FAILED", "TIMEOUT", "CANCELLED", "REQUEUED"})
 """Ends of jobs behind which a step's may say more."""
 _CLOCK_SLACK = 60.0
 _NEWS = 600.0
-"""For so long the steps of a job that failed are asked after where nothing was seen living."""
+"""Seconds for which the steps of a failed job are asked after where nothing was seen living."""
 _NEVER = float("inf")
 _ROUNDED = 1.0
 """Slurm's times are whole seconds."""

@@ -103,7 +103,7 @@ def _span(part: str) -> int:
 
 
 HOST_LIMIT = 20_000
-"""Names that are told of one list; no cluster has jobs of more nodes."""
+"""Names that are read of one list; no cluster has jobs of more nodes."""
 _LONGEST_LIST = 4 * 1024 * 1024
 """Letters of a list that are read; of 20,000 names none is longer than 200."""
 _TOKEN = re.compile(r"\[([^\[\]]*+)\]|([^,\[\]]++)|(,)")

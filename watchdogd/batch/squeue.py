@@ -38,8 +38,8 @@ def argv(
     """Return the one squeue of a round: all jobs of `users`, of every partition; no users: everybody's.
 
     `ended`: also those that ended within the controller's MinJobAge, in the same question. `names`: only
-    those of these names, as far as squeue can be told (a comma in a name cannot): others may be among them.
-    `mark`: of `slurmtext.mark`, for `read`.
+    those of these names, as far as squeue can be asked for them (not with a comma in a name): others may be
+    among them. `mark`: of `slurmtext.mark`, for `read`.
     """
     form = FORMAT.replace(RECORD, RECORD + mark)
     for letter in _FREE:

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 ENVIRONMENT = "WATCHDOGD_LINK"
 """Set by a link's script: the mode (`daemon` or `tick`) in which it runs."""
 TELL_AFTER = 120.0
-"""Seconds without a successor after which that is told; sooner where the link ends soon."""
+"""Seconds without a successor after which that is reported; sooner where the link ends soon."""
 SOON = 900.0
 _CALM, _QUICK, _LET_GO = 300.0, 15.0, 10.0
 _UNKNOWN_WALLTIME = 86400.0
-"""The walltime of a link, in seconds, as long as the queue does not tell it."""
+"""Walltime of a link, in seconds, while the queue has not shown it."""
 
 log = logging.getLogger(__name__)
 
@@ -211,7 +211,7 @@ class Chain:
 
     @property
     def _limit(self) -> float | None:
-        """The walltime of this link, as the queue told it."""
+        """The walltime of this link, as the queue has it."""
         return self._me.time_limit if self._me else None
 
     def _interval(self, now: float) -> float:

@@ -72,7 +72,7 @@ def cancel(home: Home, jobs: Sequence[Job]) -> None:
     mark = link.mark_of(home)
     dropped = [job.array_id or job.raw_id for job in jobs if job.comment != mark]
     if dropped:
-        with contextlib.suppress(OSError):  # a full home: it is told as cancelled then
+        with contextlib.suppress(OSError):  # a full home: it is reported as cancelled then
             markers.note_ended_jobs(home, dropped)
     slurm.scancel([job.handle for job in jobs if job.waiting])
     slurm.scancel([job.handle for job in jobs if not job.waiting and not job.leaving])

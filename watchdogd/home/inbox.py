@@ -79,7 +79,7 @@ class Submission:
 
     @property
     def deed(self) -> tuple[int, str, str]:
-        """Which action of watchdogd's it tells of: incident, run and label."""
+        """The action of watchdogd that it is about: incident, run and label."""
         return self.said["incident"], self.run, _text(self.said, "action")
 
     @property

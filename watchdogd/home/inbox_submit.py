@@ -11,7 +11,7 @@ from watchdogd.system.pathname import file_name, group_of
 from watchdogd.system.smallfile import host_name, replace_file
 
 SHARED_MODE, PRIVATE_MODE = 0o640, 0o600
-"""Rights of what is handed in where a group shares the inbox, and where nobody does."""
+"""Rights of what is submitted where a group shares the inbox, and where nobody does."""
 _WRITE_SPAN = 300.0
 """Seconds from the last word of a file until it has its place, on a file system that is busy."""
 

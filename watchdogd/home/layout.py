@@ -105,7 +105,7 @@ class Home:
 
     @property
     def watcher(self) -> int:
-        """The user id of who watches here: whose daemon told its status last, else who made home."""
+        """The user id of who watches here: whose daemon wrote the status last, else who made home."""
         for path in (self.status, self.path):
             with contextlib.suppress(OSError):
                 return path.stat().st_uid

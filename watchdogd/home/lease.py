@@ -197,7 +197,7 @@ class Lease:
                 claim.unlink()
             return False
         self._serial, self._renewed = last + 1, time.monotonic()
-        with contextlib.suppress(OSError):  # a next holder was fast: `held` will tell
+        with contextlib.suppress(OSError):  # a next holder was fast: `held` will find out
             self._tidy()
         return True
 

@@ -19,7 +19,7 @@ _PIDS = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Holder of a lease. `node` tells boot and pid namespace apart, `born` a pid that is used anew."""
+    """Holder of a lease. `node` identifies boot and pid namespace, `born` a pid that is reused."""
 
     id: str
     host: str

@@ -45,7 +45,7 @@ class Switch(namedtuple("Switch", "run kind places inbox group")):
 
     @property
     def name(self) -> str:
-        """Its name in messages."""
+        """The switch's name in messages."""
         return f"{self.kind} switch"
 
     @property
@@ -55,7 +55,7 @@ class Switch(namedtuple("Switch", "run kind places inbox group")):
 
     @property
     def where(self) -> str:
-        """All of its files, for messages."""
+        """The switch's files, for messages."""
         return " and ".join(self.places)
 
 
@@ -87,7 +87,7 @@ def read(switch: Switch) -> Signature | None:
     found, troubles = _look(switch)
     if troubles and not found:
         raise SwitchError(next(iter(troubles.values())))
-    return min(found.values(), key=lambda touch: touch.time, default=None)
+    return min(found.values(), key=lambda signature: signature.time, default=None)
 
 
 def _look(switch: Switch) -> tuple[dict[str, Signature], dict[str, str]]:
@@ -95,12 +95,12 @@ def _look(switch: Switch) -> tuple[dict[str, Signature], dict[str, str]]:
     found, troubles = {}, {}
     for path in switch.places:
         try:
-            touch = _read(switch, path)
+            signature = _read(switch, path)
         except SwitchError as error:
             troubles[path] = str(error)
         else:
-            if touch is not None:
-                found[path] = touch
+            if signature is not None:
+                found[path] = signature
     return found, troubles
 
 
@@ -117,12 +117,12 @@ def _read(switch: Switch, path: str) -> Signature | None:
         raise SwitchError(_cannot(switch, path, error, "read")) from None
 
 
-def press(switch: Switch, touch: Signature) -> Pressed:
+def press(switch: Switch, signature: Signature) -> Pressed:
     """Set it in all of its places, and hand that in. What was set before stays as it is."""
     before, made, failed = [], [], []
     for path in switch.places:
         try:
-            found = _press(switch, path, touch)
+            found = _press(switch, path, signature)
         except SwitchError as error:
             failed.append(str(error))
             continue
@@ -131,13 +131,13 @@ def press(switch: Switch, touch: Signature) -> Pressed:
         else:
             before.append(found)
     if made:
-        _record(switch, "set", touch)
-    return Pressed(min(before, key=lambda touch: touch.time, default=None), made, failed)
+        _record(switch, "set", signature)
+    return Pressed(min(before, key=lambda signature: signature.time, default=None), made, failed)
 
 
-def _press(switch: Switch, path: str, touch: Signature) -> Signature | None:
+def _press(switch: Switch, path: str, signature: Signature) -> Signature | None:
     """Set one file. Return None where it is set now, else the Signature that had set it. SwitchError."""
-    line = {"run": switch.run, "switch": switch.kind, **touch.fields()}
+    line = {"run": switch.run, "switch": switch.kind, **signature.fields()}
     if path == switch.places[-1] != switch.path:
         line["places"] = list(switch.places[:-1])
     mode, group = _mode(switch, path), group_id(switch.group) if switch.group else None
@@ -187,14 +187,14 @@ def _create_empty(path: str, mode: int, group: int | None) -> bool:
     return True
 
 
-def clear(switch: Switch, touch: Signature) -> Signature | None:
+def clear(switch: Switch, signature: Signature) -> Signature | None:
     """Remove it from all of its places, and submit that. Return who had set it, or None.
 
     SwitchError where it is still set somewhere.
     """
     found, troubles = _look(switch)
     failed, gone = list(troubles.values()), False
-    for path in (*_former(switch), *switch.places):  # home's own last: it tells where else it is
+    for path in (*_former(switch), *switch.places):  # home's own last: it says where else it is
         if path in troubles:
             continue
         try:
@@ -205,10 +205,10 @@ def clear(switch: Switch, touch: Signature) -> Signature | None:
         except OSError as error:
             failed.append(_cannot(switch, path, error, "clear"))
     if gone:
-        _record(switch, "cleared", touch)
+        _record(switch, "cleared", signature)
     if failed:
         raise SwitchError("; ".join(failed))
-    return min(found.values(), key=lambda touch: touch.time, default=None) if gone else None
+    return min(found.values(), key=lambda signature: signature.time, default=None) if gone else None
 
 
 def _former(switch: Switch) -> list[str]:
@@ -239,10 +239,10 @@ def is_obeyed(switch: Switch) -> bool:
     return True
 
 
-def _record(switch: Switch, action: str, touch: Signature) -> None:
+def _record(switch: Switch, action: str, signature: Signature) -> None:
     """For history and the run's channels. The switch counts without it, where the inbox is full or away."""
     with contextlib.suppress(OSError):
-        fields = {"run": switch.run, "switch": switch.kind, "action": action, **touch.fields()}
+        fields = {"run": switch.run, "switch": switch.kind, "action": action, **signature.fields()}
         submit(switch.inbox, "touch", switch.run, **fields)
 
 

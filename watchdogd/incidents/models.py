@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SELF = "watchdogd"
 """The check under which the daemon speaks of itself."""
 DELIVERY = f"{SELF}/delivery"
-"""The check under which it says which channels are broken: for `status`; the outbox tells the others."""
+"""The check under which it reports broken channels: for `status`; the outbox notifies the others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ JUMP = 30.0
 
 
 def fresh(at: float, now: float, lasts: float) -> bool:
-    """Whether `at` is less than `lasts` seconds ago.
+    """Return whether `at` is less than `lasts` seconds ago.
 
     What lies ahead of `now` was written before the clock was set back, or by one that is wrong: it is not,
     else nothing would happen until that time has come.

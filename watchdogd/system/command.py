@@ -1,7 +1,7 @@
 """Outside commands: a deadline, the C locale, bounded output, and an honest answer.
 
-An Answer tells "it said no" (`exit_code` not 0) from "it did not answer" (`silent`: hung, missing, not
-executable). A command that ignores its kill (stuck in the kernel) is left behind, never waited for.
+An Answer distinguishes "it said no" (`exit_code` not 0) from "it did not answer" (`silent`: hung, missing,
+not executable). A command that ignores its kill (stuck in the kernel) is left behind, never waited for.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def link(draft: str, path: str) -> bool:
     """Give the draft its name; False where the file system has no links.
 
     FileExistsError where the name is taken. On NFS a link may be reported as failed, or as taken, though it
-    was made (the answer was lost and the call repeated): the count of links tells (open(2), O_EXCL).
+    was made (the answer was lost and the call repeated): the count of links shows (open(2), O_EXCL).
     """
     try:
         os.link(draft, path)
