@@ -55,7 +55,7 @@ class Checkpoints:
     nothing the begin and the seconds of work.
     """
 
-    shelf: CheckpointInventory = field(default_factory=CheckpointInventory)
+    inventory: CheckpointInventory = field(default_factory=CheckpointInventory)
     growth: Growth = field(default_factory=Growth)
     since: Since = field(default_factory=Since)
     worked: tuple[str, float, float] | None = None
@@ -80,9 +80,9 @@ def checkpoint_age(
     """
     works = working(run, snapshot)
     try:
-        some = checkpoint_inventory.update_inventory(checkpoints, state.shelf, now)
+        some = checkpoint_inventory.update_inventory(checkpoints, state.inventory, now)
         signs = checkpoint_inventory.growth_signs(
-            checkpoints, state.shelf, state.growth, now, stands=_stands(run, now)
+            checkpoints, state.inventory, state.growth, now, stands=_stands(run, now)
         )
     except OSError as error:
         result = unknown(f"{error.filename or checkpoints} cannot be read: {error.strerror}")
@@ -96,8 +96,8 @@ def checkpoint_age(
         result = _age(checkpoints, works, state, now, checkpoint_every, allowance)
     yield replace(result, signs=signs)
     if some:
-        yield _content(state.shelf, now)
-        yield from _room(state.shelf, checkpoint_every)
+        yield _content(state.inventory, now)
+        yield from _room(state.inventory, checkpoint_every)
     yield state
 
 
@@ -117,7 +117,7 @@ def _age(
     every: float | None,
     allowance: float | None,
 ) -> Result:
-    whole = [(one.changed, path) for path, one in known.shelf.known.items() if not one.mark]
+    whole = [(one.changed, path) for path, one in known.inventory.known.items() if not one.mark]
     came, path = max(whole, default=(0.0, ""))
     since = max(came, known.since.at)
     age = now - since

@@ -126,7 +126,7 @@ class DiskState:
     former: path_state.PathState = field(default_factory=path_state.PathState)
     counted: DuState = field(default_factory=DuState)
     holders: TopUsers = field(default_factory=TopUsers)
-    shelves: dict[str, CheckpointInventory] = field(default_factory=dict)
+    inventories: dict[str, CheckpointInventory] = field(default_factory=dict)
     rates: Rates = field(default_factory=dict)
     probe: WriteTestState = field(default_factory=WriteTestState)
     quotas_read: bool = False
@@ -200,7 +200,7 @@ def disk_quota(
             yield _source(path, said, now)
         wished = {BYTES: (warn_free, crit_free), INODES: (warn_inodes_free, crit_inodes_free)}
         yield from storage_targets.judge(path, said.targets, wished)
-    saving = checkpoint_room.largest_cadence(checkpoints, sight.device, state.shelves, now)
+    saving = checkpoint_room.largest_cadence(checkpoints, sight.device, state.inventories, now)
     outlook = Outlook(history, now, full_within, growth, saving)
     wishes = {
         BYTES: FreeSpaceLimits(warn_free, crit_free, warn_used, crit_used),

@@ -24,15 +24,15 @@ _LIVES_FOR = 2 * 86400.0
 
 
 def largest_cadence(
-    patterns: Sequence[str], device: int, shelves: dict[str, CheckpointInventory], now: float
+    patterns: Sequence[str], device: int, inventories: dict[str, CheckpointInventory], now: float
 ) -> Cadence | None:
     """Return the cadence of the run with the largest checkpoints on this device, or None. Never raises.
 
-    `shelves`: what is known of each pattern's checkpoints, which is brought up to date here.
+    `inventories`: what is known of each pattern's checkpoints, which is brought up to date here.
     """
     found = []
     for pattern in patterns:
-        kept = shelves.setdefault(pattern, CheckpointInventory())
+        kept = inventories.setdefault(pattern, CheckpointInventory())
         with contextlib.suppress(OSError):
             if os.stat(pathname.wildcard_folder(pattern)).st_dev != device:
                 continue

@@ -121,23 +121,24 @@ _NEW = 0.1
 
 
 def work_signs(
-    gpus: Sequence[NamedGpu], moment: GpuActivity, book: GpuHealthState, now: float, *, gets_on: bool
+    gpus: Sequence[NamedGpu], moment: GpuActivity, state: GpuHealthState, now: float, *, gets_on: bool
 ) -> tuple[Sign, ...]:
     """Return what this look says of work; none where it may be one thing or the other.
 
-    `gets_on`: the run reports progress now, so that this is what its GPUs draw at work. Changes `book` alone.
+    `gets_on`: the run reports progress now, so that this is what its GPUs draw at work. Changes `state`
+    alone.
     """
-    gpus = [each for each in gpus if each.name in book.used] or gpus
+    gpus = [each for each in gpus if each.name in state.used] or gpus
     drawn = [each.gpu.power_w for each in gpus if each.gpu.power_w and not each.gpu.trouble]
     watts = sum(drawn) / len(drawn) if drawn else None
     if gets_on and watts is not None and not moment.hung:
-        book.usual_w = round(book.usual_w + (watts - book.usual_w) * _NEW, 1) if book.usual_w else watts
-    for strength, what in _said(gpus, moment, watts, book.usual_w):
-        same = book.sign is not None and book.sign[0] == strength
-        since = book.sign[1] if book.sign and same else now
-        book.sign = (int(strength), since)
+        state.usual_w = round(state.usual_w + (watts - state.usual_w) * _NEW, 1) if state.usual_w else watts
+    for strength, what in _said(gpus, moment, watts, state.usual_w):
+        same = state.sign is not None and state.sign[0] == strength
+        since = state.sign[1] if state.sign and same else now
+        state.sign = (int(strength), since)
         return (Sign(GPU_SIGN, what, now, since, strength),)
-    book.sign = None
+    state.sign = None
     return ()
 
 

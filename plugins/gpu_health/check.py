@@ -127,7 +127,7 @@ def gpu_health(
 def _judged(
     run: Run,
     snapshot: Snapshot,
-    book: GpuHealthState,
+    state: GpuHealthState,
     limits: GpuLimits,
     patience: Patience,
     now: float,
@@ -135,66 +135,66 @@ def _judged(
 ) -> Iterator[Result]:
     jobs = running(run, snapshot)
     if bar := node_checks.nothing_to_judge(snapshot, jobs):
-        book.rest()
+        state.rest()
         yield bar
         if bar.status is Status.OK:
             yield from standstill.over(
-                node_checks.recoveries(book.spoken, (), words="belongs to no job", quiet=True)
+                node_checks.recoveries(state.spoken, (), words="belongs to no job", quiet=True)
             )
         return
     job = jobs[0]
-    book.begin(job.raw_id, job.started_at or 0.0, now)
-    seen = query_gpus(run, job, deadline=deadline, now=now, skip=book.resting(now))
+    state.begin(job.raw_id, job.started_at or 0.0, now)
+    seen = query_gpus(run, job, deadline=deadline, now=now, skip=state.resting(now))
     if seen.closed:
-        yield from node_checks.no_access(f"the GPUs of {run.name}", seen.closed, told=book.told)
-        book.told = True
+        yield from node_checks.no_access(f"the GPUs of {run.name}", seen.closed, told=state.told)
+        state.told = True
         return
-    book.heard(seen.nodes, now)
-    yield from judge(seen, book, limits, patience, job, run, now)
+    state.heard(seen.nodes, now)
+    yield from judge(seen, state, limits, patience, job, run, now)
 
 
 def judge(
     seen: GpuSurvey,
-    book: GpuHealthState,
+    state: GpuHealthState,
     limits: GpuLimits,
     patience: Patience,
     job: Job,
     run: Run,
     now: float,
 ) -> Iterator[Result]:
-    """Judge one look at the GPUs, the job as a whole first. Changes `book` alone."""
-    silent = {node.name for node in seen.nodes if node.trouble} | set(book.silent)
+    """Judge one look at the GPUs, the job as a whole first. Changes `state` alone."""
+    silent = {node.name for node in seen.nodes if node.trouble} | set(state.silent)
     nodes = [node for node in seen.nodes if not node.trouble]
     since = (job.started_at or now) - 60.0
     if not nodes:
-        told = [f"{node.name}: {node.trouble}" for node in (*seen.nodes, *book.unheard(seen.nodes))]
+        told = [f"{node.name}: {node.trouble}" for node in (*seen.nodes, *state.unheard(seen.nodes))]
         yield unknown(f"the GPUs of job {job.id} cannot be told of: {seen.trouble or '; '.join(told[:3])}")
         broken = [
-            each for each in _of_nodes(seen.nodes, book, limits, since) if each.status is Status.CRITICAL
+            each for each in _of_nodes(seen.nodes, state, limits, since) if each.status is Status.CRITICAL
         ]
-        node_checks.recoveries(book.spoken, broken, hidden=set(book.spoken))
+        node_checks.recoveries(state.spoken, broken, hidden=set(state.spoken))
         yield from broken
         return
     for node in nodes:
-        book.seen(node)
+        state.seen(node)
     gpus = [NamedGpu(f"{node.name}/{gpu.label}", gpu) for node in nodes for gpu in node.readout.gpus]
-    muted = without_sensors(gpus, frozenset(book.read))
-    book.read = sorted({*book.read, *(each.name for each in gpus if not each.gpu.mute)})
-    moment = activity.classify(gpus, frozenset(book.used), book.power)
-    book.worked([each.name for each in (*moment.busy, *moment.waiting)], moment.drawn)
-    known = [*nodes, *book.unheard(seen.nodes)]
+    muted = without_sensors(gpus, frozenset(state.read))
+    state.read = sorted({*state.read, *(each.name for each in gpus if not each.gpu.mute)})
+    moment = activity.classify(gpus, frozenset(state.used), state.power)
+    state.worked([each.name for each in (*moment.busy, *moment.waiting)], moment.drawn)
+    known = [*nodes, *state.unheard(seen.nodes)]
     known += [node for node in seen.nodes if node.trouble and node not in known]
     results = [
-        *_of_nodes(known, book, limits, since),
-        *(result for node in nodes for result in _of_gpus(node, book, limits, patience, muted, since, now)),
-        *standstill.results(moment, gpus, book, patience, run, now),
+        *_of_nodes(known, state, limits, since),
+        *(result for node in nodes for result in _of_gpus(node, state, limits, patience, muted, since, now)),
+        *standstill.results(moment, gpus, state, patience, run, now),
     ]
     gets_on = run.progress is not None and run.progress.recent(now)
-    signs = activity.work_signs(gpus, moment, book, now, gets_on=gets_on)
+    signs = activity.work_signs(gpus, moment, state, now, gets_on=gets_on)
     yield replace(_whole(gpus, moment, len(nodes), silent, limits), signs=signs)
-    hidden = {subject for subject in book.spoken if subject.partition("/")[0] in silent}
+    hidden = {subject for subject in state.spoken if subject.partition("/")[0] in silent}
     results += standstill.over(
-        node_checks.recoveries(book.spoken, results, words="is well again", hidden=hidden)
+        node_checks.recoveries(state.spoken, results, words="is well again", hidden=hidden)
     )
     yield from _with_nodes(results, nodes, limits)
 
@@ -240,14 +240,14 @@ def _lines(gpus: Sequence[NamedGpu]) -> str:
 
 
 def _of_nodes(
-    nodes: Sequence[GpuNode], book: GpuHealthState, limits: GpuLimits, since: float
+    nodes: Sequence[GpuNode], state: GpuHealthState, limits: GpuLimits, since: float
 ) -> Iterator[Result]:
     """Judge each node as a whole; of one that does not answer all that its drivers report."""
     for node in nodes:
         events = _news(node, since)
         if node.trouble:
             events = tuple(replace(each, bus="", text=f"{each.bus} {each.text}".strip()) for each in events)
-        whole = faults.node_fault(node, limits, tuple(book.labels.get(node.name, ())))
+        whole = faults.node_fault(node, limits, tuple(state.labels.get(node.name, ())))
         found = [fault for fault in (whole, faults.driver_fault(events)) if fault]
         if found:
             details = "\n".join(event.text for event in node.events)
@@ -261,7 +261,7 @@ def _news(node: GpuNode, since: float) -> tuple[DriverEvent, ...]:
 
 def _of_gpus(
     node: GpuNode,
-    book: GpuHealthState,
+    state: GpuHealthState,
     limits: GpuLimits,
     patience: Patience,
     muted: Mapping[str, str],
@@ -272,12 +272,12 @@ def _of_gpus(
     for gpu in node.readout.gpus:
         name = f"{node.name}/{gpu.label}"
         events = tuple(event for event in news if event.speaks_of(gpu.bus))
-        key = book.key(node.name, gpu)
-        found = faults.gpu_faults(gpu, limits, book.rises.get(key, 0), events, muted.get(name, ""))
+        key = state.key(node.name, gpu)
+        found = faults.gpu_faults(gpu, limits, state.rises.get(key, 0), events, muted.get(name, ""))
         lasting = [fault.text for fault in found if fault.lasting]
         if lasting:
-            book.remember(key, name, lasting[0], now)
-        recalled = book.recall(key, name, now, patience.recalled_for)
+            state.remember(key, name, lasting[0], now)
+        recalled = state.recall(key, name, now, patience.recalled_for)
         if recalled:
             found.append(Fault(Status.WARNING, f"{recalled}; keep the job off it: --exclude={node.name}"))
         if found:

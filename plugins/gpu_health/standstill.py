@@ -37,20 +37,20 @@ class Patience:
 def results(
     moment: GpuActivity,
     gpus: Sequence[NamedGpu],
-    book: GpuHealthState,
+    state: GpuHealthState,
     patience: Patience,
     run: Run,
     now: float,
 ) -> Iterator[Result]:
     """Report a hang, or idle GPUs; neither where the run may stand still: it loads or saves.
 
-    Changes `book` alone.
+    Changes `state` alone.
     """
     if run.finished or run.phase or _saves(run, now):
-        book.rest()
+        state.rest()
         return
-    yield from _hang(moment, book, patience, run, now)
-    yield from _idle(moment, gpus, book, patience, now)
+    yield from _hang(moment, state, patience, run, now)
+    yield from _idle(moment, gpus, state, patience, now)
 
 
 def _saves(run: Run, now: float) -> bool:
@@ -70,22 +70,22 @@ def over(ends: Iterable[Result]) -> Iterator[Result]:
 
 
 def _hang(
-    moment: GpuActivity, book: GpuHealthState, patience: Patience, run: Run, now: float
+    moment: GpuActivity, state: GpuHealthState, patience: Patience, run: Run, now: float
 ) -> Iterator[Result]:
     """Report the signature of a hung collective: WARNING at once, CRITICAL when it stays.
 
     It begins anew with each step of the run, and is none as long as the next one is not late.
     """
     if not moment.hung:
-        book.hung_since = None
+        state.hung_since = None
         return
     step = (run.progress and run.progress.at) or 0.0
-    book.hung_since = min(max(book.hung_since or now, step), now)  # the clock may have been set back
+    state.hung_since = min(max(state.hung_since or now, step), now)  # the clock may have been set back
     if run.progress and run.progress.recent(now):
         return
-    lasted = now - book.hung_since
+    lasted = now - state.hung_since
     line = (
-        f"hung in a collective? {_busy_at(moment.waiting)}, near idle, since {iso(book.hung_since)}"
+        f"hung in a collective? {_busy_at(moment.waiting)}, near idle, since {iso(state.hung_since)}"
         f" ({format_duration(lasted)})"
     )
     suspects = ", ".join(each.shown for each in moment.quiet[:_SHOWN])
@@ -110,12 +110,12 @@ def _busy_at(waiting: Sequence[NamedGpu]) -> str:
 
 
 def _idle(
-    moment: GpuActivity, gpus: Sequence[NamedGpu], book: GpuHealthState, patience: Patience, now: float
+    moment: GpuActivity, gpus: Sequence[NamedGpu], state: GpuHealthState, patience: Patience, now: float
 ) -> Iterator[Result]:
     """GPUs at 0 % in every look for a while; those of a hang are told there."""
     if moment.hung:
         return
-    since = book.idle([each.name for each in moment.quiet], now)
+    since = state.idle([each.name for each in moment.quiet], now)
     late = [name for name, begin in since.items() if now - begin >= patience.idle_after]
     if not late:
         return

@@ -24,7 +24,8 @@ import contextlib
 import dataclasses
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from watchdogd.batch.run_models import state_of
 from watchdogd.home import touchfile
@@ -50,6 +51,9 @@ from watchdogd.plugins.job_liveness.run_verdicts import (
     queue_verdicts,
 )
 
+if TYPE_CHECKING:
+    from watchdogd.plugins.job_liveness.job_history import PostMortemOf
+
 
 def kill_switch(*places: str) -> KillSwitch | None:
     """Return the kill switch as it was set first in one of its places, or None.
@@ -64,9 +68,6 @@ def kill_switch(*places: str) -> KillSwitch | None:
                 touches.append(touchfile.read(path))
     first = min(touches, key=lambda touch: touch.time, default=None)
     return None if first is None else KillSwitch(first.time, first.who, first.reason)
-
-
-Autopsy = Callable[[str, str, float | None, float], str]
 
 
 @check(
@@ -126,13 +127,13 @@ def job_liveness(
         walltime_left=walltime_left,
     )
 
-    def autopsy(job_id: str, raw_id: str, started_at: float | None, ended_at: float) -> str:
+    def post_mortem_of(job_id: str, raw_id: str, started_at: float | None, ended_at: float) -> str:
         found = postmortem.post_mortem(log, checkpoints, (job_id, raw_id), ended_at, written)
         return postmortem.sentence(found, bool(checkpoints), started_at, ended_at)
 
     pressed = kill_switch(run.kill_switch, run.home_kill_switch)
-    past, results = judge(run, snapshot, begin_round(state, now), pressed, limits, autopsy, now)
-    yield past
+    history, results = judge(run, snapshot, begin_round(state, now), pressed, limits, post_mortem_of, now)
+    yield history
     yield from results
 
 
@@ -146,43 +147,43 @@ def _absent_after(configured: float | None, snapshot: Snapshot) -> float:
 def judge(
     run: Run,
     snapshot: Snapshot,
-    past: JobHistory,
+    history: JobHistory,
     pressed: KillSwitch | None,
     limits: LivenessLimits,
-    autopsy: Autopsy,
+    post_mortem_of: PostMortemOf,
     now: float,
 ) -> tuple[JobHistory, list[Result]]:
-    """Return the next state and the results, the run itself first. Pure but for `autopsy`."""
-    trouble = _trouble(run, snapshot, past)
+    """Return the next state and the results, the run itself first. Pure but for `post_mortem_of`."""
+    trouble = _trouble(run, snapshot, history)
     if trouble:
-        return past, [_unseen(trouble)]
-    jobs = living_jobs(run, snapshot, past)
+        return history, [_unseen(trouble)]
+    jobs = living_jobs(run, snapshot, history)
     endings = ended_jobs(run, snapshot, jobs)
-    past = advance(
-        past, jobs, endings, pressed, attempts=snapshot.attempts, looked_at=snapshot.taken_at, now=now
+    history = advance(
+        history, jobs, endings, pressed, attempts=snapshot.attempts, looked_at=snapshot.taken_at, now=now
     )
-    past = add_post_mortems(past, autopsy, absent_after=limits.absent_after, now=now)
-    scene = RunSituation(run, snapshot, jobs, pressed, limits, now)
+    history = add_post_mortems(history, post_mortem_of, absent_after=limits.absent_after, now=now)
+    situation = RunSituation(run, snapshot, jobs, pressed, limits, now)
     if run.finished:
-        past, results = _finished(scene, past)
+        history, results = _finished(situation, history)
     elif jobs:
-        past, results = _present(scene, past)
+        history, results = _present(situation, history)
     else:
-        past, results = _absent(scene, past)
-    results[0] = _counted(results[0], scene)
-    return past, results
+        history, results = _absent(situation, history)
+    results[0] = _counted(results[0], situation)
+    return history, results
 
 
-def _counted(result: Result, scene: RunSituation) -> Result:
+def _counted(result: Result, situation: RunSituation) -> Result:
     """Add to the result about the run its jobs in numbers and in a word."""
-    metrics, left = _metrics(scene), scene.time_left
+    metrics, left = _metrics(situation), situation.time_left
     numbers = {name: metric.value for name, metric in metrics.items()}
     state = state_of(numbers, stalled=False, wrong=result.status is Status.CRITICAL)
     return dataclasses.replace(
         result,
         metrics=metrics,
         run_state="?" if result.status is Status.UNKNOWN else state,
-        cells={} if left is None else {"left": scene.now + left},
+        cells={} if left is None else {"left": situation.now + left},
     )
 
 
@@ -191,7 +192,7 @@ def _unseen(why: str) -> Result:
     return dataclasses.replace(unknown(why), run_state="?")
 
 
-def _trouble(run: Run, snapshot: Snapshot, past: JobHistory) -> str:
+def _trouble(run: Run, snapshot: Snapshot, history: JobHistory) -> str:
     """Return why nothing can be said, or empty."""
     if snapshot.jobs is None:
         return f"whether the run lives cannot be found out: {snapshot.trouble}"
@@ -202,9 +203,9 @@ def _trouble(run: Run, snapshot: Snapshot, past: JobHistory) -> str:
         return ""
     counted = run.users or snapshot.users
     told = {end.raw_id for end in snapshot.endings or () if end.over}
-    before = {*past.lives.items(), *past.lost.items()}  # whoever watched then could see them
-    unaccounted = {life.user for raw_id, life in before if raw_id not in told}
-    hidden = snapshot.hidden & counted if past.seen_at is None or unaccounted else frozenset[str]()
+    before = {*history.observed.items(), *history.lost.items()}  # whoever watched then could see them
+    unaccounted = {seen_job.user for raw_id, seen_job in before if raw_id not in told}
+    hidden = snapshot.hidden & counted if history.seen_at is None or unaccounted else frozenset[str]()
     if snapshot.veiled:
         hidden |= unaccounted - counted - {""}
     if not hidden:
@@ -213,55 +214,63 @@ def _trouble(run: Run, snapshot: Snapshot, past: JobHistory) -> str:
     return f"whether the run lives cannot be seen: {HIDING[snapshot.backend]} of {who}"
 
 
-def _metrics(scene: RunSituation) -> dict[str, Metric]:
+def _metrics(situation: RunSituation) -> dict[str, Metric]:
     """Count the run's jobs by what they do.
 
     Those that have nodes are `running`; how many of them do nothing yet, just now, or any more is counted
     apart where there are some, and how many others bear its name and do not count where none does.
     """
-    metrics = {"running": Metric(len(scene.running)), "waiting": Metric(scene.queued)}
-    metrics |= {name: Metric(count) for name, count in scene.idle.items()}
-    if scene.strangers and not scene.jobs:
-        metrics["elsewhere"] = Metric(len(scene.strangers))
-    left = scene.time_left
+    metrics = {"running": Metric(len(situation.running)), "waiting": Metric(situation.queued)}
+    metrics |= {name: Metric(count) for name, count in situation.idle.items()}
+    if situation.uncounted and not situation.jobs:
+        metrics["elsewhere"] = Metric(len(situation.uncounted))
+    left = situation.time_left
     return metrics if left is None else {**metrics, "time_left": Metric(left, "s")}
 
 
-def _finished(scene: RunSituation, past: JobHistory) -> tuple[JobHistory, list[Result]]:
+def _finished(situation: RunSituation, history: JobHistory) -> tuple[JobHistory, list[Result]]:
     """End a run that is marked finished: reported once, and expected no more."""
-    line = f"finished: marked by {scene.run.finished}; expected no more"
-    results = [Result(Status.OK, line, quiet=True), *empty_queue(past), *no_crash_loop(past)]
-    if past.finished != scene.run.finished:
-        left = sum(job.tasks for job in scene.jobs)
+    line = f"finished: marked by {situation.run.finished}; expected no more"
+    results = [Result(Status.OK, line, quiet=True), *empty_queue(history), *no_crash_loop(history)]
+    if history.finished != situation.run.finished:
+        left = sum(job.tasks for job in situation.jobs)
         results.append(notice(f"{line}; {jobs_are(left)} still in the queue" if left else line))
-    return dataclasses.replace(past, finished=scene.run.finished, untold=(), gone=0), results
+    return dataclasses.replace(history, finished=situation.run.finished, unreported=(), gone=0), results
 
 
 # ------------------------------------------------------------------ in the queue, or out of it
 
 
-def _present(scene: RunSituation, past: JobHistory) -> tuple[JobHistory, list[Result]]:
-    results = [run_verdicts.running_verdict(scene, past)]
-    if scene.switch is None:
-        results += [*queue_verdicts(scene, past), *crash_loop(scene, past), *restarts(scene, past)]
+def _present(situation: RunSituation, history: JobHistory) -> tuple[JobHistory, list[Result]]:
+    results = [run_verdicts.running_verdict(situation, history)]
+    if situation.switch is None:
+        results += [
+            *queue_verdicts(situation, history),
+            *crash_loop(situation, history),
+            *restarts(situation, history),
+        ]
     else:
-        results += [*empty_queue(past), *no_crash_loop(past)]
+        results += [*empty_queue(history), *no_crash_loop(history)]
     said = {result.subject for result in results}
-    lost = {raw_id: life for raw_id, life in past.lost.items() if raw_id not in lost_jobs(scene, past)}
-    past = dataclasses.replace(
-        past,
+    lost = {
+        raw_id: seen_job
+        for raw_id, seen_job in history.lost.items()
+        if raw_id not in lost_jobs(situation, history)
+    }
+    history = dataclasses.replace(
+        history,
         lost=lost,
-        untold=(),
+        unreported=(),
         gone=0,
         finished="",
-        queue_said=past.queue_said or QUEUE in said,
-        crashes_said=past.crashes_said or CRASHES in said,
+        queue_reported=history.queue_reported or QUEUE in said,
+        crashes_reported=history.crashes_reported or CRASHES in said,
     )
-    return past, results
+    return history, results
 
 
-def _absent(scene: RunSituation, past: JobHistory) -> tuple[JobHistory, list[Result]]:
-    result = missing_verdict(scene, past)
-    gone = past.gone + 1 if result.status in (Status.WARNING, Status.CRITICAL) else 0
-    past = dataclasses.replace(past, gone=gone, finished="")
-    return past, [result, *empty_queue(past), *no_crash_loop(past)]
+def _absent(situation: RunSituation, history: JobHistory) -> tuple[JobHistory, list[Result]]:
+    result = missing_verdict(situation, history)
+    gone = history.gone + 1 if result.status in (Status.WARNING, Status.CRITICAL) else 0
+    history = dataclasses.replace(history, gone=gone, finished="")
+    return history, [result, *empty_queue(history), *no_crash_loop(history)]

@@ -15,16 +15,10 @@ from watchdogd.batch.models import WAITING_STATES, Ending
 from watchdogd.checks import working
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from watchdogd.batch.models import Ending, Job, Snapshot
-    from watchdogd.plugin import Run
-
-
-if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from watchdogd.batch.models import Job
+    from watchdogd.batch.models import Job, Snapshot
+    from watchdogd.plugin import Run
 
     PostMortemOf = Callable[[str, str, float | None, float], str]
     """What is known of a job (id, raw id) that ran from the first time to the second, in words."""
@@ -74,24 +68,24 @@ class ObservedJob:
 class JobHistory:
     """State of a run between rounds; times in seconds since the epoch.
 
-    `lives` are the jobs of the last look by raw id, `lost` those that left the queue without an end that
-    anybody told. `ends` are the last ends of this run's jobs, oldest first, `untold` the keys of those that
-    nothing was said of, `tries` the last attempts of living jobs, requeued under their ids. `taken` are the
-    keys of all ends that were taken in, those up to `taken_until` left out. `stop` is the kill switch as it
-    was last seen set, at `stop_seen_at`; `stopped`: the run ended by it; `resting`: that switch is cleared,
-    and no job was seen since. `gone` counts the rounds for which it was judged to be over. `remains` is
-    what is known of the work and the cause of bad ends, by their keys.
+    `observed` are the jobs of the last look by raw id, `lost` those that left the queue without an end that
+    anybody told. `ends` are the last ends of this run's jobs, oldest first, `unreported` the keys of those
+    that nothing was said of, `tries` the last attempts of living jobs, requeued under their ids. `taken` are
+    the keys of all ends that were taken in, those up to `taken_until` left out. `stop` is the kill switch as
+    it was last seen set, at `stop_seen_at`; `stopped`: the run ended by it; `resting`: that switch is
+    cleared, and no job was seen since. `gone` counts the rounds for which it was judged to be over.
+    `post_mortems` is what is known of the work and the cause of bad ends, by their keys.
     """
 
     taken_until: float
     watched_since: float
     seen_at: float | None = None
     absent_since: float | None = None
-    lives: Mapping[str, ObservedJob] = field(default_factory=dict)
+    observed: Mapping[str, ObservedJob] = field(default_factory=dict)
     lost: Mapping[str, ObservedJob] = field(default_factory=dict)
     requeued: Mapping[str, ObservedJob] = field(default_factory=dict)
     ends: tuple[Ending, ...] = ()
-    untold: tuple[str, ...] = ()
+    unreported: tuple[str, ...] = ()
     tries: tuple[Ending, ...] = ()
     taken: tuple[str, ...] = ()
     stop: KillSwitch | None = None
@@ -100,9 +94,9 @@ class JobHistory:
     resting: bool = False
     gone: int = 0
     finished: str = ""
-    queue_said: bool = False
-    crashes_said: bool = False
-    remains: Mapping[str, str] = field(default_factory=dict)
+    queue_reported: bool = False
+    crashes_reported: bool = False
+    post_mortems: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def last(self) -> Ending | None:
@@ -121,46 +115,48 @@ class JobHistory:
     @property
     def news(self) -> tuple[Ending, ...]:
         """The ends that nothing was said of yet."""
-        return tuple(end for end in self.ends if end_key(end) in self.untold)
+        return tuple(end for end in self.ends if end_key(end) in self.unreported)
 
-    def remains_of(self, end: Ending) -> str:
+    def post_mortem_at(self, end: Ending) -> str:
         """Return what is known of the work and the cause of an end, or empty."""
-        return self.remains.get(end_key(end), "")
+        return self.post_mortems.get(end_key(end), "")
 
     @property
     def ended_by_switch(self) -> bool:
         """True if the run's last job ended after the kill switch was set, as far as can be told."""
         if self.stop is None:
             return False
-        if any(life.ran for life in self.lost.values()):
+        if any(seen_job.ran for seen_job in self.lost.values()):
             return True
         end = self.ends[-1].ended_at if self.ends else self.absent_since
         return end is not None and end + CLOCK_SLACK >= self.stop.set_at
 
 
-def begin_round(past: JobHistory | None, now: float) -> JobHistory:
+def begin_round(history: JobHistory | None, now: float) -> JobHistory:
     """Return the state at the beginning of a round; None: there was none.
 
     Where the clock was set back, what we saw in its future was seen now: an absence would be told hours
     late. What Slurm dates stays as it is.
     """
-    if past is None:
+    if history is None:
         return JobHistory(taken_until=now, watched_since=now)
-    if max(past.seen_at or 0.0, past.absent_since or 0.0) <= now:
-        return past
+    if max(history.seen_at or 0.0, history.absent_since or 0.0) <= now:
+        return history
     return dataclasses.replace(
-        past,
-        seen_at=None if past.seen_at is None else min(past.seen_at, now),
-        absent_since=None if past.absent_since is None else min(past.absent_since, now),
-        lives=_seen_by(past.lives, now),
-        lost=_seen_by(past.lost, now),
+        history,
+        seen_at=None if history.seen_at is None else min(history.seen_at, now),
+        absent_since=None if history.absent_since is None else min(history.absent_since, now),
+        observed=_seen_by(history.observed, now),
+        lost=_seen_by(history.lost, now),
     )
 
 
-def _seen_by(lives: Mapping[str, ObservedJob], now: float) -> dict[str, ObservedJob]:
+def _seen_by(observed: Mapping[str, ObservedJob], now: float) -> dict[str, ObservedJob]:
     return {
-        raw_id: dataclasses.replace(life, since=min(life.since, now), seen_at=min(life.seen_at, now))
-        for raw_id, life in lives.items()
+        raw_id: dataclasses.replace(
+            seen_job, since=min(seen_job.since, now), seen_at=min(seen_job.seen_at, now)
+        )
+        for raw_id, seen_job in observed.items()
     }
 
 
@@ -170,7 +166,7 @@ def end_key(end: Ending) -> str:
 
 
 def advance(
-    past: JobHistory,
+    history: JobHistory,
     jobs: Sequence[Job],
     endings: Sequence[Ending],
     switch: KillSwitch | None,
@@ -185,49 +181,53 @@ def advance(
     One look may serve several rounds: it is not taken for a newer one.
     """
     here = {job.raw_id for job in jobs}  # what is COMPLETING has an end, and lives: it is told once it left
-    fresh = _fresh(past, [end for end in endings if end.raw_id not in here])
-    if past.stop is not None and switch is None:
-        past = _cleared(past, jobs, fresh)
-    past = _taken_in(past, fresh, silent=switch is not None or past.resting)
-    past = _seen(past, jobs, looked_at)
-    tries = {end_key(end): end for end in (*past.tries, *attempts) if end.raw_id in here}
-    past = dataclasses.replace(past, tries=tuple(sorted(tries.values(), key=_order))[-ENDS_KEPT:])
+    fresh = _fresh(history, [end for end in endings if end.raw_id not in here])
+    if history.stop is not None and switch is None:
+        history = _cleared(history, jobs, fresh)
+    history = _taken_in(history, fresh, silent=switch is not None or history.resting)
+    history = _seen(history, jobs, looked_at)
+    tries = {end_key(end): end for end in (*history.tries, *attempts) if end.raw_id in here}
+    history = dataclasses.replace(history, tries=tuple(sorted(tries.values(), key=_order))[-ENDS_KEPT:])
     if switch is not None:
-        past = dataclasses.replace(past, stop=switch, stop_seen_at=now, resting=False)
-        stopped = all(job.waiting for job in jobs) and (past.stopped or past.ended_by_switch)
-        past = dataclasses.replace(past, stopped=stopped)
-    return past
+        history = dataclasses.replace(history, stop=switch, stop_seen_at=now, resting=False)
+        stopped = all(job.waiting for job in jobs) and (history.stopped or history.ended_by_switch)
+        history = dataclasses.replace(history, stopped=stopped)
+    return history
 
 
 def add_post_mortems(
-    past: JobHistory, autopsy: PostMortemOf, *, absent_after: float, now: float
+    history: JobHistory, post_mortem_of: PostMortemOf, *, absent_after: float, now: float
 ) -> JobHistory:
-    """Add what `autopsy` says of each bad end, asked once for each."""
+    """Add what `post_mortem_of` says of each bad end, asked once for each."""
     wanted: dict[str, tuple[str, str, float | None, float]] = {
         end_key(end): (end.id, end.raw_id, end.started_at, end.ended_at or now)
-        for end in past.ends
+        for end in history.ends
         if not end.well and end.started_at is not None
     }
-    quiet = {raw: life for raw, life in past.lost.items() if life.ran and now - life.seen_at >= absent_after}
-    for raw_id, life in (*quiet.items(), *past.requeued.items()):
-        wanted[life.key] = (life.id, raw_id, life.started_at, life.seen_at)
-    remains = {
-        name: past.remains[name] if name in past.remains else autopsy(*times)
+    quiet = {
+        raw: seen_job
+        for raw, seen_job in history.lost.items()
+        if seen_job.ran and now - seen_job.seen_at >= absent_after
+    }
+    for raw_id, seen_job in (*quiet.items(), *history.requeued.items()):
+        wanted[seen_job.key] = (seen_job.id, raw_id, seen_job.started_at, seen_job.seen_at)
+    post_mortems = {
+        name: history.post_mortems[name] if name in history.post_mortems else post_mortem_of(*times)
         for name, times in wanted.items()
     }
-    return dataclasses.replace(past, remains=remains)
+    return dataclasses.replace(history, post_mortems=post_mortems)
 
 
-def _fresh(past: JobHistory, endings: Sequence[Ending]) -> tuple[Ending, ...]:
+def _fresh(history: JobHistory, endings: Sequence[Ending]) -> tuple[Ending, ...]:
     """Return the ends not yet taken in: of jobs that were seen living, and all since watching began."""
-    lives = {**past.lost, **past.lives}
+    observed = {**history.lost, **history.observed}
     found = []
     for end in endings:
-        life = lives.get(end.raw_id)
-        new = (end.ended_at or 0.0) > past.taken_until or (
-            life is not None and (end.ended_at or 0.0) >= (life.started_at or 0.0)
+        seen_job = observed.get(end.raw_id)
+        new = (end.ended_at or 0.0) > history.taken_until or (
+            seen_job is not None and (end.ended_at or 0.0) >= (seen_job.started_at or 0.0)
         )
-        if end.over and new and end_key(end) not in past.taken:
+        if end.over and new and end_key(end) not in history.taken:
             found.append(end)
     return tuple(sorted(found, key=_order))
 
@@ -237,58 +237,65 @@ def _order(end: Ending) -> tuple[float, bool]:
     return end.ended_at or 0.0, end.started_at is not None
 
 
-def _cleared(past: JobHistory, jobs: Sequence[Job], fresh: Sequence[Ending]) -> JobHistory:
+def _cleared(history: JobHistory, jobs: Sequence[Job], fresh: Sequence[Ending]) -> JobHistory:
     """Decide where the kill switch was cleared whether the run rests, or is expected to live."""
-    assert past.stop is not None
-    set_at = past.stop.set_at
+    assert history.stop is not None
+    set_at = history.stop.set_at
     revived = any(
-        (end.submitted_at or 0.0) > set_at and (end.ended_at or 0.0) > past.stop_seen_at for end in fresh
+        (end.submitted_at or 0.0) > set_at and (end.ended_at or 0.0) > history.stop_seen_at for end in fresh
     )
-    between = past.lives and all(end.well for end in fresh)  # it obeyed after we looked, and was cleared then
-    if not jobs and not revived and (past.stopped or between):
-        return dataclasses.replace(past, resting=True, stopped=True)
+    between = history.observed and all(
+        end.well for end in fresh
+    )  # it obeyed after we looked, and was cleared then
+    if not jobs and not revived and (history.stopped or between):
+        return dataclasses.replace(history, resting=True, stopped=True)
     return dataclasses.replace(
-        past, stop=None, stopped=False, resting=False, ends=() if past.stopped else past.ends, untold=()
+        history,
+        stop=None,
+        stopped=False,
+        resting=False,
+        ends=() if history.stopped else history.ends,
+        unreported=(),
     )
 
 
-def _taken_in(past: JobHistory, fresh: Sequence[Ending], *, silent: bool) -> JobHistory:
+def _taken_in(history: JobHistory, fresh: Sequence[Ending], *, silent: bool) -> JobHistory:
     keys = tuple(end_key(end) for end in fresh)
-    taken = (*past.taken, *keys)
-    until = past.taken_until
+    taken = (*history.taken, *keys)
+    until = history.taken_until
     if len(taken) > TAKEN_KEPT:
         dropped, taken = taken[: -TAKEN_KEPT // 2], taken[-TAKEN_KEPT // 2 :]
         until = max(until, *(float(old.rpartition("@")[2]) for old in dropped))
-    ends = tuple(sorted((*past.ends, *fresh), key=_order))[-ENDS_KEPT:]
-    untold = () if silent else (*past.untold, *keys)[-ENDS_KEPT:]
-    return dataclasses.replace(past, ends=ends, untold=untold, taken=taken, taken_until=until)
+    ends = tuple(sorted((*history.ends, *fresh), key=_order))[-ENDS_KEPT:]
+    unreported = () if silent else (*history.unreported, *keys)[-ENDS_KEPT:]
+    return dataclasses.replace(history, ends=ends, unreported=unreported, taken=taken, taken_until=until)
 
 
-def _seen(past: JobHistory, jobs: Sequence[Job], now: float) -> JobHistory:
+def _seen(history: JobHistory, jobs: Sequence[Job], now: float) -> JobHistory:
     """Update which jobs live, were requeued, or vanished without an end."""
     here = {job.raw_id: job for job in jobs[:LIVES_KEPT]}
-    over = {end.raw_id for end in past.ends}
-    vanished = {**past.lost, **past.lives}
+    over = {end.raw_id for end in history.ends}
+    vanished = {**history.lost, **history.observed}
     lost = {
-        raw_id: life
-        for raw_id, life in vanished.items()
-        if raw_id not in here and raw_id not in over and now - life.seen_at < FORGET
+        raw_id: seen_job
+        for raw_id, seen_job in vanished.items()
+        if raw_id not in here and raw_id not in over and now - seen_job.seen_at < FORGET
     }
     return dataclasses.replace(
-        past,
-        lives={raw_id: _life(past.lives.get(raw_id), job, now) for raw_id, job in here.items()},
+        history,
+        observed={raw_id: _observe(history.observed.get(raw_id), job, now) for raw_id, job in here.items()},
         lost=dict(list(lost.items())[-LIVES_KEPT:]),
         requeued={
-            raw_id: life
-            for raw_id, life in past.lives.items()
-            if raw_id in here and _requeued(life, here[raw_id])
+            raw_id: seen_job
+            for raw_id, seen_job in history.observed.items()
+            if raw_id in here and _requeued(seen_job, here[raw_id])
         },
-        seen_at=now if jobs else past.seen_at,
-        absent_since=None if jobs else now if past.absent_since is None else past.absent_since,
+        seen_at=now if jobs else history.seen_at,
+        absent_since=None if jobs else now if history.absent_since is None else history.absent_since,
     )
 
 
-def _life(before: ObservedJob | None, job: Job, now: float) -> ObservedJob:
+def _observe(before: ObservedJob | None, job: Job, now: float) -> ObservedJob:
     since = before.since if before is not None and before.state == job.state else now
     return ObservedJob(job.id, job.state, since, now, job.started_at, job.nodes, job.user)
 
@@ -301,10 +308,10 @@ def _requeued(before: ObservedJob, job: Job) -> bool:
     return job.waiting or (before.started_at is not None and later)
 
 
-def living_jobs(run: Run, snapshot: Snapshot, past: JobHistory) -> tuple[Job, ...]:
+def living_jobs(run: Run, snapshot: Snapshot, history: JobHistory) -> tuple[Job, ...]:
     """Return the run's living jobs, also one that was renamed (`scontrol update`) since it was last seen."""
     found = list(snapshot.of(job_name_of(run, snapshot)))
-    found += (job for job in snapshot.renamed if job.name != run.job_name and _known(job, past.lives))
+    found += (job for job in snapshot.renamed if job.name != run.job_name and _known(job, history.observed))
     return working.merge_het_jobs(job for job in found if not run.users or job.user in run.users)
 
 
@@ -319,7 +326,7 @@ def job_name_of(run: Run, snapshot: Snapshot) -> str:
     return run.name if snapshot.backend == "process" else run.job_name
 
 
-def _known(job: Job, lives: Mapping[str, ObservedJob]) -> bool:
+def _known(job: Job, observed: Mapping[str, ObservedJob]) -> bool:
     """Return True if it was seen under another name: by its id and, since ids are reused, its start."""
-    life = lives.get(job.raw_id)
-    return life is not None and not job.own and life.started_at in (None, job.started_at)
+    seen_job = observed.get(job.raw_id)
+    return seen_job is not None and not job.own and seen_job.started_at in (None, job.started_at)

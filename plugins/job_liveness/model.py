@@ -104,7 +104,7 @@ class RunSituation:
         return tuple(job for job in self.jobs if job.placed)
 
     @property
-    def strangers(self) -> tuple[Job, ...]:
+    def uncounted(self) -> tuple[Job, ...]:
         """Living jobs of its name whose users do not count, as far as was looked for them."""
         return tuple(job for job in self.snapshot.elsewhere if not job.own)
 

@@ -47,19 +47,19 @@ def post_mortem(
     return PostMortem(cause, report, saved)
 
 
-def sentence(remains: PostMortem, watched: bool, started_at: float | None, ended_at: float) -> str:
+def sentence(found: PostMortem, watched: bool, started_at: float | None, ended_at: float) -> str:
     """Return it in a sentence, or empty; `watched`: checkpoints are configured, so having none is news."""
-    parts = [f"cause: {remains.cause}"] if remains.cause else []
-    reached = f" ({remains.report} was reached)" if remains.report else ""
-    if remains.saved and remains.saved[1] >= (started_at or 0.0):
-        path, at = remains.saved
+    parts = [f"cause: {found.cause}"] if found.cause else []
+    reached = f" ({found.report} was reached)" if found.report else ""
+    if found.saved and found.saved[1] >= (started_at or 0.0):
+        path, at = found.saved
         lost = format_duration(max(ended_at - at, 0.0))
         parts.append(f"work lost: {lost} since {os.path.basename(path)}{reached}")
     elif watched and started_at is not None:
         lost = format_duration(max(ended_at - started_at, 0.0))
         parts.append(f"work lost: all {lost} of it, no checkpoint came{reached}")
-    elif remains.report:
-        parts.append(f"{remains.report} was reached")
+    elif found.report:
+        parts.append(f"{found.report} was reached")
     return "; ".join(parts)
 
 

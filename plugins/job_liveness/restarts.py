@@ -27,38 +27,40 @@ _CLOCKS = 5.0
 _NO_CRASH = frozenset({"COMPLETED", "CANCELLED", "PREEMPTED", "NODE_FAIL", "TIMEOUT", "DEADLINE", "REVOKED"})
 
 
-def crash_loop(scene: RunSituation, past: JobHistory) -> list[Result]:
+def crash_loop(situation: RunSituation, history: JobHistory) -> list[Result]:
     """Report that the last jobs all failed within minutes of their start, and none has outlived that."""
-    crashed = _loop(scene, past)
+    crashed = _loop(situation, history)
     if not crashed:
-        return [ok("no crash loop", subject=CRASHES)] if past.crashes_said else []
+        return [ok("no crash loop", subject=CRASHES)] if history.crashes_reported else []
     what = "jobs" if len({end.id for end in crashed}) > 1 else f"attempts of job {crashed[0].id}"
     line = f"crash loop: the last {len(crashed)} {what} failed within minutes; {describe_end(crashed[0])}"
-    holds = [scene.order("hold", job) for job in scene.waiting]
+    holds = [situation.order("hold", job) for job in situation.waiting]
     more = [describe_end(end) for end in crashed[1:]]
-    details = "\n".join([*(past.remains_of(end) for end in crashed[:1]), *more, *holds]).strip()
-    return [critical(f"{line}; {jobs_are(scene.queued)} waiting", subject=CRASHES, details=details)]
+    details = "\n".join([*(history.post_mortem_at(end) for end in crashed[:1]), *more, *holds]).strip()
+    return [critical(f"{line}; {jobs_are(situation.queued)} waiting", subject=CRASHES, details=details)]
 
 
-def no_crash_loop(past: JobHistory) -> list[Result]:
+def no_crash_loop(history: JobHistory) -> list[Result]:
     """End what was reported of a crash loop, without a message: the result about the run takes over."""
-    return [Result(Status.OK, "nothing runs", subject=CRASHES, quiet=True)] if past.crashes_said else []
+    return (
+        [Result(Status.OK, "nothing runs", subject=CRASHES, quiet=True)] if history.crashes_reported else []
+    )
 
 
-def _loop(scene: RunSituation, past: JobHistory) -> list[Ending]:
+def _loop(situation: RunSituation, history: JobHistory) -> list[Ending]:
     """Return the crashes of a crash loop, newest first; none where it is none."""
-    crashed = _crashed(scene, past)
-    oldest = min((job.started_at or scene.now for job in scene.running), default=scene.now)
-    outlived = scene.now - oldest > scene.limits.crash_within
-    return crashed if len(crashed) >= scene.limits.crashes and not outlived else []
+    crashed = _crashed(situation, history)
+    oldest = min((job.started_at or situation.now for job in situation.running), default=situation.now)
+    outlived = situation.now - oldest > situation.limits.crash_within
+    return crashed if len(crashed) >= situation.limits.crashes and not outlived else []
 
 
-def _crashed(scene: RunSituation, past: JobHistory) -> list[Ending]:
+def _crashed(situation: RunSituation, history: JobHistory) -> list[Ending]:
     """Return the last ends as far as they are crashes, newest first."""
     crashed: list[Ending] = []
-    after = {job.raw_id: job.start_estimate if job.waiting else job.started_at for job in scene.jobs}
-    for end in reversed(past.trials):
-        if end.state in _NO_CRASH or end.lasted is None or end.lasted > scene.limits.crash_within:
+    after = {job.raw_id: job.start_estimate if job.waiting else job.started_at for job in situation.jobs}
+    for end in reversed(history.trials):
+        if end.state in _NO_CRASH or end.lasted is None or end.lasted > situation.limits.crash_within:
             break
         if end.state == "REQUEUED" and not end.exit_code and _put_off(end, after.get(end.raw_id)):
             break
@@ -72,74 +74,76 @@ def _put_off(end: Ending, again: float | None) -> bool:
     return again is not None and again - (end.ended_at or 0.0) > LATER
 
 
-def restarts(scene: RunSituation, past: JobHistory) -> Iterator[Result]:
+def restarts(situation: RunSituation, history: JobHistory) -> Iterator[Result]:
     """Report once what ended badly while the run goes on.
 
     Not after an incident, whose RESOLVED tells it, nor what a crash loop tells all together.
     """
-    loop = _loop(scene, past)
-    for job in scene.jobs:
-        if job.raw_id in past.requeued and not loop and not _planned(scene, past, job):
-            yield _requeue(scene, past, job, past.requeued[job.raw_id])
-    if past.gone >= 2:
+    loop = _loop(situation, history)
+    for job in situation.jobs:
+        if job.raw_id in history.requeued and not loop and not _planned(situation, history, job):
+            yield _requeue(situation, history, job, history.requeued[job.raw_id])
+    if history.gone >= 2:
         return
-    successor = f"{scene.newest.id} took over" if scene.running else f"{scene.jobs[0].id} is next"
-    rest = f"{scene.noun} {successor}; {jobs_are(scene.queued)} waiting"
-    for end in past.news:
+    successor = f"{situation.newest.id} took over" if situation.running else f"{situation.jobs[0].id} is next"
+    rest = f"{situation.noun} {successor}; {jobs_are(situation.queued)} waiting"
+    for end in history.news:
         if not end.well and end.state != "REVOKED" and end.started_at is not None and end not in loop:
-            yield _restart(describe_end(end), past.remains_of(end), rest, end.reason)
-    for life in lost_jobs(scene, past).values():
-        why = scene.snapshot.endings_trouble or "accounting has no end of it"
-        gone = f"{scene.noun} {life.id} is gone, how it ended is not known ({why})"
-        yield _restart(gone, past.remains.get(life.key, ""), rest, "")
+            yield _restart(describe_end(end), history.post_mortem_at(end), rest, end.reason)
+    for seen_job in lost_jobs(situation, history).values():
+        why = situation.snapshot.endings_trouble or "accounting has no end of it"
+        gone = f"{situation.noun} {seen_job.id} is gone, how it ended is not known ({why})"
+        yield _restart(gone, history.post_mortems.get(seen_job.key, ""), rest, "")
 
 
-def _planned(scene: RunSituation, past: JobHistory, job: Job) -> bool:
+def _planned(situation: RunSituation, history: JobHistory, job: Job) -> bool:
     """Return True if its last attempt did what it was to do.
 
     Where its end is not known, the next start must be far off: Slurm starts a failed job again within
     minutes.
     """
-    began = past.requeued[job.raw_id].started_at or 0.0
-    ends = [end for end in past.tries if end.raw_id == job.raw_id and (end.ended_at or 0.0) >= began]
+    began = history.requeued[job.raw_id].started_at or 0.0
+    ends = [end for end in history.tries if end.raw_id == job.raw_id and (end.ended_at or 0.0) >= began]
     told = [end for end in ends if end.state != "REQUEUED"]
     if told:
         return told[-1].well
-    return job.waiting and job.reason == "BeginTime" and (job.start_estimate or 0.0) > scene.now + LATER
+    return job.waiting and job.reason == "BeginTime" and (job.start_estimate or 0.0) > situation.now + LATER
 
 
-def _restart(what: str, remains: str, rest: str, details: str) -> Result:
-    known = f"; {remains}" if remains else ""
+def _restart(what: str, post_mortem: str, rest: str, details: str) -> Result:
+    known = f"; {post_mortem}" if post_mortem else ""
     return notice(f"restart: {what}{known}; {rest}", details=details)
 
 
-def _requeue(scene: RunSituation, past: JobHistory, job: Job, life: ObservedJob) -> Result:
+def _requeue(situation: RunSituation, history: JobHistory, job: Job, seen_job: ObservedJob) -> Result:
     """Report a requeue under the same id; accounting may know how the attempt before has ended."""
-    attempts = [end for end in scene.snapshot.attempts if end.raw_id == job.raw_id]
+    attempts = [end for end in situation.snapshot.attempts if end.raw_id == job.raw_id]
     end = attempts[-1] if attempts else None
     how = f": {end.how}" if end and end.state != "REQUEUED" else ""
     waits = f"waits ({job.reason})" if job.reason else "waits"
     goes_on = waits if job.waiting else f"runs again{on_nodes(job.nodes)}"
-    known = f"; {past.remains[life.key]}" if past.remains.get(life.key) else ""
-    ended = f"was requeued{_ran(life, end)}{on_nodes(life.nodes)}{how}"
+    known = f"; {history.post_mortems[seen_job.key]}" if history.post_mortems.get(seen_job.key) else ""
+    ended = f"was requeued{_ran(seen_job, end)}{on_nodes(seen_job.nodes)}{how}"
     line = f"restart: job {job.id} {ended}, and {goes_on}{known}"
-    return notice(line, details=scene.order("earlier", job))
+    return notice(line, details=situation.order("earlier", job))
 
 
-def _ran(life: ObservedJob, end: Ending | None) -> str:
+def _ran(seen_job: ObservedJob, end: Ending | None) -> str:
     """For how long it ran before: as accounting has it, else about as long as it was seen to."""
-    if life.started_at is None:
+    if seen_job.started_at is None:
         return ""
-    same = end is not None and end.started_at is not None and abs(end.started_at - life.started_at) < _CLOCKS
+    same = (
+        end is not None and end.started_at is not None and abs(end.started_at - seen_job.started_at) < _CLOCKS
+    )
     if same and end is not None and end.lasted is not None:
         return f" after {format_duration(end.lasted)}"
-    return f" after about {format_duration(life.seen_at - life.started_at)}"
+    return f" after about {format_duration(seen_job.seen_at - seen_job.started_at)}"
 
 
-def lost_jobs(scene: RunSituation, past: JobHistory) -> Mapping[str, ObservedJob]:
+def lost_jobs(situation: RunSituation, history: JobHistory) -> Mapping[str, ObservedJob]:
     """Jobs that ran and went, and whose end nobody told within `absent_after`."""
     return {
-        raw_id: life
-        for raw_id, life in past.lost.items()
-        if life.ran and scene.now - life.seen_at >= scene.limits.absent_after
+        raw_id: seen_job
+        for raw_id, seen_job in history.lost.items()
+        if seen_job.ran and situation.now - seen_job.seen_at >= situation.limits.absent_after
     }

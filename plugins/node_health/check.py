@@ -125,16 +125,18 @@ def to_exclude(
 ) -> Iterator[Result]:
     """Nodes on which more than one job of the run failed; without a run, of any one name."""
     broken = {node.name for node in nodes if node.down or node.drained or node.silent}
-    books = state.endings
+    attempts_by_name = state.endings
     names = {run.job_name} if run else {end.name for end in snapshot.endings or () if not end.own}
     for name in names:
         tried = [end for end in snapshot.attempts if end.name == name and not end.own]
         ends = [*snapshot.ended(name), *tried]
-        books[name] = suspect_nodes.add_endings(books.get(name, {}), ends, broken, snapshot.taken_at)
-    for name in [name for name, book in books.items() if not book]:
-        del books[name]
-    for name, book in books.items():
-        found = suspect_nodes.suspect_nodes(book)
+        attempts_by_name[name] = suspect_nodes.add_endings(
+            attempts_by_name.get(name, {}), ends, broken, snapshot.taken_at
+        )
+    for name in [name for name, attempts in attempts_by_name.items() if not attempts]:
+        del attempts_by_name[name]
+    for name, attempts in attempts_by_name.items():
+        found = suspect_nodes.suspect_nodes(attempts)
         if found:
             yield _exclusion(run.name if run else name, found, "exclude" if run else f"exclude {name}")
 

@@ -44,13 +44,15 @@ class SuspectNode:
     jobs: tuple[str, ...]
 
 
-def add_endings(book: Attempts, endings: Sequence[Ending], broken: Collection[str], now: float) -> Attempts:
+def add_endings(
+    attempts: Attempts, endings: Sequence[Ending], broken: Collection[str], now: float
+) -> Attempts:
     """Add what ended since; `broken` are nodes that are down, silent or drained now.
 
     A node failure is blamed on those of its nodes that are broken, where any is; every other failure may be
     due to any of its nodes.
     """
-    known = {key: entry for key, entry in book.items() if now - entry.at < _KEPT_FOR}
+    known = {key: entry for key, entry in attempts.items() if now - entry.at < _KEPT_FOR}
     for ending in endings:
         key = f"{ending.raw_id}@{ending.ended_at or 0.0:.0f}"
         nodes = slurmtext.expand_hostlist(ending.nodes)
@@ -66,7 +68,7 @@ def add_endings(book: Attempts, endings: Sequence[Ending], broken: Collection[st
     return dict(sorted(known.items(), key=lambda item: item[1].at)[-_KEPT:])
 
 
-def suspect_nodes(book: Mapping[str, JobAttempt]) -> tuple[SuspectNode, ...]:
+def suspect_nodes(attempts: Mapping[str, JobAttempt]) -> tuple[SuspectNode, ...]:
     """Return the nodes that failed more than one job.
 
     Where it may be any node of a job, they have to stand out: most of the nodes failing means that it is the
@@ -75,7 +77,7 @@ def suspect_nodes(book: Mapping[str, JobAttempt]) -> tuple[SuspectNode, ...]:
     failed: dict[str, list[str]] = defaultdict(list)
     sure: dict[str, int] = defaultdict(int)
     seen: set[str] = set()
-    for attempt in sorted(book.values(), key=lambda entry: entry.at):
+    for attempt in sorted(attempts.values(), key=lambda entry: entry.at):
         for node in attempt.nodes:
             seen.add(node)
             if attempt.verdict < 0:

@@ -55,7 +55,9 @@ def test_the_first_look_knows_what_lived_at_the_last_one_of_the_daemon_before(tm
         "ada/job_liveness": {"71": ObservedJob("71", "RUNNING", 5.0, 9.0)},
         "pid/job_liveness": {"4711": ObservedJob("4711", "RUNNING", 5.0, 9.0)},
     }
-    memories = {name: json.dumps(memory_of(JobHistory(0.0, 0.0, lives=each))) for name, each in lives.items()}
+    memories = {
+        name: json.dumps(memory_of(JobHistory(0.0, 0.0, observed=each))) for name, each in lives.items()
+    }
     looks = Looks(memories.__getitem__)
     (call,) = looks.calls([liveness["ada"]], setup.checks, setup.config, 10.0)
     assert call.parameters["known"] == {"71": 9.0}

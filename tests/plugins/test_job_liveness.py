@@ -643,7 +643,7 @@ def test_nothing_seen_where_others_are_hidden_is_never_ok(watch: Watch, backend:
 
 
 def test_a_memory_of_another_version_starts_anew(watch: Watch) -> None:
-    watch.memory = {"lives": {}, "what": 1}
+    watch.memory = {"observed": {}, "what": 1}
     assert the(watch.look(job())).status is Status.OK
 
 

@@ -103,13 +103,13 @@ class CheckpointInventory:
     written: dict[str, tuple[float, int]] = field(default_factory=dict)
 
 
-def update_inventory(pattern: str, shelf: CheckpointInventory, now: float) -> bool:
+def update_inventory(pattern: str, inventory: CheckpointInventory, now: float) -> bool:
     """Look into the newest checkpoint while it changes; True where there is any. OSError where it fails."""
     entries = find_checkpoints(pattern)
     if not entries:
         must_answer(pattern)
     before = {  # the clock may have been set back: an age would be wrong for hours
-        path: replace(one, changed=min(one.changed, now)) for path, one in shelf.known.items()
+        path: replace(one, changed=min(one.changed, now)) for path, one in inventory.known.items()
     }
     kept: dict[str, Checkpoint] = {}
     files = 0
@@ -125,10 +125,10 @@ def update_inventory(pattern: str, shelf: CheckpointInventory, now: float) -> bo
         except FileNotFoundError:
             continue  # cleaned up while we looked
         files += found.files
-        kept[entry.path] = _seen(entry, found, known, shelf.looked, now)
-    written = shelf.written | {path: (one.changed, one.size) for path, one in kept.items() if one.whole}
-    shelf.written = dict(sorted(written.items(), key=lambda item: item[1][0])[-WRITTEN_KEPT:])
-    shelf.known, shelf.looked = kept, now
+        kept[entry.path] = _seen(entry, found, known, inventory.looked, now)
+    written = inventory.written | {path: (one.changed, one.size) for path, one in kept.items() if one.whole}
+    inventory.written = dict(sorted(written.items(), key=lambda item: item[1][0])[-WRITTEN_KEPT:])
+    inventory.known, inventory.looked = kept, now
     return bool(entries)
 
 
@@ -147,10 +147,10 @@ def _seen(
 
 
 def usual_cadence(
-    shelf: CheckpointInventory, *, without: str = "", every: float | None = None
+    inventory: CheckpointInventory, *, without: str = "", every: float | None = None
 ) -> Cadence | None:
     """Return how the run saves, by all whole checkpoints but one; `every` is configured, in seconds."""
-    return cadence(((at, size) for path, (at, size) in shelf.written.items() if path != without), every)
+    return cadence(((at, size) for path, (at, size) in inventory.written.items() if path != without), every)
 
 
 GROWTH_KIND = "checkpoints"
@@ -172,20 +172,22 @@ class Growth:
 
 
 def growth_signs(
-    pattern: str, shelf: CheckpointInventory, growth: Growth, now: float, *, stands: bool
+    pattern: str, inventory: CheckpointInventory, growth: Growth, now: float, *, stands: bool
 ) -> tuple[Sign, ...]:
     """Return the last growth, if it is not long ago, by what the inventory shows just now.
 
     `stands`: the run's log tells no progress now: what is unfinished beside them, and the newest one though
     it counts as written, are looked into as well. OSError where the file system does not answer.
     """
-    seen = {path: one.saved for path, one in shelf.known.items()}
+    seen = {path: one.saved for path, one in inventory.known.items()}
     if stands:
         again = [
-            CheckpointPath(path, one.own_mtime) for path, one in list(shelf.known.items())[:1] if one.settled
+            CheckpointPath(path, one.own_mtime)
+            for path, one in list(inventory.known.items())[:1]
+            if one.settled
         ]
         files = 0
-        for entry in (*unfinished_beside(pattern, list(shelf.known)), *again):
+        for entry in (*unfinished_beside(pattern, list(inventory.known)), *again):
             if files >= FILES:
                 break  # nobody walks through all of a large file system each minute
             with contextlib.suppress(FileNotFoundError):

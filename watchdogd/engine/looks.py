@@ -179,7 +179,7 @@ class Looks:
         for check in checks:
             if check.run and check.run.backend == backend and check.entry.declared.jobs:
                 past = begin_round(remembered(JobHistory, json.loads(self._memory(check.name))), now)
-                found |= {raw_id: life.seen_at for raw_id, life in past.lives.items()}
+                found |= {raw_id: each.seen_at for raw_id, each in past.observed.items()}
         return found
 
 
