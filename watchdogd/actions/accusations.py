@@ -58,8 +58,11 @@ def of_guards(processes: Sequence[Process], expected: Mapping[int, str]) -> Iter
 
 
 def _of_stacks(ranked: Sequence[Process]) -> Iterator[Suspect]:
-    """Few that stand elsewhere than all others: those wait in a collective, or at one place, as they do in
-    backward, where no Python frame says that it communicates."""
+    """Accuse the few that stand elsewhere than all others.
+
+    Those wait in a collective, or at one place, as they do in backward, where no Python frame says that it
+    communicates.
+    """
     picture = stacks.fold(ranked)
     waiting = [group for group in picture.others if group.waits_in] or [*picture.others[:1]]
     odd = [(each, group) for group in picture.odd for each in group.members]

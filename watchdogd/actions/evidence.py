@@ -64,7 +64,7 @@ def gather(errand: Errand) -> Outcome:
 
 
 def _flight_recorder(errand: Errand) -> Analysis | None:
-    """What was dumped since the job began is kept and analysed; None where there is nothing."""
+    """Keep and analyse what was dumped since the job began; None where there is nothing."""
     job = next((job for job in errand.queue if job.working), None)
     seen = look_at(errand.run, errand.queue) if errand.run else Seen()
     processes = [each for node in seen.nodes for each in node.processes]

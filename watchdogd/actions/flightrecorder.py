@@ -65,7 +65,7 @@ class Analysis:
 
 
 def prefixes(processes: Iterable[RankProcess], configured: str = "") -> tuple[str, ...]:
-    """What the paths of dumps begin with: as configured, as the processes were told, and as is usual."""
+    """Return what the paths of dumps begin with: as configured, as processes were told, as is usual."""
     told = [place for each in processes for place in _places(each.env)]
     usual = _places(os.environ) if not told else []
     return tuple(dict.fromkeys([*([configured] if configured else []), *told, *usual]))
@@ -79,7 +79,7 @@ def _places(env: Mapping[str, str]) -> list[str]:
 
 
 def find(places: Iterable[str], since: float) -> list[Dump]:
-    """The dumps that were written since then, of the first place that has any."""
+    """Find the dumps that were written since then, of the first place that has any."""
     for prefix in places:
         found = [
             dump for path in glob.glob(glob.escape(prefix) + "[0-9]*") if (dump := _dump(path, prefix, since))
@@ -99,7 +99,7 @@ def _dump(path: str, prefix: str, since: float) -> Dump | None:
 
 
 def contents(dumps: Sequence[Dump]) -> Iterator[tuple[Dump, bytes]]:
-    """As many as go into KEPT, with their contents, and whose they are as they are read."""
+    """Read as many as go into KEPT, with their contents, and whose they are as they are read."""
     left = KEPT
     for dump in dumps:
         if dump.size <= min(left, LARGEST):
@@ -110,7 +110,7 @@ def contents(dumps: Sequence[Dump]) -> Iterator[tuple[Dump, bytes]]:
 
 
 def analyse(dumps: Sequence[Dump], python: str) -> Analysis:
-    """What PyTorch's analyser says of them, run by this interpreter."""
+    """Return what PyTorch's analyser says of them, run by this interpreter."""
     if not python:
         return Analysis("not analysed, since no process tells which Python is the run's")
     if not _ours(python):
@@ -137,21 +137,21 @@ def _run(python: str, folder: str, *options: str) -> command.Answer:
 
 
 def _ours(python: str) -> bool:
-    """Whether nobody else can have put it there."""
+    """Return whether nobody else can have put it there."""
     with contextlib.suppress(OSError):
         return os.stat(python).st_uid in (0, os.geteuid())
     return False
 
 
 def words(dumps: Sequence[Dump], found: Analysis) -> str:
-    """The file of evidence: what there is, and what the analyser says."""
+    """Write the file of evidence: what there is, and what the analyser says."""
     lines = [f"{each.path} {format_size(each.size)}" for each in dumps[:_QUOTED]]
     more = [f"and {len(dumps) - _QUOTED} more"] if len(dumps) > _QUOTED else []
     return "\n".join([*lines, *more, "", found.mismatch, "", found.text]).rstrip() + "\n"
 
 
 def lacking(env: Mapping[str, str]) -> str:
-    """What keeps the Flight Recorder of a process from being of use, or empty: by its variables."""
+    """Say what keeps a process's Flight Recorder from being of use, or empty: by its variables."""
     size = next((env[name] for name in SIZES if name in env), None)
     if size == "0":
         return f"{SIZES[0]} is 0, so that nothing is recorded"

@@ -143,8 +143,10 @@ def _ask_nodes(errand: Errand, seen: Seen) -> None:
 
 
 def look_at(run: Run, jobs: Sequence[Job]) -> Seen:
-    """What the nodes of its newest job say: asked through Slurm's launcher, here for plain processes; else
-    what the job's probe left in home."""
+    """Return what the nodes of its newest job say.
+
+    Asked through Slurm's launcher, here for plain processes; else what the job's probe left in home.
+    """
     working = [job for job in jobs if job.working]
     if not working:
         return Seen()

@@ -2,6 +2,9 @@
 
 A class is written as the list of its fields, in order: half as long as with their names. A list is taken only
 for a class with the fields and types that it was made of (`form`).
+
+Pydantic is quicker at it (118 µs against 198 to load what a log left), but each worker would have 10 MB
+more, and a plugin of the user's own, in a process of its own, would begin 0.3 s later.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""A series of (time, value) that costs sixteen bytes a point, in memory as between processes."""
+"""A series of (time, value) that costs 18 bytes a point, where a list of tuples costs 113.
+
+The last hour of 1,000 runs has 1.2 million points: 22 MB instead of 136. Between processes it is half as long
+on its way.
+"""
 
 from __future__ import annotations
 
