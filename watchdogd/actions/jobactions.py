@@ -79,7 +79,7 @@ def resubmit(errand: Errand) -> Outcome:
     reason = distrust(script, team_of(errand.home.path))
     if reason:
         raise WatchdogError(f"{script} is not submitted: {reason}")
-    myself = account.user_name(os.geteuid())
+    myself = account.own_name()
     if run.users and myself not in run.users:
         who = ", ".join(sorted(run.users))
         raise WatchdogError(f"a job of {myself} would not count for {run.name}; {who}: sbatch {script}")
@@ -112,7 +112,7 @@ def _tell_batch_system(what: str, errand: Errand, run: Run) -> Outcome:
         raise WatchdogError(f"no batch system is known that could {what} it")
     job = _meant(livejob.locate(run, errand.users, errand.gpus), words, errand)
     line = shlex.join((*words, job.handle))
-    if os.geteuid() != 0 and job.user != account.user_name(os.geteuid()):
+    if os.geteuid() != 0 and job.user != account.own_name():
         return Outcome(f"{_named(job)} is {job.user}'s, who alone may: {line}", ok=False)
     answer = command.ask((*words, job.handle), deadline=_DEADLINE)
     if not answer.ok:

@@ -11,7 +11,7 @@ from watchdogd.batch import qstat
 from watchdogd.batch.models import Ending, Snapshot
 from watchdogd.errors import UnreadableError
 from watchdogd.system import command
-from watchdogd.system.account import user_name
+from watchdogd.system.account import own_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -56,8 +56,8 @@ def look(
         trouble = str(error)
     absent = names - {job.name for job in jobs}
     unsought = sought is not None and not absent <= frozenset(sought)
-    shown = {job.user for job in living} - {_myself()}
-    others = people - {_myself()} - shown if absent else frozenset[str]()
+    shown = {job.user for job in living} - {own_name()}
+    others = people - {own_name()} - shown if absent else frozenset[str]()
     private = bool(others or (unsought and not shown)) and _private(until)
     return Snapshot(
         now,
@@ -84,10 +84,6 @@ def _private(until: float) -> bool:
     left = round(max(until - time.monotonic(), 0.1), 1)
     answer = command.ask(("qstat", "-B", "-f"), deadline=left)
     return answer.ok and bool(_PRIVATE.search(answer.output))
-
-
-def _myself() -> str:
-    return user_name(os.geteuid())
 
 
 def _history(ids: Iterable[str], until: float) -> tuple[Ending, ...]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from watchdogd.batch.models import Job, Snapshot
-from watchdogd.system.account import user_name
+from watchdogd.system.account import own_name, user_name
 from watchdogd.system.number import count
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def look(runs: Iterable[Run], deadline: float, now: float, uid: int | None = Non
         elsewhere=tuple(job for _, (_, theirs) in found for job in theirs),
         sought=frozenset(run.name for run in absent),
         veiled=veiled,
-        hidden=frozenset(each for run in absent for each in run.users if each != user_name(os.geteuid()))
+        hidden=frozenset(each for run in absent for each in run.users if each != own_name())
         if veiled
         else frozenset(),
     )

@@ -18,7 +18,7 @@ from watchdogd.batch import sacct, scontrol, slurmtext, squeue
 from watchdogd.batch.models import Ending, Job, Snapshot
 from watchdogd.errors import UnreadableError
 from watchdogd.system import account, command
-from watchdogd.system.account import user_name
+from watchdogd.system.account import own_name, user_name
 from watchdogd.system.number import count
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def look(
     interest): where nothing lives of another name, they are looked for again, by one more squeue.
     Never raises: trouble stands in the Snapshot.
     """
-    people = frozenset(users) or frozenset({_myself()})
+    people = frozenset(users) or frozenset({own_name()})
     return _Look(frozenset(wanted), people, known, deadline, now, sought).take()
 
 
@@ -255,9 +255,8 @@ class _Look:
     def _doubt(self, gone: Collection[str], *, empty: bool) -> str:
         """Return why a queue is not believed in which jobs are suddenly missing, or all.
 
-        Empty where the controller confirms it.
-
-        A busy controller's squeue can time out with exit 0 and no output, one of several clusters be silent.
+        Empty where the controller confirms it. A busy controller's squeue can time out with exit 0 and no
+        output, one of several clusters be silent.
         """
         lists = "suddenly listed nothing" if empty else "does not list all"
         for raw_id in sorted(gone, key=lambda each: (self.known[each], each))[: -_DOUBTED_A_LOOK - 1 : -1]:
@@ -291,12 +290,12 @@ class _Look:
 
     def _hidden(self, listed: tuple[Job, ...]) -> frozenset[str]:
         """Users whose jobs the site does not show us; never ourselves, nor one whose jobs we see."""
-        others = self.people - {_myself()} - {job.user for job in listed}
+        others = self.people - {own_name()} - {job.user for job in listed}
         return others if others and self._private else frozenset()
 
     def _veiled(self, seen: tuple[Job, ...]) -> bool:
         """Return whether jobs of others could be there and not be shown to us."""
-        return all(job.user == _myself() for job in seen) and self._private
+        return all(job.user == own_name() for job in seen) and self._private
 
     @cached_property
     def _private(self) -> bool:
@@ -348,7 +347,3 @@ def _in_name_service(name: str) -> bool:
 def _name(uid: str) -> str:
     """Return the name of a numeric user id, or what there is."""
     return uid if count(uid) is None else user_name(int(uid))
-
-
-def _myself() -> str:
-    return user_name(os.geteuid())

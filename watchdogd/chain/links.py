@@ -14,7 +14,7 @@ from watchdogd.batch.slurm import QUERY_DEADLINE, listed_jobs
 from watchdogd.chain import link
 from watchdogd.errors import NoClusterError
 from watchdogd.system import command
-from watchdogd.system.account import is_member, user_name
+from watchdogd.system.account import is_member, own_name
 from watchdogd.system.number import count
 from watchdogd.units import iso
 
@@ -40,7 +40,7 @@ def queued(mark: str, users: Iterable[str] | None = None) -> tuple[Job, ...]:
 
 def own(mark: str, users: Iterable[str] | None = None) -> tuple[Job, ...]:
     """Return the same with the jobs of drop-ins, whose comment goes on after the mark."""
-    whose = (user_name(os.geteuid()),) if users is None else users
+    whose = (own_name(),) if users is None else users
     found = [job for job in listed_jobs(whose) if f"{job.comment} ".startswith(f"{mark} ") and not job.ended]
     return tuple(sorted(found, key=lambda job: count(job.raw_id) or 0))
 

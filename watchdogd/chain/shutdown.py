@@ -14,7 +14,7 @@ from watchdogd.chain.links import ChainResult
 from watchdogd.errors import HomeError, SlurmSilentError, WatchdogError
 from watchdogd.home import lease, markers
 from watchdogd.home.lease_record import lives
-from watchdogd.system.account import user_name
+from watchdogd.system.account import own_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,7 +99,7 @@ def _of_others(home: Home) -> tuple[str, ...]:
 
 
 def _is_mine(job: Job) -> bool:
-    return os.geteuid() == 0 or job.user == user_name(os.geteuid())
+    return os.geteuid() == 0 or job.user == own_name()
 
 
 def _end_process(home: Home, ended: dict[str, str]) -> list[str]:

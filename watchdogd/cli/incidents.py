@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from watchdogd.engine.status import incident_json
 from watchdogd.errors import WatchdogError
 from watchdogd.home.inbox_submit import submit
 from watchdogd.home.layout import Home
-from watchdogd.system.account import user_name
+from watchdogd.system.account import own_name
 from watchdogd.system.smallfile import STATUS_LIMIT, parse_json, read_plain
 from watchdogd.system.text import close_to
 from watchdogd.units import format_duration
@@ -89,7 +88,7 @@ def _acknowledge(args: argparse.Namespace) -> int:
     for incident in chosen:
         submit(str(home.inbox), "ack", str(incident["id"]), id=incident["id"], reason=args.reason)
     if args.json:
-        taken = {"state": "acknowledged", "acknowledged_by": user_name(os.geteuid())}
+        taken = {"state": "acknowledged", "acknowledged_by": own_name()}
         print_json([incident | taken for incident in chosen])
         return code
     for incident in chosen:

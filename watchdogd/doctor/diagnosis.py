@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from watchdogd.batch import scontrol
 from watchdogd.batch.run_models import run_of
 from watchdogd.chain import link
 from watchdogd.system import command
-from watchdogd.system.account import user_name
+from watchdogd.system.account import own_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -88,7 +87,7 @@ class Installation:
         slurm = bool(shutil.which("squeue")) and wish.mode != "local"
         answer = ask("scontrol", "show", "config") if slurm else None
         site = scontrol.settings(answer.output) if answer and answer.ok else {}
-        return cls(home, setup, user_name(os.geteuid()), wish, slurm, site)
+        return cls(home, setup, own_name(), wish, slurm, site)
 
     @property
     def config(self) -> Config:

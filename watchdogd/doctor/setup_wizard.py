@@ -19,7 +19,7 @@ from watchdogd.config.loading import parse
 from watchdogd.engine.setup import Setup
 from watchdogd.errors import ConfigError, HomeError, WatchdogError
 from watchdogd.system import command
-from watchdogd.system.account import user_name
+from watchdogd.system.account import own_name
 from watchdogd.system.bounded import BoundedIO, StuckError
 from watchdogd.system.smallfile import replace_file
 from watchdogd.system.text import nearest
@@ -232,7 +232,7 @@ def _accounts() -> tuple[str, ...]:
             "show",
             "assoc",
             "where",
-            "user=" + user_name(os.geteuid()),
+            "user=" + own_name(),
             "format=account",
         ],
         deadline=_SURVEY_DEADLINE,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from watchdogd.home import inbox_submit
 from watchdogd.home.touchfile import one_line
 from watchdogd.system import smallfile
-from watchdogd.system.account import user_name
+from watchdogd.system.account import own_name, user_name
 from watchdogd.system.smallfile import parse_json
 from watchdogd.units import LONGEST, format_duration, iso
 
@@ -86,7 +86,7 @@ class Submission:
     def outcome(self) -> str:
         """The outcome of that, as its author reports it."""
         text = _text(self.said, "outcome")
-        return text if self.by == user_name(os.geteuid()) else f"{text} (as {self.by} reports)"
+        return text if self.by == own_name() else f"{text} (as {self.by} reports)"
 
     @property
     def line(self) -> str:

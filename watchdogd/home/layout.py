@@ -13,7 +13,7 @@ from pathlib import Path
 
 from watchdogd.errors import HomeError, Problem
 from watchdogd.system import umask
-from watchdogd.system.account import group_id, user_name
+from watchdogd.system.account import group_id, own_name, user_name
 from watchdogd.system.pathname import file_name, group_of, home_folder
 from watchdogd.system.smallfile import create_file, open_plain, read_plain, replace_file
 
@@ -228,7 +228,7 @@ def _closed(path: Path) -> str:
     owner = "its owner"
     with contextlib.suppress(OSError):
         owner = user_name(first.stat().st_uid)
-    me = user_name(os.geteuid())
+    me = own_name()
     if first == path:
         return f"{path} is {owner}'s alone: a group shares one that 'watchdogd init --group GROUP' made"
     return (

@@ -23,7 +23,7 @@ from watchdogd.errors import WatchdogError
 from watchdogd.home import touchfile
 from watchdogd.home.inbox_submit import submit
 from watchdogd.home.touchfile import Signature
-from watchdogd.system.account import group_id, user_name
+from watchdogd.system.account import group_id, own_name, user_name
 from watchdogd.system.pathname import file_name, run_name
 from watchdogd.system.smallfile import create_file, host_name
 
@@ -79,7 +79,7 @@ def runs(home: str) -> list[str]:
 
 def my_signature(reason: str = "") -> Signature:
     """Return the signature of this process's user, here and now; a long reason is cut."""
-    return Signature(user_name(os.geteuid()), host_name(), time.time(), touchfile.short(reason))
+    return Signature(own_name(), host_name(), time.time(), touchfile.short(reason))
 
 
 def read(switch: Switch) -> Signature | None:

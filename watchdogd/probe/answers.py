@@ -6,7 +6,6 @@ are read instead, as they are wherever they are fresh and tell all that is wante
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from watchdogd.batch import node_steps, slurmtext
 from watchdogd.errors import UnreadableError
 from watchdogd.probe import files
-from watchdogd.system.account import user_name
+from watchdogd.system.account import own_name
 from watchdogd.units import format_duration
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ def ask(
     names = slurmtext.expand_hostlist(job.nodes)
     found = _samples(run, job, question, now)
     fresh = bool(names) and all(_good(found.get(name), question) for name in names)
-    if fresh or run.backend == "pbs" or (job.user and job.user != user_name(os.geteuid())):
+    if fresh or run.backend == "pbs" or (job.user and job.user != own_name()):
         return _left(run, job, names, found)
     if not names:
         return Answers(trouble=f"Slurm does not say on which nodes job {job.id} runs")

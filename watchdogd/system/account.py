@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pwd
 
 _DIGITS = 10
@@ -13,6 +14,11 @@ def user_name(uid: int) -> str:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return str(uid)
+
+
+def own_name() -> str:
+    """Return the name of the user whose rights this process has."""
+    return user_name(os.geteuid())
 
 
 def user_id(name: str) -> int | None:

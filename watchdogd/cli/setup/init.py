@@ -16,7 +16,7 @@ from watchdogd.engine.setup import typed
 from watchdogd.errors import HomeError, UsageError
 from watchdogd.home.layout import Home
 from watchdogd.home.trust import distrust, team_of
-from watchdogd.system.account import group_name, user_name
+from watchdogd.system.account import group_name, own_name
 from watchdogd.system.smallfile import create_file
 from watchdogd.system.text import close_to
 
@@ -116,7 +116,7 @@ def _slurm(found: Survey, group: str | None) -> list[str]:
 
 def _channels(found: Survey) -> list[str]:
     relay = "a mail relay listens on this machine" if found.mail_relay else "no mail relay was found here"
-    me = f"{user_name(os.geteuid())}@{socket.getfqdn()}"
+    me = f"{own_name()}@{socket.getfqdn()}"
     return f"""\
 # Whom to notify: take out the # of one, and try it with 'watchdogd notify --test'.
 # [channels.slack]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import glob
-import os
 import time
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,7 @@ from watchdogd.home import lease
 from watchdogd.home.layout import Home
 from watchdogd.logs.firstlook import first_look
 from watchdogd.readers import logpattern
-from watchdogd.system.account import user_name
+from watchdogd.system.account import own_name
 
 if TYPE_CHECKING:
     import argparse
@@ -42,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("watch: JOB is empty: give the id or name of a live job, as squeue shows it")
     home = Home.existing(args.home)
     config = load(home)
-    me = user_name(os.geteuid())
+    me = own_name()
     job = setup_wizard.choose(slurm.all_jobs(), args.job, me)
     users = slurm_users(config, home.watcher)
     known = setup_wizard.watched_as(config, job, users)
