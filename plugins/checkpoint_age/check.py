@@ -79,10 +79,11 @@ def checkpoint_age(
     allowance: how late one may be; left out: a quarter of checkpoint_every, 10 minutes at least
     """
     works = working(run, snapshot)
+    stands = run is not None and not (run.progress and run.progress.recent(now))
     try:
         some = checkpoint_inventory.update_inventory(checkpoints, state.inventory, now)
         signs = checkpoint_inventory.growth_signs(
-            checkpoints, state.inventory, state.growth, now, stands=_stands(run, now)
+            checkpoints, state.inventory, state.growth, now, stands=stands
         )
     except OSError as error:
         result = unknown(f"{error.filename or checkpoints} cannot be read: {error.strerror}")
@@ -99,11 +100,6 @@ def checkpoint_age(
         yield _content(state.inventory, now)
         yield from _room(state.inventory, checkpoint_every)
     yield state
-
-
-def _stands(run: Run | None, now: float) -> bool:
-    """Return True if the run has reported no progress within its rhythm."""
-    return run is not None and not (run.progress and run.progress.recent(now))
 
 
 # Judging.

@@ -106,7 +106,7 @@ def _lustre(place: QuotaPath) -> Quotas:
         whose.append(("-p", str(project)))
     commands = [["lfs", "quota", flag, name, place.path] for flag, name in whose]
     answers = _all([*commands, ["lfs", "df", place.path], ["lfs", "df", "-i", place.path]])
-    quotas = _read(answers[:-2], lambda said: _row_limits(said, place))
+    quotas = _read(answers[:-2], lambda said: lfs_quota.read_limits(said, place.now))
     return replace(quotas, targets=tuple(dict.fromkeys((*_targets(answers[-2]), *_targets(answers[-1])))))
 
 
@@ -161,7 +161,7 @@ def _beegfs(place: QuotaPath) -> Quotas:
 def _posix(place: QuotaPath) -> Quotas:
     answers = _all([["quota", "-w", "-p", "-u"], ["quota", "-w", "-p", "-g"]])
     # It prints nothing at all where no file system has quotas.
-    quotas = _read(answers, lambda said: _row_limits(said, place) if said.text.strip() else [])
+    quotas = _read(answers, lambda said: lfs_quota.read_limits(said, place.now) if said.text.strip() else [])
     here = tuple(limit for limit in quotas.limits if is_device(limit.path, place.mount))
     failed = next((line for answer in answers for line in _failures(answer, place.mount)), "")
     return replace(quotas, limits=here, trouble=quotas.trouble or ("" if here else failed))
@@ -293,10 +293,6 @@ def _doubts(answer: Answer, found: ParsedOutput) -> str:
     if doubt or any(limit.inaccurate for limit in found.limits):
         return f"the figures of {asked} are inaccurate: {doubt or 'it puts them in brackets'}"
     return ""
-
-
-def _row_limits(said: ToolOutput, place: QuotaPath) -> list[StorageLimit]:
-    return [limit for row in lfs_quota.read_rows(said, now=place.now) for limit in row.limits]
 
 
 def _groups(path: str) -> list[str]:

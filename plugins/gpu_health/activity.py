@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING
 
+from watchdogd.checks.node_checks import lasting, smoothed
 from watchdogd.plugin import Sign, Strength
 
 if TYPE_CHECKING:
@@ -132,12 +133,10 @@ def work_signs(
     drawn = [each.gpu.power_w for each in gpus if each.gpu.power_w and not each.gpu.trouble]
     watts = sum(drawn) / len(drawn) if drawn else None
     if gets_on and watts is not None and not moment.hung:
-        state.usual_w = round(state.usual_w + (watts - state.usual_w) * _NEW, 1) if state.usual_w else watts
+        state.usual_w = smoothed(state.usual_w or None, watts, _NEW)
     for strength, what in _said(gpus, moment, watts, state.usual_w):
-        same = state.sign is not None and state.sign[0] == strength
-        since = state.sign[1] if state.sign and same else now
-        state.sign = (int(strength), since)
-        return (Sign(GPU_SIGN, what, now, since, strength),)
+        state.sign = lasting(state.sign, Sign(GPU_SIGN, what, now, now, strength))
+        return (state.sign,)
     state.sign = None
     return ()
 

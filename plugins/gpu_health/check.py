@@ -52,11 +52,10 @@ from watchdogd.plugin import (
 from watchdogd.plugins.gpu_health import activity, faults, standstill
 from watchdogd.plugins.gpu_health.activity import GpuActivity, NamedGpu
 from watchdogd.plugins.gpu_health.faults import Fault, GpuLimits, without_sensors
-from watchdogd.plugins.gpu_health.figures import describe_gpu, metrics_of, spreads
+from watchdogd.plugins.gpu_health.figures import describe_gpu, gpus_cell, metrics_of, spreads
 from watchdogd.plugins.gpu_health.gpu_state import GpuHealthState
 from watchdogd.plugins.gpu_health.query import GpuSurvey, query_gpus
 from watchdogd.plugins.gpu_health.standstill import Patience
-from watchdogd.plugins.log_staleness import log_columns
 
 _RECORDED = 64
 """Nodes whose figures are recorded each: four numbers a node every two minutes, however large the job."""
@@ -214,8 +213,9 @@ def _whole(
     if silent:
         parts.append(f"{len(silent)} node{'s' if len(silent) > 1 else ''} did not answer")
     metrics = {"gpus": Metric(len(gpus)), **metrics_of(seen, limits)}
-    told = Result(Status.OK, ", ".join(parts), metrics, details=_lines(gpus))
-    return replace(told, cells={"GPUs": log_columns.of_gpus(metrics)})
+    details = "\n".join(f"{each.name} {describe_gpu(each)}" for each in gpus[:64])
+    told = Result(Status.OK, ", ".join(parts), metrics, details=details)
+    return replace(told, cells={"GPUs": gpus_cell(metrics)})
 
 
 def _with_nodes(results: Sequence[Result], nodes: Sequence[GpuNode], limits: GpuLimits) -> Iterator[Result]:
@@ -229,11 +229,6 @@ def _with_nodes(results: Sequence[Result], nodes: Sequence[GpuNode], limits: Gpu
         figures = metrics_of(gpus[name], limits)
         if figures and name not in told:
             yield Result(Status.OK, f"{name}: {', '.join(spreads(gpus[name]))}", figures, subject=name)
-
-
-def _lines(gpus: Sequence[NamedGpu]) -> str:
-    """Return a line a GPU, as evidence."""
-    return "\n".join(f"{each.name} {describe_gpu(each)}" for each in gpus[:64])
 
 
 # ------------------------------------------------------------------ nodes and GPUs

@@ -59,9 +59,10 @@ def gpu_faults(
     `risen`: uncorrectable errors more than when it was first seen in this job; `mute`: why it is a fault that
     no sensor of it can be read (see without_sensors), or empty.
     """
-    found = [*_broken(gpu, events), *_memory(gpu, risen), *_hot(gpu, limits), *_full(gpu, limits)]
+    found = [*_broken(gpu, events), *_memory(gpu, risen), *_hot(gpu, limits)]
+    found += _above(gpu.vram, limits.vram_warn, limits.vram_crit, "memory {:.0f} % full, limit {:g} %")
     found += _sensor_fault(gpu, mute)
-    found += _drawing(gpu, limits)
+    found += _above(gpu.power_w, limits.power_warn, limits.power_crit, "draws {:.0f} W, limit {:g} W")
     if gpu.blank and not found and not gpu.partition and gpu.vram_total is None:
         found.append(Fault(Status.UNKNOWN, "its tool tells nothing of it"))
     return sorted(found, key=lambda fault: -fault.status.severity)
@@ -130,14 +131,6 @@ def _hot(gpu: Gpu, limits: GpuLimits) -> Iterator[Fault]:
     if not faults and warn is None:
         faults += _above(now, gpu.slowdown_c, None, "{:g} °C hot, slows down at {:g} °C")
     yield from faults
-
-
-def _full(gpu: Gpu, limits: GpuLimits) -> Iterator[Fault]:
-    return _above(gpu.vram, limits.vram_warn, limits.vram_crit, "memory {:.0f} % full, limit {:g} %")
-
-
-def _drawing(gpu: Gpu, limits: GpuLimits) -> Iterator[Fault]:
-    return _above(gpu.power_w, limits.power_warn, limits.power_crit, "draws {:.0f} W, limit {:g} W")
 
 
 def _above(now: float | None, warn: float | None, crit: float | None, words: str) -> Iterator[Fault]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from watchdogd.plugin import Metric
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from watchdogd.parsers.gpu.models import Gpu
     from watchdogd.plugins.gpu_health.activity import NamedGpu
@@ -65,3 +65,10 @@ def describe_gpu(each: NamedGpu) -> str:
         gpu.trouble,
     )
     return " ".join(cell for cell in cells if cell)
+
+
+def gpus_cell(metrics: Mapping[str, Metric]) -> str:
+    """Return the cell of all GPUs in `status` and on the page, by their metrics: `8: 97 % 412 W`."""
+    units = {"utilisation": "%", "power": "W"}
+    figures = [f"{metrics[name].value:.0f} {unit}" for name, unit in units.items() if name in metrics]
+    return f"{metrics['gpus'].value:.0f}: {' '.join(figures)}"

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from watchdogd.checks.node_checks import NodeCheckState, smoothed
 from watchdogd.parsers.gpu.node_script import GpuNode
+from watchdogd.plugin import Sign
 from watchdogd.units import iso
 
 if TYPE_CHECKING:
@@ -43,20 +45,18 @@ class SilentNode:
 
 
 @dataclass(slots=True)
-class GpuHealthState:
+class GpuHealthState(NodeCheckState):
     """GPUs by key (the UUID where known): the last `counters`, their `rises` in this job, `bad` ones.
 
     `spoken` are subjects that were not OK (see node_checks.recoveries), `labels` the GPUs of each node,
     `used` those that worked, `power` what each drew then (watts), `read` those of which a sensor was read.
     `usual_w` is what a GPU draws on average while the run tells progress, `sign` what its GPUs say of its
-    work (strength, and since when).
+    work.
     """
 
     job: str = ""
     started: float = 0.0
     since: float = 0.0
-    told: bool = False
-    spoken: dict[str, int] = field(default_factory=dict)
     labels: dict[str, list[str]] = field(default_factory=dict)
     keys: dict[str, str] = field(default_factory=dict)
     counters: dict[str, tuple[int | None, int | None]] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class GpuHealthState:
     power: dict[str, float] = field(default_factory=dict)
     read: list[str] = field(default_factory=list)
     usual_w: float = 0.0
-    sign: tuple[int, float] | None = None
+    sign: Sign | None = None
     hung_since: float | None = None
     idle_since: dict[str, float] = field(default_factory=dict)
     silent: dict[str, SilentNode] = field(default_factory=dict)
@@ -152,8 +152,7 @@ class GpuHealthState:
         """Take in GPUs that work, and the watts of those at full utilisation, smoothed: peaks are short."""
         self.used = sorted({*self.used, *names})
         for name, watts in drawn.items():
-            before = self.power.get(name, watts)
-            self.power[name] = round(before + (watts - before) * _NEW, 1)
+            self.power[name] = smoothed(self.power.get(name), watts, _NEW)
 
     def rest(self) -> None:
         """They may stand still now: how long they do so counts from the next look on."""

@@ -22,13 +22,6 @@ def of_log(metrics: Mapping[str, Metric], now: float) -> dict[str, str | float]:
     return found
 
 
-def of_gpus(metrics: Mapping[str, Metric]) -> str:
-    """Return `8: 97 % 412 W`."""
-    units = {"utilisation": "%", "power": "W"}
-    figures = [f"{metrics[name].value:.0f} {unit}" for name, unit in units.items() if name in metrics]
-    return f"{metrics['gpus'].value:.0f}: {' '.join(figures)}"
-
-
 def _progress(metrics: Mapping[str, Metric]) -> str:
     if "progress" in metrics:
         done = metrics["progress"].value

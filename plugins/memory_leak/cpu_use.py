@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from watchdogd.checks.node_checks import lasting, smoothed
 from watchdogd.plugin import Sign, Strength
 
 if TYPE_CHECKING:
@@ -53,24 +54,19 @@ def advance(before: CpuUse, spent: Mapping[str, Cpu], now: float, *, gets_on: bo
     if not newer:
         return before
     after = replace(before, spent={node: (cpu.seconds, cpu.at) for node, cpu in spent.items()}, sign=None)
-    rates = [_rate(cpu, *past[node]) for node, cpu in newer.items() if node in past]
+    pairs = [(cpu, *past[node]) for node, cpu in newer.items() if node in past]
+    rates = [(cpu.seconds - seconds) / (cpu.at - at) for cpu, seconds, at in pairs]
     known = [rate for rate in rates if rate >= 0.0]  # less than before: another job, or some have ended
     if not known:
         return after
     busy = sum(known) / len(known) * len(spent)
     if gets_on:
-        usual = busy if before.usual is None else before.usual
-        after = replace(after, usual=round(usual + (busy - usual) * _NEW, 3))
+        after = replace(after, usual=smoothed(before.usual, busy, _NEW))
     found = _said(busy, after.usual or 0.0, waits=any(cpu.gpus for cpu in spent.values()))
     if found is None:
         return after
     strength, what = found
-    since = before.sign.since if before.sign and before.sign.strength is strength else now
-    return replace(after, sign=Sign(KIND, what, now, since, strength))
-
-
-def _rate(cpu: Cpu, seconds: float, at: float) -> float:
-    return (cpu.seconds - seconds) / (cpu.at - at)
+    return replace(after, sign=lasting(before.sign, Sign(KIND, what, now, now, strength)))
 
 
 def _said(busy: float, usual: float, *, waits: bool) -> tuple[Strength, str] | None:

@@ -16,6 +16,7 @@ from watchdogd.cli.status_tables import bar, overview, results_of, run_table
 from watchdogd.engine.catalog import Entry, built_in
 from watchdogd.engine.status import declared_json
 from watchdogd.plugin import Metric
+from watchdogd.plugins.gpu_health.figures import gpus_cell
 from watchdogd.plugins.log_staleness import log_columns
 from watchdogd.units import format_size, iso
 from watchdogd.web.columns import columns_of
@@ -58,7 +59,7 @@ def _shown_by(plugin: str, status: str, numbers: dict[str, Metric]) -> dict[str,
     if plugin == "log_staleness":
         told = log_columns.of_log(numbers, NOW - 20)
     elif plugin == "gpu_health" and "gpus" in numbers:
-        told = {"GPUs": log_columns.of_gpus(numbers)}
+        told = {"GPUs": gpus_cell(numbers)}
     elif plugin == "memory_leak" and "left" in numbers:
         told = {"mem left": format_size(values["left"])}
     elif "time_left" in values:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from watchdogd.plugin import Result, Status, notice, ok, unknown
@@ -10,7 +10,7 @@ from watchdogd.plugin import Result, Status, notice, ok, unknown
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, MutableMapping, Sequence
 
-    from watchdogd.plugin import Job, Snapshot
+    from watchdogd.plugin import Job, Sign, Snapshot
 
 
 ROUNDS: Final = 100
@@ -55,6 +55,16 @@ def recoveries(
     for subject in list(spoken)[:-KEPT]:
         del spoken[subject]
     return [Result(Status.OK, f"{subject} {words}", subject=subject, quiet=quiet) for subject in over]
+
+
+def smoothed(usual: float | None, newest: float, weight: float) -> float:
+    """Return the usual value with the newest one taken in by its `weight`; None: there was none."""
+    return newest if usual is None else round(usual + (newest - usual) * weight, 3)
+
+
+def lasting(before: Sign | None, sign: Sign) -> Sign:
+    """Return the sign, since the one before it began where that was as strong."""
+    return replace(sign, since=before.since) if before and before.strength is sign.strength else sign
 
 
 def nothing_to_judge(snapshot: Snapshot, jobs: Sequence[Job]) -> Result | None:

@@ -68,11 +68,9 @@ def _grouped(parts: Iterable[_Part]) -> list[list[_Part]]:
         number, plus, _ = part.id.partition("+")
         key = (number, part.submitted_at or 0.0) if plus else ("", float(index))
         groups.setdefault(key, []).append(part)
-    return [sorted(group, key=_offset) for group in groups.values()]
-
-
-def _offset(part: Job | Ending) -> int:
-    return count(part.id.partition("+")[2]) or 0
+    return [
+        sorted(group, key=lambda part: count(part.id.partition("+")[2]) or 0) for group in groups.values()
+    ]
 
 
 @dataclass(frozen=True, slots=True)

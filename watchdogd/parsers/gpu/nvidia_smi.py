@@ -41,11 +41,6 @@ _TABLE_RULES = (
 )
 
 
-def _is_table(lines: Sequence[str]) -> bool:
-    """Return True if a row of this table is there."""
-    return any(_row(line) for line in lines)
-
-
 def _read_table(lines: Sequence[str]) -> Readout:
     """Return its GPUs, and its MIG devices after them."""
     found: list[Gpu] = []
@@ -150,7 +145,7 @@ def read(text: str, asked: Sequence[str] = ()) -> Readout:
 def _gpus(lines: Sequence[str], asked: Sequence[str]) -> Readout | None:
     if nvidia_smi_query.fits(lines):
         return nvidia_smi_query.read(lines)
-    if _is_table(lines):
+    if any(_row(line) for line in lines):
         return _read_table(lines)
     if any(_BLIND.match(line) or _ABSENT.search(line) for line in lines):
         return None

@@ -181,14 +181,10 @@ def _first(each: FieldRule, facts: Mapping[str, str]) -> Any:
             if (
                 pattern.fullmatch(name[:_LONGEST_NAME])
                 and (read := each.read(cell)) is not None
-                and _possible(each, read)
+                and (each.field not in _PLAUSIBLE or read <= _PLAUSIBLE[each.field])
             ):
                 return read
     return None
-
-
-def _possible(each: FieldRule, read: Any) -> bool:
-    return each.field not in _PLAUSIBLE or read <= _PLAUSIBLE[each.field]
 
 
 def _errors(facts: Mapping[str, str], found: Mapping[str, Any]) -> dict[str, Any]:

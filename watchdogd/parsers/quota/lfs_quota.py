@@ -85,6 +85,11 @@ def read_rows(text: str | ToolOutput, *, now: float | None = None) -> list[Quota
     return state.rows
 
 
+def read_limits(said: ToolOutput, now: float) -> list[StorageLimit]:
+    """Return the limits of all rows of all reports, as `read_rows` has them."""
+    return [limit for row in read_rows(said, now=now) for limit in row.limits]
+
+
 @dataclass(slots=True)
 class _State:
     """State of the parser: whose report, in which line it began, a path that waits for its figures."""

@@ -64,10 +64,6 @@ def _limits(said: ToolOutput, pattern: str | None, name: str, now: float) -> lis
     return found if known else read_json(said, name)
 
 
-def _rows(said: ToolOutput, now: float) -> list[StorageLimit]:
-    return [each for row in lfs_quota.read_rows(said, now=now) for each in row.limits]
-
-
 _FORMS: tuple[
     tuple[Callable[[ToolOutput], object], Callable[[ToolOutput, float], list[StorageLimit]]], ...
 ] = (
@@ -75,7 +71,7 @@ _FORMS: tuple[
     (lambda said: _GPFS.search(said.text), lambda said, _: gpfs.read_quotas(said)),
     (lambda said: beegfs.fits(said.text), lambda said, _: beegfs.read_quotas(said, "")),
     (lambda said: zfs_btrfs_ceph.fits(said.text), lambda said, _: zfs_btrfs_ceph.read(said)),
-    (lfs_quota.fits, _rows),
+    (lfs_quota.fits, lfs_quota.read_limits),
 )
 """Whether an output has a form, and what reads it. Lines that one has understood the next does not see."""
 

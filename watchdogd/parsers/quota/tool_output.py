@@ -101,10 +101,8 @@ class ToolOutput:
             for number, line in enumerate(self._lines)
             if number in self._missed or (number not in self._known and holds_figures(line))
         )
-        return ParsedOutput(tuple(limits), tuple(map(_quoted, unread)), self._headings(), self.doubt)
-
-    def _headings(self) -> tuple[str, ...]:
-        return tuple(_quoted(self._lines[number]) for number in self._bare)
+        headings = tuple(_quoted(self._lines[number]) for number in self._bare)
+        return ParsedOutput(tuple(limits), tuple(map(_quoted, unread)), headings, self.doubt)
 
 
 def as_output(text: str | ToolOutput) -> ToolOutput:
