@@ -72,7 +72,7 @@ def _verb(verb: Verb) -> Iterator[str]:
             continue
         else:
             title = _title(word)
-        yield from (".TP", title, _sentence(word.help or "see above"))
+        yield from (".TP", title, _sentence(word.help))
 
 
 def _title(option: Option) -> str:

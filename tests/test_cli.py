@@ -95,6 +95,8 @@ def test_help_lists_every_verb(capsys: Says) -> None:
     for name, (_, help_) in cli.VERBS.items():
         assert f"  {name} " in out
         assert help_ in out
+    for title, verbs in cli.GROUPS.items():
+        assert f"\n\n{title}:\n  {next(iter(verbs))} " in out
 
 
 def test_no_verb_is_wrong_usage_but_shows_help(capsys: Says) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -21,6 +22,12 @@ def home(tmp_path: Path) -> Path:
     (tmp_path / "switches").mkdir()
     for run in ("moe-3b", "llama-7b"):
         (tmp_path / "switches" / f"{run}.json").touch()
+    listed = [{"id": 17, "check": "moe-3b/gpu_health"}, {"id": 203, "check": "scratch/disk_quota"}]
+    (tmp_path / "status.json").write_text(json.dumps({"link": {"job_id": 4711}, "incidents": listed}))
+    (tmp_path / "bin").mkdir()
+    squeue = tmp_path / "bin" / "squeue"  # a real one lists what happens to run here
+    squeue.write_text("#!/bin/sh\necho '4321 train$(touch gone)'; echo '99 moe-3b'\n")
+    squeue.chmod(0o755)
     return tmp_path
 
 
@@ -57,7 +64,7 @@ def fish(home: Path, *words: str) -> set[str]:
 
 
 def offered(argv: list[str], home: Path) -> set[str]:
-    env = {"WATCHDOGD_HOME": str(home), "HOME": str(home), "PATH": "/usr/bin:/bin"}
+    env = {"WATCHDOGD_HOME": str(home), "HOME": str(home), "PATH": f"{home}/bin:/usr/bin:/bin"}
     done = subprocess.run(argv, capture_output=True, text=True, env=env, timeout=300, check=True)
     assert done.stderr == ""
     return set(done.stdout.split("\n")) - {""}
@@ -73,6 +80,25 @@ def test_verbs_options_and_runs(shell: object, home: Path) -> None:
     assert "moe-3b" not in shell(home, "status", "")
     assert {"bash", "zsh", "fish"} <= shell(home, "completion", "")
     assert "moe-3b" in shell(home, "preflight", "--run", "")
+
+
+@pytest.mark.parametrize("shell", [bash, zsh, fish])
+def test_open_incidents_and_live_jobs(shell: object, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert callable(shell)
+    monkeypatch.chdir(home)
+    assert {"17", "203"} <= shell(home, "ack", "")
+    assert "4711" not in shell(home, "ack", "")
+    assert {"4321", "99", "moe-3b"} <= shell(home, "watch", "")
+    assert not (home / "gone").exists()
+    (home / "status.json").unlink()
+    assert "17" not in shell(home, "ack", "")
+
+
+def test_every_word_and_option_has_its_line_of_help() -> None:
+    for verb in VERBS:
+        words: tuple[completion.Positional | completion.Option, ...] = (*verb.places, *verb.options)
+        hidden = [each for each in words if each == completion.Option(("--job",), "JOB", "")]
+        assert [each for each in words if not each.help] == hidden, verb.name
 
 
 def test_what_was_begun_is_gone_on_with(home: Path) -> None:

@@ -133,6 +133,18 @@ def test_one_run_with_all_that_can_be_known_of_it() -> None:
     assert "last round: 20s ago" in text
 
 
+def test_the_worst_run_stands_first() -> None:
+    checks = [
+        seen("x-calm/job_liveness", running=1),
+        seen("x-odd/job_liveness", "WARNING", running=1),
+        seen("moe/job_liveness", running=1),
+        stalled(seen("moe/log_staleness", "CRITICAL", age=2400)),
+    ]
+    lines = shown(picture(*checks))
+    begin = next(at for at, line in enumerate(lines) if line.startswith("run "))
+    assert [line.split()[0] for line in lines[begin + 1 : begin + 4]] == ["moe", "x-odd", "x-calm"]
+
+
 def test_open_incidents_stand_before_the_runs_and_are_told_once() -> None:
     incident = {
         "id": 7,

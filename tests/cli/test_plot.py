@@ -15,11 +15,11 @@ def test_a_line_that_rises_fills_more_and_more() -> None:
     assert len(lines) == HEIGHT + 2
     assert max(map(len, lines)) <= 80
     assert lines[0] == "scratch used: 99 GB at last"
-    assert lines[1].startswith("    99 GB ┤")
-    assert lines[HEIGHT].startswith("   500 MB ┤")
+    assert lines[1].startswith("   100 GB ┤")
+    assert lines[HEIGHT].startswith("      0 B ┤")
     filled = [line.count("█") for line in lines[1 : HEIGHT + 1]]
     assert filled == sorted(filled)
-    assert lines[1].endswith("█")
+    assert lines[1].endswith("▇")  # 99 of 100
     assert lines[HEIGHT][11] == "▁"
 
 
@@ -34,7 +34,27 @@ def test_holes_are_blank_and_what_is_no_number_is_left_out() -> None:
 def test_nothing_and_always_the_same() -> None:
     assert chart("x", "", [], 0.0, 1.0, 80) == ["x: nothing was measured"]
     lines = chart("x", "%", [(0.0, 5.0), (1.0, 5.0)], 0.0, 1.0, 40)
-    assert (lines[1].split()[0], lines[HEIGHT].split()[0]) == ("10", "0")
+    assert (lines[1].split()[0], lines[HEIGHT].split()[0]) == ("6", "4")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "unit"),
+    [
+        (80.91e9, 80.94e9, "B"),
+        (0.0, 0.0, ""),
+        (1.97, 2.0, ""),
+        (-3.0, 250.0, "W"),
+        (3600.0, 3601.0, "s"),
+        (7e-9, 7e-9, ""),
+    ],
+)
+def test_the_ends_of_the_axis_read_differently_and_hold_all_values(
+    low: float, high: float, unit: str
+) -> None:
+    lines = chart("x", unit, [(0.0, low), (1.0, high)], 0.0, 1.0, 40)
+    ends = [lines[at].partition("┤")[0].strip() for at in (1, HEIGHT)]
+    assert ends[0] != ends[1]
+    assert len(max(ends, key=len)) <= 9
 
 
 @pytest.mark.parametrize(

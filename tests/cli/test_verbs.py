@@ -300,6 +300,18 @@ def test_a_switch_pressed_is_told_and_recorded(
     assert list((dog.home / "inbox").glob("*touch*")) == []
 
 
+def test_plugins_is_a_short_list_and_one_by_its_name_has_its_parameters(dog: Dog) -> None:
+    assert all(": " in line and line[0] != " " for line in dog("plugins").stdout.splitlines())
+    first, *parameters = dog("plugins", "disk_quota").stdout.splitlines()
+    assert first.startswith("disk_quota (built-in): ")
+    assert any(line.startswith("    path (str, required): ") for line in parameters)
+    wrong = dog("plugins", "disk_quot")
+    assert (wrong.returncode, wrong.stderr) == (
+        1,
+        "watchdogd: there is no plugin 'disk_quot'; did you mean 'disk_quota'?\n",
+    )
+
+
 def test_plugins_lists_parameters_and_what_is_skipped(dog: Dog) -> None:
     (dog.home / "plugins" / "broken.py").write_text("def (")
     found = {entry["name"]: entry for entry in dog.json("plugins")}

@@ -150,7 +150,7 @@ def test_people_see_how_many_came_and_what_was_judged_anew(
     )
     assert main(["--home", str(home.path), "backtest"]) == 0
     out = capsys.readouterr().out
-    assert "2 alerts would have come in 30d (1 WARNING, 1 RESOLVED); 0 did." in out
+    assert "2 alerts would have come in 30d (1 WARNING, 1 RESOLVED); 0 messages did." in out
     assert "Judged anew: scratch/disk_quota." in out
     assert "(to screen)" in out
 

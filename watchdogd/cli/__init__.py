@@ -20,46 +20,71 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import NoReturn
 
-VERBS: dict[str, tuple[str, str]] = {
-    "init": ("setup.init", "make home and a commented config.toml for this machine"),
-    "watch": ("setup.watch", "adopt a live Slurm job: adds its [runs.NAME] to config.toml"),
-    "doctor": ("setup.doctor", "try everything that the configuration needs, with a fix for each line"),
-    "status": ("status", "alive? where? what is open?"),
-    "check": ("check", "run checks now and print them"),
-    "start": ("start", "start the watchdog on Slurm, or here with --local"),
-    "stop": ("start", "end it"),
-    "restart": ("start", "end it and start it anew"),
-    "ensure": ("start", "start it only where it is not alive; for cron and login scripts"),
-    "run": ("run", "the daemon in the foreground"),
-    "tick": ("tick", "one round of what is due, for cron"),
-    "kill-switch": ("switch", "tell the training to save and exit"),
-    "save-switch": ("switch", "tell the training to save and go on"),
-    "finish": ("finish", "mark a run finished: nothing more is expected of it"),
-    "ack": ("incidents", "say that you look after an incident: no more reminders"),
-    "silence": ("silence", "no messages about a run, disk or check for a while"),
-    "unsilence": ("silence", "end a silence; what is still wrong is reported"),
-    "incidents": ("incidents", "what is open, or what was"),
-    "history": ("history", "results, incidents and metrics of the past"),
-    "backtest": ("backtest", "the alerts that the recorded past would bring under the present configuration"),
-    "export": ("export", "all of the history as JSON lines, for another database or for good keeping"),
-    "import": ("export", "an export, into a history that is empty"),
-    "guard": ("job.guard", "run a program under the switches of its run: -- CMD ..."),
-    "preflight": ("job.preflight", "smoke test at the start of a job script"),
-    "probe": ("job.probe", "in the background of a job script: samples of its nodes in home"),
-    "stacks": ("job.stacks", "where all processes of a run stand: equal stacks folded, suspects first"),
-    "env": ("job.env", 'shell exports of the run\'s live job: eval "$(watchdogd env RUN)"'),
-    "gpus": ("job.gpus", "one table of all GPUs of a run's nodes"),
-    "report": ("report", "all that is known as one HTML file, for a shared folder"),
-    "web": ("web", "the same live on loopback with a token; /metrics for Prometheus"),
-    "notify": ("notify", "send a test notification"),
-    "outbox": ("outbox", "notifications that are not delivered yet, and why"),
-    "relay": ("relay", "deliver them from here, where there is a way out; --follow for ever"),
-    "config": ("setup.config", "the effective configuration, and what each check came from"),
-    "plugins": ("setup.plugins", "every plugin found, and its parameters"),
-    "completion": ("setup.completion", "completes verbs, options and runs in bash, zsh or fish"),
-    "demo": ("setup.demo", "a training that hangs and fills its disk, watched in this terminal"),
+GROUPS: dict[str, dict[str, tuple[str, str]]] = {
+    "set up": {
+        "init": ("setup.init", "make home and a commented config.toml for this machine"),
+        "watch": ("setup.watch", "adopt a live Slurm job: adds its [runs.NAME] to config.toml"),
+        "doctor": ("setup.doctor", "try everything that the configuration needs, with a fix for each line"),
+        "config": ("setup.config", "show the effective configuration, and what each check came from"),
+        "plugins": ("setup.plugins", "list the plugins; with PLUGIN, its parameters"),
+        "notify": ("notify", "send a test notification"),
+        "completion": (
+            "setup.completion",
+            "print what completes verbs, options and runs in bash, zsh or fish",
+        ),
+        "demo": ("setup.demo", "watch a training that hangs and fills its disk, in this terminal"),
+    },
+    "watch": {
+        "start": ("start", "start the watchdog on Slurm, or here with --local"),
+        "stop": ("start", "end the watchdog"),
+        "restart": ("start", "end the watchdog and start it anew"),
+        "ensure": ("start", "start it only where it is not alive; for cron and login scripts"),
+        "run": ("run", "run the daemon in the foreground"),
+        "tick": ("tick", "evaluate one round of what is due, for cron"),
+        "status": ("status", "show whether it is alive, where, and what is open"),
+        "check": ("check", "run checks now and print them"),
+        "gpus": ("job.gpus", "show all GPUs of a run's nodes in one table"),
+        "web": ("web", "serve the page on loopback with a token; /metrics for Prometheus"),
+    },
+    "answer": {
+        "incidents": ("incidents", "list what is open, or what was"),
+        "ack": ("incidents", "say that you look after an incident: no more reminders"),
+        "silence": ("silence", "mute messages about a run, disk or check for a while"),
+        "unsilence": ("silence", "end a silence; what is still wrong is reported"),
+        "stacks": (
+            "job.stacks",
+            "show where all processes of a run stand: equal stacks folded, suspects first",
+        ),
+        "env": ("job.env", 'print shell exports of the run\'s live job: eval "$(watchdogd env RUN)"'),
+        "outbox": ("outbox", "list notifications that are not delivered yet, and why"),
+        "relay": ("relay", "deliver notifications from here, where there is a way out; --follow for ever"),
+    },
+    "stop a training": {
+        "kill-switch": ("switch", "tell the training to save and exit"),
+        "save-switch": ("switch", "tell the training to save and go on"),
+        "finish": ("finish", "mark a run finished: nothing more is expected of it"),
+    },
+    "in a job script": {
+        "guard": ("job.guard", "run a program under the switches of its run: -- CMD ..."),
+        "preflight": ("job.preflight", "smoke-test the nodes at the start of a job script"),
+        "probe": ("job.probe", "leave samples of a job's nodes in home, in the background of its script"),
+    },
+    "look back": {
+        "history": ("history", "show results, incidents and metrics of the past"),
+        "backtest": (
+            "backtest",
+            "show which alerts the present configuration would have brought",
+        ),
+        "report": ("report", "write all that is known as one HTML file, for a shared folder"),
+        "export": (
+            "export",
+            "write all of the history as JSON lines, for another database or for safekeeping",
+        ),
+        "import": ("export", "read an export into a history that is empty"),
+    },
 }
-"""Verb → (module in this folder, one line of help); in the order in which help shows them."""
+"""What for → verb → (module in this folder, one line of help), in the order of help."""
+VERBS = {verb: entry for verbs in GROUPS.values() for verb, entry in verbs.items()}
 _EPILOG = "Home is --home DIR, else $WATCHDOGD_HOME, else ~/.watchdogd. See 'watchdogd VERB --help'."
 _NO_VERDICT = {"status": 3, "check": 3, "doctor": 2, "preflight": 0}
 """Verb → its code where it can judge nothing (no home, say): 1 would be its word for a warning. What is wrong
@@ -172,9 +197,11 @@ def _about(options: list[str]) -> int:
 
 def _overview() -> str:
     """Return the page that `watchdogd --help` prints."""
-    width = max(map(len, VERBS), default=0)
-    lines = [f"  {verb:<{width}}  {help_}" for verb, (_, help_) in VERBS.items()]
-    return "\n".join(["usage: watchdogd [--home DIR] VERB ...", "", *lines, "", _EPILOG])
+    width = max(map(len, VERBS))
+    lines = []
+    for title, verbs in GROUPS.items():
+        lines += ["", f"{title}:", *(f"  {verb:<{width}}  {help_}" for verb, (_, help_) in verbs.items())]
+    return "\n".join(["usage: watchdogd [--home DIR] VERB ...", *lines, "", _EPILOG])
 
 
 def parser_of(module: ModuleType, verb: str) -> argparse.ArgumentParser:

@@ -110,10 +110,11 @@ def _json(alert: Alert) -> dict[str, object]:
 
 
 def _sum(alerts: Iterable[Alert], sent: int, since: str) -> str:
-    """Return `3 alerts would have come in 30d (2 CRITICAL, 1 RESOLVED); 12 did.`."""
+    """Return `3 alerts would have come in 30d (2 CRITICAL, 1 RESOLVED); 12 messages did.`."""
     counts = Counter(alert.status for alert in alerts)
     parts = ", ".join(f"{number} {status}" for status, number in counts.items())
-    return f"{counts.total()} alerts would have come in {since}{f' ({parts})' if parts else ''}; {sent} did."
+    shown = f" ({parts})" if parts else ""
+    return f"{counts.total()} alerts would have come in {since}{shown}; {sent} messages did."
 
 
 def _how(setup: Setup, recorded: set[str]) -> str:
@@ -122,6 +123,7 @@ def _how(setup: Setup, recorded: set[str]) -> str:
 
     anew = sorted(check.name for check in setup.checks if check.name in recorded and judge_of(check))
     return (
+        "Those that did are all messages of that time, with actions and notices, which are not replayed. "
         f"Judged anew: {', '.join(anew) or 'nothing'}. All others by the status that was recorded. "
         "Older than two days: means of five minutes, then of hours."
     )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's options."""
-    parser.add_argument("name", metavar="RUN")
+    parser.add_argument("name", metavar="RUN", help="which has done all of its steps")
     parser.add_argument("--clear", action="store_true", help="take the mark away: the run is expected again")
     parser.add_argument("--reason", default="", metavar="TEXT", help="for the team and the log")
     parser.add_argument("--json", action="store_true", help="print the state as JSON")

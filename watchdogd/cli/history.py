@@ -109,7 +109,7 @@ def _plot(store: Store, target: str, metric: str | None, since: float) -> None:
     shown = {
         key: points
         for key, points in series.items()
-        if key[2] == metric or (metric is None and len({value for _, value in points}) > 1)
+        if key[2] == metric or (metric is None and _moves(points, key[3]))
     }
     width, now = columns(), time.time()
     since = max(since, min((points[0][0] for points in shown.values()), default=since))
@@ -177,7 +177,7 @@ def chart(title: str, unit: str, points: Points, since: float, until: float, wid
     known = [value for value in columns if value is not None]
     if not known:
         return [f"{title}: nothing was measured"]
-    low, high = _bounds(min(known), max(known))
+    low, high = _axis(min(known), max(known), unit)
     lines = [f"{title}: {label_of(known[-1], unit)} at last"]
     for row in range(HEIGHT - 1, -1, -1):
         mark = label_of(high, unit) if row == HEIGHT - 1 else label_of(low, unit) if row == 0 else ""
@@ -226,12 +226,19 @@ def label_of(value: float, unit: str) -> str:
     return f"{shown} {unit}".rstrip()
 
 
-def _bounds(low: float, high: float) -> tuple[float, float]:
-    """Return the lowest and the highest value of the axis; a constant lies in its middle."""
-    if high > low:
-        return low, high
-    margin = abs(low) or 1.0
-    return low - margin, high + margin
+def _moves(points: Points, unit: str) -> bool:
+    """Return True where the lowest and the highest value do not read the same."""
+    values = [value for _, value in points if math.isfinite(value)]
+    return bool(values) and label_of(min(values), unit) != label_of(max(values), unit)
+
+
+def _axis(low: float, high: float, unit: str) -> tuple[float, float]:
+    """Return round bounds of the axis; what would read the same at both ends lies in its middle."""
+    if label_of(low, unit) == label_of(high, unit):
+        margin = abs(high) / 10 or 1.0
+        low, high = low - margin, high + margin
+    step = 10.0 ** math.floor(math.log10(high - low))
+    return math.floor(low / step) * step, math.ceil(high / step) * step
 
 
 def _sign(value: float | None, row: int, low: float, high: float) -> str:

@@ -27,7 +27,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--json", action="store_true", help="print what came of it as JSON")
         return
     parser.add_argument("--partition", metavar="P", help="a CPU partition is enough")
-    parser.add_argument("--account", metavar="A")
+    parser.add_argument("--account", metavar="A", help="the account that its small jobs are billed to")
     parser.add_argument("--time", metavar="T", help="walltime of one link: 12h, 30m, 1-00:00:00")
     parser.add_argument(
         "--mode", choices=("daemon", "tick"), help="tick: short links, where minutes are billed"

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from watchdogd.batch.run_models import run_state
 from watchdogd.cli.output import named, one_line, terminal
+from watchdogd.plugin import Status
 from watchdogd.system.times import short_time
 from watchdogd.units import format_duration, format_size
 from watchdogd.web.columns import ROUND, cells_of, columns_of, compact, dated, time_of
@@ -65,6 +66,11 @@ class Results:
     now: float
     every: float = ROUND
 
+    @property
+    def weight(self) -> int:
+        """Severity of the worst of them, by which rows are sorted."""
+        return max((Status[seen["status"]].severity for seen in self.seen), default=0)
+
     def cells(self, columns: Mapping[str, Column]) -> dict[str, str]:
         """Return the text of each column that has one."""
         found = cells_of(self.seen, columns, self.now, self.every)
@@ -104,7 +110,7 @@ def run_table(runs: Mapping[str, Results], columns: Mapping[str, Column]) -> Tab
     table.add_column("run", no_wrap=True, overflow="ellipsis", min_width=8)
     table.add_column("state", no_wrap=True, overflow="ellipsis")
     shown = _shown(table, cells.values(), columns)
-    for name, found in runs.items():
+    for name, found in sorted(runs.items(), key=lambda item: -item[1].weight):
         row = (Text(cells[name].get(title, "")) for title in shown)
         table.add_row(Text(one_line(name), overflow="ellipsis", no_wrap=True), _state(found), *row)
     return table

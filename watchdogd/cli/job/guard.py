@@ -47,7 +47,7 @@ _NOT_FOUND, _NOT_EXECUTABLE, _SIGNALLED = 127, 126, 128  # as shells have it
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's options."""
     parser.usage = "watchdogd guard --run RUN [options] -- CMD ..."
-    parser.add_argument("--run", required=True, dest="name", metavar="RUN")
+    parser.add_argument("--run", required=True, dest="name", metavar="RUN", help="whose switches count")
     parser.add_argument(
         "--signal", default="USR1", metavar="SIG", help="asks CMD to save and exit (default: USR1)"
     )
@@ -64,7 +64,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--memory-free", metavar="AMOUNT", help="ask when less is left: 5%%, 20GiB (default: as configured)"
     )
-    parser.add_argument("command", nargs=REMAINDER, metavar="-- CMD ...")
+    parser.add_argument(
+        "command", nargs=REMAINDER, metavar="-- CMD ...", help="the program, and its own options"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

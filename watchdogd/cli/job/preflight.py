@@ -38,7 +38,7 @@ _WORDS = {Status.OK: "fine", Status.WARNING: "warning", Status.CRITICAL: "broken
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's options."""
-    parser.add_argument("--run", required=True, dest="name", metavar="RUN")
+    parser.add_argument("--run", required=True, dest="name", metavar="RUN", help="what this job is for")
     parser.add_argument("--nodes", type=int, metavar="N", help="that the script goes by (default: $NNODES)")
     parser.add_argument("--tasks", type=int, metavar="N", help="that the script goes by")
     parser.add_argument("--cpus", type=int, metavar="N", help="cores that must be usable here")

@@ -22,7 +22,7 @@ _DISKS = ("/tmp", "/dev/shm")  # noqa: S108 - what fills on compute nodes; nothi
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's options."""
     parser.usage = "watchdogd probe --run RUN [--every 30s] [--disk DIR ...] &"
-    parser.add_argument("--run", required=True, dest="name", metavar="RUN")
+    parser.add_argument("--run", required=True, dest="name", metavar="RUN", help="whose nodes")
     parser.add_argument("--every", default="30s", metavar="DURATION", help="between two looks (default: 30s)")
     parser.add_argument(
         "--disk",

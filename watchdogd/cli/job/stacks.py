@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's options."""
-    parser.add_argument("name", metavar="RUN")
+    parser.add_argument("name", metavar="RUN", help="whose processes")
     parser.add_argument(
         "--samples", type=int, default=3, metavar="N", help="looks, to tell what moves (default: 3)"
     )

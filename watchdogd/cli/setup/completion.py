@@ -85,6 +85,13 @@ def _choices(action: argparse.Action) -> tuple[str, ...]:
     return tuple(map(str, action.choices or ()))
 
 
+_INCIDENTS = """grep -o '"id": *[0-9]*' "$home/status.json" 2>/dev/null | grep -o '[0-9]*'"""
+_JOBS = """timeout 3 squeue --noheader --me --format='%i %j' 2>/dev/null | tr ' ' '\\n'"""
+"""Shell commands for the numbers of open incidents, and for the ids and names of one's live jobs."""
+_ASKED = {"ack": _INCIDENTS, "watch": _JOBS}
+"""Verb → the command whose lines its word may be."""
+
+
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's options."""
     parser.add_argument(
@@ -105,14 +112,14 @@ def bash(verbs: Sequence[Verb]) -> str:
     """For bash: `eval "$(watchdogd completion bash)"`."""
     cases = "\n".join(
         f"        {verb.name}) words={shlex.quote(' '.join(_words(verb)))}"
-        f"{'; runs=1' if verb.about_a_run else ''} ;;"
+        f"{'; runs=1' if verb.about_a_run else ''}{_asked(verb)} ;;"
         for verb in verbs
     )
     every = shlex.quote(" ".join([*(verb.name for verb in verbs), "--home", "--help", "--version"]))
     return f"""\
 _watchdogd() {{
-    local cur="${{COMP_WORDS[COMP_CWORD]}}" prev="${{COMP_WORDS[COMP_CWORD-1]}}" verb= words= runs= i file
-    local home="${{WATCHDOGD_HOME:-$HOME/.watchdogd}}"
+    local cur="${{COMP_WORDS[COMP_CWORD]}}" prev="${{COMP_WORDS[COMP_CWORD-1]}}" verb= words= runs= i word
+    local home="${{WATCHDOGD_HOME:-$HOME/.watchdogd}}" found=
     COMPREPLY=()
     for ((i = 1; i < COMP_CWORD; i++)); do
         case "${{COMP_WORDS[i]}}" in
@@ -124,16 +131,17 @@ _watchdogd() {{
     if [[ $prev == --home ]]; then
         COMPREPLY=($(compgen -d -- "$cur")); return
     fi
+    home="${{home/#\\~/$HOME}}"
     case "$verb" in
         '') words={every} ;;
 {cases}
     esac
     if [[ -n $runs || $prev == --run ]]; then
-        for file in "${{home/#\\~/$HOME}}"/switches/*.json; do
-            file="${{file##*/}}"  # compgen would run a name such as $(this)
-            [[ $file == *[!A-Za-z0-9._~%-]* ]] || words+=" ${{file%.json}}"
-        done
+        found+=" $(cd "$home/switches" 2>/dev/null && printf '%s\\n' *.json)"
     fi
+    while read -r word; do  # compgen would run a name such as $(this)
+        [[ $word == *[!A-Za-z0-9._~%-]* ]] || words+=" ${{word%.json}}"
+    done <<< "${{found// /$'\\n'}}"
     COMPREPLY=($(compgen -W "$words" -- "$cur"))
 }}
 complete -o default -F _watchdogd watchdogd
@@ -145,14 +153,14 @@ def zsh(verbs: Sequence[Verb]) -> str:
     listed = "\n".join(f"        {_described(verb.name, verb.help)}" for verb in verbs)
     cases = "\n".join(
         f"        {verb.name}) options=({' '.join(_zsh_options(verb))})"
-        f"{'; runs=1' if verb.about_a_run else ''} ;;"
+        f"{'; runs=1' if verb.about_a_run else ''}{_asked(verb)} ;;"
         for verb in verbs
     )
     return f"""\
 #compdef watchdogd
 _watchdogd() {{
     local -a verbs options known
-    local verb= runs= i home="${{WATCHDOGD_HOME:-$HOME/.watchdogd}}"
+    local verb= runs= found= i home="${{WATCHDOGD_HOME:-$HOME/.watchdogd}}"
     verbs=(
 {listed}
     )
@@ -163,14 +171,16 @@ _watchdogd() {{
         *) verb="$words[i]"; break ;;
         esac
     done
+    home="${{home/#\\~/$HOME}}"
     case "$verb" in
         '') _describe verb verbs; return ;;
 {cases}
     esac
     if [[ -n $runs || $words[CURRENT-1] == --run ]]; then
-        known=(${{~home}}/switches/*.json(N:t:r))
-        (( $#known )) && compadd -a known
+        known=($home/switches/*.json(N:t:r))
     fi
+    known+=(${{(f)found}})
+    (( $#known )) && compadd -a known
     (( $#options )) && _describe -o option options
     _files
 }}
@@ -182,13 +192,15 @@ def fish(verbs: Sequence[Verb]) -> str:
     """For fish: `watchdogd completion fish | source`."""
     names = " ".join(verb.name for verb in verbs)
     lines = [
+        "function __watchdogd_home",
+        "    set -q WATCHDOGD_HOME; and echo $WATCHDOGD_HOME; or echo ~/.watchdogd",
+        "end",
         "function __watchdogd_runs",
-        "    set -l home ~/.watchdogd",
-        "    set -q WATCHDOGD_HOME; and set home $WATCHDOGD_HOME",
-        "    for file in $home/switches/*.json",
+        "    for file in (__watchdogd_home)/switches/*.json",
         "        string replace -r '.*/(.*)\\.json$' '$1' $file",
         "    end",
         "end",
+        *_fish_functions(),
         "complete -c watchdogd -l home -r -a '(__fish_complete_directories)' -d 'home'",
         f"complete -c watchdogd -f -n 'not __fish_seen_subcommand_from {names}' -l version",
     ]
@@ -207,7 +219,22 @@ def fish(verbs: Sequence[Verb]) -> str:
         ]
         if verb.about_a_run:
             lines.append(f"complete -c watchdogd -n '{seen}' -f -a '(__watchdogd_runs)'")
+        if verb.name in _ASKED:
+            lines.append(f"complete -c watchdogd -n '{seen}' -f -a '(__watchdogd_{verb.name})'")
     return "\n".join([*lines, ""])
+
+
+def _asked(verb: Verb) -> str:
+    """Return what lets bash and zsh ask for the words of this verb."""
+    return f"; found=$({_ASKED[verb.name]} || :)" if verb.name in _ASKED else ""
+
+
+def _fish_functions() -> Iterator[str]:
+    for name, command in _ASKED.items():
+        yield f"function __watchdogd_{name}"
+        yield "    set -l home (__watchdogd_home)"
+        yield f"    {command}"
+        yield "end"
 
 
 def _words(verb: Verb) -> Iterator[str]:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from watchdogd.cli.output import print_json, print_line
 from watchdogd.engine import dropins
 from watchdogd.engine.catalog import Entry, Source, discover
-from watchdogd.errors import HomeError
+from watchdogd.errors import HomeError, WatchdogError
 from watchdogd.home.layout import Home
 from watchdogd.plugin import REQUIRED
+from watchdogd.system.text import nearest
 from watchdogd.units import format_duration
 
 if TYPE_CHECKING:
@@ -27,20 +28,26 @@ if TYPE_CHECKING:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's options."""
+    parser.add_argument("name", nargs="?", metavar="PLUGIN", help="show its parameters too")
     parser.add_argument("--json", action="store_true", help="a list of plugins with their parameters")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print them; always 0."""
+    """Print them, one line each; with a name, that one and its parameters; 1 where there is none."""
     home = Home.find(args.home)
     found = [*discover(home).values(), *(_entry(dropin) for dropin in _dropins(home))]
     entries = sorted(found, key=lambda entry: (entry.origin, entry.name))
+    if args.name is not None:
+        names = [entry.name for entry in entries]
+        entries = [entry for entry in entries if entry.name == args.name]
+        if not entries:
+            raise WatchdogError(f"there is no plugin '{args.name}'{nearest(args.name, names)}")
     if args.json:
         print_json([entry_json(entry) for entry in entries])
         return 0
     for entry in entries:
         _print(f"{entry.name} ({entry.origin}): {entry.skipped or entry.description}", indent=0)
-        for parameter in entry.parameters.values():
+        for parameter in entry.parameters.values() if args.name else ():
             _print(_written(parameter), indent=4)
     return 0
 
