@@ -140,7 +140,7 @@ class Probes:
         self._silent: dict[str, bool] = {}
 
     def note(self, check: str, *, late: bool) -> None:
-        """Return whether a check came back in time."""
+        """Note whether a check came back in time."""
         if late:
             self._late.add(check)
         else:

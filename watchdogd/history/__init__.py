@@ -1,3 +1,3 @@
-"""What was observed, decided and said: tables, migrations, retention, and SQLite as network disks need it."""
+"""History of what was observed, decided and said: tables, migrations, retention, SQLite on network disks."""
 
 """`[history] url` where config.toml says nothing."""

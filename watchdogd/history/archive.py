@@ -1,4 +1,4 @@
-"""All of a history as lines of JSON, and back: to another database, to another place, for good keeping.
+"""Archive of a history as lines of JSON, and back: to another database, another place, for good keeping.
 
 The first line says what it is and which schema it has, then comes one line a row (its table's name under
 `table`, and its columns), and the last line counts them, so that a file that was cut off is known as such.

@@ -133,7 +133,7 @@ class Database:
 
 
 def _absolute(url: str, home: Home) -> URL:
-    """The URL with SQLite's path relative to home."""
+    """Return the URL with SQLite's path relative to home."""
     try:
         parsed = make_url(url)
         backend = parsed.get_backend_name()
@@ -185,6 +185,9 @@ def _set_up(connection: Any, _record: object) -> None:
 
 
 def _begin(connection: Connection) -> None:
-    """A writer takes its lock at once: one that read first, and then found another writing, cannot wait."""
+    """Begin a transaction; a writer takes its lock at once.
+
+    One that read first, and then found another writing, cannot wait.
+    """
     writing = connection.get_execution_options().get("writing", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")

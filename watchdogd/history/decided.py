@@ -1,4 +1,4 @@
-"""What was decided, said and done: incidents, events, notifications, gaps, touches."""
+"""Records of what was decided, said and done: incidents, events, notifications, gaps, touches."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def events_of(connection: Connection, target: str | None, since: float) -> list[
 
 
 def gaps_since(connection: Connection, since: float) -> list[Gap]:
-    """Times in which nobody watched that ended after `since`, oldest first."""
+    """Read the times in which nobody watched that ended after `since`, oldest first."""
     query = select(gaps).where(gaps.c.end >= since).order_by(gaps.c.begin)
     return [Gap(row.begin, row.end, row.reason) for row in connection.execute(query)]
 

@@ -1,4 +1,4 @@
-"""What a database throws, as one line that says what to do."""
+"""Words for what a database throws: one line that says what to do."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _DISK = {
 
 
 def is_damage(error: BaseException) -> bool:
-    """Whether the database file itself is broken, and trying again is of no use."""
+    """Return whether the database file itself is broken, and trying again is of no use."""
     return _code(error).startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
 
 
@@ -50,7 +50,7 @@ def sentence(error: BaseException, place: Path | str) -> str:
 
 
 def misfits(place: Path | str) -> str:
-    """What lies there, or in the place of its journal, that is no file, or empty.
+    """Return what lies there, or in the place of its journal, that is no file, or empty.
 
     SQLite opens the journal whatever it is, and waits for ever for somebody who writes into a pipe: it is to
     be asked before.
@@ -74,7 +74,7 @@ def _reason(error: BaseException) -> str:
 
 
 def _origin(error: BaseException) -> BaseException:
-    """What the driver threw, where SQLAlchemy wrapped it."""
+    """Return what the driver threw, where SQLAlchemy wrapped it."""
     return error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
 
 

@@ -40,7 +40,7 @@ class HistoryFile:
 
     @property
     def journal(self) -> Path:
-        """Where SQLite keeps the pages that an unfinished transaction overwrote."""
+        """Return where SQLite keeps the pages that an unfinished transaction overwrote."""
         return self.path.with_name(self.path.name + "-journal")
 
     def mend(self) -> str:
@@ -51,12 +51,12 @@ class HistoryFile:
         return self._begin_again(f"was damaged ({problem})") if problem else ""
 
     def lost(self) -> str:
-        """What is to be told of a new history where a damaged one was set aside; empty where none was."""
+        """Return what to say of a new history where a damaged one was set aside; empty where none was."""
         kept = self._kept()
         return f"{self.path}: the history begins anew{kept}" if kept else ""
 
     def _kept(self) -> str:
-        """Where a damaged one lies that was set aside before, or empty."""
+        """Return where a damaged one lies that was set aside before, or empty."""
         asides = sorted(self.path.parent.glob(f"{glob.escape(self.path.name)}{_ASIDE}*"))
         names = [aside.name for aside in asides if not aside.name.endswith("-journal")]
         return f"; an earlier one was damaged, and is kept as {names[-1]}" if names else ""
@@ -81,7 +81,10 @@ class HistoryFile:
             draft.unlink(missing_ok=True)
 
     def _exists(self) -> bool:
-        """An empty file is none: SQLite would take it for a new database, and leave the backup unused."""
+        """Return whether there is a file; an empty one is none.
+
+        SQLite would take it for a new database, and leave the backup unused.
+        """
         try:
             return self.path.stat().st_size > 0
         except FileNotFoundError:
@@ -126,7 +129,7 @@ class HistoryFile:
         return ""
 
     def _create(self, path: Path) -> None:
-        """An empty file with home's rights, whatever the umask; SQLite gives the journal the same rights."""
+        """Create an empty file with home's rights, whatever the umask; SQLite gives the journal the same."""
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             if self.home.group is not None:
@@ -138,7 +141,7 @@ class HistoryFile:
 
 
 def flaw(path: Path) -> str:
-    """What is broken in a SQLite file, or nothing. Raises sqlite3.Error where it cannot be read at all."""
+    """Return what is broken in a SQLite file, or nothing. sqlite3.Error where it cannot be read at all."""
     if odd := misfits(path):
         return odd
     with contextlib.closing(sqlite3.connect(path, timeout=BUSY)) as connection:

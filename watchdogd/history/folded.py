@@ -1,4 +1,4 @@
-"""What is folded of the checks that want their past, kept in memory from one fold to the next.
+"""Folded readings of the checks that want their past, kept in memory from one fold to the next.
 
 Each round asks for it, and it changes once an hour: reading two weeks of it costs 25 ms a disk.
 """
@@ -49,6 +49,6 @@ class Folded:
         self._reach |= dict.fromkeys(missing, since)
 
     def points(self, series: Series, since: float) -> Course:
-        """What `look` found of a series."""
+        """Return what `look` found of a series."""
         course = self._courses.get(series.id)
         return course.since(since) if course else Course()

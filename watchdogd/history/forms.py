@@ -20,7 +20,7 @@ Value = TypeVar("Value")
 
 @cache
 def adapter(form: Any) -> TypeAdapter[Any]:
-    """How pydantic reads and writes one type; made once, since making it takes a millisecond.
+    """Return how pydantic reads and writes one type; made once, since making it takes a millisecond.
 
     Imported here, since looks at numbers and turns do without it, and people wait for them.
     """
@@ -41,7 +41,7 @@ def packed(form: Any, value: Any, exclude: set[str] | None = None) -> str:
 
 
 def unpacked(form: Callable[..., Value], text: str) -> Value:
-    """The value that `packed` wrote. ValueError where the text cannot be one."""
+    """Return the value that `packed` wrote. ValueError where the text cannot be one."""
     value: Value = adapter(form).validate_json(text)
     return value
 
@@ -54,7 +54,7 @@ def storable(text: str) -> str:
 
 
 def number(value: Any) -> float | None:
-    """A metric's value as a float; None where a plugin handed in something that is no number.
+    """Convert a metric's value to a float; None where a plugin handed in something that is no number.
 
     NaN neither: SQLite keeps it as NULL, PostgreSQL would make every mean that it is in NaN too.
     """

@@ -21,16 +21,16 @@ class Ids:
         self._last = max(self._known.values(), default=0)
 
     def of(self, key: Row) -> int:
-        """The id of `key`."""
+        """Return the id of `key`."""
         found = self._known.get(key)
         return self._found_or_new(key) if found is None else found
 
     def keys(self) -> KeysView[Row]:
-        """All keys."""
+        """Return all keys."""
         return self._known.keys()
 
     def forget(self, key: Row) -> int:
-        """The id of `key`, which is given up."""
+        """Return the id of `key`, which is given up."""
         return self._known.pop(key)
 
     def _found_or_new(self, key: Row) -> int:

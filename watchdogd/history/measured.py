@@ -1,4 +1,4 @@
-"""What was measured: series for plugins, minima, means and maxima for people."""
+"""Measurements: series for plugins, minima, means and maxima for people."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class _Total(NamedTuple):
 
 
 def measures_of(connection: Connection, target: str | None, since: float) -> list[Measure]:
-    """Each metric in one line, by run, check, subject and metric. What was no number does not count."""
+    """Sum up each metric in one line, by run, check, subject and metric; what was no number is left out."""
     kept, wanted = coarse(connection), about(subjects, target)
     totals: dict[int, _Total] = {}
     for part in (*folded_parts(kept, since, wanted), raw_part(kept, since, wanted)):

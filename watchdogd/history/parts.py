@@ -1,4 +1,4 @@
-"""Where readings lie: raw, folded into five minutes, or into hours; each time in one of them."""
+"""Places of readings: raw, folded into five minutes, or into hours; each time in one of them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Series(NamedTuple):
 
 
 def series_of(connection: Connection, wanted: Wanted) -> list[Series]:
-    """The series whose subject meets the conditions."""
+    """Return the series whose subject meets the conditions."""
     query = (
         select(
             series.c.id,
@@ -56,7 +56,7 @@ def fine(connection: Connection) -> Thinned:
 
 
 def coarse(connection: Connection) -> Thinned:
-    """As if raw readings were dropped as soon as they are folded.
+    """Return how far readings are folded, as if raw ones were dropped as soon as they are.
 
     They lie in order of time, each series among all others: to read one is to read all.
     """
@@ -73,7 +73,7 @@ def rows(connection: Connection, kept: Thinned, since: float, wanted: Wanted) ->
 
 
 def raw_part(kept: Thinned, since: float, wanted: Wanted) -> Select[Any]:
-    """Readings as they came, in the form of folded ones."""
+    """Select readings as they came, in the form of folded ones."""
     value = readings.c.value
     return select(
         readings.c.series_id,

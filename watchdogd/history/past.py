@@ -1,4 +1,4 @@
-"""What a starting daemon goes on from."""
+"""State from which a starting daemon goes on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def past(connection: Connection) -> tuple[Past, tuple[str, ...]]:
-    """What was known after the last round, and one line for each thing in it that cannot be read."""
+    """Return what was known after the last round, and one line for each thing in it that cannot be read."""
     known = _pairs(connection, facts.c.name, facts.c.value)
     book, troubles = _book(connection, known)
     round_at = known.get("last_round")
@@ -38,13 +38,13 @@ def past(connection: Connection) -> tuple[Past, tuple[str, ...]]:
 
 
 def memories_of(connection: Connection, checks: Collection[str]) -> dict[str, str]:
-    """What these checks remember, as JSON text, by check; what cannot be read is left out."""
+    """Return what these checks remember, as JSON text, by check; what cannot be read is left out."""
     asked = select(memories.c.check, memories.c.value).where(memories.c.check.in_(checks))
     return {row[0]: row[1] for row in connection.execute(asked) if _is_object(row[1])}
 
 
 def _is_object(text: str) -> bool:
-    """Whether a memory is what one is kept as: an object in JSON."""
+    """Return whether a memory is what one is kept as: an object in JSON."""
     try:
         return isinstance(json.loads(text), dict)
     except (TypeError, ValueError):

@@ -22,7 +22,7 @@ _STATUSES = tuple(Status)
 
 
 def changes_of(connection: Connection, target: str | None, since: float) -> list[Change]:
-    """Turns to another status, oldest first."""
+    """Read turns to another status, oldest first."""
     return [change for _subject, change in _changes(connection, target, since)]
 
 
@@ -57,7 +57,7 @@ def readings_of(connection: Connection, target: str | None, since: float) -> lis
 
 
 class _States:
-    """What each subject's status and summary are, as time goes on."""
+    """Status and summary of each subject, as time goes on."""
 
     def __init__(self, connection: Connection, target: str | None, since: float) -> None:
         self._since = since

@@ -1,4 +1,4 @@
-"""What one round leaves behind, and what is found again: values between the history and everybody else."""
+"""Records of a round, and of what is found again: values between the history and everybody else."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What a starting daemon finds in the history. `last_round` is None in a new home."""
+    """Past that a starting daemon finds in the history. `last_round` is None in a new home."""
 
     book: AlertState = field(default_factory=AlertState)
     memories: Mapping[str, str] = field(default_factory=dict)
@@ -92,7 +92,7 @@ class Reading(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """All numbers of one metric in a span of time: how many, the extremes, and their mean."""
+    """Sum of all numbers of one metric in a span of time: how many, the extremes, and their mean."""
 
     run: str
     check: str

@@ -1,4 +1,4 @@
-"""What is kept how long: raw for two days, then five minutes, then hours, then nothing.
+"""Retention: raw for two days, then five minutes, then hours, then nothing.
 
 `plan` decides, and is pure; `execute` does some steps of it. All times in whole seconds since the epoch.
 
@@ -40,14 +40,14 @@ _PATIENCE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Thinned:
-    """How far it got: all before `folded` is in fives too; raw readings begin at `raw`, fives at `fives`."""
+    """Progress of thinning: all before `folded` is in fives too; raw begins at `raw`, fives at `fives`."""
 
     folded: int
     raw: int
     fives: int
 
     def reaching(self, time: int) -> Thinned:
-        """As it is once a reading of `time` was stored, which may lie before all others."""
+        """Return it as it is once a reading of `time` was stored, which may lie before all others."""
         start = _floor(time, HOUR)
         return Thinned(min(self.folded, start), min(self.raw, start), min(self.fives, start))
 
@@ -63,7 +63,7 @@ class Step:
 
 
 def plan(now: float, keep: float, thinned: Thinned) -> tuple[Step, ...]:
-    """The steps that are due. What is dropped is dropped a day at a time, so mostly nothing is."""
+    """Return the steps that are due. What is dropped is dropped a day at a time, so mostly nothing is."""
     kept = _floor(now - keep, DAY)
     steps = []
     for begin, end in _spans(_floor(thinned.folded, FIVE), _floor(now - _GRACE, FIVE), _SPAN):
@@ -94,7 +94,7 @@ _HOW_FAR = select(facts.c.value).where(facts.c.name == "thinned")
 
 
 def load(connection: Connection) -> Thinned | None:
-    """How far it is; None before the first reading."""
+    """Return how far it is; None before the first reading."""
     found = connection.execute(_HOW_FAR).scalar()
     return Thinned(**json.loads(found)) if found else None
 

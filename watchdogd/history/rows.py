@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 
 def milliseconds(time: float) -> int:
-    """A time as readings and changes have it."""
+    """Convert a time to what readings and changes have."""
     return round(time * 1000)
 
 
 def standing_row(identity: int, standing: CheckState) -> Row:
-    """A standing; its incident is a row of its own."""
+    """Make the row of a standing; its incident is a row of its own."""
     incident = standing.incident.id if standing.incident else None
     value = packed(CheckState, standing, {"incident"})
     return (identity, storable(standing.check), storable(standing.subject), incident, value)
 
 
 def incident_row(incident: Incident) -> Row:
-    """An incident: what is asked for as columns, and all of it as JSON."""
+    """Make the row of an incident: what is asked for as columns, and all of it as JSON."""
     return (
         incident.id,
         storable(incident.check),
@@ -45,13 +45,13 @@ def incident_row(incident: Incident) -> Row:
 
 
 def kind_of(event: IncidentEvent) -> str:
-    """What happened: a notice is one (INFO), or is named by its label: `action`, `warning`."""
+    """Return what happened: a notice is one (INFO), or is named by its label: `action`, `warning`."""
     told = event.kind is EventKind.NOTICE and event.label != LABELS[0]
     return event.label.lower() if told else event.kind.value
 
 
 def event_row(event: IncidentEvent) -> Row:
-    """An event; what it tells beyond its first line is in the incident and the notification."""
+    """Make the row of an event; what it says beyond its first line is in incident and notification."""
     return (
         milliseconds(event.at),
         kind_of(event),
@@ -65,7 +65,7 @@ def event_row(event: IncidentEvent) -> Row:
 
 
 def notification_row(notification: Notification) -> Row:
-    """A notification without its id, which the database gives."""
+    """Make the row of a notification without its id, which the database gives."""
     return (
         storable(notification.key),
         storable(notification.channel),

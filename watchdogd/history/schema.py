@@ -18,7 +18,7 @@ MIGRATIONS = Path(__file__).with_name("migrations")
 
 
 def revision(connection: Connection) -> str | None:
-    """The revision that a database has; None for an empty one."""
+    """Return the revision that a database has; None for an empty one."""
     if not inspect(connection).has_table("alembic_version"):
         return None
     found: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()

@@ -59,7 +59,7 @@ def set_statuses(connection: Connection, statuses: Iterable[tuple[int, int]]) ->
 
 
 def insert(dialect: str, table: Table) -> Any:
-    """An INSERT that takes `on_conflict_do_update`; `dialect` is `sqlite` or `postgresql`.
+    """Return an INSERT that takes `on_conflict_do_update`; `dialect` is `sqlite` or `postgresql`.
 
     Only that dialect is imported: a verb that looks something up waits for each.
     """
@@ -73,7 +73,7 @@ def insert(dialect: str, table: Table) -> Any:
 
 
 def upsert(new: Any, table: Table) -> Any:
-    """The INSERT, with each row in place of the one of its key."""
+    """Return the INSERT, with each row in place of the one of its key."""
     keys = [column.name for column in table.primary_key]
     rest = {name: new.excluded[name] for name in _columns(table) if name not in keys}
     return new.on_conflict_do_update(index_elements=keys, set_=rest)
@@ -87,5 +87,5 @@ def _write(connection: Connection, table: Table, statement: Any, rows: Sequence[
 
 @cache
 def _columns(table: Table) -> tuple[str, ...]:
-    """The columns that rows fill: all, but the id that the database gives to a notification."""
+    """Return the columns that rows fill: all, but the id that the database gives to a notification."""
     return tuple(column.name for column in table.columns if table is not notifications or column.name != "id")

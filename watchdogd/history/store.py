@@ -52,12 +52,12 @@ class Store:
 
     @classmethod
     def at(cls, url: str, home: Home, *, owner: bool = True) -> Store:
-        """The same, opened at its first use."""
+        """Return the same, opened at its first use."""
         return cls(Database(url, home, owner=owner))
 
     @property
     def troubles(self) -> tuple[str, ...]:
-        """What was found broken and mended since the opening, one line each; it only grows."""
+        """Return what was found broken and repaired since the opening, one line each; it only grows."""
         return self._database.troubles + self._unreadable
 
     def close(self) -> None:
@@ -77,19 +77,19 @@ class Store:
                 raise
 
     def _forget(self) -> None:
-        """What is remembered of the database; after a broken transaction it may be in no table."""
+        """Forget what is remembered of the database; after a broken transaction it may be in no table."""
         self._writer = self._tail = None
 
     # ------------------------------------------------------------------ the round
 
     def past(self) -> Past:
-        """What a starting daemon goes on from."""
+        """Return what a starting daemon goes on from."""
         with self._transaction() as connection:
             past, self._unreadable = beginning.past(connection)
         return past
 
     def memories(self, checks: Collection[str]) -> dict[str, str]:
-        """What these checks remember, as JSON text, by check."""
+        """Return what these checks remember, as JSON text, by check."""
         with self._transaction() as connection:
             return beginning.memories_of(connection, checks)
 
@@ -126,14 +126,14 @@ class Store:
             return decided.notifications_of(connection, state=state, since=since, limit=limit)
 
     def series(self, check: str, since: float) -> measured.PastOfCheck:
-        """What a check measured: (time, value) by (subject, metric), oldest first.
+        """Return what a check measured: (time, value) by (subject, metric), oldest first.
 
         The last hour or so as it was measured, before that means of five minutes, and of hours.
         """
         return self.series_of((check,), since)[check]
 
     def series_of(self, checks: Collection[str], since: float) -> dict[str, measured.PastOfCheck]:
-        """The same of many checks at once, which costs little more than of one."""
+        """Return the same of many checks at once, which costs little more than of one."""
         with self._transaction() as connection:
             found, self._tail = measured.points(connection, self._tail, checks, since)
         return found
@@ -151,12 +151,12 @@ class Store:
             return decided.incident_of(connection, identity)
 
     def events(self, target: str | None = None, since: float = 0.0) -> list[Happening]:
-        """What became of incidents, and notices, oldest first."""
+        """Return what became of incidents, and notices, oldest first."""
         with self._transaction() as connection:
             return decided.events_of(connection, target, since)
 
     def changes(self, target: str | None = None, since: float = 0.0) -> list[Change]:
-        """Turns of checks to another status, oldest first. A target is a run, a disk, or a check's name."""
+        """Read turns of checks to another status, oldest first; a target is a run, a disk or a check."""
         with self._transaction() as connection:
             return changes_of(connection, target, since)
 
@@ -171,7 +171,7 @@ class Store:
             return measured.measures_of(connection, target, since)
 
     def gaps(self, since: float = 0.0) -> list[Gap]:
-        """Times in which nobody watched, oldest first."""
+        """Read the times in which nobody watched, oldest first."""
         with self._transaction() as connection:
             return decided.gaps_since(connection, since)
 

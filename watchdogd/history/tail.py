@@ -46,7 +46,7 @@ class Tail:
                 course.add(at / 1000, value)
 
     def series(self, connection: Connection, checks: Collection[str]) -> Iterator[Series]:
-        """The series of checks; the database is asked for those that it was not asked for before."""
+        """Return the series of checks; the database is asked for those that it was not asked for before."""
         missing = [check for check in checks if check not in self._series]
         if missing:
             self._series |= {check: [] for check in missing}
@@ -56,7 +56,7 @@ class Tail:
             yield from self._series[check]
 
     def points(self, series: int, since: float) -> Course:
-        """The readings of one series since a time."""
+        """Return the readings of one series since a time."""
         course = self._courses.get(series)
         return course.since(since) if course else Course()
 

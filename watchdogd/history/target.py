@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def about(table: Table, target: str | None) -> tuple[ColumnElement[bool], ...]:
-    """The conditions on a table with the columns run, target and check."""
+    """Return the conditions on a table with the columns run, target and check."""
     return (named(table, target),) if target is not None else ()
 
 
 def named(table: Table, target: str) -> ColumnElement[bool]:
-    """The condition that a row is about `target`."""
+    """Return the condition that a row is about `target`."""
     return or_(table.c.run == target, table.c.target == target, table.c.check == target)

@@ -33,7 +33,7 @@ _steady = attrgetter(*(field.name for field in fields(CheckState) if field.name 
 
 
 class Writer:
-    """Knows the ids in the database and what was written last. Good only as long as no transaction failed."""
+    """Writer that knows the ids in the database and what it wrote last, until a transaction fails."""
 
     def __init__(self, connection: Connection) -> None:
         self._measured = _Measured(connection)
@@ -83,7 +83,7 @@ class Writer:
         self._standings = dict(book)
 
     def _write_incidents(self, connection: Connection, record: Record) -> None:
-        """Those of the events first: the book, which comes after, knows them as they are after the round."""
+        """Write the incidents of the events, then those of the book, which has them as they are now."""
         present = {event.incident.id: event.incident for event in record.events if event.incident}
         present |= {each.id: each for each in _in_book(record.book)}
         changed = [each for number, each in present.items() if self._incidents.get(number) != each]
@@ -143,7 +143,7 @@ class _Measured:
 
 
 def settle(connection: Connection, outcomes: Iterable[Notification]) -> None:
-    """What became of notifications. Compare and set: one that waits no longer is left as it is.
+    """Store what became of notifications. Compare and set: one that waits no longer is left as it is.
 
     One that is not stored yet (it was sent from memory) is stored as it ended.
     """

@@ -1,4 +1,4 @@
-"""What Alembic runs: the migrations, on the connection and in the transaction that schema.py hands in."""
+"""Environment that Alembic runs: the migrations, in the transaction that schema.py hands in."""
 
 from alembic import context
 
