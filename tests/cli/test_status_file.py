@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from watchdogd.cli import main
+from watchdogd.system.account import user_name
 
 INCIDENT = {"id": 7, "run": "tr4", "check": "tr4/log_staleness", "subject": None, "status": "CRITICAL",
             "state": "open", "opened_at": "2026-11-28T10:00:00+01:00", "resolved_at": None,
@@ -58,3 +61,23 @@ def test_what_is_no_picture_is_said_to_be_none(
         assert "internal error" not in capsys.readouterr().err
     main(["--home", str(tmp_path), "status"])
     assert "trouble: " in capsys.readouterr().out
+
+
+def test_a_pressed_switch_is_shown_before_any_round(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "config.toml").write_text('[runs.tr4]\nlog = "x"\n')
+    tmp_path.chmod(0o700)
+    assert main(["--home", str(tmp_path), "init"]) == 0
+    assert main(["--home", str(tmp_path), "kill-switch", "tr4", "--reason", "wrong\x1b[31m rate"]) == 0
+    capsys.readouterr()
+    main(["--home", str(tmp_path), "status"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert re.search(rf"kill switch of tr4 set by {user_name(os.geteuid())} \d+s ago: wrong .*rate", said)
+    main(["--home", str(tmp_path), "status", "--json"])
+    [switch] = json.loads(capsys.readouterr().out)["switches"]
+    assert (switch["run"], switch["switch"]) == ("tr4", "kill")
+    main(["--home", str(tmp_path), "kill-switch", "tr4", "--clear"])
+    capsys.readouterr()
+    main(["--home", str(tmp_path), "status"])
+    assert "switch" not in capsys.readouterr().out

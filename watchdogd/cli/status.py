@@ -8,6 +8,8 @@ What `status` knows as the one line of a Nagios plugin, for other monitors.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import time
 from collections import Counter
 from datetime import datetime
@@ -95,10 +97,26 @@ def _report(args: argparse.Namespace, home: Home, status: dict[str, Any]) -> int
 def read(home: Home, left: dict[str, Any] | None = None) -> dict[str, Any]:
     """Return the daemon's last status (`left`, or else status.json), and whether it is alive."""
     status = _left_behind(home) if left is None else left
-    status |= _life(home, status)
+    status |= _life(home, status) | {"switches": _pressed(home)}
     if status["alive"] or _ticking(home, status):
         return status
     return _by_the_queue(home, status)
+
+
+def _pressed(home: Home) -> list[dict[str, Any]]:
+    """Return the switches that are set in home right now, by whom and why; no round is waited for."""
+    from watchdogd.home import touchfile
+    from watchdogd.system.pathname import run_name
+
+    found = []
+    with contextlib.suppress(OSError):
+        for name in sorted(os.listdir(home.switches)):
+            quoted, _, kind = name.rpartition(".")
+            if kind in ("kill", "save") and quoted:
+                with contextlib.suppress(OSError):
+                    signature = touchfile.read(os.path.join(home.switches, name))
+                    found.append({"run": run_name(quoted), "switch": kind, **signature.fields()})
+    return found
 
 
 def _without_file(home: Home) -> dict[str, Any]:

@@ -205,7 +205,7 @@ def overview(place: str, status: StatusFile, now: float) -> Group:
         parts += [Text(), run_table(runs, columns)]
     if disks := results_of("disk", status, now):
         parts += [Text(), disk_table(disks, columns)]
-    parts += _others(status)
+    parts += _others(status, now)
     if status["alive"] and status["last_round"] and not (status["checks"] or status.get("unread")):
         parts.append(Text("nothing is watched yet: watchdogd watch JOB"))
     return Group(*parts)
@@ -259,8 +259,8 @@ def _incident(incident: Mapping[str, Any], now: float) -> Text:
     return text.append(f": {name}: {one_line(incident['summary'])}")
 
 
-def _others(status: StatusFile) -> Iterator[Text]:
-    """Yield checks of neither run nor disk, bad results and troubles that are no incident yet, silences."""
+def _others(status: StatusFile, now: float) -> Iterator[Text]:
+    """Yield checks of neither run nor disk, bad results without an incident, switches, silences, troubles."""
     opened = {(incident["check"], incident["subject"] or "") for incident in status["incidents"]}
     for seen in status["checks"]:
         own = seen["check"] == "watchdogd"
@@ -269,6 +269,11 @@ def _others(status: StatusFile) -> Iterator[Text]:
         if plain or (fresh and not own):
             text = Text().append(one_line(seen["status"]), style=STYLES.get(seen["status"], ""))
             yield text.append(f" {named(seen['check'], seen['subject'])}: {one_line(seen['summary'])}")
+    for switch in status.get("switches", []):
+        ago = format_duration(max(now - time_of(switch["at"]), 0.0))
+        reason = f": {switch['reason']}" if switch["reason"] else ""
+        line = f"{switch['switch']} switch of {switch['run']} set by {switch['by']} {ago} ago{reason}"
+        yield Text(one_line(line), style="yellow")
     for silence in status.get("silences", []):
         reason = f": {one_line(silence['reason'])}" if silence["reason"] else ""
         until = f"{_clock(silence['until'])}, by {one_line(silence['by'])}"
