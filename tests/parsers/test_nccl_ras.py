@@ -19,6 +19,12 @@ PAIR = mismatch(
         f"Rank 1 has launched up to operation 1138 -- {gpu(1, 988)}",
     ]
 )
+SHARED = mismatch(
+    [
+        "2 ranks have launched up to operation 14",
+        f"Rank 1 has launched up to operation 12 -- {gpu(0, 2455)}",
+    ]
+)
 FEW = mismatch(
     [
         "29 ranks have launched up to operation 6650",
@@ -116,6 +122,7 @@ def said(found: tuple[Accused, ...]) -> list[str]:
     ("answer", "accused"),
     [
         (text(size=8, errors="OK"), []),
+        (text(SHARED, 3), ["behind 1 2455 0 192.0.2.17 AllReduce 13 2"]),
         (text(PAIR, 2), ["behind 1 988 1 192.0.2.17 AllReduce 1139 1"]),
         (
             text(FEW, 32),
