@@ -19,7 +19,7 @@ from tests.lab.processes import started
 from tests.waiting import wait_until
 from watchdogd.cli import main
 from watchdogd.parsers import pyspy
-from watchdogd.parsers.stack_models import Dump, Frame, Thread
+from watchdogd.parsers.stack_models import Frame, StackDump, Thread
 from watchdogd.stacks import stackprobe, stacktaking
 from watchdogd.stacks.stackprobe import Found, Parcel
 
@@ -87,7 +87,7 @@ def test_what_is_sent_is_what_arrives() -> None:
     frames = tuple(Frame(f"function{number}", "a µ.py", number or None, "/x/a µ.py") for number in range(500))
     thread = Thread("7", 9, "MainThread", active=True, frames=frames)
     parcel = Parcel(
-        Found(9, 1, "python train.py", {"RANK": 3}), (Dump(9, "python train.py", threads=(thread,)),)
+        Found(9, 1, "python train.py", {"RANK": 3}), (StackDump(9, "python train.py", threads=(thread,)),)
     )
     lines = list(stackprobe.packages(parcel))
     assert len(lines) > 3

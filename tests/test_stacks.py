@@ -7,7 +7,7 @@ import time
 import pytest
 
 from watchdogd.parsers import pyspy
-from watchdogd.parsers.stack_models import Dump, Frame
+from watchdogd.parsers.stack_models import Frame, StackDump
 from watchdogd.stacks import ranges, stacks, stackwords
 from watchdogd.stacks.stacks import Process
 
@@ -22,7 +22,7 @@ SYNC = "    synchronize (torch/cuda/__init__.py:1162)\n" + RUN
 COMPUTE = "    forward (model.py:{})\n" + RUN
 
 
-def dump(frames: str, others: str = "") -> Dump:
+def dump(frames: str, others: str = "") -> StackDump:
     (found,) = pyspy.read(
         f'Process 9: python train.py\nThread 9 (idle): "MainThread"\n{frames}{others}'
     ).dumps

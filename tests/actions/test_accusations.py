@@ -8,7 +8,7 @@ from watchdogd.actions import accusations
 from watchdogd.batch.run_models import FAIR, SURE, Suspect
 from watchdogd.parsers.gpu.models import Gpu
 from watchdogd.parsers.nccl_ras import ABSENT, AHEAD, BEHIND, INSTEAD, Accused, RasMember
-from watchdogd.parsers.stack_models import Dump, Frame, Thread
+from watchdogd.parsers.stack_models import Frame, StackDump, Thread
 from watchdogd.probe.noderanks import NodeRanks, RankProcess
 from watchdogd.stacks.stacks import Process
 
@@ -110,7 +110,7 @@ def test_what_the_gpus_say() -> None:
 def guard(rank: int, step: int | None = 41, function: str = "all_reduce") -> Process:
     file = "torch/distributed/distributed_c10d.py" if function == "all_reduce" else "train.py"
     frames = (Frame(function, file, 7, f"/x/site-packages/{file}" if "/" in file else f"/home/{file}"),)
-    dump = Dump(100 + rank, threads=(Thread(id="1", name="MainThread", frames=frames),))
+    dump = StackDump(100 + rank, threads=(Thread(id="1", name="MainThread", frames=frames),))
     return Process(f"n{rank // 4 + 1}", 100 + rank, rank, samples=(dump,), step=step)
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from watchdogd.parsers import pyspy
-from watchdogd.parsers.stack_models import Dump, Frame
+from watchdogd.parsers.stack_models import Frame, StackDump
 
 WAITS = """Process 4242: /opt/env/bin/python -u train.py --config big.toml
 Python v3.11.9 (/opt/env/bin/python3.11)
@@ -40,7 +40,7 @@ SAMPLE_WARNING = (
 )
 
 
-def the(text: str) -> Dump:
+def the(text: str) -> StackDump:
     (dump,) = pyspy.read(text).dumps
     return dump
 
@@ -219,7 +219,7 @@ def test_the_main_thread() -> None:
     numbered = the("Process 9: python\nThread 8 (idle)\n    a (a.py:1)\nThread 9 (idle)\n    b (b.py:2)\n")
     assert numbered.main is not None
     assert numbered.main.id == "9"
-    assert Dump(9).main is None
+    assert StackDump(9).main is None
 
 
 @pytest.mark.parametrize(

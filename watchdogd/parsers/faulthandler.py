@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from watchdogd.parsers.stack_models import Dump, Frame, Thread
+from watchdogd.parsers.stack_models import Frame, StackDump, Thread
 from watchdogd.system.number import needed, real, whole
 from watchdogd.system.smallfile import parse_json
 
@@ -30,7 +30,7 @@ class Handed:
     run: str
     host: str
     time: float
-    dump: Dump
+    dump: StackDump
     rank: int | None = None
     job: str = ""
     step: int | None = None
@@ -67,7 +67,7 @@ def handed(text: str) -> Handed | None:
             run=str(who["run"]),
             host=str(who["host"]),
             time=needed(real(who["time"])),
-            dump=Dump(needed(whole(who["pid"])), threads=threads),
+            dump=StackDump(needed(whole(who["pid"])), threads=threads),
             rank=rank if isinstance(rank, int) else None,
             job=str(who.get("job") or ""),
             step=whole(who.get("step")),

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from watchdogd.parsers.stack_models import Dump, Frame, StackTrouble, Thread
+from watchdogd.parsers.stack_models import Frame, StackDump, StackTrouble, Thread
 from watchdogd.system.number import digits, needed, whole
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
@@ -53,7 +53,7 @@ _TROUBLES = (
 class PyspyAnswer:
     """The processes in one output, or why there are none; `warnings` are py-spy's that are no failure."""
 
-    dumps: tuple[Dump, ...] = ()
+    dumps: tuple[StackDump, ...] = ()
     trouble: StackTrouble | None = None
     warnings: tuple[str, ...] = ()
 
@@ -67,7 +67,7 @@ def read(text: str, errors: str = "") -> PyspyAnswer:
     return PyspyAnswer(() if found else dumps, found, _warnings(said))
 
 
-def _json(text: str) -> list[Dump]:
+def _json(text: str) -> list[StackDump]:
     """Read the threads of `--json`, by process; log lines may stand before them."""
     for begin in _JSON.finditer(text):
         try:
@@ -76,7 +76,7 @@ def _json(text: str) -> list[Dump]:
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             continue
         return [
-            Dump(
+            StackDump(
                 pid,
                 command=next((_command(entry) for number, entry, _ in threads if number == pid), ""),
                 threads=tuple(thread for number, _, thread in threads if number == pid),
@@ -109,16 +109,16 @@ def _json_thread(entry: dict[str, Any]) -> Thread:
     )
 
 
-def _text(text: str) -> list[Dump]:
+def _text(text: str) -> list[StackDump]:
     """Read the processes of the plain form. A blank line ends nothing: some versions part threads by one."""
-    dumps: list[Dump] = []
+    dumps: list[StackDump] = []
     own_backtrace = False
     for line in _lines(text):
         own_backtrace = bool(_BACKTRACE.match(line)) or (own_backtrace and bool(line.strip()))
         if own_backtrace:
             continue
         if header := _PROCESS.fullmatch(line) or _RAY.fullmatch(line):
-            dumps.append(Dump(digits(header["pid"]), header["command"].strip()))
+            dumps.append(StackDump(digits(header["pid"]), header["command"].strip()))
         elif python := _PYTHON.fullmatch(line):
             _change(dumps, python=python["python"])
         elif thread := _THREAD.fullmatch(line):
@@ -142,9 +142,9 @@ def _lines(text: str) -> Iterator[str]:
                 yield part.rstrip()
 
 
-def _add_thread(dumps: list[Dump], match: re.Match[str]) -> None:
+def _add_thread(dumps: list[StackDump], match: re.Match[str]) -> None:
     if not dumps:
-        dumps.append(Dump())
+        dumps.append(StackDump())
     number = whole(match["id"])
     thread = Thread(
         match["id"], number, match["name"] or "", match["state"] == "active", match["gil"] is not None
@@ -165,14 +165,14 @@ def _frame(line: str, in_thread: bool) -> Frame | None:
     return Frame(words) if in_thread and _PLAIN.fullmatch(words) and words.strip(".") else None
 
 
-def _add_frame(dumps: list[Dump], frame: Frame) -> None:
+def _add_frame(dumps: list[StackDump], frame: Frame) -> None:
     if not dumps or not dumps[-1].threads:
-        dumps[-1:] = [replace(dumps[-1] if dumps else Dump(), threads=(Thread(cut=True),))]
+        dumps[-1:] = [replace(dumps[-1] if dumps else StackDump(), threads=(Thread(cut=True),))]
     *before, last = dumps[-1].threads
     _change(dumps, threads=(*before, replace(last, frames=(*last.frames, frame))))
 
 
-def _change(dumps: list[Dump], **fields: Any) -> None:
+def _change(dumps: list[StackDump], **fields: Any) -> None:
     if dumps:
         dumps[-1] = replace(dumps[-1], **fields)
 

@@ -88,7 +88,7 @@ class Thread:
 
 
 @dataclass(frozen=True, slots=True)
-class Dump:
+class StackDump:
     """Threads of one process; `pid` is None where the text does not tell it."""
 
     pid: int | None = None

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.parsers import pyspy
-from watchdogd.parsers.stack_models import Dump, Frame, Thread
+from watchdogd.parsers.stack_models import Frame, StackDump, Thread
 from watchdogd.system import command
 from watchdogd.system.number import digits, needed, whole
 from watchdogd.system.smallfile import parse_json
@@ -65,7 +65,7 @@ class Parcel:
     """What is told of one process: its samples, or the trouble and what /proc says."""
 
     found: Found
-    samples: tuple[Dump, ...] = ()
+    samples: tuple[StackDump, ...] = ()
     trouble: str = ""
     state: str = ""
 
@@ -190,7 +190,7 @@ def _look_and_tell(found: Found, args: argparse.Namespace, until: float) -> None
 def _look(found: Found, args: argparse.Namespace, until: float) -> Parcel:
     """All samples of one process, `every` seconds apart from the moment at which all processes began."""
     begin = until - args.deadline
-    samples: list[Dump] = []
+    samples: list[StackDump] = []
     trouble = ""
     for number in range(args.samples):
         wait = begin + number * args.every - time.monotonic()
@@ -203,7 +203,7 @@ def _look(found: Found, args: argparse.Namespace, until: float) -> Parcel:
     return Parcel(found, tuple(samples), "" if samples else trouble, told)
 
 
-def _dump(pid: int, args: argparse.Namespace, until: float) -> tuple[Dump | None, str]:
+def _dump(pid: int, args: argparse.Namespace, until: float) -> tuple[StackDump | None, str]:
     """One look, and why there was nothing to see. A process in the kernel cannot be stopped for it."""
     now = state(pid)
     if not now or now.startswith("Z"):
@@ -294,7 +294,7 @@ def _parcel(told: dict[str, Any]) -> Parcel:
     pid, parent = needed(whole(told["pid"])), needed(whole(told["parent"]))
     found = Found(pid, parent, str(told["command"]), dict(told["ranks"]))
     samples = tuple(
-        Dump(found.pid, found.command, threads=tuple(_thread(thread) for thread in threads))
+        StackDump(found.pid, found.command, threads=tuple(_thread(thread) for thread in threads))
         for threads in told["samples"]
     )
     return Parcel(found, samples, str(told["trouble"]), str(told["state"]))

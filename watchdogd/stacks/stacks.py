@@ -12,7 +12,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from watchdogd.parsers.stack_models import Dump, Frame
+from watchdogd.parsers.stack_models import Frame, StackDump
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -44,7 +44,7 @@ class Process:
     rank: int | None = None
     helper: bool = False
     command: str = ""
-    samples: tuple[Dump, ...] = ()
+    samples: tuple[StackDump, ...] = ()
     trouble: str = ""
     state: str = ""
     step: int | None = None
@@ -109,7 +109,7 @@ def fold(processes: Sequence[Process], seconds: float = 0.0) -> Picture:
     return Picture(odd, others, tuple(reversed(helpers)), unread, seconds)
 
 
-def stands(dump: Dump) -> tuple[Frame, ...]:
+def stands(dump: StackDump) -> tuple[Frame, ...]:
     """Where a process stands: the Python frames of its main thread, innermost first.
 
     While PyTorch computes gradients, the main thread stands in backward; what really runs is a thread of
