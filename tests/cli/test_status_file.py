@@ -80,4 +80,4 @@ def test_a_pressed_switch_is_shown_before_any_round(
     main(["--home", str(tmp_path), "kill-switch", "tr4", "--clear"])
     capsys.readouterr()
     main(["--home", str(tmp_path), "status"])
-    assert "switch" not in capsys.readouterr().out
+    assert "kill switch" not in capsys.readouterr().out
