@@ -19,7 +19,7 @@ from unittest import mock
 
 from benchmarks import measure
 from benchmarks.table import Line
-from watchdogd.batch.livejob import LiveJob
+from watchdogd.batch.live_job import LiveJob
 from watchdogd.batch.models import Job
 from watchdogd.plugin import Run
 from watchdogd.stacks import stacktaking

@@ -12,8 +12,8 @@ import pytest
 from watchdogd.actions import doing
 from watchdogd.actions.deed import Action, Deed
 from watchdogd.actions.errand import Errand, Outcome
-from watchdogd.batch import livejob
-from watchdogd.batch.livejob import LiveJob
+from watchdogd.batch import live_job
+from watchdogd.batch.live_job import LiveJob
 from watchdogd.batch.models import Job
 from watchdogd.config import switch_places
 from watchdogd.errors import SlurmSilentError, WatchdogError
@@ -40,8 +40,8 @@ class Desk:
         self.jobs: tuple[Job, ...] = (JOB,)
         self.ran: list[tuple[str, ...]] = []
         self.run = RUN
-        patch.setattr(livejob, "locate", lambda run, users, gpus: LiveJob(run, self.jobs))
-        patch.setattr(livejob, "queued", lambda run, users: self.jobs)
+        patch.setattr(live_job, "locate", lambda run, users, gpus: LiveJob(run, self.jobs))
+        patch.setattr(live_job, "queued", lambda run, users: self.jobs)
         patch.setattr(command, "ask", self._ask)
 
     def _ask(self, argv: tuple[str, ...], **_: object) -> command.Answer:
@@ -115,7 +115,7 @@ def test_a_kill_switch_is_not_pressed_for_a_job_that_is_gone(
     def none(*_: object) -> LiveJob:
         raise WatchdogError("no job of glide runs: 5 of its jobs wait in the queue")
 
-    monkeypatch.setattr(livejob, "locate", none)
+    monkeypatch.setattr(live_job, "locate", none)
     assert desk.do("kill-switch") == Outcome(
         "no job of glide runs: 5 of its jobs wait in the queue", ok=False
     )
@@ -127,7 +127,7 @@ def test_a_kill_switch_is_pressed_where_the_queue_does_not_answer(
     def silent(*_: object) -> LiveJob:
         raise SlurmSilentError("squeue did not answer within 20 s")
 
-    monkeypatch.setattr(livejob, "locate", silent)
+    monkeypatch.setattr(live_job, "locate", silent)
     assert desk.do("kill-switch").ok
 
 

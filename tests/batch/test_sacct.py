@@ -53,9 +53,9 @@ def test_argv_names_users_names_and_start() -> None:
 
 
 def test_a_field_that_this_sacct_does_not_know() -> None:
-    assert sacct.refused('sacct: error: Invalid field requested: "SubmitLine"') == "SubmitLine"
-    assert sacct.refused('sacct: error: Invalid field requested: "State"') == ""
-    assert sacct.refused("sacct: error: Slurm accounting storage is disabled") == ""
+    assert sacct.refused_field('sacct: error: Invalid field requested: "SubmitLine"') == "SubmitLine"
+    assert sacct.refused_field('sacct: error: Invalid field requested: "State"') == ""
+    assert sacct.refused_field("sacct: error: Slurm accounting storage is disabled") == ""
     fields = {name: value for name, value in DEFAULTS.items() if name != "Reason"}
     (end,) = sacct.read(FIELD.join(fields.values()) + "\n", without=["Reason"])
     assert (end.name, end.reason) == ("tr11-176B-ml", "")

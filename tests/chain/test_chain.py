@@ -370,20 +370,20 @@ def test_scancel_of_what_is_over_is_fine(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_an_empty_queue_with_a_complaint_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     answering(monkeypatch, Answer(("squeue",), 0, "", "slurm_load_jobs error: timed out", 0.1))
     with pytest.raises(SlurmSilentError, match="timed out"):
-        links.queued("watchdogd:abc")
+        links.queued_links("watchdogd:abc")
 
 
 def test_commands_of_slurm_without_a_cluster_are_as_none(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
     alone = Answer(("squeue",), 1, "", "squeue: fatal: Could not establish a configuration source", 0.1)
     answering(monkeypatch, alone)
-    assert launch.whereabouts(home) is None
+    assert launch.already_running(home) is None
     link.remember(
         home, LinkOptions(), DAY
     )  # but where it was a chain once, its links may be queued somewhere
     with pytest.raises(SlurmSilentError):
-        launch.whereabouts(home)
-    assert launch.whereabouts(home, local=True) is None
+        launch.already_running(home)
+    assert launch.already_running(home, local=True) is None
 
 
 def test_a_silent_controller_keeps_no_local_daemon_from_starting(
@@ -392,8 +392,8 @@ def test_a_silent_controller_keeps_no_local_daemon_from_starting(
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
     answering(monkeypatch, Answer(("squeue",), 1, "", "slurm_load_jobs error: Socket timed out", 0.1))
     with pytest.raises(SlurmSilentError):
-        launch.whereabouts(home)
-    assert launch.whereabouts(home, local=True) is None
+        launch.already_running(home)
+    assert launch.already_running(home, local=True) is None
 
 
 # The partition
@@ -507,9 +507,9 @@ class Queue:
         self.jobs = [job for job in self.jobs if job.raw_id not in job_ids]
 
     def use(self, monkeypatch: pytest.MonkeyPatch) -> Queue:
-        monkeypatch.setattr(links, "queued", self.queued)
-        monkeypatch.setattr(links, "own", self.queued)
-        monkeypatch.setattr(links, "forgotten", lambda job_id: not self.known)
+        monkeypatch.setattr(links, "queued_links", self.queued)
+        monkeypatch.setattr(links, "links_and_dropin_jobs", self.queued)
+        monkeypatch.setattr(links, "is_unknown", lambda job_id: not self.known)
         monkeypatch.setattr(successors, "shortest", lambda walltime, now: 0.0)
         monkeypatch.setattr(slurm, "sbatch", self.sbatch)
         monkeypatch.setattr(slurm, "scancel", self.scancel)
@@ -544,7 +544,7 @@ def test_an_sbatch_that_is_no_sbatch_is_told_in_two_minutes_whenever_the_next_lo
     monkeypatch.setenv("PATH", f"{tools}:/usr/bin" if "yes" in program else str(tools))
     monkeypatch.setenv("WATCHDOGD_LINK", "daemon")
     monkeypatch.setenv("SLURM_JOB_ID", "5")
-    monkeypatch.setattr(links, "queued", lambda _mark: (running(5, since=time.time()),))
+    monkeypatch.setattr(links, "queued_links", lambda _mark: (running(5, since=time.time()),))
     tenure = DaemonLeadership(home, load(home))
     assert tenure.chain
     tenure.chain.step(time.time() - chain_module.TELL_AFTER)
@@ -1092,7 +1092,7 @@ def starting(home: Home, monkeypatch: pytest.MonkeyPatch, *jobs: Job) -> Queue:
         return real(options, script, env)
 
     monkeypatch.setattr(slurm, "sbatch", sbatch)
-    monkeypatch.setattr(links, "everybodys", lambda home, dropins=False: tuple(queue.jobs))
+    monkeypatch.setattr(links, "all_links", lambda home, dropins=False: tuple(queue.jobs))
     return queue
 
 
@@ -1197,7 +1197,7 @@ def test_a_stop_that_slurm_does_not_answer_leaves_its_mark(
     def silent(home: Home, *, dropins: bool = False) -> tuple[Job, ...]:
         raise SlurmSilentError("squeue did not answer: connection refused")
 
-    monkeypatch.setattr(links, "everybodys", silent)
+    monkeypatch.setattr(links, "all_links", silent)
     monkeypatch.setattr(shutdown, "_SILENT", 0.1)
     with pytest.raises(
         WatchdogError, match=r"in the queue \(squeue did not answer.*\) may go on: the stop mark"
@@ -1211,20 +1211,20 @@ def test_what_is_over_and_does_not_leave_its_node_is_no_failed_stop(
 ) -> None:
     """Else `restart` would leave nobody watching behind a long epilog."""
     leaving = running(5, state="COMPLETING", nodes="node1", comment=link.mark_of(home))
-    monkeypatch.setattr(links, "everybodys", lambda home, dropins=False: (leaving,))
+    monkeypatch.setattr(links, "all_links", lambda home, dropins=False: (leaving,))
     monkeypatch.setattr(shutdown, "_is_mine", lambda job: True)
     monkeypatch.setattr(shutdown, "_GONE", 0.1)
     monkeypatch.setattr(slurm, "scancel", lambda ids: None)
     outcome = shutdown.stop(home)
     assert outcome.lines == ("ended job 5",)
     assert outcome.warnings == ("job 5 COMPLETING on node1 is over, but has not left yet",)
-    assert launch.whereabouts(home) is None
+    assert launch.already_running(home) is None
 
 
 def test_what_only_a_colleague_can_end_is_named(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     theirs = waiting(9, reason="Priority")
     theirs = replace(theirs, user="bob", comment=f"{link.mark_of(home)} cron.daily/tidy.slurm")
-    monkeypatch.setattr(links, "everybodys", lambda home, dropins=False: (theirs,) if dropins else ())
+    monkeypatch.setattr(links, "all_links", lambda home, dropins=False: (theirs,) if dropins else ())
     monkeypatch.setattr(shutdown, "_is_mine", lambda job: False)
     monkeypatch.setattr(slurm, "scancel", lambda ids: None)
     outcome = shutdown.stop(home)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.notify.values import letter
 from tests.servers.web import Answer, WebServer
-from watchdogd.config.secret import Secret, masked, telling, veiled, withhold
+from watchdogd.config.secret import Secret, masked, secret_parts, withhold, without_passwords
 from watchdogd.doctor.delivery import judge_exported
 from watchdogd.errors import ConfigError, DeliveryError, HistoryError
 from watchdogd.history.database import Database
@@ -115,7 +115,7 @@ def test_a_heartbeat_that_is_refused_tells_no_address(endpoint: WebServer) -> No
 
 
 def test_short_words_and_the_host_are_no_secrets() -> None:
-    assert masked("no api here, says hooks.example", telling("https://hooks.example/api/x")) == (
+    assert masked("no api here, says hooks.example", secret_parts("https://hooks.example/api/x")) == (
         "no api here, says hooks.example"
     )
 
@@ -130,7 +130,7 @@ def test_short_words_and_the_host_are_no_secrets() -> None:
     ],
 )
 def test_passwords_of_the_history_show_nowhere(tmp_path: Path, url: str) -> None:
-    assert CANARY not in veiled(url)
+    assert CANARY not in without_passwords(url)
     assert CANARY not in Database(url, Home(tmp_path)).place
 
 

@@ -14,7 +14,7 @@ import pytest
 from tests.engine.test_acting import Place, begin
 from tests.waiting import wait_until
 from watchdogd.engine.assembly import assembled
-from watchdogd.system.command import members
+from watchdogd.system.command import group_processes
 
 PATIENCE = 120.0  # seconds, on a machine that has much to do
 STUBBORN = """#!/bin/sh
@@ -36,7 +36,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
     with place.training as training:
         training.kill()
     for pid in called(place):
-        for each in members(pid):
+        for each in group_processes(pid):
             os.kill(each, signal.SIGKILL)
 
 
@@ -70,7 +70,7 @@ def test_a_program_that_will_not_end_is_ended_with_the_daemon_and_told(place: Pl
     process.terminate()
     assert process.wait(PATIENCE) == 0
     (pid,) = called(place)
-    wait_until(lambda: not members(pid), PATIENCE, "nothing of the program is left")
+    wait_until(lambda: not group_processes(pid), PATIENCE, "nothing of the program is left")
     said = (place.folder / "said").read_text()
     assert f"exec {place.folder}/call for incident 1 (on_hang) failed: " in said
     assert f"{place.folder}/call was killed, since watchdogd ended" in said

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from watchdogd.actions import evidence, jobactions
 from watchdogd.actions.errand import Errand, Outcome, incident_as_json
-from watchdogd.batch import livejob
+from watchdogd.batch import live_job
 from watchdogd.config import switch_places
 from watchdogd.errors import WatchdogError
 from watchdogd.home import switches
@@ -36,7 +36,7 @@ def do(errand: Errand) -> Outcome:
 
 def _stacks(errand: Errand) -> Outcome:
     run = jobactions.run_of(errand)
-    live = livejob.locate(run, errand.users, errand.gpus)
+    live = live_job.locate(run, errand.users, errand.gpus)
     taken = stacktaking.take(str(errand.home.path), live, STACKS)
     text = "\n".join(stackwords.lines(taken.picture))
     if not (taken.picture.ranks or taken.picture.helpers):

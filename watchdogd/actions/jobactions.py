@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from watchdogd.actions.errand import Errand, Outcome
-from watchdogd.batch import livejob, slurm
+from watchdogd.batch import live_job, slurm
 from watchdogd.config import switch_places
 from watchdogd.errors import SlurmSilentError, WatchdogError
 from watchdogd.home import switches
@@ -27,7 +27,7 @@ from watchdogd.system.smallfile import read_head
 from watchdogd.units import iso
 
 if TYPE_CHECKING:
-    from watchdogd.batch.livejob import LiveJob
+    from watchdogd.batch.live_job import LiveJob
     from watchdogd.plugin import Job, Run
 
 LINES = {
@@ -73,7 +73,7 @@ def resubmit(errand: Errand) -> Outcome:
         raise WatchdogError("scripts are submitted to Slurm alone: exec your own command instead")
     if stopped := _stopped(errand, run):
         raise WatchdogError(stopped)
-    found = livejob.queued(run, errand.users)
+    found = live_job.queued(run, errand.users)
     if found:
         return Outcome(f"not needed: {_named(found[0])} is in the queue")
     reason = distrust(script, team_of(errand.home.path))
@@ -110,7 +110,7 @@ def _tell_batch_system(what: str, errand: Errand, run: Run) -> Outcome:
     words = LINES.get((what, run.backend))
     if words is None:
         raise WatchdogError(f"no batch system is known that could {what} it")
-    job = _meant(livejob.locate(run, errand.users, errand.gpus), words, errand)
+    job = _meant(live_job.locate(run, errand.users, errand.gpus), words, errand)
     line = shlex.join((*words, job.handle))
     if os.geteuid() != 0 and job.user != account.own_name():
         return Outcome(f"{_named(job)} is {job.user}'s, who alone may: {line}", ok=False)
@@ -141,7 +141,7 @@ def spare(errand: Errand, run: Run) -> None:
     if errand.deed.trigger not in _OF_A_JOB:
         return
     with contextlib.suppress(SlurmSilentError):
-        live = livejob.locate(run, errand.users, errand.gpus)
+        live = live_job.locate(run, errand.users, errand.gpus)
         if all(_is_later(job, errand) for job in live.jobs):
             raise _spared(live.job)
 
@@ -158,7 +158,7 @@ def _spared(job: Job) -> WatchdogError:
 
 def _terminate(errand: Errand, run: Run) -> Outcome:
     """SIGTERM to the run's processes on this machine."""
-    live = livejob.locate(run, errand.users, errand.gpus)
+    live = live_job.locate(run, errand.users, errand.gpus)
     meant = [job for job in live.jobs if not _is_later(job, errand)]
     if not meant:
         raise _spared(live.job)

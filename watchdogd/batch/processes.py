@@ -42,10 +42,10 @@ def look(runs: Iterable[Run], deadline: float, now: float, uid: int | None = Non
     """
     mine = os.geteuid() if uid is None else uid
     until = time.monotonic() + deadline
-    lineage = _lineage()
+    lineage = _own_ancestry()
     found = [(run, _of(run, lineage, until, mine)) for run in runs]
     absent = [run for run, (jobs, _) in found if not jobs]
-    veiled = bool(absent) and _veiled()
+    veiled = bool(absent) and _hides_others()
     return Snapshot(
         now,
         jobs=tuple(job for _, (jobs, _) in found for job in jobs),
@@ -73,7 +73,7 @@ def _of(run: Run, lineage: list[psutil.Process], until: float, mine: int) -> tup
     return [], [job for job in _by_command(run, lineage, until, None) if job.user != user_name(mine)]
 
 
-def _lineage() -> list[psutil.Process]:
+def _own_ancestry() -> list[psutil.Process]:
     """Return this process and those above it, as far as they are shown."""
     found = [psutil.Process()]
     try:
@@ -84,7 +84,7 @@ def _lineage() -> list[psutil.Process]:
     return found
 
 
-def _veiled() -> bool:
+def _hides_others() -> bool:
     """Return whether this machine hides the processes of others (proc(5), hidepid); root sees all."""
     try:
         with open("/proc/1/cmdline", "rb"):

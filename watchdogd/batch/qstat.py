@@ -76,7 +76,7 @@ def jobs(found: Records) -> tuple[Job, ...]:
     """
     arrays = {_array(job_id) for job_id in found if _array(job_id) != job_id}
     living = [job_id for job_id, fields in found.items() if job_id not in arrays and not _over(fields)]
-    return tuple(slurmtext.kept(lambda job_id: _job(job_id, found[job_id]), living))
+    return tuple(slurmtext.read_records(lambda job_id: _job(job_id, found[job_id]), living))
 
 
 def endings(found: Records) -> tuple[Ending, ...]:

@@ -93,12 +93,12 @@ def steps_argv(
     )
 
 
-def folded(name: str) -> str:
+def accounting_name(name: str) -> str:
     """Return a job's name with all quotes alike: accounting keeps `"` as a backtick (22.05: tried)."""
     return re.sub("['\"]", "`", name)
 
 
-def refused(complaint: str) -> str:
+def refused_field(complaint: str) -> str:
     """Return the field that this sacct complains about and that can be done without; else empty."""
     match = _REFUSED.search(complaint)
     return match[1] if match and match[1] in _FIELDS and match[1] not in _NEEDED else ""
@@ -177,7 +177,7 @@ def _records(text: str, without: Collection[str], mark: str) -> list[Ending]:
         raise UnreadableError(f"sacct printed a line that is no job: {slurmtext.shown(line)}")
     names = [each for each in _FIELDS if each not in without]
     counted = -1 if between != FIELD else len(names) - 1
-    return slurmtext.kept(
+    return slurmtext.read_records(
         lambda record: _ending(record.removesuffix("\n").split(between, counted), names), records
     )
 

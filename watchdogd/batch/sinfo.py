@@ -74,7 +74,7 @@ def read(text: str, mark: str = "") -> tuple[SlurmNode, ...]:
             rows[-1] += f" {line.strip()}"
         else:
             rows.append(line)
-    return tuple(slurmtext.kept(lambda row: _node(row, between), rows))
+    return tuple(slurmtext.read_records(lambda row: _node(row, between), rows))
 
 
 def _node(line: str, between: str) -> SlurmNode:

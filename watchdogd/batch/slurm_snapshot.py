@@ -194,7 +194,7 @@ class _Look:
         minutes = int((self.now - since) / 60) + 10
         without, mark = self.unknown_fields, slurmtext.mark()
         answer = self._ask(sacct.argv(self.people, self.wanted, since_minutes=minutes, mark=mark))
-        while (field := sacct.refused(answer.errors)) and field not in without:
+        while (field := sacct.refused_field(answer.errors)) and field not in without:
             without.append(field)
             argv = sacct.argv(self.people, self.wanted, since_minutes=minutes, without=without, mark=mark)
             answer = self._ask(argv)
@@ -213,10 +213,12 @@ class _Look:
 
     def _named(self, endings: Iterable[Ending]) -> tuple[Ending, ...]:
         """Return endings with the job names that squeue has, and with the names of those who cancelled."""
-        names = {sacct.folded(name): name for name in self.wanted}
+        names = {sacct.accounting_name(name): name for name in self.wanted}
         return tuple(
             dataclasses.replace(
-                end, name=names.get(sacct.folded(end.name), end.name), cancelled_by=_name(end.cancelled_by)
+                end,
+                name=names.get(sacct.accounting_name(end.name), end.name),
+                cancelled_by=_name(end.cancelled_by),
             )
             for end in endings
         )

@@ -39,7 +39,7 @@ def marked(said: str, mark: str) -> str:
     return mark if mark and mark in said else ""
 
 
-def kept(read: Callable[[str], Value], records: Iterable[str]) -> list[Value]:
+def read_records(read: Callable[[str], Value], records: Iterable[str]) -> list[Value]:
     """Return what is read of each record; one that makes no sense is passed over and logged.
 
     UnreadableError where none makes any.

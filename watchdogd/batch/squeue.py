@@ -63,7 +63,7 @@ def read(text: str, mark: str = "") -> tuple[Job, ...]:
     for line in before.splitlines():
         if line.strip() and not line.startswith("CLUSTER: "):
             raise UnreadableError(f"squeue printed a line that is no job: {slurmtext.shown(line)}")
-    return tuple(slurmtext.kept(lambda record: _job(record.removesuffix("\n"), mark), records))
+    return tuple(slurmtext.read_records(lambda record: _job(record.removesuffix("\n"), mark), records))
 
 
 def _job(record: str, mark: str) -> Job:

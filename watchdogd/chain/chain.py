@@ -128,7 +128,7 @@ class Chain:
     def _others(self) -> tuple[Job, ...]:
         """Return what is to end with this link."""
         stay = markers.jobs_go_on(self._home)
-        return links.queued(self._mark()) if stay else links.own(self._mark())
+        return links.queued_links(self._mark()) if stay else links.links_and_dropin_jobs(self._mark())
 
     def let_go(self) -> None:
         """Let the successor start where this link is ended before its time.
@@ -154,11 +154,11 @@ class Chain:
 
     def _plan(self, now: float) -> SuccessionPlan:
         """Look at the queue, and decide."""
-        living = links.queued(self._mark())
+        living = links.queued_links(self._mark())
         self._me = next((each for each in living if each.raw_id == self.job_id), self._me)
         every = link.tick_every(self._config) if self.mode == "tick" else 0.0
         plan = decide(living, self.job_id, now, every=every)
-        if plan.unseen and links.forgotten(self.job_id):
+        if plan.unseen and links.is_unknown(self.job_id):
             plan = decide(living, self.job_id, now, lost=True, every=every)
         if plan.unseen:
             raise SlurmSilentError(f"squeue does not show this link, job {self.job_id}")

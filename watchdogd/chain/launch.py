@@ -99,7 +99,7 @@ def start(home: Home, config: Config, wish: LinkOptions) -> ChainResult:
     """Start it where it is not alive. ConfigError, SlurmError, or WatchdogError where it cannot be."""
     check_secrets(config, home)
     try:
-        return whereabouts(home, local=wish.mode == "local") or _begin(home, config, wish)
+        return already_running(home, local=wish.mode == "local") or _begin(home, config, wish)
     except OSError as error:
         why = _WHY.get(error.errno or 0, error.strerror)
         raise HomeError(f"nothing was started: {home.path} cannot be written: {why}") from None
@@ -109,8 +109,8 @@ def _begin(home: Home, config: Config, wish: LinkOptions) -> ChainResult:
     markers.lift_stop(home)
     warnings = (
         *unknown_users(config),
-        *idle(home, config),
-        *mute(config),
+        *nothing_watched_warning(home, config),
+        *no_channel_warning(config),
         *exposed(config.secrets(), home.group),
     )
     if wish.mode == "local":
@@ -134,13 +134,13 @@ def ensure(home: Home, config: Config, wish: LinkOptions) -> ChainResult:
     return start(home, config, wish)
 
 
-def whereabouts(home: Home, *, local: bool = False) -> ChainResult | None:
+def already_running(home: Home, *, local: bool = False) -> ChainResult | None:
     """Return where it lives, in words, or None where it does not. SlurmSilentError where nobody knows.
 
     `local`: a silent Slurm is no reason to wait: whatever it has queued, the lease lets one act.
     """
     try:
-        found = links.going_on(home)
+        found = links.active_links(home)
     except SlurmSilentError:
         if not local:
             raise
@@ -171,14 +171,14 @@ def check_secrets(config: Config, home: Home) -> None:
         raise WatchdogError(str(error)) from None
 
 
-def mute(config: Config) -> tuple[str, ...]:
+def no_channel_warning(config: Config) -> tuple[str, ...]:
     """Return a line where nobody would hear of anything."""
     if config.default_channels:
         return ()
     return ("no channel is configured: nobody is told of anything; add one, such as [channels.mail]",)
 
 
-def idle(home: Home, config: Config) -> tuple[str, ...]:
+def nothing_watched_warning(home: Home, config: Config) -> tuple[str, ...]:
     """Return a line where there is nothing to watch: neither configured nor dropped in."""
     if config.runs or config.disks or config.checks or any(home.path.glob("cron.*/*")):
         return ()
@@ -265,7 +265,7 @@ def _submitted(home: Home, form: LinkJob) -> str:
         return slurm.sbatch(form.sbatch_options(), form.script(), form.environment())
     except SlurmSilentError:
         with contextlib.suppress(SlurmSilentError):
-            for taken in links.going_on(home):
+            for taken in links.active_links(home):
                 return taken.raw_id
         raise
 
@@ -276,7 +276,7 @@ def _earlier(home: Home, job_id: str) -> tuple[Job, ...]:
     Each looks when its own link is in the queue, so that at most one sees none before it.
     """
     try:
-        found = links.going_on(home)
+        found = links.active_links(home)
     except SlurmSilentError:
         return ()  # then the lease lets one act, and that one leaves one successor
     return tuple(each for each in found if (count(each.raw_id) or 0) < (count(job_id) or 0))
@@ -287,7 +287,7 @@ def _settled(home: Home, job_id: str) -> Job | None:
     until = time.monotonic() + _SETTLE
     while True:
         try:
-            found = next((each for each in links.going_on(home) if each.raw_id == job_id), None)
+            found = next((each for each in links.active_links(home) if each.raw_id == job_id), None)
         except SlurmSilentError:
             found = None
         settled = found is not None and (not found.waiting or found.reason not in ("", "None"))
@@ -302,7 +302,7 @@ def _vanished(home: Home) -> bool:
     A short tick would have left a successor.
     """
     try:
-        return not links.going_on(home) and lease.alive(home) is None
+        return not links.active_links(home) and lease.alive(home) is None
     except SlurmSilentError:
         return False
 

@@ -30,22 +30,22 @@ _LIMITS = re.compile(
 )
 
 
-def queued(mark: str, users: Iterable[str] | None = None) -> tuple[Job, ...]:
+def queued_links(mark: str, users: Iterable[str] | None = None) -> tuple[Job, ...]:
     """Return the links that wait or run, oldest first. `users`: whose; None: one's own; empty: everybody's.
 
     SlurmSilentError where squeue did not answer, or answered nonsense.
     """
-    return tuple(job for job in own(mark, users) if job.comment == mark)
+    return tuple(job for job in links_and_dropin_jobs(mark, users) if job.comment == mark)
 
 
-def own(mark: str, users: Iterable[str] | None = None) -> tuple[Job, ...]:
+def links_and_dropin_jobs(mark: str, users: Iterable[str] | None = None) -> tuple[Job, ...]:
     """Return the same with the jobs of drop-ins, whose comment goes on after the mark."""
     whose = (own_name(),) if users is None else users
     found = [job for job in listed_jobs(whose) if f"{job.comment} ".startswith(f"{mark} ") and not job.ended]
     return tuple(sorted(found, key=lambda job: count(job.raw_id) or 0))
 
 
-def everybodys(home: Home, *, dropins: bool = False) -> tuple[Job, ...]:
+def all_links(home: Home, *, dropins: bool = False) -> tuple[Job, ...]:
     """Return the links of this home, whoever of those who may submit them did. SlurmSilentError.
 
     None where there is no Slurm, or none set up and none of it was ever submitted.
@@ -56,7 +56,7 @@ def everybodys(home: Home, *, dropins: bool = False) -> tuple[Job, ...]:
     if not shutil.which("squeue"):
         return ()
     mark = link.mark_of(home)
-    ask = own if dropins else queued
+    ask = links_and_dropin_jobs if dropins else queued_links
     try:
         found = ask(mark, ()) or ask(mark, ())
         return tuple(job for job in found if _is_homes(home, job.user))
@@ -81,15 +81,15 @@ def _is_homes(home: Home, name: str) -> bool:
     return home.group is not None and is_member(uid, home.group)
 
 
-def going_on(home: Home) -> tuple[Job, ...]:
+def active_links(home: Home) -> tuple[Job, ...]:
     """Return the same without what is over and has not left its node yet.
 
     An epilog or a dead node can keep it there for hours: it neither watches nor brings one that does.
     """
-    return tuple(job for job in everybodys(home) if not job.leaving)
+    return tuple(job for job in all_links(home) if not job.leaving)
 
 
-def forgotten(job_id: str) -> bool:
+def is_unknown(job_id: str) -> bool:
     """Return whether the controller, asked for this one job, says that it does not know it."""
     answer = command.ask(("scontrol", "show", "job", job_id), deadline=QUERY_DEADLINE)
     return not answer.ok and not answer.silent and scontrol.unknown_job(answer.errors + answer.output)

@@ -80,7 +80,7 @@ def cancel(home: Home, jobs: Sequence[Job]) -> None:
 
 def _end_jobs(home: Home, ended: dict[str, str], *, dropins: bool) -> list[Job]:
     """Cancel what one's own is; returns what is left and can be waited for."""
-    found = links.everybodys(home, dropins=dropins)
+    found = links.all_links(home, dropins=dropins)
     mine = [each for each in found if _is_mine(each)]
     ended.update((each.id, f"job {each.id}") for each in mine)
     cancel(home, mine)
@@ -93,7 +93,7 @@ def _of_others(home: Home) -> tuple[str, ...]:
     """Return a line for each job of a drop-in that only somebody else can end."""
     return tuple(
         f"{links.describe(each)} ({each.comment.partition(' ')[2]}) goes on: only {each.user} can end it"
-        for each in links.everybodys(home, dropins=True)
+        for each in links.all_links(home, dropins=True)
         if not _is_mine(each)
     )
 

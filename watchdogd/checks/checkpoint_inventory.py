@@ -24,7 +24,7 @@ from watchdogd.checks.checkpoint_files import (
     unfinished_beside,
 )
 from watchdogd.plugin import Sign
-from watchdogd.system.smallfile import must_answer
+from watchdogd.system.smallfile import check_answers
 from watchdogd.units import format_duration, format_size, iso
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def update_inventory(pattern: str, inventory: CheckpointInventory, now: float) -
     """Look into the newest checkpoint while it changes; True where there is any. OSError where it fails."""
     entries = find_checkpoints(pattern)
     if not entries:
-        must_answer(pattern)
+        check_answers(pattern)
     before = {  # the clock may have been set back: an age would be wrong for hours
         path: replace(one, changed=min(one.changed, now)) for path, one in inventory.known.items()
     }

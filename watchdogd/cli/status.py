@@ -209,7 +209,7 @@ def _by_the_queue(home: Home, status: dict[str, Any]) -> dict[str, Any]:
         if not walltime:
             return status
         ticks = wish.mode == "tick"
-        found = links.going_on(home)
+        found = links.active_links(home)
     except HomeError as error:
         return _troubled(status, str(error))
     except SlurmSilentError as error:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from watchdogd.home.layout import Home
 
 MASK = "****"
-_TELLING = 8
+_SECRET_LENGTH = 8
 """Characters that a part of an address has at least to be taken for a secret: `api` and `hooks` are none."""
 _PASSWORD = re.compile(r"(://[^:/@\s]*:)[^@\s]+(?=@)")
 _IN_QUERY = re.compile(r"([?&][^=&\s]*(?:password|token|secret|key)[^=&\s]*=)[^&\s]+", re.IGNORECASE)
@@ -94,7 +94,7 @@ def _forms(word: str) -> tuple[str, ...]:
     return word, quote(sent), quote(sent, safe=""), *coded
 
 
-def telling(url: str) -> tuple[str, ...]:
+def secret_parts(url: str) -> tuple[str, ...]:
     """Return what may be secret of a web address: all of it, its path and longer parts; not its host."""
     try:
         parts = urlsplit(url)
@@ -103,13 +103,13 @@ def telling(url: str) -> tuple[str, ...]:
     user = parts.netloc.rpartition("@")[0]
     behind = f"{parts.path}?{parts.query}" if parts.query else parts.path
     pieces = (behind, parts.path, *re.split(r"[/?&=:]", f"{user}/{behind}"))
-    found = {url, *(piece for piece in pieces if len(piece) >= _TELLING)}
+    found = {url, *(piece for piece in pieces if len(piece) >= _SECRET_LENGTH)}
     if ":" in user:  # a password, however short it is
         found |= {user, user.partition(":")[2]}
     return tuple(found | {unquote(piece) for piece in found})
 
 
-def veiled(text: str) -> str:
+def without_passwords(text: str) -> str:
     """`text` with the passwords of its addresses masked."""
     return _IN_QUERY.sub(rf"\1{MASK}", _PASSWORD.sub(rf"\1{MASK}", text))
 

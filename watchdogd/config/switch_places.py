@@ -30,7 +30,7 @@ def find(home: str, run: str, kind: str) -> Switch:
     return Switch(run, kind, tuple(dict.fromkeys([*places, _own(home, run, kind)])), inbox, group)
 
 
-def anyhow(home: str, run: str, kind: str) -> Switch:
+def find_or_default(home: str, run: str, kind: str) -> Switch:
     """Return what `find` returns, else the place in home that every Guard of the run polls."""
     try:
         return find(home, run, kind)

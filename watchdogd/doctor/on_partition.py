@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from watchdogd.batch import scontrol, slurm
 from watchdogd.chain import link
-from watchdogd.chain.links import queued
+from watchdogd.chain.links import queued_links
 from watchdogd.doctor.diagnosis import Diagnosis, ask, broken, fine, from_json
 from watchdogd.errors import SlurmError, SlurmSilentError, WatchdogError
 from watchdogd.system.smallfile import parse_json, read_plain
@@ -144,7 +144,7 @@ def _wait(mark: str, job_id: str, patience: float) -> str:
     until, node, reason, silent = time.monotonic() + patience, "", "", 0
     while True:
         try:
-            found = queued(mark)
+            found = queued_links(mark)
             silent = 0
         except SlurmSilentError:
             found, silent = None, silent + 1

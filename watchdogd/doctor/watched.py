@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from watchdogd.actions import flightrecorder
 from watchdogd.actions.inquiry import look_at
-from watchdogd.batch import livejob
+from watchdogd.batch import live_job
 from watchdogd.batch.run_models import slurm_users
 from watchdogd.doctor.diagnosis import Diagnosis, broken, fine, warning
 from watchdogd.engine import dropins
@@ -76,7 +76,7 @@ def _run(installation: Installation, run: Run, section: RunSection) -> Iterator[
 def _recorder(installation: Installation, run: Run) -> list[Diagnosis]:
     """Judge whether PyTorch's Flight Recorder in the ranks of its live job will be of use."""
     try:
-        live = livejob.locate(run, slurm_users(installation.config))
+        live = live_job.locate(run, slurm_users(installation.config))
     except WatchdogError:
         return []  # none runs
     ranks = [each for node in look_at(live.run, live.jobs).nodes for each in node.processes]

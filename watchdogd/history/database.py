@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
 
-from watchdogd.config.secret import veiled
+from watchdogd.config.secret import without_passwords
 from watchdogd.errors import HistoryError, NoHistoryError
 from watchdogd.history import schema
 from watchdogd.history.failure import FAULTS, is_damage, misfits, sentence
@@ -45,7 +45,9 @@ class Database:
         self.troubles: tuple[str, ...] = ()
         self.file = _file(self._url, home)
         self.place = (
-            str(self.file.path) if self.file else veiled(self._url.render_as_string(hide_password=True))
+            str(self.file.path)
+            if self.file
+            else without_passwords(self._url.render_as_string(hide_password=True))
         )
 
     @property

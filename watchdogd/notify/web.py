@@ -18,7 +18,7 @@ from urllib3 import HTTPConnectionPool
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError
 
-from watchdogd.config.secret import masked, telling
+from watchdogd.config.secret import masked, secret_parts
 from watchdogd.errors import ConfigError, DeliveryError
 from watchdogd.notify.channel import CONNECT_TIMEOUT, TIMEOUT
 from watchdogd.system.number import count
@@ -81,7 +81,7 @@ class Web:
         if not all(ord(character) < 256 for character in login):  # requests has them in Latin-1
             raise ConfigError(f"{what}: its login has characters that HTTP cannot send")
         self._timeout = timeout
-        self._secrets = (*telling(url), token)
+        self._secrets = (*secret_parts(url), token)
         self._session = requests.Session()
         self._requests: dict[str, requests.PreparedRequest] = {}
         # Asked for once: requests would read netrc files and the environment anew for each message.

@@ -171,7 +171,7 @@ def _switches(home: Home, name: str) -> SwitchState:
     if mark:
         return SwitchState(stopped=f"the run is marked finished by {mark}")
     kill, save = (
-        switches.read(switch_places.anyhow(str(home.path), name, kind)) for kind in ("kill", "save")
+        switches.read(switch_places.find_or_default(str(home.path), name, kind)) for kind in ("kill", "save")
     )
     return SwitchState(f"the kill switch is set {kill}" if kill else "", str(save or ""))
 

@@ -10,7 +10,7 @@ import stat as modes
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from watchdogd.system.smallfile import must_answer
+from watchdogd.system.smallfile import check_answers
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -60,7 +60,7 @@ def find(pattern: str, without: Collection[str] = ()) -> list[Found]:
         if modes.S_ISREG(seen.st_mode) and not is_one(path, without):
             found.append(Found(path, str(seen.st_ino), seen.st_size, seen.st_mtime))
     if not found:
-        must_answer(pattern)
+        check_answers(pattern)
     if len(found) > 1:
         found.sort(key=lambda file: (file.mtime, file.path), reverse=True)
     return found[:FILES]

@@ -19,7 +19,7 @@ from watchdogd.system.startup import own_python
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from watchdogd.batch.livejob import LiveJob
+    from watchdogd.batch.live_job import LiveJob
     from watchdogd.stacks.stackprobe import Parcel
     from watchdogd.stacks.stacks import Picture
 

@@ -103,7 +103,7 @@ def abandoned() -> tuple[int, ...]:
     """Return the ids of processes of our commands that survived their kill: they wait in the kernel."""
     if not _left:
         return ()
-    found = {group: members(group) for group in _left}
+    found = {group: group_processes(group) for group in _left}
     for group, pids in found.items():
         _left[group].poll()
         if not pids:
@@ -111,7 +111,7 @@ def abandoned() -> tuple[int, ...]:
     return tuple(pid for pids in found.values() for pid in pids)
 
 
-def members(group: int) -> tuple[int, ...]:
+def group_processes(group: int) -> tuple[int, ...]:
     """Return the living processes of a process group. Reads /proc only where the kernel knows some."""
     try:
         os.killpg(group, 0)
@@ -143,7 +143,7 @@ def kill_group(process: subprocess.Popen[bytes], grace: float) -> tuple[int, ...
         pass
     until = time.monotonic() + grace
     wait(process, grace)
-    while (alive := members(process.pid)) and time.monotonic() < until:
+    while (alive := group_processes(process.pid)) and time.monotonic() < until:
         _NEVER.wait(0.02)
     return alive
 

@@ -170,7 +170,7 @@ def unanswered(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno in _NO_ANSWER
 
 
-def must_answer(pattern: str) -> None:
+def check_answers(pattern: str) -> None:
     """OSError where the folder of a pattern does not answer: glob takes that for an empty folder."""
     try:
         os.stat(pathname.wildcard_folder(pattern))

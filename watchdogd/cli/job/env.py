@@ -6,7 +6,7 @@ import shlex
 import socket
 from typing import TYPE_CHECKING
 
-from watchdogd.batch import livejob
+from watchdogd.batch import live_job
 from watchdogd.cli.output import print_json
 from watchdogd.home.layout import Home
 from watchdogd.units import iso
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
-    from watchdogd.batch.livejob import LiveJob
+    from watchdogd.batch.live_job import LiveJob
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,8 +30,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print it; WatchdogError, and nothing on stdout, where no job of the run lives."""
-    live = livejob.find(Home.existing(args.home), args.name)
-    gpus = livejob.gpus(live)
+    live = live_job.find(Home.existing(args.home), args.name)
+    gpus = live_job.gpus(live)
     if args.hostfile:
         print("\n".join(f"{host} slots={count}" if count else host for host, count in gpus.items()))
     elif args.json:

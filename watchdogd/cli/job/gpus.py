@@ -10,7 +10,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from watchdogd.batch import livejob
+from watchdogd.batch import live_job
 from watchdogd.cli.output import one_line, print_json, seconds, terminal
 from watchdogd.cli.status_tables import live_view
 from watchdogd.errors import WatchdogError
@@ -23,7 +23,7 @@ from watchdogd.units import format_size
 if TYPE_CHECKING:
     import argparse
 
-    from watchdogd.batch.livejob import LiveJob
+    from watchdogd.batch.live_job import LiveJob
     from watchdogd.plugin import Job, Run
 
 COLUMNS = ("node", "GPU", "use", "power", "temp", "memory", "ECC", "name", "")
@@ -42,7 +42,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print it; 1 where the run has no job, or nothing of its GPUs can be found out."""
     home = Home.existing(args.home)
-    live = livejob.find(home, args.run)
+    live = live_job.find(home, args.run)
     if args.watch:
         return _watch(home, live, max(seconds(args, "--every"), 1.0))
     seen = _look(live.run, live.job)
@@ -69,7 +69,7 @@ def _watch(home: Home, live: LiveJob, every: float) -> int:
             shown = _shown(live)
             draw(shown)
             if not isinstance(shown, Group):
-                live = livejob.find(home, live.run.name)
+                live = live_job.find(home, live.run.name)
             time.sleep(max(every - (time.monotonic() - began), 0.0))
 
 

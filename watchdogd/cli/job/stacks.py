@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.batch import livejob
+from watchdogd.batch import live_job
 from watchdogd.cli.output import note, print_json, print_line, seconds
 from watchdogd.errors import UsageError
 from watchdogd.home.layout import Home
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     """0 where at least one stack was read, else 1."""
     home = Home.existing(args.home)
     wish = _wish(args)
-    live = livejob.find(home, args.name)
+    live = live_job.find(home, args.name)
     if live.run.backend == "slurm" and len(live.jobs) > 1:
         note(f"{args.name} runs in {len(live.jobs)} jobs; this is the newest, {live.job.id}")
     taken = stacktaking.take(str(home.path), live, wish)

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from watchdogd.cli.output import print_json, print_line
 from watchdogd.config.channels import channel_models, example, is_built_in
-from watchdogd.config.secret import veiled
+from watchdogd.config.secret import without_passwords
 from watchdogd.doctor.setup_wizard import toml_key
 from watchdogd.engine.setup import Setup
 from watchdogd.home.layout import Home
@@ -114,7 +114,7 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, Amount) or not (value is None or isinstance(value, bool | int | float | str)):
         return str(value)
-    return veiled(value) if isinstance(value, str) else value
+    return without_passwords(value) if isinstance(value, str) else value
 
 
 def _with_durations(value: Any, dumped: Any) -> Any:

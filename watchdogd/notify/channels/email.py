@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
-from watchdogd.config.secret import masked, veiled
+from watchdogd.config.secret import masked, without_passwords
 from watchdogd.notify.channel import (
     CONNECT_TIMEOUT,
     TIMEOUT,
@@ -70,11 +70,11 @@ password = "file:~/.smtp-password"
         for server in self.smtp:
             if "@" in server:
                 raise ValueError(
-                    f"smtp '{veiled(server)}' has a login in it: write user and password below it"
+                    f"smtp '{without_passwords(server)}' has a login in it: write user and password below it"
                 )
             if not _is_mail_server(server):
                 raise ValueError(
-                    f"smtp '{veiled(server)}' is no server: write smtp://host:25 or smtps://host:465"
+                    f"smtp '{without_passwords(server)}' is no server: write smtp://host:25 or smtps://host:465"
                 )
         return self
 
