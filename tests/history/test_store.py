@@ -23,7 +23,7 @@ from tests.history.values import (
     standing,
 )
 from watchdogd.errors import HistoryError
-from watchdogd.history.record import Change, Gap, Past, Record, Touch
+from watchdogd.history.record import Change, Gap, Past, Record, UserAction
 from watchdogd.history.store import Store
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import AlertState, EventKind, IncidentEvent
@@ -129,7 +129,7 @@ def test_what_no_database_can_hold_is_stored_a_little_changed(store: Store, home
         "line ? of a log\N{REPLACEMENT CHARACTER}"
     ]
     cleaned = "line ? of a log\N{REPLACEMENT CHARACTER}"
-    assert store.touches() == [Touch(NOW, cleaned), Touch(NOW + 60, cleaned)]
+    assert store.touches() == [UserAction(NOW, cleaned), UserAction(NOW + 60, cleaned)]
     assert len(past.memories) == 1
 
 
@@ -355,7 +355,7 @@ def test_gaps_and_touches_since_a_time(store: Store) -> None:
     store.record(Record(NOW, gaps=(Gap(1.0, 2.0), Gap(NOW - 60, NOW, "moved")), touches=("one",)))
     store.record(Record(NOW + 60, touches=("two", "two more")))
     assert store.gaps(since=100) == [Gap(NOW - 60, NOW, "moved")]
-    assert store.touches(since=NOW + 1) == [Touch(NOW + 60, "two"), Touch(NOW + 60, "two more")]
+    assert store.touches(since=NOW + 1) == [UserAction(NOW + 60, "two"), UserAction(NOW + 60, "two more")]
 
 
 # ---------------------------------------------------------------------- files and URLs

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import or_, select
 
 from watchdogd.history.forms import unpacked
-from watchdogd.history.record import Gap, Happening, Touch
+from watchdogd.history.record import Gap, Happening, UserAction
 from watchdogd.history.tables import events, gaps, incidents, notifications, touches
 from watchdogd.history.target import about
 from watchdogd.incidents.models import Incident
@@ -80,7 +80,7 @@ def gaps_since(connection: Connection, since: float) -> list[Gap]:
     return [Gap(row.begin, row.end, row.reason) for row in connection.execute(query)]
 
 
-def touches_since(connection: Connection, since: float) -> list[Touch]:
+def touches_since(connection: Connection, since: float) -> list[UserAction]:
     """Who pressed what, oldest first."""
     query = select(touches).where(touches.c.at >= since * 1000).order_by(touches.c.at)
-    return [Touch(row.at / 1000, row.line) for row in connection.execute(query)]
+    return [UserAction(row.at / 1000, row.line) for row in connection.execute(query)]

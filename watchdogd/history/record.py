@@ -117,8 +117,8 @@ class Happening(NamedTuple):
     quiet: bool
 
 
-class Touch(NamedTuple):
-    """Somebody pressed something: one line of text."""
+class UserAction(NamedTuple):
+    """Line on a switch that somebody pressed, or an ack or silence that somebody asked for."""
 
     at: float
     line: str

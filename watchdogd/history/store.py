@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from watchdogd.history.record import Change, Gap, Happening, Measure, Past, Reading, Record, Touch
+    from watchdogd.history.record import Change, Gap, Happening, Measure, Past, Reading, Record, UserAction
     from watchdogd.history.tail import Tail
     from watchdogd.home.layout import Home
     from watchdogd.incidents.models import Incident
@@ -175,7 +175,7 @@ class Store:
         with self._transaction() as connection:
             return decided.gaps_since(connection, since)
 
-    def touches(self, since: float = 0.0) -> list[Touch]:
+    def touches(self, since: float = 0.0) -> list[UserAction]:
         """Who pressed what, oldest first."""
         with self._transaction() as connection:
             return decided.touches_since(connection, since)

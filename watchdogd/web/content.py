@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
-    from watchdogd.history.record import Gap, Measure, Touch
+    from watchdogd.history.record import Gap, Measure, UserAction
     from watchdogd.history.store import Store
     from watchdogd.home.layout import Home
     from watchdogd.incidents.models import Incident
@@ -138,7 +138,7 @@ class PageContent:
     charts: tuple[DrawnChart, ...]
     messages: tuple[Notification, ...]
     gaps: tuple[Gap, ...]
-    touches: tuple[Touch, ...]
+    touches: tuple[UserAction, ...]
     links: tuple[Link, ...]
 
 
