@@ -42,6 +42,9 @@ def test_nothing_and_always_the_same() -> None:
     [
         (80.91e9, 80.94e9, "B"),
         (0.0, 0.0, ""),
+        (0.0, 5e-324, ""),
+        (-1e299, 1e299, "B"),
+        (1e17, 1e17 + 64, "s"),
         (1.97, 2.0, ""),
         (-3.0, 250.0, "W"),
         (3600.0, 3601.0, "s"),
@@ -54,7 +57,6 @@ def test_the_ends_of_the_axis_read_differently_and_hold_all_values(
     lines = chart("x", unit, [(0.0, low), (1.0, high)], 0.0, 1.0, 40)
     ends = [lines[at].partition("┤")[0].strip() for at in (1, HEIGHT)]
     assert ends[0] != ends[1]
-    assert len(max(ends, key=len)) <= 9
 
 
 @pytest.mark.parametrize(

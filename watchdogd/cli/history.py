@@ -163,6 +163,8 @@ def _print_story(store: Store, target: str | None, since: float) -> None:
 HEIGHT = 8
 """Lines that a chart is high, without its title and its times."""
 _BLOCKS = " ▁▂▃▄▅▆▇█"
+_HUGE = 1e300
+"""What is larger, or no number, cannot be drawn."""
 _LABEL = 9
 """Signs for the numbers at the left."""
 
@@ -194,7 +196,7 @@ def columns_of(points: Points, since: float, until: float, count: int) -> list[f
     """
     span = max(until - since, 1.0) / count
     sums = [(0.0, 0)] * count
-    good = [(at, value) for at, value in points if math.isfinite(value) and since <= at <= until]
+    good = [(at, value) for at, value in points if abs(value) < _HUGE and since <= at <= until]
     for at, value in good:
         index = min(int((at - since) / span), count - 1)
         sums[index] = (sums[index][0] + value, sums[index][1] + 1)
@@ -228,7 +230,7 @@ def label_of(value: float, unit: str) -> str:
 
 def _moves(points: Points, unit: str) -> bool:
     """Return True where the lowest and the highest value do not read the same."""
-    values = [value for _, value in points if math.isfinite(value)]
+    values = [value for _, value in points if abs(value) < _HUGE]
     return bool(values) and label_of(min(values), unit) != label_of(max(values), unit)
 
 
@@ -237,7 +239,7 @@ def _axis(low: float, high: float, unit: str) -> tuple[float, float]:
     if label_of(low, unit) == label_of(high, unit):
         margin = abs(high) / 10 or 1.0
         low, high = low - margin, high + margin
-    step = 10.0 ** math.floor(math.log10(high - low))
+    step = max(10.0 ** math.floor(math.log10(high - low)), sys.float_info.min)
     return math.floor(low / step) * step, math.ceil(high / step) * step
 
 

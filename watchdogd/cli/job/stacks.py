@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.batch import live_job
@@ -36,6 +37,11 @@ def run(args: argparse.Namespace) -> int:
     live = live_job.find(home, args.name)
     if live.run.backend == "slurm" and len(live.jobs) > 1:
         note(f"{args.name} runs in {len(live.jobs)} jobs; this is the newest, {live.job.id}")
+    if sys.stderr.isatty():
+        nodes = f"{len(live.hosts)} node{'' if len(live.hosts) == 1 else 's'}"
+        note(
+            f"looking {args.samples} times into {nodes} of job {live.job.id}, for {args.deadline} at most ..."
+        )
     taken = stacktaking.take(str(home.path), live, wish)
     for each in taken.notes:
         note(each)

@@ -141,7 +141,7 @@ _watchdogd() {{
     fi
     while read -r word; do  # compgen would run a name such as $(this)
         [[ $word == *[!A-Za-z0-9._~%-]* ]] || words+=" ${{word%.json}}"
-    done <<< "${{found// /$'\\n'}}"
+    done <<< "$found"
     COMPREPLY=($(compgen -W "$words" -- "$cur"))
 }}
 complete -o default -F _watchdogd watchdogd
