@@ -134,7 +134,7 @@ def _first(found: Sequence[Found]) -> list[tuple[Found, int | None]]:
 
 def _process(found: Found, rank: int | None, env: Mapping[str, str]) -> RankProcess:
     told = {name: value[:400] for name, value in env.items() if _TOLD.match(name)}
-    pids, state = tuple(_numbers(found.pid)), stackprobe.state(found.pid)
+    pids, state = tuple(_numbers(found.pid)), stackprobe.state(found.pid, stack=False)
     return RankProcess(found.pid, rank, state, pids, _python(found.pid, env), told)
 
 

@@ -123,13 +123,13 @@ def below(roots: Sequence[int]) -> list[Found]:
     return [found for pid in sorted(family) for found in _python(pid, environ(pid))]
 
 
-def state(pid: int) -> str:
-    """`D (disk sleep), waits in nfs_wait_bit_killable`, with the kernel's stack where that may be read."""
+def state(pid: int, *, stack: bool = True) -> str:
+    """`D (disk sleep), waits in nfs_wait_bit_killable`, with the kernel's `stack` where that may be read."""
     found = re.search(r"^State:\s*(.+)$", of_proc(pid, "status"), re.MULTILINE)
     if not found:
         return ""
     wait = of_proc(pid, "wchan").strip()
-    kernel = re.findall(r"^\[<.*?>\] (\S+?)\+", of_proc(pid, "stack"), re.MULTILINE)
+    kernel = re.findall(r"^\[<.*?>\] (\S+?)\+", of_proc(pid, "stack"), re.MULTILINE) if stack else []
     told = [found[1], f"waits in {wait}" if wait not in ("", "0") else ""]
     return ", ".join(filter(None, told)) + (f" (kernel: {' < '.join(kernel[:6])})" if kernel else "")
 
