@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from watchdogd.doctor.members import READ, SEARCH, WRITE, Member, PathRights, needs, way
+from watchdogd.doctor.members import READ, SEARCH, WRITE, GroupMember, PathRights, needs, way
 
 TEAM, HERS, PROJECT = 4711, 1001, 4712
-BOB = Member("bob", 1002, frozenset({1002, TEAM, PROJECT}))
-CAROL = Member("carol", 1003, frozenset({1003, TEAM}))
+BOB = GroupMember("bob", 1002, frozenset({1002, TEAM, PROJECT}))
+CAROL = GroupMember("carol", 1003, frozenset({1003, TEAM}))
 
 
 @pytest.mark.parametrize(
@@ -59,6 +59,6 @@ def test_what_members_cannot_do_in_home_and_the_command_that_fixes_it(
 
 
 def test_of_many_members_some_are_named() -> None:
-    crowd = [Member(f"user{number}", 2000 + number, frozenset({TEAM})) for number in range(12)]
+    crowd = [GroupMember(f"user{number}", 2000 + number, frozenset({TEAM})) for number in range(12)]
     (found,) = way([PathRights("/home/alice", HERS, HERS, 0o700)], crowd, TEAM)
     assert found.text.startswith("user0, user1, user2 and 9 more cannot go through /home/alice")

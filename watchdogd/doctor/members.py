@@ -33,7 +33,7 @@ _LETTERS = ((READ, "r"), (WRITE, "w"), (SEARCH, "x"))
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class GroupMember:
     """Somebody of the group: the name, the user's id and the ids of all groups that the user is in."""
 
     name: str
@@ -60,7 +60,7 @@ class PathRights:
         except OSError:
             return None
 
-    def gives(self, member: Member) -> int:
+    def gives(self, member: GroupMember) -> int:
         """Return the rights that a member has here (READ, WRITE, SEARCH)."""
         if self.acl or member.uid == 0:
             return READ | WRITE | SEARCH
@@ -97,7 +97,7 @@ def found_in(home: Home, group: int, secrets: dict[str, str] | None = None) -> I
         yield fine(TOPIC, f"{who} can acknowledge, silence and press switches in {home.path}")
 
 
-def members(group: int, owner: int) -> tuple[Member, ...]:
+def members(group: int, owner: int) -> tuple[GroupMember, ...]:
     """Return the members of the group beside the owner of home, `MOST` of them at most.
 
     Where the group lists nobody else, one without a name stands for whoever may be in it.
@@ -110,13 +110,13 @@ def members(group: int, owner: int) -> tuple[Member, ...]:
             continue
         if entry.pw_uid != owner:
             groups = frozenset({*os.getgrouplist(name, entry.pw_gid), group})
-            found.append(Member(name, entry.pw_uid, groups))
+            found.append(GroupMember(name, entry.pw_uid, groups))
         if len(found) == MOST:
             break
-    return tuple(found) or (Member("a member", -1, frozenset({group})),)
+    return tuple(found) or (GroupMember("a member", -1, frozenset({group})),)
 
 
-def way(places: Iterable[PathRights], crowd: Sequence[Member], group: int) -> Iterator[Diagnosis]:
+def way(places: Iterable[PathRights], crowd: Sequence[GroupMember], group: int) -> Iterator[Diagnosis]:
     """Warn of the folders above home through which somebody cannot go."""
     for place in places:
         kept_out = [member.name for member in crowd if not place.gives(member) & SEARCH]
@@ -126,7 +126,7 @@ def way(places: Iterable[PathRights], crowd: Sequence[Member], group: int) -> It
 
 
 def needs(
-    place: PathRights, right: int, crowd: Sequence[Member], group: int, what: str
+    place: PathRights, right: int, crowd: Sequence[GroupMember], group: int, what: str
 ) -> Iterator[Diagnosis]:
     """Warn where somebody lacks this right at a place of home; `what` they cannot do without it."""
     without = [member.name for member in crowd if place.gives(member) & right != right]
@@ -136,7 +136,7 @@ def needs(
         )
 
 
-def secret(key: str, path: str, crowd: Sequence[Member], group: int) -> Iterator[Diagnosis]:
+def secret(key: str, path: str, crowd: Sequence[GroupMember], group: int) -> Iterator[Diagnosis]:
     """Warn of a secret's file that not all can read: whoever cannot starts no watchdog."""
     places = [each for each in map(PathRights.of, (path, *_above(path))) if each]
     without = [
@@ -150,13 +150,13 @@ def secret(key: str, path: str, crowd: Sequence[Member], group: int) -> Iterator
         yield warning(TOPIC, text, f"put it where they can go: chgrp {name} FILE && chmod 640 FILE")
 
 
-def _way(home: Home, crowd: Sequence[Member], group: int) -> Iterator[Diagnosis]:
+def _way(home: Home, crowd: Sequence[GroupMember], group: int) -> Iterator[Diagnosis]:
     literal, real = os.path.abspath(home.path), os.path.realpath(home.path)
     above = dict.fromkeys((*_above(literal), *_above(real)))
     yield from way(filter(None, map(PathRights.of, reversed(above))), crowd, group)
 
 
-def _inside(home: Home, crowd: Sequence[Member], group: int) -> Iterator[Diagnosis]:
+def _inside(home: Home, crowd: Sequence[GroupMember], group: int) -> Iterator[Diagnosis]:
     wanted = (
         (home.path, READ | SEARCH, "cannot look into home"),
         (home.inbox, WRITE | SEARCH, "cannot hand anything in"),
