@@ -194,22 +194,16 @@ class Sharing(RuleBasedStateMachine):
         sent = [row for row in self.ledger.rows.values() if row.state == "sent"]
         way: Any = self.ways["daemon"]
         outbox = Outbox({"slack": way}, POLICY, self.ledger.settle, sent, clock=self.clock(), locks=locks)
-        outbox.add(self.waiting())
+        outbox.add(self.ledger.waiting())
         self.outboxes["daemon"], self.looks["daemon"] = outbox, partial(assembly.learn, parts, outbox)
 
     def clock(self) -> SteadyClock:
         return SteadyClock(lambda: self.now, lambda: self.now)
 
     def begin_relay(self, who: str, locks: Locks) -> None:
-        store: Any = SimpleNamespace(
-            waiting=self.waiting, notifications=lambda since: list(self.ledger.rows.values())
-        )
         way: Any = self.ways[who]
-        relay = Relay({"slack": way}, CONFIG, store, locks, lambda _: None, self.clock())
+        relay = Relay({"slack": way}, CONFIG, self.ledger, locks, lambda _: None, self.clock())
         self.outboxes[who], self.looks[who] = relay._outbox, relay._fetch
-
-    def waiting(self) -> list[Notification]:
-        return [row for row in self.ledger.rows.values() if row.state == "waiting"]
 
 
 Sharing.TestCase.settings = settings(max_examples=60, stateful_step_count=30)

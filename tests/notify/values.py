@@ -1,7 +1,7 @@
 """Values that the tests of notifications are made of."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from watchdogd.errors import DeliveryError, HistoryError
 from watchdogd.incidents.models import EventKind, Incident, IncidentEvent
@@ -77,7 +77,7 @@ class Ledger:
     def record(self, notifications: Sequence[Notification]) -> None:
         """Store them with a round."""
         for notification in notifications:
-            self.rows.setdefault(notification.key, notification)
+            self.rows.setdefault(notification.key, replace(notification, id=len(self.rows) + 1))
 
     def settle(self, outcomes: Sequence[Notification]) -> None:
         """Store what became of them. HistoryError while `full`."""
@@ -87,7 +87,16 @@ class Ledger:
         for outcome in outcomes:
             known = self.rows.get(outcome.key)
             if known is None or known.state in ("waiting", "diverted"):
-                self.rows[outcome.key] = outcome
+                number = known.id if known else len(self.rows) + 1
+                self.rows[outcome.key] = replace(outcome, id=number)
+
+    def waiting(self) -> list[Notification]:
+        """Return what is to be sent."""
+        return [row for row in self.rows.values() if row.state == "waiting"]
+
+    def notifications(self, *, since: float = 0.0, after: int = 0) -> list[Notification]:
+        """Return what was created since then, and stored after that one."""
+        return [row for row in self.rows.values() if row.created_at >= since and (row.id or 0) > after]
 
     def states(self) -> Mapping[str, str]:
         """The state of each key."""

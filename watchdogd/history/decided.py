@@ -42,10 +42,15 @@ def unpacked_incidents(connection: Connection, *wanted: ColumnElement[bool]) -> 
 
 
 def notifications_of(
-    connection: Connection, *, state: str | None = None, since: float = 0.0, limit: int | None = None
+    connection: Connection,
+    *,
+    state: str | None = None,
+    since: float = 0.0,
+    after: int = 0,
+    limit: int | None = None,
 ) -> list[Notification]:
-    """Notifications in the order in which they were stored; with `limit`, the last ones."""
-    query = select(notifications).where(notifications.c.created_at >= since)
+    """Return notifications in the order in which they were stored; with `limit`, the last ones."""
+    query = select(notifications).where(notifications.c.id > after, notifications.c.created_at >= since)
     if state is not None:
         query = query.where(notifications.c.state == state)
     rows = connection.execute(query.order_by(notifications.c.id.desc()).limit(limit)).mappings().all()

@@ -119,11 +119,12 @@ class Store:
     # ------------------------------------------------------------------ looking back
 
     def notifications(
-        self, *, state: str | None = None, since: float = 0.0, limit: int | None = None
+        self, *, state: str | None = None, since: float = 0.0, after: int = 0, limit: int | None = None
     ) -> list[Notification]:
-        """Notifications created since a time, in the order of storing; with `limit`, the last ones."""
+        """Return notifications created since a time, and stored after the one of the id `after`, in that
+        order; with `limit`, the last ones."""
         with self._transaction() as connection:
-            return decided.notifications_of(connection, state=state, since=since, limit=limit)
+            return decided.notifications_of(connection, state=state, since=since, after=after, limit=limit)
 
     def series(self, check: str, since: float) -> measured.PastOfCheck:
         """Return what a check measured: (time, value) by (subject, metric), oldest first.

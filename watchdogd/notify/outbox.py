@@ -160,6 +160,11 @@ class Outbox:
         for row in rows:
             self._rows.settled(row)
 
+    def rows_of(self, channel: str) -> list[Notification]:
+        """Return what waits for a channel."""
+        with self._rows.lock:
+            return list(self._rows.channel(channel).rows.values())
+
     @property
     def waiting(self) -> int:
         """How many are not delivered, or not marked as delivered."""

@@ -9,8 +9,9 @@ that a channel does not like holds no other up.
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass, replace
+from itertools import chain, islice, takewhile
 from typing import TYPE_CHECKING
 
 from watchdogd.errors import DeliveryError
@@ -23,7 +24,7 @@ from watchdogd.system.text import one_line
 from watchdogd.units import iso
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 
     from watchdogd.notify.notification import Item
     from watchdogd.notify.retry import Policy
@@ -46,32 +47,28 @@ class Channel:
     def __init__(self, name: str) -> None:
         self.name = name
         self.rows: dict[str, Notification] = {}
-        self.lines: dict[str, frozenset[str]] = {}
-        self.ends: set[str] = set()
         self.notified = Notified()
         self.health = Health()
         self.sending: dict[str, float] = {}
         self.next_slot = 0.0
-        self._waiting: Counter[str] = Counter()
+        self._keys: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        """By thread and subject, the keys of the rows that wait, in order: a plan looks at what comes next
+        alone, however many wait."""
 
     def put(self, row: Notification) -> None:
-        """A row that waits: a new one comes last."""
+        """Take in a row that waits: a new one comes last."""
         if row.key not in self.rows:
-            self.lines[row.key] = row.message.lines
-            self.ends |= {row.key} if row.message.ends else set()
-            self._waiting.update(_marks(row.message))
+            for line in _lines(row.message):
+                self._keys[line][row.key] = None
         self.rows[row.key] = row
 
     def drop(self, key: str) -> None:
-        """A row that waits no more."""
+        """Remove a row that waits no more."""
         row = self.rows.pop(key, None)
-        if row is not None:
-            del self.lines[key]
-            self.ends.discard(key)
-            for mark in _marks(row.message):
-                self._waiting[mark] -= 1
-                if not self._waiting[mark]:
-                    del self._waiting[mark]
+        for line in _lines(row.message) if row else ():
+            del self._keys[line][key]
+            if not self._keys[line]:
+                del self._keys[line]
 
     def knows(self, key: str) -> bool:
         """Return whether the row of that key waits, or ended here."""
@@ -80,18 +77,50 @@ class Channel:
     def told_of(self, incident: int) -> bool:
         """Return whether it was told of an incident, or will be."""
         thread = incident_thread(incident)
-        return self.notified.begun(thread) or self._waiting[thread] > 0
+        return self.notified.begun(thread) or thread in self._keys
 
     def missed(self, end: Notification) -> bool:
         """Return whether an end that waits is the first word here of what it ends, since others were lost."""
         if not end.message.ends:
             return False
-        alone = all(self._waiting[thread] < 2 for thread in end.message.threads)
+        alone = all(len(self._keys.get(thread, ())) < 2 for thread in end.message.threads)
         return alone and self.notified.missed(end.message)
 
     def tells_end(self, incident: int) -> bool:
         """Return whether it was told that an incident is over, or will be."""
-        return self.notified.ended(incident) or self._waiting[f"end {incident}"] > 0
+        return self.notified.ended(incident) or f"end {incident}" in self._keys
+
+    def is_head(self, row: Notification, out: Container[str]) -> bool:
+        """Return whether a row that waits is next in each of its lines, and is told by itself.
+
+        `out` are the keys of rows that do not count. What some recipients have already waits for no other,
+        and no other for it.
+        """
+        return bool(row.receipt) or not (self._is_behind(row, out) or self.told_with(row, out))
+
+    def _is_behind(self, row: Notification, out: Container[str]) -> bool:
+        for keys in (self._keys[line] for line in row.message.lines):
+            if not self.sending.keys().isdisjoint(keys):
+                return True
+            for before in (self.rows[key] for key in takewhile(row.key.__ne__, keys) if key not in out):
+                if not before.receipt and not self.told_with(before, out):
+                    return True
+        return False
+
+    def told_with(self, end: Notification, out: Container[str]) -> str:
+        """Return the key of the row with which an end is told, since each thing is bad again; or nothing."""
+        if end.receipt or not end.message.ends:
+            return ""
+        keys = (key for item in end.message.items for key in self._keys.get(item.line, ()) if key not in out)
+        rows = (self.rows[key] for key in keys if key not in self.sending)
+        return next((row.key for row in rows if row.message.begins_anew(end.message)), "")
+
+    def carried(self, row: Notification, out: Container[str]) -> list[Notification]:
+        """Return the ends that are told with a row."""
+        lines = (item.line for item in row.message.items if not item.ended)
+        keys = dict.fromkeys(key for line in lines for key in self._keys.get(line, ()) if key not in out)
+        ends = (self.rows[key] for key in keys if key not in self.sending)
+        return [end for end in ends if self.told_with(end, out) == row.key]
 
 
 Channels = dict[str, Channel]
@@ -133,13 +162,15 @@ def plan(channels: Mapping[str, Channel], name: str, now: float, policy: Policy,
     held = _held(channel, waiting, now, skew, policy)
     if held.over:
         return Plan(health, tuple(digest(held.rows, now, now + skew, policy.name, policy.command)), until=now)
-    if held.rows:
-        back = {row.key for row in held.rows}
-        waiting = [row for row in waiting if row.key not in back]
-    expired = [replace(row, state="expired") for row in waiting if row.created_at <= now - policy.expire]
+    expired = [
+        replace(row, state="expired")
+        for row in waiting
+        if row.created_at <= now - policy.expire and row.key not in held.keys
+    ]
     written = [*expired, *reports.expired(expired)]
-    if expired:
-        waiting = [row for row in waiting if row.created_at > now - policy.expire]
+    out = held.keys.union(row.key for row in expired)
+    if out:
+        waiting = [row for row in waiting if row.key not in out]
     if health.broken(now, policy):
         if not health.reported:
             written += reports.broken(health.failure, waiting)
@@ -147,26 +178,22 @@ def plan(channels: Mapping[str, Channel], name: str, now: float, policy: Policy,
         if now < health.rests_until:
             written += _detour(channels, channel, waiting, now, policy)
     opens_at = max(channel.next_slot, health.rests_until)
-    heads = _heads(channel, waiting, held.rows)
+    refused = channel.health.refused
+    ordered = sorted(waiting, key=lambda row: refused.get(row.key, 0)) if refused else waiting
     sends: list[Send] = []
     if opens_at <= now:
-        dropped, sends = _sends(channels, channel, heads, now, policy)
+        ready = (row for row in ordered if row.next_try <= now and channel.is_head(row, out))
+        dropped, sends = _sends(channels, channel, ready, held, out, policy)
         written += dropped
-    again = now if sends or any(row.channel == name for row in written) else math.inf
-    turn = min((row.next_try for row in heads.rows), default=math.inf)
+    if sends or any(row.channel == name for row in written):
+        return Plan(health, tuple(written), tuple(sends), now)
+    later = (max(row.next_try, opens_at) for row in waiting)
+    turn = min((at for at in later if at > now), default=math.inf)  # what is due already waits for another
     oldest = min((row.created_at for row in waiting), default=math.inf)
-    times = [held.until, again, max(turn, opens_at), oldest + policy.expire]
+    times = [held.until, turn, oldest + policy.expire]
     if health.since is not None and now < health.since + policy.patience:
         times.append(health.since + policy.patience)
-    return Plan(health, tuple(written), tuple(sends), min(times))
-
-
-@dataclass(frozen=True, slots=True)
-class _Heads:
-    """The rows that wait for no other; and by the key of one, the ends that are told with it."""
-
-    rows: list[Notification]
-    ends: Mapping[str, list[Notification]]
+    return Plan(health, tuple(written), until=min(times))
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +203,11 @@ class _Held:
     rows: list[Notification]
     until: float = math.inf
     over: bool = False
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """Their keys."""
+        return frozenset(row.key for row in self.rows)
 
 
 def _held(
@@ -197,60 +229,21 @@ def _held(
     return _Held([row for row, _ in kept], min((until for _, until in kept), default=math.inf))
 
 
-def _heads(channel: Channel, waiting: Sequence[Notification], held: Sequence[Notification]) -> _Heads:
-    ends = _told_with(channel, waiting)
-    carried = {end.key for some in ends.values() for end in some}
-    taken: set[str] = {line for key in channel.sending for line in channel.lines.get(key, ())}
-    heads = []
-    for row in waiting:
-        if row.key in carried:
-            continue
-        lines = channel.lines[row.key]
-        if row.receipt:  # some have it: the others' later messages need not wait for the rest
-            heads.append(row)
-            continue
-        if taken.isdisjoint(lines):
-            heads.append(row)
-        taken |= lines
-    for row in heads if held else ():  # what is told now comes with what waits of the same
-        lines = channel.lines[row.key]
-        ends[row.key] = [
-            *ends.get(row.key, ()),
-            *(one for one in held if not lines.isdisjoint(channel.lines[one.key])),
-        ]
-    refused = channel.health.refused
-    if refused:
-        heads.sort(key=lambda row: refused.get(row.key, 0))
-    return _Heads(heads, ends)
-
-
-def _told_with(channel: Channel, waiting: Sequence[Notification]) -> dict[str, list[Notification]]:
-    """By the key of a row, the ends that are told with it: each thing that they tell of is bad again."""
-    ends = [row for row in waiting if row.key in channel.ends and not row.receipt]
-    subjects = {item.line for end in ends for item in end.message.items}
-    beginnings: dict[str, list[Notification]] = defaultdict(list)
-    for row in waiting if ends else ():
-        for line in {item.line for item in row.message.items if not item.ended} & subjects:
-            beginnings[line].append(row)
-    told_with: dict[str, list[Notification]] = defaultdict(list)
-    for end in ends:
-        rows = (row for item in end.message.items for row in beginnings.get(item.line, ()))
-        heir = next((row for row in rows if row.message.begins_anew(end.message)), None)
-        if heir is not None:
-            told_with[heir.key].append(end)
-    return told_with
-
-
 def _sends(
-    channels: Mapping[str, Channel], channel: Channel, heads: _Heads, now: float, policy: Policy
+    channels: Mapping[str, Channel],
+    channel: Channel,
+    ready: Iterator[Notification],
+    held: _Held,
+    out: Container[str],
+    policy: Policy,
 ) -> tuple[list[Notification], list[Send]]:
     """The rows that are told no more, and those to be sent: one, or in a storm many."""
-    ready = [row for row in heads.rows if row.next_try <= now]
-    storm = len(ready) >= STORM and policy.rates.get(channel.name) is None
+    first = list(islice(ready, BATCH)) if policy.rates.get(channel.name) is None else []
+    storm = len(first) >= STORM
     standing = channel.name in policy.standing
     written: list[Notification] = []
     sends: list[Send] = []
-    for row in ready:
+    for row in chain(first, ready):
         message = row.message
         if channel.missed(row):
             written += _follow(channels, row, policy)
@@ -259,7 +252,9 @@ def _sends(
         if old and len(old) == len({*message.items}):
             written.append(superseded(row, "newer messages about the same came first"))
             continue
-        ends = heads.ends.get(row.key, [])
+        # What is told now comes with what quiet hours hold back of the same.
+        same = [one for one in held.rows if not message.lines.isdisjoint(one.message.lines)]
+        ends = [*channel.carried(row, out), *same]
         told = [end for end in ends if not channel.notified.overtaken(end, standing=standing)]
         sends.append(Send(row, joined(message, told, old), tuple(ends)))
         if len(sends) == (BATCH if storm else 1):
@@ -446,9 +441,9 @@ def _detour(
     stay: set[str] = set()
     for row in loud:
         begun = any(channel.notified.begun(incident_thread(number)) for number in row.message.over)
-        if begun or not kept.isdisjoint(channel.lines[row.key]):
+        if begun or not kept.isdisjoint(row.message.lines):
             stay.add(row.key)
-            kept |= channel.lines[row.key]
+            kept |= row.message.lines
     gone = [replace(row, state="diverted") for row in loud if row.key not in stay]
     return [*gone, *_copies(channels, loud, to)]
 
@@ -495,6 +490,6 @@ def _healths(channels: Mapping[str, Channel]) -> dict[str, Health]:
     return {name: channel.health for name, channel in channels.items()}
 
 
-def _marks(message: Message) -> Iterable[str]:
-    """What is counted of rows that wait: their threads, and whose end they tell."""
-    return (*message.threads, *(f"end {number}" for number in message.over))
+def _lines(message: Message) -> frozenset[str]:
+    """By what a row that waits is found: where it stands in line, and whose end it tells."""
+    return message.lines.union(f"end {number}" for number in message.over)

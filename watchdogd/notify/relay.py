@@ -35,8 +35,8 @@ class Recorded(Protocol):
     def waiting(self) -> Sequence[Notification]:
         """Those that are not delivered yet."""
 
-    def notifications(self, *, since: float) -> Sequence[Notification]:
-        """All from that time on."""
+    def notifications(self, *, since: float = 0.0, after: int = 0) -> Sequence[Notification]:
+        """Return all from that time on, or that were stored after the one of that id."""
 
 
 class Relay:
@@ -70,6 +70,7 @@ class Relay:
             if row.key not in taken
         ]
         ended = [row for row in known if row.state != "waiting"]
+        self._settled = dict.fromkeys(senders, _settled_until(past, 0))
         self._outbox = Outbox(
             senders, policy, self._settle, ended, clock=self._clock, locks=locks, refresh=self._refresh
         )
@@ -121,10 +122,20 @@ class Relay:
 
     def _refresh(self, channel: str) -> None:
         """What ended on the channel since it was looked up: we send alone now."""
-        past = self._store.notifications(since=self._clock.now - REMEMBERED)
-        self._outbox.settled(row for row in past if row.channel == channel and row.state != "waiting")
+        ids = [row.id for row in self._outbox.rows_of(channel) if row.id is not None]
+        after = min([self._settled[channel], *(number - 1 for number in ids)])
+        past = [row for row in self._store.notifications(after=after) if row.channel == channel]
+        self._outbox.settled(row for row in past if row.state != "waiting")
+        self._settled[channel] = max(self._settled[channel], _settled_until(past, after))
 
     def _settle(self, rows: Sequence[Notification]) -> None:
         for row in rows:
             if row.state == "sent":
                 self._told(row)
+
+
+def _settled_until(rows: Sequence[Notification], before: int) -> int:
+    """The id up to which no row waits, of rows in the order of storing; what ended stays as it is."""
+    ids = [row.id or 0 for row in rows]
+    waiting = [row.id or 0 for row in rows if row.state == "waiting"]
+    return min(waiting) - 1 if waiting else max(ids, default=before)
