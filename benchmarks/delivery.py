@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks import measure, ours, peers
 from benchmarks.table import Line
 from watchdogd.notify import senders
-from watchdogd.notify.outbox import Outbox
+from watchdogd.notify.message_outbox import Outbox
 
 STORM, TURNS = 1000, 5
 

@@ -21,7 +21,7 @@ from watchdogd.notify.channels.apprise import Apprise
 from watchdogd.notify.channels.email import Account, Mail
 from watchdogd.notify.channels.slack import Bot
 from watchdogd.notify.channels.webhook import JsonWebhook
-from watchdogd.notify.heartbeat import Heartbeat
+from watchdogd.notify.dead_mans_switch import Heartbeat
 from watchdogd.system import command
 
 CANARY = "canary-7f3a91"

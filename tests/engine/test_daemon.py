@@ -19,7 +19,7 @@ from watchdogd.engine.daemon import GONE, Absence, Daemon
 from watchdogd.engine.setup import Setup
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import IncidentEvent
-from watchdogd.notify.heartbeat import heartbeat_of
+from watchdogd.notify.dead_mans_switch import heartbeat_of
 from watchdogd.notify.message import compose
 from watchdogd.notify.notification import Notification
 

@@ -19,7 +19,7 @@ from watchdogd.engine.execution import Execution
 from watchdogd.engine.setup import Setup
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import Observation
-from watchdogd.notify.heartbeat import heartbeat_of
+from watchdogd.notify.dead_mans_switch import heartbeat_of
 from watchdogd.plugin import Progress, Result, Sign, Status, Strength
 
 RUN = """

@@ -15,10 +15,10 @@ from watchdogd.history.store import Store
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import Incident, Silence
 from watchdogd.notify.channels.webhook import JsonWebhook
+from watchdogd.notify.delivery_policy import Policy
 from watchdogd.notify.locks import Locks
+from watchdogd.notify.message_outbox import Outbox
 from watchdogd.notify.notification import Message, addressed
-from watchdogd.notify.outbox import Outbox
-from watchdogd.notify.retry import Policy
 
 INCIDENTS = 3
 POLICY = Policy(rates={"hook": None}, first=0.02, longest=0.05)

@@ -115,7 +115,8 @@ def test_the_policy_is_the_configured_one(home: Home) -> None:
 
 
 def test_without_a_web_channel_requests_is_not_imported() -> None:
-    code = "import sys, watchdogd.notify.senders, watchdogd.notify.outbox, watchdogd.notify.heartbeat\n"
+    names = ("senders", "message_outbox", "dead_mans_switch")
+    code = "import sys\n" + "".join(f"import watchdogd.notify.{name}\n" for name in names)
     code += "assert 'requests' not in sys.modules and 'smtplib' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
 

@@ -178,7 +178,7 @@ def test_a_package_that_cannot_be_loaded_is_one_line_and_in_nobodys_way(complain
 def test_what_fails_within_stops_nothing_else(tmp_path: Path) -> None:
     code, site = (_written(tmp_path) / "watchdogd_gotify.py").read_text(), tmp_path / "site"
     _register(site, "gotify = late:GotifyChannel")
-    (site / "late.py").write_text(code.replace("from watchdogd.notify.web", "from no_such_library"))
+    (site / "late.py").write_text(code.replace("from watchdogd.notify.http_client", "from no_such_library"))
     dog = _dog(tmp_path / "home", site)
     dog.settle(CONFIG.format(url="http://127.0.0.1:9"))
     failed = (

@@ -11,7 +11,7 @@ from tests.waiting import wait_until
 from watchdogd.config.loading import parse
 from watchdogd.config.models import Config
 from watchdogd.errors import ConfigError
-from watchdogd.notify.heartbeat import Heartbeat, heartbeat_of
+from watchdogd.notify.dead_mans_switch import Heartbeat, heartbeat_of
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from watchdogd.incidents.models import EventKind, IncidentEvent, Observation
 from watchdogd.incidents.reminders import notice
 from watchdogd.notify.channels.apprise import _TYPES
 from watchdogd.notify.channels.slack import _SIGNS
-from watchdogd.notify.message import ORDER, Rules, compose, test_message
+from watchdogd.notify.message import ORDER, MessageRules, compose, test_message
 from watchdogd.plugin import Result
 from watchdogd.plugin import notice as said_by_a_plugin
 from watchdogd.plugins.job_liveness import restarts
@@ -44,7 +44,7 @@ class Books:
 
 
 def _first_line(told: IncidentEvent) -> str:
-    (message,) = compose([told], {}, Rules(("slack",)), NOON)
+    (message,) = compose([told], {}, MessageRules(("slack",)), NOON)
     return message.message.headline
 
 
@@ -106,7 +106,7 @@ def test_a_notice_within_a_message_has_its_own_word_too() -> None:
         event(),
         IncidentEvent(EventKind.NOTICE, NOON, "run-17/x", "run-17", "run-17", "cancelled", label="ACTION"),
     ]
-    (message,) = compose(told, {}, Rules(("slack",)), NOON)
+    (message,) = compose(told, {}, MessageRules(("slack",)), NOON)
     assert [item.status for item in message.message.items] == ["CRITICAL", "ACTION"]
     assert "[ACTION] run-17: cancelled" in message.message.body
 

@@ -9,16 +9,16 @@ from tests.notify.values import NOON, event, incident
 from watchdogd.history.forms import packed, unpacked
 from watchdogd.incidents.models import EventKind, IncidentEvent
 from watchdogd.notify.channels.slack import blocks
-from watchdogd.notify.message import BODY_LIMIT, Route, Rules, compose, test_message
+from watchdogd.notify.message import BODY_LIMIT, MessageRules, Route, compose, test_message
 from watchdogd.notify.notification import Message
 from watchdogd.plugin import STOPPED, Status
 
 CHECK = "run-17/log_staleness"
 ROUTES = {CHECK: Route(("slack", "mail"), "https://example.org/run-17")}
-RULES = Rules(channels=("slack",), escalate_to=("pager",), name="bloom-watch", host="login1")
+RULES = MessageRules(channels=("slack",), escalate_to=("pager",), name="bloom-watch", host="login1")
 
 
-def _one(*events: IncidentEvent, rules: Rules = RULES) -> str:
+def _one(*events: IncidentEvent, rules: MessageRules = RULES) -> str:
     """The only message of these events, as text."""
     messages = {note.message for note in compose(events, ROUTES, rules, NOON)}
     assert len(messages) == 1

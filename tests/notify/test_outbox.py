@@ -13,12 +13,12 @@ from tests.notify.values import NOON, Ledger, Script, letter
 from tests.servers.web import WebServer
 from tests.waiting import wait_until
 from watchdogd.errors import DeliveryError, PartlyDeliveredError
+from watchdogd.notify.channel_worker import HANGS
 from watchdogd.notify.channels.webhook import JsonWebhook
+from watchdogd.notify.delivery_policy import Policy
+from watchdogd.notify.message_outbox import Outbox
 from watchdogd.notify.notification import Item, Notification
-from watchdogd.notify.outbox import Outbox
 from watchdogd.notify.plan import Delivered
-from watchdogd.notify.retry import Policy
-from watchdogd.notify.worker import HANGS
 from watchdogd.system.clock import SteadyClock
 
 PASSING = DeliveryError("slack answered 500")

@@ -5,25 +5,26 @@ from dataclasses import replace
 
 from tests.notify.values import NOON, letter
 from watchdogd.errors import DeliveryError
+from watchdogd.notify.channel_state import ChannelState
+from watchdogd.notify.delivery_policy import Policy
 from watchdogd.notify.notification import Notification
-from watchdogd.notify.plan import BATCH, Channel, Plan, after_try, plan
-from watchdogd.notify.retry import Policy
+from watchdogd.notify.plan import BATCH, DeliveryPlan, after_try, plan
 
 POLICY = Policy()
 
 
-def _channel(*rows: Notification) -> Channel:
-    channel = Channel("slack")
+def _channel(*rows: Notification) -> ChannelState:
+    channel = ChannelState("slack")
     for row in rows:
         channel.put(row)
     return channel
 
 
-def _plan(channel: Channel, now: float = NOON, policy: Policy = POLICY) -> Plan:
+def _plan(channel: ChannelState, now: float = NOON, policy: Policy = POLICY) -> DeliveryPlan:
     return plan({"slack": channel}, "slack", now, policy)
 
 
-def _next(channel: Channel, now: float = NOON) -> list[str]:
+def _next(channel: ChannelState, now: float = NOON) -> list[str]:
     return [send.row.key for send in _plan(channel, now).sends]
 
 
@@ -71,7 +72,7 @@ def test_what_some_have_holds_its_line_up_no_more() -> None:
 def test_what_is_on_its_way_is_left_alone() -> None:
     channel = _channel(letter(1, name="a", now=NOON - 2 * POLICY.expire))
     channel.sending["a@slack"] = 0.0
-    assert _plan(channel) == Plan(channel.health)
+    assert _plan(channel) == DeliveryPlan(channel.health)
     channel.sending.clear()
     assert [row.state for row in _plan(channel).rows] == ["expired"]
 

@@ -15,11 +15,11 @@ from watchdogd.errors import ConfigError, DeliveryError
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import EventKind
 from watchdogd.notify import senders
+from watchdogd.notify.delivery_policy import QuietHours
 from watchdogd.notify.locks import Locks
-from watchdogd.notify.message import Rules, compose
+from watchdogd.notify.message import MessageRules, compose
+from watchdogd.notify.message_outbox import Outbox
 from watchdogd.notify.notification import Item, Notification
-from watchdogd.notify.outbox import Outbox
-from watchdogd.notify.quiet import QuietHours
 from watchdogd.system.clock import SteadyClock
 from watchdogd.system.times import zone_named
 
@@ -102,7 +102,7 @@ def test_what_is_excepted_comes_at_once_with_what_waits_of_the_same_and_so_does_
 def test_what_nobody_acknowledged_wakes_somebody() -> None:
     desk, slack = _desk(MIDNIGHT)
     called = event(EventKind.ESCALATION, incident(7))
-    rules = Rules(escalate_to=("slack",))
+    rules = MessageRules(escalate_to=("slack",))
     desk.add(*compose([replace(called, at=desk.now)], {}, rules, desk.now))
     desk.work(1)
     assert len(slack.taken) == 1

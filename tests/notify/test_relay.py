@@ -8,8 +8,8 @@ from watchdogd.config.models import Config
 from watchdogd.errors import DeliveryError
 from watchdogd.home.layout import Home
 from watchdogd.notify.locks import Locks
+from watchdogd.notify.message_relay import Relay
 from watchdogd.notify.notification import Notification
-from watchdogd.notify.relay import Relay
 from watchdogd.system.clock import SteadyClock
 
 CONFIG = Config.model_validate({"channels": {"slack": {"type": "console"}, "mail": {"type": "console"}}})

@@ -17,11 +17,11 @@ from watchdogd.home.layout import Home
 from watchdogd.incidents import evaluate
 from watchdogd.incidents.models import AlertPolicy, AlertState, EventKind, Observation
 from watchdogd.notify import senders
-from watchdogd.notify.message import Route, Rules, compose
+from watchdogd.notify.message import MessageRules, Route, compose
 from watchdogd.plugin import Result, Status
 
 CRITICAL, WARNING, UNKNOWN = Status.CRITICAL, Status.WARNING, Status.UNKNOWN
-RULES = Rules(only={"pager": frozenset({"CRITICAL"})}, escalate_to=("phone", "pager"))
+RULES = MessageRules(only={"pager": frozenset({"CRITICAL"})}, escalate_to=("phone", "pager"))
 ALL = ("slack", "pager")
 BOTH = Route(ALL)
 

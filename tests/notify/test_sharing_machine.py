@@ -21,11 +21,11 @@ from watchdogd.config.models import Config
 from watchdogd.engine import assembly
 from watchdogd.errors import DeliveryError
 from watchdogd.home.layout import Home
+from watchdogd.notify.delivery_policy import Policy
 from watchdogd.notify.locks import Locks, at_once
+from watchdogd.notify.message_outbox import Outbox
+from watchdogd.notify.message_relay import Relay
 from watchdogd.notify.notification import Item, Notification
-from watchdogd.notify.outbox import Outbox
-from watchdogd.notify.relay import Relay
-from watchdogd.notify.retry import Policy
 from watchdogd.system.clock import SteadyClock
 
 CHANNEL = {"type": "webhook", "url": "http://127.0.0.1:9", "rate": "none"}

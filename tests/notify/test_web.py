@@ -11,7 +11,7 @@ from tests.notify.values import NOON, letter
 from tests.servers.web import Answer, Fault, WebServer
 from watchdogd.errors import DeliveryError
 from watchdogd.notify.channels.webhook import JsonWebhook
-from watchdogd.notify.web import ANSWER_LIMIT, Web
+from watchdogd.notify.http_client import ANSWER_LIMIT, Web
 from watchdogd.units import iso
 
 

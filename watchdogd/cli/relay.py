@@ -12,7 +12,7 @@ from watchdogd.cli.output import note, one_line, print_line, seconds
 from watchdogd.errors import ConfigError, HistoryError, NoHistoryError, UsageError, WatchdogError
 from watchdogd.home.layout import Home
 from watchdogd.notify.locks import Locks
-from watchdogd.notify.relay import Relay
+from watchdogd.notify.message_relay import Relay
 from watchdogd.notify.senders import sender_of
 from watchdogd.system.text import nearest
 

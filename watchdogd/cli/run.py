@@ -16,7 +16,7 @@ from watchdogd.engine.daemon import Daemon
 from watchdogd.errors import StalledError
 from watchdogd.home import markers
 from watchdogd.home.layout import Home
-from watchdogd.notify.heartbeat import heartbeat_of
+from watchdogd.notify.dead_mans_switch import heartbeat_of
 
 if TYPE_CHECKING:
     import argparse

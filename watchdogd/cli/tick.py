@@ -20,7 +20,7 @@ from watchdogd.engine.status import observation_json
 from watchdogd.errors import ConfigError, UsageError
 from watchdogd.home import lease, markers
 from watchdogd.home.layout import Home
-from watchdogd.notify.heartbeat import heartbeat_of
+from watchdogd.notify.dead_mans_switch import heartbeat_of
 
 if TYPE_CHECKING:
     import argparse
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from watchdogd.engine.assembly import Assembly
     from watchdogd.engine.engine import Engine, Round
+    from watchdogd.notify.message_outbox import Outbox
     from watchdogd.notify.notification import Notification
-    from watchdogd.notify.outbox import Outbox
 
 SLOW = 15.0
 """Seconds after which what has answered is reported, and the lease renewed, though something is slower."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from watchdogd.config.secret import exposed
 from watchdogd.doctor.diagnosis import Diagnosis, broken, fine, warning
 from watchdogd.errors import ConfigError, DeliveryError
+from watchdogd.notify.http_client import greet
 from watchdogd.notify.senders import channel_of
-from watchdogd.notify.web import greet
 from watchdogd.system.text import one_line
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from watchdogd.engine.workers import Workers
 from watchdogd.errors import ConfigError, HistoryError, WatchdogError
 from watchdogd.history.record import Past
 from watchdogd.notify import senders
-from watchdogd.notify.heartbeat import heartbeat_of
+from watchdogd.notify.channel_state import REMEMBERED
+from watchdogd.notify.dead_mans_switch import heartbeat_of
 from watchdogd.notify.locks import Locks
-from watchdogd.notify.notified import REMEMBERED
-from watchdogd.notify.outbox import Outbox
+from watchdogd.notify.message_outbox import Outbox
 from watchdogd.system.bounded import BoundedIO
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from watchdogd.engine.publisher import Publisher
 from watchdogd.engine.schedule import Schedule
 from watchdogd.errors import ConfigError, HistoryError
 from watchdogd.home import markers
-from watchdogd.notify.heartbeat import heartbeat_of
+from watchdogd.notify.dead_mans_switch import heartbeat_of
 from watchdogd.system.bounded import StuckError
 from watchdogd.system.smallfile import STATUS_LIMIT, read_plain
 from watchdogd.units import format_duration
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from watchdogd.engine.assembly import Assembly
     from watchdogd.engine.setup import Setup
     from watchdogd.home.lease import Lease
-    from watchdogd.notify.heartbeat import Heartbeat
-    from watchdogd.notify.outbox import Outbox
+    from watchdogd.notify.dead_mans_switch import Heartbeat
+    from watchdogd.notify.message_outbox import Outbox
 
 FAREWELL = 10.0
 """Seconds that undelivered messages get when the daemon ends; what is left is sent by the next one."""

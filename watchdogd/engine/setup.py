@@ -21,7 +21,7 @@ from watchdogd.engine.grounds import Land
 from watchdogd.engine.maintenance import Windows
 from watchdogd.errors import UnknownKeyError
 from watchdogd.incidents.models import DELIVERY, SELF, AlertPolicy
-from watchdogd.notify.message import Route, Rules
+from watchdogd.notify.message import MessageRules, Route
 from watchdogd.notify.senders import standing
 from watchdogd.system.bounded import BoundedIO, StuckError
 
@@ -54,7 +54,7 @@ class Setup:
     catalog: Mapping[str, Entry]
     checks: tuple[Check, ...]
     maintenance: Windows
-    rules: Rules
+    rules: MessageRules
     files: Mapping[str, Ground] = field(default_factory=dict)
     land: Land = field(default_factory=Land)
     gone: Mapping[str, Route] = field(default_factory=dict)
@@ -103,7 +103,7 @@ class Setup:
             files=files,
             land=land,
             whole=whole,
-            rules=Rules(
+            rules=MessageRules(
                 channels=config.default_channels,
                 escalate_to=config.alerts.escalate_to,
                 digest_above=config.alerts.digest_above,

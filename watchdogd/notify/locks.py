@@ -48,11 +48,11 @@ class LockedError(DeliveryError):
     """Somebody else is just sending on the channel: no fault of its."""
 
 
-class Attempt(Protocol):
+class BoundedCall(Protocol):
     """Runs a function that touches home, with a deadline of its own."""
 
     def __call__(self, function: Callable[[], Value], /) -> Value:
-        """What the function returns or raises; WatchdogError where it does not come back."""
+        """Return what the function returns; WatchdogError where it does not come back."""
 
 
 def at_once(function: Callable[[], Value]) -> Value:
@@ -79,7 +79,7 @@ class Locks:
     """
 
     def __init__(
-        self, home: Home, attempt: Attempt = at_once, *, anyway: bool = True, keeps: bool = False
+        self, home: Home, attempt: BoundedCall = at_once, *, anyway: bool = True, keeps: bool = False
     ) -> None:
         self.home = home
         self.folder = home.path / ".outbox"
@@ -132,13 +132,13 @@ class Locks:
             return []
 
     def _remove_old(self, draft: Path) -> None:
-        """A draft that somebody left who was killed."""
+        """Remove a draft that somebody left who was killed."""
         with contextlib.suppress(FileNotFoundError):
             if time.time() - draft.lstat().st_mtime > DRAFTS:
                 draft.unlink()
 
     def _read(self, path: Path) -> Journal | None:
-        """None where it is gone, or none of ours."""
+        """Return a lock's file; None where it is gone, or none of ours."""
         try:
             data, found = read_head(path, _LIMIT)
         except (FileNotFoundError, NoPlainFileError):
@@ -153,7 +153,7 @@ class Locks:
         return Journal(path, serial, who, over, tuple(each for each in delivered if each is not None))
 
     def _is_abandoned(self, who: Holder, renewed_at: float) -> bool:
-        """Whether who holds it will not go on with it."""
+        """Return whether who holds it will not go on with it."""
         if lives(who) is False:
             return True
         age = server_age(self.folder, renewed_at)
@@ -161,11 +161,13 @@ class Locks:
 
 
 class ChannelLock(Protocol):
-    """Who sends on a channel."""
+    """Lock of a channel: its holder alone sends."""
 
     def take(self) -> Sequence[Delivered]:
-        """Take it; returns what earlier holders delivered. LockedError; OSError or WatchdogError where home
-        does not let us, and nothing must be sent without."""
+        """Take it; returns what earlier holders delivered.
+
+        LockedError; OSError or WatchdogError where home does not let us, and nothing must be sent without.
+        """
 
     def acknowledge(self, key: str, receipt: str, at: float, *, partly: bool = False) -> None:
         """Note that a message was delivered; what cannot be noted may be sent once more."""
@@ -175,17 +177,17 @@ class ChannelLock(Protocol):
 
 
 class NoLock:
-    """Where nobody else can be at work."""
+    """Lock where nobody else can be at work."""
 
     def take(self) -> Sequence[Delivered]:
-        """It is always free."""
+        """Take nothing: it is always free."""
         return ()
 
     def acknowledge(self, key: str, receipt: str, at: float, *, partly: bool = False) -> None:
-        """Nobody needs to know."""
+        """Note nothing: nobody needs to know."""
 
     def release(self, *, stored: bool) -> None:
-        """It is free."""
+        """Release nothing."""
 
 
 class HomeLock:
@@ -200,7 +202,7 @@ class HomeLock:
         self._before: list[Journal] = []
 
     def take(self) -> Sequence[Delivered]:
-        """As ChannelLock says."""
+        """Do as ChannelLock says."""
         self._path, self._before = None, []
         try:
             return self._locks.attempt(self._take)
@@ -212,11 +214,11 @@ class HomeLock:
             raise
 
     def acknowledge(self, key: str, receipt: str, at: float, *, partly: bool = False) -> None:
-        """As ChannelLock says."""
+        """Do as ChannelLock says."""
         self._note(_said(key, self._channel, at, receipt, partly=partly))
 
     def release(self, *, stored: bool) -> None:
-        """As ChannelLock says."""
+        """Do as ChannelLock says."""
         if self._path is None:
             return
         if not self._blank and (self._locks.keeps or not stored):
@@ -294,7 +296,7 @@ def _said(key: str, channel: str, at: float, receipt: str = "", *, partly: bool 
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
-    """None for a line that is just being written, or that somebody else wrote."""
+    """Return a line as it was said; None for one that is just being written, or that somebody else wrote."""
     try:
         said = parse_json(line)
     except ValueError:

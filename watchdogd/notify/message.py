@@ -36,7 +36,7 @@ SHOWN = 6
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where one check's messages go, and what to read when they come.
+    """Route of one check's messages, and what to read when they come.
 
     `foreign`: its plugin is the user's own, so that any of its subjects may be one of many. `only`: the
     severities that go to some of the channels.
@@ -49,8 +49,8 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
-    """What holds for all messages.
+class MessageRules:
+    """Rules that hold for all messages.
 
     `channels` for checks without a route. `threaded` are those that can take what is quiet without waking
     anybody, `standing` those at which what was told stands until it is told to be over. `only` are the
@@ -72,10 +72,10 @@ class Rules:
 def compose(
     events: Iterable[IncidentEvent],
     routes: Mapping[str, Route],
-    rules: Rules,
+    rules: MessageRules,
     now: float,
 ) -> list[Notification]:
-    """The notifications of one round. `routes` are by check.
+    """Return the notifications of one round. `routes` are by check.
 
     Keys depend on what happened, when and to which channel alone: composing again gives the same.
     """
@@ -97,7 +97,7 @@ def compose(
 
 
 def test_message(name: str, host: str, now: float) -> Message:
-    """What `notify --test` sends."""
+    """Return what `notify --test` sends."""
     return Message(
         headline=f"[INFO] {one_line(name)}: test notification from {one_line(host)}",
         body=f"Sent {iso(now)} by hand. Alerts will arrive here as this did; nothing needs to be done.",
@@ -111,8 +111,8 @@ def test_message(name: str, host: str, now: float) -> Message:
 test_message.__test__ = False  # type: ignore[attr-defined]  # so that pytest does not take it for a test
 
 
-def _channels(event: IncidentEvent, routes: Mapping[str, Route], rules: Rules) -> list[str]:
-    """Where one event goes, each channel once."""
+def _channels(event: IncidentEvent, routes: Mapping[str, Route], rules: MessageRules) -> list[str]:
+    """Return where one event goes, each channel once."""
     route = routes.get(event.check)
     only = (route.only if route else {}, rules.only)
     severities = _severities(event)
@@ -133,7 +133,7 @@ def _channels(event: IncidentEvent, routes: Mapping[str, Route], rules: Rules) -
 
 
 def _severities(event: IncidentEvent) -> frozenset[str]:
-    """By which it is sent here or there: an end and what eases by all that was told of the incident."""
+    """Return by which it is routed: an end and what eases by all that was told of the incident."""
     incident = event.incident
     if incident is None or event.kind is EventKind.NOTICE:
         return frozenset({_word(event)})
@@ -143,7 +143,7 @@ def _severities(event: IncidentEvent) -> frozenset[str]:
 
 
 def _lowers(event: IncidentEvent) -> bool:
-    """Whether less stands by it than was told: the end also where a check is no more, by whatever route."""
+    """Return whether less stands by it than was told: also the end of a check that is no more."""
     incident = event.incident
     if incident is None or incident.notified is None:
         return False
@@ -151,7 +151,7 @@ def _lowers(event: IncidentEvent) -> bool:
 
 
 def _word(event: IncidentEvent) -> str:
-    """The word in brackets."""
+    """Return the word in brackets."""
     if event.kind is EventKind.RESOLVED:
         return "RESOLVED"
     if event.kind is EventKind.REMINDER:
@@ -172,7 +172,7 @@ def _headline(event: IncidentEvent, routes: Mapping[str, Route]) -> str:
 
 
 def _unnamed(event: IncidentEvent, *, foreign: bool) -> str:
-    """The subject (which node, GPU, disk), to stand before a summary that does not name it; else empty.
+    """Return the subject (which node, GPU, disk) to stand before a summary that does not name it; else empty.
 
     What built-in checks call by plain words (`inodes`, `must_see`) is no thing of many.
     """
@@ -187,7 +187,7 @@ def _unnamed(event: IncidentEvent, *, foreign: bool) -> str:
 def _message(
     group: Sequence[IncidentEvent],
     routes: Mapping[str, Route],
-    rules: Rules,
+    rules: MessageRules,
     now: float,
 ) -> Message:
     """One message about one target; `group` is sorted, the worst first."""
@@ -217,7 +217,7 @@ def _message(
 
 
 def _more(group: Sequence[IncidentEvent]) -> str:
-    """How many further things a message tells of: a phone shows its first line alone."""
+    """Return how many further things a message tells of: a phone shows its first line alone."""
     told = {event.incident.id if event.incident else event.summary for event in group}
     return f" (and {len(told) - 1} more)" if len(told) > 1 else ""
 
@@ -229,7 +229,7 @@ def _body(parts: Iterable[str]) -> str:
 
 
 def _account(event: IncidentEvent, now: float, lines: int) -> str:
-    """Since when, where, the evidence, and what else there is to know."""
+    """Return since when, where, the evidence, and what else there is to know."""
     facts = [_when(event, now), _where(event)]
     evidence = event.details or (event.incident.details if event.incident else "")
     parts = ["\n".join(fact for fact in facts if fact)]
@@ -269,7 +269,7 @@ def _deeds(event: IncidentEvent) -> list[str]:
 
 
 def _answers(group: Sequence[IncidentEvent], command: str) -> str:
-    """The commands to answer with, for what is still open."""
+    """Return the commands to answer with, for what is still open."""
     still = [event for event in group if event.incident and event.kind is not EventKind.RESOLVED]
     if not still:
         return ""
@@ -285,7 +285,7 @@ def _answers(group: Sequence[IncidentEvent], command: str) -> str:
 
 
 def _is_stopped(event: IncidentEvent) -> bool:
-    """Whether the run's kill switch is set already."""
+    """Return whether the run's kill switch is set already."""
     return event.incident is not None and event.incident.fault in SWITCH_SET
 
 
@@ -298,7 +298,7 @@ def _numbers(events: Iterable[IncidentEvent]) -> list[int]:
     return sorted({event.incident.id for event in events if event.incident})
 
 
-def _watcher(rules: Rules) -> str:
+def _watcher(rules: MessageRules) -> str:
     return f"Seen by {one_line(rules.name)}" + (f" on {one_line(rules.host)}" if rules.host else "")
 
 
@@ -323,13 +323,13 @@ def _thread(event: IncidentEvent) -> str:
 
 
 def _identity(event: IncidentEvent) -> tuple[str, str, float]:
-    """What tells one event from all others."""
+    """Return what tells one event from all others."""
     about = str(event.incident.id) if event.incident else f"{event.check}: {event.summary}"
     return about, event.kind.value, event.at
 
 
 def _name(group: Sequence[IncidentEvent]) -> str:
-    """The channel-less half of a key."""
+    """Return the half of a key that names no channel."""
     return f"{_thread(group[0])}-{group[0].kind.value}-{_digits(sorted(map(_identity, group)))}"
 
 
@@ -337,7 +337,7 @@ def _digits(value: object) -> str:
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
 
 
-def _digest(messages: Sequence[tuple[str, Message]], rules: Rules, now: float) -> tuple[str, Message]:
+def _digest(messages: Sequence[tuple[str, Message]], rules: MessageRules, now: float) -> tuple[str, Message]:
     """Many messages of one round as one: how many of which kind, and their first lines, worst first."""
     counts = Counter(message.status for _, message in messages)
     told = ", ".join(f"{counts[word]} {word}" for word in ORDER if counts[word])

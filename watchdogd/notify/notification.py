@@ -18,7 +18,7 @@ class Item:
 
     @property
     def line(self) -> str:
-        """What it speaks of: what is said of the same comes in the order of what happened."""
+        """Name of what it speaks of: what is said of the same comes in the order of what happened."""
         return f"{'notice' if self.incident is None else 'subject'} {self.check}\0{self.subject}"
 
     @property
@@ -27,7 +27,7 @@ class Item:
         return self.incident is not None and self.status == "RESOLVED"
 
     def outdates(self, end: Item) -> bool:
-        """Whether it tells that what `end` calls over is bad again, in a newer incident."""
+        """Return whether it tells that what `end` calls over is bad again, in a newer incident."""
         return (
             end.ended
             and not self.ended
@@ -38,7 +38,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What is to be said, before anybody words it for a channel.
+    """Message before any channel words it its own way.
 
     `headline` is `[STATUS] TARGET: summary`. `body` are plain lines; those that are verbatim (log lines,
     commands) are indented by four spaces. `thread` is the same for all messages about one incident
@@ -78,11 +78,11 @@ class Message:
 
     @property
     def lines(self) -> frozenset[str]:
-        """Where it stands in line: in its threads, and behind what was said before of the same things."""
+        """Lines in which it waits: its threads, and what was said before of the same things."""
         return self.threads | {item.line for item in self.items}
 
     def begins_anew(self, end: Message) -> bool:
-        """Whether it tells that each thing of which `end` tells the end is bad again, in a newer incident."""
+        """Return whether each thing of which `end` tells the end is bad again in it, in a newer incident."""
         return bool(end.items) and all(
             any(mine.outdates(theirs) for mine in self.items) for theirs in end.items
         )
@@ -116,7 +116,7 @@ class Notification:
 
 
 def incident_thread(number: int) -> str:
-    """The thread of an incident."""
+    """Return the thread of an incident."""
     return f"incident-{number}"
 
 

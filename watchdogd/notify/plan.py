@@ -9,25 +9,23 @@ that a channel does not like holds no other up.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from dataclasses import dataclass, replace
-from itertools import chain, islice, takewhile
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from watchdogd.errors import DeliveryError
+from watchdogd.notify.channel_state import ChannelState
+from watchdogd.notify.delivery_policy import Health, after_failure, after_success, next_step
 from watchdogd.notify.notification import Message, Notification, addressed, incident_thread
-from watchdogd.notify.notified import Notified
-from watchdogd.notify.quiet import digest
-from watchdogd.notify.reports import Reports, hearers
-from watchdogd.notify.retry import Health, after_failure, after_success, next_step
+from watchdogd.notify.reports import Reports, digest, hearers
 from watchdogd.system.text import one_line
 from watchdogd.units import iso
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 
+    from watchdogd.notify.delivery_policy import Policy
     from watchdogd.notify.notification import Item
-    from watchdogd.notify.retry import Policy
 
 STORM = 20
 """Rows ready to go from which on many are sent before they are marked."""
@@ -35,95 +33,6 @@ MERGED = 120.0
 """Seconds that a relay leaves the daemon to make one message of what waited for the end of quiet hours."""
 BATCH = 50
 """Rows that are marked in one transaction while a storm goes out."""
-
-
-class Channel:
-    """One channel as it stands: the rows that wait for it, in order; what it was notified of; its health.
-
-    `sending` are the keys that are on their way, with the time at which they left; `next_slot` is when its
-    rate lets the next one go.
-    """
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.rows: dict[str, Notification] = {}
-        self.notified = Notified()
-        self.health = Health()
-        self.sending: dict[str, float] = {}
-        self.next_slot = 0.0
-        self._keys: defaultdict[str, dict[str, None]] = defaultdict(dict)
-        """By thread and subject, the keys of the rows that wait, in order: a plan looks at what comes next
-        alone, however many wait."""
-
-    def put(self, row: Notification) -> None:
-        """Take in a row that waits: a new one comes last."""
-        if row.key not in self.rows:
-            for line in _lines(row.message):
-                self._keys[line][row.key] = None
-        self.rows[row.key] = row
-
-    def drop(self, key: str) -> None:
-        """Remove a row that waits no more."""
-        row = self.rows.pop(key, None)
-        for line in _lines(row.message) if row else ():
-            del self._keys[line][key]
-            if not self._keys[line]:
-                del self._keys[line]
-
-    def knows(self, key: str) -> bool:
-        """Return whether the row of that key waits, or ended here."""
-        return key in self.rows or self.notified.knows(key)
-
-    def told_of(self, incident: int) -> bool:
-        """Return whether it was told of an incident, or will be."""
-        thread = incident_thread(incident)
-        return self.notified.begun(thread) or thread in self._keys
-
-    def missed(self, end: Notification) -> bool:
-        """Return whether an end that waits is the first word here of what it ends, since others were lost."""
-        if not end.message.ends:
-            return False
-        alone = all(len(self._keys.get(thread, ())) < 2 for thread in end.message.threads)
-        return alone and self.notified.missed(end.message)
-
-    def tells_end(self, incident: int) -> bool:
-        """Return whether it was told that an incident is over, or will be."""
-        return self.notified.ended(incident) or f"end {incident}" in self._keys
-
-    def is_head(self, row: Notification, out: Container[str]) -> bool:
-        """Return whether a row that waits is next in each of its lines, and is told by itself.
-
-        `out` are the keys of rows that do not count. What some recipients have already waits for no other,
-        and no other for it.
-        """
-        return bool(row.receipt) or not (self._is_behind(row, out) or self.told_with(row, out))
-
-    def _is_behind(self, row: Notification, out: Container[str]) -> bool:
-        for keys in (self._keys[line] for line in row.message.lines):
-            if not self.sending.keys().isdisjoint(keys):
-                return True
-            for before in (self.rows[key] for key in takewhile(row.key.__ne__, keys) if key not in out):
-                if not before.receipt and not self.told_with(before, out):
-                    return True
-        return False
-
-    def told_with(self, end: Notification, out: Container[str]) -> str:
-        """Return the key of the row with which an end is told, since each thing is bad again; or nothing."""
-        if end.receipt or not end.message.ends:
-            return ""
-        keys = (key for item in end.message.items for key in self._keys.get(item.line, ()) if key not in out)
-        rows = (self.rows[key] for key in keys if key not in self.sending)
-        return next((row.key for row in rows if row.message.begins_anew(end.message)), "")
-
-    def carried(self, row: Notification, out: Container[str]) -> list[Notification]:
-        """Return the ends that are told with a row."""
-        lines = (item.line for item in row.message.items if not item.ended)
-        keys = dict.fromkeys(key for line in lines for key in self._keys.get(line, ()) if key not in out)
-        ends = (self.rows[key] for key in keys if key not in self.sending)
-        return [end for end in ends if self.told_with(end, out) == row.key]
-
-
-Channels = dict[str, Channel]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +50,11 @@ class Send:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """Next steps: `rows` are to be written, then `sends` sent one after another until one fails, the next
-    look is due at `until`. `health` is the channel's from now on."""
+class DeliveryPlan:
+    """Next steps: `rows` are to be written, then `sends` sent one after another until one fails.
+
+    The next look is due at `until`. `health` is the channel's from now on.
+    """
 
     health: Health
     rows: tuple[Notification, ...] = ()
@@ -151,7 +62,9 @@ class Plan:
     until: float = math.inf
 
 
-def plan(channels: Mapping[str, Channel], name: str, now: float, policy: Policy, skew: float = 0.0) -> Plan:
+def plan(
+    channels: Mapping[str, ChannelState], name: str, now: float, policy: Policy, skew: float = 0.0
+) -> DeliveryPlan:
     """Return what is to be done on the channel `name` now: hold back, expire, report, divert, send, or wait.
 
     `skew`: seconds by which the wall clock is ahead of `now`.
@@ -161,7 +74,9 @@ def plan(channels: Mapping[str, Channel], name: str, now: float, policy: Policy,
     waiting = [row for key, row in channel.rows.items() if key not in channel.sending]
     held = _held(channel, waiting, now, skew, policy)
     if held.over:
-        return Plan(health, tuple(digest(held.rows, now, now + skew, policy.name, policy.command)), until=now)
+        return DeliveryPlan(
+            health, tuple(digest(held.rows, now, now + skew, policy.name, policy.command)), until=now
+        )
     expired = [
         replace(row, state="expired")
         for row in waiting
@@ -186,14 +101,14 @@ def plan(channels: Mapping[str, Channel], name: str, now: float, policy: Policy,
         dropped, sends = _sends(channels, channel, ready, held, out, policy)
         written += dropped
     if sends or any(row.channel == name for row in written):
-        return Plan(health, tuple(written), tuple(sends), now)
+        return DeliveryPlan(health, tuple(written), tuple(sends), now)
     later = (max(row.next_try, opens_at) for row in waiting)
     turn = min((at for at in later if at > now), default=math.inf)  # what is due already waits for another
     oldest = min((row.created_at for row in waiting), default=math.inf)
     times = [held.until, turn, oldest + policy.expire]
     if health.since is not None and now < health.since + policy.patience:
         times.append(health.since + policy.patience)
-    return Plan(health, tuple(written), until=min(times))
+    return DeliveryPlan(health, tuple(written), until=min(times))
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +126,7 @@ class _Held:
 
 
 def _held(
-    channel: Channel, waiting: Sequence[Notification], now: float, skew: float, policy: Policy
+    channel: ChannelState, waiting: Sequence[Notification], now: float, skew: float, policy: Policy
 ) -> _Held:
     quiet = policy.quiet.get(channel.name)
     if quiet is None or not waiting:
@@ -230,14 +145,14 @@ def _held(
 
 
 def _sends(
-    channels: Mapping[str, Channel],
-    channel: Channel,
+    channels: Mapping[str, ChannelState],
+    channel: ChannelState,
     ready: Iterator[Notification],
     held: _Held,
     out: Container[str],
     policy: Policy,
 ) -> tuple[list[Notification], list[Send]]:
-    """The rows that are told no more, and those to be sent: one, or in a storm many."""
+    """Return the rows that are sent no more, and those to be sent: one, or in a storm many."""
     first = list(islice(ready, BATCH)) if policy.rates.get(channel.name) is None else []
     storm = len(first) >= STORM
     standing = channel.name in policy.standing
@@ -287,12 +202,12 @@ def superseded(old: Notification, by: str) -> Notification:
 
 
 def after_try(
-    channels: Mapping[str, Channel],
+    channels: Mapping[str, ChannelState],
     send: Send,
     outcome: str | DeliveryError,
     now: float,
     policy: Policy,
-) -> Plan:
+) -> DeliveryPlan:
     """Return what a try comes to: `outcome` is the receipt, or why it was not delivered."""
     name = send.row.channel
     channel, health = channels[name], channels[name].health
@@ -310,7 +225,7 @@ def after_try(
     step = next_step(row or send.row, outcome, now, policy, health)
     health = after_failure(health, outcome, step, now)
     if row is None:  # it went another way while it hung
-        return Plan(health)
+        return DeliveryPlan(health)
     reports = _reports(channels, name, now, policy)
     rows = [step]
     if step.state == "sent":
@@ -322,12 +237,16 @@ def after_try(
         rows += [*_copies(channels, [step], ways(channels, name, now, policy)), *reports.refused(step)]
     elif step.state == "expired":
         rows += reports.expired([step])
-    return Plan(health, tuple(rows))
+    return DeliveryPlan(health, tuple(rows))
 
 
 def after_others(
-    channels: Mapping[str, Channel], name: str, delivered: Sequence[Delivered], now: float, policy: Policy
-) -> Plan:
+    channels: Mapping[str, ChannelState],
+    name: str,
+    delivered: Sequence[Delivered],
+    now: float,
+    policy: Policy,
+) -> DeliveryPlan:
     """Return what follows from what others delivered on the channel `name`: it works."""
     channel = channels[name]
     rows = []
@@ -341,20 +260,20 @@ def after_others(
         else:
             rows.append(replace(row, state="sent", sent_at=each.at, failure="", receipt=each.receipt))
     if all(each.partly for each in delivered):
-        return Plan(channel.health, tuple(rows))
+        return DeliveryPlan(channel.health, tuple(rows))
     return _works(channels, name, rows, now, policy, outage=True)
 
 
 def _works(
-    channels: Mapping[str, Channel],
+    channels: Mapping[str, ChannelState],
     name: str,
     rows: list[Notification],
     now: float,
     policy: Policy,
     *,
     outage: bool = False,
-) -> Plan:
-    """The channel took something; after an outage all that wait may go at once, in order."""
+) -> DeliveryPlan:
+    """Return what follows where a channel took something: after an outage all may go at once, in order."""
     channel, health = channels[name], channels[name].health
     if outage or health.outage:
         over = {row.key for row in rows}
@@ -363,7 +282,7 @@ def _works(
     if health.reported:
         rows = [*rows, *_reports(channels, name, now, policy).works()]
     health = after_success(replace(health, refused={}) if outage else health, now)
-    return Plan(health, tuple(rows))
+    return DeliveryPlan(health, tuple(rows))
 
 
 def _told(send: Send) -> list[Notification]:
@@ -387,7 +306,7 @@ class Delivered:
 # ---------------------------------------------------------------- other ways
 
 
-def ways(channels: Mapping[str, Channel], name: str, now: float, policy: Policy) -> list[str]:
+def ways(channels: Mapping[str, ChannelState], name: str, now: float, policy: Policy) -> list[str]:
     """Return the fallback channels that work."""
     return [
         way
@@ -396,7 +315,7 @@ def ways(channels: Mapping[str, Channel], name: str, now: float, policy: Policy)
     ]
 
 
-def arrival(channels: Mapping[str, Channel], row: Notification, policy: Policy) -> list[Notification]:
+def arrival(channels: Mapping[str, ChannelState], row: Notification, policy: Policy) -> list[Notification]:
     """Return the copies of a row that is new: an end goes to all channels that were told what it ends."""
     message = row.message
     if not message.over or message.quiet or channels[row.channel].missed(row):
@@ -412,7 +331,7 @@ def arrival(channels: Mapping[str, Channel], row: Notification, policy: Policy) 
 
 
 def orphans(
-    channels: Mapping[str, Channel], rows: Iterable[Notification], now: float, policy: Policy
+    channels: Mapping[str, ChannelState], rows: Iterable[Notification], now: float, policy: Policy
 ) -> list[Notification]:
     """Return rows of channels that are no more as diverted, with their copies; none where there is no way."""
     to = [way for way in policy.fallback if way in channels]
@@ -422,13 +341,13 @@ def orphans(
 
 
 def _detour(
-    channels: Mapping[str, Channel],
-    channel: Channel,
+    channels: Mapping[str, ChannelState],
+    channel: ChannelState,
     waiting: Sequence[Notification],
     now: float,
     policy: Policy,
 ) -> list[Notification]:
-    """What goes another way while the channel is left in peace.
+    """Return what goes another way while the channel is left in peace.
 
     What tells an end where the beginning came by this channel goes there as well, and by this one later; so
     does what is newer about the same, or that end would be the channel's last word.
@@ -448,15 +367,15 @@ def _detour(
     return [*gone, *_copies(channels, loud, to)]
 
 
-def _follow(channels: Mapping[str, Channel], end: Notification, policy: Policy) -> list[Notification]:
-    """An end whose beginning did not come by its own channel goes where the beginning went."""
+def _follow(channels: Mapping[str, ChannelState], end: Notification, policy: Policy) -> list[Notification]:
+    """Return an end as diverted, with its copies: its beginning did not come by its own channel."""
     if to := _heard(channels, end, policy):
         return [replace(end, state="diverted"), *_copies(channels, [end], to)]
     return [replace(end, state="expired", failure="what it ends was never told there")]
 
 
-def _heard(channels: Mapping[str, Channel], end: Notification, policy: Policy) -> list[str]:
-    """The other channels that told of what it ends, or will: its route may be another since."""
+def _heard(channels: Mapping[str, ChannelState], end: Notification, policy: Policy) -> list[str]:
+    """Return the other channels that were notified of what it ends, or will be: routes may be edited."""
     if policy.tell is None:
         return []
     return [
@@ -467,29 +386,24 @@ def _heard(channels: Mapping[str, Channel], end: Notification, policy: Policy) -
 
 
 def _copies(
-    channels: Mapping[str, Channel], rows: Iterable[Notification], to: Collection[str], why: str = ""
+    channels: Mapping[str, ChannelState], rows: Iterable[Notification], to: Collection[str], why: str = ""
 ) -> list[Notification]:
-    """The same messages on other channels, but for those on their way there, or sent there, already."""
+    """Return the same messages on other channels, but for those on their way, or sent, there already."""
     copies = [_copy(row, way, why) for row in rows for way in to]
     return [copy for copy in copies if not channels[copy.channel].knows(copy.key)]
 
 
 def _copy(row: Notification, way: str, why: str) -> Notification:
-    """The same message on another channel, saying why it comes there."""
+    """Return the same message on another channel, saying why it comes there."""
     failure = f"does not deliver: {row.failure}" if row.failure else "did not deliver before"
     said = f"Sent here because {why or f'channel {row.channel} {failure}'}"
     message = replace(row.message, body=f"{said}\n\n{row.message.body}")
     return addressed(message, way, row.created_at, row.key.removesuffix(f"@{row.channel}"))
 
 
-def _reports(channels: Mapping[str, Channel], name: str, now: float, policy: Policy) -> Reports:
+def _reports(channels: Mapping[str, ChannelState], name: str, now: float, policy: Policy) -> Reports:
     return Reports(name, hearers(_healths(channels), name, now, policy), now, policy)
 
 
-def _healths(channels: Mapping[str, Channel]) -> dict[str, Health]:
+def _healths(channels: Mapping[str, ChannelState]) -> dict[str, Health]:
     return {name: channel.health for name, channel in channels.items()}
-
-
-def _lines(message: Message) -> frozenset[str]:
-    """By what a row that waits is found: where it stands in line, and whose end it tells."""
-    return message.lines.union(f"end {number}" for number in message.over)

@@ -1,10 +1,15 @@
-"""The report on a channel's health, as rows for the others: it does not deliver, or it works again. Pure."""
+"""Rows that delivery makes itself: reports on a channel's health, the digest of quiet hours. Pure."""
 
 from __future__ import annotations
 
 import hashlib
+import json
+from collections import Counter
+from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING
 
+from watchdogd.notify.message import ORDER
 from watchdogd.notify.notification import Message, Notification, addressed
 from watchdogd.system.text import excerpt, one_line, verbatim
 from watchdogd.units import format_duration
@@ -12,7 +17,7 @@ from watchdogd.units import format_duration
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from watchdogd.notify.retry import Health, Policy
+    from watchdogd.notify.delivery_policy import Health, Policy
 
 ABOUT = "outbox-"
 """How the threads of reports begin."""
@@ -29,29 +34,29 @@ def hearers(healths: Mapping[str, Health], channel: str, now: float, policy: Pol
 
 
 class Reports:
-    """What is said of one channel at one moment; `to` are the channels that hear it."""
+    """Reports on one channel at one moment; `to` are the channels that hear it."""
 
     def __init__(self, channel: str, to: Sequence[str], now: float, policy: Policy) -> None:
         self._channel, self._to, self._now, self._policy = channel, to, now, policy
 
     def broken(self, failure: str, waiting: Sequence[Notification]) -> list[Notification]:
-        """It does not deliver."""
+        """Return the report that it does not deliver."""
         return self._say("WARNING", f"channel {self._channel} does not deliver: {failure}", waiting)
 
     def works(self) -> list[Notification]:
-        """It delivers again."""
+        """Return the report that it delivers again."""
         return self._say("OK", f"channel {self._channel} delivers again", ())
 
     def partly(self, failure: str) -> list[Notification]:
-        """Some recipients never get it."""
+        """Return the report that some recipients never get it."""
         return self._say("WARNING", f"channel {self._channel} delivers to some only: {failure}", ())
 
     def refused(self, row: Notification) -> list[Notification]:
-        """It takes others, but never this one."""
+        """Return the report that it takes others, but never this one."""
         return self._say("WARNING", f"channel {self._channel} refused a message: {row.failure}", (row,))
 
     def expired(self, gone: Sequence[Notification]) -> list[Notification]:
-        """These were given up; reports themselves are not reported on: that would never end."""
+        """Return the report that these were given up; reports are not reported on: that would never end."""
         lost = [row for row in gone if not row.message.thread.startswith(ABOUT)]
         if not lost:
             return []
@@ -77,3 +82,43 @@ class Reports:
             at=self._now,
         )
         return [addressed(message, name, self._now, message.thread) for name in self._to]
+
+
+LIMIT = 15_000
+"""Characters of a digest's lines."""
+
+
+def digest(
+    rows: Sequence[Notification], now: float, wall: float, name: str, command: str
+) -> list[Notification]:
+    """Return rows of one channel as told in one message, and that message; one alone goes as it is.
+
+    `now` is the time of the rows, `wall` the same by the wall clock; `name` is the daemon's.
+    """
+    if len(rows) == 1:
+        return [replace(rows[0], created_at=now, next_try=now)]
+    messages = [row.message for row in rows]
+    counts = Counter(message.status for message in messages)
+    told = ", ".join(f"{counts[word]} {word}" for word in ORDER if counts[word])
+    worst = min(counts, key=lambda word: ORDER.index(word) if word in ORDER else len(ORDER))
+    digits = hashlib.sha256(json.dumps(sorted(row.key for row in rows)).encode()).hexdigest()[:16]
+    lines = [
+        f"{datetime.fromtimestamp(message.at).astimezone():%H:%M} {one_line(message.headline)}"
+        for message in messages
+    ]
+    shown = verbatim(excerpt("\n".join(lines), 100, LIMIT))
+    last = {(item.line, item.incident): item for message in messages for item in message.items}
+    message = Message(
+        headline=f"[{worst}] {one_line(name, 100)}: {len(rows)} messages in quiet hours: {told}",
+        body=f"What waited for the end of quiet hours:\n\n{shown}\n\n"
+        f"All that is open:\n{verbatim(f'{command} incidents')}",
+        status=worst,
+        target=one_line(name, 100),
+        thread=f"digest-{digits}",
+        at=wall,
+        incidents=tuple(sorted({number for message in messages for number in message.incidents})),
+        items=tuple(last.values()),
+    )
+    whole = addressed(message, rows[0].channel, now, message.thread)
+    merged = [replace(row, state="diverted", failure=f"told in {whole.key}") for row in rows]
+    return [*merged, whole]

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from watchdogd.errors import ConfigError, DeliveryError
 from watchdogd.notify.channel import Channel
-from watchdogd.notify.quiet import QuietHours
-from watchdogd.notify.retry import Policy
+from watchdogd.notify.delivery_policy import Policy, QuietHours
 from watchdogd.system.times import LOCAL_ZONE, zone_named
 
 if TYPE_CHECKING:
@@ -110,7 +109,7 @@ def _quiet(hours: QuietHoursSection) -> QuietHours:
 
 
 def _hearers(config: Config) -> tuple[str, ...]:
-    """The channels that hear of others that do not deliver: WARNINGs, which some do not get, if others do."""
+    """Return the channels on which others are reported: those that get WARNINGs, if there are any."""
     names = config.default_channels + config.alerts.fallback
     known = [(name, config.channels[name].only) for name in names if name in config.channels]
     return tuple(name for name, only in known if only is None or "WARNING" in only) or names

@@ -41,7 +41,7 @@ url  = "env:ALERTMANAGER_URL"
 
     def try_connection(self, _home: Home) -> str:
         """Greet the server."""
-        from watchdogd.notify.web import greet
+        from watchdogd.notify.http_client import greet
 
         return greet(self.url.reveal())
 
@@ -50,7 +50,7 @@ class Alertmanager:
     """Sender to one Alertmanager. What it groups, silences and sends further is its own affair."""
 
     def __init__(self, url: str) -> None:
-        from watchdogd.notify.web import Web
+        from watchdogd.notify.http_client import Web
 
         self._url = f"{url.rstrip('/')}/api/v2/alerts"
         self._web = Web(url, "url of the Alertmanager")
@@ -68,7 +68,7 @@ class Alertmanager:
 
 
 def alerts(message: Message) -> Iterator[dict[str, Any]]:
-    """An incident is one alert a severity: the present one stands, the others have ended.
+    """Yield an alert for each severity of an incident: the present one stands, the others have ended.
 
     Labels name an alert in Alertmanager, and routes ask for `severity`; so a WARNING that turns CRITICAL is
     another alert, and the first must be ended. Ending one that never stood does nothing there.
@@ -99,7 +99,7 @@ def _alert(message: Message, item: Item, severity: str, *, stands: bool) -> dict
 
 
 def _notice(message: Message) -> dict[str, Any]:
-    """What is told once stands for a minute, so that it is sent further."""
+    """Return the alert of a notice: it stands for a minute, so that it is sent further."""
     return {
         "labels": {
             "alertname": "watchdogd-notice",

@@ -1,4 +1,4 @@
-"""Any service that apprise knows (extra: watchdogd[apprise]): SMS, Teams, Telegram, PagerDuty, ntfy …"""
+"""Any service that apprise knows (extra: watchdogd[apprise]): SMS, Teams, PagerDuty, ntfy and more."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ _SAME = frozenset({*_KEYS, "external_id", "thirdparty", "tid", "action"})
 
 
 def schemas(url: str) -> frozenset[str]:
-    """How the URLs begin that stand in `url`, with spaces or commas between."""
+    """Return how the URLs begin that stand in `url`, with spaces or commas between."""
     return frozenset(
         part.partition("://")[0].lower() for part in url.replace(",", " ").split() if "://" in part
     )
 
 
 def is_pager(service: Any) -> bool:
-    """Whether it takes a key, and maps kinds of messages to opening and closing."""
+    """Return whether it takes a key, and maps kinds of messages to opening and closing."""
     known = service.template_args
     return any(key in known for key in _KEYS) and "map" in known.get("action", {}).get("values", ())
 
@@ -119,7 +119,7 @@ class Apprise:
         raise DeliveryError(f"apprise could not reach {names}")
 
     def _parts(self, message: Message) -> Iterator[tuple[str, _Part]]:
-        """What each service is to be told, by a name within the receipt."""
+        """Yield what each service is to be sent, by a name within the receipt."""
         incidents = [item for item in message.items if item.incident is not None]
         for at, service in self._services.items():
             if isinstance(service, Pager) and incidents:
@@ -143,20 +143,20 @@ class _Plain:
         self._service.add(service)
 
     def tell(self, _thread: str, _item: Item | None, kind: str, title: str, body: str) -> bool:
-        """Whether the service took it."""
+        """Return whether the service took it."""
         return bool(self._service.notify(body, title, kind, body_format="text"))
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What one service is told: all of a message, or of the one incident `item`."""
+    """Part of a message for one service: all of it, or that about the one incident `item`."""
 
     to: _Plain | Pager
     message: Message
     item: Item | None = None
 
     def tell(self) -> bool:
-        """Whether it was taken."""
+        """Return whether it was taken."""
         message, item = self.message, self.item
         if item is None:
             return self._tell(message.thread, message.status, message.headline)
@@ -179,14 +179,14 @@ class Pager:
         self.name = str(service.service_name)
 
     def tell(self, thread: str, item: Item | None, kind: str, title: str, body: str) -> bool:
-        """Whether the service took it: `item` opens, updates or closes the incident of that `thread`."""
+        """Return whether the service took it: `item` opens, updates or closes the incident of `thread`."""
         key = f"{self._prefix}{thread}"
         if item is not None and item.ended and "alias" in self._service.template_args:
             return self._close(key, body)
         return bool(self._keyed(key, item).notify(body, title, kind, body_format="text"))
 
     def _keyed(self, key: str, item: Item | None) -> Any:
-        """The service with the key in its URL, as one would write it by hand."""
+        """Return the service with the key in its URL, as one would write it by hand."""
         import apprise
 
         address, _, query = self._service.url(privacy=False).partition("?")
@@ -199,8 +199,10 @@ class Pager:
         return alone
 
     def _close(self, key: str, note: str) -> bool:
-        """Opsgenie and Jira: apprise closes only what the same process opened, and says nothing where it
-        knows of nothing to close; the services know an alert by its alias."""
+        """Close an alert of Opsgenie or Jira by its alias.
+
+        apprise closes only what the same process opened, and says nothing where it knows of nothing to close.
+        """
         import requests
 
         service = self._service

@@ -50,7 +50,7 @@ class Console:
         return ""
 
     def close(self) -> None:
-        """Standard output is not ours."""
+        """Close nothing: standard output is not ours."""
 
 
 def _write(stream: TextIO | None, text: str) -> None:

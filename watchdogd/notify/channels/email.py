@@ -130,7 +130,7 @@ def greet(server: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Who writes to whom, by which servers (smtp:// with STARTTLS where offered, or smtps://), in order."""
+    """Sender, recipients and servers (smtp:// with STARTTLS where offered, or smtps://), tried in order."""
 
     servers: tuple[str, ...]
     sender: str
@@ -178,7 +178,7 @@ class Mail:
         )
 
     def _at(self, server: str, letter: EmailMessage, to: Sequence[str]) -> Refused:
-        """The same, at one server."""
+        """Hand it to one server."""
         name = urlsplit(server).hostname or server
         try:
             with _connected(server, self._timeout) as smtp:
@@ -221,7 +221,7 @@ class Mail:
 
 @contextlib.contextmanager
 def _connected(server: str, timeout: float) -> Iterator[smtplib.SMTP]:
-    """A session with one server, ended after `timeout` seconds also where it says a byte now and then."""
+    """Open a session with one server, cut off after `timeout` seconds, even if a byte comes now and then."""
     parts = urlsplit(server)
     smtp: smtplib.SMTP
     if parts.scheme == "smtps":
@@ -246,7 +246,7 @@ def _connected(server: str, timeout: float) -> Iterator[smtplib.SMTP]:
 
 @functools.cache
 def _own_name() -> str:
-    """This machine's name for EHLO; looked up once, since that can take seconds."""
+    """Return this machine's name for EHLO; looked up once, since that can take seconds."""
     return socket.getfqdn()
 
 
@@ -271,7 +271,7 @@ def _transaction(smtp: smtplib.SMTP, letter: EmailMessage, sender: str, to: Sequ
 
 
 def _refusal(refused: Refused, have: Sequence[str], account: Account) -> DeliveryError:
-    """What it means that a server took a letter for some recipients, or for none."""
+    """Return what it means that a server took a letter for some recipients, or for none."""
     told = "; ".join(
         f"{address} refused: {code} {_said(text, account)}" for address, (code, text) in refused.items()
     )
@@ -282,14 +282,14 @@ def _refusal(refused: Refused, have: Sequence[str], account: Account) -> Deliver
 
 
 def _said(answer: bytes | str, account: Account) -> str:
-    """A server's words in one line; where it repeats the password, alone or as AUTH PLAIN has it, masked."""
+    """Return a server's words in one line, with the password masked, alone or as AUTH PLAIN has it."""
     text = answer if isinstance(answer, str) else answer.decode("utf-8", "replace")
     sent = f"\0{account.user}\0{account.password}" if account.password else ""
     return one_line(masked(text, (account.password, sent)), 200)
 
 
 def compose(notification: Notification, roots: Sequence[Notification], account: Account) -> EmailMessage:
-    """The letter: headers by RFC 5322, threaded to `roots`. No text from outside can add a header."""
+    """Return the letter: headers by RFC 5322, threaded to `roots`. No text from outside can add a header."""
     message = notification.message
     letter = EmailMessage(policy=SMTP.clone(max_line_length=78))
     letter["From"] = account.sender
@@ -309,7 +309,7 @@ def compose(notification: Notification, roots: Sequence[Notification], account: 
 
 
 def _id(notification: Notification, account: Account) -> str:
-    """The same for the same notification, so that a mail server can see a repeat.
+    """Return a Message-ID: the same for the same notification, so that a mail server can see a repeat.
 
     At most 64 characters: Python's email package mangles In-Reply-To where it does not fit in a line.
     """
@@ -320,7 +320,7 @@ def _id(notification: Notification, account: Account) -> str:
 
 
 def _address(text: str) -> str:
-    """The bare address of `Name <name@host>`."""
+    """Return the bare address of `Name <name@host>`."""
     return email.utils.parseaddr(text)[1]
 
 
@@ -328,7 +328,7 @@ _COLOURS = {"CRITICAL": "#c62828", "WARNING": "#f9a825", "UNKNOWN": "#757575", "
 
 
 def _page(message: Message) -> str:
-    """The same as HTML, in what all mail programs show."""
+    """Return the message as HTML, in what all mail programs show."""
     colour = _COLOURS.get(message.status, "#2e7d32")
     parts = [
         f'<h3 style="border-left:6px solid {colour};padding-left:8px">{html.escape(message.headline)}</h3>'

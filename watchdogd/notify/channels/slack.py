@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from watchdogd.home.layout import Home
     from watchdogd.notify.channel import Message, Notification, Sender
-    from watchdogd.notify.web import WebReply
+    from watchdogd.notify.http_client import WebReply
 
 TEXT_LIMIT = 40_000
 BLOCK_LIMIT = 3_000
@@ -86,7 +86,7 @@ webhook_url = "env:SLACK_WEBHOOK_URL"   # an incoming webhook
 
     def try_connection(self, _home: Home) -> str:
         """Greet the server."""
-        from watchdogd.notify.web import greet
+        from watchdogd.notify.http_client import greet
 
         return greet(self.webhook_url.reveal() if self.webhook_url else self.api)
 
@@ -95,7 +95,7 @@ class Webhook:
     """Sender by an incoming webhook."""
 
     def __init__(self, url: str) -> None:
-        from watchdogd.notify.web import Web
+        from watchdogd.notify.http_client import Web
 
         self._url = url
         self._web = Web(url, "webhook_url of Slack")
@@ -126,7 +126,7 @@ class Bot:
     """
 
     def __init__(self, token: str, channel: str, api: str) -> None:
-        from watchdogd.notify.web import Web
+        from watchdogd.notify.http_client import Web
 
         self._channel = channel
         self._api = api.rstrip("/")
@@ -154,7 +154,7 @@ class Bot:
         return f"{said.get('channel', self._channel)} {said.get('ts', '')}"
 
     def _update(self, root: Notification, message: Message) -> None:
-        """The first message of a thread says how its incident stands; what it told stays readable."""
+        """Have the first message of a thread say how its incident stands; what it said stays readable."""
         channel, ts = root.receipt.split()
         now = _standing(root.message, message)
         text = shortened(f"{_text(root.message)}\nNow: {now}", TEXT_LIMIT)
@@ -168,7 +168,7 @@ class Bot:
             raise self._refusal(answer)  # nothing was posted yet: all of it is tried again
 
     def _checked(self, answer: WebReply, payload: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What Slack said of a post that went well; bare text where it dislikes the blocks."""
+        """Return what Slack said of a post that went well; bare text goes where it dislikes the blocks."""
         if answer.json().get("error") in ("invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long"):
             answer = self._call(
                 "chat.postMessage", {name: payload[name] for name in payload if name != "blocks"}
@@ -223,7 +223,7 @@ def _text(message: Message) -> str:
 
 
 def _whole(message: Message) -> str:
-    """All of it without blocks; Slack cuts at TEXT_LIMIT, and escaping may have grown it."""
+    """Return all of it without blocks; Slack cuts at TEXT_LIMIT, and escaping may have grown it."""
     return shortened(escape(f"{message.headline}\n\n{message.body}"), TEXT_LIMIT)
 
 
@@ -258,6 +258,6 @@ def _pieces(text: str, limit: int) -> list[str]:
 
 
 def _standing(root: Message, message: Message) -> str:
-    """How the incidents that `root` told of stand after `message`."""
+    """Return how the incidents that `root` told of stand after `message`."""
     told = [item for item in message.items if item.incident in root.incidents]
     return escape("; ".join(f"[{item.status}] {item.summary}" for item in told[:5]) or message.headline)

@@ -43,7 +43,7 @@ url  = "env:HOOK_URL"
 
     def try_connection(self, _home: Home) -> str:
         """Greet the server."""
-        from watchdogd.notify.web import greet
+        from watchdogd.notify.http_client import greet
 
         return greet(self.url.reveal())
 
@@ -52,7 +52,7 @@ class JsonWebhook:
     """Sender of JSON bodies."""
 
     def __init__(self, url: str) -> None:
-        from watchdogd.notify.web import Web
+        from watchdogd.notify.http_client import Web
 
         self._url = url
         self._web = Web(url, "url of the webhook")
@@ -70,7 +70,7 @@ class JsonWebhook:
 
 
 def body(notification: Notification) -> dict[str, Any]:
-    """The JSON body as documented above."""
+    """Return the JSON body as documented above."""
     message = notification.message
     return {
         "version": 1,

@@ -1,23 +1,61 @@
-"""What becomes of a row and of its channel after a try. Pure."""
+"""Policy of delivery, quiet hours, a channel's health, and what becomes of a row after a try. Pure."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import date, datetime, time, timedelta, tzinfo
 from typing import TYPE_CHECKING
 
 from watchdogd.errors import PartlyDeliveredError
 
 if TYPE_CHECKING:
     from watchdogd.errors import DeliveryError
+    from watchdogd.notify.channel_state import Notified
     from watchdogd.notify.notification import Notification
-    from watchdogd.notify.quiet import QuietHours
+
+
+@dataclass(frozen=True, slots=True)
+class QuietHours:
+    """Quiet hours of each day by the clocks of `zone`; over midnight where `end` is the earlier.
+
+    `excepted` are the severities that go out all the same.
+    """
+
+    begin: time
+    end: time
+    zone: tzinfo
+    excepted: frozenset[str] = frozenset()
+
+    def window(self, at: float) -> tuple[float, float] | None:
+        """Return the quiet hours that a time falls into, in seconds since the epoch, or None."""
+        today = datetime.fromtimestamp(at, self.zone).date()
+        for day in (today - timedelta(days=1), today):
+            begin = self._at(day, self.begin)
+            end = self._at(day + timedelta(days=self.end <= self.begin), self.end)
+            if begin <= at < end:
+                return begin, end
+        return None
+
+    def _at(self, day: date, clock: time) -> float:
+        return datetime.combine(day, clock, self.zone).timestamp()
+
+    def waits(self, row: Notification, notified: Notified) -> bool:
+        """Return whether a row waits for the end of quiet hours.
+
+        An end does not, where its beginning did not; nor does what nobody acknowledged.
+        """
+        message = row.message
+        if message.urgent or message.status in self.excepted:
+            return False
+        roots = notified.roots(message) if message.ends else []
+        return not any(root.message.urgent or root.message.status in self.excepted for root in roots)
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How delivery goes on. Times in seconds.
+    """Policy of delivery. Times in seconds.
 
     `first` and `longest` bound the wait between two tries; after a permanent error a channel is left in
     peace for `pause`. A channel that has failed for `patience` is broken: its messages go to `fallback`.
@@ -45,7 +83,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How a channel does: failures in a row since when, until when it is left in peace, and why.
+    """Health of a channel: failures in a row since when, until when it is left in peace, and why.
 
     `permanent`: the last failure was such that trying again soon is of no use. `worked_at` is when it last
     took a message. `failing` are the keys that it refused since then; `refused` counts by key how often it
@@ -97,8 +135,10 @@ def next_step(
 
 
 def timely(row: Notification, now: float, policy: Policy) -> Notification:
-    """Return a row of an earlier life, tried again no later than a pause from now, and none of the future:
-    the clock may have been set back since."""
+    """Return a row of an earlier life, tried again no later than a pause from now, and none of the future.
+
+    The clock may have been set back since.
+    """
     begun = min(row.created_at, now)
     next_try = min(row.next_try, now if row.created_at > now else now + policy.pause)
     if (begun, next_try) == (row.created_at, row.next_try):

@@ -14,17 +14,18 @@ from typing import TYPE_CHECKING
 
 from watchdogd.errors import DeliveryError, HistoryError, PartlyDeliveredError, WatchdogError
 from watchdogd.notify.locks import LockedError
-from watchdogd.notify.plan import Plan, after_try, plan
+from watchdogd.notify.plan import DeliveryPlan, after_try, plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from watchdogd.notify.channel import Sender
+    from watchdogd.notify.channel_state import ChannelState
+    from watchdogd.notify.delivery_policy import Policy
     from watchdogd.notify.locks import ChannelLock
     from watchdogd.notify.notification import Notification
-    from watchdogd.notify.plan import Channel, Delivered, Send
-    from watchdogd.notify.retry import Policy
-    from watchdogd.notify.rows import Rows
+    from watchdogd.notify.plan import Delivered, Send
+    from watchdogd.notify.waiting_rows import Rows
 
 log = logging.getLogger(__name__)
 
@@ -35,8 +36,8 @@ HANGS = 120.0
 may be looked up without end."""
 
 
-class Worker:
-    """Of one channel. `step` is for one thread; all else may be called from any.
+class ChannelWorker:
+    """Worker of one channel. `step` is for one thread; all else may be called from any.
 
     `channels` are all that are configured. `may_act` and `refresh` are as the outbox says.
     """
@@ -47,7 +48,7 @@ class Worker:
         sender: Sender,
         policy: Policy,
         rows: Rows,
-        channels: Mapping[str, Channel],
+        channels: Mapping[str, ChannelState],
         lock: ChannelLock,
         may_act: Callable[[], bool],
         refresh: Callable[[str], None] | None = None,
@@ -74,10 +75,10 @@ class Worker:
             until = min(until, self._rows.save_at or until)
         return until + self._rows.clock.skew
 
-    def _look(self) -> Plan:
-        """The plan of this moment, written and stored but for what is to be sent."""
+    def _look(self) -> DeliveryPlan:
+        """Return the plan of this moment, written and stored but for what is to be sent."""
         if self.stopped:
-            return Plan(self._channel.health)
+            return DeliveryPlan(self._channel.health)
         with self._rows.lock:
             found = plan(self._channels, self.name, self._rows.clock.now, self._policy, self._rows.clock.skew)
             self._rows.write(found, self.name)
@@ -85,7 +86,7 @@ class Worker:
             self._rows.save()
         return found
 
-    def _deliver(self, sends: Sequence[Send]) -> Plan:
+    def _deliver(self, sends: Sequence[Send]) -> DeliveryPlan:
         """Send under the channel's lock; returns what is to be done after that."""
         try:
             if not self._may_act():
@@ -103,7 +104,9 @@ class Worker:
             raise
         self._lock.release(stored=self._rows.save())
         if went_well:
-            return Plan(self._channel.health, until=max(self._rows.clock.now, self._channel.next_slot))
+            return DeliveryPlan(
+                self._channel.health, until=max(self._rows.clock.now, self._channel.next_slot)
+            )
         return self._look()
 
     def _send_all(self, sends: Sequence[Send], delivered: Sequence[Delivered]) -> bool:
@@ -174,8 +177,8 @@ class Worker:
             if self.stopped:
                 self._rows.stir(self.name)
 
-    def _later(self) -> Plan:
-        """Nothing can be sent now: look again soon."""
+    def _later(self) -> DeliveryPlan:
+        """Return a plan to look again soon: nothing can be sent now."""
         return replace(self._look(), until=self._rows.clock.now + LOCKED_AGAIN)
 
     def learn(self, delivered: Sequence[Delivered]) -> bool:
@@ -183,7 +186,7 @@ class Worker:
         return self._rows.learn(self._channels, self.name, delivered, self._policy)
 
     def watch(self) -> None:
-        """From another thread: a try that hangs is a failure, which is reported, and other ways are gone."""
+        """Count a try that hangs as a failure, and go other ways; called from another thread."""
         with self._rows.lock:
             since = min(self._channel.sending.values(), default=None)
             hung = 0.0 if since is None else self._rows.clock.now - since

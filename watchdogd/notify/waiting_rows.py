@@ -13,15 +13,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from watchdogd.errors import HistoryError
-from watchdogd.notify.plan import Channel, after_others
-from watchdogd.notify.retry import timely
+from watchdogd.notify.channel_state import ChannelState
+from watchdogd.notify.delivery_policy import timely
+from watchdogd.notify.plan import after_others
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from watchdogd.notify.delivery_policy import Policy
     from watchdogd.notify.notification import Notification
-    from watchdogd.notify.plan import Delivered, Plan
-    from watchdogd.notify.retry import Policy
+    from watchdogd.notify.plan import Delivered, DeliveryPlan
     from watchdogd.system.clock import SteadyClock
 
     Store = Callable[[Sequence[Notification]], None]
@@ -43,7 +44,7 @@ class Rows:
         self.lock = threading.Condition(threading.RLock())
         self.store = store
         self.clock = clock
-        self._channels: dict[str, Channel] = {}
+        self._channels: dict[str, ChannelState] = {}
         self._stirred: set[str] = set()
         self._unsaved: dict[str, Notification] = {}
         self._saving = threading.Lock()
@@ -52,14 +53,14 @@ class Rows:
 
     # ---------------------------------------------------------------- rows
 
-    def channel(self, name: str) -> Channel:
+    def channel(self, name: str) -> ChannelState:
         """Return one channel, a new one where it is not known yet."""
         with self.lock:
-            return self._channels.setdefault(name, Channel(name))
+            return self._channels.setdefault(name, ChannelState(name))
 
     @property
-    def channels(self) -> dict[str, Channel]:
-        """All that are known, those that are configured no more as well."""
+    def channels(self) -> dict[str, ChannelState]:
+        """Channels that are known, those that are configured no more as well."""
         with self.lock:
             return dict(self._channels)
 
@@ -79,7 +80,7 @@ class Rows:
             self.lock.notify_all()
         return fresh
 
-    def write(self, plan: Plan, name: str) -> None:
+    def write(self, plan: DeliveryPlan, name: str) -> None:
         """Write the rows of a plan of one channel, and its health."""
         with self.lock:
             self.channel(name).health = plan.health
@@ -94,7 +95,7 @@ class Rows:
             self.lock.notify_all()
 
     def learn(
-        self, channels: Mapping[str, Channel], name: str, delivered: Iterable[Delivered], policy: Policy
+        self, channels: Mapping[str, ChannelState], name: str, delivered: Iterable[Delivered], policy: Policy
     ) -> bool:
         """Mark what somebody else delivered on one of `channels`: it works. Returns whether that is news."""
         with self.lock:
@@ -116,7 +117,7 @@ class Rows:
                 channel.notified.note(row)
 
     def waiting(self, names: Iterable[str]) -> int:
-        """How many rows of these channels are not delivered, or not stored as they are."""
+        """Return how many rows of these channels are not delivered, or not stored as they are."""
         with self.lock:
             return len({key for name in names for key in self.channel(name).rows} | self._unsaved.keys())
 
@@ -139,7 +140,7 @@ class Rows:
             self.lock.notify_all()
 
     def calm(self, name: str) -> None:
-        """The worker of a channel is about to look."""
+        """Forget that a channel's worker is to look: it is about to."""
         with self.lock:
             self._stirred.discard(name)
 
@@ -156,12 +157,14 @@ class Rows:
 
     @property
     def save_at(self) -> float | None:
-        """When rows are to be stored again; None where all are."""
+        """Time at which rows are to be stored again; None where all are."""
         return self._save_at if self._unsaved else None
 
     def save(self, *, now: bool = False) -> bool:
-        """Store what is not stored yet, but soon after a failure only if it must be `now`; False where some
-        is left."""
+        """Store what is not stored yet; False where some is left.
+
+        Soon after a failure it is tried only if it must be `now`.
+        """
         with self._saving:
             with self.lock:
                 rows, skew = list(self._unsaved.values()), self.clock.skew
@@ -186,7 +189,7 @@ class Rows:
 
 
 def _shifted(row: Notification, seconds: float) -> Notification:
-    """The same by a clock that is so many seconds ahead."""
+    """Return a row by a clock that is so many seconds ahead."""
     if not seconds:
         return row
     sent_at = None if row.sent_at is None else row.sent_at + seconds

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from watchdogd.errors import HistoryError
 from watchdogd.notify import senders as made
-from watchdogd.notify.notified import REMEMBERED
-from watchdogd.notify.outbox import Outbox
+from watchdogd.notify.channel_state import REMEMBERED
+from watchdogd.notify.message_outbox import Outbox
 from watchdogd.system.clock import SteadyClock
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from watchdogd.config.models import Config
     from watchdogd.notify.channel import Sender
     from watchdogd.notify.locks import Locks
+    from watchdogd.notify.message_outbox import ChannelTrouble
     from watchdogd.notify.notification import Notification
-    from watchdogd.notify.outbox import Trouble
 
 log = logging.getLogger(__name__)
 
@@ -33,17 +33,17 @@ class Recorded(Protocol):
     """The history's notifications, as the relay needs them. HistoryError where they cannot be read."""
 
     def waiting(self) -> Sequence[Notification]:
-        """Those that are not delivered yet."""
+        """Return those that are not delivered yet."""
 
     def notifications(self, *, since: float = 0.0, after: int = 0) -> Sequence[Notification]:
         """Return all from that time on, or that were stored after the one of that id."""
 
 
 class Relay:
-    """Sends; what came of it stands in the locks' files, which the daemon takes in. It expires and diverts
-    nothing.
+    """Sender of what waits; what came of it stands in the locks' files, which the daemon takes in.
 
-    `told` is called with each notification that was delivered. HistoryError where the history cannot be read.
+    It expires and diverts nothing. `told` is called with each notification that was delivered. HistoryError
+    where the history cannot be read.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Relay:
         self._outbox.add(waiting)
 
     def run(self, *, every: float, patience: float | None) -> None:
-        """Until nothing is left, `patience` seconds at most; where that is None, for ever.
+        """Deliver until nothing is left, `patience` seconds at most; where that is None, for ever.
 
         What is new is looked for each `every` seconds.
         """
@@ -92,12 +92,12 @@ class Relay:
 
     @property
     def left(self) -> int:
-        """How many are not delivered."""
+        """Number of rows that are not delivered."""
         return self._outbox.waiting
 
     @property
-    def troubles(self) -> tuple[Trouble, ...]:
-        """The channels that do not deliver from here either."""
+    def troubles(self) -> tuple[ChannelTrouble, ...]:
+        """Channels that do not deliver from here either."""
         return self._outbox.troubles
 
     def _rest(self, seconds: float, *, follow: bool) -> None:
@@ -112,7 +112,7 @@ class Relay:
             log.warning("what waits cannot be looked up now: %s", error)
 
     def _waiting(self) -> list[Notification]:
-        """What waits for our channels, and was delivered by nobody; the tries of others do not count here."""
+        """Return what waits for our channels, and was delivered by nobody; tries of others do not count."""
         delivered = {each.key: each for each in self._locks.delivered()}
         return [
             replace(row, attempts=0, next_try=0.0)
@@ -121,7 +121,7 @@ class Relay:
         ]
 
     def _refresh(self, channel: str) -> None:
-        """What ended on the channel since it was looked up: we send alone now."""
+        """Take in what ended on the channel since it was looked up: we send alone now."""
         ids = [row.id for row in self._outbox.rows_of(channel) if row.id is not None]
         after = min([self._settled[channel], *(number - 1 for number in ids)])
         past = [row for row in self._store.notifications(after=after) if row.channel == channel]
@@ -135,7 +135,7 @@ class Relay:
 
 
 def _settled_until(rows: Sequence[Notification], before: int) -> int:
-    """The id up to which no row waits, of rows in the order of storing; what ended stays as it is."""
+    """Return the id up to which no row waits, of rows in the order of storing; what ended stays as it is."""
     ids = [row.id or 0 for row in rows]
     waiting = [row.id or 0 for row in rows if row.state == "waiting"]
     return min(waiting) - 1 if waiting else max(ids, default=before)

@@ -19,7 +19,7 @@ from watchdogd.system.text import plain, shortened
 
 if TYPE_CHECKING:
     from watchdogd.config.models import Config
-    from watchdogd.notify.web import Web
+    from watchdogd.notify.http_client import Web
 
 log = logging.getLogger(__name__)
 
@@ -47,11 +47,11 @@ class Heartbeat:
         self._thread: threading.Thread | None = None
 
     def good(self) -> None:
-        """The round went well."""
+        """Report that the round went well."""
         self._round("")
 
     def bad(self, reason: str) -> None:
-        """The round did not go well, and why."""
+        """Report that the round did not go well, and why."""
         self._round(reason or "the round did not go well")
 
     def stop(self, timeout: float) -> None:
@@ -84,7 +84,7 @@ class Heartbeat:
             self._thread = thread
 
     def _due(self, good: bool, now: float) -> bool:
-        """Whether there is something to say; a round that comes a little early is not left out."""
+        """Return whether there is something to say; a round that comes a little early is not left out."""
         return self._said is None or self._said[0] is not good or now - self._said[1] >= self._every * 0.9
 
     def _run(self, web: Web) -> None:
@@ -115,8 +115,10 @@ class Heartbeat:
 
 
 def heartbeat_of(config: Config, *, go_on: bool = False) -> Heartbeat:
-    """The heartbeat as configured, or one that does nothing. ConfigError where the secret is missing, unless
-    it shall `go_on` without."""
+    """Return the heartbeat as configured, or one that does nothing.
+
+    ConfigError where the secret is missing, unless it shall `go_on` without.
+    """
     if config.heartbeat is None:
         return Heartbeat("", 0.0)
     try:
@@ -128,9 +130,9 @@ def heartbeat_of(config: Config, *, go_on: bool = False) -> Heartbeat:
 
 
 def _web(url: str, timeout: float | None) -> Web:
-    """The way out; imported late, since requests costs a lot to open on a network file system."""
+    """Return the HTTP client; imported late, since requests costs a lot to open on a network file system."""
     from watchdogd.notify.channel import TIMEOUT
-    from watchdogd.notify.web import Web
+    from watchdogd.notify.http_client import Web
 
     return Web(url, "url of the heartbeat", TIMEOUT if timeout is None else timeout)
 

@@ -1,4 +1,4 @@
-"""What one channel was notified of: the threads begun there, and the newest incident of each subject. Pure.
+"""One channel as it stands: the rows that wait for it, what it was notified of, its health. Pure.
 
 A later message hangs on the first of its thread; an end goes where its beginning went; and what comes after
 something newer about the same subject, by a detour or to a slow recipient, is not sent any more: an end would
@@ -7,13 +7,17 @@ then say that all is well while it is bad again.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from dataclasses import replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
+from watchdogd.notify.delivery_policy import Health
 from watchdogd.notify.notification import incident_thread
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from watchdogd.notify.notification import Item, Message, Notification
 
 REMEMBERED = 14 * 86400.0
@@ -115,6 +119,97 @@ class Notified:
             return True
         newer = item.incident < self._incidents.get(item.line, 0)
         return newer and (late or (item.ended and not standing))
+
+
+class ChannelState:
+    """One channel as it stands: the rows that wait for it, in order; what it was notified of; its health.
+
+    `sending` are the keys that are on their way, with the time at which they left; `next_slot` is when its
+    rate lets the next one go.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.rows: dict[str, Notification] = {}
+        self.notified = Notified()
+        self.health = Health()
+        self.sending: dict[str, float] = {}
+        self.next_slot = 0.0
+        self._keys: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        """By thread and subject, the keys of the rows that wait, in order: a plan looks at what comes next
+        alone, however many wait."""
+
+    def put(self, row: Notification) -> None:
+        """Take in a row that waits: a new one comes last."""
+        if row.key not in self.rows:
+            for line in _lines(row.message):
+                self._keys[line][row.key] = None
+        self.rows[row.key] = row
+
+    def drop(self, key: str) -> None:
+        """Remove a row that waits no more."""
+        row = self.rows.pop(key, None)
+        for line in _lines(row.message) if row else ():
+            del self._keys[line][key]
+            if not self._keys[line]:
+                del self._keys[line]
+
+    def knows(self, key: str) -> bool:
+        """Return whether the row of that key waits, or ended here."""
+        return key in self.rows or self.notified.knows(key)
+
+    def told_of(self, incident: int) -> bool:
+        """Return whether it was told of an incident, or will be."""
+        thread = incident_thread(incident)
+        return self.notified.begun(thread) or thread in self._keys
+
+    def missed(self, end: Notification) -> bool:
+        """Return whether an end that waits is the first word here of what it ends, since others were lost."""
+        if not end.message.ends:
+            return False
+        alone = all(len(self._keys.get(thread, ())) < 2 for thread in end.message.threads)
+        return alone and self.notified.missed(end.message)
+
+    def tells_end(self, incident: int) -> bool:
+        """Return whether it was told that an incident is over, or will be."""
+        return self.notified.ended(incident) or f"end {incident}" in self._keys
+
+    def is_head(self, row: Notification, out: Container[str]) -> bool:
+        """Return whether a row that waits is next in each of its lines, and is told by itself.
+
+        `out` are the keys of rows that do not count. What some recipients have already waits for no other,
+        and no other for it.
+        """
+        return bool(row.receipt) or not (self._is_behind(row, out) or self.told_with(row, out))
+
+    def _is_behind(self, row: Notification, out: Container[str]) -> bool:
+        for keys in (self._keys[line] for line in row.message.lines):
+            if not self.sending.keys().isdisjoint(keys):
+                return True
+            for before in (self.rows[key] for key in takewhile(row.key.__ne__, keys) if key not in out):
+                if not before.receipt and not self.told_with(before, out):
+                    return True
+        return False
+
+    def told_with(self, end: Notification, out: Container[str]) -> str:
+        """Return the key of the row with which an end is told, since each thing is bad again; or nothing."""
+        if end.receipt or not end.message.ends:
+            return ""
+        keys = (key for item in end.message.items for key in self._keys.get(item.line, ()) if key not in out)
+        rows = (self.rows[key] for key in keys if key not in self.sending)
+        return next((row.key for row in rows if row.message.begins_anew(end.message)), "")
+
+    def carried(self, row: Notification, out: Container[str]) -> list[Notification]:
+        """Return the ends that are told with a row."""
+        lines = (item.line for item in row.message.items if not item.ended)
+        keys = dict.fromkeys(key for line in lines for key in self._keys.get(line, ()) if key not in out)
+        ends = (self.rows[key] for key in keys if key not in self.sending)
+        return [end for end in ends if self.told_with(end, out) == row.key]
+
+
+def _lines(message: Message) -> frozenset[str]:
+    """Return by what a row that waits is found: where it stands in line, and whose end it tells."""
+    return message.lines.union(f"end {number}" for number in message.over)
 
 
 def _shorten(memory: OrderedDict[Any, Any], length: int) -> None:

@@ -41,7 +41,7 @@ _PASSING = frozenset({408, 425, 429})
 
 
 class WebReply:
-    """What a server said: its status and the beginning of its text."""
+    """Answer of a server: its status and the beginning of its text."""
 
     def __init__(self, status: int, text: str, retry_after: float | None) -> None:
         self.status = status
@@ -49,7 +49,7 @@ class WebReply:
         self.retry_after = retry_after
 
     def json(self) -> Mapping[str, Any]:
-        """The text as a JSON object; an empty one where it is none."""
+        """Return the text as a JSON object; an empty one where it is none."""
         try:
             found = parse_json(self.text)
         except ValueError:
@@ -57,7 +57,7 @@ class WebReply:
         return found if isinstance(found, dict) else {}
 
     def error(self, host: str) -> DeliveryError:
-        """A failure in one line, with what follows from it."""
+        """Return the failure in one line, with what follows from it."""
         said = one_line(self.text, 200)
         return DeliveryError(
             f"{host} answered {self.status}{': ' if said else ''}{said}",
@@ -130,7 +130,7 @@ class Web:
         return self._requests[url]
 
     def _reason(self, error: Exception) -> str:
-        """Why, without the URL, which requests' own texts carry and which may be a secret."""
+        """Return why, without the URL, which requests' own texts carry and which may be a secret."""
         if self._deadline.passed or isinstance(error, requests.Timeout):
             return f"no whole answer within {self._timeout:g} s"
         if isinstance(error, requests.exceptions.ProxyError):
@@ -174,7 +174,7 @@ def greet(url: str) -> str:
 
 
 def _why(host: str, port: int) -> str:
-    """The system's own words: requests' carry the whole URL."""
+    """Return the system's own words: requests' carry the whole URL."""
     try:
         socket.create_connection((host, port), timeout=CONNECT_TIMEOUT).close()
     except OSError as error:
@@ -183,7 +183,7 @@ def _why(host: str, port: int) -> str:
 
 
 def _root(error: BaseException) -> str:
-    """The operating system's word for it, where there is one."""
+    """Return the operating system's word for it, where there is one."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, OSError) and seen.strerror and not isinstance(seen, requests.RequestException):
@@ -234,7 +234,7 @@ class _Deadline:
                 self._changed.notify_all()
 
     def _begun(self) -> threading.Thread | None:
-        """The watcher; None where no thread can be started: then the timeouts of sockets have to do."""
+        """Start the watcher; None where no thread can be started: then the timeouts of sockets have to do."""
         watcher = threading.Thread(target=self._watch, name="deadline", daemon=True)
         try:
             watcher.start()
@@ -243,14 +243,14 @@ class _Deadline:
         return watcher
 
     def watch(self, connection: HTTPConnection, opened: socket.socket) -> socket.socket:
-        """This is what is to be ended."""
+        """Take in the connection that is to be ended."""
         with self._changed:
             self._forget()
             self._connection, self._twin = connection, opened.dup()
         return opened
 
     def end(self) -> None:
-        """It came to its own end; a connection that is kept is still known."""
+        """Note that it came to its own end; a connection that is kept is still known."""
         with self._changed:
             self._until = None
             if self._connection and self._connection.sock is None:
@@ -272,7 +272,7 @@ class _Deadline:
         self._connection = self._twin = None
 
     def _watch(self) -> None:
-        """Sleeps through quick conversations: it looks again when the first that it saw would be over."""
+        """Sleep through quick conversations: look again when the first that was seen would be over."""
         with self._changed:
             while self._watcher is not None:
                 left = None if self._until is None else self._until - time.monotonic()
@@ -311,7 +311,7 @@ class _Https(_Http, HTTPSConnection):
 
 
 def _acknowledge_at_once(opened: socket.socket | None) -> None:
-    """A server that writes its head and its body apart waits 40 ms between them for our acknowledgement."""
+    """Acknowledge at once: a server that writes head and body apart waits 40 ms for that between them."""
     if opened is not None:
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
 
@@ -320,7 +320,7 @@ class _Adapter(HTTPAdapter):
     """The way of requests, over connections that a deadline can end; by a proxy too."""
 
     def get_connection_with_tls_context(self, *args: Any, **options: Any) -> ConnectionPool:
-        """The pool that requests would use."""
+        """Return the pool that requests would use."""
         pool = super().get_connection_with_tls_context(*args, **options)
         if isinstance(pool, HTTPConnectionPool):
             pool.ConnectionCls = _Https if pool.scheme == "https" else _Http

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from watchdogd.errors import WatchdogError
+from watchdogd.notify.channel_worker import ChannelWorker
+from watchdogd.notify.delivery_policy import Health
 from watchdogd.notify.locks import NoLock
-from watchdogd.notify.plan import Plan, arrival, orphans
-from watchdogd.notify.retry import Health
-from watchdogd.notify.rows import Rows
-from watchdogd.notify.worker import Worker
+from watchdogd.notify.plan import DeliveryPlan, arrival, orphans
+from watchdogd.notify.waiting_rows import Rows
 from watchdogd.system import startup
 from watchdogd.system.clock import SteadyClock
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from watchdogd.notify.channel import Sender
+    from watchdogd.notify.delivery_policy import Policy
     from watchdogd.notify.locks import ChannelLock, Locks
     from watchdogd.notify.notification import Notification
     from watchdogd.notify.plan import Delivered
-    from watchdogd.notify.retry import Policy
-    from watchdogd.notify.rows import Store
+    from watchdogd.notify.waiting_rows import Store
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ LOOK = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class ChannelTrouble:
     """A channel that does not deliver: since when (seconds since the epoch), why, and how many wait.
 
     `broken`: no longer for a moment only, so that messages go another way.
@@ -87,10 +87,10 @@ class Outbox:
         self._employ()
 
     def _employ(self) -> None:
-        """A worker for each channel."""
+        """Make a worker for each channel."""
         self._channels = {name: self._rows.channel(name) for name in self._senders}
         self.workers = {
-            name: Worker(
+            name: ChannelWorker(
                 name,
                 sender,
                 self._policy,
@@ -143,12 +143,14 @@ class Outbox:
             fresh = self._rows.add(notifications, self._policy)
             for row in fresh:
                 if row.channel in self._channels and (copies := arrival(self._channels, row, self._policy)):
-                    self._rows.write(Plan(self._channels[row.channel].health, tuple(copies)), row.channel)
+                    self._rows.write(
+                        DeliveryPlan(self._channels[row.channel].health, tuple(copies)), row.channel
+                    )
         self._rescue()
         self._rows.save()
 
     def learn(self, delivered: Sequence[Delivered]) -> bool:
-        """Somebody else delivered these. Returns whether all that is known is stored."""
+        """Mark what somebody else delivered. Returns whether all that is known is stored."""
         for name, worker in self.workers.items():
             if worker.learn([each for each in delivered if each.channel == name]):
                 self._rows.stir(name)
@@ -156,7 +158,7 @@ class Outbox:
         return self._rows.save(now=True) and not any(self._rows.channel(name).rows for name in elsewhere)
 
     def settled(self, rows: Iterable[Notification]) -> None:
-        """These ended elsewhere, as the history has it."""
+        """Take in rows that ended elsewhere, as the history has them."""
         for row in rows:
             self._rows.settled(row)
 
@@ -167,15 +169,15 @@ class Outbox:
 
     @property
     def waiting(self) -> int:
-        """How many are not delivered, or not marked as delivered."""
+        """Number of rows that are not delivered, or not marked as delivered."""
         return self._rows.waiting(self._channels)
 
     @property
-    def troubles(self) -> tuple[Trouble, ...]:
-        """The channels that do not deliver."""
+    def troubles(self) -> tuple[ChannelTrouble, ...]:
+        """Channels that do not deliver."""
         now, skew = self._rows.clock.now, self._rows.clock.skew
         return tuple(
-            Trouble(
+            ChannelTrouble(
                 name,
                 health.since + skew,
                 health.failure,
@@ -208,7 +210,7 @@ class Outbox:
         return self._rows.save(now=True)
 
     def _rescue(self) -> None:
-        """What waits for a channel that is no more goes another way, unless somebody is just sending it."""
+        """Divert what waits for a channel that is no more, unless somebody is just sending it."""
         for name, channel in self._rows.channels.items():
             if name in self._channels or not channel.rows.keys() - channel.sending.keys():
                 continue
@@ -221,14 +223,14 @@ class Outbox:
                 self._rows.learn({**self._channels, name: channel}, name, delivered, self._policy)
                 lost = [row for row in channel.rows.values() if row.key not in channel.sending]
                 found = orphans(self._channels, lost, self._rows.clock.now, self._policy)
-                self._rows.write(Plan(channel.health, tuple(found)), name)
+                self._rows.write(DeliveryPlan(channel.health, tuple(found)), name)
             lock.release(stored=self._rows.save())
 
     def _lock_of(self, name: str) -> ChannelLock:
         return self._locks.of(name) if self._locks else NoLock()
 
-    def _run(self, worker: Worker) -> None:
-        """A worker's thread: steps until it is told to stop and nothing more can be done in time."""
+    def _run(self, worker: ChannelWorker) -> None:
+        """Run a worker's thread: step until told to stop and nothing more can be done in time."""
         while True:
             try:
                 wait = worker.step() - self._rows.clock.now - self._rows.clock.skew
