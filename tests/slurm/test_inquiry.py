@@ -18,9 +18,9 @@ time.sleep(600)
 ASK = """
 import json, sys
 from watchdogd.actions import inquiry, suspects
-from watchdogd.batch import livejob
+from watchdogd.batch import live_job
 from watchdogd.plugin import Run
-live = livejob.locate(Run("run-17", "tr11"), frozenset(sys.argv[1:]))
+live = live_job.locate(Run("run-17", "tr11"), frozenset(sys.argv[1:]))
 seen = inquiry.look_at(live.run, live.jobs)
 told = {"silent": sorted(seen.silent), "closed": seen.closed}
 words = suspects.merge(seen.suspects()).words()
