@@ -310,3 +310,113 @@ def test_steps_of_the_guard_count_whatever_waited_before() -> None:
     for n in range(120, 125):
         state.count(BEAT, n, n * MINUTE)
         assert state.progressed == n * MINUTE
+
+
+def stands_still(state: LogState, now: float) -> bool:
+    stand = state.standstill(now)
+    return stand is not None and now - stand[0] >= stand[1].seconds
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[ep {epoch}] {left} mini-batches to go, obj 2.{noise}",
+        "{left} tiles left",
+        "epoch {epoch}: remaining {left} of 1204",
+    ],
+)
+def test_what_counts_down_gets_on_and_stands_still_where_it_stops(line: str) -> None:
+    state, now = LogState(), 0.0
+    for number in range(360):
+        epoch, done = divmod(number, 100)
+        now += MINUTE * (0.8 + (number * 7 % 5) / 10)
+        said = line.format(epoch=epoch, left=1204 - 12 * done, noise=number * 37 % 89)
+        state.advance([(said, False)], now)
+        assert not stands_still(state, now), number
+    for _ in range(30):
+        now += MINUTE
+        state.advance([("worker 3 is alive", False)], now)
+    assert stands_still(state, now)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "2027/01/15 08:{minute:02d}:00.214, 0, 100 %, 61 %, 12{noise}.{noise}4 W, 41",
+        "load average: 3.{noise}, 4.{noise}, 4.11",
+    ],
+)
+def test_a_monitor_alone_hides_no_start_that_hangs(line: str) -> None:
+    state = LogState()
+    state.advance([("loading the modules", False)], 1.0)
+    for number in range(1, 60):
+        said = line.format(minute=number, noise=number * 37 % 8 + 1)
+        state.advance([(said, False)], number * MINUTE)
+    assert stands_still(state, 60 * MINUTE)
+
+
+@pytest.mark.parametrize("line", ["{value:.6f}", "obj {value:.4f} reg 0.{noise}1"])
+def test_a_measure_that_goes_somewhere_is_work_though_nothing_counts(line: str) -> None:
+    state = LogState()
+    for number in range(1, 200):
+        value = 2 + 6 / (1 + number / 20) + (number * 37 % 11) / 200
+        state.advance([(line.format(value=value, noise=number % 8 + 1), False)], number * MINUTE)
+        assert not stands_still(state, number * MINUTE), number
+
+
+def test_a_table_that_is_drawn_again_says_nothing_new() -> None:
+    state, now = LogState(), 0.0
+    for number in range(240):
+        now += MINUTE
+        table = [
+            f"| walker_{row} | RUNNING | {min(number, 120) + row} it | 4{row}.{row} s |" for row in range(4)
+        ]
+        state.advance([(said, False) for said in table * (1 + number % 2)], now)
+        if number < 125:
+            assert not stands_still(state, now), number
+    assert stands_still(state, now)
+
+
+def test_a_count_that_stands_for_several_lines_is_none_of_what_waits() -> None:
+    state = LogState()
+    for number in range(400):
+        state.advance([(f"processing... {number // 14}%", False)], number * MINUTE)
+        assert not stands_still(state, number * MINUTE), number
+
+
+def test_a_buffer_that_is_written_when_it_is_full_cuts_a_line_anywhere() -> None:
+    """The last whole line of a burst was never the last one before: of what follows it nothing is known."""
+    state, now = LogState(), 0.0
+    for burst in range(12):
+        now += 22 * MINUTE
+        lines = [(f"step {burst * 120 + n} loss 2.{n % 9}", False) for n in range(120)]
+        cut = [("ste", True)] if burst % 3 == 2 else [(f"step {burst * 120 + 120} lo", True)]
+        state.advance([*lines, *cut], now)
+        if burst:
+            assert state.silence(now).seconds > 24 * MINUTE, burst
+
+
+def test_a_group_that_is_restarted_in_its_job_has_the_time_of_a_start() -> None:
+    state = lived(180)
+    state.renew(180 * MINUTE)
+    state.advance([("rendezvous round 2", False), ("rendezvous round 3", False)], 180 * MINUTE)
+    assert not stands_still(state, 200 * MINUTE)
+    assert not state.moved
+
+
+def test_a_count_that_was_full_before_and_began_again_ends_nothing() -> None:
+    state, now = LogState(), 0.0
+    for cycle in range(6):
+        for n in range(1, 9):
+            now += MINUTE
+            state.advance([(f"waiting for rollouts ({n * 8}/64 groups collected)", False)], now)
+        assert (state.full > 0) is (cycle < 2), cycle
+
+
+def test_a_cycle_that_begins_a_little_later_than_the_last_one_is_one() -> None:
+    state, now = LogState(), 0.0
+    for cycle in range(8):
+        for n in range((0, 7)[cycle % 2], 65, 3):
+            now += MINUTE
+            state.advance([(f"collected {n} groups in 3.{n % 9} s", False)], now)
+            assert not stands_still(state, now), (cycle, n)

@@ -141,7 +141,7 @@ PARTS = "@@ part 77 1 1 eJyrVkrLz1eyUlBKSixSqgUAIWcEcw==\n"
 SCONTROL = """JobId=88 ArrayJobId=88 JobName=tr4
    JobState=FAILED Reason=None
    Requeue=0 Restarts=0 BatchFlag=1 Reboot=0 ExitCode=1:9
-   StdOut=/work/log.txt
+   StdOut=/data/log.txt
    BatchHost=n1
      Nodes=n[1-2] CPU_IDs=0-3 Mem=0 GRES=gpu:a100:4(IDX:0-3)
 PrivateData = jobs,usage

@@ -200,3 +200,55 @@ def test_who_says_that_it_goes_on_has_survived(after: str) -> None:
     assert causes(after, causes(UNCAUGHT)) == [], "in a later look, too"
     other = after.replace("rank3", "rank5")
     assert causes(f"{UNCAUGHT}\n{other}"), "another rank says nothing of it"
+
+
+RAISED = 'Traceback (most recent call last):\n  File "fit.py", line 8, in <module>\n    main()\n'
+
+
+@pytest.mark.parametrize(
+    ("before", "raised", "dies"),
+    [
+        ('{"lvl":"INFO","event":"train","step":400}', "KeyError: 'shard-7'", True),
+        ("2027-01-15 08:00:00,112 [INFO] - epoch 3 fit 0.91", "KeyError: 'shard-7'", True),
+        ("2027-01-15 08:00:00,112 ERROR could not write the plot", "OSError: disk", False),
+        ("[W 2027-01-15] Trial 9 failed: KeyError('shard-7')", "KeyError: 'shard-7'", False),
+        (
+            "[W 2027-01-15] Trial 9 failed because of the following error: OutOfMemoryError('CUDA')",
+            "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.81 GiB",
+            False,
+        ),
+        ("step 400", "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.81 GiB", True),
+    ],
+)
+def test_an_exception_is_caught_where_it_was_said_before_or_logged_as_an_error(
+    before: str, raised: str, dies: bool
+) -> None:
+    found = cause(f"{before}\n{RAISED}{raised}")
+    assert found
+    assert found.death is dies
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "Error in `[.data.frame`(x, idx) : undefined columns\nCalls: train -> fit\nExecution halted",
+            "undefined",
+        ),
+        ("libc++abi: terminating due to uncaught exception of type std::bad_alloc", "memory"),
+        ("srun: error: n0412: task 37: Exited with exit code 1", "n0412"),
+        ("gpu-b07: ERROR: LoadError: DomainError with -1.0", "gpu-b07"),
+    ],
+)
+def test_who_says_why_and_then_that_it_ends_has_ended(text: str, said: str) -> None:
+    found = cause(text)
+    assert found
+    assert found.death
+    assert said in found.sentence
+
+
+def test_a_banner_of_an_error_is_quoted_with_its_rank() -> None:
+    found = cause("12: *** ABORT *** solver: pivot vanished in row 4411")
+    assert found
+    assert "rank 12" in found.sentence
+    assert "pivot vanished" in found.sentence

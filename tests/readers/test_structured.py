@@ -23,7 +23,7 @@ SECOND = (SAMPLES / "events.out.tfevents.1800000001.n2.v2").read_bytes()
 def test_simple_values_of_tensorboardx_are_read() -> None:
     lines, done = tfevents.read_events(FIRST)
     assert done == len(FIRST)
-    assert [line.text for line in lines[:2]] == ["step 10 train/loss: 4", "step 10 lr: 0.001"]
+    assert [line.text for line in lines[:2]] == ["step 10 train/loss: 4", "lr at 10: 0.001"]
     assert lines[-2].text == "step 120 train/loss: 1.25"
 
 

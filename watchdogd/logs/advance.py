@@ -141,8 +141,20 @@ def _take_in(seen: Seen, wishes: Wanted, log: RunLog, *, took_over: bool) -> Non
     else:
         _take_news(seen.files, wishes, log)
     files.places = {news.key: news.place for news in seen.files}
+    if files.versions or any(news.version for news in seen.files):
+        _keep_versions(seen.files, log)
     if not seen.failed:
         files.drawn = {key: text for key, text in files.drawn.items() if key in files.places}
+
+
+def _keep_versions(seen: Iterable[News], log: RunLog) -> None:
+    """What files say that are written anew; one that goes on is a log, whose next beginning counts."""
+    kept = {}
+    for news in seen:
+        version = log.files.versions.get(news.place.path) if news.lines is None else news.version
+        if version:
+            kept[news.place.path] = version
+    log.files.versions = kept
 
 
 def _take_news(files: Iterable[News], wishes: Wanted, log: RunLog) -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from watchdogd.checks.working import of
 from watchdogd.errors import UnreadableError
-from watchdogd.logs import obstacle
+from watchdogd.logs import obstacle, versions
+from watchdogd.logs.versions import Version
 from watchdogd.parsers import guard_heartbeat
 from watchdogd.probe.files import left
 from watchdogd.readers import logtail, structured
@@ -31,12 +32,14 @@ class News:
     """One file as it is now: how far it is read, and its new `lines`, None where none were read.
 
     `fresh`: new bytes of a file of text that was known before, without those that were seen already.
+    `version`: what it says now, of a file that is written anew and not gone on with.
     """
 
     key: str
     place: Place
     lines: tuple[Line, ...] | None = None
     fresh: bytes = b""
+    version: Version | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,7 @@ def _place(file: Found, offset: int, grown: float) -> Place:
 
 def _read(files: list[Found], job: Job | None, log: RunLog, now: float, skew: float) -> Iterable[News]:
     since, first = log.job.since_of(job, now), log.looks.last is None
+    known = {place.path for place in log.files.places.values()}
     for index, file in enumerate(files):
         place, grown = log.files.places.get(file.key), _grown(file, log, now, skew)
         if place and (file.size, file.mtime, file.path) == (place.size, place.mtime, place.path):
@@ -120,7 +124,14 @@ def _read(files: list[Found], job: Job | None, log: RunLog, now: float, skew: fl
         if end <= begin:
             yield News(file.key, _place(file, begin, grown))
         elif news := _lines(file, place, begin, end, grown):
-            yield news
+            anew = begin == 0 and file.path in known
+            yield _unsaid(news, log.files.versions.get(file.path)) if anew else news
+
+
+def _unsaid(news: News, before: Version | None) -> News:
+    """News of a file that was written anew, without what its last version said."""
+    lines = news.lines or ()
+    return replace(news, lines=tuple(versions.unsaid(lines, before)), version=versions.of(lines), fresh=b"")
 
 
 def _lines(file: Found, place: Place | None, begin: int, end: int, grown: float) -> News | None:

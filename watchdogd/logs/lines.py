@@ -45,7 +45,7 @@ def take_lines(lines: Sequence[Line], wishes: Wanted, log: RunLog, at: float) ->
             failing = index
         if "worker group" in text and _RESTART.search(text):  # what broke its ranks is over
             last, told.cause = index, None
-            log.clocks.renew()
+            log.clocks.renew(at)
         if heeding:
             wanted.note(text, wishes, told, at)
         if shape.epoch:

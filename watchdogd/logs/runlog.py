@@ -13,6 +13,7 @@ from watchdogd.checks.working import Since
 from watchdogd.logs.counter import Count
 from watchdogd.logs.level import Level
 from watchdogd.logs.state import LogState
+from watchdogd.logs.versions import Version
 from watchdogd.plugin import Sign
 from watchdogd.readers.causes import Cause
 from watchdogd.readers.logtail import Place
@@ -55,13 +56,14 @@ class Files:
     """The log's files: how far each was read (`places`, by the file's key) and how its open line last looked
     (`drawn`).
 
-    `skew`: seconds by which the file server's clock is ahead; `missing`: since when there is no file, and
-    `obstacle`, what is there instead; `tail`: the last lines, to be shown; `addresses`: hosts by network
-    address, as NCCL tells them.
+    `versions`: what those that are written anew said, by their paths; `skew`: seconds by which the file
+    server's clock is ahead; `missing`: since when there is no file, and `obstacle`, what is there instead;
+    `tail`: the last lines, to be shown; `addresses`: hosts by network address, as NCCL tells them.
     """
 
     places: dict[str, Place] = field(default_factory=dict)
     drawn: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, Version] = field(default_factory=dict)
     skew: float = 0.0
     missing: float | None = None
     obstacle: str = ""

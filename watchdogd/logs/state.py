@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from watchdogd.logs import template
 from watchdogd.logs.patience import MOST, MULTIPLE, Pauses, longest, longest_of, patience
-from watchdogd.logs.template import Template
+from watchdogd.logs.template import ONLY_WAITS, Template
 from watchdogd.readers.shape import shape_of
 
 BEAT, OWN = -1, -2
@@ -37,8 +38,6 @@ NEWS = 420.0
 """Patience after a line of a new kind, where such lines go on to come."""
 FIRST = 600.0
 """The same after one that comes once: something began that was never seen."""
-ONLY_WAITS = 1800.0
-"""Patience with a run of which nothing rises but what something that waits may count, too."""
 SLACK = 0.5
 """How much less a clock says where it goes regularly for a while (see `Template.weight`)."""
 LOST = 5
@@ -71,6 +70,13 @@ class Limit:
 
 
 NOTHING = Template("", [], [], 0.0)
+
+
+class _Cycling(NamedTuple):
+    """Of a template whose clocks begin anew: when one last rose before this look, and what its lines say."""
+
+    rose: float
+    said: set[str]
 
 
 @dataclass(slots=True)
@@ -112,6 +118,7 @@ class LogState:
         """
         first, key = True, 0
         rows: dict[int, list[list[float]]] = {}
+        cycling: dict[int, _Cycling] = {}
         for text, unfinished in lines:
             shape = shape_of(text)
             key = shape.layout.key
@@ -129,11 +136,15 @@ class LogState:
                 self.novel = self.novel if unfinished else at
             if known.healthy:
                 self._note_lost(known)
+            if known.repeats:
+                cycling.setdefault(key, _Cycling(known.rose, set())).said.add(text)
             rows.setdefault(key, []).append(shape.layout.values(text) if counts else [])
             self.said = key
         self._take(rows, at)
         self.wrote = max(self.wrote, at)
         if not first:
+            for key, each in cycling.items():
+                self.templates[key].note_cycle(each.rose, each.said)
             self._note_progress(self._moved(), at, rested)
             self._forget()
 
@@ -170,11 +181,13 @@ class LogState:
         self._note_progress(at if known.count == 1 else known.rose, at, rested)
         self.weight, self.until = 2.0, 0.0
 
-    def renew(self) -> None:
-        """Another job: its numbers begin anew, and what is known of the run's pauses stays."""
+    def renew(self, at: float = 0.0) -> None:
+        """Another job, or the same one again from `at` on: its numbers begin anew, and what is known of the
+        run's pauses stays."""
         for each in self.templates.values():
             each.numbers, each.rose, each.changed, each.lost = [], 0.0, 0.0, 0
-        self.wrote = self.moved = self.novel = self.until = 0.0
+        self.wrote = self.moved = self.until = 0.0
+        self.novel = at
 
     def forget_pauses(self) -> None:
         """What is known of the run's pauses was learned in another way than this job tells its progress."""
@@ -243,7 +256,7 @@ class LogState:
         self.until = 0.0
         most = min(max((weight for weight, _ in own), default=0.0), 2.0)
         if not most:
-            return max((e.changed for e in self.templates.values() if e.count >= OFTEN), default=0.0)
+            return max((each.works for each in self.templates.values() if each.count >= OFTEN), default=0.0)
         if most > self.weight:
             self.weight, self.pauses, self.rises = most, [], 0
             self.moved = max(each.expected for weight, each in own if weight >= most)
@@ -321,11 +334,11 @@ class LogState:
         clock that rose more often is short of its total (an evaluation within the training) ends nothing."""
         full = [each.full for each in self.templates.values() if each.rose >= self.moved > 0]
         reached = [number for number in full if number]
+        reached = [number for number in reached if number.resets < AGAIN]
         rises = max((number.rises for number in reached), default=0)
         if not reached or any(each.unfinished > rises for each in self.templates.values()):
             return 0.0
-        took = max((number.rose - number.began for number in reached if number.resets < AGAIN), default=0.0)
-        return min(max(took, UNKNOWN), DONE)
+        return min(max(max(number.rose - number.began for number in reached), UNKNOWN), DONE)
 
     def floor(self, now: float) -> float:
         """Least patience: less where the run has progressed for long, or its pauses are known."""
@@ -346,7 +359,8 @@ class LogState:
         often = before is not None and before.count >= OFTEN
         if before and len(before.after) > 1 and self.rises > OFTEN:
             often = True
-        pauses = before.after if before and often else self._silences()
+        # after a line that was never the last one of a look, what the run does is known, not what follows it
+        pauses = before.after if before and often and before.after else self._silences()
         seconds = patience(self.floor(now) if often else UNKNOWN, pauses, now, known=often)
         return Limit(seconds, Reason.KNOWN if often else Reason.NEW)
 
@@ -381,4 +395,7 @@ class LogState:
         if self.novel > self.moved:
             least = max(least, FIRST if self._began_anew else NEWS)
         seconds = patience(least, self._allowed, now, known=often)
+        silence = self.silence(now)
+        if silence.reason is Reason.NEW:  # nothing came since a line after which nothing is known
+            seconds = max(seconds, self.wrote - since + silence.seconds)
         return since, Limit(seconds, Reason.KNOWN if often else Reason.NEW)

@@ -12,12 +12,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from zlib import crc32
 
 from watchdogd.logs.patience import Pauses
 from watchdogd.readers import measures, trainlog
 from watchdogd.readers.shape import READ_AT_MOST, Shape, layout_of
 from watchdogd.readers.trainforms import WORK
 
+ONLY_WAITS = 1800.0
+"""Seconds of patience with a run of which nothing is said but what something that waits may say, too."""
+TREND = 20
+"""Lines of a template after which it shows whether its measure goes anywhere."""
 LIVED = 6
 """Lines of a template after which it is known that its measures are numbers."""
 SET = 300.0
@@ -26,6 +31,14 @@ SET_AMID = 1500.0
 """The same within one look, whose lines are of unknown times."""
 SHOWS = 240.0
 """Seconds of its life by which it shows whether a number is such a clock."""
+REGULAR = 0.05
+"""Share by which the pace of what waits varies at most: it sleeps; what works takes its time."""
+DOWN = 6
+"""Times that a number must have fallen, and never stood between, to count down."""
+STEADY = 10
+"""Times that a count rises for each time that it falls, and is taken up again from there."""
+NEAR = 0.15
+"""Share of a cycle in which the next one begins."""
 RISES = 3
 """Times that a number must have risen to count as a clock."""
 _NONE = re.compile(r"(?<![\w-])[-+]?(?:nan|inf(?:inity)?)(?![\w-])", re.IGNORECASE)
@@ -39,7 +52,8 @@ class Number:
 
     `first` and `high`: of the present cycle; `rises`: times that it passed `high`; `resets`: times that it
     began anew; `dips`: times that it lay below and did not; `base`: the last value of the look at
-    `began`; `wall`: whether it goes as time does.
+    `began`; `wall`: whether it goes as time does;
+    `top`: how far it had come when it was last taken up from before.
     """
 
     first: float
@@ -56,9 +70,13 @@ class Number:
     spread: float = 0.0
     base: float = 0.0
     wall: bool = False
+    top: float = -1e300
 
     def clock(self, least: int = RISES) -> bool:
-        """Whether it rose `least` times, falls back only to begin anew, and is no clock of the wall."""
+        """Whether it rose `least` times, falls back only to begin anew, and is no clock of the wall; or it
+        counts down."""
+        if self.falling:
+            return True
         if self.rises < least or self.resets * 3 > self.rises:
             return False
         return (self.dips == 0 or (self.whole and self.dips <= 2 * self.rises)) and not self.wall
@@ -84,9 +102,21 @@ class Number:
     @property
     def regular(self) -> bool:
         """Whether it counts one by one at a pace that never changes, as what only waits does."""
-        if self.paces < 8 or not self.whole or self.high - self.first > 1.5 * self.rises:
+        if self.paces < 8 or not self.whole or self.high - self.first > 1.5 * max(self.rises, 1):
             return False
-        return math.sqrt(self.spread / self.paces) < 0.05 * self.mean
+        return math.sqrt(self.spread / self.paces) < REGULAR * abs(self.mean)
+
+    @property
+    def falling(self) -> bool:
+        """Whether it counts down, and goes up to begin anew alone: what is left to do, and no time."""
+        if self.resets < DOWN or self.dips or not self.whole or self.rises * 3 > self.resets:
+            return False
+        return abs(self.mean + 1.0) >= 0.03
+
+    @property
+    def turns(self) -> int:
+        """How often it went on, up or down."""
+        return self.rises + self.resets
 
     @property
     def rising(self) -> bool:
@@ -114,10 +144,15 @@ class Number:
             if value > self.high:
                 rose = (self._rise(value, before, at) and self.clock(least)) or rose
             elif value < self.high:
-                self._fall(value, before, at)
+                rose = self._fall(value, before, at) or rose
         return changed, rose
 
     def _rise(self, value: float, before: float, at: float) -> bool:
+        if self.rises * 3 <= self.resets and self.falling:  # it counts down from above again
+            self.first = self.high = self.base = value
+            self.began = self.rose = at
+            self.rises += 1
+            return True
         if at > self.rose > 0.0:
             self._note_wall()
             self._note_pace((value - before) / (at - self.rose))
@@ -130,16 +165,35 @@ class Number:
         self.rose = at
         return True
 
-    def _fall(self, value: float, before: float, at: float) -> None:
-        near = 0.1 * (self.high - self.first)
+    def _fall(self, value: float, before: float, at: float) -> bool:
+        near = (NEAR if self.whole else 0.1) * (self.high - self.first)
         if self.wall and abs(value - self.first) > near and self._note_set(value, before, at):
-            return
+            return False
         if value <= self.first + near:
-            self.first = self.high = self.base = value
-            self.began = self.rose = at
-            self.resets, self.wall = self.resets + 1, False
-        else:
-            self.dips += 1
+            return self._begin_anew(value, before, at)
+        if self._resumes:
+            self.top, first = self.high, self.first
+            self._begin_anew(value, before, at)
+            self.first = first
+            return True
+        self.dips += 1
+        return False
+
+    def _begin_anew(self, value: float, before: float, at: float) -> bool:
+        """The next cycle; True where each value begins one, since it counts down."""
+        if at > self.rose and self.rises * 3 <= self.resets:
+            self._note_pace((value - before) / (at - self.rose))
+        self.first = self.high = self.base = value
+        self.began = self.rose = at
+        self.resets, self.wall = self.resets + 1, False
+        return self.falling
+
+    @property
+    def _resumes(self) -> bool:
+        """Whether a count that always rose falls now, as from its last checkpoint it is taken up again; not
+        where it came no farther than when that was last so."""
+        steady = (self.dips + self.resets + 1) * STEADY <= self.rises
+        return steady and self.whole and self.high > self.top
 
     def _note_pace(self, pace: float) -> None:
         self.paces += 1
@@ -154,7 +208,9 @@ class Template:
 
     `count` lines, the first at `begun`, the last at `last`; `rose`: when a clock of theirs last rose,
     `changed`: when a measure did; `healthy`: the template whose lines have numbers where these have NaN or
-    infinity, 0: none, and `lost`: how many of these came since one of those did; `names`: positions of
+    infinity, 0: none, and `lost`: how many of these came since one of those did; `start`, `band`: the first
+    value of its measure and how far that goes up and down, `trends`: it has left there; `repeats`: what its
+    lines of the last look said, as one number, 0: none of its clocks begins anew; `names`: positions of
     numbers that a known format, or a loss beside them, says to be the training's; `bounds`: positions of
     numbers that a total follows; `after`: the longest silences (seconds) that followed such a line, with
     their times, and `stood`: the longest times without progress that began with it.
@@ -170,6 +226,10 @@ class Template:
     changed: float = 0.0
     healthy: int = 0
     lost: int = 0
+    start: float = 0.0
+    band: float = 0.0
+    trends: bool = False
+    repeats: int = 0
     numbers: list[Number] = field(default_factory=list)
     after: Pauses = field(default_factory=list)
     stood: Pauses = field(default_factory=list)
@@ -187,8 +247,42 @@ class Template:
                 zip(self.numbers, zip(*alike, strict=True), strict=False)
             ):
                 changed, rose = number.take(column, at, 1 if position in self.names else RISES)
-                self.changed = at if changed else self.changed
-                self.rose = at if rose else self.rose
+                if changed:
+                    self.changed = at
+                    if not self.rose and not self.trends and number is self._measure:
+                        self._note_trend(number)
+                if rose:
+                    self.rose = at
+                    self.repeats = self.repeats or int(number.resets > 1)
+
+    @property
+    def _measure(self) -> Number | None:
+        """Its first number with decimals."""
+        return next((each for each in self.numbers if not each.whole), None)
+
+    def _note_trend(self, number: Number) -> None:
+        """Whether a measure has left where it began, by more than it goes up and down, as a loss does."""
+        self.band = max(self.band, number.high - number.first)
+        self.start = self.start or number.last
+        self.trends = self.count > TREND and abs(number.last - self.start) > 3.0 * self.band
+
+    @property
+    def works(self) -> float:
+        """When a measure last changed, as far as that shows work: what neither a loss stands beside nor goes
+        anywhere may be looked at by a monitor, whatever the run does."""
+        return self.changed if self.trends or self.names else min(self.changed, self.begun + ONLY_WAITS)
+
+    def note_cycle(self, rose: float, said: set[str]) -> None:
+        """What its lines of a look said; `rose`: when a clock last rose before it.
+
+        Lines that all were said in the look before are drawn again, and nothing goes on.
+        """
+        before, self.repeats = (
+            self.repeats,
+            crc32("\n".join(sorted(said)).encode("utf-8", "surrogatepass")) | 1,
+        )
+        if self.repeats == before:
+            self.rose = rose
 
     @property
     def clocks(self) -> list[int]:
@@ -251,7 +345,10 @@ class Template:
             return 3
         if self.bounded:
             return 2
-        regular = all(self.numbers[each].regular for each in clocks)
+        # what waits counts its lines: a number that stands for several of them is none of its
+        regular = all(
+            self.numbers[each].regular and 2 * self.numbers[each].turns > self.count for each in clocks
+        )
         return (2 if self.measured else 1) - 0.5 * regular
 
 

@@ -174,6 +174,7 @@ KINDS = (
 """Nearest to the root first; the first that fits a line is its kind."""
 FATAL = frozenset(
     {
+        "a task failed",
         "uncorrectable ECC error",
         "GPU fault (Xid)",
         "NVLink or peer memory fault",

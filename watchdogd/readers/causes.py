@@ -128,7 +128,9 @@ def find(lines: Sequence[Line], before: Sequence[Cause] = ()) -> list[Cause]:
 def _raised(line: Line, known: Cause | None, *, caught: bool) -> Cause:
     """The exception at the end of a traceback: who did not catch it has ended."""
     cause = known or _quoted(PROGRAM, line, line.text)
-    return replace(cause, death=not caught) if cause.kind in (PROGRAM, *UNKNOWN) else cause
+    if cause.kind in (PROGRAM, *UNKNOWN):
+        return replace(cause, death=not caught)
+    return replace(cause, death=False) if caught and cause.kind in RAISED else cause
 
 
 def _unknown(line: Line, following: Sequence[Line]) -> Cause | None:
@@ -158,12 +160,18 @@ def _without_former(found: list[Cause], cause: Cause) -> list[Cause]:
 def root(causes: Sequence[Cause]) -> Cause | None:
     """Of several causes the one nearest to the root; of equals the first that says more than its kind.
 
-    An exception is one where it came before what the other ranks then tell of it.
+    An exception is one where it came before what the other ranks then tell of it. Who says why, and then that
+    it ends, has ended.
     """
     first = next((index for index, cause in enumerate(causes) if cause.kind in CONSEQUENCES), len(causes))
     raised = next((each for each in causes[:first] if each.kind == PROGRAM and _says_more(each)), None)
     nearest = min(causes, key=lambda each: (_WEIGHTS[each.kind], not _says_more(each)), default=None)
-    return raised if raised and nearest and nearest.kind in CONSEQUENCES else nearest
+    if raised and nearest and nearest.kind in CONSEQUENCES:
+        return raised
+    ended = nearest and any(
+        each.kind == ENDED and each.death and each.rank == nearest.rank for each in causes
+    )
+    return replace(nearest, death=True) if nearest and ended else nearest
 
 
 def _says_more(cause: Cause) -> bool:
@@ -209,10 +217,10 @@ def _of_line(
 
 def _is_death(kind: str, text: str) -> bool:
     """Whether a line of this kind is in the form in which a program says that it ends, not a mere mention."""
-    if kind == PROGRAM:
-        form = errorforms.form_of(text)
-        return form is not None and form.dies
-    return kind in FATAL and (kind not in RAISED or _RAISED.search(text) is not None)
+    if kind in FATAL:
+        return kind not in RAISED or _RAISED.search(text) is not None
+    form = errorforms.form_of(text)
+    return form is not None and form.dies
 
 
 def _core_of(kind: Kind, text: str) -> str:

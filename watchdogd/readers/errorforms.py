@@ -39,17 +39,19 @@ NEEDLES = (
 """What a line must have in it, in lower case, to be looked at."""
 _POSSIBLE = re.compile(
     r"ERROR|FATAL|CRITICAL|SEVERE|STOP|[Ff]atal|panic|[Ee]rror(?: ?[:!]| in | using | term|['\"])|Exception"
-    r"|Failure|[Aa]bort|terminate|severe|failed|core dumped|smashing|corrupt|invalid |halted|Caused|noticed"
-    r"|not found|[Nn]o such|segfault|protection|signal \(|goroutine|level|Killed|make: "
+    r"|Failure|[Aa]bort|ABORT|terminat|severe|failed|core dumped|smashing|corrupt|invalid |halted|Caused"
+    r"|noticed|not found|[Nn]o such|segfault|protection|signal \(|goroutine|level|Killed|make: "
 )
 """What a line must have in it to be looked at more closely: `relative error 1e-3` has nothing of it."""
 _STAMP = r"(?:[\[(<]?\d[\d\-/:.,T_+Z ]{3,35}[\])>]?[\s|:,-]{0,4})?"
 _NAME = r"[A-Za-z_][\w.]{0,200}"
+_HOST = r"(?:[A-Za-z][\w.-]{0,60}\d[\w.-]{0,60}: )?"
+"""Of pdsh and its like: a host's name with a number in it."""
 _DIES = re.compile(
-    rf"^\s{{0,8}}{_STAMP}(?:"
+    rf"^\s{{0,8}}{_STAMP}{_HOST}(?:"
     r"thread '[^']{1,99}'(?: \(\d+\))? panicked at"
     r"|panic: |goroutine \d+ \[running\]|(?i:fatal (?:python )?error):|FATAL(?: ERROR)?(?:[:!]| -|$)"
-    r"|terminate called |what\(\): "
+    r"|terminate called |what\(\): |libc\+\+abi: terminating"
     r"|forrtl: (?:severe|error)|Fortran runtime error: |Error termination|ERROR STOP\b|STOP [1-9]\d{0,3}$"
     r"|\*\*\* (?:stack smashing|glibc detected|Process received signal|Check failure)"
     r"|(?:free|realloc|malloc|munmap_chunk)\(\): |corrupted (?:size|double)|double free or corruption"
@@ -73,6 +75,7 @@ _SAYS = re.compile(
     rf"^\s{{0,8}}{_STAMP}(?:"
     rf"(?:{_NAME})?(?:Error|Exception|Failure|ERROR|CRITICAL|SEVERE|error)(?: ?[:!]| on proc)"
     r"\s{0,9}+\S"
+    r"|[*!#]{2,9} ?(?i:abort|error|fatal|stop)\w{0,3}\b"
     r"|Error (?:in|using) |Caused by: |Exception in thread |make: \*\*\* |fatal: "
     r")"
     r"|^[^\s:]{1,200}: (?:line \d+: )?.{1,200}: (?:command not found|No such file or directory)$"
@@ -90,7 +93,7 @@ _NOTHING = re.compile(
 )
 """At the end of a line that gives a number, or says that there is no error."""
 _CAUGHT = re.compile(
-    r"Exception (?:ignored )?in |Logging error|\b(?:ERROR|WARN(?:ING)?|INFO|DEBUG|CRITICAL)\b"
+    r"Exception (?:ignored )?in |Logging error|\b(?:ERROR|WARN(?:ING)?|CRITICAL)\b"
     r"|\b(?:ignor|skip|retry|caught|handled)"
 )
 """Before a traceback: it was logged, or is that of a thread; the program goes on."""
@@ -136,16 +139,19 @@ class Tracebacks:
     def __init__(self) -> None:
         self._last: dict[str, str] = {}
         self._open: dict[str, bool] = {}
+        self._said: dict[str, str] = {}
 
     def ends_in(self, line: Line) -> bool | None:
         """Whether the exception that this line names was caught, None where it names none."""
         before, self._last[line.rank] = self._last.get(line.rank, ""), line.text
         if line.text.startswith(_TRACEBACK):
             if not before.startswith(("During handling", "The above exception")):
-                self._open[line.rank] = _CAUGHT.search(before) is not None
+                self._open[line.rank], self._said[line.rank] = _CAUGHT.search(before) is not None, before
             else:
                 self._open.setdefault(line.rank, False)
             return None
         if line.rank in self._open and _RAISED.match(line.text):
-            return self._open.pop(line.rank)
+            name = line.text.partition(":")[0].rpartition(".")[2].strip()
+            # who named the exception before its traceback has caught it
+            return self._open.pop(line.rank) or name in self._said.pop(line.rank, "")
         return None

@@ -22,6 +22,8 @@ AT_MOST = 8 * 1024 * 1024
 TOGETHER = 8 * AT_MOST
 """Bytes read of all files in one round: each has the same share."""
 FILES = 256
+PACKED = (".gz", ".bz2", ".xz", ".zst", ".lz4", ".zip")
+"""What rotation leaves beside a log: it was read before it was packed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,9 @@ def find(pattern: str, without: Collection[str] = ()) -> list[Found]:
 
     `without`: paths of files that watchdogd writes itself, which are none, whatever way leads to them.
     """
-    paths = glob.glob(pattern, recursive=True) if glob.has_magic(pattern) else (pattern,)
+    paths: tuple[str, ...] = (pattern,)
+    if glob.has_magic(pattern):
+        paths = tuple(each for each in glob.glob(pattern, recursive=True) if not each.endswith(PACKED))
     found = []
     for path in paths:
         try:

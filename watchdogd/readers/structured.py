@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any
 
 from watchdogd.readers.lines import Line, read_lines
-from watchdogd.readers.tfevents import read_events
+from watchdogd.readers.tfevents import read_events, scalar
 from watchdogd.system import number
 from watchdogd.system.smallfile import parse_json
 
@@ -120,7 +120,7 @@ def _metric(name: str, line: Line, *, timed: bool) -> Line:
     if len(parts) != 3:
         return line
     at, value, step = parts
-    return line._replace(text=f"{f'{at} ' if timed else ''}step {step} {name}: {value}")
+    return line._replace(text=f"{f'{at} ' if timed else ''}{scalar(name, step, value)}")
 
 
 def _records(data: bytes) -> list[Line]:

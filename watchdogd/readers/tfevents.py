@@ -12,6 +12,7 @@ import struct
 from collections.abc import Iterator
 from itertools import islice
 
+from watchdogd.readers import measures
 from watchdogd.readers.lines import Line
 
 HEAD, TAIL = 12, 4
@@ -92,8 +93,14 @@ def _scalars(event: bytes, *, timed: bool) -> Iterator[Line]:
                         values += _value(each)
     except (IndexError, struct.error):
         return  # what is no Event tells nothing
-    for tag, scalar in values:
-        yield Line(f"{time}step {step} {tag}: {scalar:g}")
+    for tag, told in values:
+        yield Line(time + scalar(tag, step, f"{told:g}"))
+
+
+def scalar(name: str, step: float | str, value: str) -> str:
+    """A scalar as a line: only the loss's step is the training's for sure, the others may be a monitor's."""
+    said = f"{name}: {value}"
+    return f"step {step} {said}" if measures.find_loss(said) else f"{name} at {step}: {value}"
 
 
 def _value(summary: bytes) -> Iterator[tuple[str, float]]:

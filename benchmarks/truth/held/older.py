@@ -19,7 +19,7 @@ from benchmarks.truth.story import Event, Life, Phase, form
 def estimator(life: Life) -> Iterator[Event]:
     """`loss = 12.3, step = 100 (12.3 sec)`, a rate in a line of its own, saves that start evaluations, which count in tens."""
     yield Phase.START
-    yield "INFO:tensorflow:Using config: {'_model_dir': '/work/ssd', '_save_checkpoints_steps': 2000}\n"
+    yield "INFO:tensorflow:Using config: {'_model_dir': '/data/ssd', '_save_checkpoints_steps': 2000}\n"
     yield life.about(30)
     yield Phase.PREPARE
     yield "INFO:tensorflow:Calling model_fn.\n"
@@ -36,7 +36,7 @@ def estimator(life: Life) -> Iterator[Event]:
         yield took
         if step and step % 2000 == 0:
             yield Phase.SAVE
-            yield f"INFO:tensorflow:Saving checkpoints for {step} into /work/ssd/model.ckpt.\n"
+            yield f"INFO:tensorflow:Saving checkpoints for {step} into /data/ssd/model.ckpt.\n"
             yield life.about(11)
             yield Phase.EVALUATE
             yield "INFO:tensorflow:Calling model_fn.\n"

@@ -40,9 +40,9 @@ def marian(life: Life) -> Iterator[Event]:
         if update % 10_000 == 0:
             yield Phase.SAVE
             for name in ("model.npz.orig.npz", "model.npz"):
-                yield f"[{clock()}] Saving model weights and runtime parameters to /work/mt/{name}\n"
+                yield f"[{clock()}] Saving model weights and runtime parameters to /data/mt/{name}\n"
                 yield from clock.wait(life.about(4))
-            yield f"[{clock()}] Saving Adam parameters to /work/mt/model.npz.optimizer.npz\n"
+            yield f"[{clock()}] Saving Adam parameters to /data/mt/model.npz.optimizer.npz\n"
             yield from clock.wait(life.about(14))
             yield Phase.EVALUATE
             yield f"[{clock()}] [valid] Ep. {1 + update // 60_000} : Up. {update} : cross-entropy : {cost * 24:.4f} : new best\n"
