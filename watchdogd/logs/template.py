@@ -347,7 +347,7 @@ class Template:
             return 2
         # what waits counts its lines: a number that stands for several of them is none of its
         regular = all(
-            self.numbers[each].regular and 2 * self.numbers[each].turns > self.count for each in clocks
+            self.numbers[each].regular and 4 * self.numbers[each].turns > self.count for each in clocks
         )
         return (2 if self.measured else 1) - 0.5 * regular
 
