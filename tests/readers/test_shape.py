@@ -2,36 +2,77 @@
 
 from __future__ import annotations
 
-import math
 import random
 import re
+from itertools import islice, product
+from string import ascii_lowercase
 
 import pytest
 
+from tests.readers.test_causes import CASES
 from tests.readers.test_trainlog import LINES
-from watchdogd.readers import measures, trainlog
+from watchdogd.readers import causes, measures, shape, trainlog
+from watchdogd.readers.lines import Line
+from watchdogd.readers.measures import Spots
 from watchdogd.readers.shape import KEPT, shape_of
 from watchdogd.readers.trainforms import WORK
 
+ODD = (
+    "tps: 5,012 | global batch size: 64 | per iteration (ms): 1,250.5 | skipped iterations: 3",
+    "10000 samples/s: 1,012,345.5, response length: 812.5, step: 7, seconds: 2.5",
+    "2026-02-03 10:11:12,345 [0:12] epoch 3 batch 12 of 90, loss 2.5, 1e-3, -7, 1e200, v3f9a77c0e1",
+    "İteration 12 of Epoch 3: loss=0.0 'grad_norm': nan",
+    " number of nan iterations:   0 | 12:34 | 1,234,567",
+)
 
-@pytest.mark.parametrize("line", [text for text, *_ in LINES])
-def test_another_line_of_the_same_shape_tells_its_own_numbers(line: str) -> None:
+
+def others(line: str) -> list[str]:
+    """Lines of the same shape with other digits."""
     chance = random.Random(line)
-    for _ in range(20):
-        text = re.sub(r"[0-9]", lambda _: chance.choice("0123456789"), line)
-        shape = shape_of(text)
-        assert shape.report(text) == trainlog.progress(text)
-        told, wanted = (measures.loss(text, spots) for spots in (shape.measures, measures.spots_of(text)))
-        if shape.progress and shape.progress.form.series == WORK:
-            assert told is None  # it is no loss of the training
-            continue
-        assert told == wanted or (math.isnan(told or 0.0) and math.isnan(wanted or 0.0))
+    return [re.sub(r"[0-9]", lambda _: chance.choice("0123456789"), line) for _ in range(20)]
+
+
+def read(text: str, spots: Spots) -> list[str]:
+    """All that a line measures; as words, for nan is no number that equals itself."""
+    seconds = measures.seconds(text, spots)
+    cost = measures.cost(text, spots, seconds)
+    skipped, length = measures.skipped(text, spots), measures.length(text, spots)
+    loss, name = measures.loss(text, spots), measures.loss_name(text, spots)
+    return [str(each) for each in (seconds, cost, skipped, length, loss, name, spots.falls)]
+
+
+@pytest.mark.parametrize("line", [*(text for text, *_ in LINES), *ODD])
+def test_another_line_of_the_same_shape_tells_its_own_numbers(line: str) -> None:
+    for text in others(line):
+        found, own = shape_of(text), measures.spots_of(text)
+        assert found.report(text) == trainlog.progress(text)
+        assert found.layout.values(text) == shape.layout_of(text).values(text)
+        assert found.epoch == trainlog.epoch_spot(trainlog.lowered(text))
+        if found.progress and found.progress.form.series == WORK:
+            assert found.measures.loss is None  # it is no loss of the training
+            own = own._replace(loss=None, falls=True)
+        assert read(text, found.measures) == read(text, own)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("tps: 5,012", 1 / 5012), ("x 1,000 tps: 12,345.5", 1 / 12345.5)]
+)
+def test_a_rate_with_commas_is_one_number(text: str, number: float) -> None:
+    assert measures.cost(text, measures.spots_of(text), None) == ("token", number)
+
+
+@pytest.mark.parametrize("line", [text for text, _ in CASES])
+def test_a_line_that_differs_in_its_digits_hides_no_cause(line: str) -> None:
+    for text in [line, *others(line)]:
+        found = causes.find([Line(text)])
+        assert shape_of(text).fails or not found
 
 
 def test_the_shapes_of_a_log_of_noise_do_not_pile_up() -> None:
     first = shape_of("iter 7: loss 2.5")
-    for number in range(2 * KEPT):
-        shape_of("x" * number)
+    for letters in islice(product(ascii_lowercase, repeat=4), 2 * KEPT):
+        shape_of("".join(letters))
+    assert len(shape._shapes) <= KEPT
     again = shape_of("iter 9: loss 1.5")
     assert again is not first
     assert again == first

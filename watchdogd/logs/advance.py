@@ -57,7 +57,8 @@ def heed(log: RunLog, state: Working, status: Status) -> RunLog:
     reported then."""
     if state.excuse or status not in (Status.CRITICAL, Status.OK):
         return log
-    return replace(log, job=replace(log.job, hung=log.job.id if status is Status.CRITICAL else None))
+    hung = log.job.id if status is Status.CRITICAL else None
+    return log if hung == log.job.hung else replace(log, job=replace(log.job, hung=hung))
 
 
 def _follow_job(job: Job, log: RunLog, now: float) -> bool:

@@ -108,16 +108,16 @@ def note_loss(value: float, log: RunLog, at: float, name: str = "", *, falls: bo
     `name`: what stands before it: another loss that is a number clears none that is not. `falls`: whether it
     is one that training makes fall.
     """
-    told = log.told
-    before = told.loss or Loss(since=at)
+    told, before = log.told, log.told.loss
     if not math.isfinite(value):
+        before = before or Loss()
         since = before.since if before.bad else at
         told.loss = Loss(before.good, before.bad + 1, since, str(value), name)
         return
-    if before.bad and before.name != name:
+    if before and before.bad and before.name != name:
         return
     told.losses += 1
-    told.loss = Loss(value, since=at)
+    told.loss = Loss(value, 0, at)
     if falls:
         if log.curves.level is None:
             log.curves.level = Level()

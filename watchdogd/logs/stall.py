@@ -116,7 +116,7 @@ class Look:
         if beat and beat.at > (newest.at if newest else 0.0) + LAG:
             newest = Heard(beat.where, beat.at, beats=True)
         at = max(newest.at if newest else 0.0, beat.at if beat else 0.0, self.begin)
-        return newest and replace(newest, at=at)
+        return newest and Heard(newest.of, at, newest.beats)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from watchdogd.readers.measures import Span, Spots
     from watchdogd.readers.trainlog import Report, Spot
 
-KEPT = 2000
+KEPT = 4000
 """Shapes that are remembered."""
 READ_AT_MOST = 400
 """Characters of a line whose numbers are followed: what tells progress stands near its beginning."""
