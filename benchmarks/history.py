@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from watchdogd.history.record import Record
+from watchdogd.history.models import Record
 from watchdogd.history.retention import DAY, FIVES, RAW
 from watchdogd.history.store import Store
 from watchdogd.home.layout import Home

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.measure import cpu
-from watchdogd.engine.engine import Engine
-from watchdogd.engine.setup import Setup
-from watchdogd.engine.storage import Storage
-from watchdogd.engine.workers import Workers
+from watchdogd.daemon.round import Engine
+from watchdogd.daemon.setup import Setup
+from watchdogd.daemon.storage import Storage
+from watchdogd.daemon.workers.worker_pool import WorkerPool
 from watchdogd.home.layout import Home
 from watchdogd.system.bounded import BoundedIO
 
@@ -58,7 +58,7 @@ def rounds(home: Home) -> Iterator[Rounds]:
     setup = Setup.load(home)
     patient = BoundedIO(str(home.path), deadline=60.0)
     storage = Storage(setup.config.history.url, home, patient)
-    workers = Workers()
+    workers = WorkerPool()
     turned: list[Rounds] = []
     start = time.time()
     engine = Engine(

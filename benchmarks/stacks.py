@@ -22,9 +22,9 @@ from benchmarks.table import Line
 from watchdogd.batch.live_job import LiveJob
 from watchdogd.batch.models import Job
 from watchdogd.plugin import Run
-from watchdogd.stacks import stacktaking
-from watchdogd.stacks.stacks import Picture, fold
-from watchdogd.stacks.stacktaking import Sampling
+from watchdogd.stacks import stack_collection
+from watchdogd.stacks.stack_collection import Sampling
+from watchdogd.stacks.stack_folding import StackSummary, fold
 
 NODES, RANKS, JOB, WISH = 64, 8, "4711", Sampling(deadline=180.0)
 _DEPTH = 20
@@ -52,9 +52,9 @@ def lines() -> Iterator[Line]:
     """Three rows of the table."""
     looks = f"{WISH.samples} samples {WISH.every:g} s apart"
     with measure.folder() as folder, _ranks(folder):
-        tool = stacktaking.py_spy()
+        tool = stack_collection.py_spy()
         if tool is None:
-            raise RuntimeError(stacktaking.MISSING)
+            raise RuntimeError(stack_collection.MISSING)
         yield Line(
             f"stacks of one node with {RANKS} ranks by py-spy, {looks}",
             f"{_taken(folder, 1, tool)[1]:.1f} s",
@@ -92,12 +92,12 @@ def _ranks(folder: Path) -> Iterator[None]:
         yield
 
 
-def _taken(folder: Path, nodes: int, tool: str) -> tuple[Picture, float]:
+def _taken(folder: Path, nodes: int, tool: str) -> tuple[StackSummary, float]:
     """What `watchdogd stacks` sees of these nodes, and in how many seconds. RuntimeError unless it is all."""
     job = Job(JOB, JOB, "run", "user", "RUNNING", nodes=f"node[1-{nodes}]", node_count=nodes)
-    with mock.patch.object(stacktaking, "py_spy", return_value=tool):
+    with mock.patch.object(stack_collection, "py_spy", return_value=tool):
         begin = time.perf_counter()
-        taken = stacktaking.take(str(folder), LiveJob(Run("run", "run"), (job,)), WISH)
+        taken = stack_collection.take(str(folder), LiveJob(Run("run", "run"), (job,)), WISH)
         lasted = time.perf_counter() - begin
     samples = sum(len(each.samples) for group in taken.picture.groups for each in group.members)
     if samples != nodes * RANKS * WISH.samples:

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.cli.setup.plugins import entry_json
-from watchdogd.engine.catalog import discover
+from watchdogd.daemon.registry.plugin_registry import discover
 from watchdogd.home.layout import Home
 from watchdogd.units import format_duration
 
 if TYPE_CHECKING:
-    from watchdogd.engine.catalog import Entry
+    from watchdogd.daemon.registry.plugin_registry import PluginEntry
 
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "checks"
 _INDEX = """\
@@ -37,7 +37,7 @@ def pages() -> dict[str, str]:
     return {f"{entry.name}.md": _page(entry) for entry in entries} | {"index.md": _index(entries)}
 
 
-def _page(entry: Entry) -> str:
+def _page(entry: PluginEntry) -> str:
     """Why and how it judges: its module's own words; then its parameters."""
     title, _, reasoning = _words(entry.source.module).partition("\n\n")
     described = entry_json(entry)
@@ -64,7 +64,7 @@ def _words(module: str) -> str:
     return inspect.getdoc(importlib.import_module(module)) or ""
 
 
-def _index(entries: list[Entry]) -> str:
+def _index(entries: list[PluginEntry]) -> str:
     """All of them in one table."""
     rows = "\n".join(f"| [{entry.name}]({entry.name}.md) | {entry.description} |" for entry in entries)
     return f"{_INDEX}\n| check | what it asks |\n| --- | --- |\n{rows}\n"

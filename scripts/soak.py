@@ -26,20 +26,20 @@ from pathlib import Path
 
 import psutil
 
-from watchdogd.actions import evidence
 from watchdogd.batch.models import Job, Snapshot
-from watchdogd.engine import logs
-from watchdogd.engine.assembly import Assembly, outbox_of
-from watchdogd.engine.call import Call, Reply
-from watchdogd.engine.chores import do_chores
-from watchdogd.engine.engine import Engine
-from watchdogd.engine.looks import looked_at
-from watchdogd.engine.setup import Setup
-from watchdogd.engine.storage import Storage
-from watchdogd.engine.workers import Workers
+from watchdogd.daemon import daemon_log
+from watchdogd.daemon.housekeeping import do_chores
+from watchdogd.daemon.round import Engine
+from watchdogd.daemon.setup import Setup
+from watchdogd.daemon.snapshots import looked_at
+from watchdogd.daemon.storage import Storage
+from watchdogd.daemon.wiring import Wiring, outbox_of
+from watchdogd.daemon.workers.worker_pool import WorkerPool
+from watchdogd.daemon.workers.worker_protocol import Call, Reply
 from watchdogd.home.layout import Home
 from watchdogd.notify.locks import Locks
 from watchdogd.plugin import Metric, Result, Status
+from watchdogd.remediation import evidence
 from watchdogd.system.bounded import BoundedIO
 
 HOUR, DAY = 60, 1440
@@ -58,7 +58,7 @@ SETTLED = KEEP + 10
 """Days until all that is kept is there, and caches are warm: growth is judged from then on."""
 
 
-class MadeUp(Workers):
+class MadeUp(WorkerPool):
     """Answers at once; while `real` is set, the real processes do."""
 
     def __init__(self, noise: random.Random) -> None:
@@ -192,13 +192,13 @@ def soak(home: Home, checks: int, days: int, minutes: float, log: Path) -> list[
     begin = at = time.time()
     until = time.monotonic() + (minutes * 60 or float("inf"))
     setup = configured(home, checks, log)
-    logs.begin(home)
+    daemon_log.begin(home)
     patient = BoundedIO(str(home.path))
     storage = Storage(setup.config.history.url, home, patient, clock=lambda: at)
     workers = MadeUp(random.Random(17))  # noqa: S311 - the same faults in each soak
     past = storage.past()
     engine = Engine(home, setup, past, workers=workers, patient=patient, storage=storage, clock=lambda: at)
-    parts = Assembly(home, engine, patient, storage, past, Locks(home, patient.attempt))
+    parts = Wiring(home, engine, patient, storage, past, Locks(home, patient.attempt))
     outbox = outbox_of(parts, lambda: True)
     outbox.start()
     found: list[Measured] = []

@@ -17,7 +17,7 @@ from tests.needs import SLURMS, TOGETHER, needs, order
 from tests.servers.slack import SlackServer
 from tests.servers.smtp import Mailbox
 from tests.servers.web import WebServer
-from watchdogd.engine import logs
+from watchdogd.daemon import daemon_log
 from watchdogd.system import command
 
 SLURM = ("SLURM_", "SLURMD_", "SBATCH_", "SALLOC_", "SRUN_", "SQUEUE_", "SACCT_", "SINFO_")
@@ -95,7 +95,7 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, _homes: Iterator[Path]) 
 def _no_log_after() -> Iterator[None]:
     """Ends the log that a verb has begun: the next test's home may have the same path."""
     yield
-    logs.end()
+    daemon_log.end()
 
 
 @pytest.fixture(scope="session")

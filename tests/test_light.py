@@ -14,12 +14,12 @@ import psutil
 import pytest
 from sqlalchemy.event import listen
 
-from watchdogd.engine import goodconfig, handout
-from watchdogd.engine.call import Call
-from watchdogd.engine.checks import Check
-from watchdogd.engine.looks import Looks
-from watchdogd.engine.setup import Setup
-from watchdogd.history.record import Record
+from watchdogd.daemon import last_good_config, run_manifests
+from watchdogd.daemon.registry.check_factory import Check
+from watchdogd.daemon.setup import Setup
+from watchdogd.daemon.snapshots import Snapshots
+from watchdogd.daemon.workers.worker_protocol import Call
+from watchdogd.history.models import Record
 from watchdogd.history.store import Store
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import Observation
@@ -51,7 +51,7 @@ def home(tmp_path: Path) -> Home:
 
 def test_verbs_for_an_emergency_open_few_files(home: Home, tmp_path: Path) -> None:
     setup = Setup.load(home)
-    handout.lay_out(home, setup.config, setup.checks)  # as a daemon does at its start
+    run_manifests.lay_out(home, setup.config, setup.checks)  # as a daemon does at its start
     program = [str(Path(sys.executable).with_name("watchdogd"))]
     bare = file_calls(BARE, tmp_path / "bare")
     assert bare > 20
@@ -64,7 +64,7 @@ def test_verbs_for_an_emergency_open_few_files(home: Home, tmp_path: Path) -> No
 def test_a_look_at_the_history_imports_what_it_needs_alone(home: Home) -> None:
     home.write(home.config, '[history]\nurl = "sqlite:///elsewhere.db"\n')
     Store.open("sqlite:///elsewhere.db", home).close()
-    goodconfig.keep(home)  # as a daemon does in its first round
+    last_good_config.keep(home)  # as a daemon does in its first round
     program = (
         "import sys; from watchdogd.cli import main; code = main(sys.argv[1:]);"
         "heavy = {'pydantic', 'sqlalchemy.dialects.postgresql'}; print(sorted(heavy & {*sys.modules}), code)"
@@ -82,7 +82,7 @@ def test_one_look_serves_all_runs_of_a_round(home: Home, monkeypatch: pytest.Mon
     setup = Setup.load(home)
     checks: tuple[Check, ...] = setup.checks
     assert sum("snapshot" in check.entry.wants for check in checks) >= 100
-    looks = Looks()
+    looks = Snapshots()
     [call] = looks.calls(checks, checks, setup.config, 1_790_000_000.0)
     assert len(call.parameters["wanted"]) == 50
     assert looks.calls(checks, checks, setup.config, 1_790_000_001.0) == []
@@ -143,7 +143,8 @@ def test_a_program_in_a_drop_in_folder_takes_few_calls_to_start_and_to_hear(tmp_
     program.write_text("#!/bin/sh\necho fine\n")
     program.chmod(0o700)
     text = (
-        "import sys; from watchdogd.engine.executable import executable; path, home, times = sys.argv[1:];"
+        "import sys; from watchdogd.daemon.dropins.dropins import executable;"
+        "path, home, times = sys.argv[1:];"
         "given = {'path': path, 'home': home, 'deadline': 600.0};"
         "seen = [executable.results(given, {})[0].summary for _ in range(int(times))]; print({*seen})"
     )

@@ -12,8 +12,8 @@ USE_EACH = (
     "tests/config/test_loading.py",  # pydantic
     "tests/cli/test_overview.py",  # rich
     "tests/cli/test_plot.py",
-    "tests/engine/test_checks.py",
-    "tests/engine/test_daemon.py",  # APScheduler, psutil
+    "tests/daemon/test_check_factory.py",
+    "tests/daemon/test_daemon.py",  # APScheduler, psutil
     "tests/history/test_archive.py",  # SQLAlchemy, Alembic, psycopg
     "tests/notify/test_apprise.py",
     "tests/notify/test_mail.py",

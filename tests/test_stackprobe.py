@@ -20,8 +20,8 @@ from tests.waiting import wait_until
 from watchdogd.cli import main
 from watchdogd.parsers import pyspy
 from watchdogd.parsers.stack_models import Frame, StackDump, Thread
-from watchdogd.stacks import stackprobe, stacktaking
-from watchdogd.stacks.stackprobe import Found, Parcel
+from watchdogd.stacks import node_stacks, stack_collection
+from watchdogd.stacks.node_stacks import Parcel, TrainingProcess
 
 Start = Callable[..., int]
 Says = pytest.CaptureFixture[str]
@@ -70,29 +70,30 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 def tool() -> str:
-    path = stacktaking.py_spy()
+    path = stack_collection.py_spy()
     assert path, "install the extra for developers: py-spy is missing"
     return path
 
 
 def probe(capsys: Says, *words: str) -> list[Parcel]:
-    stackprobe.main(["--py-spy", tool(), *words])
+    node_stacks.main(["--py-spy", tool(), *words])
     said = capsys.readouterr().out
     assert said.startswith(f"@@ node {os.uname().nodename}\n")
     assert max(map(len, said.splitlines())) < 1000  # srun parts longer lines
-    return stackprobe.parcels(said)
+    return node_stacks.parcels(said)
 
 
 def test_what_is_sent_is_what_arrives() -> None:
     frames = tuple(Frame(f"function{number}", "a µ.py", number or None, "/x/a µ.py") for number in range(500))
     thread = Thread("7", 9, "MainThread", active=True, frames=frames)
     parcel = Parcel(
-        Found(9, 1, "python train.py", {"RANK": 3}), (StackDump(9, "python train.py", threads=(thread,)),)
+        TrainingProcess(9, 1, "python train.py", {"RANK": 3}),
+        (StackDump(9, "python train.py", threads=(thread,)),),
     )
-    lines = list(stackprobe.packages(parcel))
+    lines = list(node_stacks.packages(parcel))
     assert len(lines) > 3
     mixed = "\n".join(["noise", *reversed(lines), "@@ part 10 1 2 eJw=", "@@ part 11 1 1 !!!"])
-    assert stackprobe.parcels(mixed) == [parcel]
+    assert node_stacks.parcels(mixed) == [parcel]
 
 
 def test_a_process_and_what_it_started(start: Start, capsys: Says) -> None:
@@ -101,7 +102,7 @@ def test_a_process_and_what_it_started(start: Start, capsys: Says) -> None:
     assert (first.found.pid, second.found.parent) == (pid, pid)
     assert first.found.ranks == {"RANK": 3}
     assert str(first.samples[0].threads[0].frames[0]) == "next_batch (train0.py:5)"
-    processes = stacktaking.processes_of([("node1", [first, second])])
+    processes = stack_collection.processes_of([("node1", [first, second])])
     assert [(each.rank, each.helper) for each in processes] == [(3, False), (3, True)]
 
 
@@ -121,9 +122,9 @@ def test_the_processes_of_a_job_on_a_node(
     (found,) = probe(capsys, "--job", job)
     assert (found.found.pid, found.found.ranks) == (wanted, {"SLURM_PROCID": 5})
     began = psutil.Process(wanted).create_time()
-    assert stackprobe.began(wanted) == pytest.approx(began, abs=1.5)
-    assert [each.pid for each in stackprobe.of_job(job, began + 60)] == [wanted]  # clocks differ
-    assert stackprobe.of_job(job, began + 600) == []  # left over from before the job
+    assert node_stacks.began(wanted) == pytest.approx(began, abs=1.5)
+    assert [each.pid for each in node_stacks.of_job(job, began + 60)] == [wanted]  # clocks differ
+    assert node_stacks.of_job(job, began + 600) == []  # left over from before the job
 
 
 def test_samples_tell_what_moves(start: Start, capsys: Says) -> None:
@@ -139,7 +140,7 @@ def test_watchdogds_own_processes_are_none_of_the_run(tmp_path: Path) -> None:
         try:
             assert guard.stdout is not None
             assert guard.stdout.readline() == "ready\n"
-            (found,) = stackprobe.below([guard.pid])
+            (found,) = node_stacks.below([guard.pid])
             assert found.parent == guard.pid
         finally:
             guard.terminate()
@@ -147,19 +148,19 @@ def test_watchdogds_own_processes_are_none_of_the_run(tmp_path: Path) -> None:
 
 def test_a_process_that_has_ended_and_a_zombie(capsys: Says) -> None:
     with started([sys.executable, "-c", "pass"]) as process:
-        wait_until(lambda: stackprobe.state(process.pid).startswith("Z"), 30, "it is a zombie")
-        assert stackprobe.below([process.pid]) == []
-    assert stackprobe.state(process.pid) == ""
-    gone = Parcel(Found(process.pid, 1, "python"))
-    dump, trouble = stackprobe._dump(
-        gone.found.pid, stackprobe._arguments(["--py-spy", "x", "--job", "1"]), 0.0
+        wait_until(lambda: node_stacks.state(process.pid).startswith("Z"), 30, "it is a zombie")
+        assert node_stacks.below([process.pid]) == []
+    assert node_stacks.state(process.pid) == ""
+    gone = Parcel(TrainingProcess(process.pid, 1, "python"))
+    dump, trouble = node_stacks._dump(
+        gone.found.pid, node_stacks._arguments(["--py-spy", "x", "--job", "1"]), 0.0
     )
     assert (dump, trouble) == (None, "it has ended")
 
 
 def test_what_proc_says(start: Start) -> None:
     pid = start(TRAINING)
-    wait_until(lambda: stackprobe.state(pid).startswith("S (sleeping)"), 30, "it sleeps")
+    wait_until(lambda: node_stacks.state(pid).startswith("S (sleeping)"), 30, "it sleeps")
 
 
 @pytest.mark.root
@@ -192,9 +193,9 @@ def test_what_cannot_be_read_comes_with_its_state(
     strange.write_text(f"#!/bin/sh\n{does}\n")
     strange.chmod(0o755)
     pid = start(TRAINING)
-    wait_until(lambda: stackprobe.state(pid).startswith("S (sleeping)"), 30, "it sleeps")
-    stackprobe.main(["--py-spy", str(strange), "--below", str(pid), "--deadline", "2"])
-    (parcel,) = stackprobe.parcels(capsys.readouterr().out)
+    wait_until(lambda: node_stacks.state(pid).startswith("S (sleeping)"), 30, "it sleeps")
+    node_stacks.main(["--py-spy", str(strange), "--below", str(pid), "--deadline", "2"])
+    (parcel,) = node_stacks.parcels(capsys.readouterr().out)
     assert trouble in parcel.trouble
     assert parcel.state.startswith("S (sleeping)")
 

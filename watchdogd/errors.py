@@ -71,7 +71,7 @@ class UnknownKeyError(ConfigError):
     """config.toml has a key that its table does not know. The text is `found` with the `nearest` known key.
 
     `where` is the path of the table, `known` its keys: whoever knows the plugins says by these where the key
-    belongs (`engine/elsewhere`).
+    belongs (`daemon/misplaced_keys`).
     """
 
     def __init__(self, found: str, nearest: str, where: list[str], key: str, known: list[str]) -> None:

@@ -21,8 +21,8 @@ from typing import Any
 
 import psutil
 
-from watchdogd.engine.assembly import assembled
-from watchdogd.engine.setup import Setup
+from watchdogd.daemon.setup import Setup
+from watchdogd.daemon.wiring import assembled
 from watchdogd.home.layout import Home
 
 FAULTS = {

@@ -42,7 +42,7 @@ from watchdogd.plugin import (
 )
 from watchdogd.plugins.memory_leak import cpu_use
 from watchdogd.plugins.memory_leak.cpu_use import CpuUse
-from watchdogd.probe.nodelook import look
+from watchdogd.probe.answers import look
 from watchdogd.units import format_duration, format_size
 
 

@@ -31,7 +31,7 @@ from watchdogd.plugin import (
     critical,
     unknown,
 )
-from watchdogd.probe.nodelook import look
+from watchdogd.probe.answers import look
 
 
 @check(

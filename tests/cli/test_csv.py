@@ -8,7 +8,7 @@ import io
 import pytest
 
 from watchdogd.cli.history import print_csv
-from watchdogd.history.record import Reading
+from watchdogd.history.models import Reading
 from watchdogd.plugin import Status
 
 

@@ -13,8 +13,8 @@ from rich.text import Text
 from watchdogd.batch.run_models import state_of
 from watchdogd.cli.output import terminal
 from watchdogd.cli.status_tables import bar, overview, results_of, run_table
-from watchdogd.engine.catalog import Entry, built_in
-from watchdogd.engine.status import declared_json
+from watchdogd.daemon.registry.plugin_registry import PluginEntry, built_in
+from watchdogd.daemon.status_file import declared_json
 from watchdogd.plugin import Metric
 from watchdogd.plugins.gpu_health.figures import gpus_cell
 from watchdogd.plugins.log_staleness import log_columns
@@ -22,7 +22,7 @@ from watchdogd.units import format_size, iso
 from watchdogd.web.columns import columns_of
 
 
-def _declared(entry: Entry) -> dict[str, Any]:
+def _declared(entry: PluginEntry) -> dict[str, Any]:
     check: Any = SimpleNamespace(name=f"a/{entry.name}", entry=entry)
     told: dict[str, Any] = declared_json([check])[entry.name]
     return told

@@ -16,7 +16,7 @@ from tests.lab import accounts
 from tests.lab.dog import Dog
 from tests.lab.processes import started
 from tests.waiting import wait_until
-from watchdogd.history.record import Record
+from watchdogd.history.models import Record
 from watchdogd.history.store import Store
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import Observation

@@ -20,7 +20,7 @@ from tests.history.values import new_home, notification, opened
 from tests.servers.web import Answer, Request, WebServer
 from tests.waiting import wait_until
 from watchdogd import cli
-from watchdogd.history.record import Record
+from watchdogd.history.models import Record
 
 DEAD_PROXY = {"http_proxy": "http://127.0.0.1:9", "no_proxy": "", "NO_PROXY": ""}
 """A proxy that nobody runs: what a compute node without a route looks like to requests."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from watchdogd.config.loading import load, parse, variables
-from watchdogd.engine.setup import Setup
+from watchdogd.daemon.setup import Setup
 from watchdogd.errors import ConfigError
 from watchdogd.home.layout import Home
 

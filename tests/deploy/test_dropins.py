@@ -14,7 +14,7 @@ import pytest
 
 from tests.cluster import Cluster
 from watchdogd.batch.slurm import script_options
-from watchdogd.engine.dropins import Kind, look
+from watchdogd.daemon.dropins.dropins import DropInKind, look
 from watchdogd.home.layout import Home
 from watchdogd.parsers.nagios import read
 from watchdogd.plugin import Status
@@ -57,10 +57,10 @@ def test_each_is_a_drop_in_with_a_header(tmp_path: Path) -> None:
         assert path.read_text().splitlines()[1].startswith("# "), f"{path.name} says what it does"
     kinds = {each.name.partition("/")[2]: each.kind for each in look(home)}
     assert kinds == {
-        "old-logs": Kind.EXECUTABLE,
-        "mlocate-update.slurm": Kind.SLURM,
-        "gpu-diagnostic.slurm": Kind.SLURM,
-        "offload-checkpoints.slurm": Kind.SLURM,
+        "old-logs": DropInKind.EXECUTABLE,
+        "mlocate-update.slurm": DropInKind.SLURM,
+        "gpu-diagnostic.slurm": DropInKind.SLURM,
+        "offload-checkpoints.slurm": DropInKind.SLURM,
     }
     assert "partition" in script_options((DROPINS / "gpu-diagnostic.slurm").read_text())
     assert "job-name" in script_options((DROPINS / "offload-checkpoints.slurm").read_text())

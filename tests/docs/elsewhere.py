@@ -57,7 +57,7 @@ ELSEWHERE = {
         "tests/test_demo.py::test_the_whole_story_on_a_machine_without_slurm", '"demo"', "installs first"
     ),
     "make test": Elsewhere(_MAKE, '"test"', "is what runs these tests"),
-    "make test PYTEST='tests/engine -x'": Elsewhere(_MAKE, "PYTEST=", "would run tests inside of a test"),
+    "make test PYTEST='tests/daemon -x'": Elsewhere(_MAKE, "PYTEST=", "would run tests inside of a test"),
     "make test TORCH=torch": Elsewhere(_MAKE, "TORCH=", "fetches several gigabytes"),
     "make quick": Elsewhere(_MAKE, '"quick"', "runs some of these tests"),
     "make lint": Elsewhere(_MAKE, '"lint"', "`make test` runs it beside these tests"),

@@ -14,7 +14,7 @@ import pytest
 
 from tests.docs.pages import FOLDER, loose, pages
 from watchdogd.cli import VERBS
-from watchdogd.engine.catalog import discover
+from watchdogd.daemon.registry.plugin_registry import discover
 from watchdogd.home.layout import Home
 
 

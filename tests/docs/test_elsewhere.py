@@ -62,9 +62,9 @@ def test_the_targets_of_make_run_what_is_tested() -> None:
         return done.stdout
 
     assert would("demo").splitlines()[-1].endswith("bin/watchdogd demo")
-    assert would("test", "PYTEST=tests/engine -x").splitlines()[-1].endswith(" tests/engine -x")
+    assert would("test", "PYTEST=tests/daemon -x").splitlines()[-1].endswith(" tests/daemon -x")
     assert "'torch'" in would("test", "TORCH=torch")
-    assert "download.pytorch.org" not in would("test", "PYTEST=tests/engine -x")
+    assert "download.pytorch.org" not in would("test", "PYTEST=tests/daemon -x")
     assert "not (slurm or root or" in would("quick")
     assert "download.pytorch.org" not in would("quick")
     assert "ruff check ." in would("lint")

@@ -18,6 +18,7 @@ from tests.servers.web import WebServer
 from watchdogd.batch.models import Job
 from watchdogd.batch.partitions import Partition
 from watchdogd.config.secret import Secret
+from watchdogd.daemon.setup import Setup
 from watchdogd.doctor import cluster, delivery, home_storage, tools, watched
 from watchdogd.doctor.diagnosis import (
     BROKEN,
@@ -32,7 +33,6 @@ from watchdogd.doctor.diagnosis import (
     warning,
 )
 from watchdogd.doctor.runner import examine
-from watchdogd.engine.setup import Setup
 from watchdogd.history.store import Store
 from watchdogd.home.layout import Home
 from watchdogd.parsers.quota.models import BYTES, INODES, StorageLimit

@@ -18,14 +18,14 @@ from watchdogd.chain import link
 from watchdogd.cli import crash, main, status
 from watchdogd.cli.web import token_of
 from watchdogd.config import switch_places
-from watchdogd.engine import goodconfig, intake
+from watchdogd.daemon import inbox_reader, last_good_config
 from watchdogd.errors import WatchdogError
 from watchdogd.home import inbox, lease, lease_record, markers, switches
 from watchdogd.home.layout import Home
 from watchdogd.home.touchfile import finished
 from watchdogd.notify.locks import Locks
-from watchdogd.probe.files import left, sweep
-from watchdogd.stacks import stackrequest
+from watchdogd.probe.sample_files import left, sweep
+from watchdogd.stacks import stack_collection
 from watchdogd.system.account import user_name
 
 CONFIG = """
@@ -195,7 +195,7 @@ READERS: dict[str, Callable[[Home], object]] = {
     ".ticks": markers.last_ticks,
     ".id": lambda home: Home(home.path).id,
     ".web-token": token_of,
-    ".config.good.toml": goodconfig.last,
+    ".config.good.toml": last_good_config.last,
     "link.json": link.remembered,
     "switches/run-17.json": lambda home: switch_places.find(str(home.path), "run-17", "kill"),
     "switches/run-17.kill": lambda home: switches.read(switch_places.find(str(home.path), "run-17", "kill")),
@@ -205,10 +205,10 @@ READERS: dict[str, Callable[[Home], object]] = {
     "inbox/1.ack.node5.17-1.json": inbox.take,
     "inbox/run-17.beat.node5.17.json": lambda home: [*left(str(home.inbox), "run-17", ME, "beat")],
     "inbox/run-17.sample.node5.17.json": lambda home: sweep(str(home.inbox), "run-17", "", 0.0),
-    "inbox/run-17.stacks.node5.17.txt": lambda home: stackrequest.ask(str(home.path), "run-17", 0.3),
+    "inbox/run-17.stacks.node5.17.txt": lambda home: stack_collection.ask(str(home.path), "run-17", 0.3),
     "logs/link.log": link.prepare_log,
     "logs/crash.log": lambda home: crash.record(ValueError("ours"), ["--home", str(home.path)]),
-    ".taken.json": intake.stored,
+    ".taken.json": inbox_reader.stored,
 }
 
 

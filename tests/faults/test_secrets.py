@@ -331,7 +331,7 @@ def test_no_file_of_home_holds_one(scene: Scene) -> None:
 
 def test_no_process_has_one(scene: Scene) -> None:
     """Neither in its arguments, which everybody can see, nor what the daemon starts in its environment."""
-    assert any("watchdogd.engine.worker" in words for words in scene.processes)
+    assert any("watchdogd.daemon.workers.worker_main" in words for words in scene.processes)
     both = [f"{words}\n{environ}" for words, environ in scene.processes.items()]
     assert [found for found in map(bare, both) if found] == []
 

@@ -13,9 +13,9 @@ from tests.history.values import NOW, book, incident, new_home, notification, op
 from tests.lab.postgres import Postgres
 from watchdogd import cli
 from watchdogd.errors import HistoryError
-from watchdogd.history.record import Gap, Record
+from watchdogd.history.models import Gap, Record
+from watchdogd.history.schema import metadata
 from watchdogd.history.store import Store
-from watchdogd.history.tables import metadata
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import Observation
 from watchdogd.plugin import Metric, Result, Status

@@ -19,7 +19,7 @@ import pytest
 from tests.history.values import NOW, big, book, incident, new_home, opened, round_of, standing
 from tests.lab.forked import CONTEXT
 from watchdogd.errors import HistoryError
-from watchdogd.history.record import Record
+from watchdogd.history.models import Record
 from watchdogd.history.store import Store
 from watchdogd.home.layout import Home
 

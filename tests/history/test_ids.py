@@ -2,7 +2,7 @@
 
 import pickle
 
-from watchdogd.history.ids import Ids, NotedIds
+from watchdogd.history.sql import Ids, NotedIds
 
 
 def test_things_that_come_and_go_leave_nothing_behind() -> None:

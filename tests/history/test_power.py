@@ -29,8 +29,8 @@ from tests.history.values import (
     standing,
 )
 from tests.waiting import wait_until
-from watchdogd.history import file as history_file
-from watchdogd.history.record import Record
+from watchdogd.history import database_file as history_file
+from watchdogd.history.models import Record
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import Silence
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.history.values import new_home, notification, opened, opening, round_of, seen
-from watchdogd.history.record import Record
+from watchdogd.history.models import Record
 from watchdogd.history.retention import DAY, FIVE, FIVES, HOUR, RAW, Thinned, plan
 from watchdogd.history.store import Store
 from watchdogd.home.layout import Home

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, create_engine, text
 from tests.history.values import NOW, new_home, opened, round_of
 from watchdogd.errors import HistoryError
 from watchdogd.history import schema
-from watchdogd.history.tables import metadata
+from watchdogd.history.schema import metadata
 from watchdogd.home.layout import Home
 
 

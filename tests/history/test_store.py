@@ -23,7 +23,7 @@ from tests.history.values import (
     standing,
 )
 from watchdogd.errors import HistoryError
-from watchdogd.history.record import Change, Gap, Past, Record, UserAction
+from watchdogd.history.models import Change, Gap, Past, Record, UserAction
 from watchdogd.history.store import Store
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import AlertState, EventKind, IncidentEvent

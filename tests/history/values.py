@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from watchdogd.config.loading import load
-from watchdogd.history.record import Record
+from watchdogd.history.models import Record
 from watchdogd.history.store import Store
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import (

@@ -11,7 +11,7 @@ import pytest
 from tests.history.values import NOW, book, close_all, incident, new_home, opened, standing
 from watchdogd.cli import main
 from watchdogd.cli.status import read
-from watchdogd.history.record import Record
+from watchdogd.history.models import Record
 from watchdogd.home.layout import FOLDERS, Home, misplaced, restore_folders
 from watchdogd.home.lease import Lease, lease_folder
 

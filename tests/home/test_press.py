@@ -26,8 +26,8 @@ from watchdogd import training
 from watchdogd.batch.run_models import run_of
 from watchdogd.cli import main
 from watchdogd.config.loading import load
-from watchdogd.engine import handout
-from watchdogd.engine.setup import Setup
+from watchdogd.daemon import run_manifests
+from watchdogd.daemon.setup import Setup
 from watchdogd.home.layout import Home
 from watchdogd.plugins.job_liveness.check import kill_switch
 from watchdogd.training import Guard
@@ -82,7 +82,7 @@ class Scene:
     def round(self) -> None:
         """The daemon has its round."""
         setup = Setup.load(self.home)
-        handout.lay_out(self.home, setup.config, setup.checks)
+        run_manifests.lay_out(self.home, setup.config, setup.checks)
 
     def press(self) -> None:
         """Somebody stops the run."""

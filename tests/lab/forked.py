@@ -52,8 +52,8 @@ PRELOADED = (
     "tests.lab.forked",
     "tests.notify.sender_process",
     "watchdogd.cli.lookup",
-    "watchdogd.engine.assembly",
-    "watchdogd.engine.picture",
+    "watchdogd.daemon.wiring",
+    "watchdogd.daemon.status_file",
     "watchdogd.history.store",
 )
 CONTEXT = multiprocessing.get_context("forkserver")

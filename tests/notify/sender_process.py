@@ -9,8 +9,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from tests.notify.values import message
-from watchdogd.history.forms import packed
-from watchdogd.history.record import Record
+from watchdogd.history.models import Record
+from watchdogd.history.sql import packed
 from watchdogd.history.store import Store
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import Incident, Silence

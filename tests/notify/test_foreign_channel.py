@@ -45,7 +45,7 @@ ASKED = """
 import json, sys
 from pathlib import Path
 from watchdogd.config.loading import parse
-from watchdogd.engine.elsewhere import explained
+from watchdogd.daemon.misplaced_keys import explained
 from watchdogd.errors import ConfigError, UnknownKeyError
 def said(text):
     try:

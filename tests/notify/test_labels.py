@@ -11,10 +11,10 @@ import pytest
 from tests.notify.test_outbox import GONE, Desk
 from tests.notify.values import NOON, Script, event, letter
 from watchdogd.checks import node_checks
-from watchdogd.engine.engine import touch_event
-from watchdogd.engine.scene import Scene
-from watchdogd.engine.selfcheck import SelfCheck
-from watchdogd.history.rows import kind_of
+from watchdogd.daemon.remediation_context import RemediationContext
+from watchdogd.daemon.round import touch_event
+from watchdogd.daemon.self_monitoring import SelfMonitoring
+from watchdogd.history.writer import kind_of
 from watchdogd.home.inbox import Submission
 from watchdogd.incidents.models import EventKind, IncidentEvent, Observation
 from watchdogd.incidents.reminders import notice
@@ -53,7 +53,7 @@ def _result(result: Result) -> str:
 
 
 def _of_itself(text: str) -> str:
-    itself = SelfCheck()
+    itself = SelfMonitoring()
     itself.tell(text)
     setup: Any = SimpleNamespace(unusable="", config=SimpleNamespace(daemon=SimpleNamespace(name="w")))
     (seen,) = (each for each in itself.observe(setup, None, NOON) if each.result.notice)
@@ -67,7 +67,7 @@ def _deed(state: str) -> str:
 
     scene: Any = SimpleNamespace(speaker=lambda _run: None, incidents={})
     deed: Any = Deed(state=state, run="run-17", incident=17)
-    return _first_line(Scene.notice(scene, deed, "", NOON))
+    return _first_line(RemediationContext.notice(scene, deed, "", NOON))
 
 
 def _press() -> str:

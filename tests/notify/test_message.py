@@ -6,7 +6,7 @@ from datetime import datetime
 import pytest
 
 from tests.notify.values import NOON, event, incident
-from watchdogd.history.forms import packed, unpacked
+from watchdogd.history.sql import packed, unpacked
 from watchdogd.incidents.models import EventKind, IncidentEvent
 from watchdogd.notify.channels.slack import blocks
 from watchdogd.notify.message import BODY_LIMIT, MessageRules, Route, compose, test_message

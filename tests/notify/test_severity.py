@@ -11,7 +11,7 @@ import pytest
 from tests.notify.test_outbox import Desk
 from tests.notify.values import NOON, Script, event, incident
 from watchdogd.config.loading import parse
-from watchdogd.engine.setup import Setup
+from watchdogd.daemon.setup import Setup
 from watchdogd.errors import ConfigError
 from watchdogd.home.layout import Home
 from watchdogd.incidents import evaluate

@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.notify.values import NOON, Ledger, Script, letter
 from watchdogd.config.models import Config
-from watchdogd.engine import assembly
+from watchdogd.daemon import wiring
 from watchdogd.errors import DeliveryError
 from watchdogd.home.layout import Home
 from watchdogd.notify.delivery_policy import Policy
@@ -195,7 +195,7 @@ class Sharing(RuleBasedStateMachine):
         way: Any = self.ways["daemon"]
         outbox = Outbox({"slack": way}, POLICY, self.ledger.settle, sent, clock=self.clock(), locks=locks)
         outbox.add(self.ledger.waiting())
-        self.outboxes["daemon"], self.looks["daemon"] = outbox, partial(assembly.learn, parts, outbox)
+        self.outboxes["daemon"], self.looks["daemon"] = outbox, partial(wiring.learn, parts, outbox)
 
     def clock(self) -> SteadyClock:
         return SteadyClock(lambda: self.now, lambda: self.now)

@@ -13,7 +13,7 @@ from watchdogd.parsers import probe_sample
 from watchdogd.parsers.gpu.models import Gpu, Readout
 from watchdogd.parsers.gpu.node_script import GpuNode
 from watchdogd.parsers.probe_sample import Disk, GpuSample, JobProcess, NodeMemory, Usage
-from watchdogd.probe import nodedisk
+from watchdogd.probe import node
 
 MEMORY = NodeMemory("cgroup job_88", 4e9, 64e9, 42e9, (JobProcess(7, "python", 40e9),))
 DISKS = {"/tmp": Disk(1e9, 2e9, 5.0, 10.0)}
@@ -45,7 +45,7 @@ def test_stat_of_a_file_system_with_what_is_kept_for_root_and_of_none() -> None:
 
 
 def test_disks_of_this_node_and_what_is_wrong_with_them(tmp_path: Path) -> None:
-    found = nodedisk.disks((str(tmp_path), f"{tmp_path}/gone"))
+    found = node.disks((str(tmp_path), f"{tmp_path}/gone"))
     seen = os.statvfs(tmp_path)
     assert found[str(tmp_path)].total == (seen.f_blocks - seen.f_bfree + seen.f_bavail) * seen.f_frsize
     assert found[f"{tmp_path}/gone"] == Disk(trouble="No such file or directory", errno=2)

@@ -15,8 +15,8 @@ import psutil
 import pytest
 
 from tests.waiting import wait_until
-from watchdogd.probe import family
-from watchdogd.stacks import stackrequest
+from watchdogd.probe import job
+from watchdogd.stacks import stack_collection
 
 PATIENCE = 60.0
 
@@ -74,7 +74,7 @@ def test_it_stays_while_a_child_of_the_script_works(home: Path) -> None:
         shell = psutil.Process(running.pid)
         [probe] = [each for each in shell.children() if "probe" in each.cmdline()]
         [sleep] = [each for each in shell.children() if each.name() == "sleep"]
-        assert not family.waited_for(shell, probe)
+        assert not job.waited_for(shell, probe)
         sleep.kill()
         assert running.wait(PATIENCE) == 0
 
@@ -156,7 +156,7 @@ def test_who_asks_for_stacks_by_a_file_gets_those_of_all_processes(home: Path) -
         one_sample(home)
         assert not list((home / "inbox").glob("a.stacks.*"))
         request.unlink()
-        answers = stackrequest.ask(str(home), "a", PATIENCE)
+        answers = stack_collection.ask(str(home), "a", PATIENCE)
     [(node, parcels)] = answers.nodes
     assert node == os.uname().nodename.partition(".")[0]
     assert answers.note == "the stacks are from its probe on 1 node"

@@ -31,7 +31,7 @@ from watchdogd.parsers.gpu import amd_smi, kernel_log, node_script, nvidia_smi, 
 from watchdogd.parsers.quota import beegfs, gpfs, lfs_quota, repquota, site_tool, zfs_btrfs_ceph
 from watchdogd.preflight import inspection
 from watchdogd.readers import causes, lines, measures, peers, shape, trainlog
-from watchdogd.stacks import stackprobe, stackrequest
+from watchdogd.stacks import node_stacks, stack_collection
 from watchdogd.system import mounts
 from watchdogd.system.times import parse_walltime
 from watchdogd.units import parse_amount, parse_duration, parse_rate, parse_size
@@ -198,8 +198,8 @@ READERS: dict[str, tuple[Callable[[str], object], str]] = {
     "probe usage": (probe_sample.read_usage, PROBED),
     "stat of a disk": (probe_sample.read_stat, "100 50 40 4096 10 5"),
     "free of disks": (lambda text: list(inspection.read_disks("n1", text)), "free 1000 /tmp\n"),
-    "stacks of a node": (stackprobe.parcels, PARTS),
-    "stacks of a probe": (stackrequest._taken, json.dumps({"run": "tr4", "node": "n1", "text": PARTS})),
+    "stacks of a node": (node_stacks.parcels, PARTS),
+    "stacks of a probe": (stack_collection._taken, json.dumps({"run": "tr4", "node": "n1", "text": PARTS})),
     "faulthandler": (faulthandler.handed, FAULT),
     "py-spy": (pyspy.read, SPY),
     "py-spy json": (pyspy.read, SPY_JSON),

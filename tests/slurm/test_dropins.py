@@ -19,9 +19,9 @@ from tests.cluster import Cluster
 from tests.waiting import wait_until
 from watchdogd.batch import slurm as submit
 from watchdogd.config.loading import parse
-from watchdogd.engine import crontab, dropins
-from watchdogd.engine import script as module
-from watchdogd.engine.dropins import Kind
+from watchdogd.daemon.dropins import crontab, dropins
+from watchdogd.daemon.dropins import dropin_jobs as module
+from watchdogd.daemon.dropins.dropins import DropInKind
 from watchdogd.home.layout import Home
 from watchdogd.plugin import Plugin, Result, Status, memory_of, remembered
 from watchdogd.system import umask
@@ -56,7 +56,7 @@ class Follower:
         """One execution, `later` seconds from now by its clock."""
         config = parse('[slurm]\npartition = "gpu"\n', self.home.config)
         [dropin] = [each for each in dropins.look(self.home) if each.name == self.name]
-        assert dropin.kind is Kind.SLURM
+        assert dropin.kind is DropInKind.SLURM
         [check] = crontab.build([dropin], config, self.home, crontab.Scouts())
         memory = json.loads(json.dumps(self.memory))
         injected = {"memory": memory, "now": time.time() + later}

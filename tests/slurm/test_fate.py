@@ -3,7 +3,16 @@
 from dataclasses import replace
 
 from watchdogd.batch.models import Ending, Job
-from watchdogd.engine.fate import Word, alive, base, belongs, newest, over, told, worse
+from watchdogd.daemon.dropins.dropin_job_result import (
+    JobResult,
+    alive,
+    base,
+    belongs,
+    newest,
+    over,
+    told,
+    worse,
+)
 from watchdogd.plugin import Status
 
 NOW = 1_790_000_000.0
@@ -37,7 +46,7 @@ def test_the_newest_with_the_mark() -> None:
 
 
 def test_waiting_is_well_until_it_lasts_longer_than_the_cadence_and_an_hour() -> None:
-    assert alive([waiting("88")], "88", 300.0, NOW) == Word(Status.OK, "job 88 waits (Priority)")
+    assert alive([waiting("88")], "88", 300.0, NOW) == JobResult(Status.OK, "job 88 waits (Priority)")
     assert alive([waiting("88", ago=1800)], "88", 300.0, NOW).status is Status.OK
     assert alive([waiting("88", ago=3700)], "88", 300.0, NOW).status is Status.WARNING
     assert alive([waiting("88", ago=3700)], "88", 86400.0, NOW).status is Status.OK
@@ -75,9 +84,9 @@ def test_ends_in_words() -> None:
 
 
 def test_a_bad_end_stays_told_beside_what_is_now() -> None:
-    bad, good = Word(Status.CRITICAL, "job 88 FAILED"), Word(Status.OK, "job 88 ended well")
-    now = Word(Status.OK, "job 90 runs")
+    bad, good = JobResult(Status.CRITICAL, "job 88 FAILED"), JobResult(Status.OK, "job 88 ended well")
+    now = JobResult(Status.OK, "job 90 runs")
     assert worse(good, now) == now
-    assert worse(bad, now) == Word(Status.CRITICAL, "job 88 FAILED; now job 90 runs")
-    never = Word(Status.WARNING, "job 90 will not start")
-    assert worse(Word(Status.UNKNOWN, "nobody knows"), never).status is Status.UNKNOWN
+    assert worse(bad, now) == JobResult(Status.CRITICAL, "job 88 FAILED; now job 90 runs")
+    never = JobResult(Status.WARNING, "job 90 will not start")
+    assert worse(JobResult(Status.UNKNOWN, "nobody knows"), never).status is Status.UNKNOWN

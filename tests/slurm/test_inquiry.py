@@ -17,11 +17,11 @@ time.sleep(600)
 """
 ASK = """
 import json, sys
-from watchdogd.actions import inquiry, suspects
+from watchdogd.remediation import stall_inquiry, suspects
 from watchdogd.batch import live_job
 from watchdogd.plugin import Run
 live = live_job.locate(Run("run-17", "tr11"), frozenset(sys.argv[1:]))
-seen = inquiry.look_at(live.run, live.jobs)
+seen = stall_inquiry.look_at(live.run, live.jobs)
 told = {"silent": sorted(seen.silent), "closed": seen.closed}
 words = suspects.merge(seen.suspects()).words()
 print(json.dumps({**told, "nodes": sorted(each.node for each in seen.nodes), "words": words}))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.engine.catalog import built_in
-from watchdogd.engine.status import declared_json
-from watchdogd.history.record import Gap, Record
+from watchdogd.daemon.registry.plugin_registry import built_in
+from watchdogd.daemon.status_file import declared_json
+from watchdogd.history.models import Gap, Record
 from watchdogd.history.store import Store
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import AlertState, CheckState, Incident, Observation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import nan
 
-from watchdogd.engine.catalog import built_in
+from watchdogd.daemon.registry.plugin_registry import built_in
 from watchdogd.web.charts import FEW, MOST, SLOTS, ChartLine, charts_of, gridded, thinned
 
 DECLARED = {entry.name: entry.declared.charts for entry in built_in()}

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from tests.web.stage import status_of
-from watchdogd.history.record import Record
+from watchdogd.history.models import Record
 from watchdogd.history.store import Store
 from watchdogd.home.layout import Home
 from watchdogd.logs.runlog import RunLog

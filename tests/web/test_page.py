@@ -18,7 +18,7 @@ from tests.lab import zones
 from tests.waiting import wait_until
 from tests.web.browser import chromium, tab
 from tests.web.stage import EVIL, home_with_past, status_of
-from watchdogd.history.record import Gap
+from watchdogd.history.models import Gap
 from watchdogd.history.store import Store
 from watchdogd.units import iso
 from watchdogd.web.charts import ChartLine, DrawnChart

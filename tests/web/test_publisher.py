@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.web.stage import home_with_past, status_of
-from watchdogd.engine.publisher import Publisher
-from watchdogd.engine.setup import Setup
+from watchdogd.daemon.publishing import Publisher
+from watchdogd.daemon.setup import Setup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

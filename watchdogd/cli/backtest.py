@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-    from watchdogd.engine.backtest import Alert
-    from watchdogd.engine.setup import Setup
+    from watchdogd.daemon.backtesting import Alert
+    from watchdogd.daemon.setup import Setup
     from watchdogd.logs.replay import Stall
 
 AT_MOST = 1 << 30
@@ -37,8 +37,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the alerts, and how many did come; sends and records nothing; always 0."""
-    from watchdogd.engine.backtest import backtest
-    from watchdogd.engine.setup import Setup
+    from watchdogd.daemon.backtesting import backtest
+    from watchdogd.daemon.setup import Setup
 
     if args.log:
         return _replay(args)
@@ -119,7 +119,7 @@ def _sum(alerts: Iterable[Alert], sent: int, since: str) -> str:
 
 def _how(setup: Setup, recorded: set[str]) -> str:
     """Return a line that says which checks were judged anew."""
-    from watchdogd.engine.backtest import judge_of
+    from watchdogd.daemon.backtesting import judge_of
 
     anew = sorted(check.name for check in setup.checks if check.name in recorded and judge_of(check))
     return (

@@ -11,10 +11,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from watchdogd.cli.output import clean, note, one_line, print_json, print_line, print_results
-from watchdogd.engine import dropins
-from watchdogd.engine.assembly import assembled
-from watchdogd.engine.setup import Setup
-from watchdogd.engine.status import observation_json
+from watchdogd.daemon.dropins import dropins
+from watchdogd.daemon.setup import Setup
+from watchdogd.daemon.status_file import observation_json
+from watchdogd.daemon.wiring import assembled
 from watchdogd.home.layout import Home
 from watchdogd.plugin import Plugin, Status
 from watchdogd.system.text import nearest
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
-    from watchdogd.engine.checks import Check
-    from watchdogd.engine.engine import Engine
+    from watchdogd.daemon.registry.check_factory import Check
+    from watchdogd.daemon.round import Engine
     from watchdogd.incidents.models import Observation
     from watchdogd.plugin import Metric
 

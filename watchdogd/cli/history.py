@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import TextIO
 
-    from watchdogd.history.record import Measure, Reading
+    from watchdogd.history.models import Measure, Reading
     from watchdogd.history.store import Store
 
     Points = Sequence[tuple[float, float]]

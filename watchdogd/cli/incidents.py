@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from watchdogd.cli.lookup import known_target, store_of
 from watchdogd.cli.output import clean, complain, named, one_line, print_json, print_line, seconds
-from watchdogd.engine.status import incident_json
+from watchdogd.daemon.status_file import incident_json
 from watchdogd.errors import WatchdogError
 from watchdogd.home.inbox_submit import submit
 from watchdogd.home.layout import Home

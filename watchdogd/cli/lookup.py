@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from watchdogd.cli.output import note
-from watchdogd.engine import goodconfig
+from watchdogd.daemon import last_good_config
 from watchdogd.errors import ConfigError, NoHistoryError, WatchdogError
 from watchdogd.history.store import Store
 from watchdogd.home import inbox
@@ -34,7 +34,7 @@ def config_of(home: Home, *, pressing: bool = True) -> Config:
     try:
         return load(home, pressing=pressing)
     except ConfigError:
-        last = goodconfig.last(home)
+        last = last_good_config.last(home)
         if last is None:
             raise
         return last
@@ -62,7 +62,7 @@ def existing_store(home: Home) -> Iterator[Store]:
 
 def _history_url(home: Home) -> str:
     """`[history] url`. ConfigError."""
-    tables = goodconfig.tables(home)
+    tables = last_good_config.tables(home)
     if tables is None:
         return config_of(home).history.url
     url: str = tables.get("history", {}).get("url", DEFAULT_URL)

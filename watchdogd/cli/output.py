@@ -80,9 +80,9 @@ def warn(warnings: Iterable[str]) -> None:
 def explained(error: WatchdogError) -> str:
     """Return its line; of an unknown key of config.toml with where the key belongs, by all plugins."""
     if isinstance(error, UnknownKeyError):
-        from watchdogd.engine import elsewhere
+        from watchdogd.daemon import misplaced_keys
 
-        return str(elsewhere.explained(error))
+        return str(misplaced_keys.explained(error))
     return str(error)
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from watchdogd.chain.leadership import DaemonLeadership
 from watchdogd.cli.output import print_line
-from watchdogd.engine import beginning, logs
-from watchdogd.engine.assembly import assembled
-from watchdogd.engine.daemon import Daemon
+from watchdogd.daemon import daemon_log, wiring
+from watchdogd.daemon.daemon import Daemon
+from watchdogd.daemon.wiring import assembled
 from watchdogd.errors import StalledError
 from watchdogd.home import markers
 from watchdogd.home.layout import Home
@@ -21,7 +21,7 @@ from watchdogd.notify.dead_mans_switch import heartbeat_of
 if TYPE_CHECKING:
     import argparse
 
-    from watchdogd.engine.setup import Setup
+    from watchdogd.daemon.setup import Setup
 
 ENDING = 60
 """Seconds for letting go of the lease, the workers and the chain where rounds come about no more."""
@@ -37,7 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Watch until it shall end (Ctrl-C, SIGTERM, 'watchdogd stop'), or a successor takes over."""
     home = Home.existing(args.home)
-    setup, broken = beginning.setup_of(home, go_on=DaemonLeadership.in_chain())
+    setup, broken = wiring.setup_of(home, go_on=DaemonLeadership.in_chain())
     if args.dry_run:
         return _rehearse(home, setup)
     home.share(setup.config.daemon.group)
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
         tenure.begin()
         with contextlib.suppress(OSError):
             markers.remove_ticks(home)
-        logs.begin(home)
+        daemon_log.begin(home)
         count = len(setup.checks)
         print_line(
             f"watching {home.path}: {count} check{'' if count == 1 else 's'}; end with Ctrl-C", at_once=True

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from watchdogd.chain import launch, link, links, shutdown
 from watchdogd.cli.output import print_json, print_line, warn
 from watchdogd.config.secret import withhold
-from watchdogd.engine.setup import Setup
+from watchdogd.daemon.setup import Setup
 from watchdogd.errors import UnitError, UsageError
 from watchdogd.home.layout import Home
 from watchdogd.system.times import parse_walltime

@@ -156,7 +156,7 @@ def _from_history(home: Home, why: str) -> dict[str, Any]:
 def _recorded(home: Home) -> dict[str, Any]:
     """Return the last round and the open incidents as the history has them."""
     from watchdogd.cli.lookup import existing_store
-    from watchdogd.engine.status import incident_json, open_incidents
+    from watchdogd.daemon.status_file import incident_json, open_incidents
 
     try:
         with existing_store(home) as store:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from watchdogd.chain import link
 from watchdogd.chain.leadership import DaemonLeadership
 from watchdogd.cli.output import one_line, print_json, print_line, print_results
-from watchdogd.engine import beginning, logs
-from watchdogd.engine.assembly import assembled, learn, missing, outbox_of
-from watchdogd.engine.chores import do_chores
-from watchdogd.engine.daemon import tell_gaps
-from watchdogd.engine.recheck import Rechecks
-from watchdogd.engine.setup import Setup
-from watchdogd.engine.status import observation_json
+from watchdogd.daemon import daemon_log, wiring
+from watchdogd.daemon.daemon import tell_gaps
+from watchdogd.daemon.housekeeping import do_chores
+from watchdogd.daemon.recheck import Rechecks
+from watchdogd.daemon.setup import Setup
+from watchdogd.daemon.status_file import observation_json
+from watchdogd.daemon.wiring import assembled, learn, missing, outbox_of
 from watchdogd.errors import ConfigError, UsageError
 from watchdogd.home import lease, markers
 from watchdogd.home.layout import Home
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Collection
 
-    from watchdogd.engine.assembly import Assembly
-    from watchdogd.engine.engine import Engine, Round
+    from watchdogd.daemon.round import Engine, Round
+    from watchdogd.daemon.wiring import Wiring
     from watchdogd.notify.message_outbox import Outbox
     from watchdogd.notify.notification import Notification
 
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     home = Home.existing(args.home)
     if args.dry_run:
         return _rehearse(home, Setup.load(home), as_json=args.json)
-    setup, broken = beginning.setup_of(home, go_on=True)
+    setup, broken = wiring.setup_of(home, go_on=True)
     if wrong := _watch(home, setup, broken) or broken:
         raise ConfigError(wrong)
     return 0
@@ -75,7 +75,7 @@ def _watch(home: Home, setup: Setup, broken: str) -> str:
         print_line(f"nothing done: {idle}")
         return ""
     tenure.begin()
-    logs.begin(home)
+    daemon_log.begin(home)
     begin = time.time()
     step = link.tick_every(setup.config) if tenure.chain else _mark(home)
     try:
@@ -110,7 +110,7 @@ def _mark(home: Home) -> float:
     return step
 
 
-def _tick(parts: Assembly, tenure: DaemonLeadership, rechecks: Rechecks) -> None:
+def _tick(parts: Wiring, tenure: DaemonLeadership, rechecks: Rechecks) -> None:
     engine = parts.engine
     outbox = outbox_of(parts, tenure.lease.held, go_on=True)
     engine.troubles["engine"] = outbox.start()

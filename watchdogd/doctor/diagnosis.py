@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from watchdogd.chain.link import LinkOptions
     from watchdogd.config.models import Config
-    from watchdogd.engine.setup import Setup
+    from watchdogd.daemon.setup import Setup
     from watchdogd.home.layout import Home
     from watchdogd.plugin import Run
 

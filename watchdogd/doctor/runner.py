@@ -7,9 +7,9 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from watchdogd.daemon.setup import Setup
 from watchdogd.doctor import cluster, delivery, home_storage, members, tools, watched
 from watchdogd.doctor.diagnosis import Installation, broken
-from watchdogd.engine.setup import Setup
 from watchdogd.errors import ConfigError, WatchdogError
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from watchdogd.batch.partitions import FORMAT, Partition, read_sinfo
 from watchdogd.config.loading import parse
-from watchdogd.engine.setup import Setup
+from watchdogd.daemon.setup import Setup
 from watchdogd.errors import ConfigError, HomeError, WatchdogError
 from watchdogd.system import command
 from watchdogd.system.account import own_name

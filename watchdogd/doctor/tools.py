@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from watchdogd.doctor.diagnosis import Diagnosis, ask, broken, fine, warning
 from watchdogd.doctor.setup_wizard import GPU_TOOLS
 from watchdogd.home import lease
-from watchdogd.stacks.stacktaking import MISSING
+from watchdogd.stacks.stack_collection import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

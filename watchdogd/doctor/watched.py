@@ -8,17 +8,17 @@ import shutil
 import time
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.actions import flightrecorder
-from watchdogd.actions.inquiry import look_at
 from watchdogd.batch import live_job
 from watchdogd.batch.run_models import slurm_users
+from watchdogd.daemon.dropins import dropins
+from watchdogd.daemon.registry.plugin_registry import skipped
 from watchdogd.doctor.diagnosis import Diagnosis, broken, fine, warning
-from watchdogd.engine import dropins
-from watchdogd.engine.catalog import skipped
 from watchdogd.errors import WatchdogError
 from watchdogd.home.layout import absolute
 from watchdogd.logs import obstacle
 from watchdogd.plugins.disk_quota import quota_sources
+from watchdogd.remediation import flight_recorder
+from watchdogd.remediation.stall_inquiry import look_at
 from watchdogd.system.mounts import mount_at
 from watchdogd.system.number import count
 
@@ -81,7 +81,7 @@ def _recorder(installation: Installation, run: Run) -> list[Diagnosis]:
         return []  # none runs
     ranks = [each for node in look_at(live.run, live.jobs).nodes for each in node.processes]
     several = [each.env for each in ranks if (count(each.env.get("WORLD_SIZE")) or 1) > 1]
-    lacking = dict.fromkeys(filter(None, map(flightrecorder.lacking, several)))
+    lacking = dict.fromkeys(filter(None, map(flight_recorder.lacking, several)))
     fix = "export it in the job script: see docs/training.md, 'When a collective hangs'"
     return [warning(RUNS, f"{run.name}: PyTorch's Flight Recorder: {why}", fix) for why in lacking]
 

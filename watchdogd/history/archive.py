@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import func, select, text
 
 from watchdogd.errors import HistoryError
-from watchdogd.history.schema import HEAD
-from watchdogd.history.tables import metadata, notifications
+from watchdogd.history.schema import HEAD, metadata, notifications
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -14,8 +14,8 @@ from sqlalchemy.exc import ArgumentError
 from watchdogd.config.secret import without_passwords
 from watchdogd.errors import HistoryError, NoHistoryError
 from watchdogd.history import schema
-from watchdogd.history.failure import FAULTS, is_damage, misfits, sentence
-from watchdogd.history.file import BUSY, HistoryFile
+from watchdogd.history.database_errors import FAULTS, is_damage, misfits, sentence
+from watchdogd.history.database_file import BUSY, HistoryFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

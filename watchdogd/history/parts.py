@@ -9,7 +9,7 @@ from sqlalchemy import BigInteger, case, cast, select
 
 from watchdogd.history import retention
 from watchdogd.history.retention import FIVE, HOUR, Thinned
-from watchdogd.history.tables import fives, hours, readings, series, subjects
+from watchdogd.history.schema import fives, hours, readings, series, subjects
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

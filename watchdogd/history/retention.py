@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Integer, Numeric, bindparam, cast, delete, func, select
 
-from watchdogd.history.statements import insert, upsert
-from watchdogd.history.tables import facts, fives, hours, notifications, readings
+from watchdogd.history.schema import facts, fives, hours, notifications, readings
+from watchdogd.history.sql import insert, upsert
 
 if TYPE_CHECKING:
     from collections import deque

@@ -1,16 +1,36 @@
-"""The schema: whether a database has the present one, and the way to it."""
+"""Schema of the history: its tables, whether a database has them, and the way to them.
+
+What a check measures comes by the million: those rows are narrow. Times of readings and changes are whole
+milliseconds since the epoch (an integer of six bytes in SQLite, where a float takes eight); all other times
+are seconds. `value` columns hold JSON.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlalchemy import inspect, text
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    Index,
+    Integer,
+    MetaData,
+    SmallInteger,
+    Table,
+    Text,
+    UniqueConstraint,
+    inspect,
+    text,
+)
 
 from watchdogd.errors import HistoryError
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
+
 
 HEAD = "0001"
 """The newest revision in migrations/versions. Known by heart, so that a start need not import Alembic."""
@@ -45,3 +65,187 @@ def upgrade(connection: Connection, target: str = "head") -> None:
             "upgrade watchdogd, or set [history] url to another file"
         )
     command.upgrade(config, target)
+
+
+metadata = MetaData()
+
+subjects = Table(
+    "subjects",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("check", Text, nullable=False),
+    Column("run", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("status", SmallInteger, nullable=False),
+    UniqueConstraint("check", "run", "target", "subject", name="uq_subjects"),
+)
+"""Every thing that results spoke of, and the last status it had: a change is what differs from it."""
+
+series = Table(
+    "series",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("subject_id", Integer, nullable=False),
+    Column("metric", Text, nullable=False),
+    Column("unit", Text, nullable=False),
+    UniqueConstraint("subject_id", "metric", "unit", name="uq_series"),
+)
+
+# In order of time, not of series: a round then appends to one or two pages. By series it would rewrite a
+# page (and journal it) for each of them, 24 MB a round for 3,000 series, on a file system across a network.
+readings = Table(
+    "readings",
+    metadata,
+    Column("at", BigInteger, primary_key=True),
+    Column("series_id", Integer, primary_key=True),
+    Column("value", Float),
+    sqlite_with_rowid=False,
+)
+
+
+def _folded(name: str) -> Table:
+    """Many readings as one row. Written rarely and read by series, so in order of series.
+
+    `slot` is the number of the slot since the epoch, `offset` how many seconds into it the readings lie
+    on average; so a lone reading keeps its time.
+    """
+    return Table(
+        name,
+        metadata,
+        Column("series_id", Integer, primary_key=True),
+        Column("slot", Integer, primary_key=True),
+        Column("offset", SmallInteger, nullable=False),
+        Column("low", Float),
+        Column("mean", Float),
+        Column("high", Float),
+        Column("count", Integer, nullable=False),
+        sqlite_with_rowid=False,
+    )
+
+
+fives = _folded("fives")
+hours = _folded("hours")
+
+changes = Table(
+    "changes",
+    metadata,
+    Column("at", BigInteger, primary_key=True),
+    Column("subject_id", Integer, primary_key=True),
+    Column("status", SmallInteger, nullable=False),
+    Column("summary", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+incidents = Table(
+    "incidents",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("check", Text, nullable=False),
+    Column("run", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("status", SmallInteger, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("opened_at", Float, nullable=False),
+    Column("resolved_at", Float),
+    Column("summary", Text, nullable=False),
+    Column("details", Text, nullable=False),
+    Column("value", Text, nullable=False),
+)
+
+standings = Table(
+    "standings",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("check", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("incident", Integer),
+    Column("value", Text, nullable=False),
+)
+"""`value` is the standing but for its incident and for what `pulses` has."""
+
+pulses = Table(
+    "pulses",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("at", Float, nullable=False),
+    Column("streak", Integer, nullable=False),
+    Column("summary", Text, nullable=False),
+)
+"""What every result changes in a standing: of most standings a round writes these few bytes alone."""
+
+events = Table(
+    "events",
+    metadata,
+    Column("at", BigInteger, primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("check", Text, primary_key=True),
+    Column("summary", Text, primary_key=True),
+    Column("incident", Integer, primary_key=True, autoincrement=False),
+    Column("run", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("quiet", Boolean(create_constraint=False), nullable=False),
+    sqlite_with_rowid=False,
+)
+"""`incident` is 0 for a notice."""
+
+notifications = Table(
+    "notifications",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("key", Text, nullable=False),
+    Column("channel", Text, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("next_try", Float, nullable=False),
+    Column("sent_at", Float),
+    Column("failure", Text, nullable=False),
+    Column("receipt", Text, nullable=False),
+    Column("message", Text, nullable=False),
+    UniqueConstraint("key", name="uq_notifications_key"),
+    Index("ix_notifications_state", "state"),
+)
+
+memories = Table(
+    "memories",
+    metadata,
+    Column("check", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+starts = Table(
+    "starts",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("check", Text, nullable=False),
+    Column("at", Float, nullable=False),
+)
+
+gaps = Table(
+    "gaps",
+    metadata,
+    Column("begin", Float, primary_key=True),
+    Column("end", Float, primary_key=True),
+    Column("reason", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+touches = Table(
+    "touches",
+    metadata,
+    Column("at", BigInteger, primary_key=True),
+    Column("line", Text, primary_key=True),
+    sqlite_with_rowid=False,
+)
+
+facts = Table(
+    "facts",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""Single values: `last_round`, `silences`, `pending_recoveries`, `next_id`, `thinned`."""

@@ -7,20 +7,19 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from watchdogd.errors import HistoryError
-from watchdogd.history import decided, measured, retention
-from watchdogd.history import past as beginning
+from watchdogd.history import measurements, queries, retention
 from watchdogd.history.database import Database
-from watchdogd.history.failure import FAULTS, sentence
-from watchdogd.history.readings import changes_of, readings_of
-from watchdogd.history.writing import Writer, settle
+from watchdogd.history.database_errors import FAULTS, sentence
+from watchdogd.history.queries import changes_of, readings_of
+from watchdogd.history.writer import Writer, settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from sqlalchemy import Connection
 
-    from watchdogd.history.record import Change, Gap, Happening, Measure, Past, Reading, Record, UserAction
-    from watchdogd.history.tail import Tail
+    from watchdogd.history.measurements import Tail
+    from watchdogd.history.models import Change, Gap, Happening, Measure, Past, Reading, Record, UserAction
     from watchdogd.home.layout import Home
     from watchdogd.incidents.models import Incident
     from watchdogd.notify.notification import Notification
@@ -85,13 +84,13 @@ class Store:
     def past(self) -> Past:
         """Return what a starting daemon goes on from."""
         with self._transaction() as connection:
-            past, self._unreadable = beginning.past(connection)
+            past, self._unreadable = queries.past(connection)
         return past
 
     def memories(self, checks: Collection[str]) -> dict[str, str]:
         """Return what these checks remember, as JSON text, by check."""
         with self._transaction() as connection:
-            return beginning.memories_of(connection, checks)
+            return queries.memories_of(connection, checks)
 
     def record(self, record: Record) -> None:
         """Store one round: all of it or nothing. Storing the same round again changes nothing."""
@@ -114,7 +113,7 @@ class Store:
     def notification(self, key: str) -> Notification | None:
         """One notification; None where there is none of that key."""
         with self._transaction() as connection:
-            return decided.notification_of(connection, key)
+            return queries.notification_of(connection, key)
 
     # ------------------------------------------------------------------ looking back
 
@@ -124,19 +123,19 @@ class Store:
         """Return notifications created since a time, and stored after the one of the id `after`, in that
         order; with `limit`, the last ones."""
         with self._transaction() as connection:
-            return decided.notifications_of(connection, state=state, since=since, after=after, limit=limit)
+            return queries.notifications_of(connection, state=state, since=since, after=after, limit=limit)
 
-    def series(self, check: str, since: float) -> measured.PastOfCheck:
+    def series(self, check: str, since: float) -> measurements.PastOfCheck:
         """Return what a check measured: (time, value) by (subject, metric), oldest first.
 
         The last hour or so as it was measured, before that means of five minutes, and of hours.
         """
         return self.series_of((check,), since)[check]
 
-    def series_of(self, checks: Collection[str], since: float) -> dict[str, measured.PastOfCheck]:
+    def series_of(self, checks: Collection[str], since: float) -> dict[str, measurements.PastOfCheck]:
         """Return the same of many checks at once, which costs little more than of one."""
         with self._transaction() as connection:
-            found, self._tail = measured.points(connection, self._tail, checks, since)
+            found, self._tail = measurements.points(connection, self._tail, checks, since)
         return found
 
     def incidents(
@@ -144,17 +143,17 @@ class Store:
     ) -> list[Incident]:
         """Incidents, newest first; `since`: those that were open at some time after it."""
         with self._transaction() as connection:
-            return decided.incidents_of(connection, open_only=open_only, since=since, target=target)
+            return queries.incidents_of(connection, open_only=open_only, since=since, target=target)
 
     def incident(self, identity: int) -> Incident | None:
         """One incident; None where there is none of that number."""
         with self._transaction() as connection:
-            return decided.incident_of(connection, identity)
+            return queries.incident_of(connection, identity)
 
     def events(self, target: str | None = None, since: float = 0.0) -> list[Happening]:
         """Return what became of incidents, and notices, oldest first."""
         with self._transaction() as connection:
-            return decided.events_of(connection, target, since)
+            return queries.events_of(connection, target, since)
 
     def changes(self, target: str | None = None, since: float = 0.0) -> list[Change]:
         """Read turns of checks to another status, oldest first; a target is a run, a disk or a check."""
@@ -169,17 +168,17 @@ class Store:
     def measures(self, target: str | None = None, since: float = 0.0) -> list[Measure]:
         """Minimum, mean and maximum of each metric since a time: a day of it takes a tenth of a second."""
         with self._transaction() as connection:
-            return measured.measures_of(connection, target, since)
+            return measurements.measures_of(connection, target, since)
 
     def gaps(self, since: float = 0.0) -> list[Gap]:
         """Read the times in which nobody watched, oldest first."""
         with self._transaction() as connection:
-            return decided.gaps_since(connection, since)
+            return queries.gaps_since(connection, since)
 
     def touches(self, since: float = 0.0) -> list[UserAction]:
         """Who pressed what, oldest first."""
         with self._transaction() as connection:
-            return decided.touches_since(connection, since)
+            return queries.touches_since(connection, since)
 
     # ------------------------------------------------------------------ all of it
 

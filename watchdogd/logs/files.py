@@ -11,7 +11,7 @@ from watchdogd.errors import UnreadableError
 from watchdogd.logs import obstacle, versions
 from watchdogd.logs.versions import Version
 from watchdogd.parsers import guard_heartbeat
-from watchdogd.probe.files import left
+from watchdogd.probe.sample_files import left
 from watchdogd.readers import logtail, structured
 from watchdogd.readers.logtail import Found, Place
 

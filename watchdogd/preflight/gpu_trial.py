@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from watchdogd.plugin import Status
 from watchdogd.preflight.verdicts import Finding
-from watchdogd.stacks import ranges
+from watchdogd.stacks import stack_folding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -135,7 +135,7 @@ def _together(trial: Trial) -> Iterator[Finding]:
     """Judge what the nodes did together."""
     well = [name for name, tried in trial.nodes.items() if tried.gpus and not tried.faults]
     if well:
-        yield Finding(Status.OK, TOPIC, f"each GPU of {ranges.names(well)} computes")
+        yield Finding(Status.OK, TOPIC, f"each GPU of {stack_folding.names(well)} computes")
     if not trial.reduce:
         return
     broken = {name: tried.broken for name, tried in trial.nodes.items() if tried.broken}
@@ -145,7 +145,7 @@ def _together(trial: Trial) -> Iterator[Finding]:
     count = len(trial.nodes) + len(trial.silent)
     if broken:
         node, why = next(iter(broken.items()))
-        text = f"the all-reduce across {count} nodes fails, on {ranges.names(broken)}: {why}"
+        text = f"the all-reduce across {count} nodes fails, on {stack_folding.names(broken)}: {why}"
         yield Finding(Status.CRITICAL, TOPIC, text, (node,) if len(broken) == 1 < count else ())
     elif slowest is None or trial.silent:
         yield Finding(Status.CRITICAL, TOPIC, f"the all-reduce across {count} nodes did not come to its end")

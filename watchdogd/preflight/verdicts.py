@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from watchdogd.plugin import Status
 from watchdogd.plugins.gpu_health import faults
-from watchdogd.stacks import ranges
+from watchdogd.stacks import stack_folding
 from watchdogd.units import format_size
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _nodes(facts: Facts) -> Iterator[Finding]:
         yield Finding(Status.CRITICAL, "nodes", f"{node} does not answer: {why}", (node,))
     heard = [host for host in facts.hosts if host not in facts.silent]
     if heard:
-        yield Finding(Status.OK, "nodes", f"{ranges.names(heard)} answered")
+        yield Finding(Status.OK, "nodes", f"{stack_folding.names(heard)} answered")
 
 
 def _gpus(facts: Facts, believed: Believed) -> Iterator[Finding]:
@@ -159,7 +159,7 @@ def _gpus(facts: Facts, believed: Believed) -> Iterator[Finding]:
         yield from found
         well += [] if any(finding.status is Status.CRITICAL for finding in found) else [node.name]
     if well:
-        yield Finding(Status.OK, "GPUs", f"{believed.gpus} on each of {ranges.names(well)}")
+        yield Finding(Status.OK, "GPUs", f"{believed.gpus} on each of {stack_folding.names(well)}")
 
 
 def _of_node(node: GpuNode, expected: int) -> Iterator[Finding]:

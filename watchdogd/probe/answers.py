@@ -1,23 +1,37 @@
-"""What the nodes of a run's job answer: asked through Slurm's launcher, or left in home by the job's probe.
+"""Answers of the nodes of a run's job: asked through Slurm's launcher, or left in home by the job's probe.
 
 Slurm starts steps only for the owner of a job, and PBS starts none: there the samples of `watchdogd probe`
-are read instead, as they are wherever they are fresh and tell all that is wanted.
+are read instead, wherever they are fresh and have all that is wanted. Memory and disks come by either way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+
+import psutil
 
 from watchdogd.batch import node_steps, slurmtext
 from watchdogd.errors import UnreadableError
-from watchdogd.probe import files
+from watchdogd.parsers import probe_sample
+from watchdogd.parsers.probe_sample import Cpu, JobProcess, NodeMemory, Usage
+from watchdogd.probe import effort, sample_files
+from watchdogd.probe.node import disks
+from watchdogd.probe.pool import tightest
 from watchdogd.system.account import own_name
+from watchdogd.system.number import count
+from watchdogd.system.smallfile import host_name
+from watchdogd.system.startup import own_python
+from watchdogd.training import Pool
 from watchdogd.units import format_duration
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from watchdogd.plugin import Job, Run
+
 
 STALE = 300.0
 """Seconds after which a sample no longer tells of now."""
@@ -126,7 +140,7 @@ def _left(run: Run, job: Job, names: Sequence[str], found: Mapping[str, tuple[fl
 def _samples(run: Run, job: Job, question: Question[Told], now: float) -> dict[str, tuple[float, Told]]:
     """By node: the age in seconds of the newest sample of this job, and what it tells."""
     found: dict[str, tuple[float, Told]] = {}
-    for written, text in files.left(run.inbox, run.name, job.user):
+    for written, text in sample_files.left(run.inbox, run.name, job.user):
         try:
             sample = question.read(text)
         except UnreadableError:
@@ -136,3 +150,69 @@ def _samples(run: Run, job: Job, question: Question[Told], now: float) -> dict[s
             if sample.node not in found or age <= found[sample.node][0]:
                 found[sample.node] = (age, sample.told)
     return found
+
+
+Look: TypeAlias = Answers[Usage]
+"""What each node has left, or why nothing is known of it."""
+_SHOWN = 5
+
+
+def look(run: Run, jobs: Sequence[Job], *, deadline: float, now: float, paths: Sequence[str] = ()) -> Look:
+    """Memory, and the disks at `paths`, on all nodes of the run's newest job, of `jobs` the first.
+
+    Never raises; takes `deadline` seconds at most.
+    """
+    if run.backend == "process":
+        held, cpu = here(pid for job in jobs if (pid := count(job.id)) is not None)
+        return Answers({host_name(): Usage(run.name, "", host_name(), held, disks(paths), cpu)})
+    job = jobs[0]
+    question = Question(_argv(job.raw_id, paths), _node_heard, _sample, partial(_enough, frozenset(paths)))
+    return ask(run, job, question, deadline=deadline, now=now)
+
+
+def _enough(paths: frozenset[str], told: Usage) -> bool:
+    """Whether it tells of all that is wanted: a probe may have been started with other disks."""
+    return paths <= set(told.disks)
+
+
+def _node_heard(text: str) -> Usage:
+    """What stands below the node's name."""
+    return probe_sample.read_usage(text.partition("\n")[2])
+
+
+def _sample(text: str) -> Sample[Usage]:
+    read = probe_sample.read_usage(text)
+    return Sample(read.run, read.job, read.node, read)
+
+
+def here(pids: Iterable[int]) -> tuple[NodeMemory, Cpu]:
+    """What these processes and all that they started hold, and what is left of their control groups or of the
+    node, whichever is used up first; and the processor time that they took."""
+    free = psutil.virtual_memory()
+    node = Pool("node", float(free.available), float(free.total))
+    family: dict[int, psutil.Process] = {}
+    for pid in pids:
+        try:
+            top = psutil.Process(pid)
+            family |= {each.pid: each for each in (top, *top.children(recursive=True))}
+        except psutil.Error:
+            continue  # it has ended: the snapshot of the next round knows
+    known = [found for each in family.values() if (found := _held(each))]
+    held = sorted((each for each, _ in known), key=lambda it: -it.anonymous)
+    total = sum(each.anonymous for each in held)
+    pool = min(tightest(family) or node, node, key=lambda each: each.left)
+    memory = NodeMemory(pool.name, pool.left, pool.total, total, tuple(held[:_SHOWN]))
+    return memory, effort.taken(spent for _, spent in known)
+
+
+def _held(process: psutil.Process) -> tuple[JobProcess, float] | None:
+    try:
+        memory = process.memory_info()
+        held = JobProcess(process.pid, process.name(), float(max(memory.rss - memory.shared, 0)))
+        return held, effort.seconds_of(process)
+    except psutil.Error:
+        return None
+
+
+def _argv(job: str, paths: Sequence[str]) -> list[str]:
+    return own_python("from watchdogd.probe.node import tell; tell(*sys.argv[1:])", job, *paths)

@@ -1,12 +1,15 @@
 """On one node of the job: looks every so often, and leaves what it sees in home, until its input ends.
 
 It is as light as it can be: nice 19, one look every half minute, one small file that is replaced. Anonymous
-memory is resident less shared (statm): the exact share of each page (PSS) would hold the training up.
+memory is resident less shared (statm): the exact share of each page (PSS) would hold the training up. Disks
+are reported with room, inodes, read-only, not answering. When `inbox/RUN.stacks-request` appears or is
+touched, stacks of the job's processes here are answered as `inbox/RUN.stacks.HOST.PID.json`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import random
@@ -14,6 +17,7 @@ import select
 import signal
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,18 +27,119 @@ from watchdogd import training
 from watchdogd.parsers import probe_sample
 from watchdogd.parsers.gpu import node_script
 from watchdogd.parsers.gpu.node_script import GpuNode
-from watchdogd.parsers.probe_sample import GpuSample, JobProcess, NodeMemory
-from watchdogd.probe import effort, files
-from watchdogd.probe.nodedisk import disks
+from watchdogd.parsers.probe_sample import Disk, GpuSample, JobProcess, NodeMemory
+from watchdogd.probe import effort, sample_files
 from watchdogd.probe.pool import tightest
-from watchdogd.probe.stacktake import LOOK, Desk
+from watchdogd.stacks.stack_collection import py_spy
 from watchdogd.system import command
+from watchdogd.system.mounts import mount_at
+from watchdogd.system.pathname import file_name
 from watchdogd.system.smallfile import host_name, replace_file
+from watchdogd.system.startup import own_python
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from watchdogd.parsers.probe_sample import Cpu, Disk
+
+
+_DISK_DEADLINE = 5.0
+_NUMBERS = {os.strerror(number): number for number in errno.errorcode}
+_hung: set[str] = set()
+"""Paths that did not answer: what hangs in the kernel would pile up, and hold up the end of the job."""
+
+
+def disks(paths: Sequence[str]) -> dict[str, Disk]:
+    """Each path, all at once; one that does not answer in time, or is missing, has that as its trouble."""
+    if not paths:
+        return {}
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        return dict(zip(paths, pool.map(_disk, paths), strict=True))
+
+
+def _disk(path: str) -> Disk:
+    if path in _hung:
+        return Disk(trouble="it did not answer before")
+    answer = command.ask(
+        ["stat", "--file-system", f"--format={probe_sample.STAT_FORMAT}", "--", path], deadline=_DISK_DEADLINE
+    )
+    if answer.silent:
+        _hung.add(path)
+        return Disk(trouble=answer.trouble)
+    read_only = _read_only(path) if answer.ok else False
+    return probe_sample.read_stat(answer.output, read_only=read_only) or _unseen(answer)
+
+
+def _unseen(answer: command.Answer) -> Disk:
+    """What stat(1) says behind its last colon is the system's word for an error."""
+    word = answer.said.rpartition(": ")[2]
+    return Disk(trouble=word or answer.complaint(), errno=_NUMBERS.get(word, 0))
+
+
+def _read_only(path: str) -> bool:
+    """As the file system itself is, after an error for instance."""
+    mount = mount_at(path)
+    return mount is not None and "ro" in mount.options.split(",")
+
+
+LOOK = 5.0
+"""Seconds between two looks for a request, one stat(2) each."""
+_STACKS_DEADLINE = 15.0
+_SAMPLES, _APART = 3, 1.5
+
+
+@dataclass(slots=True)
+class StackInbox:
+    """Where requests come in: that of one run, for one node of its job (`job` is empty outside of Slurm)."""
+
+    inbox: str
+    run: str
+    job: str
+    node: str
+    _seen: int | None = None
+
+    def __post_init__(self) -> None:
+        """What was asked before we came is not for us."""
+        self._seen = self._asked()
+
+    def serve(self) -> None:
+        """Answer a request that is new, where py-spy is there. Never raises for what files do."""
+        asked = self._asked()
+        if asked is None or asked == self._seen:
+            return
+        self._seen = asked
+        tool = py_spy()
+        if tool is None:
+            return  # Guards answer, where there are any
+        text = self._taken(tool)
+        answer = {"kind": "stacks", "run": self.run, "job": self.job, "node": self.node, "text": text}
+        with contextlib.suppress(OSError):  # the asker tells that nobody answered
+            replace_file(self._path(), json.dumps(answer) + "\n", sample_files.mode(self.inbox))
+
+    def clear(self) -> None:
+        """Remove an answer that nobody fetched."""
+        with contextlib.suppress(OSError):
+            os.unlink(self._path())
+
+    def _asked(self) -> int | None:
+        """When somebody last asked; None: nobody does."""
+        try:
+            return os.stat(os.path.join(self.inbox, f"{file_name(self.run)}.stacks-request")).st_mtime_ns
+        except OSError:
+            return None
+
+    def _path(self) -> str:
+        name = f"{file_name(self.run)}.stacks.{file_name(self.node.partition('.')[0])}.{os.getpid()}.json"
+        return os.path.join(self.inbox, name)
+
+    def _taken(self, tool: str) -> str:
+        whose = ["--job", self.job] if os.environ.get("SLURM_JOB_ID") else ["--below", str(os.getsid(0))]
+        words = [*whose, "--py-spy", tool]
+        words += ["--samples", str(_SAMPLES), "--every", str(_APART), "--deadline", str(_STACKS_DEADLINE - 3)]
+        env = command.environment({"SLURMD_NODENAME": self.node})
+        argv = own_python("from watchdogd.stacks.node_stacks import main; main()", *words)
+        return command.ask(argv, deadline=_STACKS_DEADLINE, env=env).output
+
 
 _ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PASSED_OVER = (signal.SIGUSR1, signal.SIGUSR2)
@@ -65,8 +170,8 @@ def serve(task: Task) -> None:
         signal.signal(number, _end)
     os.nice(19)
     name = os.environ.get("SLURMD_NODENAME") or host_name()
-    path = files.path(task.inbox, task.run, name)
-    desk = Desk(task.inbox, task.run, task.job, name)
+    path = sample_files.path(task.inbox, task.run, name)
+    desk = StackInbox(task.inbox, task.run, task.job, name)
     try:
         _look_again_and_again(task, name, path, desk)
     except Ended:
@@ -77,7 +182,7 @@ def serve(task: Task) -> None:
             os.unlink(path)
 
 
-def _look_again_and_again(task: Task, name: str, path: str, desk: Desk) -> None:
+def _look_again_and_again(task: Task, name: str, path: str, desk: StackInbox) -> None:
     told = ""
     wait = random.uniform(0.3, 1.0) * task.every  # noqa: S311 - so that a thousand nodes do not write at once
     while True:
@@ -143,7 +248,7 @@ def _leave(path: str, text: str) -> str:
     """Replace the sample; why that failed, or empty. A signal waits until the file is whole."""
     signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)
     try:
-        replace_file(path, text, files.mode(os.path.dirname(path)))
+        replace_file(path, text, sample_files.mode(os.path.dirname(path)))
     except OSError as error:
         return error.strerror or str(error)
     finally:
@@ -151,7 +256,7 @@ def _leave(path: str, text: str) -> str:
     return ""
 
 
-def _wait_at(desk: Desk, seconds: float) -> bool:
+def _wait_at(desk: StackInbox, seconds: float) -> bool:
     """Wait so long, and answer who asks for stacks meanwhile; True where the input ends."""
     until = time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from watchdogd import declaration
-from watchdogd.history.record import STALLED
+from watchdogd.history.models import STALLED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

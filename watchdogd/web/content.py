@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from watchdogd.batch import run_models
 from watchdogd.batch.run_models import IDLE, plugin_of
-from watchdogd.history.record import STALLED
+from watchdogd.history.models import STALLED
 from watchdogd.incidents.models import SELF
 from watchdogd.plugin import Plugin, Status
 from watchdogd.plugins import modules
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
-    from watchdogd.history.record import Gap, Measure, UserAction
+    from watchdogd.history.models import Gap, Measure, UserAction
     from watchdogd.history.store import Store
     from watchdogd.home.layout import Home
     from watchdogd.incidents.models import Incident

@@ -22,7 +22,7 @@ from watchdogd.web.timeline import HOLDS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from watchdogd.history.record import Gap
+    from watchdogd.history.models import Gap
     from watchdogd.web.charts import DrawnChart
     from watchdogd.web.content import PageContent
     from watchdogd.web.timeline import Points, Span

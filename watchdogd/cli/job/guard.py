@@ -155,7 +155,7 @@ def _pass_on(pid: int) -> None:
 
 def _send(pid: int, number: int) -> None:
     """To CMD, or to those under it. CMD may have ended, but nobody reaps it before us: its id is its own."""
-    from watchdogd.actions.recipients import recipients
+    from watchdogd.remediation.signal_recipients import recipients
 
     for each in recipients(pid, number):
         try:

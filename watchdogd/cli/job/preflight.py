@@ -20,7 +20,7 @@ from watchdogd.home.layout import Home, absolute
 from watchdogd.plugin import Status
 from watchdogd.preflight import gpu_trial, inspection, verdicts
 from watchdogd.preflight.verdicts import Believed
-from watchdogd.stacks import ranges
+from watchdogd.stacks import stack_folding
 from watchdogd.system.bounded import BoundedIO
 from watchdogd.system.number import count
 
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
         warn([f"preflight: {explained(error)}: the job goes, and nothing was looked at"])
         findings = ()
     broken = [finding for finding in findings if finding.status is Status.CRITICAL]
-    exclude = ranges.names(verdicts.bad_nodes(findings))
+    exclude = stack_folding.names(verdicts.bad_nodes(findings))
     if args.json:
         print_json({"go": not broken, "exclude": exclude, "findings": [_json(each) for each in findings]})
     else:

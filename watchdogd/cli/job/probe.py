@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     from watchdogd.system.pathname import home_folder
 
     _doubt(args.name, home_folder(args.home))
-    place = job.Place.here()
+    place = job.OwnJob.here()
     words = [f"--run={args.name}", f"--every={args.every}", f"--job={place.job}"]
     words += [f"--home={home_folder(args.home)}"]
     words += [f"--disk={disk}" for disk in args.disks or ()]

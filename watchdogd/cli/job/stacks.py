@@ -9,13 +9,13 @@ from watchdogd.batch import live_job
 from watchdogd.cli.output import note, print_json, print_line, seconds
 from watchdogd.errors import UsageError
 from watchdogd.home.layout import Home
-from watchdogd.stacks import stacktaking, stackwords
-from watchdogd.stacks.stacktaking import Sampling
+from watchdogd.stacks import stack_collection, stack_summary
+from watchdogd.stacks.stack_collection import Sampling
 
 if TYPE_CHECKING:
     import argparse
 
-    from watchdogd.stacks.stacks import Group, Picture
+    from watchdogd.stacks.stack_folding import Group, StackSummary
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,22 +42,22 @@ def run(args: argparse.Namespace) -> int:
         note(
             f"looking {args.samples} times into {nodes} of job {live.job.id}, for {args.deadline} at most ..."
         )
-    taken = stacktaking.take(str(home.path), live, wish)
+    taken = stack_collection.take(str(home.path), live, wish)
     for each in taken.notes:
         note(each)
     if args.json:
         print_json({"run": args.name, "job": live.job.id, **as_json(taken.picture)})
     else:
-        for line in stackwords.lines(taken.picture):
+        for line in stack_summary.lines(taken.picture):
             print_line(line)
     return 0 if taken.picture.ranks or taken.picture.helpers else 1
 
 
-def as_json(picture: Picture) -> dict[str, Any]:
+def as_json(picture: StackSummary) -> dict[str, Any]:
     """Return the folded stacks for JSON; `suspect` marks the odd ones out."""
     groups = [(group, group in picture.odd) for group in picture.groups]
     return {
-        "summary": stackwords.summary(picture),
+        "summary": stack_summary.summary(picture),
         "groups": [{"suspect": odd, **_group(group)} for group, odd in groups],
         "helpers": [_group(group) for group in picture.helpers],
         "unread": [

@@ -17,8 +17,8 @@ from pydantic import BaseModel
 from watchdogd.cli.output import print_json, print_line
 from watchdogd.config.channels import channel_models, example, is_built_in
 from watchdogd.config.secret import without_passwords
+from watchdogd.daemon.setup import Setup
 from watchdogd.doctor.setup_wizard import toml_key
-from watchdogd.engine.setup import Setup
 from watchdogd.home.layout import Home
 from watchdogd.units import Amount, Parsed, format_duration, iso, parse_duration
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pydantic.fields import FieldInfo
 
-    from watchdogd.engine.checks import Check
+    from watchdogd.daemon.registry.check_factory import Check
 
 NEXT = 3
 """Windows of each maintenance entry that are shown."""

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from watchdogd.cli.output import one_line, print_json, seconds, terminal
 from watchdogd.config.secret import withhold
+from watchdogd.daemon.setup import Setup
 from watchdogd.doctor import on_partition
 from watchdogd.doctor.diagnosis import BROKEN, FINE, WARNING, Installation, exit_code
 from watchdogd.doctor.runner import examine
-from watchdogd.engine.setup import Setup
 from watchdogd.errors import HomeError, WatchdogError
 from watchdogd.home.layout import Home
 

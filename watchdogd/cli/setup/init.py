@@ -9,10 +9,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.cli.output import one_line, print_json, print_line, warn
+from watchdogd.daemon.setup import typed
 from watchdogd.doctor import members
 from watchdogd.doctor.diagnosis import FINE
 from watchdogd.doctor.setup_wizard import Survey, survey, toml_string
-from watchdogd.engine.setup import typed
 from watchdogd.errors import HomeError, UsageError
 from watchdogd.home.layout import Home
 from watchdogd.home.trust import distrust, team_of

@@ -11,8 +11,8 @@ import typing
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.cli.output import print_json, print_line
-from watchdogd.engine import dropins
-from watchdogd.engine.catalog import Entry, Source, discover
+from watchdogd.daemon.dropins import dropins
+from watchdogd.daemon.registry.plugin_registry import PluginEntry, Source, discover
 from watchdogd.errors import HomeError, WatchdogError
 from watchdogd.home.layout import Home
 from watchdogd.plugin import REQUIRED
@@ -22,7 +22,7 @@ from watchdogd.units import format_duration
 if TYPE_CHECKING:
     import argparse
 
-    from watchdogd.engine.dropins import DropIn
+    from watchdogd.daemon.dropins.dropins import DropIn
     from watchdogd.plugin import Parameter
 
 
@@ -68,17 +68,17 @@ def _dropins(home: Home) -> tuple[DropIn, ...]:
         raise HomeError(f"{error.filename} cannot be looked at: {error.strerror}") from None
 
 
-def _entry(dropin: DropIn) -> Entry:
+def _entry(dropin: DropIn) -> PluginEntry:
     """Return a drop-in as an entry of the list."""
     kind = dropin.kind.value if dropin.kind else "drop-in"
     skipped = dropin.skipped or (f"refused: {dropin.refused}" if dropin.refused else "")
     source = Source(dropin.path, "")
-    return Entry(
+    return PluginEntry(
         dropin.name, dropin.path, source, f"{kind}, every {format_duration(dropin.every)}", skipped=skipped
     )
 
 
-def entry_json(entry: Entry) -> dict[str, Any]:
+def entry_json(entry: PluginEntry) -> dict[str, Any]:
     """Describe a plugin as `plugins --json` prints it."""
     return {
         "name": entry.name,

@@ -11,9 +11,9 @@ from watchdogd.batch import slurm
 from watchdogd.batch.run_models import slurm_users
 from watchdogd.cli.output import one_line, print_json, print_line, warn
 from watchdogd.config.loading import load
+from watchdogd.daemon.setup import typed
 from watchdogd.doctor import setup_wizard
 from watchdogd.doctor.setup_wizard import AdoptedRun
-from watchdogd.engine.setup import typed
 from watchdogd.errors import UsageError
 from watchdogd.home import lease
 from watchdogd.home.layout import Home

@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from watchdogd.history.tables import metadata
+from watchdogd.history.schema import metadata
 
 context.configure(
     connection=context.config.attributes["connection"],

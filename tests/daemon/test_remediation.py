@@ -1,0 +1,268 @@
+"""Actions as the rounds see them: real rounds over a real process, whose log fell silent."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.waiting import wait_until
+from watchdogd.daemon.round import Round
+from watchdogd.daemon.setup import Setup
+from watchdogd.daemon.wiring import Wiring, assembled
+from watchdogd.home.inbox_submit import submit
+from watchdogd.home.layout import Home
+
+TRAINING = """
+import time
+def next_batch():
+    print("ready", flush=True)
+    time.sleep(600)
+next_batch()
+"""
+CALLED = """#!/bin/sh
+cat > "$(dirname "$0")/called.json"
+echo "$1 is called"
+"""
+
+
+class Place:
+    """A home, a training of this machine, and what was told in all rounds."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.home = Home(folder / "home")
+        self.home.make()
+        self.log = folder / "train.log"
+        self.log.write_text("iteration 7 loss 2.5\n")
+        os.utime(self.log, (time.time() - 3600, time.time() - 3600))
+        (folder / "train.py").write_text(TRAINING)
+        (folder / "call").write_text(CALLED)
+        (folder / "call").chmod(0o755)
+        words = [sys.executable, str(folder / "train.py")]
+        self.training = subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True)
+        assert self.training.stdout
+        assert self.training.stdout.readline() == b"ready\n"
+        (folder / "train.pid").write_text(f"{self.training.pid}\n")
+        self.told: list[str] = []
+        self.bodies: list[str] = []
+
+    def configure(self, actions: str, more: str = "") -> None:
+        """`actions` are keys of the run."""
+        self.home.config.write_text(
+            f"""
+            [daemon]
+            interval = "1s"
+            confirm = 1
+            [channels.out]
+            type = "console"
+            [runs.glide]
+            pid_file = "{self.folder}/train.pid"
+            log = "{self.log}"
+            stale_after = "0.1s"
+            {actions}
+            {more}
+            """
+        )
+
+    def rounds(self, parts: Wiring, until: str, count: int = 1) -> None:
+        """Rounds until so many messages say that."""
+
+        def told() -> bool:
+            self.take(parts.engine.round(patience=60.0))
+            return sum(until in line for line in self.told) >= count
+
+        wait_until(told, 60, f"'{until}' is told {count} times", every=0.3)
+
+    def take(self, seen: Round | None) -> None:
+        assert seen
+        self.told += [f"{each.kind.name} {each.summary}" for each in seen.events if not each.quiet]
+        done = [deed for each in seen.events if not each.quiet for deed in each.done]
+        self.told += [f"DID {deed}" for deed in done if not any(deed in line for line in self.told)]
+        letters = [each.message for each in seen.notifications]
+        self.bodies += [each.body for each in letters]
+        assert all(f"{each.headline}\n{each.body}".count(deed) <= 1 for each in letters for deed in done)
+
+    def settle(self, parts: Wiring) -> None:
+        """Some more rounds, in which nothing new may happen."""
+        for _ in range(4):
+            self.take(parts.engine.round(patience=60.0))
+            time.sleep(0.2)
+
+    def about(self, word: str) -> list[str]:
+        return [line for line in self.told if word in line]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    place = Place(tmp_path)
+    yield place
+    with place.training as training:
+        training.kill()
+
+
+def begin(place: Place) -> Setup:
+    return Setup.load(place.home)
+
+
+def test_a_hang_from_evidence_to_the_end_of_the_process(place: Place) -> None:
+    call = f'{{ exec = ["{place.folder}/call", "ops"] }}'
+    place.configure(f'on_hang = ["stacks", {call}, "save-switch", "cancel"]')
+    with assembled(place.home, begin(place)) as parts:
+        place.rounds(parts, "cancel for incident")
+        place.settle(parts)
+    number = 1
+    folder = place.home.evidence / str(number)
+    assert place.about("stacks for")[0].startswith(
+        f"NOTICE stacks for incident {number} (on_hang): the rank stands in next_batch (train.py:5); "
+    )
+    assert f"evidence: {folder}" in place.bodies[0]
+    assert "next_batch (train.py:5)" in (folder / "stacks.txt").read_text()
+    assert "iteration 7 loss 2.5" in (folder / "log.txt").read_text()
+    assert str(place.training.pid) in (folder / "queue.txt").read_text()
+    assert json.loads((folder / "incident.json").read_text())["check"] == "glide/log_staleness"
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+    assert place.about("call ops")[0].endswith("s: ops is called")
+    called = json.loads((place.folder / "called.json").read_text())
+    assert (called["id"], called["run"], called["status"], called["trigger"]) == (
+        number, "glide", "CRITICAL", "on_hang",
+    )  # fmt: skip
+    assert called["evidence"] == str(folder)
+
+    assert (place.home.switches / "glide.save").exists()
+    assert any("save switch of glide set by" in line for line in place.told)
+    order = [line.split()[1] for line in place.about("for incident")]
+    assert order == ["stacks", "exec", "save-switch", "cancel"]
+    assert place.training.wait(240) == -signal.SIGTERM
+    assert "SIGTERM is sent to" in place.about("cancel for")[0]
+
+
+def test_once_an_incident_also_after_a_restart(place: Place) -> None:
+    place.configure('on_hang = ["cancel"]')
+    subprocess.run(["kill", "-STOP", str(place.training.pid)], check=True)  # it does not see the SIGTERM
+    with assembled(place.home, begin(place)) as parts:
+        place.rounds(parts, "cancel for incident")
+        place.settle(parts)
+    with assembled(place.home, begin(place)) as parts:
+        place.settle(parts)
+    assert len(place.about("cancel for")) == 1
+
+
+def killed(place: Place, what: str) -> None:
+    """The history as a daemon leaves it that is killed while it carries `what` out."""
+    place.configure(f'on_hang = ["{what}"]')
+    with assembled(place.home, begin(place)) as parts:
+        parts.engine._acting._crew._do = lambda errand: time.sleep(3600)  # type: ignore[assignment,return-value]
+        wait_until(lambda: _begun(place, parts, what), 30, f"{what} is begun", every=0.2)
+
+
+def _begun(place: Place, parts: Wiring, what: str) -> bool:
+    place.take(parts.engine.round(patience=60.0))
+    for deed in parts.engine._acting._deeds:  # evidence hangs as well: it is taken as done
+        if deed.action.kind == "evidence" and not deed.ended:
+            parts.engine._acting._end(deed.key, "done", "", time.time())
+    return any(deed.action.kind == what for deed in parts.engine._acting._deeds)
+
+
+def test_what_a_kill_left_open_is_told_and_not_done_again(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed(place, "cancel")
+    with assembled(place.home, begin(place)) as parts:
+        place.settle(parts)
+        assert place.about("cancel for") == []
+        monkeypatch.setattr("watchdogd.daemon.remediation.LATE", 0.0)
+        place.rounds(parts, "may have been done or not")
+        place.settle(parts)
+    assert len(place.about("cancel for")) == 1
+    assert place.training.poll() is None
+
+
+def test_what_is_harmless_is_done_again_after_a_kill(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    killed(place, "save-switch")
+    monkeypatch.setattr("watchdogd.daemon.remediation.LATE", 0.0)
+    with assembled(place.home, begin(place)) as parts:
+        place.rounds(parts, "save-switch for incident")
+    assert (place.home.switches / "glide.save").exists()
+
+
+def test_a_relieved_daemon_hands_its_outcome_over(place: Place) -> None:
+    killed(place, "cancel")
+    with assembled(place.home, begin(place)) as parts:
+        (deed,) = (deed for deed in parts.engine._acting._deeds if not deed.ended)
+        submit(str(place.home.inbox), "deed", str(deed.incident), run="glide", incident=deed.incident,
+                action="cancel", state="done", outcome="SIGTERM is sent to 7")  # fmt: skip
+        place.rounds(parts, "cancel for incident")
+    assert place.about("cancel for")[0].endswith("(on_hang): SIGTERM is sent to 7")
+
+
+def test_nothing_that_ends_a_job_is_done_where_it_cannot_be_recorded(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.configure('on_hang = ["save-switch", "cancel"]')
+    with assembled(place.home, begin(place)) as parts:
+        trouble = type(parts.engine._ledger).keep
+
+        def refuse(ledger: object, record: object) -> None:
+            parts.engine._ledger.trouble = "history.db: no space left on device"
+
+        monkeypatch.setattr(type(parts.engine._ledger), "keep", refuse)
+        place.rounds(parts, "save-switch for incident")
+        place.settle(parts)
+        assert place.training.poll() is None
+        assert place.about("cancel for") == []
+        monkeypatch.setattr(type(parts.engine._ledger), "keep", trouble)
+        place.rounds(parts, "cancel for incident")
+    assert place.training.wait(240) == -signal.SIGTERM
+
+
+def test_a_dry_run_of_actions(place: Place) -> None:
+    place.configure('on_hang = ["stacks", "cancel"]', "[actions]\ndry_run = true")
+    with assembled(place.home, begin(place)) as parts:
+        place.rounds(parts, "cancel for incident")
+    assert "dry run, nothing was done" in place.about("cancel for")[0]
+    assert place.training.poll() is None
+
+
+def test_a_dry_daemon_says_what_it_would_do_and_does_nothing(place: Place) -> None:
+    place.configure('on_hang = ["cancel"]')
+    with assembled(place.home, begin(place), looking=True) as parts:
+        seen = parts.engine.rehearse()
+    place.take(seen)
+    assert [each.kind.name for each in seen.events] == ["OPENED"], "what is done at once is told with it"
+    assert "dry run, nothing was done" in place.about("cancel for")[0]
+    assert list(place.home.evidence.iterdir()) == []
+    assert place.training.poll() is None
+
+
+def test_an_acknowledged_incident_is_somebodys(place: Place) -> None:
+    place.configure("on_hang = []")
+    with assembled(place.home, begin(place)) as parts:
+        place.rounds(parts, "OPENED")
+        submit(str(place.home.inbox), "ack", "1", id=parts.engine.book.next_id - 1)
+        place.settle(parts)
+        place.configure('on_hang = ["cancel"]')
+        parts.engine.reload()
+        place.settle(parts)
+    assert place.about("cancel for") == []
+
+
+def test_a_tick_ends_when_all_is_done(place: Place) -> None:
+    place.configure('on_hang = ["stacks", { exec = ["false"] }, "cancel"]')
+    with assembled(place.home, begin(place)) as parts:
+        place.take(parts.engine.round(patience=60.0))
+        told = parts.engine.conclude(60, lambda: True, go_on=True)
+    assert [each.message.headline.split(" for ")[0] for each in told] == [
+        "[ACTION] glide: stacks",
+        "[WARNING] glide: exec false",
+        "[ACTION] glide: cancel",
+    ]
+    assert place.training.wait(240) == -signal.SIGTERM

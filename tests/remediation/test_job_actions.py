@@ -1,0 +1,211 @@
+"""What is not done to a job, and what its owner is told instead; the rest is tried on a real Slurm."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from watchdogd.batch import live_job
+from watchdogd.batch.live_job import LiveJob
+from watchdogd.batch.models import Job
+from watchdogd.config import switch_places
+from watchdogd.errors import SlurmSilentError, WatchdogError
+from watchdogd.home import switches
+from watchdogd.home.layout import Home
+from watchdogd.incidents.models import Incident
+from watchdogd.plugin import Run, Status
+from watchdogd.remediation import executor
+from watchdogd.remediation.models import Action, ActionOutcome, ActionRecord, ActionTask
+from watchdogd.system import account, command
+
+NOW = 1_790_000_000.0
+ME = pwd.getpwuid(os.geteuid()).pw_name
+INCIDENT = Incident(3, "glide/log_staleness", "glide", "glide", "", Status.CRITICAL, NOW, "silent")
+RUN = Run("glide", "glide-175b", users=frozenset({ME, "ann"}))
+JOB = Job("501", "501", "glide-175b", ME, "RUNNING", nodes="node[5-6]", started_at=NOW - 3600)
+
+
+class Desk:
+    """Errands of one run, whose jobs are as the test says; commands are noted, not run."""
+
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
+        self.home = Home(folder / "home")
+        self.home.make()
+        self.home.config.write_text("[runs.glide]\n")
+        self.jobs: tuple[Job, ...] = (JOB,)
+        self.ran: list[tuple[str, ...]] = []
+        self.run = RUN
+        patch.setattr(live_job, "locate", lambda run, users, gpus: LiveJob(run, self.jobs))
+        patch.setattr(live_job, "queued", lambda run, users: self.jobs)
+        patch.setattr(command, "ask", self._ask)
+
+    def _ask(self, argv: tuple[str, ...], **_: object) -> command.Answer:
+        self.ran.append(tuple(argv))
+        return command.Answer(tuple(argv), 0, "777\n", "", 0.1)
+
+    def do(self, kind: str, *words: str, trigger: str = "on_hang") -> ActionOutcome:
+        deed = ActionRecord(3, "glide", trigger, Action(kind, words), NOW)
+        return executor.do(ActionTask(deed, INCIDENT, self.home, self.run))
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    return Desk(tmp_path, monkeypatch)
+
+
+def test_ones_own_job(desk: Desk) -> None:
+    assert desk.do("requeue") == ActionOutcome("job 501 on node[5-6] is requeued")
+    assert desk.do("cancel") == ActionOutcome("job 501 on node[5-6] is cancelled")
+    assert desk.ran == [("scontrol", "requeue", "501"), ("scancel", "501")]
+
+
+def test_a_task_of_an_array_is_named_so_that_the_others_go_on(desk: Desk) -> None:
+    desk.jobs = (replace(JOB, id="88_3", raw_id="91"),)
+    desk.do("cancel")
+    assert desk.ran == [("scancel", "88_3")]
+
+
+def test_under_pbs(desk: Desk) -> None:
+    desk.run = replace(RUN, backend="pbs")
+    desk.do("requeue")
+    desk.do("cancel")
+    assert desk.ran == [("qrerun", "501"), ("qdel", "501")]
+
+
+def test_somebody_elses_job_is_left_to_its_owner(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 65534)
+    desk.jobs = (replace(JOB, user="ann"),)
+    assert desk.do("cancel") == ActionOutcome("job 501 is ann's, who alone may: scancel 501", ok=False)
+    assert desk.ran == []
+
+
+def test_a_job_that_began_after_the_incident_is_spared(desk: Desk) -> None:
+    desk.jobs = (replace(JOB, started_at=NOW + 1),)
+    outcome = desk.do("requeue")
+    assert not outcome.ok
+    assert outcome.text.endswith("after the incident: it is spared")
+    assert desk.ran == []
+
+
+@pytest.mark.parametrize("kind", ["cancel", "kill-switch"])
+@pytest.mark.parametrize("backend", ["slurm", "process"])
+def test_the_job_that_took_over_is_spared(kind: str, backend: str, desk: Desk) -> None:
+    """A kill switch would stop it, and all that wait behind it."""
+    desk.run = replace(RUN, backend=backend)
+    desk.jobs = (replace(JOB, id="999999999", started_at=NOW + 1),)
+    outcome = desk.do(kind)
+    assert not outcome.ok
+    assert outcome.text.endswith("after the incident: it is spared")
+    assert not (desk.home.switches / "glide.kill").exists()
+
+
+def test_a_kill_switch_is_pressed_for_a_disk_whatever_runs(desk: Desk) -> None:
+    desk.jobs = (replace(JOB, started_at=NOW + 1),)
+    assert desk.do("kill-switch", trigger="on_disk").ok
+
+
+def test_a_kill_switch_is_not_pressed_for_a_job_that_is_gone(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(*_: object) -> LiveJob:
+        raise WatchdogError("no job of glide runs: 5 of its jobs wait in the queue")
+
+    monkeypatch.setattr(live_job, "locate", none)
+    assert desk.do("kill-switch") == ActionOutcome(
+        "no job of glide runs: 5 of its jobs wait in the queue", ok=False
+    )
+
+
+def test_a_kill_switch_is_pressed_where_the_queue_does_not_answer(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent(*_: object) -> LiveJob:
+        raise SlurmSilentError("squeue did not answer within 20 s")
+
+    monkeypatch.setattr(live_job, "locate", silent)
+    assert desk.do("kill-switch").ok
+
+
+def test_of_several_running_jobs_none_is_touched(desk: Desk) -> None:
+    desk.jobs = (JOB, replace(JOB, id="502", raw_id="502"))
+    outcome = desk.do("cancel")
+    assert not outcome.ok
+    assert outcome.text == ("2 jobs of it run, and which one is meant is not known: scancel 501, scancel 502")
+    assert desk.ran == []
+
+
+def test_a_script_is_submitted_as_the_runs(desk: Desk) -> None:
+    desk.jobs = ()
+    script = desk.home.path / "train.slurm"
+    script.write_text("#!/bin/sh\nsleep 1\n")
+    assert desk.do("resubmit", "train.slurm") == ActionOutcome("train.slurm is submitted as job 777")
+    ((*options, last),) = desk.ran
+    assert options[2:] == ["--job-name=glide-175b", f"--chdir={desk.home.path}"]
+    assert last == str(script)
+
+
+def test_where_a_script_says_where_it_runs_it_is_left_so(desk: Desk) -> None:
+    desk.jobs = ()
+    (desk.home.path / "train.slurm").write_text("#!/bin/sh\n#SBATCH -D /scratch\nsleep 1\n")
+    desk.do("resubmit", "train.slurm")
+    assert not any("chdir" in word for word in desk.ran[0])
+
+
+def test_nothing_is_submitted_beside_a_job(desk: Desk) -> None:
+    assert desk.do("resubmit", "train.slurm") == ActionOutcome("not needed: job 501 is in the queue")
+
+
+def test_nothing_is_submitted_to_a_run_that_was_stopped_or_is_finished(desk: Desk) -> None:
+    desk.jobs = ()
+    (desk.home.switches / "glide.finished").write_text("done")
+    done = desk.do("resubmit", "train.slurm")
+    assert done.text.startswith(f"it is marked finished by {account.user_name(os.getuid())} at 20")
+    assert not done.ok
+    switches.press(
+        switch_places.find(str(desk.home.path), "glide", "kill"), switches.my_signature("diverges")
+    )
+    assert desk.do("resubmit", "train.slurm").text.startswith(f"its kill switch is set by {ME} on ")
+    assert desk.ran == []
+
+
+@pytest.mark.parametrize(("mode", "text"), [(0o666, "can be written by everybody"), (0, "No such file")])
+def test_a_script_that_others_may_write_or_that_is_gone(desk: Desk, mode: int, text: str) -> None:
+    desk.jobs = ()
+    script = desk.home.path / "train.slurm"
+    if mode:
+        script.write_text("#!/bin/sh\n")
+        script.chmod(mode)
+    outcome = desk.do("resubmit", "train.slurm")
+    assert not outcome.ok
+    assert text in outcome.text
+    assert desk.ran == []
+
+
+def test_a_job_that_would_not_count_is_not_submitted(desk: Desk) -> None:
+    desk.jobs = ()
+    desk.run = replace(RUN, users=frozenset({"ann"}))
+    (desk.home.path / "train.slurm").write_text("#!/bin/sh\n")
+    outcome = desk.do("resubmit", "train.slurm")
+    assert (
+        outcome.text == f"a job of {ME} would not count for glide; ann: sbatch {desk.home.path}/train.slurm"
+    )
+
+
+@pytest.mark.parametrize(("kind", "text"), [("requeue", "has no queue"), ("resubmit", "Slurm alone")])
+def test_what_a_plain_process_has_not(desk: Desk, kind: str, text: str) -> None:
+    desk.run = replace(RUN, backend="process")
+    outcome = desk.do(kind, "train.slurm")
+    assert (outcome.ok, desk.ran) == (False, [])
+    assert text in outcome.text
+
+
+def test_a_switch_that_is_set_already(desk: Desk) -> None:
+    assert desk.do("kill-switch") == ActionOutcome(f"{desk.home.switches}/glide.kill is set")
+    assert desk.do("kill-switch").text.startswith(f"it was set already by {ME} on ")
+    touch = switches.read(switch_places.find(str(desk.home.path), "glide", "kill"))
+    assert touch
+    assert touch.reason == "watchdogd, on_hang: silent"

@@ -1,0 +1,158 @@
+"""From what nodes and Guards say to suspects: cases of each source."""
+
+from __future__ import annotations
+
+import pytest
+
+from watchdogd.batch.run_models import FAIR, SURE, Suspect
+from watchdogd.parsers.gpu.models import Gpu
+from watchdogd.parsers.nccl_ras import ABSENT, AHEAD, BEHIND, INSTEAD, Accused, RasMember
+from watchdogd.parsers.stack_models import Frame, StackDump, Thread
+from watchdogd.probe.node_ranks import NodeRanks, RankProcess
+from watchdogd.remediation import suspects
+from watchdogd.stacks.stack_folding import Process
+
+SIZE = 8
+
+
+def process(rank: int, state: str = "S (sleeping)") -> RankProcess:
+    env = {"WORLD_SIZE": str(SIZE)}
+    return RankProcess(100 + rank, rank, state, (100 + rank, 10 + rank), "", env)
+
+
+def node(number: int, *states: str, accused: tuple[Accused, ...] = (), **more: object) -> NodeRanks:
+    ranks = range(4 * (number - 1), 4 * number)
+    processes = [process(rank, *states[place : place + 1]) for place, rank in enumerate(ranks)]
+    found = NodeRanks(f"n{number}", (f"192.0.2.{number}", "127.0.0.1"), tuple(processes), "2.28.9", accused)
+    return NodeRanks(**{name: getattr(found, name) for name in NodeRanks.__slots__} | more)
+
+
+def behind(
+    how: str = BEHIND, rank: int = 5, size: int | None = SIZE, pid: int | None = 105, **more: object
+) -> Accused:
+    given = {"kind": "AllReduce", "number": 12, "by": 1} | more
+    return Accused(how, RasMember(rank, "192.0.2.2", pid, 1), "c0ffee", size, **given)  # type: ignore[arg-type]
+
+
+def words(nodes: list[NodeRanks], silent: list[str]) -> list[str]:
+    found = suspects.of_nodes(nodes, silent)
+    return [f"{each.source} {each.rank} {each.node} {each.gpu} {each.pid} {each.what}" for each in found]
+
+
+@pytest.mark.parametrize(
+    ("accused", "said"),
+    [
+        (behind(), "NCCL 5 n2 1 105 is behind: it has not entered AllReduce 12"),
+        (behind(by=3), "NCCL 5 n2 1 105 is behind: it has not entered AllReduce 12, and is 3 behind"),
+        (behind(kind="collective"), "NCCL 5 n2 1 105 is behind: it has not entered collective operation 12"),
+        (behind(rank=1, size=4), "NCCL 5 n2 1 105 is behind: it has not entered AllReduce 12"),
+        (behind(rank=1, size=4, pid=15), "NCCL 5 n2 1 105 is behind: it has not entered AllReduce 12"),
+        (
+            behind(rank=1, size=4, pid=9999),
+            "NCCL None n2 1 9999 is behind: it has not entered AllReduce 12 "
+            "(rank 1 of 4 of communicator c0ffee)",
+        ),
+        (behind(pid=None), "NCCL 5 n2 1 None is behind: it has not entered AllReduce 12"),
+        (behind(AHEAD), "NCCL 5 n2 1 105 alone has entered AllReduce 12"),
+        (
+            behind(INSTEAD, other="AllGather 4"),
+            "NCCL 5 n2 1 105 has entered AllGather 4 in place of AllReduce 12",
+        ),
+        (behind(ABSENT), "NCCL 5 n2 1 105 does not answer NCCL"),
+    ],
+)
+def test_what_nccl_says_of_a_rank(accused: Accused, said: str) -> None:
+    assert words([node(1, accused=(accused,)), node(2, accused=(accused,))], []) == [said]
+
+
+def test_an_address_that_every_node_has_is_nobodys() -> None:
+    loop = Accused(BEHIND, RasMember(5, "127.0.0.1", 105, 1), "c0ffee", SIZE, "AllReduce", 12, 1)
+    assert words([node(1, accused=(loop,)), node(2)], [])[0].startswith("NCCL 5 127.0.0.1 1 105")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "silent", "said"),
+    [
+        ([node(1), node(2)], [], []),
+        ([node(1), node(2, "S", "T (stopped)")], [], ["process 5 n2 None 105 is stopped by a signal"]),
+        ([node(1), node(2, "t (tracing stop)")], [], ["process 4 n2 None 104 is held by a debugger"]),
+        ([node(1), node(2, "Z (zombie)")], [], ["process 4 n2 None 104 has ended"]),
+        (
+            [node(1, "D (disk sleep), waits in folio_wait"), node(2)],
+            [],
+            ["process 0 n1 None 100 waits in the kernel: D (disk sleep), waits in folio_wait"],
+        ),
+        ([node(1, *["D"] * 4), node(2, "D", "D")], [], []),
+        (
+            [node(1), NodeRanks("n2", (), node(2).processes[1:])],
+            [],
+            ["process 4  None None has no process any more"],
+        ),
+        ([node(1)], ["n2"], ["node None n2 None None does not answer, while others do"]),
+        ([], ["n1", "n2"], []),
+    ],
+)
+def test_what_the_processes_say(nodes: list[NodeRanks], silent: list[str], said: list[str]) -> None:
+    assert words(nodes, silent) == said
+
+
+def test_what_the_gpus_say() -> None:
+    def gpus(*loads: float) -> tuple[Gpu, ...]:
+        drawn = [Gpu(index=place, utilisation=load, power_w=125.0, power_cap_w=700.0, vram_percent=60.0)
+                 for place, load in enumerate(loads)]  # fmt: skip
+        return tuple(drawn)
+
+    hung = [node(1, gpus=gpus(100, 100)), node(2, gpus=gpus(100, 0))]
+    assert words(hung, []) == ["GPU None n2 1 None does nothing, while 3 wait at 100 % and 125 W"]
+    assert words([node(1, gpus=gpus(0, 0)), node(2, gpus=gpus(0, 0))], []) == []
+
+
+def guard(rank: int, step: int | None = 41, function: str = "all_reduce") -> Process:
+    file = "torch/distributed/distributed_c10d.py" if function == "all_reduce" else "train.py"
+    frames = (Frame(function, file, 7, f"/x/site-packages/{file}" if "/" in file else f"/home/{file}"),)
+    dump = StackDump(100 + rank, threads=(Thread(id="1", name="MainThread", frames=frames),))
+    return Process(f"n{rank // 4 + 1}", 100 + rank, rank, samples=(dump,), step=step)
+
+
+EXPECTED = {rank: f"n{rank // 4 + 1}" for rank in range(SIZE)}
+
+
+@pytest.mark.parametrize(
+    ("guards", "said"),
+    [
+        ([guard(rank) for rank in range(SIZE)], []),
+        ([], []),
+        (
+            [guard(rank, 40 if rank == 6 else 41) for rank in range(SIZE)],
+            [Suspect("Guard", "is at step 40, the others at 41", SURE, 6, "n2", pid=106)],
+        ),
+        (
+            [guard(rank) for rank in range(SIZE) if rank != 3],
+            [Suspect("Guard", "does not answer its Guard's call", FAIR, 3, "n1")],
+        ),
+        (
+            [guard(rank, function="next_batch" if rank == 2 else "all_reduce") for rank in range(SIZE)],
+            [Suspect("Guard", "stands in next_batch (train.py:7), the others in all_reduce", FAIR, 2, "n1",
+                     pid=102)],
+        ),
+        (
+            [guard(rank, function="save" if rank == 2 else "backward") for rank in range(SIZE)],
+            [Suspect("Guard", "stands in save (train.py:7), the others in backward (train.py:7)", FAIR, 2,
+                     "n1", pid=102)],
+        ),
+        ([guard(rank, function=f"f{rank % 2}") for rank in range(SIZE)], []),
+        ([guard(rank, 40 if rank > 2 else 41) for rank in range(SIZE)], []),
+        ([guard(rank, function="next_batch") for rank in range(SIZE)], []),
+    ],
+)  # fmt: skip
+def test_what_the_guards_say(guards: list[Process], said: list[Suspect]) -> None:
+    assert list(suspects.of_guards(guards, EXPECTED)) == said
+
+
+def test_notes_where_nobody_is_accused() -> None:
+    assert list(suspects.notes([node(1), node(2)])) == [
+        "NCCL: all ranks have launched the same operations: is it the network, or a GPU?"
+    ]
+    assert list(suspects.notes([node(1, accused=(behind(),))])) == []
+    assert list(suspects.notes([node(1, moving=True)])) == ["NCCL: its operation counts still grow"]
+    assert list(suspects.notes([node(1, ras="")])) == []

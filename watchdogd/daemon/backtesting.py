@@ -1,0 +1,160 @@
+"""The recorded past through the present configuration: the alerts that would have come.
+
+What was recorded are numbers and turns of status, not results: a result is taken to hold until the next one.
+A check whose plugin can `rejudge` its numbers is judged by the present parameters; all others keep the status
+that they had. Confirmation, causes, reminders and maintenance windows are the present ones.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from watchdogd.daemon.registry.plugin_loading import load
+from watchdogd.history import retention
+from watchdogd.incidents import evaluate
+from watchdogd.incidents.models import AlertState, Observation
+from watchdogd.notify.message import compose
+from watchdogd.plugin import Plugin, Result, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from watchdogd.daemon.registry.check_factory import Check
+    from watchdogd.daemon.setup import Setup
+    from watchdogd.history.models import Reading
+    from watchdogd.notify.notification import Message, Notification
+
+    Judge = Callable[[str, Mapping[str, float]], Result | None]
+    """(subject, numbers) → what the present parameters say of them; None: as it was recorded."""
+
+HOLDS = 2 * 3600.0
+"""Seconds for which a number stands when none follows: old ones are means of an hour."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """One message that would have come, and to whom."""
+
+    at: float
+    status: str
+    target: str
+    headline: str
+    channels: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Thing:
+    """One subject of one check, as it was last recorded."""
+
+    run: str
+    status: Status = Status.OK
+    summary: str = ""
+    numbers: dict[str, tuple[float, float]] = field(default_factory=dict)
+    measured_at: float = 0.0
+    turned_at: float = 0.0
+
+    def take(self, reading: Reading) -> None:
+        self.status, self.summary = reading.status, reading.summary
+        if reading.value is None:
+            self.turned_at = reading.at
+        else:
+            self.numbers[reading.metric] = (reading.at, reading.value)
+            self.measured_at = reading.at
+
+    def told_of(self, now: float) -> bool:
+        """Return whether its check still speaks of it: one that measured falls silent when it is gone."""
+        return not self.numbers or self.turned_at > self.measured_at or now - self.measured_at <= HOLDS
+
+    def result(self, subject: str, judge: Judge | None, slack: float) -> Result:
+        """Judge anew; the numbers are those of its last result, `slack` seconds apart at most."""
+        known = self.status is not Status.UNKNOWN and self.measured_at >= self.turned_at
+        numbers = {
+            metric: value for metric, (at, value) in self.numbers.items() if at >= self.measured_at - slack
+        }
+        anew = judge(subject, numbers) if judge and known and numbers else None
+        if anew is not None:
+            return replace(anew, subject=subject)
+        return Result(self.status, self.summary, subject=subject)
+
+
+def backtest(setup: Setup, readings: Sequence[Reading]) -> Iterator[Alert]:
+    """Replay the alerts, oldest first; `readings` of checks that are not configured now are left out."""
+    checks = {check.name: check for check in setup.checks}
+    judges = {name: judge for name, check in checks.items() if (judge := judge_of(check))}
+    book = AlertState()
+    things: dict[str, dict[str, _Thing]] = defaultdict(dict)
+    end = readings[-1].at if readings else 0.0
+    for now, round_ in _rounds(readings, checks, setup.config.daemon.interval):
+        for reading in round_.readings:
+            things[reading.check].setdefault(reading.subject, _Thing(reading.run)).take(reading)
+        slack = _slack(end - now)
+        seen = tuple(
+            Observation(
+                name, thing.run, checks[name].target, thing.result(subject, judges.get(name), slack), now
+            )
+            for name in round_.speaking
+            for subject, thing in things[name].items()
+            if thing.told_of(now)
+        )
+        book, events = evaluate.evaluate(book, seen, setup.policies, now, silent=setup.maintenance)
+        yield from _alerts(compose(events, setup.routes, setup.rules, now))
+
+
+def _slack(age: float) -> float:
+    """Return how far apart numbers of one result may lie.
+
+    Their times are means of five minutes, then of hours.
+    """
+    return 1.0 if age < retention.RAW else retention.FIVE if age < retention.FIVES else retention.HOUR
+
+
+def judge_of(check: Check) -> Judge | None:
+    """Return how the present parameters judge a check's numbers; None where they cannot, or foreign code."""
+    if check.entry.foreign:
+        return None
+    plugin = getattr(load(check.entry.source.module), check.entry.source.attribute)
+    rejudge = plugin.rejudge if isinstance(plugin, Plugin) else None
+    if rejudge is None:
+        return None
+    return lambda subject, numbers: rejudge(subject, numbers, check.parameters)
+
+
+@dataclass(slots=True)
+class _Round:
+    """Record of the time of one round, and the checks that spoke in it, in order."""
+
+    readings: list[Reading] = field(default_factory=list)
+    speaking: dict[str, None] = field(default_factory=dict)
+
+
+def _rounds(
+    readings: Iterable[Reading], checks: Mapping[str, Check], interval: float
+) -> Iterator[tuple[float, _Round]]:
+    """Group the readings by rounds; a turn without a number comes as often as its confirmation takes."""
+    rounds: dict[int, _Round] = defaultdict(_Round)
+    for reading in readings:
+        check = checks.get(reading.check)
+        if check is None:
+            continue
+        rounds[int(reading.at // interval)].readings.append(reading)
+        for again in range(check.confirm + 1 if reading.value is None else 1):
+            rounds[int((reading.at + again * check.every) // interval)].speaking[reading.check] = None
+    for number in sorted(rounds):
+        yield (number + 1) * interval, rounds[number]
+
+
+def _alerts(notifications: Iterable[Notification]) -> Iterator[Alert]:
+    """One alert a message, whichever channels it goes to."""
+    channels: dict[str, list[str]] = defaultdict(list)
+    messages: dict[str, Message] = {}
+    for each in notifications:
+        name = each.key.rpartition("@")[0]
+        channels[name].append(each.channel)
+        messages[name] = each.message
+    for name, message in messages.items():
+        if not message.quiet:
+            yield Alert(
+                message.at, message.status, message.target, message.headline, tuple(sorted(channels[name]))
+            )

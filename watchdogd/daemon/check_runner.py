@@ -1,0 +1,369 @@
+"""The checks of a round: started when they are due, their answers taken in as observations and memories."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.batch import run_models
+from watchdogd.daemon import status_file
+from watchdogd.daemon.dependency_probes import DependencyWatch
+from watchdogd.daemon.dropins.crontab import is_dropin
+from watchdogd.daemon.due import due, next_due
+from watchdogd.daemon.snapshots import Snapshots
+from watchdogd.daemon.status_file import progress_of, signs_of
+from watchdogd.daemon.workers.worker_protocol import FAILED, NOTHING, Call
+from watchdogd.errors import WatchdogError
+from watchdogd.home.touchfile import finished
+from watchdogd.incidents.models import Observation
+from watchdogd.plugin import History, Result, Status, unknown
+from watchdogd.system.pathname import file_name
+from watchdogd.units import iso
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from watchdogd.daemon.registry.check_factory import Check
+    from watchdogd.daemon.registry.plugin_registry import Source
+    from watchdogd.daemon.setup import Setup
+    from watchdogd.daemon.storage import Storage
+    from watchdogd.daemon.workers.worker_pool import UnkillableProcesses, WorkerPool
+    from watchdogd.daemon.workers.worker_protocol import Reply
+    from watchdogd.history.measurements import PastOfCheck
+    from watchdogd.history.models import Past
+    from watchdogd.home.layout import Home
+    from watchdogd.incidents.models import AlertPolicy, AlertState
+    from watchdogd.plugin import Progress, Run, Sign
+    from watchdogd.system.bounded import BoundedIO
+
+    Said = tuple[Progress | None, tuple[Sign, ...]]
+    """What a check said last of a run's progress, and the signs that it saw."""
+
+TOLD_AGAIN = 3
+"""Looks in a row that did not come to their end, from which on that is said."""
+LINGER = 1.0
+"""Seconds until the next round where checks are still out."""
+
+log = logging.getLogger(__name__)
+
+
+class CheckRunner:
+    """Last start of each check, what it remembers, and what it said last (`latest`).
+
+    `looks` are the newest looks at the queue, `uid` is for whom (see Looks).
+
+    `troubles` are the daemon's own, by subject: what is found here is written there.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        past: Past,
+        *,
+        workers: WorkerPool,
+        patient: BoundedIO,
+        storage: Storage,
+        troubles: dict[str, str],
+        clock: Callable[[], float],
+        uid: int | None = None,
+    ) -> None:
+        self.latest: dict[str, tuple[Observation, ...]] = {}
+        self._home = home
+        self._memories = dict(past.memories)
+        self._started = dict(past.started)
+        self._forgotten: dict[str, float] = {}
+        self._workers = workers
+        self._patient = patient
+        self._storage = storage
+        self._troubles = troubles
+        self._clock = clock
+        self.looks = Snapshots(lambda check: self._memories.get(check, NOTHING), uid)
+        self._held: list[Check] = []
+        self._unended: dict[str, tuple[int, float]] = {}
+        self._said: dict[str, dict[str, Said]] = {}
+        self._known: frozenset[str] = frozenset()
+        self._out: dict[str, Check] = {}
+        self._footing = DependencyWatch(workers, self.latest, clock)
+
+    # ------------------------------------------------------------------ starting checks
+
+    def start(
+        self, setup: Setup, book: AlertState, now: float, only: Collection[str] | None = None
+    ) -> dict[str, float]:
+        """Submit what is due, or `only` the checks of these names; returns the times of the starts."""
+        self._known = frozenset(check.name for check in setup.checks)
+        outstanding = self._workers.outstanding | {*self._out}
+        if only is None:
+            ready = due(setup.checks, self._started, outstanding, now, _hasty(setup, book))
+        else:
+            ready = tuple(each for each in setup.checks if each.name in only and each.name not in outstanding)
+        marks = self._finished_marks()
+        over = {check.run_name for check in setup.checks if marks and file_name(check.run_name) in marks}
+        looks = self.looks.calls(ready, setup.checks, setup.config, now, over, outstanding)
+        self._workers.submit(looks)
+        self._out |= {check.name: check for check in ready}
+        self._footing.begin(setup, book, now)
+        self._hold([*self._held, *ready], marks)
+        started = {check.name: now for check in ready}
+        self._started |= started
+        return started
+
+    def pause(self, setup: Setup, now: float) -> float:
+        """Return seconds until something is due, or may have come, an interval at most."""
+        pause = min(next_due(setup.checks, self._started, now) - now, setup.config.daemon.interval)
+        return max(0.0, min(pause, LINGER) if self._workers.busy else pause)
+
+    def _hold(self, checks: Iterable[Check], marks: dict[str, str]) -> None:
+        """Submit those that have what they need; the others are held until a look, or a check, answered."""
+        ready: list[Check] = []
+        self._held = []
+        for check in checks:
+            (self._held if self._waits(check) else ready).append(check)
+        self._submit(ready, marks)
+
+    def _waits(self, check: Check) -> bool:
+        """Return whether a look that it needs, or a check that it comes after, is out.
+
+        Of checks only those that wait for none themselves.
+        """
+        before = (self._out.get(f"{check.run_name}/{name}") for name in check.entry.after)
+        return self.looks.waits(check) or any(each and not each.entry.after for each in before)
+
+    def _submit(self, checks: Sequence[Check], marks: dict[str, str]) -> None:
+        pasts = self._pasts(checks)
+        self._workers.submit([self._call(check, marks, pasts) for check in checks])
+
+    def _call(self, check: Check, marks: dict[str, str], pasts: Mapping[str, PastOfCheck]) -> Call:
+        wants = check.entry.wants
+        injected: dict[str, Any] = {}
+        if "run" in wants:
+            injected["run"] = check.run and self._run(check.run, marks)
+        if "snapshot" in wants:
+            injected["snapshot"] = self.looks.snapshot(check)
+        if "history" in wants:
+            injected["history"] = History(pasts.get(check.name, {}))
+        if "failed" in wants:
+            injected["failed"] = _failed(self._memories.get(check.name, NOTHING))
+        if "now" in wants:
+            injected["now"] = self._clock()
+        entry = check.entry
+        return Call(
+            check.name,
+            entry.source,
+            check.parameters,
+            injected,
+            self._memories.get(check.name, NOTHING),
+            check.timeout,
+            alone=entry.foreign and not entry.program,
+            lane="programs" if entry.program else "",
+        )
+
+    def _run(self, run: Run, marks: Mapping[str, str]) -> Run:
+        """Return the run as it is now."""
+        finished = marks.get(file_name(run.name), "") if marks else ""
+        said = [each for check, each in self._said_of(run.name).items() if check in self._known]
+        progress = run_models.merged_progress(each for each, _ in said)
+        signs = tuple(sign for _, signs in said for sign in signs)
+        if not (finished or progress or signs):
+            return run
+        return replace(run, finished=finished, progress=progress, signs=signs)
+
+    def _said_of(self, run: str) -> dict[str, Said]:
+        """Return what each of its checks said last of its progress: here, or before this process began."""
+        if run not in self._said:
+            self._said[run] = self._said_before(run)
+        return self._said[run]
+
+    def _said_before(self, run: str) -> dict[str, Said]:
+        try:
+            found = self._patient.attempt(partial(status_file.left_behind, self._home))
+            return _by_check(
+                (seen["check"], progress_of(seen), signs_of(seen)) for seen in found if seen.get("run") == run
+            )
+        except (WatchdogError, OSError, ValueError, KeyError, TypeError):
+            return {}  # nothing is known then; a home that cannot be read is reported elsewhere
+
+    def _pasts(self, checks: Sequence[Check]) -> Mapping[str, PastOfCheck]:
+        """Read what was measured, for those that want it: one question for all that look as far back."""
+        names: dict[float, list[str]] = {}
+        for check in checks:
+            if "history" in check.entry.wants and check.entry.remembers:
+                names.setdefault(check.entry.remembers, []).append(check.name)
+        now, found = self._clock(), dict[str, "PastOfCheck"]()
+        try:
+            for remembers, asking in names.items():
+                found |= self._storage.series_of(asking, now - remembers)
+        except WatchdogError as error:
+            log.info("the history cannot be read: %s", error)
+        return found
+
+    def _finished_marks(self) -> dict[str, str]:
+        try:
+            return self._patient.attempt(partial(finished, self._home))
+        except (WatchdogError, OSError) as error:
+            self._troubles["home"] = f"{self._home.switches} cannot be read: {error}"
+            return {}
+
+    # ------------------------------------------------------------------ taking in what came
+
+    @property
+    def busy(self) -> bool:
+        """Return whether something that was started has not answered yet."""
+        return self._workers.busy
+
+    @property
+    def policies(self) -> Mapping[str, AlertPolicy]:
+        """Return how each check is judged in this round."""
+        return self._footing.policies()
+
+    def remembered(self, check: str) -> dict[str, Any]:
+        """Return what a check remembers now."""
+        kept: dict[str, Any] = json.loads(self._memories.get(check, NOTHING))
+        return kept
+
+    def gather(self, patience: float | None) -> tuple[tuple[Observation, ...], dict[str, str]]:
+        """Observations and changed memories from what comes within `patience` seconds; None: from all."""
+        end = time.monotonic() + (patience if patience is not None else float("inf"))
+        observations: list[Observation] = []
+        memories: dict[str, str] = {}
+        while self._workers.busy and (left := end - time.monotonic()) > 0:
+            for reply in self._workers.collect(min(left, 60.0)):
+                if (snapshot := self.looks.take(reply, self._clock())) is not None:
+                    observations.append(self._footing.queue(snapshot))
+                    self._hold(self._held, self._finished_marks())
+                elif (answer := self._footing.take(reply)) is not None:
+                    observations.append(answer)
+                elif (check := self._out.pop(reply.key, None)) is not None:
+                    seen = self._observed(check, reply, memories)
+                    self._note_progress(check, seen)
+                    if patience is not None:
+                        seen = self._footing.heard(check, seen)
+                    observations += self._noted(check.name, seen)
+                    if any(check.entry.name in each.entry.after for each in self._held):
+                        self._hold(self._held, self._finished_marks())
+        for name, seen in self._footing.settled().items():
+            observations += self._noted(name, seen)
+        self._memories |= memories
+        held, stuck = self._footing.stuck()
+        self._troubles["workers"] = _hanging(stuck)
+        return (*self._footing.doubts(), *observations, *held), memories
+
+    def _observed(self, check: Check, reply: Reply, memories: dict[str, str]) -> tuple[Observation, ...]:
+        if reply.memory is not None:
+            memories[check.name] = reply.memory
+        results: Sequence[Result] = reply.value or ()
+        now = self._clock()
+        again = self._again(check, now, ended=not reply.trouble)
+        if reply.trouble:
+            nothing = reply.late or reply.unanswered
+            state = "?" if check.entry.declared.jobs else ""
+            text = f"the check {reply.trouble}{again}"
+            results = (replace(unknown(text), unanswered=nothing, run_state=state),)
+            if "failed" in check.entry.wants:
+                memories[check.name] = _failed_again(self._memories.get(check.name, NOTHING))
+        elif reply.hang:
+            results = [_hung(result, reply.hang) for result in results]
+        return tuple(Observation(check.name, check.run_name, check.target, result, now) for result in results)
+
+    def _again(self, check: Check, now: float, *, ended: bool) -> str:
+        """Say for how many looks in a row, and since when, a check did not end, and what it reads.
+
+        Empty where it did, or for the first two.
+        """
+        if ended:
+            self._unended.pop(check.name, None)
+            return ""
+        count, since = self._unended.get(check.name, (0, now))
+        self._unended[check.name] = count + 1, since
+        if count + 1 < TOLD_AGAIN:
+            return ""
+        reads = next(
+            (f"; {name} = {value}" for name, value in check.parameters.items() if _is_path(value)), ""
+        )
+        return f", {count + 1} looks in a row since {iso(since)}{reads}"
+
+    def _noted(self, check: str, seen: tuple[Observation, ...]) -> tuple[Observation, ...]:
+        if seen:
+            self.latest[check] = seen
+        return seen
+
+    def _note_progress(self, check: Check, seen: Iterable[Observation]) -> None:
+        if check.run:
+            told = ((check.name, each.result.progress, each.result.signs) for each in seen)
+            self._said_of(check.run_name)[check.name] = _by_check(told).get(check.name, (None, ()))
+
+    # ------------------------------------------------------------------ starting anew
+
+    def recall(self, past: Past) -> None:
+        """Take up what was known before, read only now: what was started or remembered since counts."""
+        self._memories = {**past.memories, **self._memories}
+        self._started = {**past.started, **self._started}
+
+    def forget(self, before: dict[str, Source], after: dict[str, Source]) -> None:
+        """Drop-ins that are gone, or run otherwise now, count as new when they are seen again."""
+        for name, at in self._started.items():
+            if at and is_dropin(name) and name not in after:
+                self._forgotten[name] = 0.0
+                self._memories[name] = NOTHING
+            elif name in before and before[name] != after.get(name):
+                self._forgotten[name] = 0.0
+        self._started |= self._forgotten
+
+    def forgotten(self) -> tuple[dict[str, float], dict[str, str]]:
+        """Return the starts and memories of what was forgotten since the last call, to be recorded."""
+        starts, self._forgotten = self._forgotten, {}
+        return starts, {name: self._memories[name] for name in starts if name in self._memories}
+
+
+def _by_check(told: Iterable[tuple[str, Progress | None, tuple[Sign, ...]]]) -> dict[str, Said]:
+    """Join the results of each check."""
+    found: dict[str, Said] = {}
+    for check, progress, signs in told:
+        before, others = found.get(check, (None, ()))
+        found[check] = run_models.merged_progress((before, progress)), (*others, *signs)
+    return found
+
+
+def _hung(result: Result, hang: str) -> Result:
+    """Add to what a check found bad what a tool of its own, which it left behind, does."""
+    if result.status is Status.OK:
+        return result
+    return replace(result, summary=f"{result.summary}; what it started {hang}")
+
+
+def _hanging(stuck: Sequence[UnkillableProcesses]) -> str:
+    """Say what hangs in the kernel, since when and where: the oldest five."""
+    if not stuck:
+        return ""
+    oldest = sorted(stuck, key=lambda each: each.since)[:5]
+    named = (f"{each.key} since {iso(each.since)}{f' in {each.place}' * bool(each.place)}" for each in oldest)
+    processes = f"{len(stuck)} process hangs" if len(stuck) == 1 else f"{len(stuck)} processes hang"
+    return f"{processes} in the kernel and cannot be killed: {'; '.join(named)}"
+
+
+def _hasty(setup: Setup, book: AlertState) -> dict[str, float]:
+    """Slow checks whose newest result wants confirming: they are looked at each interval."""
+    return {
+        standing.check: setup.config.daemon.interval
+        for standing in book.states.values()
+        if standing.status is not standing.hard
+    }
+
+
+def _failed(memory: str) -> int:
+    """Return how many looks in a row did not end, as a memory says it."""
+    return int(json.loads(memory).get(FAILED, 0)) if FAILED in memory else 0
+
+
+def _is_path(value: object) -> bool:
+    """Return whether a parameter names a file or folder that the check reads."""
+    return isinstance(value, str) and "/" in value
+
+
+def _failed_again(memory: str) -> str:
+    """Return the memory with one more look that did not end."""
+    return json.dumps({**json.loads(memory), FAILED: _failed(memory) + 1}, separators=(",", ":"))

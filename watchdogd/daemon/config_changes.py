@@ -1,0 +1,149 @@
+"""Changes that people make under a running daemon: config.toml, home's plugins, the drop-in folders."""
+
+from __future__ import annotations
+
+import logging
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+from watchdogd.config.loading import empty_config
+from watchdogd.daemon import last_good_config, run_manifests
+from watchdogd.daemon.dropins import dropins
+from watchdogd.daemon.setup import Setup
+from watchdogd.errors import ConfigError, WatchdogError
+from watchdogd.home import layout
+from watchdogd.system.bounded import BoundedIO
+from watchdogd.system.smallfile import read_plain
+
+if TYPE_CHECKING:
+    from watchdogd.home.layout import Home
+
+Seen = tuple[tuple[int, ...], tuple[str, ...]]
+"""The signature of what is configured, and what lies in a wrong place."""
+PAUSE = 1.0
+"""Seconds for which a file must stay as it is before an edit counts."""
+TRIES = 5
+"""So many pauses, at most, are made for that."""
+
+log = logging.getLogger(__name__)
+
+
+class Changes:
+    """Notices changes by the files' times and sizes. What is wrong is written into `troubles`, by subject."""
+
+    def __init__(self, home: Home, patient: BoundedIO, troubles: dict[str, str]) -> None:
+        self._home = home
+        self._patient = patient
+        self._troubles = troubles
+        self._config_seen: tuple[int, ...] = ()
+        self._laid_out = False
+        self._there = False
+        self._dropins_seen: tuple[tuple[str, dropins.Stamp], ...] = ()
+        self._dropins_patient = BoundedIO(f"what lies in the drop-in folders of {home.path}")
+
+    def config(self, setup: Setup) -> Setup:
+        """Return `setup` itself where nothing changed, else that of the new configuration.
+
+        A broken edit keeps the last good one. RUN.json and the good copy are laid out on the way; where home
+        does not take them, that is tried again, and the new configuration counts all the same.
+        """
+        wrong: tuple[str, ...] = ()
+        try:
+            seen, wrong = self._settled()
+            if seen != self._config_seen:
+                setup = self._loaded(setup) if self._config_seen else setup
+                self._config_seen, self._laid_out = seen, False
+            if not self._laid_out:
+                self._patient.attempt(partial(self._lay_out, setup))
+        except (WatchdogError, OSError) as error:
+            wrong = wrong or (f"{self._home.path} {self._what_is_wrong(error)}",)
+        if wrong:
+            self._troubles["home"] = "; ".join(wrong)
+        return setup
+
+    def _settled(self) -> Seen:
+        """Return what is seen once nobody writes any more: editors empty or rename the file first."""
+        seen = self._looked()
+        for _ in range(TRIES):
+            if not self._there or (seen is not None and seen[0] == self._config_seen):
+                break
+            time.sleep(PAUSE)
+            before, seen = seen, self._looked()
+            if seen is not None and before is not None and seen[0] == before[0]:
+                break
+        self._there = seen is not None
+        return seen or self._patient.attempt(self._look)
+
+    def _looked(self) -> Seen | None:
+        """Look at it once; None where there is no config.toml."""
+        try:
+            return self._patient.attempt(self._look)
+        except FileNotFoundError:
+            return None
+
+    def _loaded(self, setup: Setup) -> Setup:
+        """Load the new configuration; `setup` where an edit broke it, or left nothing to watch."""
+        try:
+            found = self._patient.attempt(partial(Setup.load, self._home))
+            was, now = setup.config, found.config
+            if now.watches_nothing and not now.daemon.empty and not was.watches_nothing:
+                raise empty_config(self._home, read_plain(self._home.config))
+            setup = found
+            self._troubles["config"] = ""
+        except ConfigError as error:
+            self._troubles["config"] = f"{error} (the last good configuration is kept)"
+            log.warning("%s", self._troubles["config"])
+        return setup
+
+    def _what_is_wrong(self, error: Exception) -> str:
+        if not isinstance(error, FileNotFoundError):
+            return f"cannot be used: {error}"
+        if self._home.path.exists():
+            kept = self._home.good_config
+            return (
+                f"has no config.toml any more: put it back from {kept} (the last good configuration is kept)"
+            )
+        return "is gone: was it moved or removed, or is its file system not mounted?"
+
+    def dropins(self, setup: Setup) -> Setup:
+        """Likewise for the drop-in folders: what was dropped in has a check from now on."""
+        try:
+            seen = self._dropins_patient.attempt(partial(dropins.stamps, self._home))
+            if seen == self._dropins_seen and setup.looked:
+                self._troubles["drop-ins"] = ""
+                return setup
+            found = self._dropins_patient.attempt(partial(dropins.look, self._home))
+        except (WatchdogError, OSError) as error:
+            self._troubles["drop-ins"] = f"the drop-in folders cannot be looked at: {error}"
+            return setup
+        self._troubles["drop-ins"] = ""
+        self._dropins_seen = seen
+        for dropin in found:
+            if not dropin.runs:
+                log.info("drop-in %s does not run: %s", dropin.name, dropin.skipped or dropin.refused)
+        return setup.with_dropins(found, self._home)
+
+    def close(self) -> None:
+        """Let the thread end that looks at the drop-in folders."""
+        self._dropins_patient.close()
+
+    def _look(self) -> Seen:
+        """Return the signature of what is configured, and what lies in a wrong place."""
+        seen = _signature(self._home)
+        if restored := layout.restore_folders(self._home):
+            log.warning("made anew in %s, where they were missing: %s", self._home.path, ", ".join(restored))
+            self._laid_out = False
+        return seen, layout.misplaced(self._home)
+
+    def _lay_out(self, setup: Setup) -> None:
+        run_manifests.lay_out(self._home, setup.config, setup.checks)
+        if not self._troubles["config"]:
+            last_good_config.keep(self._home)
+        self._laid_out = True
+
+
+def _signature(home: Home) -> tuple[int, ...]:
+    """Return what changes when config.toml or a plugin of home's own is edited, or its rights are."""
+    paths = [home.config, *sorted(home.plugins.glob("*.py"))]
+    return tuple(number for path in paths for number in (path.stat().st_ctime_ns, path.stat().st_size))

@@ -1,0 +1,258 @@
+"""The daemon in the foreground: rounds, deliveries and housekeeping of one home, while it holds its lease.
+
+A time before its first round in which nobody watched is reported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import time
+from datetime import datetime
+from typing import TYPE_CHECKING, Protocol
+
+from watchdogd.daemon.housekeeping import do_chores
+from watchdogd.daemon.publishing import Publisher
+from watchdogd.daemon.scheduler import Schedule
+from watchdogd.daemon.wiring import learn, missing, outbox_of
+from watchdogd.errors import ConfigError, HistoryError
+from watchdogd.history.models import Gap
+from watchdogd.home import markers
+from watchdogd.notify.dead_mans_switch import heartbeat_of
+from watchdogd.system.bounded import StuckError
+from watchdogd.system.smallfile import STATUS_LIMIT, read_plain
+from watchdogd.units import format_duration, iso
+
+if TYPE_CHECKING:
+    from watchdogd.daemon.setup import Setup
+    from watchdogd.daemon.wiring import Wiring
+    from watchdogd.home.lease import Lease
+    from watchdogd.home.markers import Pause
+    from watchdogd.notify.dead_mans_switch import Heartbeat
+    from watchdogd.notify.message_outbox import Outbox
+
+
+STEPS, LEAST = 3, 60.0
+"""Steps from one round to the next, and seconds at least, without a round that make a gap."""
+NOBODY = "no daemon ran"
+
+
+def unrecorded(recorded: float | None, seen: float | None, step: float) -> str:
+    """Say that rounds went on after the last one that is `recorded`, up to the last that was `seen`.
+
+    Its daemon could not write the history, or that was restored. Empty where they did not.
+    """
+    if recorded is None or seen is None or seen - recorded < max(STEPS * step, LEAST):
+        return ""
+    lasted, begin, end = format_duration(seen - recorded), iso(recorded), iso(seen)
+    return f"no history of {lasted}, from {begin} to {end}: a daemon ran, but what it saw is not recorded"
+
+
+def gaps(last: float | None, now: float, step: float, pause: Pause | None) -> list[tuple[Gap, bool]]:
+    """List the gaps between the last round (None: there was none) and now, each with whether it is told.
+
+    `step`: seconds from one round to the next. A `pause` that somebody wanted is recorded and not told; the
+    time before and after it is, where it is long.
+    """
+    least = max(STEPS * step, LEAST)
+    if last is None or now - last < least:
+        return []
+    if pause is None or pause.end <= last:
+        return [(Gap(last, now, NOBODY), True)]
+    begin, end = min(max(pause.begin, last), now), min(pause.end, now)
+    around = [(Gap(last, begin, NOBODY), True), (Gap(end, now, NOBODY), True)]
+    long = [(gap, told) for gap, told in around if gap.end - gap.begin >= least]
+    return [(Gap(begin, end, pause.words), False), *long]
+
+
+FAREWELL = 10.0
+"""Seconds that undelivered messages get when the daemon ends; what is left is sent by the next one."""
+GONE = 600.0
+"""Seconds for which the daemon goes on where home is gone: it may come back, or it was moved for good."""
+
+log = logging.getLogger(__name__)
+
+
+def tell_gaps(parts: Wiring, step: float, now: float) -> None:
+    """Record and tell for how long nobody watched before us; `step`: seconds from one round to the next."""
+    recorded, seen = parts.past.last_round, _last_seen(parts, now)
+    if text := unrecorded(recorded, seen, step):
+        parts.engine.tell(text)
+        recorded = seen
+    pause = markers.last_pause(parts.home)
+    for gap, told in gaps(recorded, now, step, pause):
+        parts.engine.tell_gap(gap, told=told)
+
+
+def _last_seen(parts: Wiring, now: float) -> float | None:
+    """Return when the last round was by status.json, which is written also where the history cannot be.
+
+    None where nothing says that the history lacks it.
+    """
+    try:
+        picture = json.loads(read_plain(parts.home.status, limit=STATUS_LIMIT))
+        if picture.get("recorded", True) and not parts.storage.troubles:
+            return None
+        return min(datetime.fromisoformat(picture["last_round"]).timestamp(), now)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None  # another one, or what somebody made of it
+
+
+class Absence:
+    """Time for which home has been gone."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+
+    def bearable(self, now: float) -> bool:
+        """Return whether it is so short that home may come back; `now`: seconds of a monotonic clock."""
+        if self._since is None:
+            self._since = now
+        return now - self._since < GONE
+
+
+class Linked(Protocol):
+    """The chain of which this process is a link, as far as the daemon shows it."""
+
+    def as_json(self) -> dict[str, object]:
+        """Describe it as `status --json` shows it."""
+
+
+class Leadership(Protocol):
+    """Right by which this daemon acts: its lease, and its chain, if it is a link of one."""
+
+    lease: Lease
+
+    @property
+    def chain(self) -> Linked | None:
+        """Return the chain; None: a plain process."""
+
+    def watch(self) -> bool:
+        """Renew it; False: it is time to end. OSError where home cannot be asked."""
+
+    def troubles(self) -> list[str]:
+        """List what is wrong with the chain, a line each."""
+
+
+class Daemon:
+    """One home's daemon. `run` returns when it was told to end, or somebody else took the lease."""
+
+    def __init__(self, parts: Wiring, tenure: Leadership, heartbeat: Heartbeat) -> None:
+        self._parts = parts
+        self._engine = parts.engine
+        self._tenure = tenure
+        self._lease = tenure.lease
+        self._heartbeat = heartbeat
+        self._told = 0
+        self._broke = ""
+        self._absence = Absence()
+        step = self._engine.setup.config.daemon.interval
+        tell_gaps(parts, step, time.time())
+        self._behind = missing(parts) if tenure.chain else ""
+        self._outbox: Outbox = outbox_of(parts, self.may_act, go_on=bool(self._behind))
+        self._publisher = Publisher(parts.home)
+        self._schedule = Schedule(self.round, self._watch)
+        self._schedule.add("chores", self._chores, after=60.0, every=3600.0)
+        self._schedule.add("publishing", self._publish, after=15.0, every=60.0)
+
+    def run(self) -> None:
+        """Do rounds until the end; then deliver what can be delivered."""
+        self._outbox.start()
+        self._outbox.add(self._parts.past.waiting)
+        self._schedule.run()
+        self._outbox.add(self._engine.conclude(FAREWELL, self.may_act))
+        self._outbox.stop(FAREWELL)
+        self._publisher.close()
+
+    def may_act(self) -> bool:
+        """Return whether the lease is still ours. Where home does not answer, its last holder goes on."""
+        try:
+            return self._parts.patient.attempt(self._lease.held)
+        except (StuckError, OSError):
+            return True
+
+    def round(self) -> float:
+        """One round with all that belongs to it; returns the seconds until the next one.
+
+        Raises what broke it off: the next one, which is soon, tells it.
+        """
+        try:
+            pause = self._round()
+        except Exception as error:  # a fault of ours must not stay unseen
+            self._broke = f"the last round broke off: {type(error).__name__}: {error}"
+            log.exception("the round broke off")
+            self._heartbeat.bad(self._broke)
+            raise
+        self._broke = ""
+        return pause
+
+    def _round(self) -> float:
+        engine = self._engine
+        if engine.reload() or self._behind:
+            self._exchange(engine.setup)
+        learn(self._parts, self._outbox)
+        self._see_troubles()
+        seen = engine.round(may_act=self.may_act, send=self._outbox.add)
+        if seen is None:
+            self._schedule.end()
+            return 0.0
+        if engine.trouble:
+            self._heartbeat.bad(engine.trouble)
+        else:
+            self._heartbeat.good()
+        return engine.pause()
+
+    def _see_troubles(self) -> None:
+        """Note the troubles that the engine does not see by itself; the next round judges them."""
+        self._engine.troubles["engine"] = "; ".join(filter(None, (self._broke, self._outbox.start())))
+        self._engine.troubles["channels"] = self._behind
+        self._engine.troubles["chain"] = "; ".join(self._tenure.troubles())
+        self._engine.link = self._tenure.chain.as_json() if self._tenure.chain else None
+        now = time.time()
+        mended = self._parts.storage.troubles
+        for text in mended[self._told :]:
+            self._engine.tell(text)
+        self._told = len(mended)
+        self._engine.troubles["delivery"] = "; ".join(
+            f"channel {trouble.channel} delivers nothing for {format_duration(now - trouble.since)}: "
+            f"{trouble.failure} ({trouble.waiting} waiting)"
+            for trouble in self._outbox.troubles
+            if trouble.broken
+        )
+
+    def _exchange(self, setup: Setup) -> None:
+        """Deliver through the channels of a new configuration; what waits goes over to them."""
+        try:
+            fresh = outbox_of(self._parts, self.may_act)
+            heartbeat = heartbeat_of(setup.config)
+        except ConfigError as error:
+            self._behind = f"the old channels go on: {error}"
+            return
+        self._behind = ""
+        self._heartbeat.stop(1.0)
+        self._heartbeat = heartbeat
+        self._outbox.stop(2.0)
+        fresh.succeed(self._outbox)
+        self._outbox = fresh
+        fresh.start()
+        with contextlib.suppress(HistoryError):  # what no channel was there for goes by the next start
+            fresh.add(self._parts.storage.waiting())
+        log.info("configuration read again: %d checks", len(setup.checks))
+
+    def _watch(self) -> bool:
+        """Renew the lease; False where it is time to end."""
+        try:
+            goes_on = self._parts.patient.attempt(self._tenure.watch)
+        except FileNotFoundError:
+            return self._absence.bearable(time.monotonic())  # it is told from the next round on
+        except (StuckError, OSError):
+            return True  # rounds go on, and tell it
+        self._absence = Absence()
+        return goes_on
+
+    def _chores(self) -> None:
+        do_chores(self._parts, time.time())
+
+    def _publish(self) -> None:
+        self._engine.troubles["publishing"] = self._publisher.publish(self._engine.setup, time.time())

@@ -1,0 +1,270 @@
+"""Things on which several checks rest: batch system, file systems. A silent one is one cause.
+
+Each ground is a check of the daemon's own, `watchdogd/slurm` or `watchdogd/files:/scratch`, and the checks
+that rest on it follow it: what they cannot find out then is noted inside its message.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from watchdogd.daemon.registry.plugin_registry import Source
+from watchdogd.daemon.snapshots import backend_of, needs_look
+from watchdogd.daemon.workers.worker_protocol import Call
+from watchdogd.incidents.models import SELF
+from watchdogd.plugin import Result, Status, ok, unknown
+from watchdogd.system import pathname
+from watchdogd.system.bounded import BoundedIO, StuckError
+from watchdogd.system.clock import fresh
+from watchdogd.system.mounts import mount_of, mount_table, read_mounts
+from watchdogd.system.smallfile import unanswered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from watchdogd.batch.models import Snapshot
+    from watchdogd.daemon.registry.check_factory import Check
+
+PROBE_DEADLINE = 10.0
+"""Seconds after which a file system that was asked for the simplest thing counts as silent."""
+_FILES = f"{SELF}/files:"
+_PATHS = ("log", "path", "checkpoints", "pulse")
+_SOURCE = Source("watchdogd.daemon.dependencies", "touch")
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """A file system: where it is mounted, which folders on it the checks look at, and those checks' names."""
+
+    name: str
+    point: str
+    folders: tuple[str, ...]
+    checks: tuple[str, ...]
+
+
+def queue_name(backend: str) -> str:
+    """Return the name of the check that says whether a batch system answers."""
+    return f"{SELF}/{backend}"
+
+
+def queue_result(snapshot: Snapshot, checks: Sequence[str] = ()) -> Result:
+    """Judge whether the batch system said what runs, on which `checks` rest.
+
+    UNKNOWN: what it hides may be well.
+    """
+    if snapshot.jobs is not None:
+        return ok("the batch system says what runs")
+    who = "Slurm does not" if snapshot.backend == "slurm" else f"nobody ({snapshot.backend}) can"
+    return unknown(f"{who} say what runs: {snapshot.trouble}", details=_unwatched(checks))
+
+
+def _unwatched(checks: Sequence[str]) -> str:
+    """Which checks find nothing out meanwhile, twenty of them, in a line; empty where none does."""
+    shown = [*checks[:20], *(["…"] if len(checks) > 20 else [])]
+    return f"cannot be watched meanwhile: {', '.join(shown)}" if shown else ""
+
+
+@dataclass(frozen=True, slots=True)
+class MountMark:
+    """Mark of what is mounted, which changes with it, and where links among the checks' folders lead."""
+
+    mounted: int = 0
+    resolved: Mapping[str, str] = field(default_factory=dict)
+
+
+def mounted() -> int:
+    """Return a mark of what is mounted now."""
+    return hash(mount_table.text())
+
+
+def placed(
+    checks: Iterable[Check], before: MountMark | None = None
+) -> tuple[tuple[Check, ...], dict[str, Dependency], MountMark]:
+    """Return the checks, each following what it rests on, those file systems by name, and the land.
+
+    `before` tells where links lead that cannot be followed now.
+    """
+    checks = tuple(map(_bare, checks))
+    points, land = _points({folder for check in checks for folder in _folders(check)}, before or MountMark())
+    folders: defaultdict[str, set[str]] = defaultdict(set)
+    users: defaultdict[str, list[str]] = defaultdict(list)
+    found = []
+    for check in checks:
+        rests_on = sorted({points[folder] for folder in _folders(check)})
+        for point in rests_on:
+            users[point].append(check.name)
+            folders[point] |= {folder for folder in _folders(check) if points[folder] == point}
+        queue = (queue_name(backend_of(check)),) if needs_look(check) else ()
+        files = tuple(_files_name(point) for point in rests_on)
+        found.append(replace(check, follows=tuple(dict.fromkeys((*check.follows, *queue, *files)))))
+    grounds = [
+        Dependency(_files_name(point), point, tuple(sorted(folders[point])), tuple(names))
+        for point, names in users.items()
+    ]
+    return tuple(found), {ground.name: ground for ground in grounds}, land
+
+
+def _bare(check: Check) -> Check:
+    """Return a check that follows no file system."""
+    return replace(check, follows=tuple(name for name in check.follows if not name.startswith(_FILES)))
+
+
+def touch(folders: Iterable[str]) -> str:
+    """Ask for the simplest thing of each folder; runs in a worker. Why none of them answers, or empty.
+
+    A "no" is an answer as well.
+    """
+    troubles = []
+    for folder in folders:
+        try:
+            os.stat(folder)
+            os.statvfs(folder)
+        except OSError as error:
+            troubles.append(f"{folder}: {error.strerror}" if unanswered(error) else "")
+        else:
+            troubles.append("")
+    return troubles[0] if troubles and all(troubles) else ""
+
+
+class Probes:
+    """Which file systems answer, asked where a check that rests on them did not come back."""
+
+    def __init__(self) -> None:
+        self._late: set[str] = set()
+        self._asked_at: dict[str, float] = {}
+        self._answered: dict[str, float] = {}
+        self._silent: dict[str, bool] = {}
+
+    def note(self, check: str, *, late: bool) -> None:
+        """Note whether a check came back in time."""
+        if late:
+            self._late.add(check)
+        else:
+            self._late.discard(check)
+
+    def calls(
+        self,
+        grounds: Mapping[str, Dependency],
+        unsettled: Collection[str],
+        outstanding: Collection[str],
+        every: float,
+        now: float,
+        wanted: Callable[[str], float | None] = lambda _: None,
+    ) -> list[Call]:
+        """Return what is to be asked now: file systems with late or `unsettled` checks, each `every` seconds.
+
+        At once where something waits for an answer to a question asked since then: `wanted` says when.
+        """
+        asked = [
+            ground
+            for ground in grounds.values()
+            if ground.name not in outstanding
+            and (
+                self._is_due(ground, unsettled, every, now)
+                or self._asked_before(ground.name, wanted(ground.name))
+            )
+        ]
+        self._asked_at |= {ground.name: now for ground in asked}
+        return [
+            Call(ground.name, _SOURCE, {"folders": ground.folders}, timeout=PROBE_DEADLINE)
+            for ground in asked
+        ]
+
+    def _is_due(self, ground: Dependency, unsettled: Collection[str], every: float, now: float) -> bool:
+        if ground.name not in unsettled and self._late.isdisjoint(ground.checks):
+            return False
+        return not fresh(self._asked_at.get(ground.name, float("-inf")), now, every * 0.9)
+
+    def _asked_before(self, ground: str, since: float | None) -> bool:
+        """Return whether the last question is older than what waits for an answer."""
+        return since is not None and self._asked_at.get(ground, float("-inf")) < since
+
+    def doubt(self, ground: Dependency, every: float, now: float) -> Result | None:
+        """Doubt a file system while it is asked: so those that follow a late check wait.
+
+        A late check is a first bad result. None where it answered when it was asked of the same in the last
+        rounds: what is missing there stays so.
+        """
+        lately = fresh(self._answered.get(ground.name, float("-inf")), now, 2.5 * every)
+        if lately or self._silent.get(ground.name) or self._late.isdisjoint(ground.checks):
+            return None
+        return unknown(f"whether the file system at {ground.point} answers is being found out")
+
+    def silent(self, ground: str) -> bool:
+        """Return whether it did not answer when it was asked last."""
+        return self._silent.get(ground, False)
+
+    def answered(self, ground: str, since: float) -> bool:
+        """Return whether it answered what it was asked at that time or later."""
+        return self._answered.get(ground, float("-inf")) >= since
+
+    def result(self, ground: Dependency, *, answered: bool, host: str, trouble: str = "") -> Result:
+        """Return what a probe came to; `trouble` is what was said instead of an answer."""
+        answered = answered and not trouble
+        self._silent[ground.name] = not answered
+        if answered:
+            self._answered[ground.name] = self._asked_at.get(ground.name, float("-inf"))
+            return ok(f"the file system at {ground.point} answers")
+        return Result(
+            Status.CRITICAL,
+            f"the file system at {ground.point} does not answer on {host}{f': {trouble}' * bool(trouble)}",
+            details=f"asked for no more than {', '.join(ground.folders[:5])}, for {PROBE_DEADLINE:g} s\n"
+            + _unwatched(ground.checks),
+        )
+
+    def explains(self, key: str, grounds: Mapping[str, Dependency]) -> bool:
+        """Return whether a process that hangs does so on a file system of which that is, or will be, told."""
+        return any(
+            key == ground.name or (key in ground.checks and self._silent.get(ground.name, True))
+            for ground in grounds.values()
+        )
+
+
+def ground_of(place: str) -> str:
+    """Name the file system on which a resolved path lies, or empty; ask the mount table alone."""
+    mount = mount_of(place, read_mounts(mount_table.text())) if place.startswith("/") else None
+    return _files_name(mount.point) if mount else ""
+
+
+def _files_name(point: str) -> str:
+    return f"{_FILES}{point}"
+
+
+def _folders(check: Check) -> list[str]:
+    """List the folders that a check looks into, wildcards left out."""
+    values = (check.parameters.get(key) for key in _PATHS)
+    paths = [path for value in values for path in (value if isinstance(value, list | tuple) else (value,))]
+    if check.run is not None and check.entry.declared.jobs:
+        paths += [check.run.kill_switch, check.run.home_kill_switch]
+    absolute = [path for path in paths if isinstance(path, str) and path.startswith("/")]
+    return [_folder(path) for path in absolute]
+
+
+def _folder(path: str) -> str:
+    """Return the path itself where it may be a folder, else what lies above its first wildcard."""
+    return pathname.wildcard_folder(path) if pathname.is_wild(path) else path
+
+
+def _points(folders: Iterable[str], before: MountMark) -> tuple[dict[str, str], MountMark]:
+    """Return where the file system of each folder is mounted; links are resolved where time allows."""
+    folders = sorted(folders)
+    patient = BoundedIO("a file system that a check looks at", deadline=3.0)
+    try:
+        resolved: Sequence[str] = patient.attempt(partial(_resolved, folders))
+    except (StuckError, OSError):
+        resolved = [before.resolved.get(folder, folder) for folder in folders]
+    finally:
+        patient.close()
+    text = mount_table.text()
+    mounts = read_mounts(text)
+    found = [mount_of(path, mounts) for path in resolved]
+    points = {folder: mount.point if mount else "/" for folder, mount in zip(folders, found, strict=True)}
+    return points, MountMark(hash(text), dict(zip(folders, resolved, strict=True)))
+
+
+def _resolved(folders: Sequence[str]) -> list[str]:
+    return [os.path.realpath(folder) for folder in folders]

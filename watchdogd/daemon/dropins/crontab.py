@@ -1,0 +1,181 @@
+"""From drop-ins to checks: each runs under the name `cron.hourly/FILE`, at its folder's cadence."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.batch.models import OWN_MARK
+from watchdogd.config.fields import Recipients
+from watchdogd.config.models import CheckSection
+from watchdogd.daemon.dependencies import queue_name
+from watchdogd.daemon.dropins.dropin_jobs import DEADLINE as SLURM_DEADLINE
+from watchdogd.daemon.dropins.dropins import DropIn, DropInKind, Stamp
+from watchdogd.daemon.registry import check_factory as checks_module
+from watchdogd.daemon.registry.check_factory import Check
+from watchdogd.daemon.registry.plugin_registry import PluginEntry, Source, scout
+from watchdogd.errors import ConfigError
+from watchdogd.plugin import Status
+from watchdogd.system import account
+from watchdogd.system.pathname import file_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from watchdogd.config.models import Config
+    from watchdogd.home.layout import Home
+
+MARGIN = 10.0
+"""Seconds that a worker has beyond a program's own deadline, to kill it and to answer."""
+_EXECUTABLE = Source("watchdogd.daemon.dropins.dropins", "executable")
+_STATED = Source("watchdogd.daemon.dropins.dropins", "stated")
+_SCRIPT = Source("watchdogd.daemon.dropins.dropin_jobs", "script")
+
+
+@dataclass(slots=True)
+class Scouts:
+    """Plugins that the Python drop-ins hold, asked once for each edit of theirs."""
+
+    _known: dict[tuple[str, Stamp], tuple[PluginEntry, ...]] = field(default_factory=dict)
+
+    def of(self, dropin: DropIn) -> tuple[PluginEntry, ...]:
+        """List the plugins in its file; one that bears `skipped` where it cannot be loaded."""
+        key = (dropin.path, dropin.stamp)
+        if key not in self._known:
+            self._known = {kept: found for kept, found in self._known.items() if kept[0] != dropin.path}
+            self._known[key] = tuple(scout(dropin.path, dropin.path))
+        return self._known[key]
+
+
+def build(dropins: Iterable[DropIn], config: Config, home: Home, scouts: Scouts) -> tuple[Check, ...]:
+    """Build the checks of all drop-ins; what is skipped has none, what is refused or broken says so.
+
+    Never raises for what a drop-in is.
+    """
+    builder = _CrontabBuilder(config, home, scouts)
+    return tuple(check for dropin in dropins for check in builder.of(dropin))
+
+
+def is_dropin(check: str) -> bool:
+    """Return whether this is the name of a drop-in's check."""
+    return check.startswith("cron.")
+
+
+def harmless(check: Check) -> Check:
+    """Change a check for a rehearsal: no program of a drop-in is started, nothing is submitted."""
+    if check.entry.source == _EXECUTABLE:
+        entry = replace(check.entry, source=_STATED)
+        return replace(check, entry=entry, parameters={"status": int(Status.OK), "summary": "would be run"})
+    return submitting_nothing(check)
+
+
+def submitting_nothing(check: Check) -> Check:
+    """Change a check so that it only looks: a Slurm script is followed, but not submitted."""
+    if check.entry.source == _SCRIPT:
+        return replace(check, parameters={**check.parameters, "dry": True})
+    return check
+
+
+def members(home: Home) -> frozenset[str]:
+    """Whose daemons may have submitted jobs of a home that a group shares; empty: one's own alone."""
+    if home.group is None:
+        return frozenset()
+    return account.group_members(home.group) | {
+        account.user_name(uid) for uid in (os.geteuid(), home.path.stat().st_uid)
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _CrontabBuilder:
+    config: Config
+    home: Home
+    scouts: Scouts
+
+    def of(self, dropin: DropIn) -> list[Check]:
+        if dropin.refused:
+            return [self._stated(dropin, Status.CRITICAL, f"is refused: {dropin.refused}")]
+        match dropin.kind:
+            case DropInKind.EXECUTABLE:
+                return [self._executable(dropin)]
+            case DropInKind.SLURM:
+                try:
+                    return [self._script(dropin)]
+                except OSError as error:
+                    told = f"home's mark for its jobs cannot be kept: {error.strerror}"
+                    return [self._stated(dropin, Status.UNKNOWN, told)]
+            case DropInKind.PYTHON:
+                return self._python(dropin)
+        return []
+
+    def _executable(self, dropin: DropIn) -> Check:
+        deadline = min(dropin.every, self.config.daemon.dropin_timeout)
+        parameters = {
+            "path": dropin.path,
+            "home": str(self.home.path),
+            "deadline": deadline,
+        }
+        entry = PluginEntry(dropin.name, dropin.path, _EXECUTABLE, program=True)
+        check = self._check(dropin, entry, parameters, dropin.every, deadline + MARGIN)
+        daemon = self.config.daemon
+        # A slow one is not run again to confirm what it said: it may be no check, but a chore.
+        return replace(check, confirm=1) if check.every > daemon.confirm * daemon.interval else check
+
+    def _script(self, dropin: DropIn) -> Check:
+        folder, _, file = dropin.name.partition("/")
+        name = f"{folder}/{file_name(file)}"
+        slurm = self.config.slurm
+        parameters = {
+            "path": dropin.path,
+            "comment": f"{OWN_MARK}{self.home.id} {name}",
+            "home": str(self.home.path),
+            "output": str(self.home.logs / name.replace("/", ".")),
+            "partition": slurm.partition or "",
+            "account": slurm.account or "",
+            "every": dropin.every,
+            "users": members(self.home),
+            "edited": dropin.stamp[0],
+        }
+        # Our own code: it looks after the job in a worker that others share. Looks are the daemon's rhythm.
+        entry = PluginEntry(dropin.name, "built-in", _SCRIPT, wants=frozenset({"state", "now"}))
+        every = min(dropin.every, self.config.daemon.interval)
+        check = self._check(dropin, entry, parameters, every, SLURM_DEADLINE)
+        return replace(check, follows=(queue_name("slurm"),))
+
+    def _python(self, dropin: DropIn) -> list[Check]:
+        entries = self.scouts.of(dropin)
+        several = len(entries) > 1
+        return [
+            self._plugin(dropin, entry, f"{dropin.name}/{entry.name}" if several else dropin.name)
+            for entry in entries
+        ]
+
+    def _plugin(self, dropin: DropIn, entry: PluginEntry, name: str) -> Check:
+        section = CheckSection(every=entry.every or dropin.every)
+        reason = entry.skipped
+        if not reason:
+            try:
+                return checks_module.with_defaults(name, entry, section, dropin.name, self.config, self.home)
+            except ConfigError as error:
+                reason = str(error)
+        return replace(self._stated(dropin, Status.UNKNOWN, reason), name=name)
+
+    def _stated(self, dropin: DropIn, status: Status, summary: str) -> Check:
+        entry = PluginEntry(dropin.name, "built-in", _STATED)
+        parameters = {"status": int(status), "summary": summary}
+        return self._check(dropin, entry, parameters, self.config.daemon.interval, self.config.daemon.timeout)
+
+    def _check(
+        self, dropin: DropIn, entry: PluginEntry, parameters: dict[str, Any], every: float, timeout: float
+    ) -> Check:
+        return Check(
+            name=dropin.name,
+            entry=entry,
+            parameters=parameters,
+            target=dropin.name,
+            run=None,
+            every=every,
+            timeout=timeout,
+            confirm=self.config.daemon.confirm,
+            channels=Recipients(self.config.default_channels),
+        )

@@ -1,0 +1,97 @@
+"""Outcome of a drop-in's job, in words: pure. Values come from a Snapshot, words go into a Result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from watchdogd.batch import pending_reasons
+from watchdogd.plugin import Status
+from watchdogd.units import format_duration, iso
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from watchdogd.batch.models import Ending, Job
+
+PATIENCE = 3600.0
+"""A job that waits for longer than its cadence, and than this (seconds), is told."""
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class JobResult:
+    """A status with its sentence."""
+
+    status: Status
+    text: str
+
+
+def belongs(item: Job | Ending, job_id: str) -> bool:
+    """Return whether it is this job, a task of this array, or a component of this het job."""
+    return item.id == job_id or item.raw_id == job_id or item.id.startswith((f"{job_id}_", f"{job_id}+"))
+
+
+def base(item: Job | Ending) -> str:
+    """Return the id under which sbatch submitted it: the array's or het job's."""
+    return item.id.partition("_")[0].partition("+")[0]
+
+
+def newest(items: Iterable[Job | Ending], comment: str) -> Job | Ending | None:
+    """Return the job that was submitted last of those that bear the comment."""
+    marked = [item for item in items if item.comment == comment]
+    return max(marked, key=lambda item: item.submitted_at or 0.0, default=None)
+
+
+def alive(jobs: Sequence[Job], job_id: str, every: float, now: float) -> JobResult:
+    """Say of a job that waits or runs that all is well, or that it never starts."""
+    for job in jobs:
+        reason = pending_reasons.judge(job.reason, job.state)
+        if job.waiting and reason.wait is not pending_reasons.Wait.PASSES:
+            never = f"job {job.handle} will not start ({job.reason}): {reason.why}"
+            return JobResult(Status.WARNING, f"{never}: {reason.fix_for(job.handle)}")
+    running = [job for job in jobs if not job.waiting]
+    if running:
+        first = min(running, key=lambda job: job.started_at or now)
+        since = f" since {iso(first.started_at)}" if first.started_at else ""
+        return JobResult(Status.OK, f"job {job_id} runs on {first.nodes or 'a node'}{since}")
+    waits = f"job {job_id} waits ({jobs[0].reason or 'no reason given'})"
+    since_when = min((job.submitted_at for job in jobs if job.submitted_at), default=now)
+    if now - since_when > max(every, PATIENCE):
+        return JobResult(Status.WARNING, f"{waits} since {iso(since_when)}; none is submitted beside it")
+    return JobResult(Status.OK, waits)
+
+
+def told(ending: Ending) -> bool:
+    """Return whether all is known of an end that there is to know: its exit code, and who cancelled it."""
+    return bool(ending.cancelled_by) if ending.state == "CANCELLED" else ending.exit_code is not None
+
+
+def over(endings: Sequence[Ending], job_id: str) -> JobResult:
+    """Return how a job has ended; `endings` are those of all its tasks."""
+    failed = [ending for ending in endings if not ending.well]
+    last = max(ending.ended_at or 0.0 for ending in endings)
+    if not failed:
+        lasted = max((ending.lasted for ending in endings if ending.lasted is not None), default=None)
+        took = f" after {format_duration(lasted)}" if lasted is not None else ""
+        return JobResult(Status.OK, f"job {job_id} ended well{took}, {iso(last)}")
+    if len(endings) == 1:
+        return JobResult(Status.CRITICAL, f"job {job_id} {_how(failed[0])}, {iso(last)}")
+    some = ", ".join(f"{ending.id} {_how(ending)}" for ending in failed[:_SHOWN])
+    more = f" and {len(failed) - _SHOWN} more" if len(failed) > _SHOWN else ""
+    how_many = f"{len(failed)} of {len(endings)} tasks of job {job_id} did not end well"
+    return JobResult(Status.CRITICAL, f"{how_many}: {some}{more}, {iso(last)}")
+
+
+def worse(end: JobResult, present: JobResult) -> JobResult:
+    """Return the worse of the two: a bad end stays reported until the next job's own good end."""
+    if end.status is Status.OK:
+        return present
+    status = max(end.status, present.status, key=lambda each: each.severity)
+    return JobResult(status, f"{end.text}; now {present.text}")
+
+
+def _how(ending: Ending) -> str:
+    where = f" on {ending.nodes}" if ending.nodes else ""
+    took = f" after {format_duration(ending.lasted)}" if ending.lasted is not None else ""
+    return f"{ending.how}{where}{took}"

@@ -1,0 +1,276 @@
+"""A Slurm script in a drop-in folder: submitted at its cadence as it is, and followed to its end.
+
+It runs in a worker at the daemon's rhythm.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from watchdogd.batch import slurm, slurm_snapshot
+from watchdogd.batch.models import Ending, Snapshot
+from watchdogd.daemon.dropins import dropin_job_result
+from watchdogd.daemon.dropins.dropin_job_result import JobResult
+from watchdogd.daemon.dropins.dropins import environment
+from watchdogd.errors import SlurmError, SlurmOddError, SlurmSilentError
+from watchdogd.home import markers
+from watchdogd.home.layout import Home
+from watchdogd.home.trust import distrust, team_of
+from watchdogd.plugin import Result, Status, check, unknown
+from watchdogd.system import umask
+from watchdogd.system.smallfile import open_plain, read_head
+
+DEADLINE = 150.0
+"""Seconds for one execution: two looks at the queue, and an sbatch that hangs."""
+LOOK = 30.0
+PATIENCE = 1800.0
+"""Seconds for which a Slurm that does not answer, or does not know how a job ended, is no news."""
+LAG = 60.0
+"""Seconds for which accounting may lag behind before an end is told without what only it knows."""
+SLACK = 1.0
+SHOWN = 20
+_RETRY, _RETRY_MOST = 60.0, 3600.0
+_SCRIPT_LIMIT, _TAIL_LIMIT = 4_000_000, 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptOptions:
+    """Wish for how a script is submitted.
+
+    `output` is where its output goes when it names no file, without the job's id and ending; `every` in
+    seconds; `users` are those whose daemons share this home; `edited` is when the script was (nanoseconds);
+    `dry`: nothing is submitted.
+    """
+
+    path: str
+    comment: str
+    home: str
+    output: str
+    partition: str
+    account: str
+    every: float
+    users: frozenset[str]
+    edited: int
+    dry: bool
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """End of the last job, and the last lines of its output where that was bad."""
+
+    status: Status
+    text: str
+    tail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Refusal by Slurm: how often running, when it is tried again, and when the script was edited."""
+
+    tries: int
+    retry: float
+    edited: int
+
+
+@dataclass(slots=True)
+class Followed:
+    """Followed jobs of a script.
+
+    The one that is followed, its name, when it was last in the queue, the last one and when that was
+    `submitted`, how one ended, what was refused, and since when Slurm is `silent`.
+    """
+
+    job: str | None = None
+    name: str = ""
+    seen: float = 0.0
+    last: str | None = None
+    submitted: float | None = None
+    end: End | None = None
+    refused: Refused | None = None
+    silent: float | None = None
+
+
+@check
+def script(
+    path: str,
+    comment: str,
+    home: str,
+    output: str,
+    partition: str,
+    account: str,
+    every: float,
+    users: frozenset[str],
+    edited: int,
+    state: Followed,
+    now: float,
+    dry: bool = False,
+) -> Iterator[Result | Followed]:
+    """Submit what is due, and say what its job has come to."""
+    if not shutil.which("sbatch"):
+        yield unknown("there is no sbatch on this machine: take the script out, or run it where Slurm is")
+        return
+    wish = ScriptOptions(path, comment, home, output, partition, account, every, users, edited, dry)
+    word = _step(wish, state, now)
+    details = state.end.tail if state.end and word.status is not Status.OK else ""
+    yield Result(word.status, word.text, details=details)
+    yield state
+
+
+def _step(wish: ScriptOptions, known: Followed, now: float) -> JobResult:
+    if known.job is None and not _due(wish, known, now):
+        return _last(known)
+    seen = _look(wish, known, now)
+    if seen.jobs is None:
+        return _silent(known, seen.trouble, now)
+    known.silent = None
+    if known.job is None:
+        _adopt(wish, known, seen, now)
+    if known.job is not None:
+        word = _follow(wish, known, known.job, seen, now)
+        if word is not None:
+            return dropin_job_result.worse(_last(known), word)
+    return _submit(wish, known, now) if _due(wish, known, now) else _last(known)
+
+
+def _due(wish: ScriptOptions, known: Followed, now: float) -> bool:
+    """Return whether the next one is to be submitted, as far as the time goes."""
+    last, refused = known.submitted, known.refused
+    if refused and refused.edited == wish.edited and now < refused.retry <= now + _RETRY_MOST:
+        return False
+    return last is None or last > now + SLACK or now - last >= wish.every - min(SLACK, wish.every / 20)
+
+
+def _last(known: Followed) -> JobResult:
+    """Say what the last one came to."""
+    end = known.end or End(Status.OK, "no job of it has ended yet")
+    return JobResult(end.status, end.text)
+
+
+def _look(wish: ScriptOptions, known: Followed, now: float) -> Snapshot:
+    """Look at the queue; twice where it is empty, since a busy controller can time out with that."""
+    before = {} if known.last is None else {known.last: known.seen}
+    seen = slurm_snapshot.look((), wish.users, before, LOOK, now)
+    empty = seen.jobs == () and not seen.endings
+    return slurm_snapshot.look((), wish.users, before, LOOK, now) if empty else seen
+
+
+def _silent(known: Followed, trouble: str, now: float) -> JobResult:
+    """Slurm does not answer: the last word stands for a while."""
+    known.silent = now if known.silent is None else known.silent
+    since = min(known.silent, now)
+    if now - since < PATIENCE:
+        last = _last(known)
+        return JobResult(last.status, f"{last.text}; Slurm does not answer now: {trouble}")
+    return JobResult(Status.UNKNOWN, f"Slurm does not answer: {trouble}")
+
+
+def _adopt(wish: ScriptOptions, known: Followed, seen: Snapshot, now: float) -> None:
+    """Follow a job that was submitted, though nobody remembers it: sbatch failed to say so, or we ended."""
+    found = dropin_job_result.newest(seen.jobs or (), wish.comment)
+    if found is None:
+        since = (now - wish.every if known.submitted is None else known.submitted) - 60.0
+        late = [each for each in seen.endings or () if (each.submitted_at or 0.0) > since]
+        found = dropin_job_result.newest(
+            (each for each in late if dropin_job_result.base(each) != known.last), wish.comment
+        )
+    if found is not None:
+        _remember(known, dropin_job_result.base(found), found.name, min(found.submitted_at or now, now), now)
+
+
+def _remember(known: Followed, job_id: str, name: str, submitted: float, now: float) -> None:
+    known.job, known.last, known.name, known.submitted, known.seen = job_id, job_id, name, submitted, now
+    known.refused = None
+
+
+def _follow(
+    wish: ScriptOptions, known: Followed, job_id: str, seen: Snapshot, now: float
+) -> JobResult | None:
+    """Say what the followed job does; None once it is over and its end is noted."""
+    jobs = [job for job in seen.jobs or () if dropin_job_result.belongs(job, job_id)]
+    if jobs:
+        known.seen, known.name = now, jobs[0].name
+        return dropin_job_result.alive(jobs, job_id, wish.every, now)
+    known.seen = min(known.seen, now)  # the clock may have been set back
+    if markers.ended_with_watchdog(Home(Path(wish.home)), job_id):
+        known.end = End(Status.OK, f"job {job_id} was ended with the watchdog")
+        known.job = known.submitted = None  # what was cut short is due at once
+        return None
+    endings = _endings(wish, known, job_id, seen, now)
+    if endings and now - known.seen < LAG and not all(dropin_job_result.told(each) for each in endings):
+        return JobResult(Status.OK, f"job {job_id} is over; how it ended is being found out")
+    if endings:
+        word = dropin_job_result.over(endings, job_id)
+        tail = "" if word.status is Status.OK else _tail(wish, endings)
+    elif now - known.seen < PATIENCE:
+        return JobResult(Status.OK, f"job {job_id} left the queue; how it ended is not known yet")
+    else:
+        told = f"job {job_id} left the queue, and nobody can say how it ended"
+        word, tail = JobResult(Status.UNKNOWN, told), ""
+    known.end, known.job = End(word.status, word.text, tail), None
+    return None
+
+
+def _endings(wish: ScriptOptions, known: Followed, job_id: str, seen: Snapshot, now: float) -> list[Ending]:
+    """Return how the followed job's tasks ended; accounting is asked where the first look does not know."""
+    found = [each for each in seen.endings or () if each.over and dropin_job_result.belongs(each, job_id)]
+    if found:
+        return found
+    name = known.name or ","  # one with a comma makes the look ask accounting for all names
+    again = slurm_snapshot.look((name,), wish.users, {}, LOOK, now)
+    return [each for each in again.endings or () if each.over and dropin_job_result.belongs(each, job_id)]
+
+
+def _submit(wish: ScriptOptions, known: Followed, now: float) -> JobResult:
+    """Submit it. What Slurm refuses is tried again, less and less often."""
+    if wish.dry:
+        return dropin_job_result.worse(_last(known), JobResult(Status.OK, "a job would be submitted"))
+    try:
+        job_id = slurm.sbatch((*_options(wish), wish.path), "", environment(wish.home), umask.sane())
+    except SlurmOddError as error:
+        return JobResult(Status.UNKNOWN, f"whether a job was submitted is not known yet: {error}")
+    except SlurmSilentError as error:
+        return _silent(known, str(error), now)  # the next look shows whether the job was taken
+    except (SlurmError, OSError) as error:
+        text = str(error) if isinstance(error, SlurmError) else f"{wish.path}: {error.strerror}"
+        tries = known.refused.tries if known.refused else 0
+        pause = min(_RETRY * 2.0 ** min(tries, 6), _RETRY_MOST, wish.every)
+        known.refused = Refused(tries + 1, now + pause, wish.edited)
+        known.end = End(Status.CRITICAL, text)
+        return JobResult(Status.CRITICAL, text)
+    _remember(known, job_id, "", now, now)
+    return dropin_job_result.worse(_last(known), JobResult(Status.OK, f"job {job_id} is submitted"))
+
+
+def _options(wish: ScriptOptions) -> list[str]:
+    """Return sbatch's options, without what the script names: on the command line they would win.
+
+    SlurmError where the script may not be used, OSError where it cannot be read.
+    """
+    reason = distrust(Path(wish.path), team_of(wish.home))
+    if reason:
+        raise SlurmError(f"is refused: {reason}")
+    text, _ = read_head(wish.path, _SCRIPT_LIMIT, follow=True)
+    named = slurm.script_options(text.decode("utf-8", "replace"))
+    ours = {
+        "partition": wish.partition,
+        "account": wish.account,
+        "chdir": wish.home,
+        "output": f"{wish.output.replace('%', '%%')}-%j.out",
+    }
+    missing = [f"--{key}={value}" for key, value in ours.items() if value and key not in named]
+    return [f"--comment={wish.comment}", *missing]
+
+
+def _tail(wish: ScriptOptions, endings: list[Ending]) -> str:
+    """Return the last lines of the first failed task's output, where it is in our own file."""
+    failed = next(each for each in endings if not each.well)
+    try:
+        with open(open_plain(f"{wish.output}-{failed.raw_id}.out"), "rb") as file:
+            file.seek(max(file.seek(0, 2) - _TAIL_LIMIT, 0))
+            text = file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+    return "\n".join(text.splitlines()[-SHOWN:])

@@ -1,0 +1,136 @@
+"""Housekeeping of each hour and day: old numbers are thinned, a backup is made, old files are removed.
+
+Removed are outputs of drop-in jobs and rotated logs in logs/, drafts that a crash left, heartbeats of
+processes that are long gone, samples and stacks that nobody renews or fetches.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import stat
+from functools import partial
+from typing import TYPE_CHECKING
+
+from watchdogd.errors import WatchdogError
+from watchdogd.home.inbox import kind_of
+from watchdogd.remediation import evidence
+from watchdogd.system.bounded import BoundedIO
+from watchdogd.system.clock import fresh
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from watchdogd.config.models import Config
+    from watchdogd.daemon.wiring import Wiring
+    from watchdogd.home.layout import Home
+
+
+DRAFTS = 86400.0
+BEATS = 7 * 86400.0
+LEFT = 86400.0
+"""Seconds after which drafts, heartbeats that nobody renews, and samples, stacks and requests for them go."""
+_OUTPUT = re.compile(r"cron\..+-\d+\.out|(?:daemon|link)\.log\.\d+")
+_STACKS = re.compile(r"(?!\.).+\.stacks(?:-request|\.[^.]+\.\d+\.(?:txt|json))")
+_DRAFT = re.compile(r"\..+\.\d+\.(?:[0-9a-f]{8}|new)")
+
+log = logging.getLogger(__name__)
+
+
+def clean_up(home: Home, keep_logs: float, now: float) -> int:
+    """Remove what is too old; returns how many files went. What cannot be removed stays."""
+    places: list[tuple[Path, float, Callable[[str], bool]]] = [
+        (home.logs, keep_logs, lambda name: bool(_OUTPUT.fullmatch(name))),
+        (home.inbox, BEATS, lambda name: kind_of(name) == "beat"),
+        (home.inbox, LEFT, lambda name: bool(kind_of(name) == "sample" or _STACKS.fullmatch(name))),
+        *((folder, DRAFTS, is_draft) for folder in (home.path, home.inbox, home.switches, home.logs)),
+    ]
+    gone = sum(_remove(folder, now - age, wanted) for folder, age, wanted in places)
+    if gone:
+        log.info("removed %d old files of our own", gone)
+    return gone
+
+
+def is_draft(name: str) -> bool:
+    """Return whether it is the name of a file that was still being written: of home, draft or the Guard."""
+    return bool(_DRAFT.fullmatch(name))
+
+
+def _remove(folder: Path, before: float, wanted: Callable[[str], bool]) -> int:
+    gone = 0
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if wanted(entry.name) and _is_old(entry, before):
+                with contextlib.suppress(OSError):
+                    os.unlink(entry.path)
+                    gone += 1
+    return gone
+
+
+def _is_old(entry: os.DirEntry[str], before: float) -> bool:
+    """Return whether this is a plain file of an age; never what a link leads to."""
+    try:
+        found = entry.stat(follow_symlinks=False)
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_mtime < before
+
+
+HOUR, DAY = 3600.0, 86400.0
+"""Seconds. A link may live for less: when each was done last is kept in home, by a file's own time."""
+PATIENCE = 20.0
+"""Seconds for taking old files away; what is left goes the next day."""
+_DAILY, _HOURLY = ".chores", ".thinning"
+
+
+def do_chores(parts: Wiring, now: float) -> None:
+    """Do those that are due; never raises for what home or its history does."""
+    config = parts.engine.setup.config
+    daily, hourly = _due(parts, _DAILY, DAY, now), _due(parts, _HOURLY, HOUR, now)
+    if daily:
+        _one("the backup", parts.storage.back_up)
+    if hourly:  # what is not folded yet is gone through for every forecast, each round
+        _one("the thinning of old numbers", partial(parts.storage.thin, config.history.keep))
+    if daily:
+        _sweep(parts.home, config, now)
+
+
+def _sweep(home: Home, config: Config, now: float) -> None:
+    """Take away what is old."""
+    broom = BoundedIO(str(home.path), PATIENCE)  # of its own: it may be slow where thousands go
+    sweep = partial(clean_up, home, config.daemon.keep_logs, now)
+    _one("the removal of old files", partial(broom.attempt, sweep))
+    sweep = partial(evidence.sweep, home, config.history.keep, now)
+    _one("the removal of old evidence", partial(broom.attempt, sweep))
+    broom.close()
+
+
+def _one(chore: str, do: Callable[[], object]) -> None:
+    """One of them; what fails is tried again when it is due again, and holds up no other."""
+    try:
+        do()
+    except WatchdogError as error:
+        log.warning("%s has to wait: %s", chore, error)
+
+
+def _due(parts: Wiring, mark: str, every: float, now: float) -> bool:
+    """Return whether it is time again, and set the mark anew: a fault is not met again and again."""
+    try:
+        return parts.patient.attempt(partial(_taken, parts.home, mark, every, now))
+    except (WatchdogError, OSError) as error:
+        log.warning("the chores wait: %s", error)
+        return False
+
+
+def _taken(home: Home, name: str, every: float, now: float) -> bool:
+    mark = home.path / name
+    try:
+        if fresh(mark.stat().st_mtime, now, every):
+            return False
+    except FileNotFoundError:
+        pass
+    home.write(mark, "")
+    return True

@@ -1,0 +1,88 @@
+"""Tables to which a misplaced key of config.toml belongs, by the models and plugins' parameters."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from watchdogd.config.channels import channel_types
+from watchdogd.config.keys import NAME, Table, tables
+from watchdogd.config.models import CheckSection
+from watchdogd.daemon.registry.plugin_registry import built_in
+from watchdogd.errors import ConfigError
+from watchdogd.system.text import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from watchdogd.daemon.registry.plugin_registry import PluginEntry
+    from watchdogd.errors import UnknownKeyError
+
+_KINDS = {"run": "runs", "disk": "disks"}
+_WATCHED = [(kind, NAME) for kind in _KINDS.values()]
+_AT_MOST = 3
+_SURE = 0.8
+"""A name as near as this is a slip of the pen, even where the word is a key of another table."""
+
+
+def explained(error: UnknownKeyError) -> ConfigError:
+    """Add to an error what was meant, or where the key belongs."""
+    return ConfigError(f"{error.found}{hint(error.where, error.key, error.known)}")
+
+
+def hint(where: Sequence[str], key: str, known: list[str], plugins: Iterable[PluginEntry] = ()) -> str:
+    """Say what was meant by a key that the table at the path `where` does not know.
+
+    That is one of the `known`, or where it belongs; `plugins` are all that there are, of the user's too.
+    """
+    if slip := get_close_matches(key, known, n=1, cutoff=_SURE):
+        return f"; did you mean '{slip[0]}'?"
+    return place(where, key, plugins) or nearest(key, known)
+
+
+def place(where: Sequence[str], key: str, plugins: Iterable[PluginEntry] = ()) -> str:
+    """Return `; its place is [runs.run-17.checks.log_staleness] grace`, or nothing.
+
+    Of several the nearest, and what is watched: thresholds stand there.
+    """
+    entries = {entry.name: entry for entry in (*built_in(), *plugins)}
+    found = [each for each in (*tables(), *_of_plugins(entries.values())) if key in each.keys]
+    nearness = max((each.shared(where) for each in found), default=0)
+    places: dict[str, list[str]] = {}
+    for each in found:
+        if each.shared(where) == nearness or each.path in _WATCHED:
+            places.setdefault(each.place(key, where), []).append(each.given)
+    named = [f"{named}{_condition(given)}" for named, given in places.items()]
+    more = " and others" if len(named) > _AT_MOST else ""
+    return f"; its place is {' or '.join(named[:_AT_MOST])}{more}" if named else ""
+
+
+def _condition(given: list[str]) -> str:
+    """Say what else the table must have for this key; nothing where all channels have it."""
+    return f" ({' or '.join(given)})" if all(given) and len(given) < len(channel_types()) else ""
+
+
+def home_of(entry: PluginEntry) -> str:
+    """Return the table in which a plugin's parameters stand."""
+    if kind := _KINDS.get(entry.declared.watches):
+        return f"[{kind}.{NAME}.checks.{entry.name}]"
+    run = ' and run = "..."' if "run" in entry.wants else ""
+    return f'[checks.{NAME}] with plugin = "{entry.name}"{run}'
+
+
+def _of_plugins(entries: Iterable[PluginEntry]) -> Iterator[Table]:
+    """List the tables of the plugins' parameters, without those that the run's or disk's own keys set."""
+    shared = tuple(key for key in CheckSection.model_fields if key not in ("plugin", "run"))
+    brought: dict[str, list[str]] = {kind: [] for kind in _KINDS.values()}
+    for entry in entries:
+        kind = _KINDS.get(entry.declared.watches)
+        if kind:
+            brought[kind].append(entry.name)
+        path = (kind, NAME, "checks", entry.name) if kind else ("checks", NAME)
+        above = next((each.keys for each in tables() if each.at(path[:2])), ()) if kind else ()
+        keys = tuple(key for key in entry.parameters if key not in above)
+        yield Table(path, keys, "" if kind else f'plugin = "{entry.name}"')
+    for kind, names in brought.items():
+        yield Table((kind, NAME, "checks"), tuple(names), whole=True)
+        yield Table((kind, NAME, "checks", "PLUGIN"), shared)
+    yield Table(("channels",), channel_types(), whole=True)

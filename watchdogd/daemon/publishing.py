@@ -1,0 +1,164 @@
+"""Files that are put where others look, beside the rounds: the page, numbers for Prometheus, and each run's
+status line for people who tail a file.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import partial
+from typing import TYPE_CHECKING
+
+from watchdogd.batch import run_models
+from watchdogd.daemon.status_file import observation_json
+from watchdogd.errors import WatchdogError
+from watchdogd.home.layout import absolute
+from watchdogd.notify.channels.statuslog import append
+from watchdogd.plugin import Status
+from watchdogd.system import command, umask
+from watchdogd.system.bounded import BoundedIO
+from watchdogd.system.clock import fresh
+from watchdogd.system.smallfile import STATUS_LIMIT, parse_json, read_plain, replace_file
+from watchdogd.system.text import one_line
+from watchdogd.units import iso
+from watchdogd.web.metrics import metrics_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from watchdogd.daemon.remediation_context import RemediationContext
+    from watchdogd.daemon.setup import Setup
+    from watchdogd.home.layout import Home
+    from watchdogd.plugin import Result
+
+
+DEADLINE = 300.0
+"""Seconds that making the page may take; it is made by a process of its own."""
+READABLE = 0o644
+"""node_exporter is another user."""
+
+
+class Publisher:
+    """Writes the files of `[report]` and `[prometheus]`; a place that hangs holds up nothing else."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._places: dict[str, BoundedIO] = {}
+
+    def publish(self, setup: Setup, now: float) -> str:
+        """Write what is due; returns what failed, in one line, or nothing."""
+        return "; ".join(filter(None, (self._report(setup, now), self._textfile(setup))))
+
+    def close(self) -> None:
+        """Let go of the places."""
+        for place in self._places.values():
+            place.close()
+
+    def _at(self, path: str) -> BoundedIO:
+        if path not in self._places:
+            self._places[path] = BoundedIO(path)
+        return self._places[path]
+
+    def _report(self, setup: Setup, now: float) -> str:
+        section = setup.config.report
+        if section is None:
+            return ""
+        path = absolute(self._home, section.path)
+        try:
+            written = self._at(path).attempt(partial(_written, path))
+        except (WatchdogError, OSError) as error:
+            return f"the page cannot be written: {error}"
+        if fresh(written, now, section.every):
+            return ""
+        argv = (sys.executable, "-P", "-m", "watchdogd", "report", "--home", str(self._home.path), "-o", path)
+        answer = command.ask(argv, deadline=DEADLINE, umask=umask.users())
+        return "" if answer.ok else answer.complaint("watchdogd")
+
+    def _textfile(self, setup: Setup) -> str:
+        section = setup.config.prometheus
+        if section is None:
+            return ""
+        path = absolute(self._home, section.textfile)
+        try:
+            text = metrics_text(
+                {**parse_json(read_plain(self._home.status, limit=STATUS_LIMIT)), "alive": True}
+            )
+            self._at(path).attempt(partial(replace_file, path, text, READABLE))
+        except (WatchdogError, OSError, ValueError) as error:
+            return f"{path} cannot be written: {error}"
+        return ""
+
+
+def _written(path: str) -> float:
+    """Return when the file was; before all time where there is none."""
+    try:
+        return os.stat(path).st_mtime
+    except FileNotFoundError:
+        return float("-inf")
+
+
+LENGTH = 500
+"""Characters of a line, at most."""
+
+
+class StatusLines:
+    """Writes the files of `[runs.NAME] pulse`; a place that hangs holds up nothing else."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._places: dict[str, BoundedIO] = {}
+
+    def beat(self, scene: RemediationContext, now: float) -> str:
+        """Write a line to each run that has a pulse; returns what failed, in one line, or nothing."""
+        wanted = {run: section.pulse for run, section in scene.setup.config.runs.items() if section.pulse}
+        failed = (
+            self._append(absolute(self._home, path), line(run, *_said(scene, run), now))
+            for run, path in wanted.items()
+        )
+        return "; ".join(filter(None, failed))
+
+    def close(self) -> None:
+        """Let go of the places."""
+        for place in self._places.values():
+            place.close()
+
+    def _append(self, path: str, text: str) -> str:
+        if path not in self._places:
+            self._places[path] = BoundedIO(path)
+        try:
+            self._places[path].attempt(partial(append, path, text, self._home))
+        except OSError as error:
+            return f"the pulse {path} cannot be written: {error.strerror}"
+        except WatchdogError as error:
+            return f"the pulse cannot be written: {error}"
+        return ""
+
+
+def line(run: str, state: str, results: Sequence[Result], now: float) -> str:
+    """`TIME [STATUS] RUN: STATE; summaries`, as alerts have it: what is wrong, worst first, else all.
+
+    UNKNOWN as long as no check has answered.
+    """
+    worst = max((result.status for result in results), key=_severity, default=Status.UNKNOWN)
+    wrong = [result for result in results if result.status is not Status.OK]
+    told = sorted(wrong, key=lambda result: -result.status.severity) or [
+        result for result in results if not result.subject
+    ]
+    said = _joined(result.summary for result in told) or "no check has answered yet"
+    does = f"{state}; " if state else ""
+    return f"{iso(now)} {one_line(f'[{worst.name}] {run}: {does}{said}', LENGTH)}"
+
+
+def _severity(status: Status) -> int:
+    return status.severity
+
+
+def _joined(summaries: Iterable[str]) -> str:
+    return "; ".join(dict.fromkeys(filter(None, summaries)))
+
+
+def _said(scene: RemediationContext, run: str) -> tuple[str, list[Result]]:
+    """Return the run's state, and what its checks said last, in their order."""
+    own = (check.name for check in scene.setup.checks if check.run_name == run)
+    seen = [each for name in own for each in scene.latest.get(name, ())]
+    return run_models.run_state(map(observation_json, seen)), [each.result for each in seen]

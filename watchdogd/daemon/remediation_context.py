@@ -1,0 +1,154 @@
+"""Facts by which a round decides what watchdogd does by itself: which incident asks for what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from threading import Event as Ending
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.batch.run_models import slurm_users
+from watchdogd.daemon.registry.check_factory import written
+from watchdogd.home.layout import absolute
+from watchdogd.incidents.confirmation import agrees
+from watchdogd.incidents.models import SELF, EventKind, Incident, IncidentEvent
+from watchdogd.plugin import Status
+from watchdogd.remediation import policy
+from watchdogd.remediation.models import DONE, EVIDENCE, Action, ActionRecord, ActionTask
+from watchdogd.remediation.policy import ActionRequest
+from watchdogd.remediation.stall_inquiry import StallInquiry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from watchdogd.config.target_models import RunSection
+    from watchdogd.daemon.registry.check_factory import Check
+    from watchdogd.daemon.setup import Setup
+    from watchdogd.daemon.snapshots import Snapshots
+    from watchdogd.home.layout import Home
+    from watchdogd.incidents.models import AlertState, CheckState, Observation
+    from watchdogd.plugin import Result
+
+
+@dataclass(frozen=True, slots=True)
+class RemediationContext:
+    """The setup, the book after the round, the newest results by check, the queue."""
+
+    home: Home
+    setup: Setup
+    book: AlertState
+    latest: Mapping[str, Sequence[Observation]]
+    looks: Snapshots
+
+    @property
+    def incidents(self) -> dict[int, Incident]:
+        """Return what is open, by id."""
+        found = (standing.incident for standing in self.book.states.values())
+        return {incident.id: incident for incident in found if incident}
+
+    def cases(self, *, evidence: bool) -> Iterator[ActionRequest]:
+        """List the triggers of all that was reported and nobody took, and `evidence` of all reported."""
+        checks = {check.name: check for check in self.setup.checks}
+        for standing in self.book.states.values():
+            incident = standing.incident
+            if incident is None or incident.notified is None or incident.check == SELF:
+                continue
+            if evidence and incident.status is not Status.UNKNOWN:
+                yield ActionRequest(incident.id, incident.run, "", (EVIDENCE,))
+            if _free(standing, incident) and incident.check in checks:
+                yield from self._pulled(checks[incident.check], incident)
+
+    def stalls(self, events: Iterable[IncidentEvent], now: float) -> Iterator[StallInquiry]:
+        """List the events that report, for the first time, that a run stalls."""
+        checks = {check.name: check for check in self.setup.checks}
+        for event in events:
+            incident, check = event.incident, checks.get(event.check)
+            if (
+                event.quiet
+                or incident is None
+                or check is None
+                or event.kind not in (EventKind.OPENED, EventKind.WORSE)
+            ):
+                continue
+            said = self._last(check, incident)
+            if said and said.trigger == "on_hang" and event.run in self.setup.config.runs:
+                errand = self.errand(ActionRecord(incident.id, event.run, "on_hang", EVIDENCE, now), Ending())
+                wanted = self.setup.config.runs[event.run].on_hang
+                yield StallInquiry(
+                    event, said, errand, any(_action(each).kind == "stacks" for each in wanted)
+                )
+
+    def errand(self, deed: ActionRecord, ending: Ending) -> ActionTask:
+        """Return an ordered deed with all that its doer needs to know."""
+        config, incident = self.setup.config, self.incidents[deed.incident]
+        check = self.speaker(deed.run)
+        section = config.runs.get(deed.run)
+        if check is None or check.run is None or section is None:
+            return ActionTask(deed, incident, self.home, ending=ending)
+        snapshot = self.looks.snapshot(check)
+        return ActionTask(
+            deed=deed,
+            incident=incident,
+            home=self.home,
+            run=check.run,
+            log=absolute(self.home, section.log) if section.log else "",
+            written=written(config, self.home),
+            gpus=section.gpus_per_node or 0,
+            users=check.run.users or slurm_users(config),
+            queue=(snapshot.jobs or ()) if snapshot else (),
+            recorder=absolute(self.home, section.flight_recorder) if section.flight_recorder else "",
+            ending=ending,
+        )
+
+    def notice(self, deed: ActionRecord, details: str, now: float) -> IncidentEvent:
+        """Report what was done on the run's channels, in the thread of its incident while that is open."""
+        check = self.speaker(deed.run)
+        where = (check.name if check else SELF, deed.run, deed.run)
+        label = "ACTION" if deed.state == DONE else "WARNING"
+        about = self.incidents.get(deed.incident)
+        return IncidentEvent(EventKind.NOTICE, now, *where, str(deed), details, about, label=label)
+
+    def _pulled(self, check: Check, incident: Incident) -> Iterator[ActionRequest]:
+        last = self._last(check, incident)
+        if last is None or not last.trigger:
+            return
+        for name in self._runs(check):
+            actions = tuple(map(_action, getattr(self.setup.config.runs[name], last.trigger)))
+            if actions:
+                yield ActionRequest(incident.id, name, last.trigger, actions)
+
+    def _last(self, check: Check, incident: Incident) -> Result | None:
+        """Return what the check said last of the incident's subject."""
+        seen = self.latest.get(check.name, ())
+        return next((each.result for each in seen if each.result.subject == incident.subject), None)
+
+    def _runs(self, check: Check) -> Iterable[str]:
+        """Return the check's run, else those whose files lie on its disk."""
+        runs = self.setup.config.runs
+        if check.run:
+            return (check.run.name,) if check.run.name in runs else ()
+        disk = str(check.parameters.get("path") or "")
+        return [name for name, section in runs.items() if disk and policy.uses(disk, self._places(section))]
+
+    def _places(self, section: RunSection) -> list[str]:
+        named = (section.log, section.checkpoints, section.kill_switch, section.save_switch)
+        return [absolute(self.home, place) for place in named if place]
+
+    def speaker(self, run: str) -> Check | None:
+        """Return a check of the run, which shows its job and names its channels: of its jobs first."""
+        own = [check for check in self.setup.checks if run and check.run_name == run]
+        return next((check for check in own if check.entry.declared.jobs), own[0] if own else None)
+
+
+def _free(standing: CheckState, incident: Incident) -> bool:
+    """Return whether it still is wrong, and nobody took it, silenced it, or found its cause elsewhere."""
+    held = incident.acknowledged_by or incident.silent or incident.inhibited_by is not None
+    return not held and standing.hard is not Status.OK and agrees(standing)
+
+
+def _action(configured: Any) -> Action:
+    """Return an entry of config.toml."""
+    if isinstance(configured, str):
+        return Action(configured)
+    if configured.exec is not None:
+        return Action("exec", tuple(configured.exec))
+    return Action("resubmit", (configured.resubmit,))

@@ -1,0 +1,401 @@
+"""The round: start what is due, take in what came, judge it, store it. One direction, no way back."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.daemon import status_file
+from watchdogd.daemon.check_runner import CheckRunner
+from watchdogd.daemon.config_changes import Changes
+from watchdogd.daemon.inbox_reader import InboxReader
+from watchdogd.daemon.publishing import StatusLines
+from watchdogd.daemon.recheck import unconfirmed
+from watchdogd.daemon.remediation import KEPT, Remediation
+from watchdogd.daemon.remediation_context import RemediationContext
+from watchdogd.daemon.self_monitoring import SelfMonitoring
+from watchdogd.daemon.status_file import StatusWriter
+from watchdogd.daemon.storage import WriteBuffer
+from watchdogd.daemon.trends import with_trends
+from watchdogd.errors import WatchdogError
+from watchdogd.history.models import Record
+from watchdogd.incidents import evaluate
+from watchdogd.incidents.models import SELF, EventKind, IncidentEvent, Observation
+from watchdogd.notify.message import compose
+from watchdogd.remediation import stall_inquiry
+from watchdogd.units import format_duration, iso
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from watchdogd.daemon.registry.check_factory import Check
+    from watchdogd.daemon.registry.plugin_registry import Source
+    from watchdogd.daemon.setup import Setup
+    from watchdogd.daemon.storage import Storage
+    from watchdogd.daemon.workers.worker_pool import WorkerPool
+    from watchdogd.history.models import Gap, Past
+    from watchdogd.home.inbox import Submission
+    from watchdogd.home.layout import Home
+    from watchdogd.notify.notification import Notification
+    from watchdogd.system.bounded import BoundedIO
+
+    Send = Callable[[Sequence[Notification]], None]
+
+SETTLE = 5.0
+"""Seconds that a round waits for its checks; what comes later is judged by the next one."""
+
+ACTING = 3.0
+"""Seconds until the next round where an action is under way: it is told then, and the next one begins."""
+
+KILLED = 5.0
+"""Seconds, at most, for the last words of actions that are broken off since the daemon ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Results and decisions of one round."""
+
+    at: float
+    observations: tuple[Observation, ...]
+    events: tuple[IncidentEvent, ...]
+    notifications: tuple[Notification, ...]
+
+
+class Engine:
+    """Knowledge that a daemon keeps between rounds; all that it decides is decided by pure functions.
+
+    `dry`: it judges, but takes in, records and publishes nothing. `troubles`: see SelfCheck. `link` and
+    `gaps` are shown by `status`.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        setup: Setup,
+        past: Past,
+        *,
+        workers: WorkerPool,
+        patient: BoundedIO,
+        storage: Storage,
+        dry: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.home = home
+        self.setup = setup
+        self.book = past.book
+        self._itself = SelfMonitoring()
+        self.troubles = self._itself.troubles
+        self.link: dict[str, Any] | None = None
+        self.gaps: tuple[Gap, ...] = ()
+        self._execution = CheckRunner(
+            home,
+            past,
+            workers=workers,
+            patient=patient,
+            storage=storage,
+            troubles=self.troubles,
+            clock=clock,
+            uid=home.watcher if dry else None,
+        )
+        self._picture = StatusWriter(home, patient)
+        self._ledger = WriteBuffer(storage.record)
+        self._storage = storage
+        self._dry = dry
+        self._clock = clock
+        self._intake = InboxReader(home, patient)
+        self._changes = Changes(home, patient, self.troubles)
+        self._pulse = StatusLines(home)
+        self._new_gaps: tuple[Gap, ...] = ()
+        self._unwritten = ""
+        self._shown: tuple[tuple[Check, ...], dict[str, Any]] = ((), {})
+        kept = past.memories.get(KEPT, "{}")
+        self._acting = Remediation(home, kept, dry=dry, certain=not storage.unread)
+
+    # ------------------------------------------------------------------ the round
+
+    def round(
+        self,
+        *,
+        patience: float = SETTLE,
+        may_act: Callable[[], bool] = lambda: True,
+        send: Send = lambda _: None,
+        only: Collection[str] | None = None,
+    ) -> Round | None:
+        """One round: what is due, and what came late. None, and nothing done, where `may_act` says no.
+
+        `patience`: seconds for which answers are waited for. `send` is handed the notifications as soon as
+        they are stored, before anything else is written. `only`: the checks of these names in place of those
+        that are due.
+        """
+        now = self._clock()
+        resumed = () if self._dry else self._resume(now, send)
+        papers = [] if self._dry else self._intake.take()
+        self.troubles["inbox"] = self._intake.trouble
+        forgotten, emptied = self._execution.forgotten()
+        started = forgotten | self._execution.start(self.setup, self.book, now, only)
+        observations, memories = self._execution.gather(patience)
+        judged_at = self._clock()
+        observations += self._itself.observe(self.setup, self.link, judged_at)
+        if not may_act():
+            return None
+        before = self.book
+        try:
+            record = self._judge(observations, papers, emptied | memories, started, judged_at, resumed)
+        except BaseException:  # nothing of it will be told: the next round judges anew
+            self.book = before
+            raise
+        self._keep(record, send)
+        if not self._dry:
+            self.troubles["pulse"] = self._pulse.beat(self._scene(), judged_at)
+        return Round(judged_at, observations, record.events, record.notifications)
+
+    def _resume(self, now: float, send: Send) -> tuple[IncidentEvent, ...]:
+        """Take up what was known before where it can be read only now; what waits since then goes out."""
+        past = self._storage.recovered()
+        if past is None:
+            return ()
+        self._execution.recall(past)
+        self.book, events = evaluate.resumed(past.book, self.book, now)
+        send(past.waiting)
+        return events
+
+    def _judge(
+        self,
+        observations: tuple[Observation, ...],
+        papers: Sequence[Submission],
+        memories: Mapping[str, str],
+        started: Mapping[str, float],
+        judged_at: float,
+        resumed: tuple[IncidentEvent, ...],
+    ) -> Record:
+        """Judge the observations and papers, act upon them, and put it into words."""
+        self.book, events = evaluate.evaluate(
+            self.book,
+            observations,
+            self._execution.policies,
+            judged_at,
+            requests=tuple(order for paper in papers for order in paper.requests),
+            silent=self.setup.maintenance,
+        )
+        checks, latest = self.setup.checks, self._execution.latest
+        wanted = {check.name: check.entry.declared.evidence for check in checks if check.run}
+        told = [self._with_evidence(event, wanted.get(event.check, ())) for event in (*resumed, *events)]
+        if not self._dry:
+            told = [*stall_inquiry.told([*self._scene().stalls(told, judged_at)], told)]
+        events = with_trends(told, checks, latest, self._storage.series)
+        events += tuple(
+            touch_event(paper, self._scene().speaker(paper.run), judged_at)
+            for paper in papers
+            if paper.kind == "touch"
+        )
+        events, deeds = self._acting.step(self._scene(), events, papers, judged_at)
+        notifications = tuple(compose(events, self.setup.routes, self.setup.rules, judged_at))
+        return Record(
+            at=judged_at,
+            observations=observations,
+            book=self.book,
+            events=events,
+            notifications=notifications,
+            memories={**memories, **deeds},
+            started=started,
+            gaps=self._new_gaps,
+            touches=tuple(paper.line for paper in papers),
+        )
+
+    def conclude(
+        self, patience: float, may_act: Callable[[], bool], *, go_on: bool = False
+    ) -> tuple[Notification, ...]:
+        """Wait for actions under way, and tell what came of them; `go_on`: order what is next, too.
+
+        A program that still runs after `patience` seconds is killed, and that is told.
+        """
+        told = self._outcomes(patience, may_act, go_on)
+        self._acting.end()
+        return told + self._outcomes(KILLED, may_act, go_on=False)
+
+    def _outcomes(
+        self, patience: float, may_act: Callable[[], bool], go_on: bool
+    ) -> tuple[Notification, ...]:
+        until = time.monotonic() + patience
+        told: tuple[Notification, ...] = ()
+        while self._acting.wait(until - time.monotonic()):
+            if not may_act():
+                self._acting.hand_over()
+                break
+            now = self._clock()
+            events, deeds = self._acting.step(self._scene(), (), (), now, ordering=go_on)
+            notifications = tuple(compose(events, self.setup.routes, self.setup.rules, now))
+            self._keep(
+                Record(at=now, book=self.book, events=events, notifications=notifications, memories=deeds)
+            )
+            told += notifications
+        return told
+
+    def _scene(self) -> RemediationContext:
+        return RemediationContext(
+            self.home, self.setup, self.book, self._execution.latest, self._execution.looks
+        )
+
+    def rehearse(self, again: Callable[[], bool] = lambda: True) -> Round:
+        """Do a round of everything, of which nothing stays.
+
+        What is new and bad is looked at until it is confirmed, or `again`, which may wait, says no.
+        """
+        book, policies = self.book, self.setup.policies
+        seen: dict[str, list[Observation]] = {}
+        events: tuple[IncidentEvent, ...] = ()
+        only: Collection[str] | None = None
+        while only is None or (only and again()):
+            observations = self.observe(only)
+            now = self._clock()
+            book, came = evaluate.evaluate(book, observations, policies, now, silent=self.setup.maintenance)
+            events += came
+            seen |= _by_check(observations)
+            only = unconfirmed(book, policies, self.setup.checks, now)
+        events, _ = self._acting.step(replace(self._scene(), book=book), events, (), now)
+        notifications = tuple(compose(events, self.setup.routes, self.setup.rules, now))
+        return Round(now, tuple(each for found in seen.values() for each in found), events, notifications)
+
+    def observe(self, only: Collection[str] | None = None) -> tuple[Observation, ...]:
+        """Run every check that is due, or `only` these, and wait; judges, records and sends nothing."""
+        self._execution.start(self.setup, self.book, self._clock(), only)
+        known = {check.name for check in self.setup.checks}
+        return tuple(seen for seen in self._execution.gather(None)[0] if seen.check in known)
+
+    def remembered(self, check: str) -> dict[str, Any]:
+        """Return what a check remembers now, by its name."""
+        return self._execution.remembered(check)
+
+    def unconfirmed(self) -> frozenset[str]:
+        """List the checks that said something new and bad, and were not asked again yet, by name."""
+        return unconfirmed(self.book, self._execution.policies, self.setup.checks, self._clock())
+
+    @property
+    def waits(self) -> bool:
+        """Return whether checks have not answered yet."""
+        return self._execution.busy
+
+    def pause(self) -> float:
+        """Return seconds until the next round, an interval at most: reminders want one each, too."""
+        pause = self._execution.pause(self.setup, self._clock())
+        return min(pause, ACTING) if self._acting.busy else pause
+
+    def tell_gap(self, gap: Gap, *, told: bool) -> None:
+        """Nobody watched for a while: recorded with the next round, and told where `told`."""
+        self._new_gaps += (gap,)
+        self.gaps += (gap,)
+        if told:
+            lasted = format_duration(gap.end - gap.begin)
+            text = f"nobody watched for {lasted}, from {iso(gap.begin)} to {iso(gap.end)}: {gap.reason}"
+            self.tell(text)
+
+    def tell(self, text: str) -> None:
+        """Something that people must know, to be told once: no standing trouble."""
+        self._itself.tell(text)
+
+    @property
+    def trouble(self) -> str:
+        """Return all that is wrong with the daemon, in one line; empty where nothing is."""
+        return "; ".join(self._itself.standing)
+
+    def close(self) -> None:
+        """Let go of what only the engine itself uses."""
+        self._changes.close()
+        self._pulse.close()
+
+    # ------------------------------------------------------------------ judging
+
+    def _with_evidence(self, event: IncidentEvent, plugins: Iterable[str]) -> IncidentEvent:
+        """Add to the message what these checks of the run said last."""
+        if event.kind not in (EventKind.OPENED, EventKind.WORSE):
+            return event
+        latest = self._execution.latest
+        seen = [each for plugin in plugins for each in latest.get(f"{event.run}/{plugin}", ())]
+        said = [each.result.details for each in seen if not each.result.subject and each.result.details]
+        return replace(event, details="\n".join([event.details, *said]).strip()) if said else event
+
+    # ------------------------------------------------------------------ leaving it behind
+
+    def _keep(self, record: Record, send: Send = lambda _: None) -> None:
+        """Store the round; then its messages go out, and its actions begin."""
+        if not self._dry:
+            self._ledger.keep(record)
+            self.troubles["history"] = self._ledger.trouble
+        try:
+            send(record.notifications)
+        finally:
+            self._show(record.at)
+            self._acting.begin(stored=not self._ledger.trouble)
+
+    def _show(self, now: float) -> None:
+        """Papers go once what came of them is stored, so that none is lost; the picture is put into home."""
+        if self._dry:
+            return
+        try:
+            if not self._ledger.trouble:
+                self._new_gaps = ()
+                self._intake.settle()
+            self._publish(now)
+            self._unwritten = ""
+        except (WatchdogError, OSError) as error:  # it was judged already: the next round tells
+            self._unwritten = f"home cannot be written: {error}"
+
+    def _declared(self) -> dict[str, Any]:
+        """Return what the checks declare, made anew only where they are others."""
+        if self._shown[0] is not self.setup.checks:
+            self._shown = self.setup.checks, status_file.declared_json(self.setup.checks)
+        return self._shown[1]
+
+    def _publish(self, now: float) -> None:
+        known = [check.name for check in self.setup.checks]
+        self._picture.publish(
+            {"recorded": not self._ledger.trouble}
+            | status_file.snapshot(
+                self.book,
+                {name: seen for name in known if (seen := self._execution.latest.get(name))},
+                now=now,
+                link=self.link,
+                gaps=self.gaps,
+                every=min((check.every for check in self.setup.checks), default=3600.0),
+                troubles=self._itself.standing,
+                policies=self.setup.policies,
+                declared=self._declared(),
+            ),
+            known,
+        )
+
+    # ------------------------------------------------------------------ what people change
+
+    def reload(self) -> bool:
+        """Take up what people changed; True where config.toml did, so that channels may be others."""
+        self.troubles["home"] = self._unwritten
+        before, self.setup = self.setup, self._changes.config(self.setup)
+        changed = self.setup is not before
+        dropped = _sources(self.setup)
+        self.setup = self._changes.dropins(self.setup).remounted(
+            {standing.check for standing in self.book.states.values() if standing.incident}
+        )
+        if self.setup.looked:
+            self._execution.forget(dropped, _sources(self.setup))
+        self.setup = self.setup.expecting(check for check, _ in self.book.states)
+        return changed
+
+
+def _sources(setup: Setup) -> dict[str, Source]:
+    """Return what each drop-in runs, by check."""
+    return {check.name: check.entry.source for check in setup.dropped}
+
+
+def _by_check(observations: Iterable[Observation]) -> dict[str, list[Observation]]:
+    found: dict[str, list[Observation]] = {}
+    for each in observations:
+        found.setdefault(each.check, []).append(each)
+    return found
+
+
+def touch_event(paper: Submission, speaker: Check | None, now: float) -> IncidentEvent:
+    """Report a pressed switch or a mark on the run's channels, which are those of its `speaker`."""
+    return IncidentEvent(
+        EventKind.NOTICE, now, speaker.name if speaker else SELF, paper.run, paper.run, paper.line
+    )

@@ -1,0 +1,87 @@
+"""The daemon's check of itself: what is wrong with it and what it has to tell, as any check's results."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.incidents.models import DELIVERY, SELF, Observation
+from watchdogd.plugin import Metric, Result, Status, notice
+from watchdogd.system.number import count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from watchdogd.daemon.setup import Setup
+
+SUBJECTS = (
+    "engine",
+    "history",
+    "config",
+    "channels",
+    "delivery",
+    "workers",
+    "chain",
+    "home",
+    "inbox",
+    "drop-ins",
+    "publishing",
+    "pulse",
+)
+"""What the daemon says of itself, under the check SELF."""
+
+BEARABLE = frozenset({"config"})
+"""Those that leave nobody unwatched: the last good configuration goes on."""
+PLUGINS_LIMIT = 500
+"""Characters that are told of plugins that are not used; `watchdogd plugins` lists them all."""
+
+log = logging.getLogger(__name__)
+
+
+class SelfMonitoring:
+    """`troubles` are the daemon's own, by subject of SUBJECTS.
+
+    Whoever finds one writes it there (empty: none), and the next round judges it as it judges any check.
+    """
+
+    def __init__(self) -> None:
+        self.troubles = dict.fromkeys(SUBJECTS, "")
+        self._notices: list[Result] = []
+        self._unusable = ""
+
+    @property
+    def standing(self) -> list[str]:
+        """Return all that is wrong."""
+        return [text for text in self.troubles.values() if text]
+
+    def tell(self, text: str) -> None:
+        """Something that people must know, to be told once: no standing trouble."""
+        self._notices.append(notice(text, label="WARNING"))
+
+    def observe(self, setup: Setup, link: Mapping[str, Any] | None, now: float) -> tuple[Observation, ...]:
+        """Return what is to be judged now; the job id of the chain's `link` is recorded, for the page."""
+        notices, self._notices = self._notices, []
+        results = [*self._of_troubles(link), self._of_plugins(setup.unusable), *notices]
+        return tuple(
+            Observation(
+                DELIVERY if result.subject == "delivery" else SELF, "", setup.config.daemon.name, result, now
+            )
+            for result in results
+        )
+
+    def _of_troubles(self, link: Mapping[str, Any] | None) -> Iterator[Result]:
+        job = str(link["job_id"]) if link else ""
+        recorded = {"chain": {"link": Metric(number)}} if (number := count(job)) is not None else {}
+        for subject, text in self.troubles.items():
+            bad = Status.WARNING if subject in BEARABLE else Status.CRITICAL
+            status = bad if text else Status.OK
+            summary = text or f"{subject}: no trouble"
+            yield Result(status, summary, recorded.get(subject, {}), subject=subject)
+
+    def _of_plugins(self, unusable: str) -> Result:
+        """Home's plugins that are not used: nothing is wrong with the daemon, but somebody counts on them."""
+        if unusable != self._unusable:
+            log.info("%s", unusable or "all plugins are used again")
+            self._unusable = unusable
+        text = unusable[:PLUGINS_LIMIT] or "plugins are fine"
+        return Result(Status.WARNING if unusable else Status.OK, text, subject="plugins")

@@ -1,0 +1,246 @@
+"""Everything that follows from the configuration, as one value: built anew when config.toml changes."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shlex
+import shutil
+import socket
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from watchdogd.config.loading import load
+from watchdogd.daemon import dependencies
+from watchdogd.daemon.dependencies import MountMark
+from watchdogd.daemon.dropins import crontab, dropins
+from watchdogd.daemon.misplaced_keys import explained
+from watchdogd.daemon.registry import check_factory as checks_module
+from watchdogd.daemon.registry.plugin_registry import discover
+from watchdogd.errors import UnknownKeyError
+from watchdogd.incidents.models import DELIVERY, SELF, AlertPolicy
+from watchdogd.notify.message import MessageRules, Route
+from watchdogd.notify.senders import standing
+from watchdogd.system.bounded import BoundedIO, StuckError
+from watchdogd.system.times import LOCAL_ZONE, CronTimes, short_time, zone_named
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from watchdogd.config.models import Config, Maintenance
+    from watchdogd.daemon.dependencies import Dependency
+    from watchdogd.daemon.dropins.dropins import DropIn
+    from watchdogd.daemon.registry.check_factory import Check
+    from watchdogd.daemon.registry.plugin_registry import PluginEntry
+    from watchdogd.home.layout import Home
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One time of planned silence, in seconds since the epoch."""
+
+    begin: float
+    end: float
+
+
+class Windows:
+    """The configured windows. Calling it says why a target is silent at a time, or nothing."""
+
+    def __init__(self, entries: Iterable[Maintenance]) -> None:
+        self._entries = [(_times(entry), entry) for entry in entries]
+
+    def __call__(self, target: str, check: str, now: float) -> str:
+        """`maintenance until 04:00`, by this machine's clock, or empty."""
+        ends = [
+            begin + entry.length
+            for times, entry in self._entries
+            if not entry.targets or target in entry.targets or check in entry.targets
+            if (begin := times.last(now)) is not None
+        ]
+        end = max(ends, default=now)
+        return f"maintenance until {short_time(end, now)}" if end > now else ""
+
+    def ahead(self, now: float, count: int) -> Iterator[tuple[Maintenance, tuple[Window, ...]]]:
+        """Return each entry with its next windows; one that lasts is the first of them."""
+        for times, entry in self._entries:
+            last = times.last(now)
+            lasting = [last] if last is not None and last + entry.length > now else []
+            begins = [*lasting, *islice(times.after(now), count - len(lasting))]
+            yield entry, tuple(Window(begin, begin + entry.length) for begin in begins)
+
+
+def _times(entry: Maintenance) -> CronTimes:
+    return CronTimes(entry.cron, zone_named(entry.timezone) if entry.timezone else LOCAL_ZONE)
+
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Configuration, plugins, checks, and how each check's results are judged and sent.
+
+    files     the file systems that checks rest on, as `land` tells
+    gone      routes of those that are not mounted any more, whose end is still to be reported
+    dropped   those of `checks` that come from home's drop-in folders
+    looked    whether those folders could be looked at
+    whole     whether every check fits
+    expected  names of checks that were known before, until the folders are looked at and all fits
+    """
+
+    config: Config
+    catalog: Mapping[str, PluginEntry]
+    checks: tuple[Check, ...]
+    maintenance: Windows
+    rules: MessageRules
+    files: Mapping[str, Dependency] = field(default_factory=dict)
+    land: MountMark = field(default_factory=MountMark)
+    gone: Mapping[str, Route] = field(default_factory=dict)
+    dropped: tuple[Check, ...] = ()
+    scouts: crontab.Scouts = field(default_factory=crontab.Scouts)
+    looked: bool = False
+    whole: bool = True
+    expected: frozenset[str] = frozenset()
+
+    @classmethod
+    def load(cls, home: Home) -> Setup:
+        """Read everything. ConfigError, one line, where something does not fit."""
+        try:
+            config = load(home)
+        except UnknownKeyError as error:
+            raise explained(error) from None
+        return cls.of(config, home)
+
+    @classmethod
+    def of(cls, config: Config, home: Home, *, whole: bool = True) -> Setup:
+        """Build what follows from a configuration that was read and from the drop-in folders.
+
+        Not the `whole`: without the checks that do not fit. ConfigError.
+        """
+        configured = cls._of(config, home, whole)
+        patient = BoundedIO(str(home.path))
+        try:
+            return configured.with_dropins(patient.attempt(partial(dropins.look, home)), home)
+        except (StuckError, OSError) as error:
+            log.info("the drop-in folders cannot be looked at: %s", error)
+            return configured
+        finally:
+            patient.close()
+
+    @classmethod
+    def _of(cls, config: Config, home: Home, whole: bool) -> Setup:
+        catalog = discover(home)
+        backend = "slurm" if shutil.which("squeue") else "none"
+        built = checks_module.build(config, catalog, home, backend, whole=whole)
+        checks, files, land = dependencies.placed(built)
+        return cls(
+            config=config,
+            catalog=catalog,
+            checks=checks,
+            maintenance=Windows(config.alerts.maintenance),
+            files=files,
+            land=land,
+            whole=whole,
+            rules=MessageRules(
+                channels=config.default_channels,
+                escalate_to=config.alerts.escalate_to,
+                digest_above=config.alerts.digest_above,
+                threaded=frozenset(name for name, each in config.channels.items() if each.threaded),
+                standing=standing(config),
+                only={name: frozenset(each.only) for name, each in config.channels.items() if each.only},
+                name=config.daemon.name,
+                host=socket.gethostname(),
+                command=typed(home),
+            ),
+        )
+
+    @cached_property
+    def policies(self) -> Mapping[str, AlertPolicy]:
+        """Return how the results of each check are judged, by its name."""
+        alerts, daemon = self.config.alerts, self.config.daemon
+        own = AlertPolicy(1, daemon.interval, alerts.repeat_every, alerts.escalate_after)
+        missed = replace(own, confirm=daemon.confirm)
+        ground = replace(own, confirm=max(daemon.confirm, 2), blinds=True)
+        followed = (*self.files, *_grounds(self.checks))
+        return (
+            {SELF: own, DELIVERY: replace(own, escalate_after=None)}
+            | dict.fromkeys(followed, ground)
+            | dict.fromkeys(self.expected, missed)
+            | {check.name: checks_module.policy(check, self.config) for check in self.checks}
+        )
+
+    @cached_property
+    def routes(self) -> Mapping[str, Route]:
+        """Return where the messages on each check go, by its name."""
+        return (
+            {SELF: Route(self.config.default_channels), DELIVERY: Route(), **self.gone}
+            | {name: _route(name, self.checks, self.config) for name in _grounds(self.checks)}
+            | {check.name: _route_of(check) for check in self.checks}
+        )
+
+    def with_dropins(self, found: Iterable[DropIn], home: Home) -> Setup:
+        """Return the same with the checks of these drop-ins instead of those before."""
+        own = tuple(check for check in self.checks if check not in self.dropped)
+        taken = {check.name for check in own}
+        built = crontab.build(found, self.config, home, self.scouts)
+        fresh = tuple(check for check in built if check.name not in taken)
+        return replace(self, checks=own + fresh, dropped=fresh, looked=True, expected=frozenset())
+
+    def expecting(self, known: Iterable[str]) -> Setup:
+        """Return the same where checks could not be found: what is open of those `known` is not over."""
+        if self.looked and self.whole:
+            return self
+        missing = (name for name in known if name not in self.policies)
+        names = frozenset(name for name in missing if not self.whole or crontab.is_dropin(name))
+        return replace(self, expected=self.expected | names)
+
+    def remounted(self, needed: Collection[str]) -> Setup:
+        """Return the same for what is mounted now; itself where nothing changed.
+
+        File systems of those names stay, so that what was told of one that is gone is told to be over.
+        """
+        if dependencies.mounted() == self.land.mounted:
+            return self
+        own = tuple(check for check in self.checks if check not in self.dropped)
+        checks, files, land = dependencies.placed(own, self.land)
+        stay = {name: ground for name, ground in self.files.items() if name in needed}
+        gone = {name: self.routes[name] for name in stay}
+        return replace(self, checks=checks + self.dropped, files=stay | files, land=land, gone=gone)
+
+    def harmless(self) -> Setup:
+        """Return the same for a rehearsal: no drop-in is run, no script is submitted."""
+        return replace(self, checks=tuple(crontab.harmless(check) for check in self.checks))
+
+    @property
+    def unusable(self) -> str:
+        """Return the plugins of home and of packages that cannot be used, and why, in one line; or empty."""
+        return "; ".join(
+            f"plugin '{entry.name}' is not used: {entry.skipped}"
+            for entry in self.catalog.values()
+            if entry.skipped
+        )
+
+
+def _grounds(checks: Iterable[Check]) -> list[str]:
+    """List the checks of the daemon's own that others rest on."""
+    followed = dict.fromkeys(name for check in checks for name in check.follows)
+    return [name for name in followed if name.startswith(f"{SELF}/")]
+
+
+def _route_of(check: Check) -> Route:
+    return Route(check.channels, check.runbook, check.entry.foreign, check.channels.only)
+
+
+def _route(ground: str, checks: Iterable[Check], config: Config) -> Route:
+    """To everybody whose checks rest on it."""
+    told = [channel for check in checks if ground in check.follows for channel in check.channels]
+    return Route(tuple(dict.fromkeys((*config.default_channels, *told))))
+
+
+def typed(home: Home) -> str:
+    """Return how the verbs are called for this home: by name alone where it is everybody's default."""
+    default = Path(os.path.expanduser("~/.watchdogd"))  # Path's own raises where a user has no folder
+    return "watchdogd" if home.path == default else f"watchdogd --home {shlex.quote(str(home.path))}"

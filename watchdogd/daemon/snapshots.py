@@ -1,0 +1,210 @@
+"""One look at each batch system a round, shared by all checks: when to look, and what each check gets."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.batch.models import Snapshot
+from watchdogd.batch.run_models import slurm_users
+from watchdogd.daemon.registry.plugin_registry import Source
+from watchdogd.daemon.workers.worker_protocol import NOTHING, Call
+from watchdogd.plugin import remembered
+from watchdogd.plugins.job_liveness.job_history import JobHistory, begin_round
+from watchdogd.system.clock import fresh
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+
+    from watchdogd.batch.models import Ending, Job
+    from watchdogd.config.models import Config
+    from watchdogd.daemon.registry.check_factory import Check
+    from watchdogd.daemon.workers.worker_protocol import Reply
+
+SOURCES = {
+    "slurm": Source("watchdogd.batch.slurm_snapshot", "look"),
+    "pbs": Source("watchdogd.batch.pbs", "look"),
+    "process": Source("watchdogd.batch.processes", "look"),
+}
+"""The function that looks at each backend; it runs in a worker, since commands and file systems hang."""
+_KEY = "look at "
+SEEK = 300.0
+"""Seconds for which it is known whose jobs bear the name of a run that nobody of ours has in the queue."""
+
+
+class Snapshots:
+    """The latest Snapshot of each backend, indexed by job name.
+
+    `memory` gives what a check remembers: so the first look of a link or a tick knows which jobs lived at the
+    last one of its predecessor. `uid` is the user who looks, or for whom somebody else does: whose jobs count
+    where nothing names others.
+    """
+
+    def __init__(self, memory: Callable[[str], str] = lambda _check: NOTHING, uid: int | None = None) -> None:
+        self._memory = memory
+        self._uid = os.geteuid() if uid is None else uid
+        self._before: dict[str, dict[str, float]] = {}
+        self._latest: dict[str, Snapshot] = {}
+        self._asked: set[str] = set()
+        self._sought: dict[str, tuple[float, frozenset[str]]] = {}
+        self._counted: frozenset[str] = frozenset()
+        self._jobs: dict[str, dict[str, list[Job]]] = {}
+        self._endings: dict[str, dict[str, list[Ending]]] = {}
+        self._shares: dict[tuple[str, str, frozenset[str]], Snapshot] = {}
+
+    def calls(
+        self,
+        due: Sequence[Check],
+        checks: Iterable[Check],
+        config: Config,
+        now: float,
+        finished: Collection[str] = (),
+        outstanding: Collection[str] = (),
+    ) -> list[Call]:
+        """Return the looks that `due` checks need and that are not fresh enough; nothing is asked twice.
+
+        Runs in `finished` are expected no more, so that nobody is asked how they ended. `outstanding` are
+        keys of calls that are not over: one that hangs in the kernel is not begun again on top.
+        """
+        hung = {backend for key in outstanding if (backend := looked_at(key))}
+        wanted = {backend_of(check) for check in due if needs_look(check)} - self._asked - hung
+        stale = {backend for backend in wanted if not self._fresh(backend, config.slurm.min_poll, now)}
+        for backend in stale:
+            self._asked.add(backend)
+        expected = [check for check in checks if check.run_name not in finished]
+        return [self._call(backend, expected, config, now) for backend in sorted(stale)]
+
+    def waits(self, check: Check) -> bool:
+        """Return whether the check has to wait for a look that was asked for."""
+        return bool(self._asked) and needs_look(check) and backend_of(check) in self._asked
+
+    def take(self, reply: Reply, now: float) -> Snapshot | None:
+        """Keep the Snapshot in a reply, and return it; None where the reply has none.
+
+        While a command of a look hangs in the kernel there is no further look: what it saw would grow old.
+        """
+        backend = looked_at(reply.key)
+        if not backend:
+            return None
+        snapshot = reply.value if isinstance(reply.value, Snapshot) else self._silence(backend, reply, now)
+        if reply.hang and not reply.trouble:
+            what = f"{snapshot.trouble}, and" if snapshot.trouble else "one of its commands"
+            snapshot = replace(snapshot, jobs=None, trouble=f"{what} {reply.hang}")
+        self._asked.discard(backend)
+        running = frozenset((job.id, job.raw_id) for job in snapshot.jobs or () if job.working)
+        snapshot = replace(self._with_strangers(backend, snapshot), running=running)
+        self._latest[backend] = snapshot
+        self._jobs[backend] = _by_name(snapshot.jobs or ())
+        self._endings[backend] = _by_name(snapshot.endings or ())
+        self._shares = {}
+        return snapshot
+
+    def snapshot(self, check: Check) -> Snapshot | None:
+        """Return what the check is given: its run's jobs, or all where it has no run; None without a look."""
+        backend = backend_of(check)
+        whole = self._latest.get(backend)
+        if whole is None or check.run is None:
+            return whole
+        name = check.run.name if backend == "process" else check.run.job_name
+        share = (backend, name, check.run.users or (frozenset() if backend == "process" else self._counted))
+        if share not in self._shares:  # one for all checks of a run
+            self._shares[share] = self._share(whole, *share)
+        return self._shares[share]
+
+    def _share(self, whole: Snapshot, backend: str, name: str, users: frozenset[str]) -> Snapshot:
+        return replace(
+            whole,
+            jobs=None if whole.jobs is None else _of(self._jobs[backend], name, users),
+            endings=None if whole.endings is None else _of(self._endings[backend], name, users),
+            renamed=tuple(job for job in whole.renamed if not users or job.user in users),
+            elsewhere=(
+                *(job for job in whole.elsewhere if job.name == name),
+                *(job for job in self._jobs[backend].get(name, ()) if users and job.user not in users),
+            ),
+            users=users,
+        )
+
+    def _with_strangers(self, backend: str, snapshot: Snapshot) -> Snapshot:
+        """With what was found lately under other users, where this look had no need to ask."""
+        if snapshot.sought:
+            self._sought[backend] = (snapshot.taken_at, snapshot.sought)
+        elif snapshot.jobs is not None and self._sought_lately(backend, snapshot.taken_at):
+            before = self._latest[backend]
+            return replace(snapshot, elsewhere=snapshot.elsewhere or before.elsewhere, veiled=before.veiled)
+        return snapshot
+
+    def _sought_lately(self, backend: str, now: float) -> frozenset[str]:
+        at, names = self._sought.get(backend, (-SEEK, frozenset[str]()))
+        return names if fresh(at, now, SEEK) else frozenset()
+
+    def _fresh(self, backend: str, min_poll: float, now: float) -> bool:
+        """Asked so recently that asking again is a burden; processes are nobody's burden.
+
+        Rounds of one cadence just meet `min_poll`.
+        """
+        if backend == "process":
+            return False
+        latest = self._latest.get(backend)
+        return latest is not None and fresh(latest.taken_at, now, min_poll * 0.9)
+
+    def _call(self, backend: str, checks: Sequence[Check], config: Config, now: float) -> Call:
+        runs = tuple({c.run_name: c.run for c in checks if c.run and c.run.backend == backend}.values())
+        parameters: dict[str, Any] = {"now": now, "deadline": config.daemon.timeout}
+        if backend == "process":
+            parameters |= {"runs": runs, "uid": self._uid}
+        else:
+            self._counted = slurm_users(config, self._uid)
+            users = self._counted | {user for run in runs for user in run.users}
+            if backend not in self._before:
+                self._before[backend] = self._remembered(backend, checks, now)
+            wanted = frozenset(run.job_name for run in runs)
+            parameters |= {"wanted": wanted, "users": users, "known": self._known(backend)}
+            parameters["sought"] = self._sought_lately(backend, now)
+        return Call(_KEY + backend, SOURCES[backend], parameters, timeout=config.daemon.timeout * 2)
+
+    def _silence(self, backend: str, reply: Reply, now: float) -> Snapshot:
+        trouble = f"the look at the queue {reply.trouble}"
+        return Snapshot(now, trouble=trouble, backend=backend, known=self._known(backend))
+
+    def _known(self, backend: str) -> dict[str, float]:
+        latest = self._latest.get(backend)
+        return dict(latest.known if latest else self._before.get(backend, {}))
+
+    def _remembered(self, backend: str, checks: Iterable[Check], now: float) -> dict[str, float]:
+        """Return when each job was seen living that some run of this backend remembers, by its raw id."""
+        found: dict[str, float] = {}
+        for check in checks:
+            if check.run and check.run.backend == backend and check.entry.declared.jobs:
+                past = begin_round(remembered(JobHistory, json.loads(self._memory(check.name))), now)
+                found |= {raw_id: each.seen_at for raw_id, each in past.observed.items()}
+        return found
+
+
+def looked_at(key: str) -> str:
+    """Name the batch system that the Call of this key looks at; empty where it is no look."""
+    return key.removeprefix(_KEY) if key.startswith(_KEY) else ""
+
+
+def needs_look(check: Check) -> bool:
+    """Return whether the check's plugin names `snapshot`, and there is a queue to look at."""
+    return "snapshot" in check.entry.wants and backend_of(check) in SOURCES
+
+
+def backend_of(check: Check) -> str:
+    """Name the batch system that a check looks at; Slurm where it belongs to no run."""
+    return check.run.backend if check.run else "slurm"
+
+
+def _by_name(items: Iterable[Any]) -> dict[str, list[Any]]:
+    found = defaultdict(list)
+    for item in items:
+        if not item.own:
+            found[item.name].append(item)
+    return found
+
+
+def _of(index: dict[str, list[Any]], name: str, users: frozenset[str]) -> tuple[Any, ...]:
+    return tuple(item for item in index.get(name, ()) if not users or item.user in users)

@@ -1,0 +1,251 @@
+"""status.json: the status as plain JSON values, written into home every round, read by the verbs."""
+
+from __future__ import annotations
+
+import errno
+import json
+from dataclasses import asdict
+from datetime import datetime
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.incidents.confirmation import flapping
+from watchdogd.incidents.models import AlertPolicy
+from watchdogd.plugin import Progress, Sign, Strength
+from watchdogd.system.smallfile import STATUS_LIMIT, parse_json, read_plain
+from watchdogd.units import finite, iso
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from watchdogd.daemon.registry.check_factory import Check
+    from watchdogd.history.models import Gap
+    from watchdogd.home.layout import Home
+    from watchdogd.incidents.models import AlertState, Incident, Observation
+    from watchdogd.system.bounded import BoundedIO
+
+
+def incident_json(incident: Incident) -> dict[str, Any]:
+    """Describe an incident as it is printed and published."""
+    return {
+        "id": incident.id,
+        "run": incident.run or None,
+        "check": incident.check,
+        "subject": incident.subject or None,
+        "status": incident.status.name,
+        "state": incident.state,
+        "opened_at": iso(incident.opened_at),
+        "resolved_at": None if incident.resolved_at is None else iso(incident.resolved_at),
+        "summary": incident.summary,
+        "target": incident.target,
+        "acknowledged_by": incident.acknowledged_by or None,
+        "acknowledged_at": None if incident.acknowledged_at is None else iso(incident.acknowledged_at),
+    }
+
+
+def observation_json(observation: Observation, stamp: Callable[[float], str] = iso) -> dict[str, Any]:
+    """Describe a result as `check --json` prints it; `stamp` words its time, in whole seconds."""
+    result = observation.result
+    return {
+        "check": observation.check,
+        "run": observation.run or None,
+        "subject": result.subject or None,
+        "status": result.status.name,
+        "summary": result.summary,
+        "metrics": {
+            name: {
+                "value": finite(metric.value),
+                "unit": metric.unit,
+                "warn": finite(metric.warn),
+                "crit": finite(metric.crit),
+            }
+            for name, metric in result.metrics.items()
+        },
+        "details": result.details,
+        "progress": _progress_json(result.progress, stamp),
+        **({"signs": [_sign_json(sign, stamp) for sign in result.signs]} if result.signs else {}),
+        **({"run_state": result.run_state} if result.run_state else {}),
+        **({"kind": result.kind} if result.kind else {}),
+        **({"cells": _cells_json(result.cells, stamp)} if result.cells else {}),
+        "at": stamp(observation.at // 1),
+        "target": observation.target,
+    }
+
+
+def _cells_json(cells: Mapping[str, str | float], stamp: Callable[[float], str]) -> dict[str, str]:
+    return {title: cell if isinstance(cell, str) else stamp(cell // 1) for title, cell in cells.items()}
+
+
+def declared_json(checks: Iterable[Check]) -> dict[str, Any]:
+    """Describe, by plugin, the checks, columns and charts of those who declare some.
+
+    And whether it watches a run or a disk by itself: all for those who read status.json.
+    """
+    found: dict[str, Any] = {}
+    for check in checks:
+        declared = check.entry.declared
+        if check.entry.name not in found:
+            charts = None if declared.charts is None else [asdict(chart) for chart in declared.charts]
+            found[check.entry.name] = {
+                "checks": [],
+                "watches": declared.watches,
+                "columns": [asdict(column) for column in declared.columns],
+                "charts": charts,
+            }
+        found[check.entry.name]["checks"].append(check.name)
+    return found
+
+
+def _progress_json(progress: Progress | None, stamp: Callable[[float], str]) -> dict[str, Any] | None:
+    if progress is None:
+        return None
+    return {
+        "stalled": progress.stalled,
+        "at": None if progress.at is None else stamp(progress.at // 1),
+        "within": finite(progress.within),
+        "pause": progress.pause,
+    }
+
+
+def _sign_json(sign: Sign, stamp: Callable[[float], str]) -> dict[str, Any]:
+    return {
+        "kind": sign.kind,
+        "what": sign.what,
+        "at": stamp(sign.at // 1),
+        "since": stamp(sign.since // 1),
+        "strength": sign.strength.name,
+    }
+
+
+def signs_of(seen: Mapping[str, Any]) -> tuple[Sign, ...]:
+    """Read signs back from what `observation_json` made of them."""
+    return tuple(
+        Sign(
+            str(told["kind"]),
+            str(told["what"]),
+            datetime.fromisoformat(told["at"]).timestamp(),
+            datetime.fromisoformat(told["since"]).timestamp(),
+            Strength[told["strength"]],
+        )
+        for told in seen.get("signs", ())
+    )
+
+
+def progress_of(seen: Mapping[str, Any]) -> Progress | None:
+    """Read progress back from what `observation_json` made of it."""
+    told = seen.get("progress")
+    if not told:
+        return None
+    at = None if told["at"] is None else datetime.fromisoformat(told["at"]).timestamp()
+    return Progress(bool(told["stalled"]), at, told["within"], str(told["pause"]))
+
+
+def open_incidents(book: AlertState) -> list[Incident]:
+    """Return all incidents that are open, worst and oldest first."""
+    found = [standing.incident for standing in book.states.values() if standing.incident]
+    live = [incident for incident in found if incident.resolved_at is None]
+    return sorted(live, key=lambda incident: (-incident.status.severity, incident.opened_at))
+
+
+def snapshot(
+    book: AlertState,
+    latest: Mapping[str, Iterable[Observation]],
+    *,
+    now: float,
+    link: dict[str, Any] | None,
+    gaps: Iterable[Gap],
+    every: float,
+    troubles: Iterable[str],
+    policies: Mapping[str, AlertPolicy],
+    declared: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Describe everything. `every` is the usual time between rounds; a much older one is of the dead.
+
+    `declared` is what `declared_json` made of the checks.
+
+    An incident that is `flapping` is held back: what follows is told when it has lasted.
+    """
+    stamp = cache(iso)  # the results of a round are of a few seconds
+    comes_and_goes = {
+        standing.incident.id
+        for standing in book.states.values()
+        if standing.incident and flapping(standing, policies.get(standing.check, AlertPolicy()), now)
+    }
+    return {
+        "alive": True,
+        "link": link,
+        "last_round": iso(now),
+        "round_every": every,
+        "incidents": [
+            {**incident_json(incident), "flapping": incident.id in comes_and_goes}
+            for incident in open_incidents(book)
+        ],
+        "gaps": [{"begin": iso(gap.begin), "end": iso(gap.end), "reason": gap.reason} for gap in gaps],
+        "declared": declared or {},
+        "checks": [observation_json(seen, stamp) for results in latest.values() for seen in results],
+        "silences": [
+            {
+                "target": silence.target,
+                "until": iso(silence.until),
+                "by": silence.by,
+                "reason": silence.reason,
+            }
+            for silence in book.silences
+            if silence.until > now
+        ],
+        "troubles": list(troubles),
+    }
+
+
+ROOM = 16_384
+"""Bytes to whose multiples status.json is filled up, so that it can be overwritten where home is full."""
+
+
+class StatusWriter:
+    """Replaces status.json; where home is full, it is overwritten in place.
+
+    A tick, or a link that has just begun, has run few checks yet: what the others said to the one before it
+    stays in the picture until they are due.
+    """
+
+    def __init__(self, home: Home, patient: BoundedIO) -> None:
+        self._home = home
+        self._patient = patient
+        self._inherited: list[dict[str, Any]] | None = None
+
+    def publish(self, picture: dict[str, Any], known: Sequence[str]) -> None:
+        """Write status.json; `known` are all checks by name, in order.
+
+        OSError or StuckError where home does not take it, also where it could be overwritten.
+        """
+        self._patient.attempt(partial(self._write, picture, known))
+
+    def _write(self, picture: dict[str, Any], known: Sequence[str]) -> None:
+        home, picture = self._home, picture | {"checks": self._with_inherited(picture["checks"], known)}
+        text = json.dumps(picture)
+        try:
+            home.write(home.status, text.ljust(len(text) + ROOM - len(text) % ROOM))
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            if not home.overwrite(home.status, text):
+                home.overwrite(home.status, json.dumps(picture | {"checks": []}))
+            why = "it takes no new file: it is full (bytes or inodes) or over quota: free space"
+            raise OSError(error.errno, why, str(home.path)) from None
+
+    def _with_inherited(self, said: list[dict[str, Any]], known: Sequence[str]) -> list[dict[str, Any]]:
+        """Join what was said with what checks that did not speak here said before, ordered as `known`."""
+        if self._inherited is None:
+            self._inherited = left_behind(self._home)
+        heard, order = {seen["check"] for seen in said}, {name: place for place, name in enumerate(known)}
+        self._inherited = [seen for seen in self._inherited if seen["check"] in order.keys() - heard]
+        return sorted([*said, *self._inherited], key=lambda seen: order.get(seen["check"], len(order)))
+
+
+def left_behind(home: Home) -> list[dict[str, Any]]:
+    """Read the results in the status.json that is there; none where it cannot be read."""
+    try:
+        found = parse_json(read_plain(home.status, limit=STATUS_LIMIT))["checks"]
+        return [seen for seen in found if isinstance(seen["check"], str)]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []

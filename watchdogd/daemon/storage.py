@@ -1,0 +1,175 @@
+"""The history as a daemon uses it: opened when it can be, never waited for, never in the way of an alert.
+
+Records that cannot be stored yet wait in memory, in order, until the history is back.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from watchdogd.errors import HistoryError, WatchdogError
+from watchdogd.history.models import Past
+from watchdogd.history.store import Store
+from watchdogd.incidents.models import AlertState
+from watchdogd.system.bounded import BoundedIO, StuckError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from watchdogd.history.measurements import PastOfCheck
+    from watchdogd.history.models import Record
+    from watchdogd.home.layout import Home
+    from watchdogd.notify.notification import Notification
+
+
+Value = TypeVar("Value")
+TRIES = 10
+"""Rounds in which what was known before is tried to be read from a history that answers."""
+CHORES = 120.0
+"""Seconds that a backup or a thinning may take."""
+
+
+class Storage:
+    """Store that is opened at the first use, and again after a failure. Every call has a deadline.
+
+    All methods raise HistoryError where the history cannot be used just now. `owner=False` only looks: it
+    makes, migrates and mends nothing.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        home: Home,
+        patient: BoundedIO,
+        *,
+        owner: bool = True,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._clock = clock
+        self._url = url
+        self._home = home
+        self._patient = patient
+        self._owner = owner
+        self._chores = BoundedIO(str(home.path), deadline=CHORES)
+        self._store: Store | None = None
+        self._unread = ""
+        self._awaited = 0
+
+    @property
+    def troubles(self) -> tuple[str, ...]:
+        """Return what was found broken and had to be mended, one line each; it only grows, at its end."""
+        mended = self._store.troubles if self._store else ()
+        return (self._unread, *mended) if self._unread else mended
+
+    @property
+    def unread(self) -> bool:
+        """Return whether `past` could not be read, so that nobody knows what was done before."""
+        return bool(self._unread)
+
+    def past(self) -> Past:
+        """Read what is known from before; where that fails, a fresh start whose ids collide with none."""
+        try:
+            return self._ask(Store.past)
+        except HistoryError as error:
+            self._unread = f"what was known before cannot be read: {error}"
+            self._awaited = TRIES
+            return Past(book=AlertState(next_id=int(self._clock())))
+
+    def recovered(self) -> Past | None:
+        """Read what is known from before, once, where it could not be read at first and can be now.
+
+        Given up where the history answers again and again, but cannot tell that.
+        """
+        if not self._awaited:
+            return None
+        try:
+            past = self._ask(Store.past)
+        except HistoryError:
+            with suppress(HistoryError):
+                self._ask(Store.waiting)
+                self._awaited -= 1
+            return None
+        self._awaited = 0
+        return past
+
+    def record(self, record: Record) -> None:
+        """Store one round; not while what was known before is still to be read: it would be overwritten."""
+        if self._awaited:
+            raise HistoryError(self._unread)
+        self._ask(lambda store: store.record(record))
+
+    def settle(self, outcomes: Sequence[Notification]) -> None:
+        """Store what became of notifications."""
+        self._ask(lambda store: store.settle(outcomes))
+
+    def series(self, check: str, since: float) -> PastOfCheck:
+        """Read what was measured for a check."""
+        return self._ask(lambda store: store.series(check, since))
+
+    def series_of(self, checks: Collection[str], since: float) -> Mapping[str, PastOfCheck]:
+        """Read what was measured for many checks."""
+        return self._ask(lambda store: store.series_of(checks, since))
+
+    def ended(self, seconds: float) -> list[Notification]:
+        """Read what became of the notifications of the last `seconds`: later ones follow them."""
+        found = self._ask(lambda store: store.notifications(since=self._clock() - seconds))
+        return [each for each in found if each.state != "waiting"]
+
+    def waiting(self) -> list[Notification]:
+        """Notifications that are to be sent."""
+        return self._ask(Store.waiting)
+
+    def back_up(self) -> None:
+        """Make the daily backup; on the chores' own thread, since it takes its time."""
+        self._ask(Store.backup, self._chores)
+
+    def thin(self, keep: float) -> None:
+        """Thin out old numbers; likewise."""
+        self._ask(lambda store: store.thin(self._clock(), keep), self._chores)
+
+    def close(self) -> None:
+        """Close the store, where it answers."""
+        if self._store is not None:
+            self._ask(Store.close)
+        self._chores.close()
+
+    def _ask(self, function: Callable[[Store], Value], patient: BoundedIO | None = None) -> Value:
+        try:
+            return (patient or self._patient).attempt(lambda: function(self._opened()))
+        except StuckError as error:
+            raise HistoryError(str(error)) from None
+
+    def _opened(self) -> Store:
+        """Return the store, opened or not: it keeps what it has to report also where opening fails."""
+        if self._store is None:
+            self._store = Store.at(self._url, self._home, owner=self._owner)
+        return self._store
+
+
+KEPT = 1000
+"""Rounds kept whole while nothing can be stored (16 hours of one a minute); of older ones the numbers go."""
+
+
+class WriteBuffer:
+    """Stores records in order through `store`; those that it refuses wait here, and `trouble` says why."""
+
+    def __init__(self, store: Callable[[Record], None]) -> None:
+        self._store = store
+        self._unstored: list[Record] = []
+        self.trouble = ""
+
+    def keep(self, record: Record) -> None:
+        """Store what waits and then `record`; never raises for a history that cannot be written."""
+        self._unstored.append(record)
+        if len(self._unstored) > KEPT:
+            self._unstored[-KEPT] = replace(self._unstored[-KEPT], observations=())
+        try:
+            while self._unstored:
+                self._store(self._unstored[0])
+                del self._unstored[0]
+            self.trouble = ""
+        except WatchdogError as error:
+            self.trouble = str(error)

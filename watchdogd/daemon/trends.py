@@ -1,0 +1,64 @@
+"""Trend of the number that an incident is about, for its message."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from watchdogd.errors import WatchdogError
+from watchdogd.incidents.models import EventKind
+from watchdogd.notify.sparkline import trend
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from watchdogd.daemon.registry.check_factory import Check
+    from watchdogd.incidents.models import IncidentEvent, Observation
+
+    Series = Callable[[str, float], Mapping[tuple[str, str], Sequence[tuple[float, float]]]]
+
+SPAN = 86_400.0
+AT_ONCE = 10
+"""Events of one round that get theirs: each asks the history."""
+_SHOWN = (EventKind.OPENED, EventKind.WORSE, EventKind.REMINDER, EventKind.ESCALATION)
+
+
+def with_trends(
+    events: Iterable[IncidentEvent],
+    checks: Iterable[Check],
+    latest: Mapping[str, Iterable[Observation]],
+    series: Series,
+) -> tuple[IncidentEvent, ...]:
+    """Return the events, with the course of the last day among their notes.
+
+    It is of the metric that their check declares, in its unit by the check's `latest` results; in a storm
+    only the first events have it.
+    """
+    known = {check.name: trend for check in checks if (trend := check.entry.declared.trend)}
+    found, left = [], AT_ONCE
+    for event in events:
+        shown = _with_trend(event, known, latest, series) if event.check in known and left else event
+        left -= shown is not event
+        found.append(shown)
+    return tuple(found)
+
+
+def _with_trend(
+    event: IncidentEvent,
+    metrics: Mapping[str, str],
+    latest: Mapping[str, Iterable[Observation]],
+    series: Series,
+) -> IncidentEvent:
+    """Return the event with its course, where there is one and it can be read."""
+    if event.incident is None or event.quiet or event.kind not in _SHOWN:
+        return event
+    metric = metrics[event.check]
+    subject = event.incident.subject
+    try:
+        points = series(event.check, event.at - SPAN).get((subject, metric), ())
+    except WatchdogError:
+        return event  # the message goes out without it
+    seen = (each.result for each in latest.get(event.check, ()) if each.result.subject == subject)
+    unit = next((result.metrics[metric].unit for result in seen if metric in result.metrics), "")
+    line = trend(metric, points, unit)
+    return replace(event, notes=(line, *event.notes)) if line else event

@@ -1,0 +1,128 @@
+"""Wiring of an engine for a home: the daemon, a tick and a check all have it put together here.
+
+A configuration that an edit broke is replaced by the last good one.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from watchdogd.daemon import last_good_config
+from watchdogd.daemon.dropins.crontab import submitting_nothing
+from watchdogd.daemon.round import Engine
+from watchdogd.daemon.setup import Setup
+from watchdogd.daemon.storage import Storage
+from watchdogd.daemon.workers.worker_pool import WorkerPool
+from watchdogd.errors import ConfigError, HistoryError, WatchdogError
+from watchdogd.history.models import Past
+from watchdogd.notify import senders
+from watchdogd.notify.channel_state import REMEMBERED
+from watchdogd.notify.dead_mans_switch import heartbeat_of
+from watchdogd.notify.locks import Locks
+from watchdogd.notify.message_outbox import Outbox
+from watchdogd.system.bounded import BoundedIO
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from watchdogd.daemon.setup import Setup
+    from watchdogd.home.layout import Home
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """The parts that belong to one engine."""
+
+    home: Home
+    engine: Engine
+    patient: BoundedIO
+    storage: Storage
+    past: Past
+    locks: Locks
+
+
+@contextmanager
+def assembled(home: Home, setup: Setup, *, looking: bool = False) -> Iterator[Wiring]:
+    """Assemble an engine with its workers and its history; they are taken apart at the end.
+
+    `looking`: as if no check had run before, so that all are due; what they remembered is there, nothing is
+    made in home, and no drop-in is submitted to Slurm.
+    """
+    if looking:
+        setup = replace(setup, checks=tuple(submitting_nothing(check) for check in setup.checks))
+    patient = BoundedIO(str(home.path))
+    storage = Storage(setup.config.history.url, home, patient, owner=not looking)
+    workers = WorkerPool()
+    past = storage.past()
+    if looking:
+        past = replace(past, started={})
+    engine = Engine(home, setup, past, workers=workers, patient=patient, storage=storage, dry=looking)
+    try:
+        yield Wiring(home, engine, patient, storage, past, Locks(home, patient.attempt))
+    finally:
+        workers.close()
+        engine.close()
+        with suppress(HistoryError):  # it hangs: it is left behind
+            storage.close()
+        patient.close()
+
+
+def missing(parts: Wiring) -> str:
+    """Which secret of the channels or the heartbeat is missing, or empty."""
+    config = parts.engine.setup.config
+    try:
+        senders.build(config, parts.home)
+        heartbeat_of(config)
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+def outbox_of(parts: Wiring, may_act: Callable[[], bool], *, go_on: bool = False) -> Outbox:
+    """Return the outbox of the present configuration, not started yet.
+
+    ConfigError where a secret is missing, unless it shall `go_on` with the other channels.
+    """
+    config = parts.engine.setup.config
+    made = senders.build(config, parts.home, go_on=go_on)
+    try:
+        ended = parts.storage.ended(REMEMBERED)
+    except HistoryError:
+        ended = []  # later messages then open threads of their own
+    policy = replace(senders.policy(config), command=parts.engine.setup.rules.command)
+    return Outbox(
+        made,
+        policy,
+        parts.storage.settle,
+        ended,
+        locks=parts.locks,
+        may_act=may_act,
+    )
+
+
+def learn(parts: Wiring, outbox: Outbox) -> None:
+    """Take in what a relay delivered meanwhile, and that somebody's test message went well."""
+    with suppress(OSError, WatchdogError):  # home is away: nothing is sent twice by that
+        journals = parts.patient.attempt(parts.locks.journals)
+        others = [journal for journal in journals if journal.holder.id != parts.locks.me.id]
+        delivered = [each for journal in others for each in journal.delivered]
+        if journals and outbox.learn(delivered):
+            parts.patient.attempt(partial(parts.locks.remove, journals))
+
+
+def setup_of(home: Home, *, go_on: bool) -> tuple[Setup, str]:
+    """Return the configuration and what is wrong with it.
+
+    ConfigError where it is broken and there is no other. `go_on`: with the last good one, to report it,
+    without the checks that fit no more (a plugin was removed).
+    """
+    try:
+        return Setup.load(home), ""
+    except ConfigError as error:
+        config = last_good_config.last(home) if go_on else None
+        if config is None:
+            raise
+        return Setup.of(config, home, whole=False), f"{error} (the last good configuration is kept)"

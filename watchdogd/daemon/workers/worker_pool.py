@@ -1,0 +1,355 @@
+"""Worker processes: warm ones that many checks share, and one of its own for each foreign call.
+
+Each call has a deadline. A worker that passes it is killed with all its children; one that cannot be killed
+(stuck in the kernel) is left behind, counted, and its call is not started again until it is gone. Nothing
+here ever waits for a worker to die.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import selectors
+import subprocess
+import time
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import psutil
+
+from watchdogd.daemon.workers.worker_process import (
+    IMPATIENCE,
+    STARTING,
+    WorkerProcess,
+    kill_all,
+    no_start,
+    start,
+)
+from watchdogd.daemon.workers.worker_protocol import RECALL, Reply, Returned
+from watchdogd.system import command
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from watchdogd.daemon.workers.worker_protocol import Call
+
+
+_PATH_LIMIT = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class UnkillableProcesses:
+    """Process that was killed and is still there.
+
+    `key` is what it was to do; `since` when it was left behind (seconds since the epoch); `born` tells it
+    from another of its id; `place` is the path that it waits for, where that can be seen.
+    """
+
+    key: str
+    pid: int
+    since: float
+    born: float
+    place: str = ""
+
+    @classmethod
+    def of(cls, key: str, pid: int, since: float) -> UnkillableProcesses | None:
+        """Return the process as it is now; None where it is gone."""
+        born = _born(pid)
+        return None if born is None else cls(key, pid, since, born, place_of(pid))
+
+    @property
+    def lives(self) -> bool:
+        """Return whether it is still there."""
+        return _born(self.pid) == self.born
+
+
+def _born(pid: int) -> float | None:
+    """Return when a process began; None where it is gone, or waits for nothing but being taken in."""
+    try:
+        process = psutil.Process(pid)
+        return None if process.status() == psutil.STATUS_ZOMBIE else process.create_time()
+    except psutil.Error:
+        return None
+
+
+def place_of(pid: int) -> str:
+    """Return the path in the system call that a process is in, or empty. Touches no path itself.
+
+    /proc/PID/syscall holds the call's number and arguments (proc(5)): a pointer to a path, or a descriptor.
+    """
+    try:
+        with open(f"/proc/{pid}/syscall") as file:
+            arguments = [int(word, 16) for word in file.read().split()[1:4]]
+        with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+            found = next(filter(None, (_text_at(memory.fileno(), address) for address in arguments)), "")
+        return found or os.readlink(f"/proc/{pid}/fd/{arguments[0]}")
+    except (OSError, ValueError, IndexError):
+        return ""
+
+
+def _text_at(memory: int, address: int) -> str:
+    """Read an absolute path at an address of the process, or empty."""
+    if not 0 < address < 2**63:
+        return ""
+    with contextlib.suppress(OSError):
+        for length in (_PATH_LIMIT, 256):  # the page behind it may be no memory
+            text, _, rest = os.pread(memory, length, address).partition(b"\0")
+            if text.startswith(b"/") and len(rest) < length:
+                return text.decode("utf-8", "backslashreplace")
+    return ""
+
+
+NAP, MANY = 0.03, 16
+"""Seconds for which answers may gather while more than so many are expected: each look at them costs as much
+as taking in several, and a wake-up disturbs the programs that run beside."""
+KEPT = 150.0
+"""Seconds without a call after which a lane's worker is let go: a start costs as much as many programs."""
+
+
+class WorkerPool:
+    """A pool. Not thread-safe: the round alone uses it.
+
+    warm    processes that are kept
+    most    processes that may work at once, those left behind in the kernel included twice over
+    """
+
+    def __init__(self, *, warm: int = 1, most: int = 8) -> None:
+        self._warm = warm
+        self._most = most
+        self._workers: list[WorkerProcess] = []
+        self._selector = selectors.DefaultSelector()
+        self._waiting: deque[Call] = deque()
+        self._stuck: list[UnkillableProcesses] = []
+        self._undead: list[subprocess.Popen[bytes]] = []  # killed, to be taken in once the kernel lets go
+        self._replies: list[Reply] = []
+
+    @property
+    def outstanding(self) -> frozenset[str]:
+        """Return the keys of calls that are not answered, and of those that a stuck process still holds."""
+        held = {call.key for worker in self._workers for call in worker.calls}
+        return frozenset(held | {call.key for call in self._waiting} | {stuck.key for stuck in self.stuck})
+
+    @property
+    def busy(self) -> bool:
+        """Return whether an answer may still come."""
+        return bool(self._waiting) or any(worker.calls for worker in self._workers)
+
+    @property
+    def stuck(self) -> Sequence[UnkillableProcesses]:
+        """Return what could not be killed and still lives."""
+        self._undead = [process for process in self._undead if process.poll() is None]
+        self._stuck = [stuck for stuck in self._stuck if stuck.lives]
+        return self._stuck
+
+    def submit(self, calls: Sequence[Call]) -> None:
+        """Take calls on; their keys must not be outstanding."""
+        self._retire()
+        self._waiting.extend(calls)
+
+    def collect(self, patience: float) -> list[Reply]:
+        """Return the replies that come first within `patience` seconds; none when nothing is left."""
+        end = time.monotonic() + patience
+        while not self._replies and self.busy:
+            self._dispatch()
+            left = end - time.monotonic()
+            if left <= 0:
+                break
+            self._listen(min(left, self._soonest()))
+            self._recall()
+            self._enforce()
+        replies, self._replies = self._replies, []
+        return replies
+
+    def close(self) -> None:
+        """Kill every worker; what is stuck stays behind."""
+        self._waiting.clear()
+        for worker in list(self._workers):
+            self._drop(worker)
+        self._selector.close()
+
+    def _dispatch(self) -> None:
+        """Hand waiting calls to workers: those alone to one each, all of a lane to one in one message."""
+        lanes: dict[str, list[Call]] = {}
+        held_back: deque[Call] = deque()
+        for call in self._waiting:
+            if not call.alone:
+                lanes.setdefault(call.lane, []).append(call)
+            elif self._room():
+                self._give_anew([call])
+            else:
+                held_back.append(call)
+        for lane, calls in lanes.items():
+            if worker := self._ready(lane):
+                self._give(worker, calls)
+            elif not self._shared(lane) and self._bearable():  # one for each lane, however busy others are
+                self._give_anew(calls)
+            else:
+                held_back.extend(calls)
+        self._waiting = held_back
+
+    def _give_anew(self, calls: Sequence[Call]) -> None:
+        """Give calls to a further process; where none can be started, that is their answer."""
+        try:
+            self._give(self._start(alone=calls[0].alone, lane=calls[0].lane), calls)
+        except OSError as error:
+            self._replies += [Reply(call.key, trouble=no_start(error)) for call in calls]
+
+    def _ready(self, lane: str) -> WorkerProcess | None:
+        """Return the shared worker that takes calls now: an idle, a further or a quick one.
+
+        None where there is none, or a further one cannot be started.
+        """
+        shared = self._shared(lane)
+        idle = [worker for worker in shared if not worker.calls]
+        if idle:
+            return idle[0]
+        now = time.monotonic()
+        quick = [worker for worker in shared if not worker.slow(now)]
+        if shared and (not quick or len(shared) < self._warm) and self._room():
+            with contextlib.suppress(OSError):  # they wait for one that is there
+                return self._start(alone=False, lane=lane)
+        return min(quick, key=lambda worker: len(worker.calls), default=None)
+
+    def _shared(self, lane: str) -> list[WorkerProcess]:
+        return [worker for worker in self._workers if not worker.alone and worker.lane == lane]
+
+    def _room(self) -> bool:
+        working = sum(1 for worker in self._workers if worker.calls)
+        return working < self._most and self._bearable()
+
+    def _bearable(self) -> bool:
+        return len(self.stuck) < 2 * self._most
+
+    def _give(self, worker: WorkerProcess, calls: Sequence[Call]) -> None:
+        if not worker.calls:
+            worker.since = time.monotonic()
+        worker.calls.extend(calls)
+        worker.wire.send(calls)
+        self._attend(worker)
+
+    def _attend(self, worker: WorkerProcess) -> None:
+        """Hear of what it says, and of room in its socket while something is to be sent."""
+        writing = selectors.EVENT_WRITE if worker.wire.waiting else 0
+        self._selector.modify(worker.wire, selectors.EVENT_READ | writing, worker)
+
+    def _start(self, *, alone: bool, lane: str = "") -> WorkerProcess:
+        worker = start(alone=alone, lane=lane)
+        self._workers.append(worker)
+        self._selector.register(worker.wire, selectors.EVENT_READ, worker)
+        return worker
+
+    def _soonest(self) -> float:
+        """Return seconds until something has to be done even if nobody answers."""
+        now = time.monotonic()
+        ends = [worker.until - now for worker in self._workers if worker.calls]
+        ends += [worker.since + IMPATIENCE - now for worker in self._workers if worker.holds_up]
+        impatience = [IMPATIENCE] if self._waiting else []
+        return max(min([*ends, *impatience, 60.0]), 0.01)
+
+    def _listen(self, patience: float) -> None:
+        """Take in what the workers say; a closed socket is a dead worker."""
+        if sum(len(worker.calls) for worker in self._workers) > MANY:
+            time.sleep(min(NAP, patience))
+        for ready, events in self._selector.select(patience):
+            worker: WorkerProcess = ready.data
+            if events & selectors.EVENT_WRITE:
+                worker.wire.flush()
+                self._attend(worker)
+            if events & selectors.EVENT_READ:
+                self._hear(worker)
+
+    def _hear(self, worker: WorkerProcess) -> None:
+        try:
+            said: list[Reply | Returned | None] = worker.wire.receive()
+        except (EOFError, OSError, pickle.UnpicklingError, AttributeError):
+            self._died(worker)
+            return
+        for each in said:
+            if isinstance(each, Returned):
+                self._take_back(worker, each)
+                continue
+            worker.since, worker.fresh = time.monotonic(), False
+            if each is not None:
+                self._take_in(each)
+                worker.calls.popleft()
+        if not worker.calls and (worker.alone or self._superfluous(worker)):
+            self._drop(worker)
+
+    def _take_back(self, worker: WorkerProcess, returned: Returned) -> None:
+        """Give what it has not begun to another."""
+        self._waiting.extendleft(call for call in reversed(worker.calls) if call.key in returned.keys)
+        worker.calls = deque(call for call in worker.calls if call.key not in returned.keys)
+        worker.recalled = False
+
+    def _recall(self) -> None:
+        """Ask workers that hang in a call for those that wait behind it."""
+        now = time.monotonic()
+        for worker in self._workers:
+            if worker.holds_up and worker.slow(now):
+                worker.recalled = True
+                worker.wire.send(RECALL)
+                self._attend(worker)
+
+    def _superfluous(self, worker: WorkerProcess) -> bool:
+        """Return whether it is kept no longer."""
+        shared, waiting = self._shared(worker.lane), any(not call.alone for call in self._waiting)
+        return not waiting and len(shared) > self._warm and worker is not shared[0]
+
+    def _retire(self) -> None:
+        """Let go of the workers of other lanes than the first whose calls come seldom."""
+        long_ago = time.monotonic() - KEPT
+        for worker in [w for w in self._workers if w.lane and not w.calls and w.since < long_ago]:
+            self._drop(worker)
+
+    def _died(self, worker: WorkerProcess, trouble: str = "") -> None:
+        """Handle a worker that a call killed, or that can be heard no more, which is `trouble`.
+
+        The others behind that call go to another worker.
+        """
+        if worker.calls:
+            call = worker.calls.popleft()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                worker.process.wait(0.2)
+            trouble = trouble or worker.death()
+            self._replies.append(Reply(call.key, trouble=trouble))
+        self._requeue(worker)
+        self._drop(worker)
+
+    def _enforce(self) -> None:
+        """Kill the workers that have passed a deadline."""
+        now = time.monotonic()
+        for worker in [w for w in self._workers if w.calls and now >= w.until]:
+            call = worker.calls.popleft()
+            self._requeue(worker)
+            trouble = f"did not answer within {STARTING if worker.fresh else call.timeout:g} s"
+            tools = worker.tools()
+            left = self._drop(worker) + kill_all(tools)
+            self._take_in(Reply(call.key, trouble=trouble, late=True, left=left, seconds=call.timeout))
+
+    def _take_in(self, reply: Reply) -> None:
+        """Keep a reply; what its call left in the kernel is counted, and named in it."""
+        now = time.time()
+        left = [stuck for pid in reply.left if (stuck := UnkillableProcesses.of(reply.key, pid, now))]
+        self._stuck += left
+        if left:
+            place = next((f" in {stuck.place}" for stuck in left if stuck.place), "")
+            hang = f"cannot be killed: it hangs in the kernel{place} (a hung file system?)"
+            trouble = f"{reply.trouble}, and {hang}" if reply.trouble else ""
+            reply = replace(reply, trouble=trouble, hang=hang)
+        self._replies.append(reply)
+
+    def _requeue(self, worker: WorkerProcess) -> None:
+        self._waiting.extendleft(reversed(worker.calls))
+        worker.calls.clear()
+
+    def _drop(self, worker: WorkerProcess) -> tuple[int, ...]:
+        """End a worker with all its children; the ids of those that survive that."""
+        self._workers.remove(worker)
+        self._selector.unregister(worker.wire)
+        worker.wire.close()
+        left = command.kill_group(worker.process, 1.0)
+        if worker.process.returncode is None:
+            self._undead.append(worker.process)
+        return left

@@ -1,0 +1,163 @@
+"""The SQLite file on a disk that may be full, shared or broken: its rights, its soundness, its backup."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import shutil
+import sqlite3
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from watchdogd.history.database_errors import is_damage, misfits
+from watchdogd.units import iso
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from watchdogd.home.layout import Home
+
+BUSY = 3.0
+"""Seconds to wait for another process's lock; less than the engine waits for the history."""
+_ASIDE = ".corrupt-"
+_STEP = 2048
+"""Pages (of 4 KiB) copied at a time by a backup, so that a round need not wait for all of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryFile:
+    """One SQLite file and what lies beside it."""
+
+    path: Path
+    home: Home
+
+    @property
+    def backup(self) -> Path:
+        """Yesterday's copy: `history.backup.db`."""
+        return self.path.with_name(f"{self.path.stem}.backup{self.path.suffix}")
+
+    @property
+    def journal(self) -> Path:
+        """Return where SQLite keeps the pages that an unfinished transaction overwrote."""
+        return self.path.with_name(self.path.name + "-journal")
+
+    def mend(self) -> str:
+        """Make the file usable: made, or set aside and restored, as needed. Returns what is to be told."""
+        if not self._exists():
+            return self._begin_again("was missing or empty") if self.backup.exists() else self._make()
+        problem = flaw(self.path)
+        return self._begin_again(f"was damaged ({problem})") if problem else ""
+
+    def lost(self) -> str:
+        """Return what to say of a new history where a damaged one was set aside; empty where none was."""
+        kept = self._kept()
+        return f"{self.path}: the history begins anew{kept}" if kept else ""
+
+    def _kept(self) -> str:
+        """Return where a damaged one lies that was set aside before, or empty."""
+        asides = sorted(self.path.parent.glob(f"{glob.escape(self.path.name)}{_ASIDE}*"))
+        names = [aside.name for aside in asides if not aside.name.endswith("-journal")]
+        return f"; an earlier one was damaged, and is kept as {names[-1]}" if names else ""
+
+    def back_up(self) -> None:
+        """Replace the backup by a copy that was found sound. Raises OSError, sqlite3.Error."""
+        draft = self.backup.with_name(f".{self.backup.name}.draft")
+        draft.unlink(missing_ok=True)
+        try:
+            self._create(draft)
+            with (
+                contextlib.closing(sqlite3.connect(self.path, timeout=BUSY)) as source,
+                contextlib.closing(sqlite3.connect(draft)) as target,
+            ):
+                target.execute("PRAGMA journal_mode=OFF")  # a draft that breaks is thrown away
+                source.backup(target, pages=_STEP, sleep=0.01)
+            if problem := flaw(draft):
+                raise sqlite3.DatabaseError(f"the copy is damaged ({problem}); the last backup is kept")
+            _sync(draft)
+            draft.replace(self.backup)
+        finally:
+            draft.unlink(missing_ok=True)
+
+    def _exists(self) -> bool:
+        """Return whether there is a file; an empty one is none.
+
+        SQLite would take it for a new database, and leave the backup unused.
+        """
+        try:
+            return self.path.stat().st_size > 0
+        except FileNotFoundError:
+            return False
+
+    def _begin_again(self, why: str) -> str:
+        """Set the old file aside, restore the backup if it is sound, else make a new file."""
+        before, aside = self._kept(), self._set_aside()
+        kept = f"; it is kept as {aside.name}" if aside else before
+        if self.backup.exists() and not flaw(self.backup):
+            date = iso(self.backup.stat().st_mtime)
+            self._restore()
+            return f"{self.path} {why}: restored from the backup of {date}, what came later is lost{kept}"
+        self._make()
+        return f"{self.path} {why} and there is no sound backup: the history begins anew{kept}"
+
+    def _set_aside(self) -> Path | None:
+        """Rename the file with its date. Its journal first: in a new file it would overwrite sound pages."""
+        mark = f"{_ASIDE}{datetime.now(UTC):%Y%m%dT%H%M%S}"
+        aside = self.path.with_name(self.path.name + mark)
+        with contextlib.suppress(FileNotFoundError):
+            self.journal.rename(aside.with_name(aside.name + "-journal"))
+        if not self._exists():
+            self.path.unlink(missing_ok=True)
+            return None
+        return self.path.rename(aside)
+
+    def _restore(self) -> None:
+        draft = self.path.with_name(f".{self.path.name}.draft")
+        draft.unlink(missing_ok=True)
+        try:
+            self._create(draft)
+            shutil.copyfile(self.backup, draft)
+            _sync(draft)
+            draft.replace(self.path)
+        finally:
+            draft.unlink(missing_ok=True)
+
+    def _make(self) -> str:
+        self.path.unlink(missing_ok=True)
+        self._create(self.path)
+        return ""
+
+    def _create(self, path: Path) -> None:
+        """Create an empty file with home's rights, whatever the umask; SQLite gives the journal the same."""
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            if self.home.group is not None:
+                with contextlib.suppress(PermissionError):  # a setgid folder has given the group already
+                    os.fchown(descriptor, -1, self.home.group)
+            os.fchmod(descriptor, self.home.file_mode)
+        finally:
+            os.close(descriptor)
+
+
+def flaw(path: Path) -> str:
+    """Return what is broken in a SQLite file, or nothing. sqlite3.Error where it cannot be read at all."""
+    if odd := misfits(path):
+        return odd
+    with contextlib.closing(sqlite3.connect(path, timeout=BUSY)) as connection:
+        try:
+            found: str = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+            return str(error)
+    return "" if found == "ok" else found.splitlines()[-1]
+
+
+def _sync(path: Path) -> None:
+    """Have the bytes on the disk before the name points to them."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,229 @@
+"""Writer of rounds: what is new, or differs from what was written last, as rows; one statement a table."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from sqlalchemy import select
+
+from watchdogd.history import retention, schema, sql
+from watchdogd.history.models import STALLED
+from watchdogd.history.schema import series, standings, starts, subjects
+from watchdogd.history.sql import Ids, NotedIds, add, number, packed, put, remove, set_statuses, storable
+from watchdogd.incidents.models import LABELS, CheckState, EventKind, Incident, Silence
+from watchdogd.notify.notification import Message
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from sqlalchemy import Connection
+
+    from watchdogd.history.models import Record
+    from watchdogd.history.sql import Row
+    from watchdogd.incidents.models import AlertState, IncidentEvent, Observation
+    from watchdogd.notify.notification import Notification
+
+
+def milliseconds(time: float) -> int:
+    """Convert a time to what readings and changes have."""
+    return round(time * 1000)
+
+
+def standing_row(identity: int, standing: CheckState) -> Row:
+    """Make the row of a standing; its incident is a row of its own."""
+    incident = standing.incident.id if standing.incident else None
+    value = packed(CheckState, standing, {"incident"})
+    return (identity, storable(standing.check), storable(standing.subject), incident, value)
+
+
+def incident_row(incident: Incident) -> Row:
+    """Make the row of an incident: what is asked for as columns, and all of it as JSON."""
+    return (
+        incident.id,
+        storable(incident.check),
+        storable(incident.run),
+        storable(incident.target),
+        storable(incident.subject),
+        int(incident.status),
+        incident.state,
+        incident.opened_at,
+        incident.resolved_at,
+        storable(incident.summary),
+        storable(incident.details),
+        packed(Incident, incident),
+    )
+
+
+def kind_of(event: IncidentEvent) -> str:
+    """Return what happened: a notice is one (INFO), or is named by its label: `action`, `warning`."""
+    told = event.kind is EventKind.NOTICE and event.label != LABELS[0]
+    return event.label.lower() if told else event.kind.value
+
+
+def event_row(event: IncidentEvent) -> Row:
+    """Make the row of an event; what it says beyond its first line is in incident and notification."""
+    return (
+        milliseconds(event.at),
+        kind_of(event),
+        storable(event.check),
+        storable(event.summary),
+        event.incident.id if event.incident else 0,
+        storable(event.run),
+        storable(event.target),
+        event.quiet,
+    )
+
+
+def notification_row(notification: Notification) -> Row:
+    """Make the row of a notification without its id, which the database gives."""
+    return (
+        storable(notification.key),
+        storable(notification.channel),
+        notification.created_at,
+        notification.state,
+        notification.attempts,
+        notification.next_try,
+        notification.sent_at,
+        storable(notification.failure),
+        storable(notification.receipt),
+        packed(Message, notification.message),
+    )
+
+
+_PULSE = frozenset({"at", "attempts", "summary"})
+_steady = attrgetter(*(field.name for field in fields(CheckState) if field.name not in _PULSE))
+"""All of a standing that most results leave as it was."""
+
+
+class Writer:
+    """Writer that knows the ids in the database and what it wrote last, until a transaction fails."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._measured = _Measured(connection)
+        self._ids = Ids(connection.execute(select(standings.c.id, standings.c.check, standings.c.subject)))
+        self._starts = Ids(connection.execute(select(starts.c.id, starts.c.check)))
+        self._standings: Mapping[tuple[str, str], CheckState] = {}
+        self._incidents: dict[int, Incident] = {}
+        self._facts: dict[str, str] = {}
+
+    def write(self, connection: Connection, record: Record) -> list[Row]:
+        """Write one round within the transaction at hand; returns the rows of `readings`."""
+        measured = self._measured.write(connection, record.observations)
+        self._write_standings(connection, record.book.states)
+        self._write_incidents(connection, record)
+        add(connection, schema.events, [event_row(event) for event in record.events])
+        add(connection, schema.notifications, [notification_row(each) for each in record.notifications])
+        put(
+            connection,
+            schema.memories,
+            [(storable(check), storable(kept)) for check, kept in record.memories.items()],
+        )
+        started = [(self._starts.of((check,)), storable(check), at) for check, at in record.started.items()]
+        put(connection, schema.starts, started)
+        add(connection, schema.gaps, [(gap.begin, gap.end, storable(gap.reason)) for gap in record.gaps])
+        add(
+            connection, schema.touches, [(milliseconds(record.at), storable(line)) for line in record.touches]
+        )
+        self._write_facts(connection, record)
+        return measured
+
+    def _write_standings(self, connection: Connection, book: Mapping[tuple[str, str], CheckState]) -> None:
+        written = self._standings
+        changed: list[Row] = []
+        pulses: list[Row] = []
+        for key, standing in book.items():
+            before = written.get(key)
+            if standing is not before:
+                identity = self._ids.of(key)
+                pulses.append((identity, standing.at, standing.attempts, storable(standing.summary)))
+                if before is None or _steady(standing) != _steady(before):
+                    changed.append(standing_row(identity, standing))
+        gone = [self._ids.forget(key) for key in self._ids.keys() - book.keys()]
+        for table in (schema.standings, schema.pulses):
+            remove(connection, table, gone)
+        put(connection, schema.standings, changed)
+        put(connection, schema.pulses, pulses)
+        self._standings = dict(book)
+
+    def _write_incidents(self, connection: Connection, record: Record) -> None:
+        """Write the incidents of the events, then those of the book, which has them as they are now."""
+        present = {event.incident.id: event.incident for event in record.events if event.incident}
+        present |= {each.id: each for each in _in_book(record.book)}
+        changed = [each for number, each in present.items() if self._incidents.get(number) != each]
+        put(connection, schema.incidents, [incident_row(each) for each in changed])
+        self._incidents = present
+
+    def _write_facts(self, connection: Connection, record: Record) -> None:
+        book = record.book
+        present = {
+            "last_round": repr(record.at),
+            "next_id": str(book.next_id),
+            "silences": packed(tuple[Silence, ...], book.silences),
+            "pending_recoveries": packed(tuple[Incident, ...], book.pending_recoveries),
+        }
+        changed = [(name, value) for name, value in present.items() if self._facts.get(name) != value]
+        put(connection, schema.facts, changed)
+        self._facts = present
+
+
+class _Measured:
+    """Writes observations: each number, and of statuses the changes."""
+
+    def __init__(self, connection: Connection) -> None:
+        key = (subjects.c.check, subjects.c.run, subjects.c.target, subjects.c.subject)
+        self._subjects = NotedIds(connection.execute(select(subjects.c.id, *key)))
+        self._series = NotedIds(
+            connection.execute(select(series.c.id, series.c.subject_id, series.c.metric, series.c.unit))
+        )
+        self._statuses = {
+            row[0]: row[1] for row in connection.execute(select(subjects.c.id, subjects.c.status))
+        }
+
+    def write(self, connection: Connection, observations: Sequence[Observation]) -> list[Row]:
+        """Write the observations of one round; returns the rows of `readings`."""
+        numbers: list[Row] = []
+        changed: list[Row] = []
+        for seen in observations:
+            result = seen.result
+            at = milliseconds(seen.at)
+            subject = self._subjects.of((seen.check, seen.run, seen.target, result.subject))
+            if self._statuses.get(subject) != result.status:
+                self._statuses[subject] = result.status
+                changed.append((at, subject, int(result.status), storable(result.summary)))
+            if result.progress:
+                stalled = self._series.of((subject, STALLED, ""))
+                numbers.append((at, stalled, float(result.progress.stalled)))
+            for name, metric in result.metrics.items():
+                numbers.append((at, self._series.of((subject, name, metric.unit)), number(metric.value)))
+        add(connection, schema.subjects, [(*row, 0) for row in self._subjects.new_rows()])
+        add(connection, schema.series, self._series.new_rows())
+        add(connection, schema.readings, numbers)
+        add(connection, schema.changes, changed)
+        set_statuses(connection, ((subject, status) for _at, subject, status, _summary in changed))
+        if numbers:
+            _reach_back(connection, min(row[0] for row in numbers) // 1000)
+        return numbers
+
+
+def settle(connection: Connection, outcomes: Iterable[Notification]) -> None:
+    """Store what became of notifications. Compare and set: one that waits no longer is left as it is.
+
+    One that is not stored yet (it was sent from memory) is stored as it ended.
+    """
+    sql.settle(connection, [notification_row(outcome) for outcome in outcomes])
+
+
+def _reach_back(connection: Connection, first: int) -> None:
+    """Have the next thinning fold again what lies where it has been: a round that waited in memory."""
+    present = retention.load(connection)
+    if present is None:
+        retention.save(connection, retention.Thinned(first, first, first).reaching(first))
+    elif first < present.folded:
+        retention.save(connection, present.reaching(first))
+
+
+def _in_book(book: AlertState) -> Iterable[Incident]:
+    yield from book.pending_recoveries
+    yield from (standing.incident for standing in book.states.values() if standing.incident is not None)

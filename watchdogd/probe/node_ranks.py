@@ -1,0 +1,215 @@
+"""On one node: what it knows of who holds a job up. It only reads, and ends within its deadline.
+
+Started on every node at once, it prints `@@ node NAME` and, in short lines, a NodeRanks: the job's ranks with
+their state, what NCCL's RAS says (asked twice, since only what stands still accuses), and the GPUs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import socket
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import psutil
+
+from watchdogd.parsers import nccl_ras
+from watchdogd.parsers.gpu import node_script
+from watchdogd.parsers.gpu.models import Gpu
+from watchdogd.parsers.nccl_ras import Accused, RasReport
+from watchdogd.probe import ras_client
+from watchdogd.stacks import node_stacks
+from watchdogd.stacks.node_stacks import TrainingProcess
+from watchdogd.system import command
+from watchdogd.system.codec import codec_of
+from watchdogd.system.number import count
+from watchdogd.system.startup import own_python
+
+_TOLD = re.compile(r"(?:TORCH_(?:FR|NCCL)_\w+|NCCL_RAS_\w+|WORLD_SIZE|XDG_CACHE_HOME|HOME)$")
+"""Variables of a process that are told: they hold no secrets."""
+_SMI = ("nvidia-smi", "amd-smi", "rocm-smi")
+_STILL = 1.0
+"""Seconds between two looks at NCCL's counts."""
+_ACCUSED = 64
+_LAST = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class RankProcess:
+    """The first process of a rank; `rank` None: none is named. `python` runs it, `state` as /proc has it.
+    `pids`: its number, and those that it has in containers."""
+
+    pid: int
+    rank: int | None
+    state: str
+    pids: tuple[int, ...] = ()
+    python: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRanks:
+    """`ras`: the version of NCCL that answered, or empty; `moving`: its counts grew meanwhile, so that
+    `accused` is nobody."""
+
+    node: str
+    addresses: tuple[str, ...]
+    processes: tuple[RankProcess, ...]
+    ras: str = ""
+    accused: tuple[Accused, ...] = ()
+    moving: bool = False
+    gpus: tuple[Gpu, ...] = ()
+
+
+def argv(whose: Sequence[str], deadline: float) -> list[str]:
+    """The command for a node; `whose` as in `main`."""
+    return own_python(
+        "from watchdogd.probe.node_ranks import main; main()", *whose, "--deadline", f"{deadline:.1f}"
+    )
+
+
+def read(text: str) -> NodeRanks | None:
+    """What `main` printed; None where it is not whole."""
+    return codec_of(NodeRanks).load(node_stacks.values(text).get(0))
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Look, and print."""
+    args = _arguments(words)
+    name = os.environ.get("SLURMD_NODENAME") or os.uname().nodename
+    print(f"@@ node {name}", flush=True)
+    found = node_stacks.of_job(args.job, args.since) if args.job else node_stacks.below(args.below)
+    told = look(name, found, time.monotonic() + args.deadline)
+    print("\n".join(node_stacks.parts(0, codec_of(NodeRanks).dump(told))), flush=True)
+    os._exit(0)  # what hangs is left behind
+
+
+def look(name: str, found: Sequence[TrainingProcess], until: float) -> NodeRanks:
+    """What is known here by then."""
+    addresses = _addresses()
+    pids = {number for each in found for number in _numbers(each.pid)}
+    environments = {each.pid: node_stacks.environ(each.pid) for each in found}
+    pool = ThreadPoolExecutor(8)
+    asked = {pool.submit(_ras, place, addresses, pids, until) for place in _places(environments.values())}
+    shown = pool.submit(_gpus, until)
+    heard = [answer for each in asked if (answer := _value(each, until))]
+    reports: tuple[RasReport, ...] = heard[0] if heard else ()
+    last = reports[-1] if reports else None
+    moving = len(reports) > 1 and reports[0].counts != reports[1].counts
+    return NodeRanks(
+        name,
+        addresses,
+        tuple(_process(each, rank, environments[each.pid]) for each, rank in _first(found)),
+        (last.version or "?") if last else "",
+        nccl_ras.accused(last)[:_ACCUSED] if last and not moving else (),
+        moving,
+        _value(shown, until) or (),
+    )
+
+
+def _value(future: Future[Any], until: float) -> Any:
+    try:
+        return future.result(max(until - _LAST - time.monotonic(), 0.0))
+    except Exception:  # noqa: BLE001 - late, or a fault of ours: the others count all the same
+        return None
+
+
+def _first(found: Sequence[TrainingProcess]) -> list[tuple[TrainingProcess, int | None]]:
+    """Of each rank the process that started its others (data loaders); launchers are of none."""
+    known = {name for each in found for name in each.ranks}
+    source = next((name for name in node_stacks.RANKS if name in known), "")
+    ranks = {each.pid: each.ranks.get(source) for each in found}
+    return [
+        (each, ranks[each.pid])
+        for each in found
+        if (not source or ranks[each.pid] is not None) and ranks.get(each.parent, -1) != ranks[each.pid]
+    ]
+
+
+def _process(found: TrainingProcess, rank: int | None, env: Mapping[str, str]) -> RankProcess:
+    told = {name: value[:400] for name, value in env.items() if _TOLD.match(name)}
+    pids, state = tuple(_numbers(found.pid)), node_stacks.state(found.pid, stack=False)
+    return RankProcess(found.pid, rank, state, pids, _python(found.pid, env), told)
+
+
+def _python(pid: int, env: Mapping[str, str]) -> str:
+    """The interpreter as it was called: by that it finds its packages."""
+    word = node_stacks.of_proc(pid, "cmdline").partition("\0")[0]
+    try:
+        if os.sep in word:
+            return os.path.join(os.readlink(f"/proc/{pid}/cwd"), word)
+        return shutil.which(word, path=env.get("PATH", "")) or os.readlink(f"/proc/{pid}/exe")
+    except OSError:
+        return ""
+
+
+def _numbers(pid: int) -> list[int]:
+    """Its number here, and in the containers that it lives in (proc(5), NSpid)."""
+    found = re.search(r"^NSpid:\s*(.+)$", node_stacks.of_proc(pid, "status"), re.MULTILINE)
+    inner = (count(word) for word in (found[1].split() if found else ()))
+    return [pid, *(number for number in inner if number is not None)]
+
+
+def _places(environments: Iterable[Mapping[str, str]]) -> list[str]:
+    """Where the job's processes have RAS listen, as a rule one place for all."""
+    places = [
+        env.get("NCCL_RAS_ADDR") or ras_client.USUAL
+        for env in environments
+        if env.get("NCCL_RAS_ENABLE", "1") != "0"
+    ]
+    return list(dict.fromkeys(places))[:4]
+
+
+def _ras(place: str, own: Collection[str], pids: Collection[int], until: float) -> tuple[RasReport, ...]:
+    """Its answers, the second a moment later; none of another job's that listens there as well."""
+    reports: list[RasReport] = []
+    while len(reports) < 2 and (left := until - 2 * _LAST - time.monotonic()) > 0:
+        report = ras_client.ask(place, own, left)
+        if report is None or _foreign(report, own, pids):
+            break
+        reports.append(report)
+        if len(reports) < 2:
+            time.sleep(min(_STILL, max(until - 2 * _LAST - time.monotonic(), 0.0)))
+    return tuple(reports)
+
+
+def _foreign(report: RasReport, own: Collection[str], pids: Collection[int]) -> bool:
+    """Whether the processes that it names on this node are all none of ours."""
+    named = [each for comm in report.communicators for each in (*comm.members, *comm.absent)]
+    here = [each.pid for each in (*named, *report.absent) if each.host in own and each.pid is not None]
+    return bool(here) and not any(pid in pids for pid in here)
+
+
+def _gpus(until: float) -> tuple[Gpu, ...]:
+    if not any(map(shutil.which, _SMI)):
+        return ()
+    left = until - _LAST - time.monotonic()
+    return node_script.read(
+        command.ask(node_script.argv(max(left / 2, 1.0)), deadline=left).output
+    ).readout.gpus
+
+
+def _addresses() -> tuple[str, ...]:
+    found = [each for some in psutil.net_if_addrs().values() for each in some]
+    inet = [each.address for each in found if each.family in (socket.AF_INET, socket.AF_INET6)]
+    return tuple(dict.fromkeys(each.partition("%")[0] for each in inet))
+
+
+def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="watchdogd.probe.node_ranks")
+    whose = parser.add_mutually_exclusive_group(required=True)
+    whose.add_argument("--job")
+    parser.add_argument("--since", type=float, default=0.0)
+    whose.add_argument("--below", type=int, nargs="+")
+    parser.add_argument("--deadline", type=float, default=6.0)
+    return parser.parse_args(words)
+
+
+if __name__ == "__main__":
+    main()

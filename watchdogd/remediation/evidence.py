@@ -1,0 +1,166 @@
+"""evidence/INCIDENT/: what was to be seen when an incident opened, bounded in size and age.
+
+incident.json, queue.txt, log.txt, gpus.txt and dumps of PyTorch's Flight Recorder are gathered here;
+stacks.txt comes from the action stacks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from typing import TYPE_CHECKING
+
+from watchdogd.errors import WatchdogError
+from watchdogd.plugin import Status
+from watchdogd.plugins.gpu_health.query import query_gpus
+from watchdogd.readers import logtail
+from watchdogd.remediation import flight_recorder
+from watchdogd.remediation.flight_recorder import Analysis
+from watchdogd.remediation.models import ActionOutcome, ActionTask, incident_as_json
+from watchdogd.remediation.stall_inquiry import RunEvidence, look_at
+from watchdogd.units import format_size, iso
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from watchdogd.home.layout import Home
+    from watchdogd.parsers.gpu.models import Gpu
+    from watchdogd.plugin import Job
+
+FILE_LIMIT = 1 << 20
+"""Bytes of one file of evidence, but a dump; there are six at most, and dumps."""
+LOGS, LOG_TAIL = 4, 128 * 1024
+"""Files of a run's log, the newest, and the bytes kept of each one's end."""
+FOLDERS = 2000
+"""Incidents whose evidence is kept at most, however young it is."""
+_GPU_DEADLINE = 30.0
+_DUMPED_BEFORE = 3600.0
+"""Seconds before an incident in which what a job that is gone has dumped belongs to it."""
+
+
+def gather(errand: ActionTask) -> ActionOutcome:
+    """Write what there is. What cannot be seen stands in its file, with why. OSError where home refuses."""
+    put(errand, "incident.json", json.dumps(incident_as_json(errand), indent=1) + "\n")
+    if errand.run:
+        put(errand, "queue.txt", "\n".join(_queue(errand)) + "\n")
+    if errand.log:
+        put(errand, "log.txt", "\n".join(_logs(errand)) + "\n")
+    job = next((job for job in errand.queue if job.working), None)
+    if errand.run and errand.gpus and job:
+        seen = query_gpus(errand.run, job, deadline=_GPU_DEADLINE, now=time.time())
+        lines = [f"{node.name} {_gpu(gpu)}" for node in seen.nodes for gpu in node.readout.gpus]
+        silent = [f"{node.name}: {node.trouble}" for node in seen.nodes if node.trouble]
+        put(
+            errand,
+            "gpus.txt",
+            "\n".join([*filter(None, [seen.closed, seen.trouble]), *silent, *lines]) + "\n",
+        )
+    place = str(folder(errand.home, errand.incident.id))
+    said = _flight_recorder(errand) if errand.run and errand.incident.status is Status.CRITICAL else None
+    return ActionOutcome(f"{said.mismatch}; {place}", said.text) if said else ActionOutcome(place)
+
+
+def _flight_recorder(errand: ActionTask) -> Analysis | None:
+    """Keep and analyse what was dumped since the job began; None where there is nothing."""
+    job = next((job for job in errand.queue if job.working), None)
+    seen = look_at(errand.run, errand.queue) if errand.run else RunEvidence()
+    processes = [each for node in seen.nodes for each in node.processes]
+    since = (job.started_at if job else None) or errand.incident.began - _DUMPED_BEFORE
+    dumps = flight_recorder.find(flight_recorder.prefixes(processes, errand.recorder), since)
+    if not dumps:
+        return None
+    found = flight_recorder.analyse(dumps, next((each.python for each in processes if each.python), ""))
+    put(errand, "flight-recorder.txt", flight_recorder.words(dumps, found))
+    for dump, data in flight_recorder.contents(dumps):
+        path = folder(errand.home, errand.incident.id) / f"flight-recorder.{dump.rank}"
+        errand.home.write(path, data.decode("utf-8", "surrogateescape"))
+    return Analysis(f"PyTorch's Flight Recorder: {found.mismatch}", found.text)
+
+
+def put(errand: ActionTask, name: str, text: str) -> Path:
+    """Write one file of an incident's evidence; of what is too long the beginning. OSError."""
+    place = folder(errand.home, errand.incident.id)
+    _make(place, errand.home)
+    data = text.encode("utf-8", "replace")
+    if len(data) > FILE_LIMIT:
+        text = data[:FILE_LIMIT].decode("utf-8", "ignore") + f"\n(cut off at {format_size(FILE_LIMIT)})\n"
+    errand.home.write(place / name, text)
+    return place / name
+
+
+def folder(home: Home, incident: int) -> Path:
+    """Return where an incident's evidence lies."""
+    return home.evidence / str(incident)
+
+
+def sweep(home: Home, keep: float, now: float) -> int:
+    """Remove what is older than `keep` seconds, and the oldest above FOLDERS; how many folders went."""
+    with contextlib.suppress(OSError), os.scandir(home.evidence) as entries:
+        found = sorted(_aged(entry) for entry in entries if entry.name.isdecimal())
+        surplus = len(found) - FOLDERS
+        old = [path for place, (at, path) in enumerate(found) if now - at > keep or place < surplus]
+        return sum(map(_remove, old))
+    return 0
+
+
+def _aged(entry: os.DirEntry[str]) -> tuple[float, str]:
+    return entry.stat(follow_symlinks=False).st_mtime, entry.path
+
+
+def _remove(place: str) -> bool:
+    """Remove a folder of ours with its files; never what a link leads to, nor what we did not write."""
+    try:
+        for name in os.listdir(place):
+            os.unlink(os.path.join(place, name))
+        os.rmdir(place)
+    except OSError:
+        return False
+    return True
+
+
+def _make(place: Path, home: Home) -> None:
+    home.make_folder(home.evidence)
+    home.make_folder(place)
+    if place.is_symlink() or not place.is_dir():
+        raise WatchdogError(f"{place} is no folder: remove it")
+
+
+def _queue(errand: ActionTask) -> Iterator[str]:
+    """Return the run's jobs as the round saw them."""
+    yield f"# {errand.run.name if errand.run else ''} at {iso(time.time())}"
+    yield from (_job(job) for job in errand.queue)
+    if not errand.queue:
+        yield "no job of it is in the queue"
+
+
+def _job(job: Job) -> str:
+    times = (("submitted", job.submitted_at), ("started", job.started_at), ("ends", job.ends_at))
+    words = [job.id, job.user, job.state, job.reason, job.partition, job.nodes]
+    words += [f"{name} {iso(at)}" for name, at in times if at is not None]
+    return " ".join(word for word in words if word)
+
+
+def _logs(errand: ActionTask) -> Iterator[str]:
+    """Return the end of each of the newest log files."""
+    for file in logtail.find(errand.log, errand.written)[:LOGS]:
+        yield f"# {file.path}, {format_size(file.size)}, written to {iso(file.mtime)}"
+        try:
+            with open(file.path, "rb") as log:
+                log.seek(max(file.size - LOG_TAIL, 0))
+                yield log.read(LOG_TAIL).decode("utf-8", "replace")
+        except OSError as error:
+            yield f"cannot be read: {error.strerror}"
+
+
+def _gpu(gpu: Gpu) -> str:
+    cells = (
+        (gpu.utilisation, "%"),
+        (gpu.power_w, "W"),
+        (gpu.temperature_c, "C"),
+        (gpu.vram, "% of memory"),
+    )
+    figures = [f"{value:.0f} {unit}" for value, unit in cells if value is not None]
+    return " ".join(filter(None, [gpu.label, *figures, gpu.uuid, gpu.trouble]))

@@ -1,0 +1,212 @@
+"""Executor of actions, beside the rounds: threads of its own, none of which is ever waited for.
+
+A free thread takes the next task, so that actions go on where no further thread can be started. Threads end
+with the process: what hangs in a file system or a kernel is left behind, and reported as late. Each handler
+has its own deadline and says in one line what came of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import queue
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from watchdogd.batch import live_job
+from watchdogd.config import switch_places
+from watchdogd.errors import WatchdogError
+from watchdogd.home import switches
+from watchdogd.remediation import evidence, job_actions
+from watchdogd.remediation.models import ActionOutcome, ActionTask, incident_as_json
+from watchdogd.stacks import stack_collection, stack_summary
+from watchdogd.stacks.stack_collection import Sampling
+from watchdogd.system import command, startup, umask
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from watchdogd.remediation.models import ActionRecord, ActionTask
+
+
+ROOM = 4
+"""Deeds at once."""
+LATE = 180.0
+"""Seconds after which a deed is given up; each doer's own deadline is far below."""
+
+log = logging.getLogger(__name__)
+
+
+class ActionReport(NamedTuple):
+    """Report of what came of a deed."""
+
+    deed: ActionRecord
+    outcome: ActionOutcome
+
+
+class Executor:
+    """Carries errands out by `do`, and collects what came of them."""
+
+    def __init__(self, do: Callable[[ActionTask], ActionOutcome]) -> None:
+        self._do = do
+        self._errands: queue.SimpleQueue[ActionTask] = queue.SimpleQueue()
+        self._reports: queue.SimpleQueue[ActionReport] = queue.SimpleQueue()
+        self._free = threading.Semaphore(0)
+        self._came: list[ActionReport] = []
+        self._since: dict[tuple[int, str, str], tuple[ActionRecord, float]] = {}
+
+    @property
+    def room(self) -> int:
+        """Return how many more may be begun now."""
+        return max(ROOM - len(self._since), 0)
+
+    @property
+    def busy(self) -> bool:
+        """Return whether an outcome is to come, or there to be taken in."""
+        return bool(self._since)
+
+    def begin(self, errand: ActionTask) -> None:
+        """Start one; where no thread can be, that is its outcome."""
+        self._since[errand.deed.key] = errand.deed, time.monotonic()
+        if not self._free.acquire(blocking=False):
+            try:
+                threading.Thread(target=self._work, name="action", daemon=True).start()
+            except RuntimeError:
+                outcome = ActionOutcome(f"it could not be started: {startup.NO_THREAD}", ok=False)
+                self._reports.put(ActionReport(errand.deed, outcome))
+                return
+        self._errands.put(errand)
+
+    def has(self, deed: ActionRecord) -> bool:
+        """Return whether it is under way here."""
+        return deed.key in self._since
+
+    def wait(self, patience: float) -> bool:
+        """Return whether there is something to be taken in within `patience` seconds."""
+        if not self._since:
+            return False
+        with contextlib.suppress(queue.Empty):
+            self._came.append(self._reports.get(timeout=patience))
+        return bool(self._came)
+
+    def reports(self) -> list[ActionReport]:
+        """Return what came since the last call, and what is given up."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._came.append(self._reports.get_nowait())
+        came, self._came = self._came, []
+        # What is under way no more was given up before it came.
+        found = [report for report in came if self._since.pop(report.deed.key, None)]
+        return found + self._late()
+
+    def _late(self) -> list[ActionReport]:
+        now = time.monotonic()
+        late = [deed for deed, since in self._since.values() if now - since > LATE]
+        for deed in late:
+            del self._since[deed.key]
+        return [
+            ActionReport(deed, ActionOutcome(f"it did not end within {LATE:.0f} s", ok=False))
+            for deed in late
+        ]
+
+    def _work(self) -> None:
+        while True:
+            self._carry_out(self._errands.get())
+            self._free.release()
+
+    def _carry_out(self, errand: ActionTask) -> None:
+        try:
+            outcome = self._do(errand)
+        except Exception as error:  # a fault of ours must not pass for a deed that never ends
+            log.exception("%s broke off", errand.deed)
+            outcome = ActionOutcome(f"it broke off: {type(error).__name__}: {error}", ok=False)
+        self._reports.put(ActionReport(errand.deed, outcome))
+
+
+EXEC_DEADLINE = 60.0
+STACKS = Sampling(samples=3, every=2.0, deadline=40.0)
+
+
+def do(errand: ActionTask) -> ActionOutcome:
+    """Carry it out. Never raises for what home, Slurm, a node or a program does."""
+    try:
+        return _DOERS[errand.deed.action.kind](errand)
+    except WatchdogError as error:
+        return ActionOutcome(str(error), ok=False)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return ActionOutcome(f"{where}{error.strerror or error}", ok=False)
+
+
+def _stacks(errand: ActionTask) -> ActionOutcome:
+    run = job_actions.run_of(errand)
+    live = live_job.locate(run, errand.users, errand.gpus)
+    taken = stack_collection.take(str(errand.home.path), live, STACKS)
+    text = "\n".join(stack_summary.lines(taken.picture))
+    if not (taken.picture.ranks or taken.picture.helpers):
+        return ActionOutcome("; ".join([*taken.notes, *text.splitlines()[:1]]), text, ok=False)
+    notes = f" ({'; '.join(taken.notes)})" if taken.notes else ""
+    summary = stack_summary.summary(taken.picture) + notes
+    try:
+        return ActionOutcome(f"{summary}; {evidence.put(errand, 'stacks.txt', text)}", text)
+    except OSError as error:  # a full disk: what was seen is told all the same
+        return ActionOutcome(f"{summary}; not kept: {error.strerror or error}", text)
+
+
+def _switch(kind: str) -> Callable[[ActionTask], ActionOutcome]:
+    def press(errand: ActionTask) -> ActionOutcome:
+        run = job_actions.run_of(errand)
+        if kind == "kill":
+            job_actions.spare(errand, run)
+        switch = switch_places.find(str(errand.home.path), run.name, kind)
+        touch = switches.my_signature(f"watchdogd, {errand.deed.trigger}: {errand.incident.summary}")
+        pressed = switches.press(switch, touch)
+        done = [f"{' and '.join(pressed.made)} is set"] if pressed.made else []
+        done += [f"it was set already {pressed.before}"] if pressed.before and not done else []
+        troubles = [*pressed.failed, *switches.unseen_by(switch, pressed)]
+        return ActionOutcome("; ".join([*done, *troubles]), ok=not troubles)
+
+    return press
+
+
+def _exec(errand: ActionTask) -> ActionOutcome:
+    """Run the configured words, without a shell; the incident as JSON on their standard input."""
+    answer = command.ask(
+        errand.deed.action.words,
+        deadline=EXEC_DEADLINE,
+        stdin=json.dumps(incident_as_json(errand)) + "\n",
+        env=command.environment({"WATCHDOGD_HOME": str(errand.home.path)}),
+        cwd=str(errand.home.path),
+        umask=umask.sane(),
+        output_limit=64 * 1024,
+        ending=errand.ending,
+    )
+    if not answer.ok:
+        return ActionOutcome(_failure(answer), ok=False)
+    said = answer.output.strip().splitlines()
+    return ActionOutcome(f"ended well after {answer.seconds:.1f} s" + (f": {said[-1]}" if said else ""))
+
+
+def _failure(answer: command.Answer) -> str:
+    """Return how a program ended, and what it said last, where all that it said is kept."""
+    if answer.silent:
+        return answer.complaint()
+    code = answer.exit_code or 0
+    ended = f"ended with exit code {code}" if code > 0 else f"ended by {signal.Signals(-code).name}"
+    said = (answer.errors.strip() or ("" if answer.truncated else answer.output.strip())).splitlines()
+    return f"{ended}: {said[-1].strip()}" if said else ended
+
+
+_DOERS: dict[str, Callable[[ActionTask], ActionOutcome]] = {
+    "evidence": evidence.gather,
+    "stacks": _stacks,
+    "save-switch": _switch("save"),
+    "kill-switch": _switch("kill"),
+    "exec": _exec,
+    "cancel": job_actions.cancel,
+    "requeue": job_actions.requeue,
+    "resubmit": job_actions.resubmit,
+}

@@ -1,0 +1,164 @@
+"""Dumps of PyTorch's Flight Recorder: found, kept as evidence, and read by PyTorch's own analyser.
+
+A dump is a pickle: reading one runs what is in it. So it is never read here, but by the run's own Python, and
+only where both it and all dumps are our own user's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from watchdogd.system import command
+from watchdogd.system.smallfile import read_head
+from watchdogd.units import format_size
+
+if TYPE_CHECKING:
+    from watchdogd.probe.node_ranks import RankProcess
+
+PREFIXES = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
+SIZES = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
+ON_TIMEOUT = "TORCH_NCCL_DUMP_ON_TIMEOUT"
+"""Variables of PyTorch: where dumps go, how many entries are kept, whether a timeout dumps them; the names of
+earlier releases last."""
+NAMES = ("comm_lib_trace_rank_", "nccl_trace_rank_")
+KEPT, LARGEST = 64 << 20, 16 << 20
+"""Bytes of all dumps that are kept of an incident, and of one."""
+_RANKS = 100_000
+_DEADLINE = 60.0
+_ANALYSE = """import sys
+try:
+    from torch.distributed.flight_recorder.fr_trace import main
+except ImportError:
+    from tools.flight_recorder.fr_trace import main
+main(sys.argv[1:])"""
+_PREFIX = "rank_"
+_CULPRIT = re.compile(r"error msg: (.*)")
+_UNKNOWN_OPTION = "unrecognized arguments: --allow-incomplete-ranks"
+_QUOTED = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Dump:
+    """One rank's dump; `owner` is a user id."""
+
+    rank: int
+    path: str
+    size: int
+    owner: int
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """`mismatch` is what the analyser says of the first, in one line, or why it says nothing; `text` all."""
+
+    mismatch: str
+    text: str = ""
+
+
+def prefixes(processes: Iterable[RankProcess], configured: str = "") -> tuple[str, ...]:
+    """Return what the paths of dumps begin with: as configured, as processes were told, as is usual."""
+    told = [place for each in processes for place in _places(each.env)]
+    usual = _places(os.environ) if not told else []
+    return tuple(dict.fromkeys([*([configured] if configured else []), *told, *usual]))
+
+
+def _places(env: Mapping[str, str]) -> list[str]:
+    if named := next((env[name] for name in PREFIXES if env.get(name)), ""):
+        return [named]
+    cache = env.get("XDG_CACHE_HOME") or os.path.join(env.get("HOME") or "/tmp", ".cache")  # noqa: S108 - as it does
+    return [*(os.path.join(cache, "torch", name) for name in NAMES), f"/tmp/{NAMES[1]}"]  # noqa: S108
+
+
+def find(places: Iterable[str], since: float) -> list[Dump]:
+    """Find the dumps that were written since then, of the first place that has any."""
+    for prefix in places:
+        found = [
+            dump for path in glob.glob(glob.escape(prefix) + "[0-9]*") if (dump := _dump(path, prefix, since))
+        ]
+        if found:
+            return sorted(found, key=lambda each: each.rank)[:_RANKS]
+    return []
+
+
+def _dump(path: str, prefix: str, since: float) -> Dump | None:
+    rank = path[len(prefix) :]
+    with contextlib.suppress(OSError):
+        seen = os.lstat(path)
+        if stat.S_ISREG(seen.st_mode) and seen.st_mtime >= since and re.fullmatch(r"[0-9]{1,6}", rank):
+            return Dump(int(rank), path, seen.st_size, seen.st_uid)
+    return None
+
+
+def contents(dumps: Sequence[Dump]) -> Iterator[tuple[Dump, bytes]]:
+    """Read as many as go into KEPT, with their contents, and whose they are as they are read."""
+    left = KEPT
+    for dump in dumps:
+        if dump.size <= min(left, LARGEST):
+            with contextlib.suppress(OSError):
+                data, seen = read_head(dump.path, LARGEST)
+                left -= len(data)
+                yield replace(dump, owner=seen.st_uid), data
+
+
+def analyse(dumps: Sequence[Dump], python: str) -> Analysis:
+    """Return what PyTorch's analyser says of them, run by this interpreter."""
+    if not python:
+        return Analysis("not analysed, since no process tells which Python is the run's")
+    if not _ours(python):
+        return Analysis(f"not analysed, since {python} is somebody else's")
+    with tempfile.TemporaryDirectory(prefix="watchdogd-") as folder:
+        for dump, data in contents(dumps):
+            if dump.owner != os.geteuid():
+                return Analysis("not analysed: to read a dump is to run what is in it, and it is not ours")
+            Path(folder, f"{_PREFIX}{dump.rank}").write_bytes(data)
+        answer = _run(python, folder, "--allow-incomplete-ranks")
+        if _UNKNOWN_OPTION in answer.errors:
+            answer = _run(python, folder)
+    text = "\n".join(filter(None, [answer.output.strip(), answer.errors.strip()]))
+    if found := _CULPRIT.search(text):
+        return Analysis(found[1].strip(), text)
+    if not answer.ok:
+        return Analysis(f"PyTorch's analyser failed: {answer.complaint()}", text)
+    return Analysis("PyTorch's analyser finds no mismatch", text)
+
+
+def _run(python: str, folder: str, *options: str) -> command.Answer:
+    words = [python, "-c", _ANALYSE, folder, "--prefix", _PREFIX, *options]
+    return command.ask(words, deadline=_DEADLINE, env=command.environment(), cwd=folder, output_limit=1 << 20)
+
+
+def _ours(python: str) -> bool:
+    """Return whether nobody else can have put it there."""
+    with contextlib.suppress(OSError):
+        return os.stat(python).st_uid in (0, os.geteuid())
+    return False
+
+
+def words(dumps: Sequence[Dump], found: Analysis) -> str:
+    """Write the file of evidence: what there is, and what the analyser says."""
+    lines = [f"{each.path} {format_size(each.size)}" for each in dumps[:_QUOTED]]
+    more = [f"and {len(dumps) - _QUOTED} more"] if len(dumps) > _QUOTED else []
+    return "\n".join([*lines, *more, "", found.mismatch, "", found.text]).rstrip() + "\n"
+
+
+def lacking(env: Mapping[str, str]) -> str:
+    """Say what keeps a process's Flight Recorder from being of use, or empty: by its variables."""
+    size = next((env[name] for name in SIZES if name in env), None)
+    if size == "0":
+        return f"{SIZES[0]} is 0, so that nothing is recorded"
+    if env.get(ON_TIMEOUT, "1").lower() in ("0", "false", "n", "no"):
+        return f"{ON_TIMEOUT} is off, so that nothing is dumped"
+    if size is None:
+        return f"{SIZES[0]} is not set: PyTorch before 2.9 then records nothing"
+    if not any(env.get(name) for name in PREFIXES):
+        return f"{PREFIXES[0]} is not set, so that dumps lie in the cache of each node's home"
+    return ""

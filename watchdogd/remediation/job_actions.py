@@ -1,0 +1,177 @@
+"""Actions on a run's job: cancel it, requeue it, submit its script again.
+
+Only one's own jobs, only one that was there when the incident opened, and none where several run and nobody
+knows which is meant: a wrong stop costs more than a late one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from watchdogd.batch import live_job, slurm
+from watchdogd.config import switch_places
+from watchdogd.errors import SlurmSilentError, WatchdogError
+from watchdogd.home import switches
+from watchdogd.home.touchfile import finished
+from watchdogd.home.trust import distrust, team_of
+from watchdogd.remediation.models import ActionOutcome, ActionTask
+from watchdogd.system import account, command
+from watchdogd.system.number import count
+from watchdogd.system.pathname import file_name
+from watchdogd.system.smallfile import read_head
+from watchdogd.units import iso
+
+if TYPE_CHECKING:
+    from watchdogd.batch.live_job import LiveJob
+    from watchdogd.plugin import Job, Run
+
+LINES = {
+    ("cancel", "slurm"): ("scancel",),
+    ("requeue", "slurm"): ("scontrol", "requeue"),
+    ("cancel", "pbs"): ("qdel",),
+    ("requeue", "pbs"): ("qrerun",),
+}
+"""The command for each batch system; the job comes last."""
+_OF_A_JOB = frozenset({"on_hang", "on_spike", "on_memory"})
+"""Keys whose incidents speak of the job that ran."""
+_DEADLINE = 30.0
+_SCRIPT_LIMIT = 4_000_000
+
+
+def run_of(errand: ActionTask) -> Run:
+    """Return the run of an errand that needs one. WatchdogError where it has none."""
+    if errand.run is None:
+        raise WatchdogError("it belongs to no run")
+    return errand.run
+
+
+def cancel(errand: ActionTask) -> ActionOutcome:
+    """End the run's job, since a hung loop polls no switch."""
+    run = run_of(errand)
+    if run.backend == "process":
+        return _terminate(errand, run)
+    return _tell_batch_system("cancel", errand, run)
+
+
+def requeue(errand: ActionTask) -> ActionOutcome:
+    """End the run's job and have it start again, under the same id."""
+    run = run_of(errand)
+    if run.backend == "process":
+        raise WatchdogError("a plain process has no queue to go back to: write cancel, or exec a command")
+    return _tell_batch_system("requeue", errand, run)
+
+
+def resubmit(errand: ActionTask) -> ActionOutcome:
+    """Submit the run's script again, where nothing of it is in the queue and nobody stopped it."""
+    run, script = run_of(errand), Path(errand.home.path, os.path.expanduser(errand.deed.action.words[0]))
+    if run.backend != "slurm":
+        raise WatchdogError("scripts are submitted to Slurm alone: exec your own command instead")
+    if stopped := _stopped(errand, run):
+        raise WatchdogError(stopped)
+    found = live_job.queued(run, errand.users)
+    if found:
+        return ActionOutcome(f"not needed: {_named(found[0])} is in the queue")
+    reason = distrust(script, team_of(errand.home.path))
+    if reason:
+        raise WatchdogError(f"{script} is not submitted: {reason}")
+    myself = account.own_name()
+    if run.users and myself not in run.users:
+        who = ", ".join(sorted(run.users))
+        raise WatchdogError(f"a job of {myself} would not count for {run.name}; {who}: sbatch {script}")
+    job_id = slurm.sbatch((*_options(script, run), str(script)), "")
+    return ActionOutcome(f"{script.name} is submitted as job {job_id}")
+
+
+def _options(script: Path, run: Run) -> list[str]:
+    """Name the job after the run, so that it is the run's; start it where the script lies.
+
+    Unless the script itself says where.
+    """
+    text, _ = read_head(script, _SCRIPT_LIMIT, follow=True)
+    named = slurm.script_options(text.decode("utf-8", "replace"))
+    return [f"--job-name={run.job_name}"] + ([] if "chdir" in named else [f"--chdir={script.parent}"])
+
+
+def _stopped(errand: ActionTask, run: Run) -> str:
+    """Return why the run shall not start again, or empty."""
+    touch = switches.read(switch_places.find(str(errand.home.path), run.name, "kill"))
+    if touch:
+        return f"its kill switch is set {touch}"
+    mark = finished(errand.home).get(file_name(run.name))
+    return f"it is marked finished by {mark}" if mark else ""
+
+
+def _tell_batch_system(what: str, errand: ActionTask, run: Run) -> ActionOutcome:
+    words = LINES.get((what, run.backend))
+    if words is None:
+        raise WatchdogError(f"no batch system is known that could {what} it")
+    job = _meant(live_job.locate(run, errand.users, errand.gpus), words, errand)
+    line = shlex.join((*words, job.handle))
+    if os.geteuid() != 0 and job.user != account.own_name():
+        return ActionOutcome(f"{_named(job)} is {job.user}'s, who alone may: {line}", ok=False)
+    answer = command.ask((*words, job.handle), deadline=_DEADLINE)
+    if not answer.ok:
+        return ActionOutcome(f"{line}: {answer.complaint()}", ok=False)
+    done = "requeued" if what == "requeue" else "cancelled"
+    return ActionOutcome(f"{_named(job)}{f' on {job.nodes}' if job.nodes else ''} is {done}")
+
+
+def _meant(live: LiveJob, words: tuple[str, ...], errand: ActionTask) -> Job:
+    """Return the job that the incident speaks of. WatchdogError where that is not sure."""
+    if len(live.jobs) > 1:
+        lines = ", ".join(shlex.join((*words, job.handle)) for job in live.jobs)
+        raise WatchdogError(f"{len(live.jobs)} jobs of it run, and which one is meant is not known: {lines}")
+    job = live.job
+    if _is_later(job, errand):
+        raise _spared(job)
+    return job
+
+
+def spare(errand: ActionTask, run: Run) -> None:
+    """Raise WatchdogError where the kill switch would stop no job of the incident, but those after it.
+
+    It stays set. A full disk, and a run that is gone, speak of no job. Where the queue does not answer it is
+    pressed.
+    """
+    if errand.deed.trigger not in _OF_A_JOB:
+        return
+    with contextlib.suppress(SlurmSilentError):
+        live = live_job.locate(run, errand.users, errand.gpus)
+        if all(_is_later(job, errand) for job in live.jobs):
+            raise _spared(live.job)
+
+
+def _is_later(job: Job, errand: ActionTask) -> bool:
+    return job.started_at is not None and job.started_at > errand.incident.opened_at
+
+
+def _spared(job: Job) -> WatchdogError:
+    return WatchdogError(
+        f"{_named(job)} started at {iso(job.started_at or 0.0)}, after the incident: it is spared"
+    )
+
+
+def _terminate(errand: ActionTask, run: Run) -> ActionOutcome:
+    """SIGTERM to the run's processes on this machine."""
+    live = live_job.locate(run, errand.users, errand.gpus)
+    meant = [job for job in live.jobs if not _is_later(job, errand)]
+    if not meant:
+        raise _spared(live.job)
+    pids = [pid for job in meant if (pid := count(job.id)) is not None]
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGTERM)
+        except ProcessLookupError:
+            continue  # it has ended by itself
+        except PermissionError:
+            return ActionOutcome(f"process {pid} is another user's, who alone may: kill {pid}", ok=False)
+    return ActionOutcome(f"SIGTERM is sent to {', '.join(map(str, pids))}")
+
+
+def _named(job: Job) -> str:
+    return f"job {job.id}"

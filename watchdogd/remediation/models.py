@@ -1,0 +1,144 @@
+"""Actions as values: as configured, as recorded from order to outcome, as a task with all that it needs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.units import iso
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from watchdogd.home.layout import Home
+    from watchdogd.incidents.models import Incident
+    from watchdogd.plugin import Job, Run
+
+
+HARMLESS = frozenset({"evidence", "stacks", "save-switch"})
+"""Kinds that may happen twice where a crash leaves open whether they happened; all others: once at most."""
+BEGUN, DONE, FAILED, SKIPPED, LOST = "begun", "done", "failed", "skipped", "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One entry of `on_hang` and its sisters. `words` are the command of `exec`, the script of `resubmit`.
+
+    `kind` is stacks, save-switch, kill-switch, cancel, requeue, exec or resubmit; or evidence, which needs
+    no configuration.
+    """
+
+    kind: str
+    words: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """Return its name as people say it; what limits count by."""
+        return " ".join((self.kind, *self.words))
+
+    @property
+    def harmless(self) -> bool:
+        """Return whether doing it twice is better than not at all."""
+        return self.kind in HARMLESS
+
+
+EVIDENCE = Action("evidence")
+
+
+@dataclass(frozen=True, slots=True)
+class ActionRecord:
+    """One action for one incident and run: recorded before it is done, and again with its outcome.
+
+    `trigger` is the key that asked for it (`on_hang`), empty for evidence. `state` is `begun`, `done`,
+    `failed`, `skipped` (never begun, and why) or `lost` (nobody knows whether it was done). Times are
+    seconds since the epoch.
+    """
+
+    incident: int
+    run: str
+    trigger: str
+    action: Action
+    at: float
+    state: str = BEGUN
+    outcome: str = ""
+    ended_at: float | None = None
+
+    @property
+    def key(self) -> tuple[int, str, str]:
+        """Return what makes it one deed: it is done once."""
+        return self.incident, self.run, self.action.label
+
+    @property
+    def ended(self) -> bool:
+        """Return whether an outcome is known."""
+        return self.state != BEGUN
+
+    def as_json(self) -> dict[str, Any]:
+        """To be kept."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, kept: Mapping[str, Any]) -> ActionRecord:
+        """Read what `as_json` gave. KeyError, TypeError or ValueError where it is something else."""
+        action = Action(str(kept["action"]["kind"]), tuple(map(str, kept["action"]["words"])))
+        return cls(**{**kept, "action": action})
+
+    def __str__(self) -> str:
+        """`requeue for incident 12 (on_hang): job 501 is requeued`."""
+        why = f" ({self.trigger})" if self.trigger else ""
+        verdict = {FAILED: " failed", SKIPPED: " was not done", LOST: " may have been done or not"}
+        return f"{self.action.label} for incident {self.incident}{why}{verdict.get(self.state, '')}: " + (
+            self.outcome or "under way"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ActionTask:
+    """`run` is None for an incident of no run. `log` is its log, `written` by watchdogd, and none of it.
+
+    `users` are those whose jobs count, `queue` the run's jobs as the round saw them, `gpus` how many each
+    node has, 0 where it is not configured, `recorder` what its dumps of PyTorch's Flight Recorder begin with,
+    where that is configured. `ending` is set when watchdogd ends and waits no longer.
+    """
+
+    deed: ActionRecord
+    incident: Incident
+    home: Home
+    run: Run | None = None
+    log: str = ""
+    written: tuple[str, ...] = ()
+    gpus: int = 0
+    users: frozenset[str] = field(default_factory=frozenset)
+    queue: tuple[Job, ...] = ()
+    recorder: str = ""
+    ending: Event = field(default_factory=Event)
+
+
+@dataclass(frozen=True, slots=True)
+class ActionOutcome:
+    """Outcome in one line, with further lines of evidence; `ok` is False where it failed."""
+
+    text: str
+    details: str = ""
+    ok: bool = True
+
+
+def incident_as_json(errand: ActionTask) -> dict[str, Any]:
+    """Describe the incident as JSON: with its details, the trigger, and where the evidence is."""
+    incident = errand.incident
+    return {
+        "id": incident.id,
+        "run": errand.run.name if errand.run else incident.run,
+        "check": incident.check,
+        "target": incident.target,
+        "subject": incident.subject,
+        "status": incident.status.name,
+        "state": incident.state,
+        "opened_at": iso(incident.opened_at),
+        "resolved_at": None if incident.resolved_at is None else iso(incident.resolved_at),
+        "summary": incident.summary,
+        "details": incident.details,
+        "trigger": errand.deed.trigger or None,
+        "evidence": str(errand.home.evidence / str(incident.id)),
+    }

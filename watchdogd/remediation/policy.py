@@ -1,0 +1,149 @@
+"""Policy of actions: pure, from open incidents, limits and what was done to the next actions.
+
+Of each incident one action is taken at a time, in the order in which they are configured: stacks before the
+requeue that ends what they show. Each is decided anew in the round in which it begins, so that an incident
+which has ended, or which somebody took, stops the rest.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from watchdogd.remediation.models import BEGUN, DONE, EVIDENCE, FAILED, LOST, SKIPPED, Action, ActionRecord
+from watchdogd.system import pathname
+from watchdogd.system.clock import fresh
+from watchdogd.units import format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+DAY = 86400.0
+REST = 600.0
+"""Seconds until an action is repeated for a run, whatever asks for it: what it changed takes time to show."""
+GATHERED = 60.0
+"""Seconds for which the evidence of one incident serves others of the same run."""
+_FREE = frozenset({"evidence", "exec"})
+"""Kinds that change nothing of the run by themselves, and so need no rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActionRequest:
+    """An incident that asks for something: of a run (empty: of none), by a key, in this order."""
+
+    incident: int
+    run: str
+    trigger: str
+    actions: tuple[Action, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ActionLimits:
+    """Rules that hold for all: `max_per_day` of each action for each run within any 24 hours.
+
+    `certain`: it is known what was done before; where not, only what is harmless is done.
+    """
+
+    max_per_day: int = 3
+    dry_run: bool = False
+    certain: bool = True
+
+
+def decide(
+    cases: Iterable[ActionRequest], past: Sequence[ActionRecord], rules: ActionLimits, now: float, room: int
+) -> list[ActionRecord]:
+    """Choose the deeds to begin, `room` at most, and those that are skipped, with the reason.
+
+    `past` are all deeds that are remembered.
+    """
+    known = {deed.key: deed for deed in past}
+    ordered: list[ActionRecord] = []
+    for case in cases:
+        for action in case.actions:
+            if (before := known.get((case.incident, case.run, action.label))) and before.ended:
+                continue
+            if before or not _turn(case, action, known):
+                break
+            deed = _ordered(case, action, [*past, *ordered], rules, now)
+            if deed is None or (not deed.ended and room <= 0):
+                break
+            ordered.append(deed)
+            known[deed.key] = deed
+            if not deed.ended:
+                room -= 1
+                break
+    return ordered
+
+
+def forget(
+    past: Iterable[ActionRecord], open_incidents: frozenset[int], now: float
+) -> tuple[ActionRecord, ...]:
+    """Return those that still matter: of the last day, of incidents that are open, or under way."""
+    return tuple(
+        deed for deed in past if not deed.ended or deed.incident in open_incidents or abs(now - deed.at) < DAY
+    )
+
+
+def _turn(case: ActionRequest, action: Action, known: dict[tuple[int, str, str], ActionRecord]) -> bool:
+    """Evidence comes first: what is done may destroy it."""
+    if action == EVIDENCE:
+        return True
+    return all(
+        deed.ended for deed in known.values() if deed.incident == case.incident and deed.action == EVIDENCE
+    )
+
+
+def _ordered(
+    case: ActionRequest, action: Action, past: Sequence[ActionRecord], rules: ActionLimits, now: float
+) -> ActionRecord | None:
+    """Return the deed, begun or skipped; None where it has to wait."""
+    deed = ActionRecord(case.incident, case.run, case.trigger, action, now)
+    if action == EVIDENCE:
+        other = _gathered(deed, past)
+        return _skipped(deed, f"see evidence/{other}") if other else deed
+    same = [each for each in past if (each.run, each.action) == (case.run, action)]
+    if action.kind not in _FREE and any(_counts(each) and abs(now - each.at) < REST for each in same):
+        return None
+    if sum(_counts(each) and abs(now - each.at) < DAY for each in same) >= rules.max_per_day:
+        limit = f"max_per_day = {rules.max_per_day}"
+        return _skipped(deed, f"{limit}: it was done so often within {format_duration(DAY)}")
+    if rules.dry_run:
+        return replace(deed, state=DONE, outcome="dry run, nothing was done", ended_at=now)
+    if not (action.harmless or rules.certain):
+        return _skipped(deed, "the history cannot be read, so nobody knows what was done before")
+    return deed
+
+
+def _counts(deed: ActionRecord) -> bool:
+    """Return whether it was done, or may have been."""
+    return deed.state in (BEGUN, DONE, FAILED, LOST)
+
+
+def _gathered(deed: ActionRecord, past: Sequence[ActionRecord]) -> int | None:
+    """Another incident of the run whose evidence was gathered just now."""
+    for each in past:
+        same = each.action == EVIDENCE and each.run == deed.run and each.state in (BEGUN, DONE)
+        if same and deed.run and fresh(each.at, deed.at, GATHERED):
+            return each.incident
+    return None
+
+
+def _skipped(deed: ActionRecord, why: str) -> ActionRecord:
+    return replace(deed, state=SKIPPED, outcome=why, ended_at=deed.at)
+
+
+def uses(disk: str, places: Iterable[str]) -> bool:
+    """Return whether one of a run's files (wildcards allowed) lies under a disk's path.
+
+    By the paths as they are written: links are not followed, since the file system may hang.
+    """
+    top = os.path.normpath(disk).rstrip("/") + "/"
+    return any(_plain(place).startswith(top) for place in places if place)
+
+
+def _plain(place: str) -> str:
+    """Return the part of a path before its first wildcard."""
+    plain = pathname.before_wildcard(place)
+    return os.path.normpath(plain) + "/" if plain == place else plain

@@ -1,0 +1,180 @@
+"""Who holds a run up: asked on its nodes and of its Guards when a stall is confirmed, before it is reported.
+
+It only reads. All is asked at once; what has not come within PATIENCE is left behind, and the message goes
+with what is there.
+"""
+
+from __future__ import annotations
+
+import glob
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from watchdogd.batch import node_steps, slurmtext
+from watchdogd.config import switch_places
+from watchdogd.plugins.gpu_health.query import query_gpus
+from watchdogd.probe import node_ranks
+from watchdogd.probe.node_ranks import NodeRanks
+from watchdogd.remediation import suspects
+from watchdogd.stacks import stack_collection
+from watchdogd.system import command
+from watchdogd.system.pathname import file_name
+
+if TYPE_CHECKING:
+    from watchdogd.incidents.models import IncidentEvent
+    from watchdogd.plugin import Job, Result, Run, Suspect
+    from watchdogd.remediation.models import ActionTask
+    from watchdogd.remediation.suspects import Suspicion
+    from watchdogd.stacks.stack_folding import Process
+
+PATIENCE = 9.5
+"""Seconds from the confirmation of a stall to its message, at most."""
+_NODES, _GUARDS = 8.5, 8.0
+_STARTING = 2.0
+"""Seconds of a node's deadline that starting there and collecting may take."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class StallInquiry:
+    """An event to be told of a run that stalls, what its check said, and all that is known of the run.
+
+    `stacks`: its `on_hang` takes stacks.
+    """
+
+    event: IncidentEvent
+    result: Result
+    errand: ActionTask
+    stacks: bool
+
+
+@dataclass(slots=True)
+class RunEvidence:
+    """Evidence of one run; each part is set once, whole, by the thread that asks for it."""
+
+    nodes: tuple[NodeRanks, ...] = ()
+    silent: Mapping[str, str] = field(default_factory=dict)
+    guards: tuple[Process, ...] = ()
+    closed: str = ""
+
+    def suspects(self) -> list[Suspect]:
+        """Whom all of it accuses."""
+        expected = {each.rank: node.node for node in self.nodes for each in node.processes}
+        ranks = {rank: node for rank, node in expected.items() if rank is not None}
+        return [
+            *suspects.of_nodes(self.nodes, self.silent),
+            *suspects.of_guards(self.guards, ranks),
+        ]
+
+
+def told(stalls: Sequence[StallInquiry], events: Iterable[IncidentEvent]) -> tuple[IncidentEvent, ...]:
+    """Return the events, those of `stalls` with whom the evidence names, after PATIENCE seconds at most."""
+    until = time.monotonic() + PATIENCE
+    seen = {stall.errand.deed.run: RunEvidence() for stall in stalls}
+    asked = {stall.errand.deed.run: stall.errand for stall in stalls}
+    threads = [
+        thread
+        for run, errand in asked.items()
+        for ask in (_ask_nodes, _ask_guards)
+        if (thread := _begun(ask, errand, seen[run]))
+    ]
+    for thread in threads:
+        thread.join(max(until - time.monotonic(), 0.0))
+    named = {id(stall.event): _named(stall, seen[stall.errand.deed.run]) for stall in stalls}
+    return tuple(named.get(id(event), event) for event in events)
+
+
+def _begun(
+    ask: Callable[[ActionTask, RunEvidence], None], errand: ActionTask, seen: RunEvidence
+) -> threading.Thread | None:
+    """On a thread that is left behind where it hangs; None where there is none to be had."""
+
+    def run() -> None:
+        try:
+            ask(errand, seen)
+        except Exception:  # the message goes without it
+            log.exception("evidence of %s", errand.deed.run)
+
+    thread = threading.Thread(target=run, name="inquiry", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:
+        return None
+    return thread
+
+
+def _named(stall: StallInquiry, seen: RunEvidence) -> IncidentEvent:
+    """Put the suspect into the first line of the event, and what is known of it below."""
+    event, result, run = stall.event, stall.result, stall.errand.deed.run
+    try:
+        found = suspects.merge([*result.suspects, *seen.suspects()])
+        lines = [*found.lines(), *suspects.notes(seen.nodes)]
+    except Exception:  # a fault of ours: the message goes without it
+        log.exception("evidence of %s", run)
+        return event
+    notes = [*event.notes, *([seen.closed] if seen.closed and not lines else [])]
+    if not stall.stacks:
+        notes.append(
+            f'stacks of its ranks: on_hang = ["stacks"] under [runs.{run}], or: watchdogd stacks {run}'
+        )
+    summary = _first(found, stall)
+    more = [event.summary] if summary != event.summary else []
+    details = "\n".join(filter(None, ["\n".join([*more, *lines]), event.details or result.details]))
+    return replace(event, summary=summary, details=details, notes=tuple(notes))
+
+
+def _first(found: Suspicion, stall: StallInquiry) -> str:
+    """Name the suspect in the first line; a weak suspicion alone stands below: the first line is believed."""
+    words = found.words() if found.culprits and found.culprits[0].weight > (1, 1) else ""
+    return f"{stall.result.short or stall.event.summary}; {words}" if words else stall.event.summary
+
+
+# ------------------------------------------------------------------ asking
+
+
+def _ask_nodes(errand: ActionTask, seen: RunEvidence) -> None:
+    if errand.run:
+        found = look_at(errand.run, errand.queue)
+        seen.nodes, seen.silent, seen.closed = found.nodes, found.silent, found.closed
+
+
+def look_at(run: Run, jobs: Sequence[Job]) -> RunEvidence:
+    """Return what the nodes of its newest job say.
+
+    Asked through Slurm's launcher, here for plain processes; else what the job's probe left in home.
+    """
+    working = [job for job in jobs if job.working]
+    if not working:
+        return RunEvidence()
+    if run.backend == "process":
+        pids = [job.id for job in working if job.id]
+        answer = command.ask(node_ranks.argv(["--below", *pids], _NODES - _STARTING), deadline=_NODES)
+        told = node_ranks.read(answer.output)
+        return RunEvidence((told,) if told else ())
+    job = max(working, key=lambda job: job.started_at or 0.0)
+    if run.backend == "slurm":
+        whose = ["--job", job.raw_id, "--since", f"{job.started_at or 0.0:.0f}"]
+        argv = node_ranks.argv(whose, _NODES - _STARTING)
+        hosts = slurmtext.expand_hostlist(job.nodes)
+        heard = node_steps.run_on_nodes(job.raw_id, hosts, argv, deadline=_NODES)
+        if not heard.denied:
+            answers = [told for text in heard.texts.values() if (told := node_ranks.read(text))]
+            return RunEvidence(tuple(answers), {} if heard.trouble else heard.silent)
+    left = query_gpus(run, job, deadline=_NODES, now=time.time())
+    nodes = tuple(NodeRanks(node.name, (), (), gpus=node.readout.gpus) for node in left.nodes)
+    return RunEvidence(nodes, closed=left.closed)
+
+
+def _ask_guards(errand: ActionTask, seen: RunEvidence) -> None:
+    """Ask the Guards, where one beats: the others write when they are asked."""
+    home, run = str(errand.home.path), errand.deed.run
+    inbox = switch_places.find(home, run, "kill").inbox
+    if glob.glob(os.path.join(glob.escape(inbox), f"{file_name(run)}.beat.*")):
+        answers = stack_collection.ask(home, run, _GUARDS, lambda heard: heard == suspects.world(seen.nodes))
+        seen.guards = answers.processes

@@ -1,0 +1,326 @@
+"""On one node: the stacks of all Python processes of a job, or below some processes, by py-spy.
+
+Started on every node at once, it prints `@@ node NAME` and then each process as soon as it is done, as short
+lines (srun mixes the long lines of several nodes): `@@ part PID NUMBER OF DATA`. What takes longer than the
+deadline is told as trouble. `packages` and `parcels` are the two ends of that line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import binascii
+import contextlib
+import json
+import os
+import re
+import sys
+import threading
+import time
+import zlib
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.parsers import pyspy
+from watchdogd.parsers.stack_models import Frame, StackDump, Thread
+from watchdogd.system import command
+from watchdogd.system.number import digits, needed, whole
+from watchdogd.system.smallfile import parse_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
+"""Environment variables that number a run's processes; what stands first knows better."""
+_CLUSTER = ("SLURM_CLUSTER_NAME", "SLURM_CONF", "SLURM_JOB_UID")
+_CLOCKS = 120.0
+"""Seconds by which a node's clock may be behind the controller's."""
+_AT_ONCE = 8
+_LONGEST = 10.0
+"""Seconds for one py-spy."""
+_PARTS, _UNPACKED = 100_000, 32 * 1024 * 1024
+"""Parts of one parcel, and bytes of it: what says that it has more is none."""
+_LETTERS = 700
+_OURS = re.compile(
+    r"(?:^|/)watchdogd$|^watchdogd\.(?:cli|engine|actions)\."
+    r"|from watchdogd\.(?:actions|cli|probe)\b.* import "
+)
+_PRINTING = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingProcess:
+    """A process as /proc tells it. `ranks` are those of RANKS that its environment has."""
+
+    pid: int
+    parent: int
+    command: str
+    ranks: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """What is told of one process: its samples, or the trouble and what /proc says."""
+
+    found: TrainingProcess
+    samples: tuple[StackDump, ...] = ()
+    trouble: str = ""
+    state: str = ""
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Look at all of them; 0 where there was at least one."""
+    args = _arguments(words)
+    until = time.monotonic() + args.deadline
+    print(f"@@ node {os.environ.get('SLURMD_NODENAME') or os.uname().nodename}", flush=True)
+    found = of_job(args.job, args.since) if args.job else below(args.below)
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for future in [pool.submit(_look_and_tell, each, args, until) for each in found]:
+            future.result()
+    return 0 if found else 1
+
+
+def of_job(job: str, since: float = 0.0) -> list[TrainingProcess]:
+    """The Python processes of the Slurm job with this raw id on this node, as far as we may see them.
+
+    Ids are used again, by another cluster or after a new start of the counting: what began before `since`
+    (seconds since the epoch, the job's start) is left over from another job, as is what another cluster's
+    Slurm has started.
+    """
+    node = os.environ.get("SLURMD_NODENAME", "")
+    found = []
+    for pid in _pids():
+        env = environ(pid)
+        here = env.get("SLURM_JOB_ID") == job and env.get("SLURMD_NODENAME", node) == node
+        if here and _one_cluster(env) and began(pid) >= since - _CLOCKS:
+            found += _python(pid, env)
+    return found
+
+
+def _one_cluster(env: Mapping[str, str]) -> bool:
+    """Whether the Slurm that started it is the one that started us, as far as both say."""
+    ours = os.environ
+    return all(env[name] == ours[name] for name in _CLUSTER if name in env and name in ours)
+
+
+def began(pid: int) -> float:
+    """When a process was started (seconds since the epoch, this node's clock); 0.0 where it has ended."""
+    fields = of_proc(pid, "stat").rpartition(")")[2].split()
+    booted = re.search(r"^btime (\d+)$", _read("/proc/stat"), re.MULTILINE)
+    if len(fields) < 20 or not booted:
+        return 0.0
+    return int(booted[1]) + int(fields[19]) / os.sysconf("SC_CLK_TCK")
+
+
+def below(roots: Sequence[int]) -> list[TrainingProcess]:
+    """The Python processes among these and all that they started."""
+    parents = {pid: _parent(pid) for pid in _pids()}
+    family = set(roots)
+    while more := {pid for pid, parent in parents.items() if parent in family} - family:
+        family |= more
+    return [found for pid in sorted(family) for found in _python(pid, environ(pid))]
+
+
+def state(pid: int, *, stack: bool = True) -> str:
+    """`D (disk sleep), waits in nfs_wait_bit_killable`, with the kernel's `stack` where that may be read."""
+    found = re.search(r"^State:\s*(.+)$", of_proc(pid, "status"), re.MULTILINE)
+    if not found:
+        return ""
+    wait = of_proc(pid, "wchan").strip()
+    kernel = re.findall(r"^\[<.*?>\] (\S+?)\+", of_proc(pid, "stack"), re.MULTILINE) if stack else []
+    told = [found[1], f"waits in {wait}" if wait not in ("", "0") else ""]
+    return ", ".join(filter(None, told)) + (f" (kernel: {' < '.join(kernel[:6])})" if kernel else "")
+
+
+def packages(parcel: Parcel) -> Iterator[str]:
+    """The lines for one process."""
+    found = parcel.found
+    told = {
+        "pid": found.pid,
+        "parent": found.parent,
+        "command": found.command,
+        "ranks": dict(found.ranks),
+        "samples": [[_thread_as_json(thread) for thread in dump.threads] for dump in parcel.samples],
+        "trouble": parcel.trouble,
+        "state": parcel.state,
+    }
+    return parts(found.pid, told)
+
+
+def parcels(text: str) -> list[Parcel]:
+    """The processes in one node's text; one that is not whole is left out."""
+    found = []
+    for value in values(text).values():
+        with contextlib.suppress(ValueError, LookupError, TypeError, AttributeError):
+            found.append(_parcel(value))
+    return found
+
+
+def parts(number: int, value: object) -> Iterator[str]:
+    """A value that JSON has, in short lines."""
+    data = base64.b64encode(zlib.compress(json.dumps(value).encode())).decode()
+    pieces = [data[begin : begin + _LETTERS] for begin in range(0, len(data), _LETTERS)]
+    for place, piece in enumerate(pieces, 1):
+        yield f"@@ part {number} {place} {len(pieces)} {piece}"
+
+
+def values(text: str) -> dict[int, Any]:
+    """What `parts` packed, by number; what is not whole is left out."""
+    lines: dict[int, dict[int, str]] = defaultdict(dict)
+    counts: dict[int, int] = {}
+    for name, place, count, data in re.findall(r"^@@ part (\d+) (\d+) (\d+) (\S+)$", text, re.MULTILINE):
+        lines[digits(name)][digits(place)] = data
+        counts[digits(name)] = min(digits(count), _PARTS)
+    found = {}
+    for number, pieces in lines.items():
+        with contextlib.suppress(ValueError, LookupError, RecursionError, binascii.Error, zlib.error):
+            data = "".join(pieces[place] for place in range(1, counts[number] + 1))
+            found[number] = parse_json(_unpacked(data))
+    return found
+
+
+def _look_and_tell(found: TrainingProcess, args: argparse.Namespace, until: float) -> None:
+    lines = "\n".join(packages(_look(found, args, until)))
+    with _PRINTING:
+        print(lines, flush=True)
+
+
+def _look(found: TrainingProcess, args: argparse.Namespace, until: float) -> Parcel:
+    """All samples of one process, `every` seconds apart from the moment at which all processes began."""
+    begin = until - args.deadline
+    samples: list[StackDump] = []
+    trouble = ""
+    for number in range(args.samples):
+        wait = begin + number * args.every - time.monotonic()
+        if number and (trouble or time.monotonic() + wait > until):
+            break
+        time.sleep(max(wait, 0.0))
+        dump, trouble = _dump(found.pid, args, until)
+        samples += [dump] if dump else []
+    told = state(found.pid) if trouble and not samples else ""
+    return Parcel(found, tuple(samples), "" if samples else trouble, told)
+
+
+def _dump(pid: int, args: argparse.Namespace, until: float) -> tuple[StackDump | None, str]:
+    """One look, and why there was nothing to see. A process in the kernel cannot be stopped for it."""
+    now = state(pid)
+    if not now or now.startswith("Z"):
+        return None, "it is a zombie: ended, and not yet collected" if now else "it has ended"
+    options = (["--nonblocking"] if now.startswith("D") else []) + (["--native"] if args.native else [])
+    answer, silence = _ask(pid, args.py_spy, options, until)
+    if answer.trouble and answer.trouble.kind == "native":
+        answer, silence = _ask(pid, args.py_spy, [word for word in options if word != "--native"], until)
+    dump = next((each for each in answer.dumps if each.threads), None)
+    return dump, "" if dump else silence or str(answer.trouble or "py-spy showed no thread")
+
+
+def _ask(pid: int, tool: str, options: list[str], until: float) -> tuple[pyspy.PyspyAnswer, str]:
+    left = max(min(_LONGEST, until - time.monotonic()), 0.5)
+    said = command.ask([tool, "dump", "--json", "--pid", str(pid), *options], deadline=round(left, 1))
+    return pyspy.read(said.output, said.errors), said.trouble
+
+
+def _python(pid: int, env: Mapping[str, str]) -> list[TrainingProcess]:
+    """The process, where it runs Python and is none of ours."""
+    words = of_proc(pid, "cmdline").split("\0")[:-1]
+    if not words or any(_OURS.search(word) for word in words[:4]):
+        return []
+    if not _is_python(pid):
+        return []
+    ranks = {name: int(env[name]) for name in RANKS if env.get(name, "").isdecimal()}
+    return [TrainingProcess(pid, _parent(pid), " ".join(words)[:200], ranks)]
+
+
+def _is_python(pid: int) -> bool:
+    """By its program, or by the library where the program has another name (embedded interpreters)."""
+    try:
+        program = os.path.basename(os.readlink(f"/proc/{pid}/exe"))
+    except OSError:
+        return False
+    return "python" in program.lower() or "libpython" in of_proc(pid, "maps")
+
+
+def _pids() -> list[int]:
+    return sorted(int(name) for name in os.listdir("/proc") if name.isdecimal() and int(name) != os.getpid())
+
+
+def environ(pid: int) -> dict[str, str]:
+    """Its environment as it was started; empty where it is another user's, or has ended."""
+    pairs = (entry.partition("=") for entry in of_proc(pid, "environ").split("\0"))
+    return {name: value for name, equals, value in pairs if equals}
+
+
+def _parent(pid: int) -> int:
+    fields = of_proc(pid, "stat").rpartition(")")[2].split()
+    return int(fields[1]) if len(fields) > 1 else 0
+
+
+def of_proc(pid: int, name: str) -> str:
+    """A file of /proc; empty where the process has ended, or is another user's."""
+    return _read(f"/proc/{pid}/{name}")
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def _thread_as_json(thread: Thread) -> dict[str, Any]:
+    frames = [[frame.function, frame.file, frame.line, frame.path] for frame in thread.frames]
+    return {
+        "id": thread.id,
+        "os": thread.os_id,
+        "name": thread.name,
+        "active": thread.active,
+        "frames": frames,
+    }
+
+
+def _unpacked(data: str) -> bytes:
+    """What was packed. ValueError where it is more than any process has to say."""
+    unpacking = zlib.decompressobj()
+    text = unpacking.decompress(base64.b64decode(data, validate=True), _UNPACKED)
+    if not unpacking.eof:
+        raise ValueError("it does not end")
+    return text
+
+
+def _parcel(told: dict[str, Any]) -> Parcel:
+    pid, parent = needed(whole(told["pid"])), needed(whole(told["parent"]))
+    found = TrainingProcess(pid, parent, str(told["command"]), dict(told["ranks"]))
+    samples = tuple(
+        StackDump(found.pid, found.command, threads=tuple(_thread(thread) for thread in threads))
+        for threads in told["samples"]
+    )
+    return Parcel(found, samples, str(told["trouble"]), str(told["state"]))
+
+
+def _thread(told: dict[str, Any]) -> Thread:
+    frames = tuple(
+        Frame(str(function), str(file), whole(line), *map(str, path))
+        for function, file, line, *path in told["frames"]
+    )
+    return Thread(told["id"], told["os"], told["name"], told["active"], frames=frames)
+
+
+def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="watchdogd.stacks.node_stacks")
+    parser.add_argument("--py-spy", required=True)
+    whose = parser.add_mutually_exclusive_group(required=True)
+    whose.add_argument("--job")
+    parser.add_argument("--since", type=float, default=0.0)
+    whose.add_argument("--below", type=int, nargs="+")
+    parser.add_argument("--samples", type=int, default=1)
+    parser.add_argument("--every", type=float, default=2.0)
+    parser.add_argument("--deadline", type=float, default=20.0)
+    parser.add_argument("--native", action="store_true")
+    return parser.parse_args(words)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,148 @@
+"""A picture of stacks in words: the first line for the alert, the rest for who looks closer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from watchdogd.stacks import stack_folding
+from watchdogd.units import format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from watchdogd.parsers.stack_models import Frame
+    from watchdogd.stacks.stack_folding import Group, Process, StackSummary
+
+_NAMED = 3
+"""Groups that the first line names."""
+_HELPERS = 5
+_NODES = 4
+
+
+def summary(picture: StackSummary) -> str:
+    """One line: `2 of 128 ranks stand elsewhere: node5 ranks 40,41 in next_batch (loader.py:88); 126 wait in
+    all_reduce`."""
+    line = _ranks(picture)
+    missing = len(picture.unread)
+    unread = f"{missing} {_plural(missing, 'process', 'processes')} could not be read" if missing else ""
+    return "; ".join(filter(None, [line, unread]))
+
+
+def lines(picture: StackSummary) -> Iterator[str]:
+    """All of it: the first line, each group with its stack, helpers in short, and what could not be read."""
+    yield summary(picture)
+    for group in picture.groups:
+        yield ""
+        yield f"{_count(group)} {_verb(group)}{_motion(group, picture.seconds)}: {who(group.members)}"
+        yield from (f"    {frame}" for frame in _display(group))
+    if picture.helpers:
+        yield ""
+        yield from _helpers(picture.helpers)
+    if picture.unread:
+        yield ""
+        yield "not read:"
+        yield from (f"    {_unread(process)}" for process in picture.unread)
+
+
+def who(members: Sequence[Process]) -> str:
+    """`node5 ranks 40,41`, `node[5-6] ranks 40-55`, or process ids where there are no ranks."""
+    nodes = stack_folding.names(process.node for process in members)
+    ranks = [process.rank for process in members if process.rank is not None]
+    if len(ranks) == len(members):
+        return f"{nodes} {_plural(len(ranks), 'rank', 'ranks')} {stack_folding.numbers(ranks)}"
+    if len({process.node for process in members}) > _NODES:
+        return nodes
+    pids: dict[str, list[int]] = {process.node: [] for process in members}
+    for process in members:
+        pids[process.node].append(process.pid)
+    return ", ".join(
+        f"{node} {_plural(len(each), 'pid', 'pids')} {','.join(map(str, sorted(each)))}"
+        for node, each in pids.items()
+    )
+
+
+def _ranks(picture: StackSummary) -> str:
+    total = picture.ranks
+    if not total:
+        return "no stack of a rank"
+    moving = sum(len(group.moving) for group in picture.groups)
+    within = format_duration(picture.seconds)
+    if moving == total:
+        return f"all {total} ranks move: none stood on one stack for {within}"
+    if not picture.odd:
+        (group,) = picture.others
+        return f"{f'all {total} ranks' if total > 1 else 'the rank'} {_verb(group)} in {_where(group)}"
+    if not picture.others:
+        return f"{total} ranks stand in {len(picture.odd)} places: {_named(picture.odd)}"
+    count = sum(len(group.members) for group in picture.odd)
+    stand = _plural(count, "stands", "stand")
+    return f"{count} of {total} ranks {stand} elsewhere: {_named(picture.odd)}; {_rest(picture)}"
+
+
+def _named(groups: Sequence[Group]) -> str:
+    named = "; ".join(
+        f"{who(group.members)} in {_from(group)}{' (moving)' if group.moving else ''}"
+        for group in groups[:_NAMED]
+    )
+    left = sum(len(group.members) for group in groups[_NAMED:])
+    return f"{named}; {left} more" if left else named
+
+
+def _rest(picture: StackSummary) -> str:
+    return ", ".join(
+        f"{len(group.members)} {_verb(group)} in {_where(group)}"
+        for group in sorted(picture.others, key=lambda group: -len(group.members))[:_NAMED]
+    )
+
+
+def _where(group: Group) -> str:
+    return group.waits_in or str(group.place or "no frame")
+
+
+def _from(group: Group) -> str:
+    """The same for a suspect: of a collective also who called it, since others call another one."""
+    return f"{group.waits_in}, called by {group.place}" if group.waits_in else _where(group)
+
+
+def _verb(group: Group) -> str:
+    one = len(group.members) == 1
+    return ("waits" if one else "wait") if group.waits_in else ("stands" if one else "stand")
+
+
+def _count(group: Group) -> str:
+    return f"{len(group.members)} {_plural(len(group.members), 'rank', 'ranks')}"
+
+
+def _motion(group: Group, seconds: float) -> str:
+    if not seconds:
+        return ""
+    if not group.moving:
+        return f", still for {format_duration(seconds)}"
+    return f", {len(group.moving)} moving" if len(group.moving) < len(group.members) else ", moving"
+
+
+def _display(group: Group) -> tuple[Frame, ...]:
+    """The frames as the first member's main thread has them, native ones included, or as they were folded."""
+    main = group.members[0].samples[-1].main
+    native = main is not None and any(frame.native for frame in main.frames)
+    return main.frames if main is not None and native else group.frames
+
+
+def _helpers(groups: Sequence[Group]) -> Iterator[str]:
+    total = sum(len(group.members) for group in groups)
+    yield f"{total} helper {_plural(total, 'process', 'processes')} (data loaders, launchers):"
+    for group in groups[:_HELPERS]:
+        yield f"    {len(group.members)} in {group.frames[0] if group.frames else 'no frame'}"
+    left = sum(len(group.members) for group in groups[_HELPERS:])
+    if left:
+        yield f"    {left} elsewhere"
+
+
+def _unread(process: Process) -> str:
+    rank = "" if process.rank is None else f" rank {process.rank}"
+    place = f"{process.node} pid {process.pid}{rank}" if process.pid else process.node
+    return "; ".join(filter(None, [f"{place}: {process.trouble}", process.state]))
+
+
+def _plural(count: int, one: str, many: str) -> str:
+    return one if count == 1 else many
