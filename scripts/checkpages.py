@@ -27,7 +27,7 @@ Four outcomes, never fewer: OK, WARNING, CRITICAL, and UNKNOWN for "could not be
 while is an incident of its own and never a false "gone". A run brings its checks by itself, as far as their
 keys are set; each can be tuned or switched off under `[runs.NAME.checks.PLUGIN]`.
 """
-_FORMATS = {"log_staleness": "watchdogd.readers.trainlog"}
+_FORMATS = {"log_staleness": "watchdogd.parsers.logs.progress"}
 """Check → the module whose second paragraph lists the formats that it knows."""
 
 

@@ -46,7 +46,7 @@ NEEDS: Mapping[str, str] = {
     "tests/notify/test_sharing_machine.py": "slow",
     "tests/plugins/test_disk_faults.py": "root",
     "tests/probe": "slow",
-    "tests/readers/test_foreign.py": "slow",
+    "tests/parsers/test_foreign.py": "slow",
     "tests/slurm": "slurm root slow",
     "tests/system/test_acl.py": "root",
     "tests/system/test_mounts_here.py": "root",

@@ -18,7 +18,7 @@ from watchdogd.config.models import Config
 from watchdogd.config.secret import Secret
 from watchdogd.errors import ConfigError, WatchdogError
 from watchdogd.parsers import faulthandler, nagios, probe_sample, pyspy
-from watchdogd.readers import causes
+from watchdogd.parsers.logs import failures
 from watchdogd.system.pathname import file_name, run_name
 from watchdogd.units import parse_amount, parse_duration, parse_rate, parse_share, parse_size
 
@@ -45,7 +45,7 @@ def complaint(read: Callable[[Any], object], value: object) -> str | None:
 def readers() -> list[Any]:
     """The functions of the readers that take one text."""
     found = []
-    for module in (causes, faulthandler, slurmtext, pyspy, qstat, sacct, sinfo, squeue, probe_sample):
+    for module in (failures, faulthandler, slurmtext, pyspy, qstat, sacct, sinfo, squeue, probe_sample):
         for name, function in vars(module).items():
             if (
                 name.startswith("_")

@@ -14,7 +14,8 @@ import psutil
 import pytest
 from sqlalchemy.event import listen
 
-from watchdogd.daemon import last_good_config, run_manifests
+from watchdogd.config import last_good_config
+from watchdogd.daemon import run_manifests
 from watchdogd.daemon.registry.check_factory import Check
 from watchdogd.daemon.setup import Setup
 from watchdogd.daemon.snapshots import Snapshots

@@ -1,6 +1,6 @@
 """Asking the tools that know quotas: which commands, for whom, and what their answers come to.
 
-The readers of the answers are pure and lie in readers/quota/; here is what touches the machine.
+The readers of the answers are pure and lie in parsers/quota/; here is what touches the machine.
 """
 
 from __future__ import annotations

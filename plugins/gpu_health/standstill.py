@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from watchdogd.checks import checkpoint_inventory
-from watchdogd.logs import signs
+from watchdogd.checks import checkpoint_inventory, work_signs
 from watchdogd.plugin import Progress, Result, Status, warning
 from watchdogd.plugins.gpu_health.figures import describe_gpu
 from watchdogd.units import format_duration, iso
@@ -57,8 +56,8 @@ def _saves(run: Run, now: float) -> bool:
     """Return True while its checkpoints grow: GPUs wait meanwhile. What grows for ever is no save."""
     return any(
         each.kind == checkpoint_inventory.GROWTH_KIND
-        and now - each.at < signs.LASTS
-        and each.at - each.since < signs.CEILING
+        and now - each.at < work_signs.LASTS
+        and each.at - each.since < work_signs.CEILING
         for each in run.signs
     )
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from watchdogd.checks import checkpoint_files
-from watchdogd.readers import causes, logtail, trainlog
-from watchdogd.readers.lines import Line, read_lines
-from watchdogd.readers.trainforms import WORK
+from watchdogd.parsers.logs import failures, log_files, progress
+from watchdogd.parsers.logs.log_lines import LogLine, read_lines
+from watchdogd.parsers.logs.progress_forms import WORK
 from watchdogd.units import format_duration
 
 if TYPE_CHECKING:
@@ -63,28 +63,33 @@ def sentence(found: PostMortem, watched: bool, started_at: float | None, ended_a
     return "; ".join(parts)
 
 
-def _last_lines(log: str, job: tuple[str, str], ended_at: float, written: Collection[str]) -> list[Line]:
+def _last_lines(log: str, job: tuple[str, str], ended_at: float, written: Collection[str]) -> list[LogLine]:
     """Read the file that bears the job's id, else the one last written to when it ended, or the newest."""
-    files = logtail.find(log, written)
+    files = log_files.find(log, written)
     if not files:
         return []
     before = next((file for file in files if file.mtime <= ended_at + SLACK), files[0])
     own = next(
-        (file for name in logtail.names(*job) for file in files if name.search(os.path.basename(file.path))),
+        (
+            file
+            for name in log_files.names(*job)
+            for file in files
+            if name.search(os.path.basename(file.path))
+        ),
         before,
     )
     begin = max(own.size - _TAIL, 0)
-    return read_lines(logtail.read(own.path, begin, own.size))[0]
+    return read_lines(log_files.read(own.path, begin, own.size))[0]
 
 
-def _last_words(lines: list[Line]) -> tuple[str, str]:
+def _last_words(lines: list[LogLine]) -> tuple[str, str]:
     """Return the cause that came after the last progress, and that progress."""
     last, report, coarse = 0, "", True
     for index, line in enumerate(lines):
-        found = trainlog.progress(trainlog.latest(line))
+        found = progress.progress(progress.latest(line))
         if found and found.series != WORK and coarse >= found.coarse:
-            last, report, coarse = index, trainlog.words(found.series, found.number), found.coarse
-    cause = causes.root(causes.find(lines[last:]))
+            last, report, coarse = index, progress.words(found.series, found.number), found.coarse
+    cause = failures.root(failures.find(lines[last:]))
     return (cause.sentence if cause else ""), report
 
 

@@ -45,16 +45,15 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from watchdogd.checks.working import working
-from watchdogd.logs import files, obstacle, wanted
-from watchdogd.logs.advance import advance, heed
-from watchdogd.logs.explain import explain
-from watchdogd.logs.hosts import looked_up
-from watchdogd.logs.judge import judge
-from watchdogd.logs.runlog import RunLog
-from watchdogd.logs.stall import Limits, Look
-from watchdogd.logs.wanted import Wanted
 from watchdogd.plugin import Chart, Column, Duration, Result, Run, Snapshot, check, critical, ok, unknown
-from watchdogd.plugins.log_staleness import log_columns
+from watchdogd.plugins.log_staleness import log_columns, log_paths, sources, wanted_lines
+from watchdogd.plugins.log_staleness.advance import advance, heed
+from watchdogd.plugins.log_staleness.explain import explain
+from watchdogd.plugins.log_staleness.log_verdicts import judge
+from watchdogd.plugins.log_staleness.lookups import looked_up
+from watchdogd.plugins.log_staleness.run_log import RunLog
+from watchdogd.plugins.log_staleness.stall import Limits, Look
+from watchdogd.plugins.log_staleness.wanted_lines import Wanted
 from watchdogd.system.smallfile import unanswered
 from watchdogd.units import format_duration
 
@@ -120,15 +119,15 @@ def log_staleness(
     """
     wishes = Wanted(
         progress,
-        wanted.pairs("quiet", quiet, "allow"),
-        wanted.pairs("must_see", must_see, "within"),
+        wanted_lines.pairs("quiet", quiet, "allow"),
+        wanted_lines.pairs("must_see", must_see, "within"),
         tuple(must_not_see),
     )
     works = working(run, snapshot)
     try:
-        seen = files.look(files.Where(log, run, snapshot, written), works.job, state, now, failed)
+        seen = sources.look(sources.Where(log, run, snapshot, written), works.job, state, now, failed)
     except OSError as error:
-        result = unknown(str(obstacle.refused(error, log)))
+        result = unknown(str(log_paths.refused(error, log)))
         return [advance(state, None, works, wishes, now), replace(result, unanswered=unanswered(error))]
     after = looked_up(advance(state, seen, works, wishes, now), works.job)
     after.signs = run.signs if run else ()

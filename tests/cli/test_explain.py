@@ -10,10 +10,10 @@ import pytest
 
 from tests.lab.dog import Dog
 from watchdogd.cli import main
-from watchdogd.logs.explain import explain
-from watchdogd.logs.runlog import CauseSeen, JobTold, RunLog
-from watchdogd.logs.state import LogState
-from watchdogd.readers.causes import Cause
+from watchdogd.parsers.logs.failures import Cause
+from watchdogd.plugins.log_staleness.explain import explain
+from watchdogd.plugins.log_staleness.progress_state import LogState
+from watchdogd.plugins.log_staleness.run_log import CauseSeen, JobTold, RunLog
 
 CONFIG = """
 [runs.opal]

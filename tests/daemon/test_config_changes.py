@@ -10,7 +10,8 @@ import pytest
 
 from tests.waiting import wait_until
 from watchdogd.cli import main
-from watchdogd.daemon import config_changes, last_good_config, wiring
+from watchdogd.config import last_good_config
+from watchdogd.daemon import config_changes, wiring
 from watchdogd.daemon.config_changes import Changes
 from watchdogd.daemon.self_monitoring import SelfMonitoring
 from watchdogd.daemon.setup import Setup

@@ -17,8 +17,8 @@ import pytest
 from watchdogd.chain import link
 from watchdogd.cli import crash, main, status
 from watchdogd.cli.web import token_of
-from watchdogd.config import switch_places
-from watchdogd.daemon import inbox_reader, last_good_config
+from watchdogd.config import last_good_config, switch_places
+from watchdogd.daemon import inbox_reader
 from watchdogd.errors import WatchdogError
 from watchdogd.home import inbox, lease, lease_record, markers, switches
 from watchdogd.home.layout import Home

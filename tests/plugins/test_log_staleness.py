@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from watchdogd.batch.models import Job, Snapshot
-from watchdogd.logs.runlog import RunLog
 from watchdogd.plugin import Result, Run, Sign, Status
 from watchdogd.plugins.log_staleness.check import log_staleness
+from watchdogd.plugins.log_staleness.run_log import RunLog
 from watchdogd.system.codec import codec_of
 
 MINUTE, HOUR = 60.0, 3600.0
@@ -459,21 +459,21 @@ def test_a_file_servers_clock_that_differs_changes_nothing(training: Training, f
 
 
 def test_only_new_bytes_are_read(training: Training, monkeypatch: pytest.MonkeyPatch) -> None:
-    from watchdogd.readers import logtail
+    from watchdogd.parsers.logs import log_files
 
     asked: list[int] = []
-    real = logtail.read
+    real = log_files.read
 
     def counted(path: str, begin: int, end: int) -> bytes:
         asked.append(end - begin)
         return real(path, begin, end)
 
-    monkeypatch.setattr(logtail, "read", counted)
+    monkeypatch.setattr(log_files, "read", counted)
     with training.path.open("wb") as file:
         file.seek(5_000_000_000)
         file.write(b"\n iteration  7/  90000 | x\n")
     training.iterate(8, 1)
-    assert asked == [logtail.FIRST_LOOK]
+    assert asked == [log_files.FIRST_LOOK]
     training.state()
     assert len(asked) == 1
     training.write("ten bytes\n")
@@ -826,13 +826,13 @@ def test_a_connection_that_came_after_all_is_not_named(training: Training) -> No
 
 
 def test_a_log_that_may_not_be_read_is_unknown(training: Training, monkeypatch: pytest.MonkeyPatch) -> None:
-    from watchdogd.readers import logtail
+    from watchdogd.parsers.logs import log_files
 
     def refuse(path: str, begin: int, end: int) -> bytes:
         raise PermissionError(13, "Permission denied", path)
 
     training.write("x\n")
-    monkeypatch.setattr(logtail, "read", refuse)
+    monkeypatch.setattr(log_files, "read", refuse)
     result = training.look()[""]
     assert result.status is Status.UNKNOWN
     mend = f"have its owner run: chmod g+r {training.path}"
@@ -957,13 +957,13 @@ def test_a_misspelt_phase_is_told(training: Training) -> None:
 def test_a_file_that_vanishes_while_it_is_read_is_no_trouble(
     training: Training, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from watchdogd.readers import logtail
+    from watchdogd.parsers.logs import log_files
 
     def vanished(path: str, begin: int, end: int) -> bytes:
         raise FileNotFoundError(2, "No such file or directory", path)
 
     training.iterate(1, 2)
-    monkeypatch.setattr(logtail, "read", vanished)
+    monkeypatch.setattr(log_files, "read", vanished)
     training.now += MINUTE
     training.write("more\n")
     assert training.state() is Status.OK

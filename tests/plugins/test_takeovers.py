@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from watchdogd.batch.models import Job, Snapshot
-from watchdogd.logs.runlog import RunLog
 from watchdogd.plugin import Progress, Result, Run, Status
 from watchdogd.plugins.log_staleness.check import log_staleness
+from watchdogd.plugins.log_staleness.run_log import RunLog
 from watchdogd.system.codec import codec_of
 
 if TYPE_CHECKING:

@@ -8,15 +8,15 @@ from watchdogd.checks import free_space
 from watchdogd.checks.free_space import FreeSpaceLimits
 from watchdogd.checks.working import Working
 from watchdogd.errors import PluginError
-from watchdogd.logs.judge import judge
-from watchdogd.logs.runlog import JobTold, Loss, RunLog
-from watchdogd.logs.stall import Limits, Look
-from watchdogd.logs.wanted import Wanted
 from watchdogd.parsers.probe_sample import Disk, NodeMemory, Usage
 from watchdogd.parsers.quota.lfs_quota import StorageTarget
 from watchdogd.parsers.quota.models import BYTES, INODES, StorageLimit
 from watchdogd.plugin import Result, Status, check, critical
 from watchdogd.plugins.disk_quota import storage_targets
+from watchdogd.plugins.log_staleness.log_verdicts import judge
+from watchdogd.plugins.log_staleness.run_log import JobTold, Loss, RunLog
+from watchdogd.plugins.log_staleness.stall import Limits, Look
+from watchdogd.plugins.log_staleness.wanted_lines import Wanted
 from watchdogd.plugins.memory_leak import check as memory_leak
 from watchdogd.plugins.node_disks import check as node_disks
 from watchdogd.remediation import policy

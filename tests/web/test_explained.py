@@ -9,8 +9,8 @@ from tests.web.stage import status_of
 from watchdogd.history.models import Record
 from watchdogd.history.store import Store
 from watchdogd.home.layout import Home
-from watchdogd.logs.runlog import RunLog
-from watchdogd.logs.state import LogState
+from watchdogd.plugins.log_staleness.progress_state import LogState
+from watchdogd.plugins.log_staleness.run_log import RunLog
 from watchdogd.system.codec import codec_of
 from watchdogd.units import iso
 from watchdogd.web.content import gather

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from watchdogd.daemon.backtesting import Alert
     from watchdogd.daemon.setup import Setup
-    from watchdogd.logs.replay import Stall
+    from watchdogd.plugins.log_staleness.replay import Stall
 
 AT_MOST = 1 << 30
 """Bytes read of a finished log."""
@@ -62,15 +62,15 @@ def run(args: argparse.Namespace) -> int:
 
 def _replay(args: argparse.Namespace) -> int:
     """Print the stalls that would have been reported of a finished log; needs no home. UsageError."""
-    from watchdogd.logs.explain import explain
-    from watchdogd.logs.replay import replay
-    from watchdogd.logs.runlog import RunLog
-    from watchdogd.readers import structured
+    from watchdogd.parsers.logs import structured_files
+    from watchdogd.plugins.log_staleness.explain import explain
+    from watchdogd.plugins.log_staleness.replay import replay
+    from watchdogd.plugins.log_staleness.run_log import RunLog
 
     try:
         with open(args.log, "rb") as file:
             data, ended = file.read(AT_MOST), os.fstat(file.fileno()).st_mtime
-        lines = [line.text for line in structured.read(args.log, data + b"\n", timed=True)[0]]
+        lines = [line.text for line in structured_files.read(args.log, data + b"\n", timed=True)[0]]
         state, stalls = replay(lines, ended=ended)
     except OSError as error:
         raise UsageError(f"backtest: {args.log} cannot be read: {error.strerror}") from None

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from watchdogd.cli.output import note
-from watchdogd.daemon import last_good_config
+from watchdogd.config import last_good_config
 from watchdogd.errors import ConfigError, NoHistoryError, WatchdogError
 from watchdogd.history.store import Store
 from watchdogd.home import inbox

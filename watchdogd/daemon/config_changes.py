@@ -7,8 +7,9 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
+from watchdogd.config import last_good_config
 from watchdogd.config.loading import empty_config
-from watchdogd.daemon import last_good_config, run_manifests
+from watchdogd.daemon import run_manifests
 from watchdogd.daemon.dropins import dropins
 from watchdogd.daemon.setup import Setup
 from watchdogd.errors import ConfigError, WatchdogError

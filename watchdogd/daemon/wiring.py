@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from watchdogd.daemon import last_good_config
+from watchdogd.config import last_good_config
 from watchdogd.daemon.dropins.crontab import submitting_nothing
 from watchdogd.daemon.round import Engine
 from watchdogd.daemon.setup import Setup

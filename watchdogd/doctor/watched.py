@@ -15,8 +15,8 @@ from watchdogd.daemon.registry.plugin_registry import skipped
 from watchdogd.doctor.diagnosis import Diagnosis, broken, fine, warning
 from watchdogd.errors import WatchdogError
 from watchdogd.home.layout import absolute
-from watchdogd.logs import obstacle
 from watchdogd.plugins.disk_quota import quota_sources
+from watchdogd.plugins.log_staleness import log_paths
 from watchdogd.remediation import flight_recorder
 from watchdogd.remediation.stall_inquiry import look_at
 from watchdogd.system.mounts import mount_at
@@ -89,7 +89,7 @@ def _recorder(installation: Installation, run: Run) -> list[Diagnosis]:
 def log_of(name: str, pattern: str, key: str) -> Diagnosis | None:
     """Return what is wrong with a run's log, or None; `key`: where it is configured."""
     found = [path for path in glob.glob(pattern, recursive=True) if os.path.isfile(path)]
-    instead = None if found else obstacle.find(pattern)
+    instead = None if found else log_paths.find(pattern)
     if instead:
         return broken(RUNS, f"{name}: {instead.what}", f"{instead.mend or 'correct log'} ({key})")
     if not found:

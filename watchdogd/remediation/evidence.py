@@ -13,9 +13,9 @@ import time
 from typing import TYPE_CHECKING
 
 from watchdogd.errors import WatchdogError
+from watchdogd.parsers.logs import log_files
 from watchdogd.plugin import Status
 from watchdogd.plugins.gpu_health.query import query_gpus
-from watchdogd.readers import logtail
 from watchdogd.remediation import flight_recorder
 from watchdogd.remediation.flight_recorder import Analysis
 from watchdogd.remediation.models import ActionOutcome, ActionTask, incident_as_json
@@ -145,7 +145,7 @@ def _job(job: Job) -> str:
 
 def _logs(errand: ActionTask) -> Iterator[str]:
     """Return the end of each of the newest log files."""
-    for file in logtail.find(errand.log, errand.written)[:LOGS]:
+    for file in log_files.find(errand.log, errand.written)[:LOGS]:
         yield f"# {file.path}, {format_size(file.size)}, written to {iso(file.mtime)}"
         try:
             with open(file.path, "rb") as log:

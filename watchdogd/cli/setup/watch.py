@@ -17,8 +17,8 @@ from watchdogd.doctor.setup_wizard import AdoptedRun
 from watchdogd.errors import UsageError
 from watchdogd.home import lease
 from watchdogd.home.layout import Home
-from watchdogd.logs.firstlook import first_look
-from watchdogd.readers import logpattern
+from watchdogd.parsers.logs import log_files
+from watchdogd.plugins.log_staleness.explain import first_look
 from watchdogd.system.account import own_name
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _adopted(job: Job, name: str) -> AdoptedRun:
         name=name,
         job_name=job.name,
         user=job.user,
-        log=logpattern.glob_of(slurm.log_pattern(job), job),
+        log=log_files.glob_of(slurm.log_pattern(job), job),
         gpus=setup_wizard.gpus_of(slurm.gpus_per_node(job)),
     )
 
@@ -93,7 +93,7 @@ def _warnings(job: Job, adopted: AdoptedRun, me: str) -> list[str]:
     found = []
     if not adopted.log:
         found.append('its output goes nowhere that Slurm knows of: add log = "..." to see hangs')
-    elif logpattern.is_anybodys(adopted.log, job):
+    elif log_files.is_anybodys(adopted.log, job):
         found.append(
             f"{adopted.log} also matches the logs of other jobs in that folder, which can hide a hang: "
             "submit with --output='logs/%x-%j.out', and set log to that"

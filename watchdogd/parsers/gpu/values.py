@@ -94,7 +94,7 @@ def count(cell: str) -> int | None:
 def megahertz(cell: str) -> float | None:
     """Return the number before MHz (`1410 MHz`, `800Mhz`, `1: (300Mhz)`), or None."""
     match = _CLOCK.search(cell)
-    return float(match[1]) if match else None
+    return real(match[1]) if match else None
 
 
 def size(cell: str, unit: int = 1) -> int | None:

@@ -1,0 +1,178 @@
+"""What a run's log and its Guard have told, with one more look. Pure: what the look saw is handed in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from watchdogd.plugin import Job, Status
+from watchdogd.plugins.log_staleness.heartbeats import heed_guard, take_beat
+from watchdogd.plugins.log_staleness.new_lines import goes_on, take_lines
+from watchdogd.plugins.log_staleness.progress_state import UNKNOWN
+from watchdogd.plugins.log_staleness.run_log import JobTold, RunLog, Unread, name_of
+from watchdogd.system.codec import codec_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from watchdogd.checks.working import Working
+    from watchdogd.plugins.log_staleness.sources import News, Seen
+    from watchdogd.plugins.log_staleness.wanted_lines import Wanted
+
+YOUNG = 60.0
+"""Seconds of a job's life in which nothing of its log was missed."""
+_SLACK = 300.0
+"""Seconds that a look may be late."""
+_ROUNDS = 3
+"""Times the usual time between two looks, after which nobody looked for a while."""
+
+
+def advance(before: RunLog, seen: Seen | None, state: Working, wishes: Wanted, now: float) -> RunLog:
+    """What is known after a look; `seen` None: nothing could be read."""
+    log = codec_of(RunLog).copy(before)
+    _heed_clock(log, now)
+    _heed_gap(log, now)
+    took_over = state.job is not None and _follow_job(state.job, log, now)
+    if seen is None:
+        return log
+    had = bool(log.files.places)
+    _take_in(seen, wishes, log, took_over=took_over)
+    if seen.beat:
+        log.beats = True
+        take_beat(seen.beat, log, now)
+    heed_guard(log)
+    log.looks.last = now
+    if log.files.places:
+        log.files.missing, log.files.obstacle = None, ""
+    else:
+        log.files.obstacle = seen.obstacle
+        if log.files.missing is None:
+            log.files.missing = now if had or not state.job else 0.0
+    _note_work(state, log, now)
+    return log
+
+
+def heed(log: RunLog, state: Working, status: Status) -> RunLog:
+    """With what was said of the job that works: that it hangs, or gets on. What becomes of one that hangs is
+    reported then."""
+    if state.excuse or status not in (Status.CRITICAL, Status.OK):
+        return log
+    hung = log.job.id if status is Status.CRITICAL else None
+    return log if hung == log.job.hung else replace(log, job=replace(log.job, hung=hung))
+
+
+def _follow_job(job: Job, log: RunLog, now: float) -> bool:
+    """Forget what was another job's: numbers, losses, phases and lines that were seen.
+
+    True where this job took over from one that worked at the last look: what is new may be the last words of
+    that one.
+    """
+    seen, name = log.job, name_of(job)
+    if seen.name == name:
+        return False
+    took_over = bool(seen.name) and seen.work.excused != log.looks.last
+    log.beat_before = log.told.beat.where if log.told.beat else ""
+    since = seen.since_of(job, now)
+    _forget(log)
+    if seen.hung is not None:
+        seen.ended, seen.hung = seen.hung, None
+    seen.resumed = bool(seen.name)
+    seen.name, seen.id, seen.since = name, job.id, since
+    seen.whole = bool(log.files.places) or now - since < YOUNG
+    return took_over and now - since < UNKNOWN
+
+
+def _forget(log: RunLog, told: JobTold | None = None) -> None:
+    """Another job begins; `told`: what counts for it all the same."""
+    curves = log.curves
+    if log.told.step:
+        curves.before = (log.told.step.series, log.told.step.number)
+    if curves.level:
+        curves.level.renew()
+    if curves.pace:
+        curves.pace.level.renew()
+    log.told = told or JobTold()
+    log.clocks.renew()
+
+
+def _heed_clock(log: RunLog, now: float) -> None:
+    """Where the clock was set back, what lies in its future is of now: a hang would be seen hours late."""
+    if log.looks.last is None or log.looks.last <= now:
+        return
+    log.clocks.set_back(now)
+    told = log.told
+    for key, place in log.files.places.items():
+        log.files.places[key] = replace(place, grown_at=min(place.grown_at, now))
+    told.step = told.step and told.step._replace(at=min(told.step.at, now))
+    told.beat = told.beat and replace(told.beat, at=min(told.beat.at, now))
+    told.phase = told.phase and replace(told.phase, at=min(told.phase.at, now))
+    told.cause = told.cause and replace(told.cause, at=min(told.cause.at, now))
+    told.grew = min(told.grew, now)
+
+
+def _heed_gap(log: RunLog, now: float) -> None:
+    """Whether nobody looked for much longer than usual."""
+    looks = log.looks
+    since = max(now - (now if looks.last is None else looks.last), 0.0)
+    looks.gap = since > _ROUNDS * (since if looks.usual is None else looks.usual) + _SLACK
+    if since and not looks.gap:
+        looks.usual = since
+
+
+def _take_in(seen: Seen, wishes: Wanted, log: RunLog, *, took_over: bool) -> None:
+    """What is new in all files, and how far each was read.
+
+    `took_over`: of the files that are known already what is new is not told apart from the last words of
+    the job before: no number of theirs counts. What may count for a job though the one before said it does:
+    it is worse to lose than to have too long.
+    """
+    files = log.files
+    if seen.failed:
+        times = files.unread.times if files.unread else 0
+        files.unread = Unread(times + seen.failed, seen.left_out, now=True)
+    else:
+        files.unread = files.unread and replace(files.unread, now=False)
+        files.skew = files.skew if seen.skew is None else seen.skew
+    if took_over and not seen.failed:
+        known = [news for news in seen.files if news.key in files.places]
+        _take_news(known, wishes, log)
+        told = log.told
+        _forget(log, JobTold(phase=told.phase, seen=told.seen, forbidden=told.forbidden))
+        _take_news((news for news in seen.files if news.key not in files.places), wishes, log)
+    else:
+        _take_news(seen.files, wishes, log)
+    files.places = {news.key: news.place for news in seen.files}
+    if files.versions or any(news.version for news in seen.files):
+        _keep_versions(seen.files, log)
+    if not seen.failed:
+        files.drawn = {key: text for key, text in files.drawn.items() if key in files.places}
+
+
+def _keep_versions(seen: Iterable[News], log: RunLog) -> None:
+    """What files say that are written anew; one that goes on is a log, whose next beginning counts."""
+    kept = {}
+    for news in seen:
+        version = log.files.versions.get(news.place.path) if news.lines is None else news.version
+        if version:
+            kept[news.place.path] = version
+    log.files.versions = kept
+
+
+def _take_news(files: Iterable[News], wishes: Wanted, log: RunLog) -> None:
+    for news in files:
+        if news.lines is not None:
+            take_lines(news.lines, wishes, log, news.place.grown_at)
+            fresh = b"" if wishes.progress else news.fresh
+            if goes_on(fresh, log, news.key):
+                log.told.grew = news.place.grown_at
+
+
+def _note_work(state: Working, log: RunLog, now: float) -> None:
+    """Since when there could be progress, and what is judged of a job."""
+    job, told = log.job, log.told
+    job.work = state.since(job.work, now)
+    if state.absent and job.hung is not None:
+        job.ended, job.hung = job.hung, None
+    if not state.excuse:
+        kept = {"loss": told.loss, "pace": log.curves.pace, "skips": told.skips}
+        log.judged = sorted({*log.judged, *(name for name, value in kept.items() if value)})

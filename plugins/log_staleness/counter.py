@@ -1,0 +1,71 @@
+"""Whether a training's number grows, over all its series, restarts inside a job, and new epochs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from watchdogd.parsers.logs.progress import ProgressReport
+
+_SERIES = 16
+_EPOCH_LINE = "epoch of a line"
+_EPOCH_SHARE = 0.01
+_EPOCH_START = 10.0
+
+
+@dataclass(slots=True)
+class Count:
+    """The last number (`present`), the highest so far, falls since that, the mark of the last report, and by
+    how much it last rose."""
+
+    present: float
+    record: float
+    falls: int = 0
+    mark: float = 0.0
+    step: float = 0.0
+
+
+Counter = dict[str, Count]
+
+
+def grows(counter: Counter, report: ProgressReport, *, strict: bool = False) -> bool:
+    """Take one report in; True where it is progress. `strict`: it begins anew only where it was full.
+
+    A number that falls is a new start (progress too) where it begins anew near 0, as an epoch or a bar does,
+    or for the first time since the last record: a resume starts at the last checkpoint. What falls again
+    before it has passed the record repeats itself, and that is none.
+    """
+    series = counter.get(report.series)
+    if series is None:
+        while len(counter) >= _SERIES:
+            counter.pop(next(iter(counter)))
+        counter[report.series] = Count(report.number, report.number, mark=report.mark)
+        return True
+    present, record, mark = series.present, series.record, series.mark
+    series.mark = report.mark
+    if report.number > present:
+        series.present, series.step = report.number, report.number - present
+        if report.number > record:
+            series.record, series.falls = report.number, 0
+        return True
+    if report.number == present:
+        return report.mark != mark
+    anew = _full(report, present, step=series.step)
+    anew = anew or (not strict and report.number <= max(_EPOCH_START, _EPOCH_SHARE * record) < record)
+    if not anew and (series.falls or strict):
+        return False
+    series.present = report.number
+    series.falls += not anew
+    return True
+
+
+def begin_epoch(counter: Counter, epoch: float) -> None:
+    """A line names an epoch: where that is another one than before, what is counted in it begins anew."""
+    known = _EPOCH_LINE in counter
+    if grows(counter, ProgressReport(_EPOCH_LINE, epoch)) and known:
+        for series in (each for name, each in counter.items() if name != _EPOCH_LINE):
+            series.present = -1.0
+
+
+def _full(report: ProgressReport, present: float, step: float) -> bool:
+    """Whether it begins again after it was full: one more step had no room in it."""
+    return report.total is not None and present + step >= report.total

@@ -1,0 +1,127 @@
+"""What the judgement of a log rests on, in lines for people.
+
+What is understood of a log that nobody watched yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from watchdogd.parsers.logs import log_files, structured_files
+from watchdogd.plugin import Sign, Strength
+from watchdogd.plugins.log_staleness.line_templates import Template
+from watchdogd.plugins.log_staleness.progress_state import BEAT, OWN, LogState
+from watchdogd.plugins.log_staleness.run_log import RunLog
+from watchdogd.units import format_duration, iso
+
+SHOWN = 8
+"""Clocks, and numbers that were passed over, that are named of each."""
+_NAMED = {BEAT: "step of the Guard's heartbeat", OWN: "what `progress` finds"}
+
+_WORTH = {
+    Strength.STRONG: "for work",
+    Strength.WEAK: "weakly for work",
+    Strength.AGAINST: "against work",
+}
+
+
+def explain(log: RunLog, now: float) -> Iterator[str]:
+    """The clocks that were found, the limits and where they come from, and what was passed over.
+
+    `log` is what log_staleness remembers, `now` seconds since 1970.
+    """
+    state = log.clocks
+    if not state.templates:
+        yield "nothing was read yet: no line of the log, no heartbeat"
+        return
+    if not state.wrote:
+        yield "the job that runs now has written nothing yet"
+    count = len(state.templates)
+    known = f"{count} kinds of lines are" if count > 1 else "1 kind of line is"
+    yield f"{known} known, the last written at {iso(state.wrote)}"
+    yield from _clocks(state)
+    yield from _progress(state, now)
+    yield from _limits(state, now)
+    yield from map(_sign, log.signs)
+    if log.told.cause:
+        yield f"taken for a cause: {log.told.cause.cause.sentence}"
+
+
+def _sign(sign: Sign) -> str:
+    return f"sign {_WORTH[sign.strength]}: {sign.what}, at {iso(sign.at)}, so since {iso(sign.since)}"
+
+
+def _clocks(state: LogState) -> Iterator[str]:
+    clocks = sorted(
+        ((each.weight, key, each) for key, each in state.templates.items() if each.weight),
+        key=lambda item: (-item[0], -item[2].rose),
+    )
+    least = min(state.weight, 2.0, clocks[0][0]) if clocks else 0.0
+    for weight, key, each in clocks[:SHOWN]:
+        verdict = "clock" if weight >= least else "passed over"
+        yield f"{verdict}: {_place(key, each)} ({_why(weight)})"
+    if not clocks:
+        yield "no clock was found: no number in it rises again and again"
+    passed = [each for each in state.templates.values() if any(number.wall for number in each.numbers)]
+    for each in passed[:SHOWN]:
+        yield f"passed over: '{each.text}' (a number of it goes as time does)"
+
+
+def _place(key: int, each: Template) -> str:
+    values = [f"{each.numbers[position].last:,.10g}" for position in each.clocks]
+    return f"{_NAMED.get(key) or repr(each.text)} at {', '.join(values)}"
+
+
+def _why(weight: float) -> str:
+    if weight >= 3:
+        return "the training's own by its name or the loss beside it"
+    if weight >= 2:
+        return "it has a total, or measures beside it"
+    if weight >= 1:
+        return "a bare count"
+    return "it counts as regularly as something that waits"
+
+
+def _progress(state: LogState, now: float) -> Iterator[str]:
+    if not state.moved:
+        yield "no progress was seen in this job yet"
+        return
+    yield f"last progress: {format_duration(max(now - state.moved, 0))} ago, at {iso(state.moved)}"
+    pauses = [gap for _, gap in state.pauses]
+    if pauses:
+        yield f"longest times between two rises: {', '.join(map(_rounded, pauses))}"
+    for each in [each for each in state.templates.values() if each.stood][:SHOWN]:
+        stood = ", ".join(_rounded(gap) for _, gap in each.stood[:3])
+        yield f"such times that began with '{each.text}', which allows them again: {stood}"
+
+
+def _limits(state: LogState, now: float) -> Iterator[str]:
+    silence = state.silence(now)
+    said = state.templates.get(state.said)
+    after = f" after '{said.text}'" if said and said.text else ""
+    known = [_rounded(gap) for _, gap in said.after[:3]] if said else []
+    past = f"; such lines were followed by silences of {', '.join(known)}" if known else ""
+    yield f"silence{after}: {_rounded(silence.seconds)} ({silence.reason}{past})"
+    stand = state.standstill(now)
+    if stand is None:
+        yield "standstill: not judged: nothing followed a new kind of line yet"
+        return
+    since, limit = stand
+    yield f"standstill: {_rounded(limit.seconds)} from {iso(since)} on ({limit.reason})"
+
+
+def _rounded(seconds: float) -> str:
+    return format_duration(round(seconds))
+
+
+def first_look(log: str, now: float) -> Iterator[str]:
+    """Lines for people: the clocks found in the end of the newest file that matches `log`; none where nothing
+    matches. OSError where it cannot be read."""
+    for file in log_files.find(log)[:1]:
+        data = log_files.read(file.path, *log_files.unread(file, None, first=True))
+        state = LogState()
+        state.advance(
+            [(line.text, line.open) for line in structured_files.read(file.path, data)[0]],
+            min(file.mtime, now),
+        )
+        yield from explain(RunLog(state), now)

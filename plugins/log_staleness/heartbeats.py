@@ -1,0 +1,81 @@
+"""What the Guard's heartbeats tell of a training, taken in beside its log (see `lines`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from watchdogd.parsers.logs.progress import ProgressReport
+from watchdogd.plugins.log_staleness import numbers
+from watchdogd.plugins.log_staleness.counter import grows
+from watchdogd.plugins.log_staleness.new_lines import rested
+from watchdogd.plugins.log_staleness.progress_state import BEAT
+from watchdogd.plugins.log_staleness.run_log import Asked, BeatSeen
+
+if TYPE_CHECKING:
+    from watchdogd.parsers.guard_heartbeat import GuardHeartbeat
+    from watchdogd.plugins.log_staleness.run_log import RunLog
+
+NO_BEAT = ("", 0.0)
+"""What `stray` is where an earlier job left none."""
+
+
+def take_beat(beat: GuardHeartbeat, log: RunLog, now: float) -> None:
+    """The Guard's heartbeat is progress where its step grew, and tells the loss where no log line does."""
+    told, last, looked = log.told, log.told.beat, log.looks.last
+    if _left_behind(beat, log) or (last and last.written == beat.written):
+        return
+    seen = looked is None or looked <= beat.written <= now
+    at = min(beat.written, now) if seen else now
+    told.beat = BeatSeen(beat.written, at, beat.where, beat.losses)
+    if beat.step is not None and grows(told.counter, ProgressReport("step of the heartbeat", beat.step)):
+        log.clocks.count(BEAT, beat.step, at, rested(log))
+        _note_step(beat.step, log, at, last.at if last else 0.0)
+    if not beat.asked:
+        told.asked = None
+    elif told.asked is None:
+        told.asked = Asked(beat.asked, at)
+    again = beat.losses is not None and last and (last.where, last.losses) == (beat.where, beat.losses)
+    if beat.loss is None or again:
+        return
+    if not told.losses or (told.loss and told.loss.beats):
+        numbers.note_loss(beat.loss, log, at)
+        told.loss = told.loss and told.loss._replace(beats=True)
+
+
+def _left_behind(beat: GuardHeartbeat, log: RunLog) -> bool:
+    """Whether an earlier job wrote it: one that is requeued has the same id, a plain process has none.
+
+    What lies there when a job is first seen, and was written before its start or by the process that beat
+    for the one before, has to change before it counts: whatever the clocks say.
+    """
+    told = log.told
+    if told.beat:
+        return False
+    this = (beat.where, beat.written)
+    if told.stray is None:
+        early = beat.written < log.job.since
+        told.stray = this if early or beat.where == log.beat_before else NO_BEAT
+    return this == told.stray
+
+
+def heed_guard(log: RunLog) -> None:
+    """A rhythm that was learned from heartbeats says nothing of a job whose log alone tells its number."""
+    if log.told.beat:
+        log.beaten = True
+    elif log.told.step and log.beaten:
+        log.beaten = False
+        log.clocks.forget_pauses()
+
+
+def _note_step(step: float, log: RunLog, at: float, before: float) -> None:
+    """A heartbeat's step grew. Where the log has told a number since the beat at `before`, that one stays
+    the run's. What the log told (a phase, a cause) may have come after this beat, whenever either is seen:
+    it ends with the second that comes since."""
+    told = log.told
+    step_of_log, phase, cause = told.step, told.phase, told.cause
+    numbers.note_progress(ProgressReport("step", step), log, at)
+    if step_of_log and step_of_log.at > before:
+        told.step = step_of_log._replace(at=max(step_of_log.at, at))
+    told.phase = phase if phase and phase.at != told.outlived[0] else None
+    told.cause = cause if cause and cause.at != told.outlived[1] else None
+    told.outlived = (told.phase.at if told.phase else None, told.cause.at if told.cause else None)

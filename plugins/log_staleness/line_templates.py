@@ -1,0 +1,424 @@
+"""Lines that differ in their numbers alone, and which of these numbers are clocks of the run.
+
+A number is a *clock* where it rises, and comes again and again: a step, a batch within an epoch, a time that
+is simulated. What goes up and down is a *measure* (a loss, a temperature). What goes as the wall's clock does
+is neither: it goes on whatever the run does.
+
+How long a pause may last, by those that a run made before.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from zlib import crc32
+
+from watchdogd.parsers.logs import measures, progress
+from watchdogd.parsers.logs.line_shapes import READ_AT_MOST, Shape, layout_of
+from watchdogd.parsers.logs.progress_forms import WORK
+
+Pauses = list[tuple[float, float]]
+"""When each one ended, and its seconds: the longest ones."""
+KEPT = 6
+"""Pauses that are remembered of each kind, for `REMEMBERED` seconds."""
+REMEMBERED = 3 * 86400.0
+MOST = 7200.0
+"""Patience grows beyond this only where the run itself has paused for longer."""
+MULTIPLE, FAMILIAR = 3.0, 2.0
+"""Times the longest known pause that one may last; less where there were several of that length."""
+SEVERAL = 3
+_LEAST = 1.5
+"""The same where that is beyond MOST."""
+
+
+def patience(least: float, pauses: Iterable[tuple[float, float]], now: float, *, known: bool = True) -> float:
+    """Seconds of patience with a run that paused so before: never less than `least`.
+
+    Where its rhythm is `known`, the longest of several alike is no accident, and the next one will hardly be
+    three times as long.
+    """
+    gaps = [gap for at, gap in pauses if now - at < REMEMBERED]
+    most = max(gaps, default=0.0)
+    several = known and sum(gap >= most / 2 for gap in gaps) >= SEVERAL
+    return max(least, min((FAMILIAR if several else MULTIPLE) * most, MOST), _LEAST * most)
+
+
+def longest_of(pauses: Iterable[tuple[float, float]], now: float) -> float:
+    """The longest pause that is remembered still, in seconds; 0: there is none."""
+    return max((gap for at, gap in pauses if now - at < REMEMBERED), default=0.0)
+
+
+def longest(pauses: Pauses, at: float, gap: float) -> Pauses:
+    """With one pause more: the longest of those that are remembered still."""
+    if gap < 1.0:
+        return pauses
+    kept = [(when, each) for when, each in pauses if at - when < REMEMBERED]
+    kept.append((at, round(gap, 1)))
+    return sorted(kept, key=lambda each: -each[1])[:KEPT]
+
+
+ONLY_WAITS = 1800.0
+"""Seconds of patience with a run of which nothing is said but what something that waits may say, too."""
+TREND = 20
+"""Lines of a template after which it shows whether its measure goes anywhere."""
+LIVED = 6
+"""Lines of a template after which it is known that its measures are numbers."""
+SET = 300.0
+"""Seconds by which a clock of the wall is set: summer time, another node's."""
+SET_AMID = 1500.0
+"""The same within one look, whose lines are of unknown times."""
+SHOWS = 240.0
+"""Seconds of its life by which it shows whether a number is such a clock."""
+REGULAR = 0.05
+"""Share by which the pace of what waits varies at most: it sleeps; what works takes its time."""
+DOWN = 6
+"""Times that a number must have fallen, and never stood between, to count down."""
+STEADY = 10
+"""Times that a count rises for each time that it falls, and is taken up again from there."""
+NEAR = 0.15
+"""Share of a cycle in which the next one begins."""
+RISES = 3
+"""Times that a number must have risen to count as a clock."""
+_NONE = re.compile(r"(?<![\w-])[-+]?(?:nan|inf(?:inity)?)(?![\w-])", re.IGNORECASE)
+_STAND_IN = 0.03125
+"""What is read for a number that is none."""
+
+
+@dataclass(slots=True)
+class Number:
+    """One number of a template, over all its lines.
+
+    `first` and `high`: of the present cycle; `rises`: times that it passed `high`; `resets`: times that it
+    began anew; `dips`: times that it lay below and did not; `base`: the last value of the look at
+    `began`; `wall`: whether it goes as time does;
+    `top`: how far it had come when it was last taken up from before.
+    """
+
+    first: float
+    high: float
+    last: float
+    rises: int = 0
+    resets: int = 0
+    dips: int = 0
+    whole: bool = True
+    began: float = 0.0
+    rose: float = 0.0
+    paces: int = 0
+    mean: float = 0.0
+    spread: float = 0.0
+    base: float = 0.0
+    wall: bool = False
+    top: float = -1e300
+
+    def clock(self, least: int = RISES) -> bool:
+        """Whether it rose `least` times, falls back only to begin anew, and is no clock of the wall; or it
+        counts down."""
+        if self.falling:
+            return True
+        if self.rises < least or self.resets * 3 > self.rises:
+            return False
+        return (self.dips == 0 or (self.whole and self.dips <= 2 * self.rises)) and not self.wall
+
+    def _note_wall(self) -> None:
+        """Whether it goes as time does, in seconds or milliseconds, by all looks until now."""
+        took = self.rose - self.began
+        if took >= SHOWS:
+            pace = (self.high - self.base) / took
+            self.wall = abs(pace - 1.0) < 0.03 or abs(pace * 0.001 - 1.0) < 0.03
+
+    def _note_set(self, value: float, before: float, at: float) -> bool:
+        """Whether this clock of the wall was set: it goes on as one, from its new time."""
+        took = at - self.rose
+        unit = 1000.0 if self.high - self.base >= 30.0 * (self.rose - self.began) else 1.0
+        jump = (value - before) / unit - took
+        if -SET < jump < (SET if took else SET_AMID):
+            return False
+        self.first = self.high = self.base = value
+        self.began = self.rose = at
+        return True
+
+    @property
+    def regular(self) -> bool:
+        """Whether it counts one by one at a pace that never changes, as what only waits does."""
+        if self.paces < 8 or not self.whole or self.high - self.first > 1.5 * max(self.rises, 1):
+            return False
+        return math.sqrt(self.spread / self.paces) < REGULAR * abs(self.mean)
+
+    @property
+    def falling(self) -> bool:
+        """Whether it counts down, and goes up to begin anew alone: what is left to do, and no time."""
+        if self.resets < DOWN or self.dips or not self.whole or self.rises * 3 > self.resets:
+            return False
+        return abs(self.mean + 1.0) >= 0.03
+
+    @property
+    def turns(self) -> int:
+        """How often it went on, up or down."""
+        return self.rises + self.resets
+
+    @property
+    def rising(self) -> bool:
+        """Whether it has never fallen, and does not go as time does."""
+        return not (self.dips or self.resets or self.wall)
+
+    @property
+    def constant(self) -> bool:
+        """Whether it has always been the same."""
+        return not (self.rises or self.resets or self.dips)
+
+    def take(self, values: Sequence[float], at: float, least: int) -> tuple[bool, bool]:
+        """The next values, seen at `at`; whether any differed from the one before in more than whole numbers,
+        and whether any was higher than ever in its cycle and this a clock (see `clock`)."""
+        changed = rose = False
+        for value in values:
+            before = self.last
+            if value == before:
+                continue
+            self.last = value
+            if self.whole:
+                self.whole = value == int(value)
+            else:
+                changed = True
+            if value > self.high:
+                rose = (self._rise(value, before, at) and self.clock(least)) or rose
+            elif value < self.high:
+                rose = self._fall(value, before, at) or rose
+        return changed, rose
+
+    def _rise(self, value: float, before: float, at: float) -> bool:
+        if self.rises * 3 <= self.resets and self.falling:  # it counts down from above again
+            self.first = self.high = self.base = value
+            self.began = self.rose = at
+            self.rises += 1
+            return True
+        if at > self.rose > 0.0:
+            self._note_wall()
+            self._note_pace((value - before) / (at - self.rose))
+        if self.wall and value - before > SET and self._note_set(value, before, at):
+            return False
+        if at == self.began:
+            self.base = value
+        self.high = value
+        self.rises += 1
+        self.rose = at
+        return True
+
+    def _fall(self, value: float, before: float, at: float) -> bool:
+        near = (NEAR if self.whole else 0.1) * (self.high - self.first)
+        if self.wall and abs(value - self.first) > near and self._note_set(value, before, at):
+            return False
+        if value <= self.first + near:
+            return self._begin_anew(value, before, at)
+        if self._resumes:
+            self.top, first = self.high, self.first
+            self._begin_anew(value, before, at)
+            self.first = first
+            return True
+        self.dips += 1
+        return False
+
+    def _begin_anew(self, value: float, before: float, at: float) -> bool:
+        """The next cycle; True where each value begins one, since it counts down."""
+        if at > self.rose and self.rises * 3 <= self.resets:
+            self._note_pace((value - before) / (at - self.rose))
+        self.first = self.high = self.base = value
+        self.began = self.rose = at
+        self.resets, self.wall = self.resets + 1, False
+        return self.falling
+
+    @property
+    def _resumes(self) -> bool:
+        """Whether a count that always rose falls now, as from its last checkpoint it is taken up again; not
+        where it came no farther than when that was last so."""
+        steady = (self.dips + self.resets + 1) * STEADY <= self.rises
+        return steady and self.whole and self.high > self.top
+
+    def _note_pace(self, pace: float) -> None:
+        self.paces += 1
+        off = pace - self.mean
+        self.mean += off / self.paces
+        self.spread += off * (pace - self.mean)
+
+
+@dataclass(slots=True)
+class Template:
+    """What the lines of one template have told.
+
+    `count` lines, the first at `begun`, the last at `last`; `rose`: when a clock of theirs last rose,
+    `changed`: when a measure did; `healthy`: the template whose lines have numbers where these have NaN or
+    infinity, 0: none, and `lost`: how many of these came since one of those did; `start`, `band`: the first
+    value of its measure and how far that goes up and down, `trends`: it has left there; `repeats`: what its
+    lines of the last look said, as one number, 0: none of its clocks begins anew; `names`: positions of
+    numbers that a known format, or a loss beside them, says to be the training's; `bounds`: positions of
+    numbers that a total follows; `after`: the longest silences (seconds) that followed such a line, with
+    their times, and `stood`: the longest times without progress that began with it.
+    """
+
+    text: str
+    names: list[int]
+    bounds: list[int]
+    begun: float
+    count: int = 0
+    last: float = 0.0
+    rose: float = 0.0
+    changed: float = 0.0
+    healthy: int = 0
+    lost: int = 0
+    start: float = 0.0
+    band: float = 0.0
+    trends: bool = False
+    repeats: int = 0
+    numbers: list[Number] = field(default_factory=list)
+    after: Pauses = field(default_factory=list)
+    stood: Pauses = field(default_factory=list)
+
+    def take(self, rows: Sequence[Sequence[float]], at: float) -> None:
+        """Some lines more, by their numbers, written at `at`."""
+        self.count += len(rows)
+        self.last = at
+        for width, alike in groupby(rows, len):
+            if width != len(self.numbers):
+                self.numbers = [
+                    Number(each, each, each, began=at, rose=at, base=each) for each in next(alike)
+                ]
+            for position, (number, column) in enumerate(
+                zip(self.numbers, zip(*alike, strict=True), strict=False)
+            ):
+                changed, rose = number.take(column, at, 1 if position in self.names else RISES)
+                if changed:
+                    self.changed = at
+                    if not self.rose and not self.trends and number is self._measure:
+                        self._note_trend(number)
+                if rose:
+                    self.rose = at
+                    self.repeats = self.repeats or int(number.resets > 1)
+
+    @property
+    def _measure(self) -> Number | None:
+        """Its first number with decimals."""
+        return next((each for each in self.numbers if not each.whole), None)
+
+    def _note_trend(self, number: Number) -> None:
+        """Whether a measure has left where it began, by more than it goes up and down, as a loss does."""
+        self.band = max(self.band, number.high - number.first)
+        self.start = self.start or number.last
+        self.trends = self.count > TREND and abs(number.last - self.start) > 3.0 * self.band
+
+    @property
+    def works(self) -> float:
+        """When a measure last changed, as far as that shows work: what neither a loss stands beside nor goes
+        anywhere may be looked at by a monitor, whatever the run does."""
+        return self.changed if self.trends or self.names else min(self.changed, self.begun + ONLY_WAITS)
+
+    def note_cycle(self, rose: float, said: set[str]) -> None:
+        """What its lines of a look said; `rose`: when a clock last rose before it.
+
+        Lines that all were said in the look before are drawn again, and nothing goes on.
+        """
+        before, self.repeats = (
+            self.repeats,
+            crc32("\n".join(sorted(said)).encode("utf-8", "surrogatepass")) | 1,
+        )
+        if self.repeats == before:
+            self.rose = rose
+
+    @property
+    def clocks(self) -> list[int]:
+        """Positions of the numbers that are clocks."""
+        return [
+            position
+            for position, number in enumerate(self.numbers)
+            if number.clock(1 if position in self.names else RISES)
+        ]
+
+    @property
+    def stirred(self) -> float:
+        """When a number of it last rose that never fell, too seldom to be known for a clock yet; or 0."""
+        few = (each.rose for each in self.numbers if 0 < each.rises < RISES and each.rising)
+        return max(few, default=0.0)
+
+    @property
+    def expected(self) -> float:
+        """When its last line but one came, were all as far apart."""
+        return self.last - (self.last - self.begun) / max(self.count - 1, 1)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether a clock of it counts up to a total: `3/1200`."""
+        return any(self._total(position) for position in self.bounds if position in self.clocks)
+
+    @property
+    def full(self) -> Number | None:
+        """The clock of it that has reached its total, where all that have one did."""
+        totals = [(self.numbers[each], self._total(each)) for each in self.bounds if self._total(each)]
+        if any(each.last < total for each, total in totals):
+            return None  # `epoch 1/12, batch 900/900`
+        return next((each for each, _ in totals if each.rises >= RISES), None)
+
+    @property
+    def unfinished(self) -> int:
+        """How often a clock of it rose that is short of its total."""
+        totals = [(self.numbers[each], self._total(each)) for each in self.bounds if each in self.clocks]
+        return max((each.rises for each, total in totals if each.last < total), default=0)
+
+    def _total(self, position: int) -> float:
+        if position + 1 >= len(self.numbers):
+            return 0.0
+        total = self.numbers[position + 1]
+        return total.last if total.constant and total.last > 1 else 0.0
+
+    @property
+    def measured(self) -> bool:
+        """Whether it tells a number that goes up and down, with decimals."""
+        return any(not each.whole and not each.clock() and not each.constant for each in self.numbers)
+
+    @property
+    def weight(self) -> float:
+        """How much a clock of it says: 3, the training's own by name; 2, with a total or beside measures;
+        1, a bare count; half of one less where it goes as regularly as what only waits; 0, it has none."""
+        clocks = self.clocks
+        if not clocks:
+            return 0
+        if any(each in self.names for each in clocks):
+            return 3
+        if self.bounded:
+            return 2
+        # what waits counts its lines: a number that stands for several of them is none of its
+        regular = all(
+            self.numbers[each].regular and 4 * self.numbers[each].turns > self.count for each in clocks
+        )
+        return (2 if self.measured else 1) - 0.5 * regular
+
+
+def new(text: str, shape: Shape, at: float) -> Template:
+    """A template that was never seen before."""
+    return Template(shape.layout.words, _named(text, shape), list(shape.layout.bounds), at)
+
+
+def healthy(text: str, known: dict[int, Template]) -> int:
+    """The template among these whose lines have a measure wherever this one has NaN or infinity, or 0."""
+    shown = _NONE.sub(str(_STAND_IN), text[:READ_AT_MOST])
+    if shown == text[:READ_AT_MOST]:
+        return 0
+    layout = layout_of(shown)
+    before, values = known.get(layout.key), layout.values(shown)
+    if before is None or before.count < LIVED or len(before.numbers) != len(values):
+        return 0
+    lost = [each for each, value in zip(before.numbers, values, strict=True) if value == _STAND_IN]
+    measured = bool(lost) and not any(each.whole or each.constant for each in lost)
+    return layout.key if measured else 0
+
+
+def _named(text: str, shape: Shape) -> list[int]:
+    """Positions of the numbers that are the training's own by what stands beside them."""
+    numbers = shape.layout.values(text)
+    if measures.find_loss(text):
+        return list(range(len(numbers)))
+    report = shape.report(text)
+    if report is None or report.series == WORK:
+        return []
+    parts = progress.in_epoch(report.series, report.number) or (report.number,)
+    return [position for position, number in enumerate(numbers) if number in parts]

@@ -1,0 +1,157 @@
+"""New lines of a log, taken in: progress, losses, phases, causes, wanted and unwanted lines."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from watchdogd.parsers.logs import failures, log_lines, measures, progress_forms
+from watchdogd.parsers.logs import progress as trainlog
+from watchdogd.parsers.logs.line_shapes import Shape, shape_of
+from watchdogd.parsers.logs.log_lines import SHOWN_AT_MOST, LogLine, read_lines
+from watchdogd.plugins.log_staleness import numbers, wanted_lines
+from watchdogd.plugins.log_staleness.counter import begin_epoch, grows
+from watchdogd.plugins.log_staleness.progress_state import OWN
+from watchdogd.plugins.log_staleness.run_log import CauseSeen, Labels
+from watchdogd.system.number import digits
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from watchdogd.parsers.logs.progress import ProgressReport
+    from watchdogd.plugins.log_staleness.run_log import RunLog
+    from watchdogd.plugins.log_staleness.wanted_lines import Wanted
+
+SHOWN = 10
+"""Last log lines that a message shows."""
+SETTLING = 120.0
+"""Seconds after a crash in which its last words come: who writes for longer goes on."""
+SURE = 3
+"""Times that the number before a line rose, and never came again, after which it is a step and no rank."""
+_RESTART = re.compile(r"restart(?:ing)? worker group", re.IGNORECASE)
+"""What torch's elastic agent says when it starts all ranks again within a job."""
+
+
+def take_lines(lines: Sequence[LogLine], wishes: Wanted, log: RunLog, at: float) -> None:
+    """What the lines of one file say, in their order; the last of them was written at `at`."""
+    told, pattern = log.told, wishes.progress
+    lines = _unmask(lines, log)
+    heeding, last, failing = wanted_lines.heeds(wishes), 0, -1
+    said = []
+    for index, line in enumerate(lines):
+        text = trainlog.latest(line, pattern)
+        shape = shape_of(text)
+        if shape.fails or (text is not line.text and failures.possible(line.text)):
+            failing = index
+        if "worker group" in text and _RESTART.search(text):  # what broke its ranks is over
+            last, told.cause = index, None
+            log.clocks.renew(at)
+        if heeding:
+            wanted_lines.note(text, wishes, told, at)
+        if shape.epoch:
+            begin_epoch(told.counter, float(digits(text[shape.epoch[0] : shape.epoch[1]])))
+        if shape.measures.length:
+            numbers.note_length(measures.length(text, shape.measures), log.curves)
+        if _take_numbers(text, line.rank, pattern, shape, log, at):
+            last = index
+        if line.text:
+            said.append((text, line.open))
+    _note_clocks(said, log, at, counts=not pattern)
+    if told.cause or failing >= last:
+        _note_cause(lines[last:], log, at)
+    log_lines.learn(lines, log.files.addresses)
+    shown = [line.text[:SHOWN_AT_MOST] for line in lines[-20 * SHOWN :] if line.final and line.text]
+    log.files.tail = [*log.files.tail, *shown][-SHOWN:]
+
+
+def _unmask(lines: Sequence[LogLine], log: RunLog) -> list[LogLine]:
+    """The lines, with the number put back before those whose number is a step and names nobody who wrote it
+    (`srun --label`): ranks come again and again, a step does not."""
+    labels = log.files.labels
+    last, rose, again = labels.last, labels.rose, labels.again
+    found = []
+    for line in lines:
+        if not line.rank.isdecimal():
+            found.append(line)
+            continue
+        number = int(line.rank)
+        rose, again, last = rose + (number > last), again + (number <= last), number
+        step = rose > SURE and again * 10 < rose
+        found.append(line._replace(text=f"{line.rank}: {line.text}", rank="") if step else line)
+    log.files.labels = Labels(last, rose, again)
+    return found
+
+
+def _take_numbers(text: str, rank: str, pattern: str | None, shape: Shape, log: RunLog, at: float) -> bool:
+    """The number and the loss that a line tells; whether the number is progress."""
+    report = trainlog.progress_by(pattern, text) if pattern else shape.report(text)
+    report = report and _of_training(report, log, at)
+    if rank:
+        numbers.note_rank(rank, report.number if report else None, log, at)
+    if report and pattern:
+        log.clocks.count(OWN, report.number, at, rested(log))
+    progress = report is not None and grows(log.told.counter, report)
+    if report and progress:
+        numbers.note_progress(report, log, at, text, shape.measures)
+    if shape.measures.loss or shape.measures.doubted:
+        numbers.note_loss_of(text, shape.measures, log, at)
+    return progress
+
+
+def _of_training(report: ProgressReport, log: RunLog, at: float) -> ProgressReport | None:
+    """The report, where it is the training's number: other work, and a coarse number beside a finer one, only
+    show that the run gets on (`grew`)."""
+    other, step = report.series == progress_forms.WORK, log.told.step
+    if not other and not (report.coarse and step and not step.coarse):
+        return report
+    own = report._replace(series=f"{report.series} of {report.total}", coarse=False) if other else report
+    if grows(log.told.counter, own, strict=other):
+        log.told.grew = at
+    return None
+
+
+def _note_clocks(said: list[tuple[str, bool]], log: RunLog, at: float, *, counts: bool) -> None:
+    """What rises in the lines, whatever their format; a death that work came after was none."""
+    worked = log.clocks.worked
+    log.clocks.advance(said, at, rested(log), counts=counts)
+    if log.clocks.worked > worked:
+        log.told.cause = log.job.ended = None
+
+
+def rested(log: RunLog) -> float | None:
+    """Until when the run could not go on, or None where its pause tells nothing: nobody looked for a while,
+    or a quiet phase or a save that the Guard asked for lies in it."""
+    usual = log.told.phase is None and log.told.asked is None and not log.looks.gap
+    return log.job.work.excused if usual else None
+
+
+def _note_cause(lines: Sequence[LogLine], log: RunLog, at: float) -> None:
+    """Keep the cause nearest to the root that came since the last progress."""
+    before = log.told.cause
+    known = [before.cause] if before else []
+    found = failures.find(lines, known)
+    cause = failures.root(found)
+    if cause is None:
+        log.told.cause = None
+        return
+    lasts = before is not None and found[:1] == known
+    seen = CauseSeen(cause, before.at, before.survived) if before and lasts else CauseSeen(cause, at)
+    if at > seen.at + SETTLING and any(line.rank == cause.rank for line in lines):
+        seen = replace(seen, survived=True)
+    log.told.cause = seen
+
+
+def goes_on(fresh: bytes, log: RunLog, key: str) -> bool:
+    """Whether a line grew that neither ended nor told a number, by more than dots or a spinner: percents, a
+    bar."""
+    lines = read_lines(fresh)[0] if fresh and b"\n" not in fresh else []
+    told = (trainlog.progress(each.text) for each in lines)
+    if any(found and found.series != "epoch" for found in told):  # an epoch's line may go on with its work
+        return False
+    drawn = log.files.drawn
+    said = [text[:SHOWN_AT_MOST] for each in lines if (text := log_lines.without(each.text))]
+    before = drawn.get(key, "") if log_lines.redraws(fresh) else ""
+    if said:
+        drawn[key] = said[-1]
+    return any(text != before for text in said)

@@ -1,0 +1,409 @@
+"""What a run's log has shown so far of its progress and its pauses, and since when it shows none.
+
+Progress is a clock that rises (see `template`). Which clocks count is found by what they are: where any
+says by its name, its total or the measures beside it that work is done, bare counts of something else do
+not hide that it stopped. A pause is known by the line before it: a silence after "saving" may be as long as
+those that followed such a line before. What was never seen before is met with more patience than what was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from watchdogd.parsers.logs.line_shapes import shape_of
+from watchdogd.plugins.log_staleness import line_templates
+from watchdogd.plugins.log_staleness.line_templates import (
+    MOST,
+    MULTIPLE,
+    ONLY_WAITS,
+    Pauses,
+    Template,
+    longest,
+    longest_of,
+    patience,
+)
+
+BEAT, OWN = -1, -2
+"""The templates of the Guard's heartbeats, and of what the user's own pattern finds."""
+KEPT = 64
+"""Templates that are remembered."""
+UNKNOWN = 1800.0
+"""Seconds of patience with what was never seen before."""
+YOUNG, USUAL, KNOWN = 900.0, 420.0, 300.0
+"""Least patience: with a young run, with one that has not paused yet, with one whose pauses are known."""
+GROWN_UP = 5400.0
+"""Seconds of progress after which a run's usual pauses have been seen."""
+LONG = 120.0
+"""Seconds of a pause for which it is looked what began it."""
+SELDOM = 8
+"""A line that comes at less than one in so many rises may be what began a pause."""
+SOON = 60.0
+"""Seconds in which the next rise is never late: looks are so far apart."""
+NEWS = 420.0
+"""Patience after a line of a new kind, where such lines go on to come."""
+FIRST = 600.0
+"""The same after one that comes once: something began that was never seen."""
+SLACK = 0.5
+"""How much less a clock says where it goes regularly for a while (see `Template.weight`)."""
+LOST = 5
+"""Lines in a row without a number where one was, after which it counts as staying so."""
+OFTEN = 10
+"""Lines of a template after which what follows them is known."""
+AGAIN = 2
+"""Times that a count began anew after which its total is no end."""
+RARE = 2
+"""Lines of a new kind that say that something new began; more of them are just written, too."""
+DONE = 7200.0
+"""Seconds of silence after the last step; less after a count that took less long itself."""
+
+
+class Reason(StrEnum):
+    """Where a limit comes from."""
+
+    START = "until a job's first progress line"
+    KNOWN = "learned from the run's own rhythm"
+    NEW = "until the run's rhythm is known"
+    DONE = "after the last step"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Seconds of patience, and where the number comes from."""
+
+    seconds: float
+    reason: Reason
+
+
+NOTHING = Template("", [], [], 0.0)
+
+
+class _Cycling(NamedTuple):
+    """Of a template whose clocks begin anew: when one last rose before this look, and what its lines say."""
+
+    rose: float
+    said: set[str]
+
+
+@dataclass(slots=True)
+class LogState:
+    """All that is remembered of one job's log.
+
+    `wrote`: when the last bytes came, `said`: the template of the last line; `moved`: when a clock that
+    counts last rose, `rises`: in how many looks one did; `novel`: when a line came whose template is new;
+    `pauses`: the longest times between two rises; `since`: when progress was first seen; `weight`: the least
+    that a clock must say to count (see `Template.weight`); `bare`: none says more than something that waits;
+    `until`: when what rises now no longer counts, because it may belong to something that waits, or 0.
+    """
+
+    templates: dict[int, Template] = field(default_factory=dict)
+    wrote: float = 0.0
+    said: int = 0
+    moved: float = 0.0
+    since: float = 0.0
+    novel: float = 0.0
+    pauses: Pauses = field(default_factory=list)
+    rises: int = 0
+    weight: float = 0.0
+    bare: bool = False
+    until: float = 0.0
+
+    def advance(
+        self,
+        lines: Iterable[tuple[str, bool]],
+        at: float,
+        rested: float | None = 0.0,
+        *,
+        counts: bool = True,
+    ) -> None:
+        """Lines that came in one look, the last of them written at `at`, and whether each may go on.
+
+        `counts`: whether their numbers do, or only those that `count` is given. `rested`: until when the run
+        could not go on (it was suspended), which is no pause of its own; None: nobody watched for a while,
+        and what came meanwhile shows no pause.
+        """
+        first, key = True, 0
+        rows: dict[int, list[list[float]]] = {}
+        cycling: dict[int, _Cycling] = {}
+        for text, unfinished in lines:
+            shape = shape_of(text)
+            key = shape.layout.key
+            known = self.templates.get(key)
+            if known is None and unfinished and not shape.layout.values(text):
+                continue
+            if first:
+                self._note_silence(at, rested)
+                first = False
+            if known is None or known.healthy:
+                self._take(rows, at)
+            if known is None:
+                known = self.templates[key] = line_templates.new(text, shape, at)
+                known.healthy = line_templates.healthy(text, self.templates)
+                self.novel = self.novel if unfinished else at
+            if known.healthy:
+                self._note_lost(known)
+            if known.repeats:
+                cycling.setdefault(key, _Cycling(known.rose, set())).said.add(text)
+            rows.setdefault(key, []).append(shape.layout.values(text) if counts else [])
+            self.said = key
+        self._take(rows, at)
+        self.wrote = max(self.wrote, at)
+        if not first:
+            for key, each in cycling.items():
+                self.templates[key].note_cycle(each.rose, each.said)
+            self._note_progress(self._moved(), at, rested)
+            self._forget()
+
+    def _take(self, rows: dict[int, list[list[float]]], at: float) -> None:
+        """The numbers of lines, by template."""
+        for key, each in rows.items():
+            self.templates[key].take(each, at)
+        rows.clear()
+
+    def _note_lost(self, lost: Template) -> None:
+        """One line more that has none where it had numbers; those of before came in between, or did not."""
+        before = self.templates.get(lost.healthy)
+        again = before is not None and before.last > lost.last
+        lost.lost = 1 if again else lost.lost + 1
+
+    @property
+    def lost(self) -> Template | None:
+        """The template whose lines have had NaN or infinity for some time where they had numbers."""
+        found = (each for each in self.templates.values() if each.lost >= LOST and self._stays_lost(each))
+        return max(found, key=lambda each: each.lost, default=None)
+
+    def _stays_lost(self, lost: Template) -> bool:
+        before = self.templates.get(lost.healthy)
+        return before is None or before.last <= lost.last
+
+    def count(self, key: int, number: float, at: float, rested: float | None = 0.0) -> None:
+        """A number that is known to be the training's: BEAT, the step of its Guard; OWN, what the user's own
+        pattern found."""
+        if key == BEAT and at > self.wrote:
+            self._note_silence(at, rested)
+            self.wrote, self.said = at, BEAT
+        known = self.templates.setdefault(key, Template("", [0], [], at))
+        known.take([[number]], at)
+        self._note_progress(at if known.count == 1 else known.rose, at, rested)
+        self.weight, self.until = 2.0, 0.0
+
+    def renew(self, at: float = 0.0) -> None:
+        """Another job, or the same one again from `at` on: its numbers begin anew, and what is known of the
+        run's pauses stays."""
+        for each in self.templates.values():
+            each.numbers, each.rose, each.changed, each.lost = [], 0.0, 0.0, 0
+        self.wrote = self.moved = self.until = 0.0
+        self.novel = at
+
+    def forget_pauses(self) -> None:
+        """What is known of the run's pauses was learned in another way than this job tells its progress."""
+        for each in self.templates.values():
+            each.after, each.stood = [], []
+        self.pauses, self.rises, self.since = [], 0, 0.0
+
+    def set_back(self, now: float) -> None:
+        """The clock was set back: nothing has happened in its future."""
+        self.wrote, self.moved, self.novel = (min(each, now) for each in (self.wrote, self.moved, self.novel))
+
+    def _note_silence(self, at: float, rested: float | None) -> None:
+        before = self.templates.get(self.said)
+        if before and rested is not None and self.wrote:
+            before.after = longest(before.after, at, at - max(self.wrote, rested))
+
+    def _note_progress(self, moved: float, at: float, rested: float | None) -> None:
+        if moved <= self.moved:
+            return
+        if self.moved and rested is not None:
+            self._note_pause(at, moved, moved - max(self.moved, rested))
+        self.rises += 1
+        self.since = self.since or moved
+        self.moved = moved
+
+    def _note_pause(self, at: float, moved: float, gap: float) -> None:
+        """A long one is allowed again where what began it is said again: "saving", "evaluating"."""
+        began = self._announced(moved) if gap >= LONG else None
+        if began:
+            began.stood = longest(began.stood, at, gap)
+        else:
+            self.pauses = longest(self.pauses, at, gap)
+
+    def _announced(self, moved: float) -> Template | None:
+        """The line of the rarest kind since the last rise, where it is rare."""
+        since = (each for each in self.templates.values() if self.moved <= each.last < moved)
+        rarest = min(since, key=lambda each: each.count, default=None)
+        return rarest if rarest and rarest.count * SELDOM <= max(self.rises, SELDOM) else None
+
+    @property
+    def _began_anew(self) -> bool:
+        """Whether something was said since the last rise that was never said before, and is not repeated."""
+        return any(each.count <= RARE and each.begun >= self.moved for each in self.templates.values())
+
+    @property
+    def _allowed(self) -> Pauses:
+        """The pauses of before that may come now: those that nothing announced, and those that began with
+        what was said since the last rise, or all where that is new."""
+        new = self._began_anew
+        since = [each for each in self.templates.values() if new or each.last >= self.moved]
+        return [*self.pauses, *(pause for each in since for pause in each.stood)]
+
+    @property
+    def announced(self) -> str:
+        """The rare line since the last rise that began long pauses before, or is of a new kind; or empty."""
+        if not self.moved:
+            return ""
+        rare = [each for each in self.templates.values() if each.last >= self.moved and not each.weight]
+        known = [each for each in rare if each.stood or (each.count < RARE and each.last >= self.wrote)]
+        return max(known, key=lambda each: each.last, default=NOTHING).text
+
+    def _moved(self) -> float:
+        """When a clock that counts last rose. What says more than all that counted before begins the run's
+        progress anew: what was counted until then was of something else."""
+        own, late = self._clocks()
+        self.until = 0.0
+        most = min(max((weight for weight, _ in own), default=0.0), 2.0)
+        if not most:
+            return max((each.works for each in self.templates.values() if each.count >= OFTEN), default=0.0)
+        if most > self.weight:
+            self.weight, self.pauses, self.rises = most, [], 0
+            self.moved = max(each.expected for weight, each in own if weight >= most)
+        self.bare, least = most < 1, min(most, self.weight)
+        rose = max((each.rose for weight, each in own if weight >= least), default=0.0)
+        waits = [(weight, each) for weight, each in late if weight >= least - SLACK]
+        if self.bare:
+            self.until = self.begun + ONLY_WAITS
+        if waits:
+            strong = (each.begun + ONLY_WAITS for weight, each in waits if weight >= max(least, 1.0))
+            self.until = max(rose, min(strong, default=0.0))
+        return max([rose, *(each.rose for _, each in waits)])
+
+    def _clocks(self) -> tuple[list[tuple[float, Template]], list[tuple[float, Template]]]:
+        """What the clocks weigh: the run's own, and those that began only where these had stopped.
+
+        What begins to count then may be what waits for them, or looks on. It is the run's next stage where it
+        is the training's by name or has a total, or has gone on for longer than what it followed.
+        """
+        found = [(weight, each) for each in self.templates.values() if (weight := each.weight)]
+        own, late = [], []
+        began = rose = 0.0
+        for weight, each in sorted(found, key=lambda clock: clock[1].begun):
+            after = 0.0 < rose <= each.begun and (weight < 1 or each.rose - each.begun < rose - began)
+            if after and weight < 3 and not each.bounded:
+                late.append((weight, each))
+                continue
+            own.append((weight, each))
+            if weight >= self.weight - SLACK:
+                began, rose = began or each.begun, max(rose, each.rose)
+        return own, late
+
+    @property
+    def progressed(self) -> float:
+        """When it last got on: what only waits may count, too, and hides a hang for so long at most."""
+        return min(self.moved, self.until) if self.until else self.moved
+
+    @property
+    def worked(self) -> float:
+        """When a clock of its own last rose that is more than a bare count."""
+        return max((each.rose for weight, each in self._clocks()[0] if weight >= 2), default=0.0)
+
+    @property
+    def stirred(self) -> float:
+        """When a number last rose that may become a clock, where none is yet."""
+        rose = (each.stirred for each in self.templates.values())
+        return min(max(rose, default=0.0), self.begun + MOST) if self.templates else 0.0
+
+    @property
+    def begun(self) -> float:
+        """When the first line came."""
+        return min(each.begun for each in self.templates.values())
+
+    def _forget(self) -> None:
+        """Keep the templates that came often, and those that came last."""
+        if len(self.templates) <= KEPT:
+            return
+        ranked = sorted(
+            self.templates.items(),
+            key=lambda item: (
+                item[1].weight > 0,
+                bool(item[1].after or item[1].stood),
+                item[1].count > 2,
+                item[1].last,
+            ),
+        )
+        for key, _ in ranked[: len(self.templates) - KEPT]:
+            if key != self.said:
+                del self.templates[key]
+
+    @property
+    def full(self) -> float:
+        """Seconds of patience where the clock that rose last has reached its total, so that the training may
+        be over, or 0. What began anew after its total is likely to do so again, and what is full while a
+        clock that rose more often is short of its total (an evaluation within the training) ends nothing."""
+        full = [each.full for each in self.templates.values() if each.rose >= self.moved > 0]
+        reached = [number for number in full if number]
+        reached = [number for number in reached if number.resets < AGAIN]
+        rises = max((number.rises for number in reached), default=0)
+        if not reached or any(each.unfinished > rises for each in self.templates.values()):
+            return 0.0
+        return min(max(max(number.rose - number.began for number in reached), UNKNOWN), DONE)
+
+    def floor(self, now: float) -> float:
+        """Least patience: less where the run has progressed for long, or its pauses are known."""
+        lived = now - self.since if self.since else 0.0
+        if lived > 4 * GROWN_UP or any(gap > LONG for _, gap in self._paused):
+            return KNOWN
+        return USUAL if lived > GROWN_UP else YOUNG
+
+    @property
+    def _paused(self) -> Pauses:
+        return [*self.pauses, *(pause for each in self.templates.values() for pause in each.stood)]
+
+    def silence(self, now: float) -> Limit:
+        """How long nothing may be written, after what was written last."""
+        if full := self.full:
+            return Limit(full, Reason.DONE)
+        before = self.templates.get(self.said)
+        often = before is not None and before.count >= OFTEN
+        if before and len(before.after) > 1 and self.rises > OFTEN:
+            often = True
+        # after a line that was never the last one of a look, what the run does is known, not what follows it
+        pauses = before.after if before and often and before.after else self._silences()
+        seconds = patience(self.floor(now) if often else UNKNOWN, pauses, now, known=often)
+        return Limit(seconds, Reason.KNOWN if often else Reason.NEW)
+
+    def due(self, now: float) -> float:
+        """Seconds from one rise to when the next one is late, which is no hang yet."""
+        if self.rises < 2:
+            return UNKNOWN
+        return max((1.5 if self.rises > OFTEN else MULTIPLE) * self.known(now), SOON)
+
+    def known(self, now: float) -> float:
+        """The longest pause of before that may come now, in seconds; 0: there was none."""
+        return longest_of(self._allowed, now)
+
+    def usual(self, now: float) -> float:
+        """The longest pause of before that nothing announced."""
+        return longest_of(self.pauses, now)
+
+    def _silences(self) -> Pauses:
+        return [pause for each in self.templates.values() for pause in each.after]
+
+    def standstill(self, now: float) -> tuple[float, Limit] | None:
+        """Since when no clock rose though lines come, and how long that may be; None: it is not judged."""
+        if self.wrote <= self.novel:
+            return None
+        if full := self.full:
+            return max(self.progressed, self.novel), Limit(full, Reason.DONE)
+        if not self.moved:
+            return max(self.novel, self.stirred), Limit(UNKNOWN, Reason.START)
+        since = max(self.progressed, self.novel)
+        often = self.rises > OFTEN
+        least = self.floor(now) if often else UNKNOWN
+        if self.novel > self.moved:
+            least = max(least, FIRST if self._began_anew else NEWS)
+        seconds = patience(least, self._allowed, now, known=often)
+        silence = self.silence(now)
+        if silence.reason is Reason.NEW:  # nothing came since a line after which nothing is known
+            seconds = max(seconds, self.wrote - since + silence.seconds)
+        return since, Limit(seconds, Reason.KNOWN if often else Reason.NEW)

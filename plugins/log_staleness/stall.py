@@ -1,0 +1,331 @@
+"""Whether a run is silent, or writes and gets nowhere, and which limit says so. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from watchdogd.checks.work_signs import weigh
+from watchdogd.plugin import Metric, Progress, Result, Status, warning
+from watchdogd.plugins.log_staleness import wording
+from watchdogd.plugins.log_staleness.line_templates import MOST
+from watchdogd.plugins.log_staleness.progress_state import UNKNOWN, Reason
+from watchdogd.units import format_duration, iso
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from watchdogd.checks.working import Working
+    from watchdogd.plugins.log_staleness.progress_state import Limit, LogState
+    from watchdogd.plugins.log_staleness.run_log import RunLog
+
+LAG = 5.0
+"""Seconds by which a heartbeat may be written after the log's line of the same step."""
+_SAVES = "to save, as its Guard asked"
+_QUIET = "quiet phase"
+AFTER_CRASH = 300.0
+"""Seconds without progress, after a line that no training survives: Slurm may say RUNNING for hours."""
+_RHYTHM = 1.5
+"""Times the usual pause after which such a line was not survived, where that is longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """`stale_after` and `grace` in seconds, `progress` the user's pattern; None: it is not configured."""
+
+    stale_after: float | Literal["auto"]
+    grace: float | None
+    progress: str | None = None
+
+    @property
+    def first(self) -> float:
+        """Seconds until the first progress line where the silence before it is not limited otherwise."""
+        return UNKNOWN if self.grace is None else self.grace
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """Seconds that may pass without progress, and in words where the number comes from.
+
+    `passing`: a phase or a crash has it so for now, whatever is usual. `pause`: the run may stand
+    still, on purpose. `over`: its last step was reached, so that nothing hangs.
+    """
+
+    seconds: float
+    why: str
+    passing: bool = False
+    pause: bool = False
+    over: bool = False
+
+    @classmethod
+    def learned(cls, limit: Limit) -> Allowance:
+        """What the run's own past allows."""
+        return cls(limit.seconds, limit.reason, over=limit.reason is Reason.DONE)
+
+    def metrics(self, age: float) -> dict[str, Metric]:
+        """The silence as numbers: how old, and what was allowed where that was not the usual."""
+        found = {"age": Metric(round(age), "s", crit=self.seconds)}
+        return {**found, "allowed": Metric(self.seconds, "s")} if self.passing else found
+
+    def __str__(self) -> str:
+        """As messages say it."""
+        return f"limit {format_duration(self.seconds)}: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What is judged: the log's pattern (empty: none), whose job it is, and what is known of it `now`."""
+
+    pattern: str
+    state: Working
+    log: RunLog
+    now: float
+
+    @property
+    def begin(self) -> float:
+        """Since when there could be progress: as the job says it, or since the log is missing."""
+        work = self.log.job.work
+        known = work.at if self.state.job or self.state.blind else work.excused
+        return max(known, self.log.files.missing or 0.0)
+
+    @property
+    def clocks(self) -> LogState:
+        """What the log's own numbers and pauses showed."""
+        return self.log.clocks
+
+    @property
+    def stepped(self) -> float:
+        """When the number that is known to be the training's last grew; 0: it never did."""
+        return self.log.told.step.at if self.log.told.step else 0.0
+
+    @property
+    def grew(self) -> float:
+        """When a line that never ends last grew (percents, a bar): work, unless nobody survives its cause."""
+        cause = self.log.told.cause
+        return 0.0 if cause and cause.cause.death else self.log.told.grew
+
+    @property
+    def newest(self) -> Heard | None:
+        """What told last, a file or the Guard's heartbeat; None where nothing ever did.
+
+        A file that was written to nearly as late is named before the heartbeat: it can be read.
+        """
+        places, beat = self.log.files.places.values(), self.log.told.beat
+        signs = [Heard(place.path, place.grown_at) for place in places]
+        newest = max(signs, key=lambda sign: (sign.at, sign.of), default=None)
+        if beat and beat.at > (newest.at if newest else 0.0) + LAG:
+            newest = Heard(beat.where, beat.at, beats=True)
+        at = max(newest.at if newest else 0.0, beat.at if beat else 0.0, self.begin)
+        return newest and Heard(newest.of, at, newest.beats)
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """That a run told something `at` a time: in the file `of` this path, or by a heartbeat of a process."""
+
+    of: str
+    at: float
+    beats: bool = False
+
+    def __str__(self) -> str:
+        """As messages say when it came."""
+        return f"heartbeat of {self.of}" if self.beats else f"{self.of} written to"
+
+    @property
+    def missing(self) -> str:
+        """That it came no more."""
+        return f"no {self}" if self.beats else f"nothing was written to {self.of}"
+
+    @property
+    def coming(self) -> str:
+        """That it comes."""
+        return f"the {self} comes" if self.beats else f"{self.of} grows"
+
+
+def judge(look: Look, limits: Limits) -> Result:
+    """Stale: nothing is told. Stuck: bytes, but nothing in them grows."""
+    allowed = _allowance(limits, look)
+    newest = look.newest
+    if newest is None:
+        return _waiting(look, look.begin, allowed, _nothing(look)).of_kind("no log")
+    if look.now - newest.at >= allowed.seconds:
+        silent = newest.missing if allowed.over else f"silent: {newest.missing}"
+        return _waiting(look, newest.at, allowed, silent)
+    return _standstill(look, limits, allowed, newest) or _fine(look, newest, allowed)
+
+
+def _standstill(look: Look, limits: Limits, allowed: Allowance, newest: Heard) -> Result | None:
+    """Lines come, but none of their numbers has grown for too long; None where that is not so."""
+    step, clocks, crashed = look.log.told.step, look.clocks, look.log.crashed
+    moved = max(clocks.worked if crashed else clocks.progressed, look.stepped)
+    if not moved or (not clocks.moved and not (step and limits.stale_after != "auto" and not step.seldom)):
+        return _no_progress_yet(look, limits, allowed, newest)
+    phase = look.log.told.phase
+    since = max(moved, look.begin, phase.at if phase else 0.0, look.grew)
+    limit = allowed
+    if limits.stale_after == "auto" and not allowed.passing and not crashed:
+        stand = clocks.standstill(look.now)
+        if stand is None:
+            return None
+        since, limit = max(since, stand[0]), Allowance.learned(stand[1])
+    if step and step.seldom and not crashed:
+        limit = _seldom(clocks, limit, look.now)
+    if look.now - since < limit.seconds:
+        return None
+    what = f"{wording.number(step)} does not" if step else "none of its numbers does"
+    stuck = f"{newest.coming}, but {what}"
+    return _waiting(look, since, limit, stuck if limit.over else f"stuck: {stuck}", number=False)
+
+
+def _seldom(clocks: LogState, limit: Allowance, now: float) -> Allowance:
+    """What applies to epochs alone: however short `stale_after` is, they take their time."""
+    stand = clocks.standstill(now)
+    if clocks.rises < 2 or clocks.bare or stand is None:
+        return Allowance(max(limit.seconds, MOST), Reason.NEW)
+    return max(limit, Allowance.learned(stand[1]), key=lambda each: each.seconds)
+
+
+def _nothing(look: Look) -> str:
+    if not look.pattern:
+        return "no heartbeat of its Guard"
+    return f"no log: {look.log.files.obstacle or f'no file matches {look.pattern}'}"
+
+
+def _no_progress_yet(look: Look, limits: Limits, allowed: Allowance, newest: Heard) -> Result | None:
+    """Bytes come, and no number yet: has the start had its time?"""
+    if not look.clocks.templates:
+        return None  # a line that has not ended yet tells nothing of itself
+    begin = look.begin and max(look.begin, look.clocks.novel, look.clocks.stirred, look.grew)
+    limit = Allowance(max(allowed.seconds, limits.first), Reason.START, passing=True)
+    step, cause = look.log.told.step, look.log.told.cause
+    if cause and cause.crashed:
+        begin, limit = max(look.begin, cause.at), allowed
+    elif step and step.seldom:
+        limit = Allowance(MOST, Reason.NEW)
+    if not begin or look.now - begin < limit.seconds:
+        return None
+    if limits.progress and not look.log.known:
+        return _unmatched(look, limits.progress)
+    what = f"stuck: {newest.coming}, but no progress line came"
+    return _waiting(look, begin, limit, what, number=False)
+
+
+def _allowance(limits: Limits, look: Look) -> Allowance:
+    """The limit that applies now to a time in which nothing is written."""
+    usual, told = _usual(limits, look), look.log.told
+    if told.cause and told.cause.crashed:
+        crashed = max(AFTER_CRASH, _RHYTHM * look.clocks.usual(look.now))
+        if usual.seconds > crashed:
+            return Allowance(crashed, f"after '{told.cause.cause.kind}' in the log", passing=True)
+    phase = told.phase
+    if phase and phase.allowed > usual.seconds:
+        return Allowance(phase.allowed, f"{_QUIET} '{phase.name}'", passing=True, pause=True)
+    if told.asked and limits.stale_after == "auto" and usual.seconds < UNKNOWN:
+        return Allowance(UNKNOWN, f"{_SAVES}: {told.asked.why}", passing=True, pause=True)
+    return usual
+
+
+def _usual(limits: Limits, look: Look) -> Allowance:
+    """The limit where nothing special is known."""
+    starts = not look.clocks.moved and look.log.told.step is None
+    start = limits.grace if starts else None
+    if limits.stale_after != "auto":
+        usual = Allowance(limits.stale_after, "stale_after")
+    else:
+        usual = Allowance.learned(look.clocks.silence(look.now))
+        start = limits.first if starts else None
+    return Allowance(start, Reason.START, passing=True) if start and start > usual.seconds else usual
+
+
+def _waiting(look: Look, since: float, allowed: Allowance, what: str, *, number: bool = True) -> Result:
+    """The alarm once the limit has passed and no sign of work holds it back, OK before; UNKNOWN where nobody
+    knows whether a job runs.
+
+    `number`: whether the last number is to be named beside `what`.
+    """
+    age = look.now - since
+    metrics = allowed.metrics(age) | wording.numbers(look.log)
+    if age < allowed.seconds:
+        yet = "" if look.log.files.obstacle else " yet"
+        said = f"{wording.before(look.log)}{what}{yet}, for {format_duration(age)} ({allowed})"
+        return Result(Status.OK, said, metrics, progress=_progress(look, allowed))
+    told = look.log.signs if look.newest else ()  # that there is no log at all is no stall
+    signs = weigh(told, since, allowed.seconds, look.now)
+    if signs.held:
+        said = (
+            f"{wording.before(look.log)}{what} for {format_duration(age)} ({allowed}), but {signs.words[0]}"
+        )
+        metrics |= replace(allowed, seconds=signs.seconds, passing=True).metrics(age)
+        progress = replace(_progress(look, allowed), pause=signs.words[0])
+        return Result(Status.OK, said, metrics, progress=progress)
+    said = f"{what} since {iso(since)}, {format_duration(age)} ago ({allowed})"
+    at = f" at {wording.number(look.log.told.step)}" if look.log.told.step else ""
+    summary = "; ".join([said, *signs.words, *_known(look, number=number)])
+    details = wording.evidence(look.log)
+    if look.state.blind:
+        return Result(Status.UNKNOWN, summary, metrics, details)
+    if allowed.over:
+        summary = f"its last step was reached; {summary}"
+        over = Result(Status.WARNING, summary, metrics, details, progress=_progress(look, allowed))
+        return over.of_kind("over")
+    if signs.status is Status.WARNING:  # nobody ends a run that seems to work
+        return Result(signs.status, summary, metrics, details, progress=_progress(look, allowed))
+    progress = _progress(look, allowed, stalled=look.newest is not None)  # without a log nobody knows
+    hung = Result(
+        Status.CRITICAL,
+        summary,
+        metrics,
+        details,
+        progress=progress,
+        short=f"stalled for {format_duration(age)}{at}",
+        suspects=wording.silent_rank(look.log),
+    )
+    return hung.triggers("on_hang") if look.newest or not look.pattern else hung
+
+
+def _known(look: Look, *, number: bool) -> Iterator[str]:
+    """What else is known: the last number, the cause, who stopped first, the job."""
+    step, job = look.log.told.step, look.state.job
+    if step and number:
+        yield f"last {wording.number(step)}"
+    yield from filter(None, [wording.cause(look.log), wording.first_to_stop(look.log, look.begin)])
+    if job:
+        doing = "runs" if job.working else f"is {job.state.lower()}"
+        yield f"job {job.id} {doing}{f' on {job.nodes}' if job.nodes else ''}"
+    if look.state.blind:
+        yield f"whether its job runs is not known: {look.state.blind}"
+
+
+def _unmatched(look: Look, pattern: str) -> Result:
+    """Lines come, but none ever fitted the user's pattern."""
+    return warning(
+        f"no line of {look.pattern} matches progress = '{pattern}' in "
+        f"{format_duration(look.now - look.begin)}: mend the pattern, or the run makes no progress",
+        details=wording.evidence(look.log),
+    ).of_kind("unmatched")
+
+
+def _fine(look: Look, newest: Heard, allowed: Allowance) -> Result:
+    step, age = look.log.told.step, look.now - newest.at
+    said = f"{wording.number(step)} {format_duration(look.now - step.at)} ago, " if step else ""
+    summary = f"{wording.before(look.log)}{said}{newest} {format_duration(age)} ago ({allowed})"
+    metrics = allowed.metrics(age) | wording.numbers(look.log)
+    return Result(Status.OK, summary, metrics, progress=_progress(look, allowed))
+
+
+def _progress(look: Look, allowed: Allowance, *, stalled: bool = False) -> Progress:
+    """Whether it gets on, and by when it should have; no times where it never told how far it is."""
+    clocks = look.clocks
+    counted = clocks.progressed if clocks.weight >= 1 else 0.0  # what only looks like a count is no step
+    at = max(counted, look.stepped)
+    pause = "" if stalled else str(allowed.why) if allowed.pause else _announced(clocks)
+    return (
+        Progress(stalled, max(at, look.grew), clocks.due(look.now), pause)
+        if at
+        else Progress(stalled, pause=pause)
+    )
+
+
+def _announced(clocks: LogState) -> str:
+    said = clocks.announced
+    return f"after '{said}'" if said else ""

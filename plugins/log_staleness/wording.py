@@ -1,0 +1,118 @@
+"""What is known of a run's log in words and metrics, as messages have them. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from watchdogd.batch.run_models import WEAK
+from watchdogd.parsers.logs import progress
+from watchdogd.plugin import Metric, Suspect
+from watchdogd.system.number import count
+from watchdogd.units import iso
+
+if TYPE_CHECKING:
+    from watchdogd.plugins.log_staleness.run_log import LastStep, RunLog
+
+SLACK = 300.0
+"""Seconds before the last progress: who fell silent earlier had nothing more to say, as after a start."""
+
+
+def before(log: RunLog) -> str:
+    """That the job whose hang was told has ended, until the next one progresses: it is no recovery."""
+    return "" if log.job.ended is None else f"job {log.job.ended} ended without going on; "
+
+
+def cause(log: RunLog) -> str:
+    """`cause: ...` with the node to be left out, or the core file to be looked at, where they are known."""
+    if log.told.cause is None:
+        return ""
+    known, core, peer = log.told.cause.cause, log.told.cause.core, log.told.peer
+    if known.peer and peer and peer.address == known.peer and peer.node:
+        return f"cause: {known.sentence}, which is {peer.node} (--exclude={peer.node})"
+    return f"cause: {known.sentence}, core file {core}" if core else f"cause: {known.sentence}"
+
+
+def number(step: LastStep) -> str:
+    """`iteration 12/90`."""
+    return progress.words(step.series, step.number, step.total)
+
+
+def numbers(log: RunLog) -> dict[str, Metric]:
+    """Progress, time of an iteration and loss as metrics."""
+    found: dict[str, Metric] = {}
+    step, loss = log.told.step, log.told.loss
+    if step:
+        parts = progress.in_epoch(step.series, step.number)
+        named = zip(("epoch", "batch"), parts, strict=True) if parts else (("progress", step.number),)
+        found.update((name, Metric(value)) for name, value in named)
+        if step.total:
+            found["total"] = Metric(step.total)
+        if step.seconds:
+            found["iteration_time"] = Metric(step.seconds, "s")
+    if loss and loss.good is not None and not loss.bad:
+        found["loss"] = Metric(loss.good)
+    return found
+
+
+def evidence(log: RunLog) -> str:
+    """The last lines of the log."""
+    tail = log.files.tail
+    return "last lines of the log:\n" + "\n".join(tail) if tail else ""
+
+
+def first_to_stop(log: RunLog, begin: float) -> str:
+    """Who fell silent before all others, in this job that works since `begin`, or empty."""
+    moved = log.told.step.at if log.told.step else 0.0
+    first = _first_file(log, max(begin, moved - SLACK))
+    if first or not (rank := _first_rank(log, moved - SLACK)):
+        return first
+    name, of, number = rank
+    at = "" if number is None else f", at {_at(log, number)}"
+    return f"the first to stop of {of} was {f'rank {name}' if name.isdecimal() else name}{at}"
+
+
+def silent_rank(log: RunLog) -> tuple[Suspect, ...]:
+    """The same where a rank's number is known."""
+    rank = _first_rank(log, (log.told.step.at if log.told.step else 0.0) - SLACK)
+    if rank is None or (number := count(rank[0])) is None:
+        return ()
+    return (Suspect("log", f"was the first of {rank[1]} ranks to write no more", WEAK, number),)
+
+
+def _first_file(log: RunLog, since: float) -> str:
+    """With a log for each node or rank."""
+    places = [place for place in log.files.places.values() if place.grown_at >= since]
+    if len(places) < 2:
+        return ""
+    first, second = sorted(places, key=lambda place: place.grown_at)[:2]
+    if second.grown_at - first.grown_at < 1.0:
+        return ""
+    return f"the first to stop of {len(places)} was {first.path} at {iso(first.grown_at)}"
+
+
+def _first_rank(log: RunLog, since: float) -> tuple[str, int, float | None] | None:
+    """In a log that ranks share the name of one (`3`; `node1:3` stays), of how many, and its number: by the
+    numbers that they tell, where all do; else it is the one after whose last line every other wrote two
+    lines more."""
+    ranks = {name: seen for name, seen in log.told.ranks.items() if seen.at >= since and seen.before}
+    if len(ranks) < 2:
+        return None
+    numbers = sorted((seen.number, name) for name, seen in ranks.items() if seen.number is not None)
+    if len(numbers) == len(ranks):
+        (least, first), (next_one, _) = numbers[:2]
+        return (_bare(first), len(ranks), least) if least < next_one else None
+    first, seen = min(ranks.items(), key=lambda item: item[1].line)
+    if all(other.before > seen.line for name, other in ranks.items() if name != first):
+        return _bare(first), len(ranks), None
+    return None
+
+
+def _bare(rank: str) -> str:
+    """`3`, `rank3` and `Rank 3` are 3."""
+    return rank.removeprefix("rank").removeprefix("Rank ")
+
+
+def _at(log: RunLog, number: float) -> str:
+    """A rank's number as it stands in the log."""
+    series = log.told.step.series if log.told.step else ""
+    return progress.words(series, number) if progress.in_epoch(series, number) else f"{number:.10g}"

@@ -1,0 +1,262 @@
+"""All readers of foreign text in one table: each with an output that it understands."""
+
+# ruff: noqa: E501 - tools' lines stand as they are printed
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from tests.parsers.gpu_samples import sample
+from watchdogd.batch import (
+    partitions,
+    pending_reasons,
+    qstat,
+    sacct,
+    scontrol,
+    sinfo,
+    slurm,
+    slurmtext,
+    squeue,
+)
+from watchdogd.chain.successors import begins_of
+from watchdogd.checks import checkpoint_files
+from watchdogd.config.loading import parse
+from watchdogd.home import lease_record
+from watchdogd.parsers import faulthandler, guard_heartbeat, nagios, probe_sample, pyspy
+from watchdogd.parsers import probe_sample as probes
+from watchdogd.parsers.gpu import amd_smi, kernel_log, node_script, nvidia_smi, rocm_smi
+from watchdogd.parsers.logs import failures, line_shapes, log_lines, measures, progress
+from watchdogd.parsers.quota import beegfs, gpfs, lfs_quota, repquota, site_tool, zfs_btrfs_ceph
+from watchdogd.preflight import inspection
+from watchdogd.stacks import node_stacks, stack_collection
+from watchdogd.system import mounts
+from watchdogd.system.times import parse_walltime
+from watchdogd.units import parse_amount, parse_duration, parse_rate, parse_size
+
+F, R = slurmtext.FIELD, slurmtext.RECORD
+JOB = R + F.join(
+    ["88_[1-4%2]", "88", "88", "RUNNING", "None", "ines", "gpu", "six", "(null)", "n[1-2]", "", "2",
+     "1795800000", "1795800100", "1795900000", "1-00:00:00", "/work", "(null)", "tr 4"]
+) + "\n"  # fmt: skip
+END = F.join(
+    ["88", "88", "FAILED", "1:0", "1795800000", "1795800100", "1795900000", "ines", "4012", "n[1-2]", "None",
+     "", "sbatch t.slurm", "tr4"]
+) + "\n"  # fmt: skip
+NODE = F.join(["n1", "gpu", "idle*", "1795800000", "root", "none"]) + "\n"
+LOG = """2026-11-28 10:00:00 iteration 12/ 900 | elapsed time per iteration (ms): 812.4 | lm loss: 2.31E+00 | grad norm: 1.2
+Epoch 3: 12%|#4   | 120/1000 [00:10<01:20, 11.0it/s, loss=2.31]
+{"loss": 2.3, "step": 12, "epoch": 0.4}
+[rank3]: RuntimeError: NCCL communicator was aborted; Connection refused 10.0.0.1:2950
+n1: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has 79 GiB
+n1:77:77 [0] NCCL INFO Using network IB 10.0.0.1<0>
+\x1b[31mFATAL\x1b[0m core dumped: Segmentation fault (core dumped)
+number of skipped iterations: 3 | global batch size: 512 | tokens per second: 1,234.5
+"""
+DMESG = """[Sat Nov 28 10:11:12 2026] NVRM: Xid (PCI:0000:9b:00): 79, pid=77, GPU has fallen off the bus.
+2026-11-28T10:11:12,123456+01:00 NVRM: Xid (PCI:0000:9b:00): 48, DBE
+[  12.3] amdgpu 0000:c1:00.0: amdgpu: 3 uncorrectable hardware errors detected in umc block
+"""
+BEAT = json.dumps({"run": "tr4", "job": "88", "host": "n1", "pid": 7, "step": 12.0, "loss": 2.3, "losses": 3})
+PROBED = json.dumps(
+    {"kind": "sample", "run": "tr4", "job": "88", "node": "n1",
+     "gpus": {"list": [{"index": 0, "power_w": 61.5}], "absent": "", "complete": True, "trouble": ""},
+     "memory": {"pool": "node", "left": 1.0, "total": 2.0, "anonymous": 0.5,
+                "processes": [{"pid": 7, "command": "x", "anonymous": 0.5}]},
+     "disks": {"/tmp": {"free": 1.0, "total": 2.0}}}
+)  # fmt: skip
+QSTAT = """Job Id: 12[].srv
+    Job_Name = tr4
+    Job_Owner = ines@login
+    job_state = R
+    exec_host = n1/0*8+n2/0*8
+    qtime = Sat Nov 28 10:11:12 2026
+    Resource_List.walltime = 24:00:00
+    array_state_count = Queued:3 Running:1
+"""
+PBS = '{"Jobs": {"12.srv": {"Job_Name": "tr4", "job_state": "F", "Exit_status": 271, "qtime": "x"}}}'
+SPY = """Process 77: python train.py
+Python v3.11.7 (/usr/bin/python3.11)
+
+Thread 77 (active+gil): "MainThread"
+    step (train.py:12)
+"""
+SPY_JSON = (
+    '[{"pid": 77, "thread_id": 1, "thread_name": "M", "active": true, "frames": [{"name": "f", "line": 3}]}]'
+)
+FAULT = """{"run": "tr4", "host": "n1", "time": 1795800000.5, "pid": 77, "rank": 3}
+Current thread 0x00007f (most recent call first):
+  File "train.py", line 12 in step
+"""
+LFS = """Disk quotas for usr ines (uid 4012):
+     Filesystem  kbytes   quota   limit   grace   files   quota   limit   grace
+       /scratch [2097152] 3145728 4194304       - 9120*   9000   10000  6d23h59m
+"""
+LFS_DF = """UUID                   1K-blocks        Used   Available Use% Mounted on
+ark-OST0000_UUID     7807622500  5787591216  2020022376  74% /ark[OST:0]
+OST000b             : inactive device
+"""
+MMLS_Y = """mmlsquota::HEADER:version:reserved:reserved:filesystemName:quotaType:id:name:blockUsage:blockQuota:blockLimit:blockInDoubt:blockGrace:filesUsage:filesQuota:filesLimit:filesInDoubt:filesGrace:remarks:quota:defQuota:fid:filesetname:
+mmlsquota::0:1:::fs1:USR:4012:ines:1048576:2097152:3145728:1024:none:6286:0:0:14:none:i:on:off:2:tr4:
+"""
+MMLS = """Disk quotas for group six (gid 601):
+                         Block Limits                                               |     File Limits
+Filesystem Fileset    type             TB      quota      limit   in_doubt    grace |    files   quota    limit in_doubt    grace
+fs1        tr4        GRP             120        180        196          1  5 days  |       33       0     2000        0     none
+"""
+BEEGFS = """Quota information for storage pool Default (ID: 1):
+     name      |  id  ||    used    |    hard    ||  used   |  hard
+six           |   601||   2.50 TiB |    4.00 TiB||    12345|unlimited
+name,id,size,hard,files,hard
+"""
+REPQUOTA = """*** Report for user quotas on device /dev/sdc1
+                        Block limits                File limits
+User            used    soft    hard  grace    used  soft  hard  grace
+ines      +-  204800  150000  300000  6days      40  1000  2000
+Project quota on /data (/dev/vdb)
+                               Blocks
+Project ID       Used       Soft       Hard    Warn/Grace
+#7              81920   52428800   52428800     00 [--------]
+"""
+VOLUMES = """TYPE        NAME    USED  QUOTA  OBJUSED  OBJQUOTA
+POSIX User  ines    95G   100G      812K      none
+qgroupid         rfer         excl     max_rfer     max_excl
+0/257        95.00GiB     95.00GiB    100.00GiB         none
+# file: mnt/c/six
+ceph.quota.max_bytes="100000000000"
+"""
+CONFIG = """[daemon]
+interval = "1m"
+confirm = 2
+[runs.tr4]
+gpus_per_node = 8
+memory_free = "5%"
+[disks.scratch]
+path = "/scratch"
+warn_free = "10TB"
+"""
+PARTS = "@@ part 77 1 1 eJyrVkrLz1eyUlBKSixSqgUAIWcEcw==\n"
+SCONTROL = """JobId=88 ArrayJobId=88 JobName=tr4
+   JobState=FAILED Reason=None
+   Requeue=0 Restarts=0 BatchFlag=1 Reboot=0 ExitCode=1:9
+   StdOut=/data/log.txt
+   BatchHost=n1
+     Nodes=n[1-2] CPU_IDs=0-3 Mem=0 GRES=gpu:a100:4(IDX:0-3)
+PrivateData = jobs,usage
+ReservationName=maint StartTime=2026-11-28T10:00:00 EndTime=2026-11-29T10:00:00
+"""
+
+
+def _log(text: str) -> object:
+    """All that is read of a training's log."""
+    found, _ = log_lines.read_lines(text.encode("utf-8", "surrogatepass"))
+    addresses: dict[str, str] = {}
+    log_lines.learn(found, addresses)
+    for line in found:
+        found_there = line_shapes.shape_of(line.text)
+        spots = found_there.measures
+        found_there.layout.values(line.text)
+        measures.cost(line.text, spots, measures.seconds(line.text, spots))
+        measures.skipped(line.text, spots)
+        measures.length(line.text, spots)
+        measures.loss(line.text, spots)
+        progress.latest(line)
+        progress.progress_by(r"iteration\s+(\d+)", line.text)
+    return failures.find(found)
+
+
+def _gpus(read: Callable[[str], object], name: str) -> tuple[Callable[[str], object], str]:
+    return read, sample(name)
+
+
+READERS: dict[str, tuple[Callable[[str], object], str]] = {
+    "squeue": (squeue.read, JOB),
+    "sacct": (sacct.read_all, END),
+    "sinfo": (sinfo.read, NODE),
+    "scontrol exit codes": (scontrol.exit_codes, SCONTROL),
+    "scontrol states": (scontrol.states, SCONTROL),
+    "scontrol stdout": (scontrol.stdout, SCONTROL),
+    "scontrol host": (scontrol.host, SCONTROL),
+    "scontrol settings": (scontrol.settings, SCONTROL),
+    "scontrol privacy": (scontrol.hides_jobs, SCONTROL),
+    "scontrol words": (scontrol.words, SCONTROL),
+    "scontrol reservations": (begins_of, SCONTROL),
+    "scontrol gpus": (scontrol.allocated_gpus, SCONTROL),
+    "sinfo partitions": (partitions.read_sinfo, "gpu*|1-00:00:00|12|gpu:a100:4|OVERSUBSCRIBE\n"),
+    "hostlist": (slurmtext.expand_hostlist, "n[1-20,007],login[1-2][3-4]"),
+    "reason": (pending_reasons.judge, "Nodes required for job are DOWN, DRAINED or reserved"),
+    "sbatch lines": (slurm.script_options, "#!/bin/sh\n#SBATCH --job-name=tr4 --time=1\n"),
+    "walltime": (parse_walltime, "1-02:03:04"),
+    "qstat": (qstat.read, QSTAT),
+    "qstat ended": (lambda text: qstat.endings(qstat.records(text)), PBS),
+    "qstat gpus": (lambda text: qstat.gpus(text, "12.srv"), PBS),
+    "log": (_log, LOG),
+    "beat": (lambda text: guard_heartbeat.read(text, 1.0), BEAT),
+    "probe gpus": (probes.read_gpus, PROBED),
+    "probe usage": (probe_sample.read_usage, PROBED),
+    "stat of a disk": (probe_sample.read_stat, "100 50 40 4096 10 5"),
+    "free of disks": (lambda text: list(inspection.read_disks("n1", text)), "free 1000 /tmp\n"),
+    "stacks of a node": (node_stacks.parcels, PARTS),
+    "stacks of a probe": (stack_collection._taken, json.dumps({"run": "tr4", "node": "n1", "text": PARTS})),
+    "faulthandler": (faulthandler.handed, FAULT),
+    "py-spy": (pyspy.read, SPY),
+    "py-spy json": (pyspy.read, SPY_JSON),
+    "nagios": (partial(nagios.read, 0), "OK - fine | a=1.5s;2:;@3:4;0;9 'b c'=1GB\nlong | d=2"),
+    "tracker": (lambda text: checkpoint_files.read_tracker("/x", text, 1.0), "global_step1000"),
+    "lease": (
+        lambda text: lease_record.read_record(text.encode("utf-8", "surrogatepass")),
+        '{"host": "n1", "pid": 7}',
+    ),
+    "mounts": (mounts.read_mounts, "22 1 8:2 / / rw - ext4 /dev/sda2 rw,quota\n"),
+    "fstab": (mounts.read_fstab, "/dev/sda2 / ext4 defaults 0 1\n"),
+    "configuration": (partial(parse, path=Path("/h/config.toml")), CONFIG),
+    "size": (parse_size, "500 GiB"),
+    "duration": (parse_duration, "1h30m"),
+    "amount": (parse_amount, "10%"),
+    "rate": (parse_rate, "18.4TB/d"),
+    "quota table": (lfs_quota.read_rows, LFS),
+    "quota report": (repquota.read, REPQUOTA),
+    "quota beegfs": (lambda text: beegfs.read_quotas(text, "user"), BEEGFS),
+    "quota beegfs 8": (
+        beegfs.read_usage,
+        '{"name":"ines","type":"user","space":"1GiB/2GiB","inode":"1k/9"}\n',
+    ),
+    "quota gpfs for machines": (gpfs.read_quotas, MMLS_Y),
+    "quota gpfs": (gpfs.read_quotas, MMLS),
+    "quota fileset": (gpfs.read_fileset, "fileset name:         tr4\n"),
+    "quota targets": (lfs_quota.read_targets, LFS_DF),
+    "quota project": (lfs_quota.read_project, "  77001 P /scratch/tr4\n"),
+    "quota volumes": (zfs_btrfs_ceph.read, VOLUMES),
+    "quota of a site": (lambda text: site_tool.read(text, None, "q", 0.0), LFS + MMLS + BEEGFS + VOLUMES),
+    "quota json": (
+        lambda text: site_tool.read_json(text, "q"),
+        '[{"used_bytes": 1, "limit_bytes": "2TB", "updated_at": "2026-11-28T10:00:00"}]',
+    ),
+    "quota pattern": (
+        lambda text: site_tool.read_text(text, r"(?P<used>\S+) of (?P<limit>\S+) at (?P<updated>\S+)", "q"),
+        "1G of 2G at 1795800000",
+    ),
+    "kernel": (kernel_log.read, DMESG + sample("kernel.txt")),
+    "amd json": _gpus(amd_smi.read, "amd-metric.json"),
+    "amd text": _gpus(amd_smi.read, "amd-metric.txt"),
+    "amd monitor": _gpus(amd_smi.read, "amd-monitor-ecc.txt"),
+    "rocm json": _gpus(rocm_smi.read, "rocm-all.json"),
+    "rocm blocks": _gpus(rocm_smi.read, "rocm-blocks.txt"),
+    "rocm table": _gpus(rocm_smi.read, "rocm-concise-node.txt"),
+    "rocm errors": _gpus(rocm_smi.read, "rocm-ras.txt"),
+    "rocm csv": _gpus(rocm_smi.read, "rocm.csv"),
+    "nvidia q": _gpus(nvidia_smi.read, "nvidia-q.txt"),
+    "nvidia table": _gpus(nvidia_smi.read, "nvidia-table.txt"),
+    "nvidia mig": _gpus(nvidia_smi.read, "nvidia-table-mig.txt"),
+    "nvidia csv": (
+        lambda text: nvidia_smi.read(text, ("index", "power.draw", "memory.total")),
+        "index, power.draw [W], memory.total [MiB]\n0, 61.20 W, 81559 MiB\n",
+    ),
+    "node": (
+        node_script.read,
+        "@@ node n1\n@@ run nvidia-smi --query-gpu=index,name\nindex, name\n0, H100\n@@ exit 0\n",
+    ),
+}
+"""By name: the reader, and what it understands."""

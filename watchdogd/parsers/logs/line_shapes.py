@@ -1,0 +1,145 @@
+"""Lines of one shape say the same things in the same places: what stands where is found out once for all."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
+
+from watchdogd.parsers.logs import failures, measures
+from watchdogd.parsers.logs import progress as trainlog
+from watchdogd.parsers.logs.progress_forms import WORK
+
+if TYPE_CHECKING:
+    from watchdogd.parsers.logs.measures import Span, Spots
+    from watchdogd.parsers.logs.progress import ProgressReport, Spot
+
+KEPT = 4000
+"""Shapes that are remembered."""
+READ_AT_MOST = 400
+"""Characters of a line whose numbers are followed: what tells progress stands near its beginning."""
+NUMBERS = 12
+"""Numbers of a line that are followed."""
+_TOKEN = re.compile(
+    r"(?:[^\da-f=#>.*-]++|[a-f](?<=[0-9a-zA-Z][a-f]))*+(?:"
+    r"(?P<noise>(?<![0-9a-zA-Z.])(?=[0-9a-f]{0,40}[a-f])(?=[a-f]{0,40}\d)(?:0x)?[0-9a-f]{8,40}(?![0-9a-zA-Z])"
+    r"|[=#>.\-*]{3,400})"
+    r"|(?P<time>(?:(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)[T_ ])?"
+    r"(?<![\d:])(?P<first>\d{1,3}):(?P<second>\d\d)(?::(?P<third>\d\d))?(?:[.,]\d{1,9})?(?![\d:])Z?)"
+    r"|(?P<number>(?:(?<![\w.)\]])-)?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d{1,3})?)"
+    r"|[a-f=#>.*-]|\Z)"
+)
+"""Identifiers and bars (`noise`), which tell lines of one template apart without telling anything of the run;
+times of the day, durations and dates; numbers. What can begin none of them is passed over, in a fifth of the
+time that a search from each letter takes."""
+_MOST = 1e300
+_DAY = {"year": 12 * 31 * 86400, "month": 31 * 86400, "day": 86400}
+_UNITS = {**_DAY, "first": 3600, "second": 60, "third": 1}
+_SHORT = {**_DAY, "first": 60, "second": 1}
+"""Seconds of the parts of a time, of one that has three numbers and of one that has two."""
+_PLAIN = re.compile(r"-?\d{1,200}(?:\.\d+)?(?:[eE][-+]?\d\d?)?")
+_BARS = str.maketrans(dict.fromkeys("█▏▎▍▌▋▊▉━╸╺", " "))
+_ONE_DIGIT = bytes.maketrans(b"123456789", b"000000000")
+_OF = re.compile(r"^\s?(?:/|of)\s?$")
+_shapes: dict[bytes, Shape] = {}
+
+
+class Layout(NamedTuple):
+    """Where numbers stand in lines that differ in their digits alone.
+
+    `key`: their template, which lines that differ in the length of their numbers share; `words` of it;
+    `numbers`: begin and end of each; `times`: of each its position among all, with begin, end and seconds of
+    its parts; `bounds`: positions of numbers that a total follows; `plain`: no number has commas, or may be
+    too large for one.
+    """
+
+    key: int
+    words: str
+    numbers: tuple[Span, ...]
+    times: tuple[tuple[int, tuple[tuple[int, int, int], ...]], ...]
+    bounds: tuple[int, ...]
+    plain: bool
+
+    def values(self, text: str) -> list[float]:
+        """The numbers of a line; a time of the day or a duration is one, in seconds: whether it goes as the
+        wall's clock does shows in its pace."""
+        number = float if self.plain else _number
+        found = [number(text[begin:end]) for begin, end in self.numbers]
+        for position, parts in self.times:
+            seconds = 0
+            for begin, end, unit in parts:
+                seconds += int(text[begin:end]) * unit
+            found.insert(position, float(seconds))
+        return found
+
+
+class Shape(NamedTuple):
+    """Where lines that differ in their digits alone tell what; `fails`: whether they can tell a cause."""
+
+    layout: Layout
+    progress: Spot | None
+    epoch: Span | None
+    measures: Spots
+    fails: bool
+
+    def report(self, text: str) -> ProgressReport | None:
+        """How far a line of this shape says that the training is."""
+        return trainlog.reported(text, self.progress) if self.progress else None
+
+
+def shape_of(text: str) -> Shape:
+    """The shape of a line."""
+    key = text.encode("utf-8", "surrogatepass").translate(_ONE_DIGIT)
+    found = _shapes.get(key)
+    if found is None:
+        if len(_shapes) >= KEPT:
+            _shapes.clear()
+        found = _shapes[key] = _shape(text)
+    return found
+
+
+def _shape(text: str) -> Shape:
+    progress, spots = trainlog.spot_of(text), measures.spots_of(text)
+    if progress and progress.form.series == WORK:
+        spots = spots._replace(loss=None, falls=True)
+    epoch = trainlog.epoch_spot(trainlog.lowered(text))
+    return Shape(layout_of(text), progress, epoch, spots, failures.possible(text))
+
+
+def layout_of(text: str) -> Layout:
+    """Where the numbers of a line stand."""
+    text = text[:READ_AT_MOST]
+    numbers: list[Span] = []
+    times, plain = [], True
+    words, at = [""], 0
+    for token in _TOKEN.finditer(text.translate(_BARS)):
+        kind = token.lastgroup
+        if kind is None:
+            continue
+        begin, end = token.span(kind)
+        words[-1] += text[at:begin]
+        at = end
+        if kind == "noise" or len(words) > NUMBERS:
+            words[-1] += "~"
+            continue
+        if kind == "number":
+            plain = plain and _PLAIN.fullmatch(text, begin, end) is not None
+            numbers.append((begin, end))
+        else:
+            times.append((len(words) - 1, _parts(token)))
+        words.append("")
+    words[-1] += text[at:]
+    bounds = tuple(position for position, between in enumerate(words[1:-1]) if _OF.match(between))
+    said = " ".join("#".join(words).translate(_BARS).split())
+    key = crc32(said.encode("utf-8", "surrogatepass"))
+    return Layout(key, said[:60], tuple(numbers), tuple(times), bounds, plain)
+
+
+def _parts(time: re.Match[str]) -> tuple[tuple[int, int, int], ...]:
+    units = _UNITS if time["third"] else _SHORT
+    return tuple((*time.span(part), unit) for part, unit in units.items() if time[part])
+
+
+def _number(text: str) -> float:
+    value = float(text.replace(",", ""))
+    return value if -_MOST < value < _MOST else 0.0

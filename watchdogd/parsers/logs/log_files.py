@@ -1,0 +1,214 @@
+"""What was newly written to a log: only new bytes are read, whatever became of the file in between.
+
+sbatch's patterns for the names of log files, as a glob that also matches the run's next jobs.
+
+The letters are those of sbatch(1), "filename pattern": %A %a %b %J %j %N %n %s %t change from job to job, %u
+and %x do not; `%5j` pads with zeros; `\\` in front switches them all off. squeue shows the pattern as it was
+given; scontrol (22.05) half of it replaced already: there the job's own id in the name is taken for one too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import re
+import stat as modes
+from dataclasses import dataclass
+from glob import escape
+from typing import TYPE_CHECKING
+
+from watchdogd.system.smallfile import check_answers
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from watchdogd.batch.models import Job
+
+
+FIRST_LOOK = 96 * 1024
+"""Bytes read of the end of a log that is seen for the first time."""
+AT_MOST = 8 * 1024 * 1024
+"""Bytes read of one file in one round; of more, the last ones."""
+TOGETHER = 8 * AT_MOST
+"""Bytes read of all files in one round: each has the same share."""
+FILES = 256
+PACKED = (".gz", ".bz2", ".xz", ".zst", ".lz4", ".zip")
+"""What rotation leaves beside a log: it was read before it was packed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPosition:
+    """How far one file was read, and when bytes last came (`grown_at`, on our own clock)."""
+
+    path: str
+    offset: int
+    size: int
+    mtime: float
+    grown_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """One file of the log as it is now."""
+
+    path: str
+    key: str
+    size: int
+    mtime: float
+
+
+def find(pattern: str, without: Collection[str] = ()) -> list[LogFile]:
+    """The regular files that match, newest first, at most FILES; OSError where there may be some unseen.
+
+    `without`: paths of files that watchdogd writes itself, which are none, whatever way leads to them.
+    """
+    paths: tuple[str, ...] = (pattern,)
+    if glob.has_magic(pattern):
+        paths = tuple(each for each in glob.glob(pattern, recursive=True) if not each.endswith(PACKED))
+    found = []
+    for path in paths:
+        try:
+            seen = os.stat(path)
+        except FileNotFoundError:
+            continue
+        if modes.S_ISREG(seen.st_mode) and not is_one(path, without):
+            found.append(LogFile(path, str(seen.st_ino), seen.st_size, seen.st_mtime))
+    if not found:
+        check_answers(pattern)
+    if len(found) > 1:
+        found.sort(key=lambda file: (file.mtime, file.path), reverse=True)
+    return found[:FILES]
+
+
+def is_one(path: str, others: Collection[str]) -> bool:
+    """Whether a path leads to one of the others. Only those of the same name are looked at: others may lie on
+    a file system that hangs."""
+    if path in others:
+        return True
+    name = os.path.basename(path)
+    with contextlib.suppress(OSError):
+        return any(os.path.basename(each) == name and os.path.samefile(each, path) for each in others)
+    return False
+
+
+def names(job_id: str, raw_id: str) -> list[re.Pattern[str]]:
+    """How a file's name may bear a job's id: `%j`, and `%A_%a` of an array's task.
+
+    The raw id of an array's last task is the array's own, which all of its files bear.
+    """
+    array, task, number = job_id.partition("_")
+    wanted = [rf"{re.escape(array)}[_.-]0*{re.escape(number)}"] if task else []
+    wanted += [re.escape(raw_id)] if raw_id != array or not task else []
+    return [re.compile(rf"(?<!\d)0*{each}(?!\d)") for each in wanted]
+
+
+def unread(file: LogFile, place: ReadPosition | None, *, first: bool, files: int = 1) -> tuple[int, int]:
+    """From which byte to which there is something new, in one of so many files: (from, to).
+
+    A file that is shorter than what was read of it was truncated or replaced: it begins anew.
+    """
+    begin = place.offset if place and place.offset <= file.size else 0
+    limit = FIRST_LOOK if first else min(AT_MOST, TOGETHER // files)
+    return max(begin, file.size - limit), file.size
+
+
+def read(path: str, begin: int, end: int) -> bytes:
+    """The bytes of a file from `begin` to `end`; fewer where it was truncated meanwhile."""
+    with open(path, "rb", buffering=0) as file:
+        file.seek(begin)
+        return file.read(end - begin) or b""
+
+
+def grown_at(
+    file: LogFile, place: ReadPosition | None, looked: float | None, now: float, skew: float
+) -> float:
+    """When bytes last came, on our clock.
+
+    Between two looks of ours the file server's time is believed where it lies between them; where it does
+    not, clocks differ or attributes were cached, and our own look counts. For a file that is new to us only
+    its mtime is there, corrected by the difference of clocks that was last seen (`skew`).
+    """
+    if place and (file.size, file.mtime) == (place.size, place.mtime):
+        return place.grown_at
+    if looked is None or place is None:
+        return min(file.mtime - skew, now)
+    return file.mtime if looked <= file.mtime <= now else now
+
+
+def clock_skew(
+    files: list[LogFile], places: Mapping[str, ReadPosition], looked: float | None, now: float
+) -> float | None:
+    """How far the file server's clock is ahead of ours, as a file that grew since the last look shows it.
+
+    None where nothing grew, or it cannot be told: what was written between two looks bears a time between
+    them, and 0 is taken where that can be true.
+    """
+    for file in files:
+        place = places.get(file.key)
+        if place and looked is not None and file.size > place.size and file.mtime != place.mtime:
+            ahead, behind = file.mtime - now, file.mtime - looked
+            return ahead if ahead > 0 else behind if behind < 0 else 0.0
+    return None
+
+
+_LETTER = re.compile(r"%(\d*)([AabJjNnstux%])")
+_CHANGING = frozenset("AabJjNnst")
+_WORDS = r"s?batch|err(?:or)?s?|jobs?|logs?|out(?:put)?s?|runs?|slurm|std(?:err|out)|tasks?|train(?:ing)?"
+"""What file names of jobs are made of that tell one's from another's no more than the ending does."""
+_NOWHERE = frozenset({"", "none", "/dev/null"})
+
+
+def glob_of(pattern: str, job: Job) -> str:
+    """The glob for `pattern` (absolute, or relative to the job's working folder); empty: no log is kept."""
+    if pattern.strip() in _NOWHERE:
+        return ""
+    path = pattern if pattern.startswith("/") else f"{job.work_dir.rstrip('/')}/{pattern}"
+    if "\\\\" in path:
+        return _literal(path.replace("\\\\", ""))
+    plain = _literal if any(found[2] in "AJj" for found in _LETTER.finditer(path)) else _Without(job)
+    parts, at = [], 0
+    for found in _LETTER.finditer(path):
+        parts += [plain(path[at : found.start()]), _replaced(found[2], job)]
+        at = found.end()
+    return re.sub(r"\*{2,}", "*", "".join([*parts, plain(path[at:])]))
+
+
+def is_anybodys(glob: str, job: Job) -> bool:
+    """Whether nothing in the file's name tells the run's logs from those of the user's other jobs."""
+    stem, _, ending = glob.rpartition("/")[2].rpartition(".")
+    told = stem or ending
+    if "*" not in glob or _literal(job.name) in told:
+        return False
+    words = re.findall(r"[^\W\d_]+", told.replace(job.user, ""))
+    return all(re.fullmatch(_WORDS, word, re.IGNORECASE) for word in words)
+
+
+def _replaced(letter: str, job: Job) -> str:
+    """What stands for one pattern letter."""
+    if letter in _CHANGING:
+        return "*"
+    return _literal({"u": job.user, "x": job.name, "%": "%"}[letter])
+
+
+@dataclass(frozen=True, slots=True)
+class _Without:
+    """Text of a name whose patterns Slurm has replaced: the job's own ids, and an array's task behind one,
+    become `*` wherever they stand alone."""
+
+    job: Job
+
+    def __call__(self, text: str) -> str:
+        ids = "|".join(re.escape(each) for each in {self.job.raw_id, self.job.array_id} if each)
+        array = re.fullmatch(r"\d+_(\d+)", self.job.id)
+        task = rf"(?:[_-]0*{array[1]}(?!\d))?" if array else ""
+        parts, at = [], 0
+        for found in re.finditer(rf"(?<![A-Za-z0-9])0*(?:{ids})(?!\d){task}", text):
+            parts += [_literal(text[at : found.start()]), "*"]
+            at = found.end()
+        return "".join([*parts, _literal(text[at:])])
+
+
+def _literal(text: str) -> str:
+    """Text that a glob takes as it stands, and in which config.toml finds no variable."""
+    return escape(text).replace("$", "[$]")
