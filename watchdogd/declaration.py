@@ -1,6 +1,7 @@
-"""What a check declares beside its function: what brings it, what it shows where, and what rests on it.
+"""Declarations of a check beside its function: what brings it, what it shows where, and what rests on it.
 
-Plain values: they travel from the process that loads a user's plugin to the daemon, and into status.json.
+They are plain values, which travel from the process that loads a user's plugin to the daemon, and into
+status.json.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""What can go wrong, as a tree. Every message is one line that says what to do; nobody sees a traceback.
+"""Errors of watchdogd, as a tree.
+
+Every message is one line that says what to do; nobody sees a traceback.
 
 WatchdogError                exit 1
 ├── UsageError               exit 64: the command line was wrong

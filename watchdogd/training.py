@@ -88,7 +88,7 @@ TIME, MEMORY, SIGNAL, KILL = 1, 2, 3, 4
 
 
 class Wish(NamedTuple):
-    """What the loop is asked to do; true when it is asked anything.
+    """Request to the loop; true when it is asked to do anything.
 
     stop: save a checkpoint and leave. save: save a checkpoint, call `Guard.saved()`, and go on.
     reason: one line for the log, such as "kill switch set by bob: wrong learning rate".

@@ -93,12 +93,12 @@ relay = true                            # out of the daemon's reach: left to 'wa
 
     @property
     def threaded(self) -> bool:
-        """Whether it has threads, in which quiet messages wake nobody."""
+        """Return whether it has threads, in which quiet messages wake nobody."""
         return False
 
     @property
     def standing(self) -> bool:
-        """Whether what was sent there stands until its end is sent, as with a pager."""
+        """Return whether what was sent there stands until its end is sent, as with a pager."""
         return False
 
     @property
@@ -166,7 +166,7 @@ def channel_model(name: str) -> type[ChannelSection]:
 
 
 def _is_model(found: object, module: str = "") -> bool:
-    """Whether it is a class of a channel; of that `module` where one is named."""
+    """Return whether it is a class of a channel, defined in `module` where one is named."""
     return (
         isinstance(found, type)
         and issubclass(found, ChannelSection)
@@ -183,7 +183,7 @@ def _built_in() -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def _foreign() -> Mapping[str, EntryPoint]:
-    """The entry points by name; looked for only where a type is not built in."""
+    """Return the entry points by name; looked for only where a type is not built in."""
     found: dict[str, EntryPoint] = {}
     for point in importlib.metadata.entry_points(group=GROUP):
         found.setdefault(point.name, point)

@@ -1,4 +1,4 @@
-"""All tables of config.toml but channels, runs and disks."""
+"""Models of the tables of config.toml, except channels, runs and disks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Where a run's switches lie: as the daemon laid out in `switches/RUN.json`, or as config.toml says by now.
+"""Places of a run's switches, from the daemon's `switches/RUN.json` or else from config.toml as it is by now.
 
-Light: pressing costs a fraction of a second on the slowest file system; the configuration is read only where
-the daemon has not laid the run out as it is now.
+The module is light: pressing costs a fraction of a second on the slowest file system; the configuration is
+read only where the daemon has not laid the run out as it is now.
 """
 
 from __future__ import annotations

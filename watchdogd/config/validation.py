@@ -1,4 +1,4 @@
-"""What is wrong in config.toml: with its syntax, a value, or the whole, in words that say what to write."""
+"""Faults of config.toml, in its syntax, a value or the whole, in words that say what to write."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Files that are put where others look, beside the rounds: the page, numbers for Prometheus, and each run's
-status line for people who tail a file.
+"""Files that are put where others look, beside the rounds.
+
+They are the page, numbers for Prometheus, and each run's status line for people who tail a file.
 """
 
 from __future__ import annotations

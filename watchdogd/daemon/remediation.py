@@ -101,11 +101,11 @@ class Remediation:
         return patience > 0 and self._crew.wait(patience)
 
     def end(self) -> None:
-        """We wait no longer: a program that still runs is ended, and its outcome told."""
+        """Wait no longer: a program that still runs is ended, and its outcome told."""
         self._ending.set()
 
     def hand_over(self) -> None:
-        """Somebody else acts now: leave in the inbox what came of our deeds."""
+        """Leave in the inbox what came of our deeds, since somebody else acts now."""
         for report in self._crew.reports():
             deed, text = report.deed, report.outcome.text
             state = DONE if report.outcome.ok else FAILED
@@ -122,7 +122,7 @@ class Remediation:
             yield self._end(deed.key, DONE if outcome.ok else FAILED, outcome.text, now), outcome.details
 
     def _handed_in(self, papers: Iterable[Submission]) -> Iterator[tuple[ActionRecord, str]]:
-        """From a daemon that was ours once."""
+        """Yield the ends of deeds that an earlier daemon began and reported through the inbox."""
         for paper in papers:
             for deed in self._deeds if paper.kind == "deed" else ():
                 if not deed.ended and paper.deed == (
@@ -134,7 +134,7 @@ class Remediation:
                     yield self._end(deed.key, state, paper.outcome, paper.at), ""
 
     def _lost(self, now: float) -> Iterator[tuple[ActionRecord, str]]:
-        """Begun by a daemon that is gone: what is harmless is done again, the rest is told."""
+        """Settle deeds begun by a daemon that is gone: what is harmless is done again, the rest is told."""
         for deed in self._deeds:
             if deed.ended or self._crew.has(deed) or abs(now - deed.at) <= LATE:
                 continue

@@ -1,5 +1,6 @@
-"""Queries: incidents, events, notifications, gaps and what people did; the past line by line; and the state
-from which a starting daemon goes on.
+"""Queries of the history: incidents, events, notifications, gaps and what people did.
+
+They also tell the past line by line, and the state from which a starting daemon goes on.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ def gaps_since(connection: Connection, since: float) -> list[Gap]:
 
 
 def touches_since(connection: Connection, since: float) -> list[UserAction]:
-    """Who pressed what, oldest first."""
+    """Return who pressed what, oldest first."""
     query = select(touches).where(touches.c.at >= since * 1000).order_by(touches.c.at)
     return [UserAction(row.at / 1000, row.line) for row in connection.execute(query)]
 

@@ -110,7 +110,7 @@ def _floor(time: float, unit: int) -> int:
 
 
 def _spans(begin: int, end: int, length: int) -> Iterator[tuple[int, int]]:
-    """From `begin` to `end` in pieces that end at multiples of `length`."""
+    """Yield the time from `begin` to `end` in pieces that end at multiples of `length`."""
     while begin < end:
         stop = min(_floor(begin + length, length), end)
         yield begin, stop

@@ -150,7 +150,7 @@ class Ids:
     """The ids of one table by what they stand for; new things get the next number. There is one writer."""
 
     def __init__(self, rows: Iterable[Any]) -> None:
-        """`rows` are the table's: id first, then the key."""
+        """Take the table's `rows`: id first, then the key."""
         self._known: dict[Row, int] = {tuple(key): number for number, *key in rows}
         self._last = max(self._known.values(), default=0)
 
@@ -168,7 +168,10 @@ class Ids:
         return self._known.pop(key)
 
     def _found_or_new(self, key: Row) -> int:
-        """Names that the database cannot hold as they are stand there changed a little."""
+        """Return the id of a key, a new one where its name is new.
+
+        Names that the database cannot hold as they are stand there changed a little.
+        """
         clean = tuple(storable(part) if isinstance(part, str) else part for part in key)
         number = self._known.get(clean)
         if number is None:
@@ -185,7 +188,7 @@ class NotedIds(Ids):
     """Ids whose new ones are rows of a table: somebody takes them all with `new_rows`, or they pile up."""
 
     def __init__(self, rows: Iterable[Any]) -> None:
-        """As Ids."""
+        """Take the table's rows, as Ids does: id first, then the key."""
         super().__init__(rows)
         self._new: list[Row] = []
 

@@ -120,8 +120,10 @@ class Store:
     def notifications(
         self, *, state: str | None = None, since: float = 0.0, after: int = 0, limit: int | None = None
     ) -> list[Notification]:
-        """Return notifications created since a time, and stored after the one of the id `after`, in that
-        order; with `limit`, the last ones."""
+        """Return notifications created since a time, and stored after the one of the id `after`.
+
+        They come in that order; with `limit`, they are the last ones.
+        """
         with self._transaction() as connection:
             return queries.notifications_of(connection, state=state, since=since, after=after, limit=limit)
 
@@ -176,7 +178,7 @@ class Store:
             return queries.gaps_since(connection, since)
 
     def touches(self, since: float = 0.0) -> list[UserAction]:
-        """Who pressed what, oldest first."""
+        """Return who pressed what, oldest first."""
         with self._transaction() as connection:
             return queries.touches_since(connection, since)
 

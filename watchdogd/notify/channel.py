@@ -1,4 +1,4 @@
-"""What a type of channel is: its keys in config.toml, its sender, and its connectivity test, in one class.
+"""Base of all types of channels: keys in config.toml, sender, and connectivity test, in one class.
 
 A file of `watchdogd/notify/channels/` holds one; another package brings one by an entry point of the group
 `watchdogd.channels`. All that such a class needs can be imported from here (docs/channels.md shows one).

@@ -1,4 +1,4 @@
-"""Who watches the watchdog: a ping after each round to a URL in the way of healthchecks.io.
+"""Pings that let somebody watch the watchdog: one after each round, to a URL as healthchecks.io has it.
 
 A POST to URL says that all went well, one to URL/fail that it did not; the body says why
 (https://healthchecks.io/docs/http_api/). A daemon that ends to hand over to the next link says nothing:
@@ -138,6 +138,6 @@ def _web(url: str, timeout: float | None) -> Web:
 
 
 def _failing(url: str) -> str:
-    """URL/fail; a query stays at the end."""
+    """Return URL/fail; a query stays at the end."""
     parts = urlsplit(url)
     return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/fail"))

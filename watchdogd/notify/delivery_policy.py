@@ -108,7 +108,7 @@ class Health:
 
     @property
     def outage(self) -> bool:
-        """Whether it refuses more than one message: the fault is not in the message."""
+        """Return whether it refuses more than one message: the fault is not in the message."""
         return len(self.failing) > 1
 
 
@@ -147,7 +147,7 @@ def timely(row: Notification, now: float, policy: Policy) -> Notification:
 
 
 def _wait(failed: Notification, error: DeliveryError, failures: int, policy: Policy) -> float:
-    """Seconds until the next try: doubling, between half and whole (by key, so that tests repeat)."""
+    """Return the seconds until the next try, doubling: between half and whole (by key, so tests repeat)."""
     if error.permanent:
         return policy.pause
     doublings = min(max(failed.attempts - 1, failures), 30)

@@ -23,7 +23,7 @@ class Item:
 
     @property
     def ended(self) -> bool:
-        """Whether it tells the end of an incident."""
+        """Return whether it tells the end of an incident."""
         return self.incident is not None and self.status == "RESOLVED"
 
     def outdates(self, end: Item) -> bool:
@@ -63,7 +63,7 @@ class Message:
 
     @property
     def ends(self) -> bool:
-        """Whether it tells of nothing but ends."""
+        """Return whether it tells of nothing but ends."""
         return bool(self.incidents) and {self.status, *(item.status for item in self.items)} == {"RESOLVED"}
 
     @property

@@ -1,9 +1,9 @@
-"""What is to be done next on a channel, by its rows, its health and the clock: the rows are the queue. Pure.
+"""Plan of what is done next on a channel, by its rows, its health and the clock.
 
-What belongs to one line (an incident, or one subject of a check) goes in the order in which it came: a later
-row waits until the earlier one is delivered or given up. An end that waits while the same subject is bad
-again is told with that, not by itself. Among lines, what was refused least goes first, so that one message
-that a channel does not like holds no other up.
+The module is pure; the rows are the queue. What belongs to one line (an incident, or one subject of a check)
+goes in the order in which it came: a later row waits until the earlier one is delivered or given up. An end
+that waits while the same subject is bad again is told with that, not by itself. Among lines, what was refused
+least goes first, so that one message that a channel does not like holds no other up.
 """
 
 from __future__ import annotations

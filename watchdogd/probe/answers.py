@@ -40,7 +40,7 @@ Told = TypeVar("Told")
 
 @dataclass(frozen=True, slots=True)
 class Sample(Generic[Told]):
-    """What a probe left of one node of a run's job; `job` is the raw id."""
+    """Sample that a probe left of one node of a run's job; `job` is the raw id."""
 
     run: str
     job: str
@@ -50,7 +50,7 @@ class Sample(Generic[Told]):
 
 @dataclass(frozen=True, slots=True)
 class Question(Generic[Told]):
-    """What is asked of a node.
+    """Question that is asked of a node.
 
     `argv` is run there, `hear` reads what it prints, `read` a sample: None where that tells nothing of it;
     both raise UnreadableError. `enough` says whether a sample tells all that is wanted; None: it does.
@@ -64,7 +64,7 @@ class Question(Generic[Told]):
 
 @dataclass(frozen=True, slots=True)
 class Answers(Generic[Told]):
-    """What each node told, and why others are silent.
+    """Answers of the nodes, and why others are silent.
 
     `closed`: why there is no way in: the job belongs to somebody else, and left no samples.
     `trouble`: why nothing at all could be found out.
@@ -99,7 +99,7 @@ def ask(
 
 
 def _heard(heard: node_steps.NodeOutputs, names: Sequence[str], question: Question[Told]) -> Answers[Told]:
-    """In the order of `names`, not of the answers."""
+    """Read what the nodes answered, in the order of `names`, not of the answers."""
     told, silent = {}, dict(heard.silent)
     for name in names:
         if name in silent:
@@ -118,7 +118,7 @@ def _good(sample: tuple[float, Told] | None, question: Question[Told]) -> bool:
 
 
 def _left(run: Run, job: Job, names: Sequence[str], found: Mapping[str, tuple[float, Told]]) -> Answers[Told]:
-    """What the job's own probe left in home; of all nodes that it knows where the queue names none."""
+    """Return what the job's own probe left in home, of all nodes it knows where the queue names none."""
     if not found:
         system = "PBS" if run.backend == "pbs" else "Slurm"
         return Answers(
@@ -138,7 +138,7 @@ def _left(run: Run, job: Job, names: Sequence[str], found: Mapping[str, tuple[fl
 
 
 def _samples(run: Run, job: Job, question: Question[Told], now: float) -> dict[str, tuple[float, Told]]:
-    """By node: the age in seconds of the newest sample of this job, and what it tells."""
+    """Return by node the age in seconds of the newest sample of this job, and what it tells."""
     found: dict[str, tuple[float, Told]] = {}
     for written, text in sample_files.left(run.inbox, run.name, job.user):
         try:
@@ -158,7 +158,7 @@ _SHOWN = 5
 
 
 def look(run: Run, jobs: Sequence[Job], *, deadline: float, now: float, paths: Sequence[str] = ()) -> Look:
-    """Memory, and the disks at `paths`, on all nodes of the run's newest job, of `jobs` the first.
+    """Return memory, and the disks at `paths`, on all nodes of the run's newest job, the first of `jobs`.
 
     Never raises; takes `deadline` seconds at most.
     """
@@ -171,12 +171,12 @@ def look(run: Run, jobs: Sequence[Job], *, deadline: float, now: float, paths: S
 
 
 def _enough(paths: frozenset[str], told: Usage) -> bool:
-    """Whether it tells of all that is wanted: a probe may have been started with other disks."""
+    """Return whether it tells of all that is wanted: a probe may have been started with other disks."""
     return paths <= set(told.disks)
 
 
 def _node_heard(text: str) -> Usage:
-    """What stands below the node's name."""
+    """Read the usage that stands below the node's name."""
     return probe_sample.read_usage(text.partition("\n")[2])
 
 
@@ -186,8 +186,11 @@ def _sample(text: str) -> Sample[Usage]:
 
 
 def here(pids: Iterable[int]) -> tuple[NodeMemory, Cpu]:
-    """What these processes and all that they started hold, and what is left of their control groups or of the
-    node, whichever is used up first; and the processor time that they took."""
+    """Return memory and processor time of these processes and all that they started.
+
+    The memory is what they hold, and what is left of their control groups or of the node, whichever is used
+    up first.
+    """
     free = psutil.virtual_memory()
     node = Pool("node", float(free.available), float(free.total))
     family: dict[int, psutil.Process] = {}

@@ -1,4 +1,4 @@
-"""How much processor time processes of this node took."""
+"""Processor time that processes of this node took."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ _DEVICES = ("/dev/nvidiactl", "/dev/kfd")
 
 
 def taken(seconds: Iterable[float]) -> Cpu:
-    """Of processes that took so many seconds each, until now."""
+    """Return the processor time until now of processes that took so many seconds each."""
     return Cpu(round(sum(seconds), 2), time.time(), any(map(os.path.exists, _DEVICES)))
 
 
 def seconds_of(process: psutil.Process) -> float:
-    """With those of its children that have ended: a sum over a family never falls. psutil.Error."""
+    """Return the processor seconds of a process and of its children that have ended. psutil.Error.
+
+    With the children, a sum over a family never falls.
+    """
     times = process.cpu_times()
     return float(times.user + times.system + times.children_user + times.children_system)

@@ -1,4 +1,4 @@
-"""In the job script: starts one sampler a node, stays beside it, and ends it when the job's work is over.
+"""Probe of a job script: it starts one sampler a node, stays beside it, and ends it with the job's work.
 
 The samplers are one step of the job (`srun --overlap`: it takes nothing from the training), since Slurm kills
 what a batch script leaves behind at once, a step gently. They end when the pipe to their standard input
@@ -39,7 +39,7 @@ _WAITS = frozenset({"do_wait", "kernel_wait4", "do_wait4"})
 
 
 def shell_above(process: psutil.Process) -> psutil.Process | None:
-    """The batch shell: what slurmstepd started; where Slurm is not above, the parent. None: it has gone."""
+    """Return the batch shell, started by slurmstepd, or the parent without Slurm; None where it has gone."""
     try:
         parents = process.parents()
     except psutil.Error:
@@ -51,7 +51,7 @@ def shell_above(process: psutil.Process) -> psutil.Process | None:
 
 
 def waited_for(shell: psutil.Process, probe: psutil.Process) -> bool:
-    """True where `shell` stands in a wait and nothing that counts runs below it. False where it has gone."""
+    """Return whether `shell` stands in a wait and nothing that counts runs below; False where it has gone."""
     try:
         written = _pipes(shell, 1, 2) | _pipes(probe, 1, 2)
         return _waits(shell) and not _busy(shell, probe, written)
@@ -60,7 +60,10 @@ def waited_for(shell: psutil.Process, probe: psutil.Process) -> bool:
 
 
 def _busy(shell: psutil.Process, probe: psutil.Process, written: frozenset[str]) -> bool:
-    """Whether anything that counts runs below; a shell that itself waits counts by its children alone."""
+    """Return whether anything that counts runs below.
+
+    A shell that itself waits counts by its children alone.
+    """
     for child in shell.children():
         if child == probe or child.status() in _ENDED or _is_probe(child):
             continue
@@ -77,7 +80,10 @@ def _is_probe(process: psutil.Process) -> bool:
 
 
 def _waits(process: psutil.Process) -> bool:
-    """Where the kernel does not tell what for, any sleeping shell is taken to wait for its children."""
+    """Return whether a process waits for its children.
+
+    Where the kernel does not tell what for, any sleeping shell is taken to do so.
+    """
     try:
         with open(f"/proc/{process.pid}/wchan", encoding="ascii", errors="replace") as file:
             where = file.read().strip()
@@ -89,7 +95,7 @@ def _waits(process: psutil.Process) -> bool:
 
 
 def _pipes(process: psutil.Process, *descriptors: int) -> frozenset[str]:
-    """Those of these descriptors that are pipes, by the kernel's name for them."""
+    """Return those of these descriptors that are pipes, by the kernel's name for them."""
     found = set()
     for descriptor in descriptors:
         try:
@@ -117,7 +123,7 @@ class OwnJob:
 
     @classmethod
     def here(cls) -> OwnJob:
-        """As Slurm or PBS tell in the environment."""
+        """Return the job of this process, as Slurm or PBS tell in the environment."""
         env = os.environ
         slurm = env.get("SLURM_JOB_ID", "")
         nodes = count(env.get("SLURM_JOB_NUM_NODES") or env.get("SLURM_NNODES"))
@@ -170,7 +176,7 @@ def _finish(sampler: subprocess.Popen[bytes]) -> None:
 
 
 def _start(argv: Sequence[str]) -> subprocess.Popen[bytes]:
-    """A child with the signal mask of everybody else, and a pipe that closes with us."""
+    """Start a child with the signal mask of everybody else, and a pipe that closes with us."""
     return subprocess.Popen(
         argv,
         stdin=subprocess.PIPE,
@@ -185,7 +191,10 @@ def _unblock() -> None:
 
 
 def _argv(place: OwnJob, words: Sequence[str]) -> list[str]:
-    """One sampler a node, as `slurm.fanout` starts its processes, but for the life of the job."""
+    """Return the command for one sampler a node.
+
+    It starts as `slurm.fanout` starts its processes, but for the life of the job.
+    """
     return [
         "srun",
         f"--jobid={place.job}",

@@ -50,7 +50,7 @@ _hung: set[str] = set()
 
 
 def disks(paths: Sequence[str]) -> dict[str, Disk]:
-    """Each path, all at once; one that does not answer in time, or is missing, has that as its trouble."""
+    """Look at all paths at once; one that does not answer in time, or is missing, has that as its trouble."""
     if not paths:
         return {}
     with ThreadPoolExecutor(max_workers=8) as pool:
@@ -71,13 +71,13 @@ def _disk(path: str) -> Disk:
 
 
 def _unseen(answer: command.Answer) -> Disk:
-    """What stat(1) says behind its last colon is the system's word for an error."""
+    """Return a disk with its trouble: what stat(1) says behind its last colon, the system's word for it."""
     word = answer.said.rpartition(": ")[2]
     return Disk(trouble=word or answer.complaint(), errno=_NUMBERS.get(word, 0))
 
 
 def _read_only(path: str) -> bool:
-    """As the file system itself is, after an error for instance."""
+    """Return whether the file system itself is read-only, after an error for instance."""
     mount = mount_at(path)
     return mount is not None and "ro" in mount.options.split(",")
 
@@ -90,7 +90,7 @@ _SAMPLES, _APART = 3, 1.5
 
 @dataclass(slots=True)
 class StackInbox:
-    """Where requests come in: that of one run, for one node of its job (`job` is empty outside of Slurm)."""
+    """Inbox of requests for stacks of one run, for one node of its job (`job` is empty outside of Slurm)."""
 
     inbox: str
     run: str
@@ -99,7 +99,7 @@ class StackInbox:
     _seen: int | None = None
 
     def __post_init__(self) -> None:
-        """What was asked before we came is not for us."""
+        """Pass over what was asked before we came: it is not for us."""
         self._seen = self._asked()
 
     def serve(self) -> None:
@@ -122,7 +122,7 @@ class StackInbox:
             os.unlink(self._path())
 
     def _asked(self) -> int | None:
-        """When somebody last asked; None: nobody does."""
+        """Return when somebody last asked; None: nobody does."""
         try:
             return os.stat(os.path.join(self.inbox, f"{file_name(self.run)}.stacks-request")).st_mtime_ns
         except OSError:
@@ -153,7 +153,7 @@ class Ended(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What to look at, where to leave it, and how often (seconds)."""
+    """Task of a probe: what to look at, where to leave it, and how often (seconds)."""
 
     run: str
     job: str
@@ -205,7 +205,7 @@ def tell(job: str, *paths: str) -> None:
 
 
 def look(task: Task, name: str) -> str:
-    """The sample's text."""
+    """Look at this node, and return the sample's text."""
     seconds = max(task.every / 6, 2.0)
     env = command.environment({"SLURMD_NODENAME": name})  # as the same script has it in a step
     answer = command.ask(node_script.argv(seconds), deadline=min(task.every, 6 * seconds), env=env)
@@ -216,13 +216,13 @@ def look(task: Task, name: str) -> str:
 
 
 def _of_job(job: str, found: dict[str, Disk]) -> tuple[NodeMemory, dict[str, Disk], Cpu]:
-    """Memory and processor time of the job here, beside the disks."""
+    """Return memory and processor time of the job here, beside the disks."""
     processes = list(_processes(job))
     return memory([held for held, _ in processes]), found, effort.taken(spent for _, spent in processes)
 
 
 def memory(processes: Iterable[JobProcess]) -> NodeMemory:
-    """What is left of the tightest of the job's control groups, or of the node, and who holds how much."""
+    """Return what is left of the job's tightest control group, or of the node, and who holds how much."""
     held = sorted(processes, key=lambda each: -each.anonymous)
     pool = tightest(each.pid for each in held) or min(training.pools(), key=lambda each: each.left)
     total = sum(each.anonymous for each in held)
@@ -230,7 +230,7 @@ def memory(processes: Iterable[JobProcess]) -> NodeMemory:
 
 
 def _processes(job: str) -> Iterator[tuple[JobProcess, float]]:
-    """Our own user's processes of the job on this node, each with the processor time that it took."""
+    """Return our own user's processes of the job on this node, each with the processor time that it took."""
     node = os.environ.get("SLURMD_NODENAME", "")
     for each in psutil.process_iter(["uids"]):
         uids = each.info["uids"]

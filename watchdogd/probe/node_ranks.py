@@ -42,8 +42,10 @@ _LAST = 0.5
 
 @dataclass(frozen=True, slots=True)
 class RankProcess:
-    """The first process of a rank; `rank` None: none is named. `python` runs it, `state` as /proc has it.
-    `pids`: its number, and those that it has in containers."""
+    """First process of a rank; `rank` is None where none is named.
+
+    `python` runs it, `state` is as /proc has it, and `pids` are its number and those it has in containers.
+    """
 
     pid: int
     rank: int | None
@@ -55,8 +57,11 @@ class RankProcess:
 
 @dataclass(frozen=True, slots=True)
 class NodeRanks:
-    """`ras`: the version of NCCL that answered, or empty; `moving`: its counts grew meanwhile, so that
-    `accused` is nobody."""
+    """Ranks of one node, and what NCCL's RAS says of them.
+
+    `ras` is the version of NCCL that answered, or empty; `moving`: its counts grew meanwhile, so that
+    `accused` is nobody.
+    """
 
     node: str
     addresses: tuple[str, ...]
@@ -68,14 +73,14 @@ class NodeRanks:
 
 
 def argv(whose: Sequence[str], deadline: float) -> list[str]:
-    """The command for a node; `whose` as in `main`."""
+    """Return the command for a node; `whose` as in `main`."""
     return own_python(
         "from watchdogd.probe.node_ranks import main; main()", *whose, "--deadline", f"{deadline:.1f}"
     )
 
 
 def read(text: str) -> NodeRanks | None:
-    """What `main` printed; None where it is not whole."""
+    """Read what `main` printed; None where it is not whole."""
     return codec_of(NodeRanks).load(node_stacks.values(text).get(0))
 
 
@@ -91,7 +96,7 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 def look(name: str, found: Sequence[TrainingProcess], until: float) -> NodeRanks:
-    """What is known here by then."""
+    """Return what is known on this node at `until`."""
     addresses = _addresses()
     pids = {number for each in found for number in _numbers(each.pid)}
     environments = {each.pid: node_stacks.environ(each.pid) for each in found}
@@ -121,7 +126,7 @@ def _value(future: Future[Any], until: float) -> Any:
 
 
 def _first(found: Sequence[TrainingProcess]) -> list[tuple[TrainingProcess, int | None]]:
-    """Of each rank the process that started its others (data loaders); launchers are of none."""
+    """Return of each rank the process that started its others (data loaders); launchers are of none."""
     known = {name for each in found for name in each.ranks}
     source = next((name for name in node_stacks.RANKS if name in known), "")
     ranks = {each.pid: each.ranks.get(source) for each in found}
@@ -139,7 +144,7 @@ def _process(found: TrainingProcess, rank: int | None, env: Mapping[str, str]) -
 
 
 def _python(pid: int, env: Mapping[str, str]) -> str:
-    """The interpreter as it was called: by that it finds its packages."""
+    """Return the interpreter as it was called: by that it finds its packages."""
     word = node_stacks.of_proc(pid, "cmdline").partition("\0")[0]
     try:
         if os.sep in word:
@@ -150,14 +155,14 @@ def _python(pid: int, env: Mapping[str, str]) -> str:
 
 
 def _numbers(pid: int) -> list[int]:
-    """Its number here, and in the containers that it lives in (proc(5), NSpid)."""
+    """Return its number here, and those in the containers that it lives in (proc(5), NSpid)."""
     found = re.search(r"^NSpid:\s*(.+)$", node_stacks.of_proc(pid, "status"), re.MULTILINE)
     inner = (count(word) for word in (found[1].split() if found else ()))
     return [pid, *(number for number in inner if number is not None)]
 
 
 def _places(environments: Iterable[Mapping[str, str]]) -> list[str]:
-    """Where the job's processes have RAS listen, as a rule one place for all."""
+    """List where the job's processes have RAS listen, as a rule one place for all."""
     places = [
         env.get("NCCL_RAS_ADDR") or ras_client.USUAL
         for env in environments
@@ -167,7 +172,7 @@ def _places(environments: Iterable[Mapping[str, str]]) -> list[str]:
 
 
 def _ras(place: str, own: Collection[str], pids: Collection[int], until: float) -> tuple[RasReport, ...]:
-    """Its answers, the second a moment later; none of another job's that listens there as well."""
+    """Return its answers, the second a moment later; none of another job's that listens there as well."""
     reports: list[RasReport] = []
     while len(reports) < 2 and (left := until - 2 * _LAST - time.monotonic()) > 0:
         report = ras_client.ask(place, own, left)
@@ -180,7 +185,7 @@ def _ras(place: str, own: Collection[str], pids: Collection[int], until: float) 
 
 
 def _foreign(report: RasReport, own: Collection[str], pids: Collection[int]) -> bool:
-    """Whether the processes that it names on this node are all none of ours."""
+    """Return whether the report names processes on this node, and none of them is ours."""
     named = [each for comm in report.communicators for each in (*comm.members, *comm.absent)]
     here = [each.pid for each in (*named, *report.absent) if each.host in own and each.pid is not None]
     return bool(here) and not any(pid in pids for pid in here)

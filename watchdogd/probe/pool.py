@@ -1,4 +1,4 @@
-"""What ends processes of this machine when it is used up: their own control groups, not watchdogd's."""
+"""Memory whose exhaustion ends processes of this machine: their own control groups, not watchdogd's."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
 
 def tightest(pids: Iterable[int]) -> Pool | None:
-    """The control group above one of these processes, or else the node, with the least left; None where all
-    have ended."""
+    """Return the control group above one of these processes, or else the node, with the least left.
+
+    None where all have ended.
+    """
     seen: set[str] = set()
     found: set[Pool] = set()
     for pid in pids:

@@ -25,7 +25,7 @@ _LIMIT = 64 << 20
 
 
 def ask(address: str, own: Collection[str], deadline: float) -> RasReport | None:
-    """What RAS at `address` (host:port) says within `deadline` seconds; None where nobody answers so.
+    """Ask RAS at `address` (host:port) for at most `deadline` seconds; None where nobody answers so.
 
     `own` are this node's addresses: nothing else is ever asked, whatever a job's environment names. All
     processes of a node listen on one port: one that is stopped takes the call and says nothing, so that it
@@ -54,7 +54,7 @@ def _places(address: str, own: Collection[str]) -> Iterator[tuple[int, tuple[str
 
 
 def _talk(family: int, place: tuple[str, int], until: float) -> str:
-    """All that is answered until the connection ends. OSError, also where that takes too long."""
+    """Return all that is answered until the connection ends. OSError, also where that takes too long."""
     chunks: list[bytes] = []
     size = 0
     with socket.socket(family, socket.SOCK_STREAM) as talk:

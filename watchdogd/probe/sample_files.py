@@ -22,18 +22,18 @@ _SIZE_LIMIT = 1 << 20
 
 
 def path(inbox: str, run: str, node: str) -> str:
-    """Where this process's sample of `node` lies."""
+    """Return the path of this process's sample of `node`."""
     host = file_name(node.partition(".")[0])
     return os.path.join(inbox, f"{file_name(run)}.sample.{host}.{os.getpid()}.json")
 
 
 def mode(inbox: str) -> int:
-    """The rights of a sample: the group may read it where it shares the inbox. OSError."""
+    """Return the mode of a sample: the group may read it where it shares the inbox. OSError."""
     return inbox_submit.PRIVATE_MODE if group_of(inbox) is None else inbox_submit.SHARED_MODE
 
 
 def left(inbox: str, run: str, user: str, kind: str = "sample") -> Iterator[tuple[float, str]]:
-    """When each sample (or other kind) of the run was written, and its text; only what `user` wrote."""
+    """Yield when each sample (or other kind) of the run was written, and its text; only what `user` wrote."""
     prefix = f"{file_name(run)}.{kind}."
     try:
         names = sorted(os.listdir(inbox)) if inbox else []

@@ -1,4 +1,4 @@
-"""Who gets a signal that is meant for a program: it, or the processes under it that know what to do with it.
+"""Recipients of a signal for a program: it, or the processes under it that know what to do with the signal.
 
 A launcher or a shell that does not take SIGUSR1 would die of it, and leave its ranks running without it.
 """
@@ -51,7 +51,7 @@ def _set(pid: int, masks: str, number: int) -> bool | None:
 
 
 def _nearest(pid: int, number: int, below: Mapping[int, list[int]]) -> Iterator[int]:
-    """Not those under one that takes it: it passes on to its workers what they need."""
+    """Return the nearest that take it, not those under one: it passes on to its workers what they need."""
     for child in below.get(pid, ()):
         if takes(child, number):
             yield child

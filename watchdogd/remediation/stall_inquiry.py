@@ -1,7 +1,7 @@
-"""Who holds a run up: asked on its nodes and of its Guards when a stall is confirmed, before it is reported.
+"""Inquiry into who holds a run up, on its nodes and of its Guards, once a stall is confirmed.
 
-It only reads. All is asked at once; what has not come within PATIENCE is left behind, and the message goes
-with what is there.
+It comes before the report, and only reads. All is asked at once; what has not come within PATIENCE is left
+behind, and the message goes with what is there.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class RunEvidence:
     closed: str = ""
 
     def suspects(self) -> list[Suspect]:
-        """Whom all of it accuses."""
+        """Return whom all of it accuses."""
         expected = {each.rank: node.node for node in self.nodes for each in node.processes}
         ranks = {rank: node for rank, node in expected.items() if rank is not None}
         return [
@@ -93,7 +93,7 @@ def told(stalls: Sequence[StallInquiry], events: Iterable[IncidentEvent]) -> tup
 def _begun(
     ask: Callable[[ActionTask, RunEvidence], None], errand: ActionTask, seen: RunEvidence
 ) -> threading.Thread | None:
-    """On a thread that is left behind where it hangs; None where there is none to be had."""
+    """Begin on a thread that is left behind where it hangs; None where there is none to be had."""
 
     def run() -> None:
         try:

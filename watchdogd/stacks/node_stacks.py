@@ -62,7 +62,7 @@ class TrainingProcess:
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """What is told of one process: its samples, or the trouble and what /proc says."""
+    """Report on one process: its samples, or the trouble and what /proc says."""
 
     found: TrainingProcess
     samples: tuple[StackDump, ...] = ()
@@ -83,7 +83,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def of_job(job: str, since: float = 0.0) -> list[TrainingProcess]:
-    """The Python processes of the Slurm job with this raw id on this node, as far as we may see them.
+    """Return the Python processes of the Slurm job with this raw id on this node, as far as we may see them.
 
     Ids are used again, by another cluster or after a new start of the counting: what began before `since`
     (seconds since the epoch, the job's start) is left over from another job, as is what another cluster's
@@ -100,13 +100,13 @@ def of_job(job: str, since: float = 0.0) -> list[TrainingProcess]:
 
 
 def _one_cluster(env: Mapping[str, str]) -> bool:
-    """Whether the Slurm that started it is the one that started us, as far as both say."""
+    """Return whether the Slurm that started it is the one that started us, as far as both say."""
     ours = os.environ
     return all(env[name] == ours[name] for name in _CLUSTER if name in env and name in ours)
 
 
 def began(pid: int) -> float:
-    """When a process was started (seconds since the epoch, this node's clock); 0.0 where it has ended."""
+    """Return when a process began (seconds since the epoch, this node's clock); 0.0 where it has ended."""
     fields = of_proc(pid, "stat").rpartition(")")[2].split()
     booted = re.search(r"^btime (\d+)$", _read("/proc/stat"), re.MULTILINE)
     if len(fields) < 20 or not booted:
@@ -115,7 +115,7 @@ def began(pid: int) -> float:
 
 
 def below(roots: Sequence[int]) -> list[TrainingProcess]:
-    """The Python processes among these and all that they started."""
+    """Return the Python processes among these and all that they started."""
     parents = {pid: _parent(pid) for pid in _pids()}
     family = set(roots)
     while more := {pid for pid, parent in parents.items() if parent in family} - family:
@@ -135,7 +135,7 @@ def state(pid: int, *, stack: bool = True) -> str:
 
 
 def packages(parcel: Parcel) -> Iterator[str]:
-    """The lines for one process."""
+    """Yield the lines for one process."""
     found = parcel.found
     told = {
         "pid": found.pid,
@@ -150,7 +150,7 @@ def packages(parcel: Parcel) -> Iterator[str]:
 
 
 def parcels(text: str) -> list[Parcel]:
-    """The processes in one node's text; one that is not whole is left out."""
+    """Read the processes in one node's text; one that is not whole is left out."""
     found = []
     for value in values(text).values():
         with contextlib.suppress(ValueError, LookupError, TypeError, AttributeError):
@@ -159,7 +159,7 @@ def parcels(text: str) -> list[Parcel]:
 
 
 def parts(number: int, value: object) -> Iterator[str]:
-    """A value that JSON has, in short lines."""
+    """Yield a value that JSON has, in short lines."""
     data = base64.b64encode(zlib.compress(json.dumps(value).encode())).decode()
     pieces = [data[begin : begin + _LETTERS] for begin in range(0, len(data), _LETTERS)]
     for place, piece in enumerate(pieces, 1):
@@ -167,7 +167,7 @@ def parts(number: int, value: object) -> Iterator[str]:
 
 
 def values(text: str) -> dict[int, Any]:
-    """What `parts` packed, by number; what is not whole is left out."""
+    """Return what `parts` packed, by number; what is not whole is left out."""
     lines: dict[int, dict[int, str]] = defaultdict(dict)
     counts: dict[int, int] = {}
     for name, place, count, data in re.findall(r"^@@ part (\d+) (\d+) (\d+) (\S+)$", text, re.MULTILINE):
@@ -188,7 +188,7 @@ def _look_and_tell(found: TrainingProcess, args: argparse.Namespace, until: floa
 
 
 def _look(found: TrainingProcess, args: argparse.Namespace, until: float) -> Parcel:
-    """All samples of one process, `every` seconds apart from the moment at which all processes began."""
+    """Take all samples of one process, `every` seconds apart from the moment at which all processes began."""
     begin = until - args.deadline
     samples: list[StackDump] = []
     trouble = ""
@@ -223,7 +223,7 @@ def _ask(pid: int, tool: str, options: list[str], until: float) -> tuple[pyspy.P
 
 
 def _python(pid: int, env: Mapping[str, str]) -> list[TrainingProcess]:
-    """The process, where it runs Python and is none of ours."""
+    """Return the process, where it runs Python and is none of ours."""
     words = of_proc(pid, "cmdline").split("\0")[:-1]
     if not words or any(_OURS.search(word) for word in words[:4]):
         return []
@@ -234,7 +234,7 @@ def _python(pid: int, env: Mapping[str, str]) -> list[TrainingProcess]:
 
 
 def _is_python(pid: int) -> bool:
-    """By its program, or by the library where the program has another name (embedded interpreters)."""
+    """Tell Python by its program, or by the library under another name (embedded interpreters)."""
     try:
         program = os.path.basename(os.readlink(f"/proc/{pid}/exe"))
     except OSError:
@@ -247,7 +247,7 @@ def _pids() -> list[int]:
 
 
 def environ(pid: int) -> dict[str, str]:
-    """Its environment as it was started; empty where it is another user's, or has ended."""
+    """Return its environment as it was started; empty where it is another user's, or has ended."""
     pairs = (entry.partition("=") for entry in of_proc(pid, "environ").split("\0"))
     return {name: value for name, equals, value in pairs if equals}
 
@@ -258,7 +258,7 @@ def _parent(pid: int) -> int:
 
 
 def of_proc(pid: int, name: str) -> str:
-    """A file of /proc; empty where the process has ended, or is another user's."""
+    """Read a file of /proc; empty where the process has ended, or is another user's."""
     return _read(f"/proc/{pid}/{name}")
 
 
@@ -282,7 +282,7 @@ def _thread_as_json(thread: Thread) -> dict[str, Any]:
 
 
 def _unpacked(data: str) -> bytes:
-    """What was packed. ValueError where it is more than any process has to say."""
+    """Return what was packed. ValueError where it is more than any process has to say."""
     unpacking = zlib.decompressobj()
     text = unpacking.decompress(base64.b64decode(data, validate=True), _UNPACKED)
     if not unpacking.eof:

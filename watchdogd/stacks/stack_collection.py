@@ -64,8 +64,10 @@ class StackAnswers:
 def ask(
     home: str, run: str, patience: float, enough: Callable[[int], bool] = lambda _: False
 ) -> StackAnswers:
-    """Ask, and wait for what is written within `patience` seconds, or until so many files are `enough`. Never
-    raises for what files do."""
+    """Ask, and wait for what is written within `patience` seconds, or until so many files are `enough`.
+
+    Never raises for what files do.
+    """
     inbox = switch_places.find(home, run, "kill").inbox
     request = os.path.join(inbox, f"{file_name(run)}.stacks-request")
     try:
@@ -112,7 +114,7 @@ def _touch(request: str) -> float:
 def _gather(
     inbox: str, run: str, since: float, patience: float, enough: Callable[[int], bool]
 ) -> tuple[list[faulthandler.Handed | _Taken], dict[str, str]]:
-    """All files of this request, and those that cannot be read with why. What was read is removed."""
+    """Read all files of this request, and why some cannot be read; what was read is removed."""
     until, last = time.monotonic() + patience, float("inf")
     found: dict[str, faulthandler.Handed | _Taken] = {}
     refused: dict[str, str] = {}
@@ -145,7 +147,7 @@ def _read(path: Path, since: float) -> faulthandler.Handed | _Taken | None:
 
 
 def _taken(text: str) -> _Taken | None:
-    """What a probe took; None where it is none, or not whole."""
+    """Read what a probe took; None where it is none, or not whole."""
     try:
         told = parse_json(text)
         return _Taken(str(told["run"]), str(told["node"]), tuple(node_stacks.parcels(str(told["text"]))))
@@ -162,7 +164,7 @@ _GUARDS = 8.0
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How to look: so many samples, `every` seconds apart, all of it within `deadline` seconds."""
+    """Manner of looking: so many samples, `every` seconds apart, all of it within `deadline` seconds."""
 
     samples: int = 3
     every: float = 2.0
@@ -172,21 +174,21 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What came of it; `notes` are lines on how it was done where that was not the usual way."""
+    """Outcome of looking; `notes` are lines on how it was done where that was not the usual way."""
 
     picture: StackSummary
     notes: tuple[str, ...] = ()
 
 
 def py_spy() -> str | None:
-    """The absolute path of the py-spy that belongs to this installation, else of one on PATH."""
+    """Return the absolute path of the py-spy that belongs to this installation, else of one on PATH."""
     beside = os.path.join(sysconfig.get_path("scripts"), "py-spy")
     found = beside if os.access(beside, os.X_OK) else shutil.which("py-spy")
     return os.path.abspath(found) if found else None
 
 
 def take(home: str, live: LiveJob, wish: Sampling) -> Taken:
-    """The stacks of the run's newest job. Never raises for what a node or a process does."""
+    """Take the stacks of the run's newest job. Never raises for what a node or a process does."""
     until = time.monotonic() + wish.deadline
     tool = py_spy()
     processes, notes = _by_py_spy(live, wish, tool) if tool else ([], [MISSING])
@@ -202,7 +204,10 @@ def take(home: str, live: LiveJob, wish: Sampling) -> Taken:
 
 
 def _both(taken: Sequence[Process], written: Sequence[Process]) -> list[Process]:
-    """What probes took and Guards wrote; of one process what has a stack, the probe's before the Guard's."""
+    """Join what probes took and Guards wrote.
+
+    Of one process, what has a stack counts, the probe's before the Guard's.
+    """
     known = {(each.node, each.pid) for each in taken if each.samples}
     theirs = [each for each in written if (each.node, each.pid) not in known]
     named = {(each.node, each.pid) for each in theirs}
@@ -210,7 +215,9 @@ def _both(taken: Sequence[Process], written: Sequence[Process]) -> list[Process]
 
 
 def processes_of(parcels_by_node: Iterable[tuple[str, Sequence[Parcel]]]) -> list[Process]:
-    """The processes of all nodes with their ranks: RANK's where any has it, as launchers have SLURM_PROCID.
+    """Return the processes of all nodes with their ranks.
+
+    Ranks are RANK's where any process has it, as launchers have SLURM_PROCID.
 
     Helpers are those whose parent is of the same rank, and, where others have ranks, those without one.
     """
@@ -266,7 +273,7 @@ def _here(live: LiveJob, wish: Sampling, tool: str) -> tuple[list[Process], list
 
 
 def _probe(wish: Sampling, tool: str, *whose: str) -> list[str]:
-    """The command for a node."""
+    """Return the command for a node."""
     deadline = max(wish.deadline - _STARTING, 1.0)
     words = [*whose, "--py-spy", tool, "--samples", str(wish.samples), "--every", str(wish.every)]
     words += ["--deadline", str(deadline), *(["--native"] if wish.native else [])]

@@ -72,7 +72,7 @@ class Group:
 
     @property
     def place(self) -> Frame | None:
-        """Where it stands, for people: the innermost frame of the user's own code, else the innermost."""
+        """Return where it stands, for people: the innermost frame of the user's own code, else of all."""
         own = (frame for frame in self.frames if not frame.library)
         return next(own, self.frames[0] if self.frames else None)
 
@@ -93,12 +93,12 @@ class StackSummary:
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """All of the ranks'."""
+        """Return all groups of the ranks."""
         return self.odd + self.others
 
     @property
     def ranks(self) -> int:
-        """How many ranks have a stack."""
+        """Return how many ranks have a stack."""
         return sum(len(group.members) for group in self.groups)
 
 
@@ -112,7 +112,7 @@ def fold(processes: Sequence[Process], seconds: float = 0.0) -> StackSummary:
 
 
 def stands(dump: StackDump) -> tuple[Frame, ...]:
-    """Where a process stands: the Python frames of its main thread, innermost first.
+    """Return where a process stands: the Python frames of its main thread, innermost first.
 
     While PyTorch computes gradients, the main thread stands in backward; what really runs is a thread of
     autograd, so that one's frames come before. Native frames do not count: their addresses differ.
@@ -132,7 +132,7 @@ def _python(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
 
 
 def _groups(processes: Iterable[Process]) -> tuple[Group, ...]:
-    """By the stack of the last sample, the smallest group first."""
+    """Group processes by the stack of the last sample, the smallest group first."""
     members: dict[tuple[Frame, ...], list[Process]] = defaultdict(list)
     moving: dict[tuple[Frame, ...], list[Process]] = defaultdict(list)
     for process in processes:
@@ -152,7 +152,7 @@ def _sorted(processes: list[Process]) -> tuple[Process, ...]:
 
 
 def _parted(groups: tuple[Group, ...]) -> tuple[tuple[Group, ...], tuple[Group, ...]]:
-    """The odd ones out, and the rest.
+    """Part the odd ones out from the rest.
 
     Where some wait in a collective and at most half of all stand elsewhere, these hold the others up. Else
     all but the largest group are odd; two largest of one size leave it open, and both are.

@@ -20,8 +20,10 @@ _NODES = 4
 
 
 def summary(picture: StackSummary) -> str:
-    """One line: `2 of 128 ranks stand elsewhere: node5 ranks 40,41 in next_batch (loader.py:88); 126 wait in
-    all_reduce`."""
+    """Sum it up in one line.
+
+    `2 of 128 ranks stand elsewhere: node5 ranks 40,41 in next_batch (loader.py:88); 126 wait in all_reduce`.
+    """
     line = _ranks(picture)
     missing = len(picture.unread)
     unread = f"{missing} {_plural(missing, 'process', 'processes')} could not be read" if missing else ""
@@ -29,7 +31,7 @@ def summary(picture: StackSummary) -> str:
 
 
 def lines(picture: StackSummary) -> Iterator[str]:
-    """All of it: the first line, each group with its stack, helpers in short, and what could not be read."""
+    """Yield all of it: the first line, each group with its stack, helpers in short, and what is unread."""
     yield summary(picture)
     for group in picture.groups:
         yield ""
@@ -100,7 +102,7 @@ def _where(group: Group) -> str:
 
 
 def _from(group: Group) -> str:
-    """The same for a suspect: of a collective also who called it, since others call another one."""
+    """Return where a suspect stands: of a collective also who called it, since others call another one."""
     return f"{group.waits_in}, called by {group.place}" if group.waits_in else _where(group)
 
 
@@ -122,7 +124,7 @@ def _motion(group: Group, seconds: float) -> str:
 
 
 def _display(group: Group) -> tuple[Frame, ...]:
-    """The frames as the first member's main thread has them, native ones included, or as they were folded."""
+    """Return the frames as the first member's main thread has them, with native ones, or as folded."""
     main = group.members[0].samples[-1].main
     native = main is not None and any(frame.native for frame in main.frames)
     return main.frames if main is not None and native else group.frames

@@ -1,4 +1,4 @@
-"""What a process of watchdogd starts with: standard streams, a time zone, its own command line."""
+"""Basics that a process of watchdogd starts with: standard streams, a time zone, its own command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From drop-ins to checks: each runs under the name `cron.hourly/FILE`, at its folder's cadence."""
+"""Checks made of drop-ins: each runs under the name `cron.hourly/FILE`, at its folder's cadence."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def stamps(home: Home) -> tuple[tuple[str, Stamp], ...]:
 
 
 def _dropin_folders(home: Home) -> list[Path]:
-    """In the order of their names."""
+    """List the folders of drop-ins in home, in the order of their names."""
     names = sorted(name for name in os.listdir(home.path) if name.startswith("cron."))
     return [home.path / name for name in names if (home.path / name).is_dir()]
 

@@ -1,4 +1,4 @@
-"""From the configuration to the checks: each a plugin with its parameters, its target and its schedule."""
+"""Checks made of the configuration: each is a plugin with its parameters, its target and its schedule."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ url  = "env:PAGER_URL"
 
     @property
     def standing(self) -> bool:
-        """Whether one of its services is a pager."""
+        """Return whether one of its services is a pager."""
         with suppress(ConfigError):  # its secret is missing, which is said elsewhere
             return bool(schemas(self.url.reveal()) & SCHEMAS)
         return False
@@ -129,7 +129,7 @@ class Apprise:
                 yield at, _Part(service, message)
 
     def close(self) -> None:
-        """apprise keeps nothing open."""
+        """Do nothing: apprise keeps nothing open."""
 
 
 class _Plain:

@@ -74,7 +74,7 @@ webhook_url = "env:SLACK_WEBHOOK_URL"   # an incoming webhook
 
     @property
     def threaded(self) -> bool:
-        """Whether it is a bot."""
+        """Return whether it is a bot."""
         return self.bot_token is not None
 
     def make_sender(self, _home: Home) -> Sender:
