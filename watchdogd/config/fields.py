@@ -110,7 +110,7 @@ def _rate(value: object) -> object:
 
 
 def _expand(value: object) -> object:
-    """`~` and `$VAR` filled in. ValueError where there is no such user or variable."""
+    """Fill in `~` and `$VAR`. ValueError where there is no such user or variable."""
     if not isinstance(value, str):
         return value
     if "\0" in value:

@@ -110,7 +110,7 @@ def secret_parts(url: str) -> tuple[str, ...]:
 
 
 def without_passwords(text: str) -> str:
-    """`text` with the passwords of its addresses masked."""
+    """Return `text` with the passwords of its addresses masked."""
     return _IN_QUERY.sub(rf"\1{MASK}", _PASSWORD.sub(rf"\1{MASK}", text))
 
 

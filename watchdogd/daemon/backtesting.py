@@ -146,7 +146,7 @@ def _rounds(
 
 
 def _alerts(notifications: Iterable[Notification]) -> Iterator[Alert]:
-    """One alert a message, whichever channels it goes to."""
+    """Yield one alert a message, whichever channels it goes to."""
     channels: dict[str, list[str]] = defaultdict(list)
     messages: dict[str, Message] = {}
     for each in notifications:

@@ -226,7 +226,7 @@ class CheckRunner:
         return kept
 
     def gather(self, patience: float | None) -> tuple[tuple[Observation, ...], dict[str, str]]:
-        """Observations and changed memories from what comes within `patience` seconds; None: from all."""
+        """Gather observations and changed memories that come within `patience` seconds; None: all."""
         end = time.monotonic() + (patience if patience is not None else float("inf"))
         observations: list[Observation] = []
         memories: dict[str, str] = {}
@@ -346,7 +346,7 @@ def _hanging(stuck: Sequence[UnkillableProcesses]) -> str:
 
 
 def _hasty(setup: Setup, book: AlertState) -> dict[str, float]:
-    """Slow checks whose newest result wants confirming: they are looked at each interval."""
+    """Return slow checks whose newest result wants confirming: they are looked at each interval."""
     return {
         standing.check: setup.config.daemon.interval
         for standing in book.states.values()

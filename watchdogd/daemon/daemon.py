@@ -173,7 +173,7 @@ class Daemon:
             return True
 
     def round(self) -> float:
-        """One round with all that belongs to it; returns the seconds until the next one.
+        """Do one round with all that belongs to it; returns the seconds until the next one.
 
         Raises what broke it off: the next one, which is soon, tells it.
         """

@@ -63,7 +63,7 @@ def queue_result(snapshot: Snapshot, checks: Sequence[str] = ()) -> Result:
 
 
 def _unwatched(checks: Sequence[str]) -> str:
-    """Which checks find nothing out meanwhile, twenty of them, in a line; empty where none does."""
+    """Name in a line the checks that find nothing out meanwhile, twenty of them; empty where none does."""
     shown = [*checks[:20], *(["…"] if len(checks) > 20 else [])]
     return f"cannot be watched meanwhile: {', '.join(shown)}" if shown else ""
 

@@ -61,7 +61,7 @@ class DeferredResults:
         self._kept.pop(check, None)
 
     def open(self, ground: str) -> float | None:
-        """Since when something waits for a word of this file system; None where nothing does."""
+        """Return since when something waits for a word of this file system; None where nothing does."""
         return min((kept.since for kept in self._kept.values() if ground in kept.grounds), default=None)
 
     def release(

@@ -109,7 +109,7 @@ def _sweep(home: Home, config: Config, now: float) -> None:
 
 
 def _one(chore: str, do: Callable[[], object]) -> None:
-    """One of them; what fails is tried again when it is due again, and holds up no other."""
+    """Do one of them; what fails is tried again when it is due again, and holds up no other."""
     try:
         do()
     except WatchdogError as error:

@@ -78,6 +78,6 @@ def stored(home: Home) -> frozenset[str]:
 
 
 def _store(home: Home, name: str) -> None:
-    """One more; those that are gone are left out. OSError."""
+    """Store one more; those that are gone are left out. OSError."""
     names = [each for each in stored(home) if os.path.lexists(home.inbox / each)]
     home.write(home.path / _TAKEN, json.dumps(sorted({*names, name})) + "\n")

@@ -136,7 +136,7 @@ class StatusLines:
 
 
 def line(run: str, state: str, results: Sequence[Result], now: float) -> str:
-    """`TIME [STATUS] RUN: STATE; summaries`, as alerts have it: what is wrong, worst first, else all.
+    """Return `TIME [STATUS] RUN: STATE; summaries` as in alerts: what is wrong, worst first, else all.
 
     UNKNOWN as long as no check has answered.
     """

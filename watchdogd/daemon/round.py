@@ -122,7 +122,7 @@ class Engine:
         send: Send = lambda _: None,
         only: Collection[str] | None = None,
     ) -> Round | None:
-        """One round: what is due, and what came late. None, and nothing done, where `may_act` says no.
+        """Do one round: what is due, and what came late. None, and nothing done, where `may_act` says no.
 
         `patience`: seconds for which answers are waited for. `send` is handed the notifications as soon as
         they are stored, before anything else is written. `only`: the checks of these names in place of those
@@ -282,7 +282,7 @@ class Engine:
         return min(pause, ACTING) if self._acting.busy else pause
 
     def tell_gap(self, gap: Gap, *, told: bool) -> None:
-        """Nobody watched for a while: recorded with the next round, and told where `told`."""
+        """Note that nobody watched for a while: recorded with the next round, and told where `told`."""
         self._new_gaps += (gap,)
         self.gaps += (gap,)
         if told:
@@ -291,7 +291,7 @@ class Engine:
             self.tell(text)
 
     def tell(self, text: str) -> None:
-        """Something that people must know, to be told once: no standing trouble."""
+        """Tell something that people must know, once: no standing trouble."""
         self._itself.tell(text)
 
     @property

@@ -178,7 +178,7 @@ class Schedule:
         self.end()
 
     def _round(self) -> None:
-        """One round; without a word from it the next one comes by its trigger."""
+        """Do one round; without a word from it the next one comes by its trigger."""
         if self._ended:
             return
         self._under_way, self._begun, self._pauses["round"] = True, time.monotonic(), RECOVERY

@@ -55,7 +55,7 @@ class SelfMonitoring:
         return [text for text in self.troubles.values() if text]
 
     def tell(self, text: str) -> None:
-        """Something that people must know, to be told once: no standing trouble."""
+        """Tell something that people must know, once: no standing trouble."""
         self._notices.append(notice(text, label="WARNING"))
 
     def observe(self, setup: Setup, link: Mapping[str, Any] | None, now: float) -> tuple[Observation, ...]:

@@ -53,7 +53,7 @@ class Windows:
         self._entries = [(_times(entry), entry) for entry in entries]
 
     def __call__(self, target: str, check: str, now: float) -> str:
-        """`maintenance until 04:00`, by this machine's clock, or empty."""
+        """Return `maintenance until 04:00`, by this machine's clock, or empty."""
         ends = [
             begin + entry.length
             for times, entry in self._entries
@@ -235,7 +235,7 @@ def _route_of(check: Check) -> Route:
 
 
 def _route(ground: str, checks: Iterable[Check], config: Config) -> Route:
-    """To everybody whose checks rest on it."""
+    """Return the route to everybody whose checks rest on it."""
     told = [channel for check in checks if ground in check.follows for channel in check.channels]
     return Route(tuple(dict.fromkeys((*config.default_channels, *told))))
 

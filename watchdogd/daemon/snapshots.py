@@ -128,7 +128,7 @@ class Snapshots:
         )
 
     def _with_strangers(self, backend: str, snapshot: Snapshot) -> Snapshot:
-        """With what was found lately under other users, where this look had no need to ask."""
+        """Add what was found lately under other users, where this look had no need to ask."""
         if snapshot.sought:
             self._sought[backend] = (snapshot.taken_at, snapshot.sought)
         elif snapshot.jobs is not None and self._sought_lately(backend, snapshot.taken_at):
@@ -141,7 +141,7 @@ class Snapshots:
         return names if fresh(at, now, SEEK) else frozenset()
 
     def _fresh(self, backend: str, min_poll: float, now: float) -> bool:
-        """Asked so recently that asking again is a burden; processes are nobody's burden.
+        """Return whether it was asked so recently that asking again is a burden; processes are nobody's.
 
         Rounds of one cadence just meet `min_poll`.
         """

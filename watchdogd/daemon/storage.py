@@ -119,7 +119,7 @@ class Storage:
         return [each for each in found if each.state != "waiting"]
 
     def waiting(self) -> list[Notification]:
-        """Notifications that are to be sent."""
+        """Return notifications that are to be sent."""
         return self._ask(Store.waiting)
 
     def back_up(self) -> None:

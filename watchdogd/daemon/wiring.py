@@ -71,7 +71,7 @@ def assembled(home: Home, setup: Setup, *, looking: bool = False) -> Iterator[Wi
 
 
 def missing(parts: Wiring) -> str:
-    """Which secret of the channels or the heartbeat is missing, or empty."""
+    """Name the secret of the channels or the heartbeat that is missing, or empty."""
     config = parts.engine.setup.config
     try:
         senders.build(config, parts.home)

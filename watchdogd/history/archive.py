@@ -27,7 +27,7 @@ _FAR = {float("inf"): "1e999", float("-inf"): "-1e999"}
 
 
 def lines_of(connection: Connection) -> Iterator[str]:
-    """Every row of every table, in the order of the primary keys."""
+    """Yield every row of every table, in the order of the primary keys."""
     count = 0
     yield json.dumps({"archive": _WORD, "schema": HEAD})
     for table in metadata.sorted_tables:

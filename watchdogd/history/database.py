@@ -57,7 +57,7 @@ class Database:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """No other thread uses the database in this block; HistoryError where one hangs in it."""
+        """Keep other threads from the database in this block; HistoryError where one hangs in it."""
         if not self._lock.acquire(timeout=BUSY):
             raise HistoryError(f"history {self.place}: an earlier use has not come back for {BUSY:.0f} s")
         try:
@@ -67,7 +67,7 @@ class Database:
 
     @contextmanager
     def transaction(self, *, writing: bool = False) -> Iterator[Connection]:
-        """One transaction, committed where the block ends well. HistoryError for all that goes wrong."""
+        """Open a transaction, committed where the block ends well. HistoryError for all that goes wrong."""
         with self.alone():
             try:
                 with self._opened().connect().execution_options(writing=writing) as connection:
@@ -161,7 +161,7 @@ def _file(url: URL, home: Home) -> HistoryFile | None:
 
 
 def _engine(url: URL) -> Engine:
-    """One connection, no more: there is one writer."""
+    """Make an engine of one connection, no more: there is one writer."""
     if url.get_backend_name() != "sqlite":
         return create_engine(url, pool_size=1, max_overflow=0)
     engine = create_engine(url, pool_size=1, max_overflow=0, connect_args={"timeout": BUSY})
@@ -171,7 +171,7 @@ def _engine(url: URL) -> Engine:
 
 
 def _set_up(connection: Any, _record: object) -> None:
-    """SQLite for a disk across a network.
+    """Set SQLite up for a disk across a network.
 
     The journal: WAL needs shared memory, and fails or corrupts on NFS, Lustre and GPFS; the rollback journal
     needs only locks. TRUNCATE, not DELETE: one file for ever instead of one made and removed a round, which

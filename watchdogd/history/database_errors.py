@@ -45,7 +45,7 @@ def is_damage(error: BaseException) -> bool:
 
 
 def sentence(error: BaseException, place: Path | str) -> str:
-    """One line: which history, what is wrong with it, and the mend."""
+    """Return one line: which history, what is wrong with it, and the mend."""
     return f"history {place}: {misfits(place) or _reason(error)}"
 
 

@@ -112,7 +112,7 @@ PastOfCheck = dict[tuple[str, str], Course]
 def points(
     connection: Connection, tail: Tail | None, checks: Collection[str], since: float
 ) -> tuple[dict[str, PastOfCheck], Tail]:
-    """Per check, subject and metric: means of five minutes or an hour, the newest as they came.
+    """Return per check, subject and metric means of five minutes or an hour, the newest as they came.
 
     All but what `tail` lacks is taken from there; it is returned, made where it is None or does not reach
     back.

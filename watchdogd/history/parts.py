@@ -65,7 +65,7 @@ def coarse(connection: Connection) -> Thinned:
 
 
 def rows(connection: Connection, kept: Thinned, since: float, wanted: Wanted) -> Iterator[Any]:
-    """(series, milliseconds, low, mean, high, count) of every reading, oldest first."""
+    """Yield (series, milliseconds, low, mean, high, count) of every reading, oldest first."""
     for part in (*folded_parts(kept, since, wanted), raw_part(kept, since, wanted)):
         at, identity = part.selected_columns.at, part.selected_columns.series_id
         for some in connection.execute(part.order_by(at, identity)).partitions(10_000):
@@ -86,7 +86,7 @@ def raw_part(kept: Thinned, since: float, wanted: Wanted) -> Select[Any]:
 
 
 def folded_parts(kept: Thinned, since: float, wanted: Wanted) -> list[Select[Any]]:
-    """Hours, and then fives, as far as they reach back to `since`."""
+    """Select hours, and then fives, as far as they reach back to `since`."""
     spans = ((hours, HOUR, since, kept.fives), (fives, FIVE, max(since, kept.fives), kept.raw))
     return [
         _folded_part(table, length, begin, end, wanted) for table, length, begin, end in spans if begin < end

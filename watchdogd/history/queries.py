@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 def incidents_of(
     connection: Connection, *, open_only: bool, since: float | None, target: str | None
 ) -> list[Incident]:
-    """Incidents, newest first: those still open, or not resolved before `since`."""
+    """Return incidents, newest first: those still open, or not resolved before `since`."""
     wanted: list[ColumnElement[bool]] = []
     if open_only:
         wanted.append(incidents.c.state != "resolved")
@@ -52,13 +52,13 @@ def incidents_of(
 
 
 def incident_of(connection: Connection, identity: int) -> Incident | None:
-    """One incident, or None where there is none of that number."""
+    """Return one incident, or None where there is none of that number."""
     found = unpacked_incidents(connection, incidents.c.id == identity)
     return found[0] if found else None
 
 
 def unpacked_incidents(connection: Connection, *wanted: ColumnElement[bool]) -> list[Incident]:
-    """Incidents that meet all conditions, newest first."""
+    """Return incidents that meet all conditions, newest first."""
     query = select(incidents.c.value).where(*wanted).order_by(incidents.c.id.desc())
     return [unpacked(Incident, value) for (value,) in connection.execute(query)]
 
@@ -80,18 +80,18 @@ def notifications_of(
 
 
 def notification_of(connection: Connection, key: str) -> Notification | None:
-    """One notification, or None where there is none of that key."""
+    """Return one notification, or None where there is none of that key."""
     row = connection.execute(select(notifications).where(notifications.c.key == key)).mappings().first()
     return _notification(row) if row else None
 
 
 def _notification(row: RowMapping) -> Notification:
-    """Columns bear the fields' names."""
+    """Make a notification of a row, whose columns bear the fields' names."""
     return Notification(**{**row, "message": unpacked(Message, row["message"])})
 
 
 def events_of(connection: Connection, target: str | None, since: float) -> list[Happening]:
-    """Events, oldest first."""
+    """Return events, oldest first."""
     query = select(events).where(events.c.at >= since * 1000, *about(events, target)).order_by(events.c.at)
     return [
         Happening(
@@ -197,7 +197,7 @@ def changes_of(connection: Connection, target: str | None, since: float) -> list
 
 
 def readings_of(connection: Connection, target: str | None, since: float) -> list[Reading]:
-    """Numbers and turns, oldest first."""
+    """Return numbers and turns, oldest first."""
     wanted = about(subjects, target)
     known = {each.id: each for each in series_of(connection, wanted)}
     states = _States(connection, target, since)

@@ -164,7 +164,7 @@ def _between(column: Any) -> tuple[Any, Any]:
 
 
 def _replacing(dialect: str, table: Any, folded: Any) -> Any:
-    """INSERT of folded rows; a slot that was folded before is folded anew, for a reading that came late."""
+    """Return the INSERT of folded rows; a slot folded before is folded anew, for a reading that came late."""
     names = [column.name for column in table.columns]
     return upsert(insert(dialect, table).from_select(names, folded), table)
 

@@ -105,10 +105,11 @@ readings = Table(
 
 
 def _folded(name: str) -> Table:
-    """Many readings as one row. Written rarely and read by series, so in order of series.
+    """Return a table each of whose rows stands for many readings.
 
-    `slot` is the number of the slot since the epoch, `offset` how many seconds into it the readings lie
-    on average; so a lone reading keeps its time.
+    It is written rarely and read by series, so it is in order of series. `slot` is the number of the slot
+    since the epoch, `offset` how many seconds into it the readings lie on average; so a lone reading keeps
+    its time.
     """
     return Table(
         name,

@@ -111,7 +111,7 @@ def adapter(form: Any) -> TypeAdapter[Any]:
 
 
 def packed(form: Any, value: Any, exclude: set[str] | None = None) -> str:
-    """`value` as JSON text. What is no UTF-8 (a byte of a log, say) becomes a question mark."""
+    """Return `value` as JSON text. What is no UTF-8 (a byte of a log, say) becomes a question mark."""
     from pydantic_core import PydanticSerializationError
 
     try:
@@ -193,7 +193,7 @@ class NotedIds(Ids):
         self._new: list[Row] = []
 
     def new_rows(self) -> list[Row]:
-        """Id and key of what has come since the last call."""
+        """Return id and key of what has come since the last call."""
         rows, self._new = self._new, []
         return rows
 

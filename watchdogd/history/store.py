@@ -107,11 +107,11 @@ class Store:
             settle(connection, outcomes)
 
     def waiting(self) -> list[Notification]:
-        """Notifications that are to be sent, in the order in which they were stored."""
+        """Return notifications that are to be sent, in the order in which they were stored."""
         return self.notifications(state="waiting")
 
     def notification(self, key: str) -> Notification | None:
-        """One notification; None where there is none of that key."""
+        """Return one notification; None where there is none of that key."""
         with self._transaction() as connection:
             return queries.notification_of(connection, key)
 
@@ -143,12 +143,12 @@ class Store:
     def incidents(
         self, *, open_only: bool = False, since: float | None = None, target: str | None = None
     ) -> list[Incident]:
-        """Incidents, newest first; `since`: those that were open at some time after it."""
+        """Return incidents, newest first; `since`: those that were open at some time after it."""
         with self._transaction() as connection:
             return queries.incidents_of(connection, open_only=open_only, since=since, target=target)
 
     def incident(self, identity: int) -> Incident | None:
-        """One incident; None where there is none of that number."""
+        """Return one incident; None where there is none of that number."""
         with self._transaction() as connection:
             return queries.incident_of(connection, identity)
 
@@ -163,12 +163,12 @@ class Store:
             return changes_of(connection, target, since)
 
     def readings(self, target: str | None = None, since: float = 0.0) -> list[Reading]:
-        """Every number that is kept, and every turn to another status, oldest first."""
+        """Return every number that is kept, and every turn to another status, oldest first."""
         with self._transaction() as connection:
             return readings_of(connection, target, since)
 
     def measures(self, target: str | None = None, since: float = 0.0) -> list[Measure]:
-        """Minimum, mean and maximum of each metric since a time: a day of it takes a tenth of a second."""
+        """Return minimum, mean and maximum of each metric since a time: a day takes a tenth of a second."""
         with self._transaction() as connection:
             return measurements.measures_of(connection, target, since)
 

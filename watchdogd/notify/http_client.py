@@ -194,7 +194,7 @@ def _root(error: BaseException) -> str:
 
 
 def _retry_after(value: str | None, now: float) -> float | None:
-    """Seconds of a Retry-After header: a number, or a date (RFC 9110, 10.2.3)."""
+    """Return the seconds of a Retry-After header: a number, or a date (RFC 9110, 10.2.3)."""
     if value is None:
         return None
     if (seconds := count(value)) is not None:

@@ -190,7 +190,7 @@ def _message(
     rules: MessageRules,
     now: float,
 ) -> Message:
-    """One message about one target; `group` is sorted, the worst first."""
+    """Make one message about one target; `group` is sorted, the worst first."""
     worst = group[0]
     opener = next((event for event in group if event.kind is EventKind.OPENED or not event.incident), None)
     runbooks = dict.fromkeys(routes[event.check].runbook for event in group if event.check in routes)
@@ -223,7 +223,7 @@ def _more(group: Sequence[IncidentEvent]) -> str:
 
 
 def _body(parts: Iterable[str]) -> str:
-    """Paragraphs with an empty line between them; what is too long loses its middle."""
+    """Join paragraphs with an empty line between them; what is too long loses its middle."""
     body = "\n\n".join(part for part in parts if part)
     return body if len(body) <= BODY_LIMIT else excerpt(body, 400, BODY_LIMIT)
 
@@ -290,7 +290,7 @@ def _is_stopped(event: IncidentEvent) -> bool:
 
 
 def _quoted(text: str) -> str:
-    """Outside text as one word of a command to paste."""
+    """Quote outside text as one word of a command to paste."""
     return shlex.quote(one_line(text, 100))
 
 

@@ -121,5 +121,5 @@ def incident_thread(number: int) -> str:
 
 
 def addressed(message: Message, channel: str, now: float, name: str) -> Notification:
-    """`message` to one channel; `name` tells it from all other messages, for ever."""
+    """Address `message` to one channel; `name` tells it from all other messages, for ever."""
     return Notification(f"{name}@{channel}", channel, message, created_at=now)

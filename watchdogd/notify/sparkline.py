@@ -16,7 +16,7 @@ WIDTH = 24
 
 
 def trend(what: str, points: Sequence[tuple[float, float]], unit: str = "") -> str:
-    """`free in the last 23h: █▇▆▅▃▂▁ from 9.3 TB to 1.1 TB`, of (time, value), oldest first.
+    """Draw `free in the last 23h: █▇▆▅▃▂▁ from 9.3 TB to 1.1 TB`, of (time, value), oldest first.
 
     Empty where there is no course: fewer than three readings, or all of one moment. `unit` is a metric's.
     """
@@ -29,7 +29,7 @@ def trend(what: str, points: Sequence[tuple[float, float]], unit: str = "") -> s
 
 
 def sparkline(points: Sequence[tuple[float, float]], width: int = WIDTH) -> str:
-    """One bar for each `width`th of the time, as high as its mean; without a reading as the one before."""
+    """Draw a bar for each `width`th of the time, as high as its mean; without readings, as the one before."""
     begin, end = points[0][0], points[-1][0]
     slots: list[list[float]] = [[] for _ in range(width)]
     for at, value in points:

@@ -149,7 +149,10 @@ def _stay(
     sampler: subprocess.Popen[bytes],
     again: Sequence[str] | None,
 ) -> None:
-    """`again`: the words of a sampler here, where the step on the nodes ends before its time."""
+    """Stay beside the sampler until the work is over.
+
+    `again`: the words of a sampler here, where the step on the nodes ends before its time.
+    """
     alone = 0
     while not _signalled(_LOOK) and shell is not None and shell.is_running():
         alone = alone + 1 if waited_for(shell, me) else 0

@@ -245,7 +245,7 @@ def _processes(job: str) -> Iterator[tuple[JobProcess, float]]:
 
 
 def _leave(path: str, text: str) -> str:
-    """Replace the sample; why that failed, or empty. A signal waits until the file is whole."""
+    """Replace the sample; returns why that failed, or empty. A signal waits until the file is whole."""
     signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)
     try:
         replace_file(path, text, sample_files.mode(os.path.dirname(path)))

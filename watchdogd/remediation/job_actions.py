@@ -157,7 +157,7 @@ def _spared(job: Job) -> WatchdogError:
 
 
 def _terminate(errand: ActionTask, run: Run) -> ActionOutcome:
-    """SIGTERM to the run's processes on this machine."""
+    """Send SIGTERM to the run's processes on this machine."""
     live = live_job.locate(run, errand.users, errand.gpus)
     meant = [job for job in live.jobs if not _is_later(job, errand)]
     if not meant:

@@ -85,7 +85,7 @@ class ActionRecord:
         return cls(**{**kept, "action": action})
 
     def __str__(self) -> str:
-        """`requeue for incident 12 (on_hang): job 501 is requeued`."""
+        """Return `requeue for incident 12 (on_hang): job 501 is requeued`."""
         why = f" ({self.trigger})" if self.trigger else ""
         verdict = {FAILED: " failed", SKIPPED: " was not done", LOST: " may have been done or not"}
         return f"{self.action.label} for incident {self.incident}{why}{verdict.get(self.state, '')}: " + (

@@ -122,7 +122,7 @@ def _counts(deed: ActionRecord) -> bool:
 
 
 def _gathered(deed: ActionRecord, past: Sequence[ActionRecord]) -> int | None:
-    """Another incident of the run whose evidence was gathered just now."""
+    """Return another incident of the run whose evidence was gathered just now."""
     for each in past:
         same = each.action == EVIDENCE and each.run == deed.run and each.state in (BEGUN, DONE)
         if same and deed.run and fresh(each.at, deed.at, GATHERED):

@@ -51,7 +51,7 @@ def _set(pid: int, masks: str, number: int) -> bool | None:
 
 
 def _nearest(pid: int, number: int, below: Mapping[int, list[int]]) -> Iterator[int]:
-    """Return the nearest that take it, not those under one: it passes on to its workers what they need."""
+    """Yield the nearest that take it, not those under one: it passes on to its workers what they need."""
     for child in below.get(pid, ()):
         if takes(child, number):
             yield child

@@ -41,7 +41,7 @@ class Culprit:
         return self.said[0].strength, len({each.source for each in self.said})
 
     def __str__(self) -> str:
-        """`rank 137 (node n017, GPU 1)`."""
+        """Return `rank 137 (node n017, GPU 1)`."""
         places = [f"node {self.node}" if self.node else "", "" if self.gpu is None else f"GPU {self.gpu}"]
         if self.rank is None:
             places = places if self.pid is None else [f"process {self.pid}", *places]
@@ -154,7 +154,7 @@ def _culprit(said: Sequence[Suspect]) -> Culprit:
 
 
 def _sentence(culprits: Sequence[Culprit]) -> str:
-    """One clause for all of whom the same is said first."""
+    """Make one clause for all of whom the same is said first."""
     groups: dict[str, list[Culprit]] = defaultdict(list)
     for each in culprits:
         groups[each.said[0].what].append(each)
@@ -162,7 +162,7 @@ def _sentence(culprits: Sequence[Culprit]) -> str:
 
 
 def who(group: Sequence[Culprit]) -> str:
-    """`rank 137 (node n017, GPU 1)`, `each of ranks 136-139 (node n017)`, `each of 70 ranks`."""
+    """Return `rank 137 (node n017, GPU 1)`, `each of ranks 136-139 (node n017)`, `each of 70 ranks`."""
     if len(group) == 1:
         return str(group[0])
     ranks = [each.rank for each in group if each.rank is not None]
@@ -281,7 +281,7 @@ def _what(each: Accused) -> tuple[str, int]:
 
 
 def _names(nodes: Sequence[NodeRanks]) -> dict[str, str]:
-    """Nodes by address, where only one has it."""
+    """Return nodes by address, where only one has it."""
     found: dict[str, set[str]] = {}
     for node in nodes:
         for address in node.addresses:
@@ -325,7 +325,7 @@ def _state(state: str) -> tuple[str, int]:
 
 
 def _of_lost(nodes: Sequence[NodeRanks]) -> Iterator[Suspect]:
-    """Ranks that no node has, where most are there."""
+    """Accuse ranks that no node has, where most are there."""
     size = world(nodes)
     there = {each.rank for node in nodes for each in node.processes if each.rank is not None}
     gone = sorted(set(range(min(size or 0, 100_000))) - there)

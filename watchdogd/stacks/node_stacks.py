@@ -124,7 +124,7 @@ def below(roots: Sequence[int]) -> list[TrainingProcess]:
 
 
 def state(pid: int, *, stack: bool = True) -> str:
-    """`D (disk sleep), waits in nfs_wait_bit_killable`, with the kernel's `stack` where that may be read."""
+    """Return `D (disk sleep), waits in nfs_wait_bit_killable`, with the kernel's `stack` where readable."""
     found = re.search(r"^State:\s*(.+)$", of_proc(pid, "status"), re.MULTILINE)
     if not found:
         return ""
@@ -204,7 +204,7 @@ def _look(found: TrainingProcess, args: argparse.Namespace, until: float) -> Par
 
 
 def _dump(pid: int, args: argparse.Namespace, until: float) -> tuple[StackDump | None, str]:
-    """One look, and why there was nothing to see. A process in the kernel cannot be stopped for it."""
+    """Look once; returns also why there was nothing to see. One in the kernel cannot be stopped for it."""
     now = state(pid)
     if not now or now.startswith("Z"):
         return None, "it is a zombie: ended, and not yet collected" if now else "it has ended"

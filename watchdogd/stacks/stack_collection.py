@@ -136,7 +136,7 @@ def _gather(
 
 
 def _read(path: Path, since: float) -> faulthandler.Handed | _Taken | None:
-    """None where it is of an earlier request, or nobody's. OSError where it cannot be read."""
+    """Read a file; None where it is of an earlier request, or nobody's. OSError where it cannot be read."""
     if path.lstat().st_mtime < since:
         return None
     try:

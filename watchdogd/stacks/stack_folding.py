@@ -171,12 +171,12 @@ def _size(groups: tuple[Group, ...]) -> int:
 
 
 def numbers(values: Iterable[int], width: int = 0) -> str:
-    """`0-3,7,8`: three in a row become a range; `width` fills up with zeros."""
+    """Write numbers as `0-3,7,8`: three in a row become a range; `width` fills up with zeros."""
     return ",".join(_span(first, last, width) for first, last in _spans(sorted(set(values))))
 
 
 def names(values: Iterable[str]) -> str:
-    """Host names as Slurm writes a list of them: `login1,node[01-16]`; short of their domains."""
+    """Write host names as Slurm lists them, without their domains: `login1,node[01-16]`."""
     numbered: dict[tuple[str, int, str], list[int]] = defaultdict(list)
     plain = []
     for name in dict.fromkeys(values):
@@ -190,7 +190,7 @@ def names(values: Iterable[str]) -> str:
 
 
 def _joined(numbered: dict[tuple[str, int, str], list[int]]) -> Iterator[str]:
-    """Names that differ in one number; `09` and `10` go together."""
+    """Join names that differ in one number; `09` and `10` go together."""
     for (prefix, width, suffix), found in list(numbered.items()):
         if width == 0:
             for other in [key for key in numbered if key[0] == prefix and key[2] == suffix and key[1]]:

@@ -47,7 +47,7 @@ def lines(picture: StackSummary) -> Iterator[str]:
 
 
 def who(members: Sequence[Process]) -> str:
-    """`node5 ranks 40,41`, `node[5-6] ranks 40-55`, or process ids where there are no ranks."""
+    """Return `node5 ranks 40,41`, `node[5-6] ranks 40-55`, or process ids where there are no ranks."""
     nodes = stack_folding.names(process.node for process in members)
     ranks = [process.rank for process in members if process.rank is not None]
     if len(ranks) == len(members):

@@ -126,7 +126,7 @@ def _in_folder(folder: Path, trusted: Trusted) -> Iterator[DropIn]:
 
 
 def _cadence(folder: str) -> float:
-    """UnitError says what is wrong with the folder's name."""
+    """Return a folder's cadence; UnitError says what is wrong with its name."""
     if folder in CADENCES:
         return CADENCES[folder]
     if not folder.startswith(_EVERY):

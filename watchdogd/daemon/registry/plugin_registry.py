@@ -119,7 +119,7 @@ def entries_of(module: Any, source: str, origin: str) -> list[PluginEntry]:
 
 
 def built_in() -> list[PluginEntry]:
-    """Our own plugins."""
+    """Return our own plugins."""
     from watchdogd import plugins
 
     return [entry for each in plugins.modules() for entry in entries_of(each, each.__name__, "built-in")]

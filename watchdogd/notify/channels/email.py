@@ -216,7 +216,7 @@ class Mail:
             smtp.login(self._account.user, self._account.password)
 
     def close(self) -> None:
-        """Nothing is kept open: servers end idle sessions, and mails are rare."""
+        """Do nothing, as nothing is kept open: servers end idle sessions, and mails are rare."""
 
 
 @contextlib.contextmanager
@@ -260,7 +260,7 @@ def _cut(smtp: smtplib.SMTP) -> None:
 
 
 def _transaction(smtp: smtplib.SMTP, letter: EmailMessage, sender: str, to: Sequence[str]) -> Refused:
-    """Hand one letter over; whom the server refused (RFC 5321, 3.3)."""
+    """Hand one letter over; returns whom the server refused (RFC 5321, 3.3)."""
     try:
         refused = smtp.sendmail(sender, list(to), letter.as_bytes())
     except smtplib.SMTPRecipientsRefused as error:

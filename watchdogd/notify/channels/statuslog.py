@@ -70,7 +70,7 @@ class Statuslog:
         return ""
 
     def close(self) -> None:
-        """Nothing is kept open: the file may be rotated."""
+        """Do nothing, as nothing is kept open: the file may be rotated."""
 
 
 def append(path: str, line: str, home: Home) -> None:
